@@ -1,0 +1,52 @@
+# Language, warnings, hardening, sanitizers: one interface target, pl_flags.
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_C_FLAGS_RELEASE "-O2 -g1")
+
+find_program(PL_CCACHE ccache)
+if(PL_CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER ${PL_CCACHE})
+endif()
+
+add_library(pl_flags INTERFACE)
+target_include_directories(pl_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_definitions(pl_flags INTERFACE _GNU_SOURCE _FILE_OFFSET_BITS=64)
+target_compile_options(pl_flags INTERFACE
+  -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 -Wimplicit-fallthrough -Wundef
+  -Wwrite-strings -Wpointer-arith -Wno-missing-field-initializers
+  -fno-common -fstack-protector-strong -fstack-clash-protection -fcf-protection -fvisibility=hidden)
+if(PL_WERROR)
+  target_compile_options(pl_flags INTERFACE -Werror)
+endif()
+target_link_options(pl_flags INTERFACE -Wl,-z,relro,-z,now)
+include(CheckPIESupported)
+check_pie_supported(LANGUAGES C)
+
+if(PL_SANITIZE STREQUAL "address")
+  target_compile_options(pl_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  target_link_options(pl_flags INTERFACE -fsanitize=address,undefined)
+elseif(PL_SANITIZE STREQUAL "thread")
+  target_compile_options(pl_flags INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
+  target_link_options(pl_flags INTERFACE -fsanitize=thread)
+elseif(PL_SANITIZE)
+  message(FATAL_ERROR "PL_SANITIZE is \"${PL_SANITIZE}\"; accepted: address, thread")
+else()
+  target_compile_definitions(pl_flags INTERFACE $<$<CONFIG:Release>:_FORTIFY_SOURCE=2>)
+  if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_GREATER_EQUAL 12)
+    target_compile_options(pl_flags INTERFACE -ftrivial-auto-var-init=zero)
+  endif()
+endif()
+if(PL_FUZZ)
+  if(NOT CMAKE_C_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "PL_FUZZ needs clang: cmake -DCMAKE_C_COMPILER=clang-14 (Debian package clang-14, libclang-rt-14-dev)")
+  endif()
+  target_compile_options(pl_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+# Sign and width conversions are errors of reasoning in the layers that hold formats and decisions.
+add_library(pl_strict INTERFACE)
+target_compile_options(pl_strict INTERFACE -Wconversion -Wno-sign-conversion)

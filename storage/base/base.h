@@ -1,0 +1,57 @@
+/* storage/base: what everything may use: cleanup and hand-over, errors, buffers, arenas, bytes, hashes, paths, clocks, logging, threads.
+ * Uses libc, OpenSSL (SHA-256, random) and xxHash; nothing of ours. */
+#pragma once
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Every function that can fail: its result is looked at. */
+#define PL_MUST_CHECK __attribute__((warn_unused_result))
+#define PL_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
+
+/* `_cleanup_(f) T x = {0};` calls f(&x) when x leaves its scope. */
+#define _cleanup_(f) __attribute__((cleanup(f)))
+#define _cleanup_free_ _cleanup_(pl_freep)
+#define _cleanup_close_ _cleanup_(pl_closep)
+
+/* Hand-over: yields the value and leaves the variable empty, so that its cleanup does nothing. */
+#define TAKE_PTR(p)                                                                                                                  \
+    ({                                                                                                                               \
+        __typeof__(p) pl_taken_ = (p);                                                                                               \
+        (p) = NULL;                                                                                                                  \
+        pl_taken_;                                                                                                                   \
+    })
+#define TAKE_FD(fd)                                                                                                                  \
+    ({                                                                                                                               \
+        int pl_taken_ = (fd);                                                                                                        \
+        (fd) = -1;                                                                                                                   \
+        pl_taken_;                                                                                                                   \
+    })
+
+#define PL_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define PL_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define PL_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+/* The struct that holds `member` at `ptr`. */
+#define PL_CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+static inline void pl_freep(void *p)
+{
+    free(*(void **)p);
+}
+
+static inline void pl_closep(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+}
+
+static inline bool pl_streq(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0;
+}
