@@ -1,0 +1,139 @@
+#include "err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static const struct pl_err_info err_rows[] = {
+#define PL_ERROR_ROW(name, value, wire, http, exit_code, retryable, meaning, remedy)                                             \
+    {-(value), wire, http, exit_code, (retryable) != 0, meaning, remedy},
+    PL_ERROR_MAP(PL_ERROR_ROW)
+#undef PL_ERROR_ROW
+};
+
+/* A message is one line: it goes into log lines, HTTP headers and terminals, and may quote bytes of strangers. */
+static void err_one_line(char *text)
+{
+    for (char *p = text; *p != '\0'; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7F)
+            *p = ' ';
+}
+
+__attribute__((format(printf, 3, 0))) static void err_format(char *out, size_t size, const char *fmt, va_list ap)
+{
+    if (vsnprintf(out, size, fmt, ap) < 0)
+        out[0] = '\0';
+    err_one_line(out);
+}
+
+int pl_err_set(struct pl_err *err, int code, const char *fmt, ...)
+{
+    char msg[PL_ERR_MSG_BYTES]; /* the arguments may point into *err */
+    va_list ap;
+
+    if (err == NULL)
+        return code;
+    va_start(ap, fmt);
+    err_format(msg, sizeof(msg), fmt, ap);
+    va_end(ap);
+    err->code = code;
+    memcpy(err->msg, msg, sizeof(msg));
+    err->field[0] = '\0';
+    err->hint[0] = '\0';
+    return code;
+}
+
+static int err_code_of_errno(int errnum)
+{
+    switch (errnum) {
+    case ENOSPC:
+    case EDQUOT:
+        return PL_ENOSPC;
+    case ENOMEM:
+        return PL_ENOMEM;
+    case ENOENT:
+        return PL_ENOTFOUND;
+    default:
+        return PL_EIO;
+    }
+}
+
+int pl_err_errno(struct pl_err *err, int errnum, const char *fmt, ...)
+{
+    char msg[PL_ERR_MSG_BYTES];
+    char text[128];
+    va_list ap;
+
+    if (err == NULL)
+        return err_code_of_errno(errnum);
+    va_start(ap, fmt);
+    err_format(msg, sizeof(msg), fmt, ap);
+    va_end(ap);
+    return pl_err_set(err, err_code_of_errno(errnum), "%s: %s", msg, strerror_r(errnum, text, sizeof(text)));
+}
+
+int pl_err_wrap(struct pl_err *err, int code, const char *fmt, ...)
+{
+    char msg[PL_ERR_MSG_BYTES];
+    va_list ap;
+    size_t n;
+
+    if (err == NULL)
+        return code;
+    va_start(ap, fmt);
+    err_format(msg, sizeof(msg), fmt, ap);
+    va_end(ap);
+    n = strlen(msg);
+    if (n + 2 < sizeof(msg))
+        (void)snprintf(msg + n, sizeof(msg) - n, ": %.*s", (int)(sizeof(msg) - n - 3), err->msg);
+    memcpy(err->msg, msg, sizeof(msg));
+    err->code = code;
+    return code;
+}
+
+int pl_err_field(struct pl_err *err, int code, const char *field)
+{
+    if (err != NULL) {
+        (void)snprintf(err->field, sizeof(err->field), "%s", field);
+        err_one_line(err->field);
+    }
+    return code;
+}
+
+int pl_err_hint(struct pl_err *err, int code, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (err == NULL)
+        return code;
+    va_start(ap, fmt);
+    err_format(err->hint, sizeof(err->hint), fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+int pl_err_nomem(struct pl_err *err)
+{
+    return pl_err_set(err, PL_ENOMEM, "out of memory");
+}
+
+const struct pl_err_info *pl_err_info(int code)
+{
+    for (size_t i = 0; i < PL_ARRAY_SIZE(err_rows); i++)
+        if (err_rows[i].code == code)
+            return &err_rows[i];
+    return pl_err_info(PL_EINTERNAL);
+}
+
+const struct pl_err_info *pl_err_info_by_name(const char *name)
+{
+    for (size_t i = 0; i < PL_ARRAY_SIZE(err_rows); i++)
+        if (pl_streq(err_rows[i].name, name))
+            return &err_rows[i];
+    return NULL;
+}
+
+const struct pl_err_info *pl_err_table(size_t *ret_n)
+{
+    *ret_n = PL_ARRAY_SIZE(err_rows);
+    return err_rows;
+}

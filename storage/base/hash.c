@@ -1,0 +1,311 @@
+#include "hash.h"
+
+#include "buf.h"
+
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <xxhash.h>
+
+struct pl_hasher {
+    EVP_MD_CTX *ctx;
+};
+
+/* The algorithm is fetched once and the context reused per thread: OpenSSL 3 takes longer for the fetch than for hashing 1 KiB.
+ */
+static pthread_once_t hash_once = PTHREAD_ONCE_INIT;
+static pthread_key_t hash_key;
+static EVP_MD *hash_md;
+
+__attribute__((noreturn)) static void hash_abort(const char *what)
+{
+    (void)fprintf(stderr, "%s\n", what);
+    abort();
+}
+
+static void hash_ctx_free(void *ctx)
+{
+    EVP_MD_CTX_free(ctx);
+}
+
+static void hash_init(void)
+{
+    hash_md = EVP_MD_fetch(NULL, "SHA256", NULL);
+    if (hash_md == NULL || pthread_key_create(&hash_key, hash_ctx_free) != 0)
+        hash_abort("OpenSSL offers no SHA-256");
+}
+
+static EVP_MD_CTX *hash_thread_ctx(void)
+{
+    static __thread EVP_MD_CTX *ctx;
+
+    if (ctx != NULL)
+        return ctx;
+    pthread_once(&hash_once, hash_init);
+    ctx = EVP_MD_CTX_new();
+    if (ctx == NULL || pthread_setspecific(hash_key, ctx) != 0)
+        hash_abort("no memory for a SHA-256 context");
+    return ctx;
+}
+
+static void hash_start(EVP_MD_CTX *ctx)
+{
+    if (EVP_DigestInit_ex(ctx, hash_md, NULL) != 1)
+        hash_abort("SHA-256 does not start");
+}
+
+static void hash_end(EVP_MD_CTX *ctx, struct pl_hash *ret)
+{
+    unsigned n = 0;
+
+    if (EVP_DigestFinal_ex(ctx, ret->b, &n) != 1 || n != PL_HASH_BYTES)
+        hash_abort("SHA-256 does not end");
+}
+
+void pl_hash_sha256(const void *data, size_t n, struct pl_hash *ret)
+{
+    EVP_MD_CTX *ctx = hash_thread_ctx();
+
+    hash_start(ctx);
+    if (n > 0 && EVP_DigestUpdate(ctx, data, n) != 1)
+        hash_abort("SHA-256 does not go on");
+    hash_end(ctx, ret);
+}
+
+struct pl_hasher *pl_hasher_create(void)
+{
+    struct pl_hasher *h = calloc(1, sizeof(*h));
+
+    pthread_once(&hash_once, hash_init);
+    if (h != NULL)
+        h->ctx = EVP_MD_CTX_new();
+    if (h == NULL || h->ctx == NULL) {
+        free(h);
+        return NULL;
+    }
+    hash_start(h->ctx);
+    return h;
+}
+
+void pl_hasher_add(struct pl_hasher *h, const void *data, size_t n)
+{
+    if (n > 0 && EVP_DigestUpdate(h->ctx, data, n) != 1)
+        hash_abort("SHA-256 does not go on");
+}
+
+void pl_hasher_add_field(struct pl_hasher *h, const void *data, size_t n)
+{
+    uint8_t len[8];
+
+    for (size_t i = 0; i < sizeof(len); i++)
+        len[i] = (uint8_t)((uint64_t)n >> (8 * i));
+    pl_hasher_add(h, len, sizeof(len));
+    pl_hasher_add(h, data, n);
+}
+
+void pl_hasher_get(struct pl_hasher *h, struct pl_hash *ret)
+{
+    hash_end(h->ctx, ret);
+    hash_start(h->ctx);
+}
+
+struct pl_hasher *pl_hasher_destroy(struct pl_hasher *h)
+{
+    if (h == NULL)
+        return NULL;
+    EVP_MD_CTX_free(h->ctx);
+    free(h);
+    return NULL;
+}
+
+bool pl_hash_is_zero(const struct pl_hash *h)
+{
+    static const struct pl_hash zero;
+
+    return pl_hash_eq(h, &zero);
+}
+
+char *pl_hash_hex(const struct pl_hash *h, char out[PL_HASH_HEX + 1])
+{
+    pl_hex_encode(h->b, PL_HASH_BYTES, out);
+    return out;
+}
+
+int pl_hash_parse(const char *hex, struct pl_hash *ret, struct pl_err *err)
+{
+    struct pl_hash h;
+
+    if (strlen(hex) != PL_HASH_HEX || !pl_hex_decode(hex, h.b, PL_HASH_BYTES))
+        return pl_err_set(err, PL_EINVAL, "\"%.80s\" is no hash; accepted: %d hex digits", hex, PL_HASH_HEX);
+    *ret = h;
+    return 0;
+}
+
+void pl_hex_encode(const void *data, size_t n, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+    const uint8_t *p = data;
+
+    for (size_t i = 0; i < n; i++) {
+        out[2 * i] = digits[p[i] >> 4];
+        out[2 * i + 1] = digits[p[i] & 15];
+    }
+    out[2 * n] = '\0';
+}
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+bool pl_hex_decode(const char *hex, void *out, size_t n)
+{
+    uint8_t *p = out;
+
+    for (size_t i = 0; i < n; i++) {
+        int high = hex_value(hex[2 * i]);
+        int low = high < 0 ? -1 : hex_value(hex[2 * i + 1]);
+
+        if (low < 0)
+            return false;
+        p[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+int pl_base64_encode(const void *data, size_t n, char **ret, struct pl_err *err)
+{
+    const uint8_t *p = data;
+    char *out, *o;
+
+    if (n > SIZE_MAX / 2)
+        return pl_err_nomem(err);
+    out = o = malloc((n + 2) / 3 * 4 + 1);
+    if (out == NULL)
+        return pl_err_nomem(err);
+    for (size_t i = 0; i < n; i += 3) {
+        size_t have = PL_MIN(n - i, (size_t)3);
+        uint32_t v = (uint32_t)p[i] << 16 | (have > 1 ? (uint32_t)p[i + 1] << 8 : 0) | (have > 2 ? p[i + 2] : 0);
+
+        *o++ = base64_digits[v >> 18];
+        *o++ = base64_digits[v >> 12 & 63];
+        *o++ = have > 1 ? base64_digits[v >> 6 & 63] : '=';
+        *o++ = have > 2 ? base64_digits[v & 63] : '=';
+    }
+    *o = '\0';
+    *ret = out;
+    return 0;
+}
+
+static int base64_value(char c)
+{
+    const char *at = c != '\0' ? strchr(base64_digits, c) : NULL;
+
+    return at != NULL ? (int)(at - base64_digits) : -1;
+}
+
+/* One group of four digits, up to two of them padding in the last group; adds 1..3 bytes. False for anything else. */
+static bool base64_group(const char *text, bool last, uint8_t out[3], size_t *ret_n)
+{
+    size_t pad = text[3] != '=' ? 0 : text[2] != '=' ? 1 : 2;
+    uint32_t v = 0;
+
+    if (pad > 0 && !last)
+        return false;
+    for (size_t i = 0; i < 4; i++) {
+        int d = i < 4 - pad ? base64_value(text[i]) : 0;
+
+        if (d < 0)
+            return false;
+        v = v << 6 | (uint32_t)d;
+    }
+    if ((v & ((1u << (8 * pad)) - 1)) != 0)
+        return false; /* bits that no byte holds: two texts for the same bytes */
+    out[0] = (uint8_t)(v >> 16);
+    out[1] = (uint8_t)(v >> 8);
+    out[2] = (uint8_t)v;
+    *ret_n = 3 - pad;
+    return true;
+}
+
+int pl_base64_decode(const char *text, struct pl_buf *ret, struct pl_err *err)
+{
+    size_t len = strlen(text), before = ret->len;
+    int r = len % 4 == 0 ? 0 : PL_EINVAL;
+
+    for (size_t i = 0; i < len && r == 0; i += 4) {
+        uint8_t bytes[3];
+        size_t n;
+
+        if (!base64_group(text + i, i + 4 == len, bytes, &n))
+            r = PL_EINVAL;
+        else
+            r = pl_buf_add(ret, bytes, n, err);
+    }
+    if (r < 0)
+        ret->len = before;
+    return r == PL_EINVAL ? pl_err_set(err, PL_EINVAL, "the text is no base64") : r;
+}
+
+uint64_t pl_xxh64(const void *data, size_t n, uint64_t seed)
+{
+    return XXH64(data, n, seed);
+}
+
+void pl_random_bytes(void *out, size_t n)
+{
+    uint8_t *p = out;
+
+    while (n > 0) {
+        ssize_t got = getrandom(p, n, 0);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            hash_abort("the kernel gives no random bytes");
+        p += got;
+        n -= (size_t)got;
+    }
+}
+
+uint64_t pl_splitmix64(uint64_t *state)
+{
+    uint64_t z = *state += 0x9E3779B97F4A7C15u;
+
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+bool pl_secret_eq(const void *a, const void *b, size_t n)
+{
+    return CRYPTO_memcmp(a, b, n) == 0;
+}
+
+void pl_id_make(uint64_t wall_ms, char out[PL_ID_HEX + 1])
+{
+    uint8_t id[PL_ID_HEX / 2];
+
+    pl_random_bytes(id, 10);
+    for (size_t i = 0; i < 6; i++)
+        id[10 + i] = (uint8_t)(wall_ms >> (8 * (5 - i)));
+    pl_hex_encode(id, sizeof(id), out);
+}
+
+bool pl_id_ok(const char *s)
+{
+    size_t n = strspn(s, "0123456789abcdef");
+
+    return n == PL_ID_HEX && s[n] == '\0';
+}

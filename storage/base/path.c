@@ -1,0 +1,214 @@
+#include "path.h"
+
+#include <ctype.h>
+#include <stdio.h>
+
+#define WORD_MAX_BYTES 63
+
+/* One segment: its first `len` bytes, with neither '/' nor control bytes inside. */
+static int path_check_segment(const char *seg, size_t len, const char *path, size_t path_len, struct pl_err *err)
+{
+    if (len == 0)
+        return pl_err_set(err, PL_EPATH, "path \"%.*s\" has an empty segment", (int)path_len, path);
+    if (len > PL_SEGMENT_MAX_BYTES)
+        return pl_err_set(err, PL_EPATH, "path \"%.64s…\" has a segment of %zu bytes; at most %d", path, len,
+                          PL_SEGMENT_MAX_BYTES);
+    if ((len == 1 && seg[0] == '.') || (len == 2 && seg[0] == '.' && seg[1] == '.'))
+        return pl_err_set(err, PL_EPATH, "path \"%.*s\" has a segment \"%.*s\"", (int)path_len, path, (int)len, seg);
+    return 0;
+}
+
+int pl_path_check(const char *path, size_t len, struct pl_err *err)
+{
+    size_t start = 0;
+    unsigned char seen = 0;
+    int r;
+
+    if (len == 0)
+        return pl_err_set(err, PL_EPATH, "the path is empty");
+    if (len > PL_PATH_MAX_BYTES)
+        return pl_err_set(err, PL_EPATH, "path \"%.64s…\" is %zu bytes long; at most %d", path, len, PL_PATH_MAX_BYTES);
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)path[i];
+
+        seen |= c;
+        if (c < 0x20 || c == 0x7F)
+            return pl_err_set(err, PL_EPATH, "path \"%.*s\" has the control byte 0x%02x at %zu", (int)i, path, c, i);
+        if (c != '/')
+            continue;
+        r = path_check_segment(path + start, i - start, path, len, err);
+        if (r < 0)
+            return r;
+        start = i + 1;
+    }
+    if (seen >= 0x80 && !pl_utf8_ok(path, len))
+        return pl_err_set(err, PL_EPATH, "path \"%.*s\" is not valid UTF-8", (int)len, path);
+    return path_check_segment(path + start, len - start, path, len, err);
+}
+
+int pl_path_canonical(const char *in, char *out, struct pl_err *err)
+{
+    size_t len = strlen(in);
+    int r;
+
+    if (len > 0 && in[0] == '/') {
+        in++;
+        len--;
+    }
+    if (len > 1 && in[len - 1] == '/')
+        len--;
+    if (len > 0) {
+        r = pl_path_check(in, len, err);
+        if (r < 0)
+            return r;
+    }
+    memcpy(out, in, len);
+    out[len] = '\0';
+    return 0;
+}
+
+static bool name_is_hex(const char *name, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (!isxdigit((unsigned char)name[i]))
+            return false;
+    return true;
+}
+
+static bool name_byte_ok(char c, bool first)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (!first && (c == '_' || c == '-'));
+}
+
+int pl_name_check(const char *what, const char *name, struct pl_err *err)
+{
+    size_t len = strlen(name);
+
+    if (len == 0)
+        return pl_err_set(err, PL_ENAME, "the name of the %s is empty", what);
+    if (len > PL_NAME_MAX_BYTES)
+        return pl_err_set(err, PL_ENAME, "%s name \"%.60s…\" is %zu bytes long; at most %d", what, name, len, PL_NAME_MAX_BYTES);
+    for (size_t i = 0; i < len; i++)
+        if (!name_byte_ok(name[i], i == 0))
+            return pl_err_set(err, PL_ENAME, "%s name \"%s\" is not allowed: letters, digits, _ and -, not starting with _ or -",
+                              what, name);
+    if (len == 32 && name_is_hex(name, len))
+        return pl_err_set(err, PL_ENAME, "%s name \"%s\" looks like the id of a commit (32 hex digits)", what, name);
+    return 0;
+}
+
+/* Bytes that follow the lead byte, and the range of the first of them, which rules out overlong forms and surrogates (RFC 3629
+ * §4). */
+static bool utf8_lead(uint8_t c, size_t *ret_more, uint8_t *ret_low, uint8_t *ret_high)
+{
+    *ret_low = 0x80;
+    *ret_high = 0xBF;
+    if (c >= 0xC2 && c <= 0xDF) {
+        *ret_more = 1;
+    } else if (c >= 0xE0 && c <= 0xEF) {
+        *ret_more = 2;
+        if (c == 0xE0)
+            *ret_low = 0xA0;
+        else if (c == 0xED)
+            *ret_high = 0x9F;
+    } else if (c >= 0xF0 && c <= 0xF4) {
+        *ret_more = 3;
+        if (c == 0xF0)
+            *ret_low = 0x90;
+        else if (c == 0xF4)
+            *ret_high = 0x8F;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+bool pl_utf8_ok(const void *data, size_t len)
+{
+    const uint8_t *p = data, *end = p + len;
+
+    while (p < end) {
+        uint8_t low, high;
+        size_t more;
+
+        if (*p < 0x80) {
+            p++;
+            continue;
+        }
+        if (!utf8_lead(*p, &more, &low, &high) || (size_t)(end - p) <= more || p[1] < low || p[1] > high)
+            return false;
+        for (size_t i = 2; i <= more; i++)
+            if ((p[i] & 0xC0) != 0x80)
+                return false;
+        p += 1 + more;
+    }
+    return true;
+}
+
+/* Edit distance (insert, delete, replace, swap of neighbours: optimal string alignment) of words of at most WORD_MAX_BYTES. */
+static unsigned word_distance(const char *a, size_t n, const char *b, size_t m)
+{
+    unsigned rows[3][WORD_MAX_BYTES + 1];
+    unsigned *before = rows[0], *above = rows[1], *row = rows[2];
+
+    for (size_t j = 0; j <= m; j++)
+        above[j] = (unsigned)j;
+    memcpy(before, above, (m + 1) * sizeof(*above));
+    for (size_t i = 1; i <= n; i++) {
+        unsigned *spare = before;
+
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= m; j++) {
+            unsigned best = above[j - 1] + (a[i - 1] != b[j - 1]);
+
+            best = PL_MIN(best, PL_MIN(above[j], row[j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                best = PL_MIN(best, before[j - 2] + 1);
+            row[j] = best;
+        }
+        before = above;
+        above = row;
+        row = spare;
+    }
+    return above[m];
+}
+
+const char *pl_word_nearest(const char *word, const char *const *words, size_t n)
+{
+    size_t len = strlen(word);
+    unsigned best = len < 4 ? 2 : 3;
+    const char *nearest = NULL;
+
+    if (len > WORD_MAX_BYTES)
+        return NULL;
+    for (size_t i = 0; i < n; i++) {
+        size_t other = strlen(words[i]);
+        unsigned d;
+
+        if (other > WORD_MAX_BYTES || other > len + 2 || len > other + 2)
+            continue;
+        d = word_distance(word, len, words[i], other);
+        if (d < best) {
+            best = d;
+            nearest = words[i];
+        }
+    }
+    return nearest;
+}
+
+char *pl_size_text(uint64_t bytes, char out[32])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double v = (double)bytes;
+    size_t unit = 0;
+
+    while (v >= 1023.95 && unit + 1 < PL_ARRAY_SIZE(units)) {
+        v /= 1024;
+        unit++;
+    }
+    if (unit == 0)
+        (void)snprintf(out, 32, "%u B", (unsigned)bytes);
+    else
+        (void)snprintf(out, 32, "%.1f %s", v, units[unit]);
+    return out;
+}
