@@ -1,0 +1,17 @@
+/* pipelined/core: the decisions, pure. Text and hashes in, plain data out: no I/O, no clock, no threads, no randomness, no
+ * globals that change. Links storage/tree, storage/base and jansson; node bytes come through `struct pl_node_source`.
+ *
+ *   json_pos   where in a JSON text a value stands; refuses what jansson refuses
+ *   quantity   Kubernetes quantities ("500m", "40Gi")
+ *   glob       patterns over paths, with captures
+ *   template   output prefixes: "${test.stem}/"
+ *   spec       a pipeline spec: read, checked, merged with its defaults, described (schema, docs/spec.md)
+ *   identity   code identity, datum id and datum key, byte by byte
+ *   plan       the datums of a stage over given commits: full enumeration
+ *   datum_env  the environment variables of one datum
+ *   table      rows of the datum table and of the owner tree
+ *   merge      outputs of datums put together: prefixes, collisions, `expect`
+ *   sched/     step(state, event) → actions */
+#pragma once
+
+#include "storage/base/base.h"
