@@ -1,0 +1,50 @@
+/* remote: the store of a daemon, seen from pipelinectl and the agent: where an ingest puts its packs, where a checkout reads its
+ * chunks, and the entries of a committed tree.
+ *
+ * Reading: ids are located in batches; their bytes come out of the pack files themselves when the daemon's store is a folder that
+ * this process can read, else by HTTP ranges through a window cache. Every record is checked against its SHA-256 either way. */
+#pragma once
+
+#include "http_client.h"
+#include "storage/base/hash.h"
+#include "storage/pack/chunk_reader.h"
+
+#define PL_REMOTE_HAVE_MAX     65536      /* ids in one question */
+#define PL_REMOTE_WINDOW_BYTES (8u << 20) /* of one ranged read */
+#define PL_REMOTE_WINDOWS      4          /* kept: 32 MiB a remote */
+#define PL_REMOTE_LOCATED_MAX  (1u << 20) /* located ids kept (64 MiB); the oldest half goes */
+
+struct pl_remote;
+struct pl_pack_sink;
+struct pl_commit_reply;
+
+/* A remote of one project; asks the daemon once where its store is. `client` must outlive it. Thread-safe. */
+PL_MUST_CHECK
+int pl_remote_open(struct pl_http_client *client, const char *project, struct pl_remote **ret, struct pl_err *err);
+struct pl_remote *pl_remote_close(struct pl_remote *r);
+static inline void pl_remote_closep(struct pl_remote **r)
+{
+    *r = pl_remote_close(*r);
+}
+/* True when pack files are read directly. */
+bool pl_remote_is_local(const struct pl_remote *r);
+
+/* A session for writing (PL_POST /sessions): needed before the sink is used. PL_ENET, PL_EAUTH. */
+PL_MUST_CHECK
+int pl_remote_session(struct pl_remote *r, struct pl_err *err);
+/* The session's id, for the commit's `session` argument; "" before pl_remote_session. */
+const char *pl_remote_session_id(const struct pl_remote *r);
+/* Asks `have` and PUTs packs in this session. */
+struct pl_pack_sink pl_remote_sink(struct pl_remote *r);
+
+/* Reads verified records. */
+struct pl_chunk_reader pl_remote_reader(struct pl_remote *r);
+/* Asks where these are, so that the reads that follow need no question each. Unknown ids are no error here. */
+PL_MUST_CHECK
+int pl_remote_locate(struct pl_remote *r, const struct pl_hash *ids, size_t n, struct pl_err *err);
+
+/* The files below `path` ("" = all) of the tree `root`, as an ops stream (application/x-pl-ops), through `write` as it arrives.
+ * `files`: NULL-terminated globs, relative to `path`; NULL = all. A file as `path` gives one entry named by its last segment. */
+PL_MUST_CHECK
+int pl_remote_entries(struct pl_remote *r, const struct pl_hash *root, const char *path, const char *const *files,
+                      int (*write)(void *self, const void *data, size_t n, struct pl_err *err), void *self, struct pl_err *err);
