@@ -1,0 +1,21 @@
+/* pipelined/agent: the programs that do a stage's work. pipelined-worker (the agent) moves data and talks to the daemon;
+ * pl-runner (static, libc alone) starts the command where the user's files are and cleans up behind it.
+ *
+ *   worker_main   options, signals, the work folder, exit codes
+ *   worker        attach → next → each datum → results, until the daemon says end        (main thread)
+ *   wire          agent protocol 1: JSON of attach, next and renew ⇄ plain structs
+ *   lease         the calls of that protocol, the renewing thread, what to do while the daemon is away
+ *   datum         one datum: inputs → command → outputs, with the seconds and bytes of each
+ *   inputs        /pfs/<input> of a datum, built aside and swapped in by rename
+ *   outputs       /pfs/out of a datum → entries; names, links and special files judged
+ *   link          where a symbolic link of /pfs/out leads (pure)
+ *   env           the environment of the command (pure)
+ *   outlog        output of commands and lines of metrics.jsonl → the daemon, as they are produced (a thread)
+ *   metrics       follows metrics.jsonl while the command runs
+ *   gpu           utilisation and memory of the worker's GPUs, through NVML when it is there
+ *   sandbox       bubblewrap's arguments; seccomp, the system calls it denies; the probe
+ *   runner_client starts sandbox and runner, runs one command after another in it
+ *   runner_proto  the frames between agent and runner;  runner.c is the runner
+ *
+ * Uses net (HTTP client, remote store), all of storage and core; never exec, api, git or cli. */
+#pragma once

@@ -1,0 +1,48 @@
+/* runner_client: the agent's end of pl-runner: starts it in its sandbox, runs one command after another, ends it.
+ *
+ *   down ──start──▶ idle ──run──▶ (command runs; on_output, on_tick) ──▶ idle … ──stop──▶ down
+ *
+ * One thread; only pl_runner_client_wake may be called from others. When the runner is lost (killed from outside, out of memory),
+ * run answers PL_EIO and the client is down: start it anew. */
+#pragma once
+
+#include "pipelined/agent/runner_proto.h"
+#include "pipelined/agent/sandbox.h"
+
+struct pl_runner_client; /* opaque */
+
+struct pl_runner_command {
+    const char *const *argv; /* NULL-terminated */
+    const char *const *env;  /* NULL-terminated NAME=value */
+    const char *cwd;
+    uint64_t timeout_ms; /* 0 = none */
+    /* Output as it comes, stdout and stderr together; also called for the rest after the end. */
+    void (*on_output)(void *self, const uint8_t *data, size_t n);
+    /* Every ≤ tick_ms while the command runs (0 = never). Returning true kills the command. */
+    bool (*on_tick)(void *self);
+    unsigned tick_ms;
+    void *self;
+};
+
+struct pl_runner_result {
+    enum pl_runner_how how;
+    int code; /* exit code, signal or errno, by `how` */
+    bool timed_out;
+    bool killed;       /* because on_tick said so */
+    uint32_t leftovers; /* processes that the command left behind and that were killed */
+    uint64_t wall_us, user_us, sys_us, max_rss_kb, minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches,
+        involuntary_switches;
+};
+
+PL_MUST_CHECK int pl_runner_client_create(const struct pl_sandbox_config *config, struct pl_runner_client **ret, struct pl_err *err);
+/* Starts sandbox and runner and waits for HELLO (≤ 10 s). PL_EUNAVAILABLE with what bubblewrap said when it does not come up. */
+PL_MUST_CHECK int pl_runner_client_start(struct pl_runner_client *c, struct pl_err *err);
+bool pl_runner_client_up(const struct pl_runner_client *c);
+/* Runs one command to its end. PL_ETOOBIG (argv and env > 2 MiB), PL_EIO (the runner is lost; all its processes are dead). */
+PL_MUST_CHECK int pl_runner_client_run(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_runner_result *ret,
+                                       struct pl_err *err);
+/* Wakes a running pl_runner_client_run, which calls on_tick at once. Any thread, also a signal handler. */
+void pl_runner_client_wake(struct pl_runner_client *c);
+/* Ends runner and sandbox and waits for them: no process is left. */
+void pl_runner_client_stop(struct pl_runner_client *c);
+struct pl_runner_client *pl_runner_client_destroy(struct pl_runner_client *c);

@@ -1,0 +1,65 @@
+/* runner_proto: what agent and pl-runner say to each other over one stream socket, which is the runner's standard input.
+ *
+ *   frame := u32 LE n (length of the payload), u8 type, n bytes
+ *
+ *   runner → agent   HELLO  once, when it is ready
+ *   agent  → runner  RUN    one command; the next one only after its EXIT
+ *                    KILL   ends the command at once; ignored when none runs (it may have ended meanwhile)
+ *   runner → agent   EXIT   the command is over and no process of it is left
+ *
+ *   HELLO := u8 version (1), u8 alone (1: the runner is process 1 of a pid namespace), u16 LE 0
+ *   RUN   := u64 LE timeout_ms (0 = none), u32 LE argc, u32 LE envc, then NUL-terminated: cwd, argv[argc], env[envc]
+ *   KILL  := nothing
+ *   EXIT  := u8 how (enum pl_runner_how), u8 timed_out, u8 killed (by KILL), u8 0, u32 LE code (exit code, signal or errno),
+ *            u32 LE leftovers (processes killed after the command), u32 LE 0, then u64 LE each: wall_us, user_us, sys_us, max_rss_kb,
+ *            minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches
+ *
+ * The command's output is the runner's own standard output and error: all that was written before EXIT is in that pipe by then. Times
+ * and faults are the sum over the command and every process of it; max_rss is that of the largest. When the agent goes (end of
+ * file), an idle runner ends with 0; a running command gets 30 s to finish, is killed, and the runner ends with 75. */
+#pragma once
+
+#include <stdint.h>
+
+#define PL_RUNNER_VERSION        1
+#define PL_RUNNER_HEAD_BYTES     5
+#define PL_RUNNER_FRAME_MAX      (2u << 20) /* of a payload; the kernel takes no longer argv and env either */
+#define PL_RUNNER_ARGS_MAX       65536u     /* argc + envc */
+#define PL_RUNNER_HELLO_BYTES    4
+#define PL_RUNNER_RUN_HEAD_BYTES 16
+#define PL_RUNNER_EXIT_NUMBERS   10
+#define PL_RUNNER_EXIT_BYTES     (16 + 8 * PL_RUNNER_EXIT_NUMBERS)
+#define PL_RUNNER_ORPHAN_MS      30000
+#define PL_RUNNER_EXIT_ORPHANED  75
+
+enum pl_runner_type { PL_RUNNER_RUN = 1, PL_RUNNER_KILL = 2, PL_RUNNER_HELLO = 0x80, PL_RUNNER_EXIT = 0x81 };
+
+enum pl_runner_how {
+    PL_RUNNER_EXITED = 0,   /* code: the exit code */
+    PL_RUNNER_SIGNALED = 1, /* code: the signal */
+    PL_RUNNER_NO_CWD = 2,   /* not started, the working directory cannot be entered; code: errno */
+    PL_RUNNER_NO_EXEC = 3,  /* not started, the program cannot be executed; code: errno */
+    PL_RUNNER_NO_FORK = 4,  /* not started, no process to be had; code: errno */
+};
+
+static inline void pl_runner_put32(uint8_t *p, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (uint8_t)(v >> (8 * i));
+}
+
+static inline void pl_runner_put64(uint8_t *p, uint64_t v)
+{
+    for (int i = 0; i < 8; i++)
+        p[i] = (uint8_t)(v >> (8 * i));
+}
+
+static inline uint32_t pl_runner_get32(const uint8_t *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static inline uint64_t pl_runner_get64(const uint8_t *p)
+{
+    return (uint64_t)pl_runner_get32(p) | (uint64_t)pl_runner_get32(p + 4) << 32;
+}
