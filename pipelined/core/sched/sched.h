@@ -1,0 +1,360 @@
+/* sched: decides what runs, where and when. Pure: every call is one event and gives back the actions that follow from it; no I/O,
+ * no clock, no randomness, no threads inside. The daemon's engine feeds events and carries the actions out; a virtual world does
+ * the same in tests/unit/test_sched_world.c.
+ *
+ * A job is one stage in one run:
+ *
+ *            inputs ready, its turn          first lease          every datum ended well
+ *   created ───────────────────────▶ starting ─────────▶ running ─────────────────────▶ finishing ──▶ success
+ *      │      (PLAN)                    │  └─ nothing to run ──────────────────────────▶  (COMMIT)
+ *      │                                │                    │                             │
+ *      ├─▶ unrunnable (an input failed) └────────┬───────────┴──▶ failure (a datum, the    └──▶ failure (COMMIT_FAILED)
+ *      └─▶ killed (stopped, superseded) ◀────────┘                plan, the worker's start)
+ *
+ * A worker belongs to one version of one stage and keeps its devices until it is reported gone:
+ *
+ *   starting ──ATTACHED, NEXT──▶ idle ──LEASE──▶ busy          any ──STOP_WORKER──▶ stopping ──EXITED──▶ (gone)
+ *                                  ▲───NEXT───────┘
+ *
+ * Rows. A job's datums that must run are numbered 0 … to_run − 1 in spec order ("rows"; the engine's plan maps them to datums).
+ * Each row is at any time in exactly one place: waiting (in a bin of equal history), in one leased task, or ended. Sets of rows
+ * are ranges, so a job of 2^24 datums costs what its fragments cost.
+ *
+ * Rules
+ *  - Order is `order`: rising, unique per run, taken from the log, never from the id. Jobs of one stage go one at a time in that
+ * order.
+ *  - An input is read at the newest commit of its branch by a run whose order is ≤ the job's. A job waits for the job of the same
+ * run that writes an input (and does not run when that fails), else for the newest unfinished one before it (and then reads what
+ * is there).
+ *  - on_new newest: a new job kills every earlier one of its stage that has leased nothing; what waited for it in its run goes
+ * with it.
+ *  - A lease lasts lease_ms of the time that the daemon is seen to be up: between two events at most PL_SCHED_GAP_MS count.
+ *  - A try is an end of the user's command. Rows lost with a worker come back uncounted: back-off 10 s … 10 min, at most
+ *    PL_SCHED_LOSSES_MAX times, in ever smaller tasks, so that the row at fault is soon alone. A failed row does not stop the
+ * others.
+ *  - Tasks are 1 row at first, then aim at PL_SCHED_AIM_MS of compute by the job's mean, growing at most fourfold on what was
+ * measured; ≤ PL_SCHED_TASK_ROWS_MAX, ≥ ⌈waiting / 32,768⌉, and never more than ⌈waiting / live workers⌉. Leased tasks are not
+ * split again.
+ *  - Workers: at most min(stage's workers, waiting rows) as capacity admits; the pipeline with the fewest workers goes first, and
+ * who is first is not overtaken by smaller wishes of its kind. An idle worker lingers, then ends; at once when another stage
+ * lacks its place.
+ *  - GPUs are exclusive slots. required: waits for them. Not required: takes them when enough are on offer and come within
+ * wait_ms; if not, and if no worker of the job has a GPU then, goes to the CPU; at once when not enough are on offer. A stage
+ * without gpu never gets one.
+ *  - Every job that has not ended carries a sentence that says what it waits for or does; JOB_STATE is given whenever it changes.
+ *
+ * After a start the scheduler is restoring: STAGE_SET (all versions that unfinished jobs or workers have, ascending), CAPACITY,
+ * RESTORE_… in the order RUN, JOB, WORKER, TASK, then RESTORE_DONE. Until then no actions are given and only these events are
+ * taken. An empty store does the same without anything to restore.
+ *
+ * Not thread-safe: the loop owns it. */
+#pragma once
+
+#include "storage/base/err.h"
+
+#define PL_SCHED_TRANSITIONS_MAX 1000       /* a call; the rest waits for the next one (CONTINUE) */
+#define PL_SCHED_ROWS_MAX        (1u << 24) /* datums of a job */
+#define PL_SCHED_TASK_ROWS_MAX   10000u
+#define PL_SCHED_TASK_CUTS       32768u /* tasks that a job's waiting rows make at most, beside the small first and last ones */
+#define PL_SCHED_AIM_MS          10000  /* compute of one task */
+#define PL_SCHED_WORKER_LEASES   2      /* one computes, the next one fetches (only while datums are short) */
+#define PL_SCHED_LOSSES_MAX      20     /* times a row, or in a row the workers of a stage, may be lost */
+#define PL_SCHED_BACKOFF_MIN_MS  10000
+#define PL_SCHED_BACKOFF_MAX_MS  600000
+#define PL_SCHED_GAP_MS          10000 /* time between two events counts up to this: a daemon that stood still expires nothing */
+#define PL_SCHED_BEAT_MS         5000  /* a TICK is asked for at least so often while anything is timed */
+#define PL_SCHED_GPUS_MAX        1024  /* slots of the executor */
+#define PL_SCHED_WORKER_GPUS_MAX 16    /* slots of one worker */
+#define PL_SCHED_STAGES_MAX      (1u << 20)
+#define PL_SCHED_JOBS_MAX        (1u << 22) /* kept at once */
+#define PL_SCHED_STOP_GRACE_MS   30000      /* between STOP_WORKER and the next, harder one */
+#define PL_SCHED_MESSAGE_MAX     512        /* bytes kept of a message from outside */
+
+enum pl_sched_state {
+    PL_SCHED_CREATED,
+    PL_SCHED_STARTING,
+    PL_SCHED_RUNNING,
+    PL_SCHED_FINISHING,
+    PL_SCHED_SUCCESS, /* this and all that follow are final */
+    PL_SCHED_FAILURE,
+    PL_SCHED_KILLED,
+    PL_SCHED_UNRUNNABLE,
+    PL_SCHED_STATES
+};
+
+static inline bool pl_sched_state_final(enum pl_sched_state state)
+{
+    return state >= PL_SCHED_SUCCESS;
+}
+/* "created" …; NULL for no state. */
+const char *pl_sched_state_name(enum pl_sched_state state);
+
+enum pl_sched_on_new { PL_SCHED_NEWEST, PL_SCHED_QUEUE };
+
+struct pl_sched_config {
+    uint64_t first_id;     /* ids (jobs, tasks, workers) and fences given out are larger: e.g. the log's epoch << 32 */
+    int64_t linger_ms;     /* an idle worker is kept so long; 0 = 2,000; negative: not at all */
+    int64_t lease_ms;      /* 0 = 30,000 */
+    int64_t start_wait_ms; /* a worker that has not attached by then is killed; 0 = 120,000; negative: no limit */
+};
+
+/* A branch of a repo, by the engine's numbers. */
+struct pl_sched_head {
+    uint64_t repo;
+    uint64_t branch;
+};
+
+/* Rows lo … hi − 1. */
+struct pl_sched_range {
+    uint32_t lo;
+    uint32_t hi;
+};
+
+/* One version of a stage. Copied. */
+struct pl_sched_stage {
+    uint64_t stage; /* the same for all its versions */
+    uint64_t version;
+    uint64_t pipeline; /* for fair share */
+    const char *name;  /* for sentences */
+    const struct pl_sched_head *inputs;
+    size_t n_inputs;
+    struct pl_sched_head output; /* no other stage may have it */
+    uint32_t workers;            /* ≥ 1 */
+    uint32_t tries;              /* ≥ 1 */
+    uint32_t gpu_count;          /* per worker; 0 = a CPU stage */
+    bool gpu_required;
+    int64_t gpu_wait_ms;    /* when not required: how long a GPU is waited for; < 0 = 10 min */
+    uint32_t cpu_milli;     /* 0 = 1,000, or none beside a GPU; more than there is takes all there is */
+    uint64_t memory_bytes;  /* 0 = not counted */
+    int64_t job_timeout_ms; /* 0 = none; time with a leased task */
+    enum pl_sched_on_new on_new;
+};
+
+struct pl_sched_capacity {
+    uint64_t cpu_milli;
+    uint64_t memory_bytes; /* 0 = not counted */
+    uint32_t gpu_slots;    /* slots 0 … gpu_slots − 1 exist now */
+    uint32_t gpu_offered;  /* could exist (≥ gpu_slots where nodes come and go) */
+};
+
+struct pl_sched_lease {
+    uint64_t task;
+    uint64_t fence;
+};
+
+/* The end of one row's command, or (gave_back) its return unstarted. */
+struct pl_sched_row {
+    uint32_t index;
+    bool failed;
+    bool gave_back;
+    const char *label;   /* of a failed one: the datum as a user knows it, e.g. "/train/b1.csv" */
+    const char *message; /* of a failed one: "exit code 1: ValueError: …" */
+};
+
+enum pl_sched_event_kind {
+    PL_SCHED_EV_TICK,      /* time passed: also the answer to TIMER and CONTINUE */
+    PL_SCHED_EV_STAGE_SET, /* .stage: a new stage, or a higher version of one. PL_EINVAL: a cycle, a foreign output, a bad value
+                            */
+    PL_SCHED_EV_STAGE_REMOVED, /* .id = stage: its jobs are killed, its workers stopped. PL_ENOTFOUND */
+    PL_SCHED_EV_RUN, /* .run: heads moved or stages are to run anew: a job for each of them and for everything downstream */
+    PL_SCHED_EV_JOB_PLANNED,     /* .id = job, .plan */
+    PL_SCHED_EV_PLAN_FAILED,     /* .id = job, .text */
+    PL_SCHED_EV_JOB_COMMITTED,   /* .id = job: changed or not, what is downstream runs (and reuses) */
+    PL_SCHED_EV_COMMIT_FAILED,   /* .id = job, .text */
+    PL_SCHED_EV_START_FAILED,    /* .id = worker, .text: it never ran and holds nothing */
+    PL_SCHED_EV_WORKER_ATTACHED, /* .id = worker, .leases: what it says it holds; the rest it had is leased anew at once */
+    PL_SCHED_EV_WORKER_NEXT,     /* .id = worker: asks for a task; stands until a LEASE or STOP_WORKER answers it; repeating is
+                                    harmless */
+    PL_SCHED_EV_RENEW,           /* .id = worker, .leases */
+    PL_SCHED_EV_RESULT,          /* .id = worker, .result: some or all rows of one task; what it made is durable already */
+    PL_SCHED_EV_WORKER_EXITED,  /* .id = worker, .text: it is gone for certain and holds no device; also the answer to STOP_WORKER
+                                 */
+    PL_SCHED_EV_STOP_JOB,       /* .id = job, .text = why ("stopped by a user"). PL_ENOTFOUND; PL_EBUSY while it commits */
+    PL_SCHED_EV_STOP_RUN,       /* .run.id, .text: every job of it but those that commit. PL_ENOTFOUND */
+    PL_SCHED_EV_CAPACITY,       /* .capacity */
+    PL_SCHED_EV_DRAIN,          /* .on: nothing new is planned, leased or started; off: go on */
+    PL_SCHED_EV_RESTORE_RUN,    /* .run: as RUN; jobs that RESTORE_JOB does not give are made anew, as far as heads and stages are
+                                   given */
+    PL_SCHED_EV_RESTORE_JOB,    /* .job: of a run restored before, ended ones too */
+    PL_SCHED_EV_RESTORE_WORKER, /* .worker: may still run; it is waited for once for lease_ms */
+    PL_SCHED_EV_RESTORE_TASK,   /* .task: leased, not ended; its lease is extended once. One not restored is lost: its rows run
+                                   again */
+    PL_SCHED_EV_RESTORE_DONE,
+};
+
+struct pl_sched_event {
+    enum pl_sched_event_kind kind;
+    int64_t now_ms; /* monotonic; going back counts as standing still */
+    uint64_t id;
+    const char *text; /* may be NULL */
+    bool on;
+    struct pl_sched_stage stage;
+    struct pl_sched_capacity capacity;
+    struct {
+        const char *id; /* 32 hex digits */
+        uint64_t order; /* above every run's before */
+        const struct pl_sched_head *heads;
+        size_t n_heads;
+        const uint64_t *stages;
+        size_t n_stages;
+    } run;
+    struct {
+        uint64_t datums; /* all of the job */
+        uint32_t to_run; /* rows; the others are reused */
+    } plan;
+    struct {
+        const struct pl_sched_lease *items;
+        size_t n;
+    } leases;
+    struct {
+        uint64_t task, fence;
+        const struct pl_sched_row *rows;
+        size_t n;
+        uint64_t compute_us; /* of the rows together */
+    } result;
+    struct {
+        uint64_t id;
+        uint64_t stage, version;
+        const char *run;
+        enum pl_sched_state state; /* final, or not: then what is below decides where it goes on */
+        const char *text;          /* of a final one: its reason */
+        bool planned;              /* the engine still has the plan that rows and tasks refer to; else it is planned anew */
+        bool leased;               /* some task was ever leased: it is not superseded */
+        uint64_t datums;
+        uint32_t to_run;
+        const struct pl_sched_range *ended; /* rows that ended, well or not; ascending, disjoint */
+        size_t n_ended;
+        uint32_t failed;                  /* of them */
+        struct pl_sched_row first_failed; /* when failed > 0 */
+    } job;
+    struct {
+        uint64_t id;
+        uint64_t stage, version;
+        const uint16_t *gpus;
+        size_t n_gpus;
+    } worker;
+    struct {
+        uint64_t task, fence, job, worker;
+        const struct pl_sched_range *rows; /* ascending, disjoint, not ended */
+        size_t n_rows;
+        uint32_t failures, losses;
+    } task;
+};
+
+enum pl_sched_action_kind {
+    PL_SCHED_RUN_STATE,    /* .run: given at its start (running) and at its end (a final state) */
+    PL_SCHED_JOB_STATE,    /* .job: state or sentence changed; the first one is its creation */
+    PL_SCHED_PLAN,         /* .job: answer JOB_PLANNED or PLAN_FAILED; after the end of the job answers are ignored */
+    PL_SCHED_COMMIT,       /* .job: all rows ended well: answer JOB_COMMITTED or COMMIT_FAILED */
+    PL_SCHED_START_WORKER, /* .worker: id new; answer ATTACHED (through the agent), START_FAILED or WORKER_EXITED */
+    PL_SCHED_STOP_WORKER,  /* .worker: kill false: answer its NEXT with `end`; true: kill it. Answered by WORKER_EXITED, also when
+                              unknown */
+    PL_SCHED_LEASE,        /* .lease: the answer to the worker's NEXT (kept for its next one when that is not open now) */
+    PL_SCHED_LEASE_LOST,   /* .lease worker, task, fence only: a result is refused with PL_ELEASE, a renewal told `lost` */
+    PL_SCHED_CANCEL,       /* .lease worker, task, fence only: the worker should stop at it (its job ended) */
+    PL_SCHED_RESULT,       /* .result: what became of the rows of a RESULT that was accepted, in its order */
+    PL_SCHED_TIMER,        /* .at_ms: give a TICK then, instead of at the time asked for before; INT64_MAX: no need */
+    PL_SCHED_CONTINUE,     /* give a TICK soon: there is more to do now */
+    PL_SCHED_DRAINED,      /* draining, and no plan, task or commit is under way */
+};
+
+enum pl_sched_verdict {
+    PL_SCHED_ROW_IGNORED, /* not (or no longer) of this task: keep nothing of it */
+    PL_SCHED_ROW_DONE,
+    PL_SCHED_ROW_RETRY, /* the command failed and is tried again */
+    PL_SCHED_ROW_FAILED,
+    PL_SCHED_ROW_WAITING, /* given back */
+};
+
+struct pl_sched_action {
+    enum pl_sched_action_kind kind;
+    union {
+        struct {
+            const char *id;
+            uint64_t order;
+            enum pl_sched_state state;      /* running, success, failure (a job failed or was unrunnable), killed */
+            uint32_t jobs[PL_SCHED_STATES]; /* how many jobs are in which state */
+        } run;
+        struct {
+            uint64_t id;
+            uint64_t stage, version;
+            const char *run;
+            uint64_t order; /* the run's: inputs are read as of it */
+            enum pl_sched_state state;
+            const char *reason;
+            const char *superseded_by; /* id of the run, or NULL */
+        } job;
+        struct {
+            uint64_t id;
+            uint64_t stage, version;
+            uint64_t job; /* START_WORKER: for which it was started */
+            bool kill;
+            uint32_t n_gpus; /* 0 = CPU */
+            uint16_t gpus[PL_SCHED_WORKER_GPUS_MAX];
+            uint32_t cpu_milli;
+            uint64_t memory_bytes;
+            const char *reason; /* STOP_WORKER */
+        } worker;
+        struct {
+            uint64_t worker, task, fence, job;
+            const struct pl_sched_range *rows;
+            size_t n_rows;
+            uint32_t count;    /* of single rows */
+            uint32_t failures; /* tries already used: the attempt's number − 1 */
+            uint32_t losses;
+        } lease;
+        struct {
+            uint64_t worker, task, fence, job;
+            bool duplicate; /* of the last result of a task that has ended: acknowledge it, keep nothing */
+            bool task_done; /* no row of the task is open any more */
+            const enum pl_sched_verdict *verdicts;
+            size_t n;
+        } result;
+        int64_t at_ms;
+    };
+};
+
+/* Filled by a step; what it points to is the scheduler's and holds until the next step. Start with {0}. Carry out in order. */
+struct pl_sched_actions {
+    const struct pl_sched_action *items;
+    size_t n;
+};
+
+struct pl_sched;
+
+/* PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_sched_create(const struct pl_sched_config *config, struct pl_sched **ret, struct pl_err *err);
+struct pl_sched *pl_sched_destroy(struct pl_sched *s);
+static inline void pl_sched_destroyp(struct pl_sched **s)
+{
+    *s = pl_sched_destroy(*s);
+}
+
+/* Takes one event. An event that is refused (PL_EINVAL, PL_ENOTFOUND, PL_EBUSY, PL_EEXISTS, PL_ELIMIT as said above) changes
+ * nothing and gives no actions. Late answers about jobs and workers that have ended are no errors. After PL_ENOMEM the scheduler
+ * refuses everything: start anew from what is durable. */
+PL_MUST_CHECK
+int pl_sched_step(struct pl_sched *s, const struct pl_sched_event *ev, struct pl_sched_actions *out, struct pl_err *err);
+
+/* What the API shows beside the stored rows. */
+struct pl_sched_job_info {
+    enum pl_sched_state state;
+    bool planned;
+    uint64_t datums;
+    uint32_t to_run;
+    uint32_t waiting, leased, done, failed; /* rows; their sum is to_run */
+    uint32_t workers;                       /* with a leased task of it */
+};
+/* PL_ENOTFOUND once its run has ended. */
+PL_MUST_CHECK
+int pl_sched_job_info(const struct pl_sched *s, uint64_t job, struct pl_sched_job_info *ret, struct pl_err *err);
+
+struct pl_sched_counts {
+    uint32_t stages, runs, jobs, tasks; /* jobs: also those ended whose run has not */
+    uint32_t workers_starting, workers_idle, workers_busy, workers_stopping;
+    uint32_t gpus, gpus_used;
+};
+void pl_sched_counts(const struct pl_sched *s, struct pl_sched_counts *ret);
+/* The worker that holds a GPU slot, 0 when it is free or does not exist; and the worker's stage and job (0 while it has none). */
+uint64_t pl_sched_gpu_holder(const struct pl_sched *s, uint32_t slot, uint64_t *ret_stage, uint64_t *ret_job);
