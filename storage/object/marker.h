@@ -1,0 +1,26 @@
+/* marker: the object `format` at the root of every store: which format, which store. docs/format.md "Store marker". */
+#pragma once
+
+#include "object.h"
+#include "storage/base/hash.h"
+
+#define PL_STORE_FORMAT     "1-dev"
+#define PL_STORE_MARKER_KEY "format"
+#define PL_STORE_HASH_NAME  "sha256"
+#define PL_STORE_CHUNKER    "gear64-1"
+
+struct pl_store_marker {
+    char format[16];
+    char store_id[PL_ID_HEX + 1]; /* 32 lower-case hex digits, drawn once */
+    char hash[16];
+    char chunker[16];
+};
+
+/* Reads the marker. PL_ENOTFOUND when there is none, PL_EFORMAT when it is of a format, hash or chunker that this program does
+ * not know, PL_ECORRUPT when it is no marker. */
+PL_MUST_CHECK
+int pl_object_store_read(struct pl_object_store *s, struct pl_store_marker *ret, struct pl_err *err);
+/* Reads the marker, or makes one (durable when this returns) in a store that holds nothing. PL_EFORMAT when there are objects but
+ * no marker; else as read. Two programs that do it at once get the same marker. */
+PL_MUST_CHECK
+int pl_object_store_init(struct pl_object_store *s, struct pl_store_marker *ret, struct pl_err *err);
