@@ -24,3 +24,6 @@ int pl_object_store_read(struct pl_object_store *s, struct pl_store_marker *ret,
  * no marker; else as read. Two programs that do it at once get the same marker. */
 PL_MUST_CHECK
 int pl_object_store_init(struct pl_object_store *s, struct pl_store_marker *ret, struct pl_err *err);
+/* The store's id as 16 bytes. Errors as read. */
+PL_MUST_CHECK
+int pl_object_store_id(struct pl_object_store *s, uint8_t ret[PL_ID_HEX / 2], struct pl_err *err);
