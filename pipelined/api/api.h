@@ -1,0 +1,60 @@
+/* api: the REST routes, who may use them, the event stream and the web page. Uses net and db and all of storage; what only the running
+ * engine knows is asked through pl_engine_ops, which the daemon gives. The protocol of workers is the daemon's (daemon/worker_api.h):
+ * its routes are handed in. */
+#pragma once
+
+#include "pipelined/db/db.h"
+#include "pipelined/net/http_server.h"
+#include "pipelined/net/loop.h"
+#include "pipelined/net/sse.h"
+#include "storage/dataset/stores.h"
+
+/* Who may use a route (pl_http_route.access). */
+enum pl_access {
+    PL_ACCESS_OPEN,   /* anybody: /healthz, /readyz, static files, the login link */
+    PL_ACCESS_USER,   /* the daemon's token, as Bearer or cookie */
+    PL_ACCESS_WORKER  /* a worker's token (or the daemon's) */
+};
+
+/* What the running engine is asked. `self` is the daemon's. */
+struct pl_engine_ops {
+    /* A transaction has made a run (push, pipeline): schedule it. Any thread, never blocks. */
+    void (*run_created)(void *self, const char *run);
+    /* A pipeline was created, updated or deleted: read its stages anew; then, when `run` is not "", schedule that run. Any thread. */
+    void (*pipelines_changed)(void *self, const char *run);
+    /* Stops a run, or one job of it (`stage` not NULL). Blocks: on the pool. PL_ENOTFOUND, PL_EBUSY. */
+    int (*stop)(void *self, const char *run, const char *project, const char *stage, const char *why, struct pl_err *err);
+    /* Live figures: {"workers": […], "gpus": {…}, "queue": {…}}; new reference. Blocks: on the pool. */
+    json_t *(*live)(void *self);
+    /* Live progress of an unfinished job: {"waiting", "leased", "done", "failed", "workers"}; NULL when it is not live. Blocks. */
+    json_t *(*job_live)(void *self, const char *run, const char *project, const char *stage);
+    /* Is this worker token good? Any thread, never blocks. */
+    bool (*worker_token_ok)(void *self, const char *token);
+};
+
+struct pl_api_config {
+    struct pl_db *db;
+    struct pl_stores *stores;
+    struct pl_loop *loop;
+    struct pl_pool *pool;          /* storage pool: hashing, disk, SQL reads */
+    const struct pl_engine_ops *engine;
+    void *engine_self;
+    const char *data_dir, *store_url, *executor, *version;
+    const char *token;             /* the daemon's, as in DIR/token */
+    const char *listen;            /* 127.0.0.1:7380; port 0 picks one */
+    const char *const *hosts;      /* names accepted in Host beside the listening address, localhost, 127.0.0.1, [::1]; NULL-terminated */
+    const char *public_url;        /* "" = http://listen */
+    const struct pl_http_route *more_routes; /* the daemon's own (workers) */
+    size_t n_more_routes;
+};
+
+struct pl_api;
+
+/* Listens and serves. */
+PL_MUST_CHECK int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct pl_err *err);
+unsigned pl_api_port(const struct pl_api *a);
+/* An event of the database (pl_db_config.event). Any thread. */
+void pl_api_event(struct pl_api *a, int64_t id, int64_t at_us, const char *type, const char *data);
+/* Stops accepting, ends streams, lets replies finish for `deadline_ms`. */
+void pl_api_stop(struct pl_api *a, int64_t deadline_ms);
+struct pl_api *pl_api_destroy(struct pl_api *a);

@@ -1,0 +1,519 @@
+#include "db.h"
+
+#include "pipelined/db/apply.h"
+#include "pipelined/db/open.h"
+#include "storage/base/clock.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#define READERS_MAX 16
+#define EVENTS_TRIM_EVERY 4096
+
+struct pending {
+    struct pending *next;
+    enum pl_tx_class class;
+    pl_tx_fn fn;
+    pl_tx_done done;
+    void *arg;
+    int result;
+    struct pl_err err;
+};
+
+struct new_event {
+    int64_t id;
+    char *type;
+    char *data;
+    size_t owner; /* position of its transaction in the group */
+};
+
+struct pl_tx {
+    struct pl_db *db;
+    struct pl_log_batch batch;
+    struct new_event *events;
+    size_t n_events, cap_events;
+    size_t at; /* transaction under way */
+    enum pl_tx_class class;
+    int64_t now_us;
+    uint64_t seq; /* the log object that this group would make */
+    bool full;    /* the transaction under way did not fit the group's log object */
+};
+
+struct pl_db {
+    struct pl_db_config config;
+    char *dir;
+    char store_hex[33];
+    int lock_fd;
+    struct pl_conn *writer;
+    struct pl_log_head head; /* writer thread's */
+    _Atomic uint64_t seq;
+    uint64_t events_made;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    struct pending *first, *last;
+    size_t queued;
+    bool stopping, broken;
+    pthread_t thread;
+    bool thread_started;
+
+    pthread_mutex_t readers_mutex;
+    pthread_cond_t reader_free;
+    struct pl_conn *readers[READERS_MAX];
+    unsigned n_readers, n_free;
+};
+
+const char *pl_db_store_id(const struct pl_db *db)
+{
+    return db->store_hex;
+}
+
+uint64_t pl_db_log_seq(struct pl_db *db)
+{
+    return db->seq;
+}
+
+struct pl_conn *pl_tx_conn(struct pl_tx *tx)
+{
+    return tx->db->writer;
+}
+
+int64_t pl_tx_now_us(const struct pl_tx *tx)
+{
+    return tx->now_us;
+}
+
+int pl_tx_emit(struct pl_tx *tx, uint16_t kind, json_t *payload, struct pl_err *err)
+{
+    _cleanup_free_ char *text = NULL;
+    size_t len;
+    int r;
+
+    if (!payload)
+        return pl_err_nomem(err);
+    text = json_dumps(payload, JSON_COMPACT | JSON_SORT_KEYS);
+    r = text ? 0 : pl_err_nomem(err);
+    if (r == 0 && tx->class != PL_TX_LOGGED)
+        r = pl_err_set(err, PL_EINTERNAL, "record %s in an unlogged transaction", pl_record_name(kind));
+    if (r == 0) {
+        len = strlen(text);
+        r = pl_log_batch_add(&tx->batch, kind, text, len, err);
+        tx->full = r == PL_ETOOBIG;
+    }
+    r = r < 0 ? r : pl_apply_record(tx->db->writer, kind, payload, tx->seq, err);
+    json_decref(payload);
+    return r;
+}
+
+static int keep_event(struct pl_tx *tx, int64_t id, const char *type, const char *data, struct pl_err *err)
+{
+    struct new_event *e;
+
+    if (tx->n_events == tx->cap_events) {
+        size_t cap = tx->cap_events ? tx->cap_events * 2 : 16;
+
+        e = realloc(tx->events, cap * sizeof *e);
+        if (!e)
+            return pl_err_nomem(err);
+        tx->events = e;
+        tx->cap_events = cap;
+    }
+    e = &tx->events[tx->n_events];
+    *e = (struct new_event){id, strdup(type), strdup(data), tx->at};
+    if (!e->type || !e->data) {
+        free(e->type);
+        free(e->data);
+        return pl_err_nomem(err);
+    }
+    tx->n_events++;
+    return 0;
+}
+
+int pl_tx_event(struct pl_tx *tx, const char *type, json_t *data, struct pl_err *err)
+{
+    _cleanup_free_ char *text = data ? json_dumps(data, JSON_COMPACT) : NULL;
+    int r;
+
+    json_decref(data);
+    if (!text)
+        return pl_err_nomem(err);
+    r = pl_sql_exec(tx->db->writer, err, "INSERT INTO event(at_us, type, data) VALUES (?, ?, ?)", "iss", tx->now_us, type, text);
+    return r < 0 ? r : keep_event(tx, sqlite3_last_insert_rowid(tx->db->writer->db), type, text, err);
+}
+
+static void drop_events_from(struct pl_tx *tx, size_t keep)
+{
+    while (tx->n_events > keep) {
+        struct new_event *e = &tx->events[--tx->n_events];
+
+        free(e->type);
+        free(e->data);
+    }
+}
+
+/* One transaction inside its savepoint. False: it did not fit beside the others; it goes first into the next group. */
+static bool run_one(struct pl_tx *tx, struct pending *p, size_t at)
+{
+    struct pl_conn *c = tx->db->writer;
+    size_t batch_bytes = tx->batch.records.len, events = tx->n_events;
+    uint32_t batch_n = tx->batch.n;
+
+    tx->at = at;
+    tx->full = false;
+    p->err = (struct pl_err){0};
+    p->result = pl_sql_script(c, "SAVEPOINT t", &p->err);
+    if (p->result < 0)
+        return true;
+    p->result = p->fn(tx, p->arg, &p->err);
+    if (p->result >= 0) {
+        p->result = pl_sql_script(c, "RELEASE t", &p->err);
+        return true;
+    }
+    pl_log_batch_truncate(&tx->batch, batch_bytes, batch_n);
+    drop_events_from(tx, events);
+    if (pl_sql_script(c, "ROLLBACK TO t; RELEASE t", NULL) < 0)
+        tx->db->broken = true;
+    return !(tx->full && batch_n > 0);
+}
+
+static int trim_events(struct pl_db *db, const struct pl_tx *tx, struct pl_err *err)
+{
+    uint64_t before = db->events_made;
+
+    db->events_made += tx->n_events;
+    if (before / EVENTS_TRIM_EVERY == db->events_made / EVENTS_TRIM_EVERY)
+        return 0;
+    return pl_sql_exec(db->writer, err, "DELETE FROM event WHERE id <= (SELECT max(id) FROM event) - ? OR at_us < ?", "ii",
+                       (int64_t)PL_EVENTS_KEPT, tx->now_us - (int64_t)PL_EVENTS_KEPT_DAYS * 86400 * 1000000);
+}
+
+/* Log object, then COMMIT. After the object is put there is no way back: a COMMIT that fails then stops the program. */
+static int make_durable(struct pl_db *db, struct pl_tx *tx, struct pl_err *err)
+{
+    bool logged = tx->batch.n > 0, unknown = false;
+    int r = trim_events(db, tx, err);
+
+    if (r < 0)
+        return r;
+    if (logged) {
+        r = pl_log_append(db->config.objects, &db->head, &tx->batch, &unknown, err);
+        if (r < 0) {
+            db->broken = unknown || r == PL_EFENCED;
+            return r;
+        }
+        r = pl_db_save_head(db->writer, &db->head, err);
+    }
+    r = r < 0 ? r : pl_sql_script(db->writer, "COMMIT", err);
+    if (r < 0 && logged)
+        db->broken = true;
+    if (r == 0)
+        db->seq = db->head.seq;
+    return r;
+}
+
+static void publish(struct pl_db *db, struct pl_tx *tx)
+{
+    if (!db->config.event)
+        return;
+    for (size_t i = 0; i < tx->n_events; i++)
+        db->config.event(db->config.arg, tx->events[i].id, tx->now_us, tx->events[i].type, tx->events[i].data);
+}
+
+static void answer(struct pending *group)
+{
+    struct pending *next;
+
+    for (; group; group = next) {
+        next = group->next;
+        if (group->done)
+            group->done(group->arg, group->result < 0 ? group->result : 0, &group->err);
+        free(group);
+    }
+}
+
+static void fail_group(struct pending *group, int r, const struct pl_err *err)
+{
+    for (; group; group = group->next) {
+        if (group->result >= 0) {
+            group->result = r;
+            group->err = *err;
+        }
+    }
+}
+
+/* Runs the group; gives back those that did not fit, in order. */
+static struct pending *run_group(struct pl_db *db, struct pending *group)
+{
+    struct pl_tx tx = {.db = db, .class = group->class, .now_us = pl_clock_wall_us(), .seq = db->head.seq + 1};
+    struct pending *rest = NULL, *p, **link;
+    struct pl_err err = {0};
+    size_t at = 0;
+    int r = db->broken ? pl_err_set(&err, PL_ESTOPPING, "the daemon is stopping: its database is out of step with the log") : 0;
+
+    r = r < 0 ? r : pl_sql_script(db->writer, "BEGIN IMMEDIATE", &err);
+    if (r == 0) {
+        for (link = &group; (p = *link); link = &p->next) {
+            if (!run_one(&tx, p, at++)) {
+                rest = p;
+                *link = NULL;
+                break;
+            }
+        }
+        r = make_durable(db, &tx, &err);
+        if (r < 0)
+            pl_sql_script(db->writer, "ROLLBACK", NULL) < 0 ? (void)(db->broken = true) : (void)0;
+    }
+    if (r < 0)
+        fail_group(group, r, &err);
+    else
+        publish(db, &tx);
+    answer(group);
+    if (r < 0 && db->broken && db->config.fatal)
+        db->config.fatal(db->config.arg, &err);
+    drop_events_from(&tx, 0);
+    free(tx.events);
+    pl_log_batch_finish(&tx.batch);
+    return rest;
+}
+
+/* The next group: transactions of the class at the head of the queue. Caller holds the mutex. */
+static struct pending *take_group(struct pl_db *db)
+{
+    struct pending *group = db->first, *p = group;
+    size_t n = 1;
+
+    while (p->next && p->next->class == group->class && n < PL_DB_GROUP_MAX) {
+        p = p->next;
+        n++;
+    }
+    db->first = p->next;
+    if (!db->first)
+        db->last = NULL;
+    p->next = NULL;
+    db->queued -= n;
+    return group;
+}
+
+static void put_back(struct pl_db *db, struct pending *rest)
+{
+    struct pending *p = rest;
+
+    pthread_mutex_lock(&db->mutex);
+    for (db->queued++; p->next; p = p->next)
+        db->queued++;
+    p->next = db->first;
+    db->first = rest;
+    if (!db->last)
+        db->last = p;
+    pthread_mutex_unlock(&db->mutex);
+}
+
+static void *writer_main(void *arg)
+{
+    struct pl_db *db = arg;
+    struct pending *group, *rest;
+
+    pthread_setname_np(pthread_self(), "db-writer");
+    for (;;) {
+        pthread_mutex_lock(&db->mutex);
+        while (!db->first && !db->stopping)
+            pthread_cond_wait(&db->wake, &db->mutex);
+        if (!db->first) {
+            pthread_mutex_unlock(&db->mutex);
+            return NULL;
+        }
+        group = take_group(db);
+        pthread_mutex_unlock(&db->mutex);
+        rest = run_group(db, group);
+        if (rest)
+            put_back(db, rest);
+    }
+}
+
+int pl_db_submit(struct pl_db *db, enum pl_tx_class class, pl_tx_fn fn, pl_tx_done done, void *arg, struct pl_err *err)
+{
+    struct pending *p = calloc(1, sizeof *p);
+    int r = 0;
+
+    if (!p)
+        return pl_err_nomem(err);
+    *p = (struct pending){.class = class, .fn = fn, .done = done, .arg = arg};
+    pthread_mutex_lock(&db->mutex);
+    if (db->stopping) {
+        r = pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
+    } else if (db->queued >= PL_DB_QUEUE_MAX) {
+        r = pl_err_set(err, PL_EBUSY, "%d transactions wait already", PL_DB_QUEUE_MAX);
+    } else {
+        if (db->last)
+            db->last->next = p;
+        else
+            db->first = p;
+        db->last = p;
+        db->queued++;
+        pthread_cond_signal(&db->wake);
+        p = NULL;
+    }
+    pthread_mutex_unlock(&db->mutex);
+    free(p);
+    return r;
+}
+
+struct waiter {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    pl_tx_fn fn;
+    void *arg;
+    bool done;
+    int result;
+    struct pl_err err;
+};
+
+static int waiter_run(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct waiter *w = arg;
+
+    return w->fn(tx, w->arg, err);
+}
+
+static void waiter_done(void *arg, int r, const struct pl_err *err)
+{
+    struct waiter *w = arg;
+
+    pthread_mutex_lock(&w->mutex);
+    w->result = r;
+    w->err = *err;
+    w->done = true;
+    pthread_cond_signal(&w->cond);
+    pthread_mutex_unlock(&w->mutex);
+}
+
+int pl_db_run(struct pl_db *db, enum pl_tx_class class, pl_tx_fn fn, void *arg, struct pl_err *err)
+{
+    struct waiter w = {.mutex = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER, .fn = fn, .arg = arg};
+    int r = pl_db_submit(db, class, waiter_run, waiter_done, &w, err);
+
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&w.mutex);
+    while (!w.done)
+        pthread_cond_wait(&w.cond, &w.mutex);
+    pthread_mutex_unlock(&w.mutex);
+    if (w.result < 0 && err)
+        *err = w.err;
+    return w.result;
+}
+
+struct pl_conn *pl_db_reader(struct pl_db *db)
+{
+    struct pl_conn *c;
+
+    pthread_mutex_lock(&db->readers_mutex);
+    while (db->n_free == 0)
+        pthread_cond_wait(&db->reader_free, &db->readers_mutex);
+    c = db->readers[--db->n_free];
+    pthread_mutex_unlock(&db->readers_mutex);
+    return c;
+}
+
+void pl_db_reader_done(struct pl_db *db, struct pl_conn *c)
+{
+    pthread_mutex_lock(&db->readers_mutex);
+    db->readers[db->n_free++] = c;
+    pthread_cond_signal(&db->reader_free);
+    pthread_mutex_unlock(&db->readers_mutex);
+}
+
+static int open_epoch(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_db *db = arg;
+    char host[256] = "";
+
+    gethostname(host, sizeof host - 1);
+    return pl_tx_emit(tx, PL_RECORD_OPEN_EPOCH,
+                      json_pack("{s:I, s:I, s:s, s:i}", "epoch", (json_int_t)db->head.epoch, "at", (json_int_t)tx->now_us, "host", host, "pid",
+                                (int)getpid()),
+                      err);
+}
+
+static int open_readers(struct pl_db *db, unsigned n, struct pl_err *err)
+{
+    char path[4096];
+    int r;
+
+    snprintf(path, sizeof path, "%s/pipelined.db", db->dir);
+    for (unsigned i = 0; i < n; i++) {
+        r = pl_conn_open(path, true, &db->readers[i], err);
+        if (r < 0)
+            return r;
+        db->n_readers = db->n_free = i + 1;
+    }
+    return 0;
+}
+
+static int start(struct pl_db *db, const struct pl_db_config *config, struct pl_err *err)
+{
+    unsigned readers = PL_MIN(PL_MAX(config->readers, 1u), (unsigned)READERS_MAX);
+    int r = pl_db_lock(db->dir, &db->lock_fd, err);
+
+    r = r < 0 ? r : pl_db_prepare(db->dir, config->objects, &db->writer, &db->head, err);
+    if (r < 0)
+        return r;
+    pl_hex_encode(db->head.store_id, sizeof db->head.store_id, db->store_hex);
+    db->seq = db->head.seq;
+    db->head.epoch++; /* every object of this start carries it; the first, open_epoch, fences whoever wrote before */
+    if (pthread_create(&db->thread, NULL, writer_main, db) != 0)
+        return pl_err_nomem(err);
+    db->thread_started = true;
+    r = pl_db_run(db, PL_TX_LOGGED, open_epoch, db, err);
+    return r < 0 ? r : open_readers(db, readers, err);
+}
+
+int pl_db_open(const struct pl_db_config *config, struct pl_db **ret, struct pl_err *err)
+{
+    struct pl_db *db = calloc(1, sizeof *db);
+    int r;
+
+    if (!db)
+        return pl_err_nomem(err);
+    db->config = *config;
+    db->lock_fd = -1;
+    pthread_mutex_init(&db->mutex, NULL);
+    pthread_cond_init(&db->wake, NULL);
+    pthread_mutex_init(&db->readers_mutex, NULL);
+    pthread_cond_init(&db->reader_free, NULL);
+    db->dir = strdup(config->dir);
+    r = db->dir ? start(db, config, err) : pl_err_nomem(err);
+    if (r < 0) {
+        pl_db_close(db);
+        return r;
+    }
+    *ret = db;
+    return 0;
+}
+
+struct pl_db *pl_db_close(struct pl_db *db)
+{
+    if (!db)
+        return NULL;
+    if (db->thread_started) {
+        pthread_mutex_lock(&db->mutex);
+        db->stopping = true;
+        pthread_cond_signal(&db->wake);
+        pthread_mutex_unlock(&db->mutex);
+        pthread_join(db->thread, NULL);
+    }
+    for (unsigned i = 0; i < db->n_readers; i++)
+        pl_conn_close(db->readers[i]);
+    if (db->writer && !db->broken)
+        sqlite3_wal_checkpoint_v2(db->writer->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    pl_conn_close(db->writer);
+    pl_closep(&db->lock_fd);
+    pthread_cond_destroy(&db->reader_free);
+    pthread_mutex_destroy(&db->readers_mutex);
+    pthread_cond_destroy(&db->wake);
+    pthread_mutex_destroy(&db->mutex);
+    free(db->dir);
+    free(db);
+    return NULL;
+}

@@ -1,0 +1,193 @@
+#include "names.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define COMMIT_COLUMNS                                                                                                               \
+    "c.id, c.repo, c.run, c.parent, c.branch, c.stage, c.object, c.root, c.attributes, c.table_root, c.owner_root, c.code,"           \
+    " c.generation, c.files, c.bytes, c.seq, c.created_us"
+
+/* Appends "did you mean" from the repos of the project. */
+static void hint_nearest(struct pl_conn *c, const char *project, const char *repo, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char names[256][PL_NAME_MAX_BYTES + 1];
+    const char *words[256], *nearest;
+    size_t n = 0;
+
+    if (!err || pl_sql_query(c, NULL, &rows, "SELECT name FROM repo WHERE project = ? ORDER BY id DESC LIMIT 256", "s", project) < 0)
+        return;
+    while (n < 256 && pl_sql_next(c, &rows, NULL) > 0) {
+        snprintf(names[n], sizeof names[n], "%s", pl_col_text(&rows, 0));
+        words[n] = names[n];
+        n++;
+    }
+    nearest = pl_word_nearest(repo, words, n);
+    if (nearest)
+        pl_err_hint(err, PL_ENOTFOUND, "did you mean \"%s\"?", nearest);
+    else
+        pl_err_hint(err, PL_ENOTFOUND, "pipelinectl create repo %s", repo);
+}
+
+int pl_db_repo_find(struct pl_conn *c, const char *project, const char *repo, struct pl_repo_row *ret, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows, "SELECT id, kind = 'output' FROM repo WHERE project = ? AND name = ?", "ss", project, repo);
+
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r < 0)
+        return r;
+    if (r == 0) {
+        r = pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" does not exist in project \"%s\"", repo, project);
+        hint_nearest(c, project, repo, err);
+        return r;
+    }
+    ret->id = pl_col_int(&rows, 0);
+    ret->output = pl_col_int(&rows, 1) != 0;
+    return 0;
+}
+
+static void read_commit(const struct pl_rows *rows, struct pl_commit_row *ret)
+{
+    ret->id = pl_col_int(rows, 0);
+    ret->repo = pl_col_int(rows, 1);
+    snprintf(ret->run, sizeof ret->run, "%s", pl_col_text(rows, 2));
+    snprintf(ret->parent, sizeof ret->parent, "%s", pl_col_text(rows, 3));
+    snprintf(ret->branch, sizeof ret->branch, "%s", pl_col_text(rows, 4));
+    snprintf(ret->stage, sizeof ret->stage, "%s", pl_col_text(rows, 5));
+    ret->object = pl_col_hash(rows, 6);
+    ret->root = pl_col_hash(rows, 7);
+    ret->attributes = pl_col_hash(rows, 8);
+    ret->table = pl_col_hash(rows, 9);
+    ret->owner = pl_col_hash(rows, 10);
+    ret->code = pl_col_hash(rows, 11);
+    ret->generation = pl_col_int(rows, 12);
+    ret->files = pl_col_int(rows, 13);
+    ret->bytes = pl_col_int(rows, 14);
+    ret->seq = pl_col_int(rows, 15);
+    ret->created_us = pl_col_int(rows, 16);
+}
+
+/* 1 and the row, or 0. */
+static int one_commit(struct pl_conn *c, struct pl_rows *rows, struct pl_commit_row *ret, struct pl_err *err)
+{
+    int r = pl_sql_next(c, rows, err);
+
+    if (r > 0)
+        read_commit(rows, ret);
+    return r;
+}
+
+int pl_db_branch_head(struct pl_conn *c, int64_t repo, const char *branch, struct pl_commit_row *ret, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows,
+                         "SELECT " COMMIT_COLUMNS " FROM branch b JOIN commit_ c ON c.id = b.head WHERE b.repo = ? AND b.name = ?", "is",
+                         repo, branch);
+
+    return r < 0 ? r : one_commit(c, &rows, ret, err);
+}
+
+static int by_id(struct pl_conn *c, int64_t repo, const char *id, struct pl_commit_row *ret, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows, "SELECT " COMMIT_COLUMNS " FROM commit_ c WHERE c.repo = ? AND c.run = ?", "is", repo, id);
+
+    return r < 0 ? r : one_commit(c, &rows, ret, err);
+}
+
+static int by_prefix(struct pl_conn *c, int64_t repo, const char *prefix, struct pl_commit_row *ret, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char past[PL_NAME_MAX_BYTES + 2];
+    int r;
+
+    snprintf(past, sizeof past, "%sg", prefix); /* past every hex digit */
+    r = pl_sql_query(c, err, &rows, "SELECT " COMMIT_COLUMNS " FROM commit_ c WHERE c.repo = ? AND c.run >= ? AND c.run < ? LIMIT 2", "iss",
+                     repo, prefix, past);
+    r = r < 0 ? r : one_commit(c, &rows, ret, err);
+    if (r <= 0)
+        return r;
+    r = pl_sql_next(c, &rows, err);
+    if (r > 0)
+        return pl_err_set(err, PL_ECONFLICT, "\"%s\" is the start of several commit ids: give more digits", prefix);
+    return r < 0 ? r : 1;
+}
+
+static int go_back(struct pl_conn *c, const char *project, const char *repo, unsigned back, struct pl_commit_row *row, struct pl_err *err)
+{
+    for (unsigned i = 0; i < back; i++) {
+        int r = *row->parent ? by_id(c, row->repo, row->parent, row, err) : 0;
+
+        if (r < 0)
+            return r;
+        if (r == 0)
+            return pl_err_set(err, PL_ENOTFOUND, "%s/%s has only %u commit%s before that one, not %u", project, repo, i, i == 1 ? "" : "s",
+                              back);
+    }
+    return 0;
+}
+
+int pl_db_commit_find(struct pl_conn *c, const char *project, const char *repo, const struct pl_ref *ref, struct pl_commit_row *ret,
+                      struct pl_err *err)
+{
+    const char *name = ref->kind == PL_REF_NONE ? "master" : ref->name;
+    struct pl_commit_row row = {0};
+    struct pl_repo_row found;
+    int r = pl_db_repo_find(c, project, repo, &found, err);
+
+    if (r < 0)
+        return r;
+    r = ref->kind == PL_REF_ID ? by_id(c, found.id, name, &row, err) : pl_db_branch_head(c, found.id, name, &row, err);
+    if (r == 0 && ref->kind == PL_REF_PREFIX)
+        r = by_prefix(c, found.id, name, &row, err);
+    if (r < 0)
+        return r;
+    if (r == 0) {
+        int64_t branch;
+
+        if (pl_sql_int(c, NULL, &branch, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", found.id, name) == 0)
+            return pl_err_set(err, PL_ENOTFOUND, "branch %s/%s@%s has no commit yet", project, repo, name);
+        return pl_err_set(err, PL_ENOTFOUND, "%s/%s has no %s \"%s\"", project, repo,
+                          ref->kind == PL_REF_ID       ? "commit"
+                          : ref->kind == PL_REF_PREFIX ? "branch or commit"
+                                                       : "branch",
+                          name);
+    }
+    r = go_back(c, project, repo, ref->back, &row, err);
+    if (r == 0)
+        *ret = row;
+    return r;
+}
+
+int pl_db_commit_named(struct pl_conn *c, const char *project, const char *repo, const char *ref, struct pl_commit_row *ret,
+                       struct pl_err *err)
+{
+    struct pl_ref parsed = {.kind = PL_REF_NONE};
+    int r = *ref ? pl_ref_parse_commit(ref, &parsed, err) : 0;
+
+    return r < 0 ? r : pl_db_commit_find(c, project, repo, &parsed, ret, err);
+}
+
+int pl_db_run_find(struct pl_conn *c, const char *text, char ret_id[PL_ID_HEX + 1], struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char past[PL_ID_HEX + 2];
+    size_t len = strlen(text);
+    int r;
+
+    if (len < PL_HISTORY_PREFIX_DIGITS || len > PL_ID_HEX || strspn(text, "0123456789abcdef") != len)
+        return pl_err_set(err, PL_EINVAL, "\"%s\" is no run: give its id or its first digits, at least 4 of 0-9a-f", text);
+    snprintf(past, sizeof past, "%sg", text);
+    r = pl_sql_query(c, err, &rows, "SELECT id FROM run WHERE id >= ? AND id < ? LIMIT 2", "ss", text, past);
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r < 0)
+        return r;
+    if (r == 0)
+        return pl_err_set(err, PL_ENOTFOUND, "there is no run %s", text);
+    snprintf(ret_id, PL_ID_HEX + 1, "%s", pl_col_text(&rows, 0));
+    r = pl_sql_next(c, &rows, err);
+    if (r > 0)
+        return pl_err_set(err, PL_ECONFLICT, "\"%s\" is the start of several run ids: give more digits", text);
+    return r;
+}

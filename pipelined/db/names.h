@@ -1,0 +1,40 @@
+/* names: from what people write to rows. Read by any connection. */
+#pragma once
+
+#include "pipelined/db/sql.h"
+#include "storage/dataset/history.h"
+
+struct pl_repo_row {
+    int64_t id;
+    bool output; /* written by a stage */
+};
+
+/* PL_ENOTFOUND: `repo "x" does not exist in project "p"`, with the nearest name as hint. */
+PL_MUST_CHECK int pl_db_repo_find(struct pl_conn *c, const char *project, const char *repo, struct pl_repo_row *ret, struct pl_err *err);
+
+struct pl_commit_row {
+    int64_t id, repo;
+    char run[PL_ID_HEX + 1]; /* the commit's name */
+    char parent[PL_ID_HEX + 1];
+    char branch[PL_NAME_MAX_BYTES + 1];
+    char stage[PL_NAME_MAX_BYTES + 1];
+    struct pl_hash object, root, attributes, table, owner, code;
+    int64_t generation, files, bytes, seq, created_us;
+};
+
+/* The commit that `ref` names in the repo: a branch's head, an id, or the start of one, then ^n back. A ref of kind NONE is the
+ * master branch. PL_ENOTFOUND says what is missing (branch without commits included); PL_ECONFLICT an ambiguous prefix. */
+PL_MUST_CHECK
+int pl_db_commit_find(struct pl_conn *c, const char *project, const char *repo, const struct pl_ref *ref, struct pl_commit_row *ret,
+                      struct pl_err *err);
+/* The same from the text after the @ ("" = master). */
+PL_MUST_CHECK
+int pl_db_commit_named(struct pl_conn *c, const char *project, const char *repo, const char *ref, struct pl_commit_row *ret,
+                       struct pl_err *err);
+/* The head of a branch: 1, or 0 when the branch is absent or has no commit. */
+PL_MUST_CHECK
+int pl_db_branch_head(struct pl_conn *c, int64_t repo, const char *branch, struct pl_commit_row *ret, struct pl_err *err);
+
+/* A run by its id or the start of it. */
+PL_MUST_CHECK
+int pl_db_run_find(struct pl_conn *c, const char *text, char ret_id[PL_ID_HEX + 1], struct pl_err *err);

@@ -1,0 +1,204 @@
+#include "open.h"
+
+#include "pipelined/db/apply.h"
+#include "pipelined/db/db.h"
+#include "storage/base/io.h"
+#include "storage/object/marker.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/vfs.h>
+
+static const unsigned char schema_sql[] = {
+#include "schema_sql.inc"
+};
+
+static int refuse_network_filesystem(const char *dir, struct pl_err *err)
+{
+    static const struct {
+        unsigned long magic;
+        const char *name;
+    } refused[] = {{NFS_SUPER_MAGIC, "NFS"}, {SMB_SUPER_MAGIC, "SMB"}, {0xFF534D42, "CIFS"}, {0xFE534D42, "SMB2"}, {AFS_SUPER_MAGIC, "AFS"}};
+    struct statfs fs;
+
+    if (statfs(dir, &fs) < 0)
+        return pl_err_errno(err, errno, "%s", dir);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(refused); i++)
+        if ((unsigned long)fs.f_type == refused[i].magic)
+            return pl_err_set(err, PL_EINVAL, "--data %s is on %s, where the database's locks cannot be trusted: use a local disk", dir,
+                              refused[i].name);
+    return 0;
+}
+
+int pl_db_lock(const char *dir, int *ret_fd, struct pl_err *err)
+{
+    _cleanup_close_ int fd = -1;
+    char path[4096], holder[32] = "";
+    ssize_t n;
+    int r = refuse_network_filesystem(dir, err);
+
+    if (r < 0)
+        return r;
+    if (snprintf(path, sizeof path, "%s/pipelined.lock", dir) >= (int)sizeof path)
+        return pl_err_set(err, PL_EINVAL, "--data is longer than %zu bytes", sizeof path - 20);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return pl_err_errno(err, errno, "%s", path);
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        n = pread(fd, holder, sizeof holder - 1, 0);
+        holder[n > 0 ? n : 0] = '\0';
+        return pl_err_set(err, PL_ELOCKED, "another daemon (process %s) runs on %s: stop it, or choose another --data",
+                          *holder ? holder : "unknown", dir);
+    }
+    n = snprintf(holder, sizeof holder, "%d", (int)getpid());
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, holder, (size_t)n, 0) != n)
+        return pl_err_errno(err, errno, "%s", path);
+    *ret_fd = TAKE_FD(fd);
+    return 0;
+}
+
+int pl_db_save_head(struct pl_conn *c, const struct pl_log_head *head, struct pl_err *err)
+{
+    char hex[PL_HASH_HEX + 1];
+    int r = pl_sql_exec(c, err, "INSERT OR REPLACE INTO meta(key, value) VALUES ('log_seq', ?)", "i", (int64_t)head->seq);
+
+    return r < 0 ? r : pl_sql_exec(c, err, "INSERT OR REPLACE INTO meta(key, value) VALUES ('log_hash', ?)", "s", pl_hash_hex(&head->hash, hex));
+}
+
+static int make_schema(struct pl_conn *c, const struct pl_log_head *head, struct pl_err *err)
+{
+    char store[33], version[48];
+    int r;
+
+    pl_hex_encode(head->store_id, sizeof head->store_id, store);
+    snprintf(version, sizeof version, "PRAGMA user_version = %d", PL_DB_SCHEMA_VERSION);
+    r = pl_sql_script(c, "BEGIN IMMEDIATE", err);
+    r = r < 0 ? r : pl_sql_script(c, (const char *)schema_sql, err);
+    r = r < 0 ? r : pl_sql_script(c, version, err);
+    r = r < 0 ? r : pl_sql_exec(c, err, "INSERT INTO meta(key, value) VALUES ('store_id', ?), ('epoch', '0')", "s", store);
+    r = r < 0 ? r : pl_db_save_head(c, head, err);
+    return r < 0 ? r : pl_sql_script(c, "COMMIT", err);
+}
+
+/* The database says where it stands; the log must have that very object. */
+static int check_position(struct pl_conn *c, struct pl_object_store *objects, struct pl_log_head *head, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};
+    _cleanup_free_ char *store = NULL, *hash = NULL;
+    char ours[33], key[PL_LOG_KEY_BYTES];
+    struct pl_hash found;
+    int64_t seq = 0, epoch = 0;
+    int r = pl_sql_text(c, err, &store, "SELECT value FROM meta WHERE key = 'store_id'", "");
+
+    r = r < 0 ? r : pl_sql_text(c, err, &hash, "SELECT value FROM meta WHERE key = 'log_hash'", "");
+    r = r < 0 ? r : pl_sql_int(c, err, &seq, "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'log_seq'", "");
+    r = r < 0 ? r : pl_sql_int(c, err, &epoch, "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'epoch'", "");
+    r = r < 0 ? r : pl_hash_parse(hash, &head->hash, err);
+    if (r < 0)
+        return r;
+    pl_hex_encode(head->store_id, sizeof head->store_id, ours);
+    if (!pl_streq(store, ours))
+        return pl_err_set(err, PL_ELOG, "the database belongs to store %.8s, --store is %.8s", store, ours);
+    head->seq = (uint64_t)seq;
+    head->epoch = (uint64_t)epoch;
+    if (seq == 0)
+        return 0;
+    pl_log_key(head->seq, key);
+    r = pl_object_get(objects, key, 0, PL_OBJECT_TO_END, &bytes, err);
+    if (r == PL_ENOTFOUND)
+        return pl_err_set(err, PL_ELOG, "the database is ahead of the log: it has applied %s, which the store does not have", key);
+    if (r < 0)
+        return r;
+    pl_hash_sha256(bytes.data, bytes.len, &found);
+    if (!pl_hash_eq(&found, &head->hash))
+        return pl_err_set(err, PL_ELOG, "the database has applied another %s than the store has: they are of different logs", key);
+    return 0;
+}
+
+struct replay {
+    struct pl_conn *conn;
+    uint64_t applied;
+};
+
+static int replay_begin(void *self, uint64_t seq, uint64_t epoch, struct pl_err *err)
+{
+    struct replay *p = self;
+
+    (void)seq;
+    (void)epoch;
+    return pl_sql_script(p->conn, "BEGIN IMMEDIATE", err);
+}
+
+static int replay_record(void *self, const struct pl_log_record *record, uint64_t seq, struct pl_err *err)
+{
+    struct replay *p = self;
+    json_t *payload = json_loadb(record->payload, record->len, JSON_REJECT_DUPLICATES, NULL);
+    int r;
+
+    if (!json_is_object(payload)) {
+        json_decref(payload);
+        return pl_err_set(err, PL_ECORRUPT, "record %s of log object %" PRIu64 " is no JSON object", pl_record_name(record->kind), seq);
+    }
+    r = pl_apply_record(p->conn, record->kind, payload, seq, err);
+    json_decref(payload);
+    return r;
+}
+
+static int replay_end(void *self, const struct pl_log_head *head, struct pl_err *err)
+{
+    struct replay *p = self;
+    int r = pl_db_save_head(p->conn, head, err);
+
+    p->applied++;
+    return r < 0 ? r : pl_sql_script(p->conn, "COMMIT", err);
+}
+
+static int check_version(struct pl_conn *c, bool *ret_empty, struct pl_err *err)
+{
+    int64_t version = 0, tables = 0;
+    int r = pl_sql_int(c, err, &version, "PRAGMA user_version", "");
+
+    r = r < 0 ? r : pl_sql_int(c, err, &tables, "SELECT count(*) FROM sqlite_schema", "");
+    if (r < 0)
+        return r;
+    if (version > PL_DB_SCHEMA_VERSION)
+        return pl_err_set(err, PL_EFORMAT, "the database has schema %" PRId64 ", this program knows %d: use the newer program", version,
+                          PL_DB_SCHEMA_VERSION);
+    *ret_empty = tables == 0;
+    return 0;
+}
+
+int pl_db_prepare(const char *dir, struct pl_object_store *objects, struct pl_conn **ret, struct pl_log_head *ret_head, struct pl_err *err)
+{
+    struct pl_log_head head = {0};
+    struct replay replay = {0};
+    struct pl_log_sink sink = {&replay, replay_begin, replay_record, replay_end};
+    char path[4096];
+    bool empty = false;
+    struct pl_store_marker marker;
+    int r = pl_object_store_init(objects, &marker, err);
+
+    if (r < 0)
+        return r;
+    if (!pl_hex_decode(marker.store_id, head.store_id, sizeof head.store_id))
+        return pl_err_set(err, PL_ECORRUPT, "the store's marker has the id \"%s\"", marker.store_id);
+    snprintf(path, sizeof path, "%s/pipelined.db", dir);
+    r = pl_conn_open(path, false, &replay.conn, err);
+    if (r < 0)
+        return r;
+    r = check_version(replay.conn, &empty, err);
+    if (r == 0)
+        r = empty ? make_schema(replay.conn, &head, err) : check_position(replay.conn, objects, &head, err);
+    if (r == 0)
+        r = pl_log_replay(objects, &head, &sink, err);
+    if (r < 0) {
+        pl_conn_close(replay.conn);
+        return r;
+    }
+    *ret = replay.conn;
+    *ret_head = head;
+    return 0;
+}

@@ -1,0 +1,181 @@
+#include "repo_tx.h"
+
+#include "pipelined/db/names.h"
+
+static int project_exists(struct pl_tx *tx, const char *name, struct pl_err *err)
+{
+    int64_t one;
+    int r = pl_sql_int(pl_tx_conn(tx), err, &one, "SELECT 1 FROM project WHERE name = ?", "s", name);
+
+    return r == PL_ENOTFOUND ? 0 : r < 0 ? r : 1;
+}
+
+int pl_tx_project_create(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_repo_args *a = arg;
+    int r = pl_name_check("project", a->name, err);
+
+    r = r < 0 ? r : project_exists(tx, a->name, err);
+    if (r < 0)
+        return r;
+    if (r > 0)
+        return a->exist_ok ? 0 : pl_err_set(err, PL_EEXISTS, "project \"%s\" exists already", a->name);
+    a->changed = true;
+    return pl_tx_emit(tx, PL_RECORD_PROJECT, json_pack("{s:s, s:I}", "name", a->name, "at", (json_int_t)pl_tx_now_us(tx)), err);
+}
+
+int pl_tx_project_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_repo_args *a = arg;
+    int64_t repos = 0, pipelines = 0;
+    int r = project_exists(tx, a->name, err);
+
+    if (r < 0)
+        return r;
+    if (r == 0)
+        return pl_err_set(err, PL_ENOTFOUND, "project \"%s\" does not exist", a->name);
+    r = pl_sql_int(pl_tx_conn(tx), err, &repos, "SELECT count(*) FROM repo WHERE project = ?", "s", a->name);
+    r = r < 0 ? r : pl_sql_int(pl_tx_conn(tx), err, &pipelines, "SELECT count(*) FROM pipeline WHERE project = ?", "s", a->name);
+    if (r < 0)
+        return r;
+    if (repos || pipelines)
+        return pl_err_set(err, PL_EINUSE, "project \"%s\" still has %lld repos and %lld pipelines: delete them first", a->name,
+                          (long long)repos, (long long)pipelines);
+    a->changed = true;
+    return pl_tx_emit(tx, PL_RECORD_PROJECT_DELETE, json_pack("{s:s}", "name", a->name), err);
+}
+
+/* The project of a repo to be: "default" is made when it is first used, others must exist. */
+static int need_project(struct pl_tx *tx, const char *name, struct pl_err *err)
+{
+    int r = project_exists(tx, name, err);
+
+    if (r != 0)
+        return r < 0 ? r : 0;
+    if (!pl_streq(name, "default")) {
+        r = pl_err_set(err, PL_ENOTFOUND, "project \"%s\" does not exist", name);
+        return pl_err_hint(err, r, "pipelinectl create project %s", name);
+    }
+    return pl_tx_project_create(tx, &(struct pl_repo_args){.name = name}, err);
+}
+
+int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_repo_args *a = arg;
+    struct pl_repo_row row;
+    json_t *payload;
+    int r = pl_name_check("repo", a->name, err);
+
+    r = r < 0 ? r : need_project(tx, a->project, err);
+    if (r < 0)
+        return r;
+    r = pl_db_repo_find(pl_tx_conn(tx), a->project, a->name, &row, NULL);
+    if (r == 0 && a->exist_ok && row.output == a->output)
+        return 0;
+    if (r == 0)
+        return pl_err_set(err, PL_EEXISTS, "repo \"%s\" exists already in project \"%s\"%s", a->name, a->project,
+                          row.output ? ": a stage writes it" : "");
+    payload = json_pack("{s:s, s:s, s:s, s:s, s:{}, s:I}", "project", a->project, "name", a->name, "kind", a->output ? "output" : "input",
+                        "description", a->description ? a->description : "", "options", "at", (json_int_t)pl_tx_now_us(tx));
+    r = pl_tx_emit(tx, PL_RECORD_REPO, payload, err);
+    a->changed = r == 0;
+    return r < 0 ? r : pl_tx_event(tx, "repo", json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "created"), err);
+}
+
+/* Who reads the repo: a current stage's spec names it as a leaf. */
+static int find_reader(struct pl_tx *tx, const struct pl_repo_args *a, struct pl_err *err)
+{
+    _cleanup_free_ char *stage = NULL;
+    int r = pl_sql_text(pl_tx_conn(tx), err, &stage,
+                        "SELECT s.name FROM stage s, json_tree(s.spec, '$.input') t WHERE s.current = 1 AND t.type = 'object'"
+                        " AND json_extract(t.value, '$.repo') IN (?1, ?2 || '/' || ?1, ?1 || '@' || json_extract(t.value, '$.branch'))"
+                        " LIMIT 1",
+                        "ss", a->name, a->project);
+
+    if (r == PL_ENOTFOUND)
+        return 0;
+    return r < 0 ? r : pl_err_set(err, PL_EINUSE, "stage \"%s\" reads repo \"%s\": delete its pipeline first, or use --force", stage, a->name);
+}
+
+int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_repo_args *a = arg;
+    _cleanup_free_ char *pipeline = NULL;
+    struct pl_repo_row row;
+    int r = pl_db_repo_find(pl_tx_conn(tx), a->project, a->name, &row, err);
+
+    if (r < 0)
+        return r;
+    r = pl_sql_text(pl_tx_conn(tx), err, &pipeline,
+                    "SELECT p.name FROM stage s JOIN pipeline p ON p.id = s.pipeline WHERE s.current = 1 AND s.project = ? AND s.name = ?",
+                    "ss", a->project, a->name);
+    if (r == 0)
+        return pl_err_set(err, PL_EINUSE, "repo \"%s\" is written by pipeline \"%s\": delete the pipeline", a->name, pipeline);
+    r = r == PL_ENOTFOUND ? 0 : r;
+    if (r == 0 && !a->force)
+        r = find_reader(tx, a, err);
+    if (r < 0)
+        return r;
+    a->changed = true;
+    r = pl_tx_emit(tx, PL_RECORD_REPO_DELETE, json_pack("{s:s, s:s}", "project", a->project, "name", a->name), err);
+    return r < 0 ? r : pl_tx_event(tx, "repo", json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "deleted"), err);
+}
+
+int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_branch_args *a = arg;
+    struct pl_commit_row from = {0};
+    struct pl_repo_row repo;
+    int64_t id;
+    int r = pl_name_check("branch", a->name, err);
+
+    r = r < 0 ? r : pl_db_repo_find(pl_tx_conn(tx), a->project, a->repo, &repo, err);
+    if (r < 0)
+        return r;
+    if (repo.output)
+        return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by a stage: its branches are the stage's", a->repo);
+    if (pl_sql_int(pl_tx_conn(tx), NULL, &id, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", repo.id, a->name) == 0)
+        return pl_err_set(err, PL_EEXISTS, "branch \"%s\" exists already in repo \"%s\"", a->name, a->repo);
+    if (a->from && *a->from) {
+        r = pl_db_commit_named(pl_tx_conn(tx), a->project, a->repo, a->from, &from, err);
+        if (r < 0)
+            return r;
+    }
+    return pl_tx_emit(tx, PL_RECORD_BRANCH,
+                      json_pack("{s:s, s:s, s:s, s:s, s:I}", "project", a->project, "repo", a->repo, "name", a->name, "head", from.run, "at",
+                                (json_int_t)pl_tx_now_us(tx)),
+                      err);
+}
+
+int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_branch_args *a = arg;
+    struct pl_repo_row repo;
+    int64_t id;
+    int r = pl_db_repo_find(pl_tx_conn(tx), a->project, a->repo, &repo, err);
+
+    if (r < 0)
+        return r;
+    if (pl_sql_int(pl_tx_conn(tx), NULL, &id, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", repo.id, a->name) < 0)
+        return pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" has no branch \"%s\"", a->repo, a->name);
+    if (repo.output)
+        return pl_err_set(err, PL_EOUTPUT, "branch \"%s\" of repo \"%s\" is a stage's: delete its pipeline", a->name, a->repo);
+    return pl_tx_emit(tx, PL_RECORD_BRANCH_DELETE, json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->repo, "name", a->name), err);
+}
+
+int pl_tx_session_open(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_session_args *a = arg;
+    uint8_t id[16];
+    int r = pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM session WHERE lease_us < ?", "i", pl_tx_now_us(tx));
+
+    if (r < 0)
+        return r;
+    pl_random_bytes(id, sizeof id);
+    pl_hex_encode(id, sizeof id, a->id);
+    r = pl_sql_exec(pl_tx_conn(tx), err,
+                    "INSERT INTO session(id, project, kind, opened_seq, lease_us)"
+                    " VALUES (?, ?, ?, (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'log_seq'), ?)",
+                    "sssi", a->id, a->project, a->kind, pl_tx_now_us(tx) + PL_SESSION_LEASE_S * 1000000LL);
+    return r < 0 ? r : 0;
+}

@@ -1,0 +1,45 @@
+/* repo_tx: transactions on projects, repos, branches: each validates, then emits its records. The functions are pl_tx_fn bodies for
+ * pl_db_run and pl_db_submit: `arg` is the struct named by the function. */
+#pragma once
+
+#include "pipelined/db/db.h"
+
+struct pl_repo_args {
+    const char *project;
+    const char *name;
+    const char *description;
+    bool exist_ok; /* create: an existing repo of the same kind is fine */
+    bool output;   /* create: made for a stage */
+    bool force;    /* delete: although a current stage reads it */
+    bool changed;  /* out: something was made or removed */
+};
+
+/* arg: struct pl_repo_args, `name` is the project. */
+PL_MUST_CHECK int pl_tx_project_create(struct pl_tx *tx, void *arg, struct pl_err *err);
+/* PL_EINUSE while it has repos or pipelines. */
+PL_MUST_CHECK int pl_tx_project_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
+/* The project "default" is made on the way. PL_EEXISTS; PL_ENAME. */
+PL_MUST_CHECK int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err);
+/* PL_EINUSE: a stage of a pipeline reads it (unless force) or writes it (delete the pipeline). */
+PL_MUST_CHECK int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
+
+struct pl_branch_args {
+    const char *project;
+    const char *repo;
+    const char *name;
+    const char *from; /* create: a ref of the same repo, "" = no commit */
+    const char *head; /* move: commit id */
+};
+
+PL_MUST_CHECK int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err);
+PL_MUST_CHECK int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
+
+struct pl_session_args {
+    const char *project;
+    const char *kind; /* "write" or "read" */
+    char id[33];      /* out for open; in for renew and close */
+};
+
+/* Unlogged: a writer's or reader's session, with a lease of PL_SESSION_LEASE_S. */
+#define PL_SESSION_LEASE_S 900
+PL_MUST_CHECK int pl_tx_session_open(struct pl_tx *tx, void *arg, struct pl_err *err);

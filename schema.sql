@@ -1,0 +1,249 @@
+-- The whole metadata schema, version 1. SQLite is the applied image of the log (docs/format.md, "Log object"): tables marked [log] are
+-- rebuilt from it exactly; the others are of this machine and this day. Times: microseconds since 1970 UTC. Hashes: 32-byte blobs.
+-- Ids of runs and commits: 32 hex digits. Numbered migrations in pipelined/db/migrate.c bring older files to exactly this text.
+
+CREATE TABLE meta (                      -- store_id, epoch, log_seq, log_hash, schema
+    key   TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE project (                   -- [log]
+    name       TEXT PRIMARY KEY,
+    created_us INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE repo (                      -- [log]
+    id          INTEGER PRIMARY KEY,
+    project     TEXT NOT NULL REFERENCES project(name),
+    name        TEXT NOT NULL,
+    kind        TEXT NOT NULL CHECK (kind IN ('input', 'output')),
+    description TEXT NOT NULL DEFAULT '',
+    options     TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(options)),
+    created_us  INTEGER NOT NULL,
+    UNIQUE (project, name)
+) STRICT;
+
+CREATE TABLE commit_ (                   -- [log]
+    id         INTEGER PRIMARY KEY,
+    repo       INTEGER NOT NULL REFERENCES repo(id) ON DELETE CASCADE,
+    run        TEXT NOT NULL CHECK (length(run) = 32),
+    branch     TEXT NOT NULL,
+    parent     TEXT,                     -- commit id in the same repo
+    object     BLOB NOT NULL,            -- hash of the commit object
+    root       BLOB NOT NULL,
+    attributes BLOB,
+    table_root BLOB,
+    owner_root BLOB,
+    generation INTEGER NOT NULL,
+    files      INTEGER NOT NULL,
+    bytes      INTEGER NOT NULL,
+    message    TEXT NOT NULL DEFAULT '',
+    author     TEXT NOT NULL DEFAULT '',
+    stage      TEXT NOT NULL DEFAULT '',
+    code       BLOB,                     -- code identity of the stage that made it
+    provenance TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(provenance)),
+    state      TEXT NOT NULL DEFAULT 'finished' CHECK (state IN ('open', 'finished')),
+    seq        INTEGER NOT NULL,         -- log object that brought it: the order that decides
+    created_us INTEGER NOT NULL,
+    UNIQUE (repo, run)
+) STRICT;
+CREATE INDEX commit_by_run ON commit_(run);
+CREATE INDEX commit_by_branch ON commit_(repo, branch, seq);
+
+CREATE TABLE branch (                    -- [log]
+    id         INTEGER PRIMARY KEY,
+    repo       INTEGER NOT NULL REFERENCES repo(id) ON DELETE CASCADE,
+    name       TEXT NOT NULL,
+    head       INTEGER REFERENCES commit_(id),
+    created_us INTEGER NOT NULL,
+    UNIQUE (repo, name)
+) STRICT;
+
+CREATE TABLE branch_provenance (         -- [log] an output branch and the branches its stage reads
+    branch INTEGER NOT NULL REFERENCES branch(id) ON DELETE CASCADE,
+    source INTEGER NOT NULL REFERENCES branch(id) ON DELETE CASCADE,
+    PRIMARY KEY (branch, source)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE run (                       -- [log]
+    id          TEXT PRIMARY KEY CHECK (length(id) = 32),
+    seq         INTEGER NOT NULL,
+    cause       TEXT NOT NULL DEFAULT '' CHECK (cause IN ('', 'push', 'pipeline', 'manual', 'cron', 'delete')),
+    message     TEXT NOT NULL DEFAULT '',
+    state       TEXT NOT NULL CHECK (state IN ('running', 'success', 'failure', 'killed')),
+    reason      TEXT NOT NULL DEFAULT '',
+    created_us  INTEGER NOT NULL,
+    finished_us INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_by_seq ON run(seq);
+CREATE INDEX run_open ON run(seq) WHERE state = 'running';
+
+CREATE TABLE pipeline (                  -- [log]
+    id         INTEGER PRIMARY KEY,
+    project    TEXT NOT NULL REFERENCES project(name),
+    name       TEXT NOT NULL,
+    version    INTEGER NOT NULL,
+    created_us INTEGER NOT NULL,
+    updated_us INTEGER NOT NULL,
+    UNIQUE (project, name)
+) STRICT;
+
+CREATE TABLE pipeline_version (          -- [log]
+    pipeline       INTEGER NOT NULL REFERENCES pipeline(id) ON DELETE CASCADE,
+    version        INTEGER NOT NULL,
+    user_spec      BLOB NOT NULL,        -- hash of the spec as written
+    effective_spec BLOB NOT NULL,        -- hash of the spec with defaults merged
+    filename       TEXT NOT NULL DEFAULT '',
+    seq            INTEGER NOT NULL,
+    run            TEXT NOT NULL DEFAULT '',
+    created_us     INTEGER NOT NULL,
+    PRIMARY KEY (pipeline, version)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE stage (                     -- [log] one row a stage version; `current` = of the pipeline's newest version
+    id            INTEGER PRIMARY KEY,
+    pipeline      INTEGER NOT NULL REFERENCES pipeline(id) ON DELETE CASCADE,
+    version       INTEGER NOT NULL,
+    position      INTEGER NOT NULL,
+    project       TEXT NOT NULL,
+    name          TEXT NOT NULL,         -- also its output repo
+    branch        TEXT NOT NULL DEFAULT 'master',
+    spec          TEXT NOT NULL CHECK (json_valid(spec)),
+    code_root     BLOB,
+    code_identity BLOB NOT NULL,
+    git           TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(git)),
+    current       INTEGER NOT NULL CHECK (current IN (0, 1)),
+    UNIQUE (pipeline, version, name)
+) STRICT;
+CREATE UNIQUE INDEX stage_current ON stage(project, name) WHERE current = 1;
+
+CREATE TABLE defaults (                  -- [log]
+    scope TEXT PRIMARY KEY,              -- 'cluster' or 'project/NAME'
+    spec  TEXT NOT NULL CHECK (json_valid(spec))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE job (                       -- final results [log]; rows of unfinished jobs are of this machine
+    id            INTEGER PRIMARY KEY,
+    run           TEXT NOT NULL,
+    project       TEXT NOT NULL,
+    stage         TEXT NOT NULL,
+    version       INTEGER NOT NULL,
+    pipeline      TEXT NOT NULL,
+    state         TEXT NOT NULL CHECK (state IN ('created', 'starting', 'running', 'finishing', 'success', 'failure', 'killed',
+                                                 'unrunnable')),
+    reason        TEXT NOT NULL DEFAULT '',
+    base          TEXT NOT NULL DEFAULT '',   -- output commit whose table was reused
+    output        TEXT NOT NULL DEFAULT '',   -- output commit id, '' when none was made
+    code          BLOB,
+    inputs        TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(inputs)),
+    warnings      TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(warnings)),
+    counts        TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(counts)),    -- datums: total, reused, done, failed, attempts
+    ms            TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(ms)),        -- wait, fetch, compute, upload, gpu; rusage sums
+    bytes         TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(bytes)),     -- in, out
+    final         INTEGER NOT NULL DEFAULT 0 CHECK (final IN (0, 1)),
+    seq           INTEGER NOT NULL DEFAULT 0,
+    created_us    INTEGER NOT NULL,
+    started_us    INTEGER,
+    finished_us   INTEGER,
+    UNIQUE (run, project, stage)
+) STRICT;
+CREATE INDEX job_by_stage ON job(project, stage, id);
+CREATE INDEX job_open ON job(id) WHERE final = 0;
+
+CREATE TABLE task (                      -- finished tasks of unfinished jobs: what a restart need not do again
+    job      INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,
+    id       INTEGER NOT NULL,
+    fence    INTEGER NOT NULL,
+    manifest BLOB NOT NULL,              -- hash of the manifest (a blob record in a pack)
+    PRIMARY KEY (job, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE attempt (                   -- ends of the command: every failed one, and the last good ones, at most 1,000 a job
+    job         INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,
+    datum       BLOB NOT NULL,           -- datum id
+    attempt     INTEGER NOT NULL,
+    state       TEXT NOT NULL CHECK (state IN ('success', 'failed')),
+    exit_code   INTEGER,
+    signal      INTEGER,
+    oom         INTEGER NOT NULL DEFAULT 0,
+    timed_out   INTEGER NOT NULL DEFAULT 0,
+    reason      TEXT NOT NULL DEFAULT '',
+    tail        TEXT NOT NULL DEFAULT '',
+    detail      TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(detail)),      -- paths, ms, bytes, rusage, gpu, node, worker
+    finished_us INTEGER NOT NULL,
+    PRIMARY KEY (job, datum, attempt)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE event (
+    id    INTEGER PRIMARY KEY AUTOINCREMENT,
+    at_us INTEGER NOT NULL,
+    type  TEXT NOT NULL,
+    data  TEXT NOT NULL CHECK (json_valid(data) AND length(data) <= 8192)
+) STRICT;
+CREATE INDEX event_by_time ON event(at_us);
+
+CREATE TABLE metric (                    -- lines of metrics.jsonl
+    job   INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,
+    id    INTEGER NOT NULL,
+    datum BLOB NOT NULL,
+    at_us INTEGER NOT NULL,
+    data  TEXT NOT NULL CHECK (json_valid(data) AND length(data) <= 1024),
+    PRIMARY KEY (job, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE session (                   -- writers and readers of packs
+    id          TEXT PRIMARY KEY CHECK (length(id) = 32),
+    project     TEXT NOT NULL,
+    kind        TEXT NOT NULL CHECK (kind IN ('write', 'read', 'gc')),
+    opened_seq  INTEGER NOT NULL,
+    lease_us    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE pin (
+    session TEXT NOT NULL REFERENCES session(id) ON DELETE CASCADE,
+    pack    BLOB NOT NULL,
+    PRIMARY KEY (session, pack)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE pack_state (                -- [log] packs that are not simply live
+    project TEXT NOT NULL,
+    pack    BLOB NOT NULL,
+    state   TEXT NOT NULL CHECK (state IN ('condemned', 'doomed')),
+    seq     INTEGER NOT NULL,
+    PRIMARY KEY (project, pack)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE log_segment (               -- stage logs: per worker zstd segments in packs
+    job         INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,
+    id          INTEGER NOT NULL,
+    worker      TEXT NOT NULL,
+    blob        BLOB,                    -- hash once packed, NULL while in DIR/logs
+    file        TEXT NOT NULL DEFAULT '',
+    raw_bytes   INTEGER NOT NULL,
+    entries     TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(entries)),     -- [datum, attempt, offset, length]
+    created_us  INTEGER NOT NULL,
+    PRIMARY KEY (job, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE user (                      -- [log]
+    name       TEXT PRIMARY KEY,
+    created_us INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE token (                     -- [log]
+    hash       BLOB PRIMARY KEY,         -- SHA-256 of the token
+    user       TEXT NOT NULL,
+    role       TEXT NOT NULL CHECK (role IN ('admin', 'writer', 'reader')),
+    scope      TEXT NOT NULL DEFAULT '',
+    created_us INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE source (                    -- [log] watched git repositories
+    name TEXT PRIMARY KEY,
+    spec TEXT NOT NULL CHECK (json_valid(spec))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE notify (                    -- [log]
+    name TEXT PRIMARY KEY,
+    spec TEXT NOT NULL CHECK (json_valid(spec))
+) STRICT, WITHOUT ROWID;

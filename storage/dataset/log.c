@@ -1,0 +1,217 @@
+#include "log.h"
+
+#include "record.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define LOG_MAGIC "PLLG"
+#define LOG_VERSION 1
+#define RECORD_HEADER_BYTES 8
+
+void pl_log_key(uint64_t seq, char out[PL_LOG_KEY_BYTES])
+{
+    snprintf(out, PL_LOG_KEY_BYTES, "log/%016" PRIx64, seq);
+}
+
+void pl_log_batch_finish(struct pl_log_batch *b)
+{
+    pl_buf_finish(&b->records);
+    b->n = 0;
+}
+
+void pl_log_batch_clear(struct pl_log_batch *b)
+{
+    pl_buf_clear(&b->records);
+    b->n = 0;
+}
+
+void pl_log_batch_truncate(struct pl_log_batch *b, size_t records_bytes, uint32_t n)
+{
+    b->records.len = records_bytes;
+    b->n = n;
+}
+
+int pl_log_batch_add(struct pl_log_batch *b, uint16_t kind, const char *payload, size_t len, struct pl_err *err)
+{
+    size_t total = PL_LOG_HEADER_BYTES + b->records.len + RECORD_HEADER_BYTES + len;
+    uint8_t header[RECORD_HEADER_BYTES] = {(uint8_t)kind, (uint8_t)(kind >> 8)};
+    int r;
+
+    if (total > PL_LOG_OBJECT_MAX_BYTES)
+        return pl_err_set(err, PL_ETOOBIG, "the transaction makes a log object of %zu bytes; the limit is %u", total,
+                          PL_LOG_OBJECT_MAX_BYTES);
+    for (unsigned i = 0; i < 4; i++)
+        header[4 + i] = (uint8_t)(len >> (8 * i));
+    r = pl_buf_add(&b->records, header, sizeof header, err);
+    if (r < 0)
+        return r;
+    r = pl_buf_add(&b->records, payload, len, err);
+    if (r < 0) {
+        b->records.len -= sizeof header;
+        return r;
+    }
+    b->n++;
+    return 0;
+}
+
+int pl_log_encode(const struct pl_log_head *head, const struct pl_log_batch *b, struct pl_buf *ret, struct pl_err *err)
+{
+    int r = pl_buf_reserve(ret, PL_LOG_HEADER_BYTES + b->records.len, err);
+
+    if (r < 0)
+        return r;
+    /* the room is there: the adds below cannot fail */
+    r = pl_buf_add(ret, LOG_MAGIC, 4, err);
+    r = r < 0 ? r : pl_buf_add_le16(ret, LOG_VERSION, err);
+    r = r < 0 ? r : pl_buf_add_le16(ret, 0, err);
+    r = r < 0 ? r : pl_buf_add(ret, head->store_id, sizeof head->store_id, err);
+    r = r < 0 ? r : pl_buf_add_le64(ret, head->epoch, err);
+    r = r < 0 ? r : pl_buf_add_le64(ret, head->seq + 1, err);
+    r = r < 0 ? r : pl_buf_add(ret, head->hash.b, PL_HASH_BYTES, err);
+    r = r < 0 ? r : pl_buf_add_le32(ret, b->n, err);
+    return r < 0 ? r : pl_buf_add(ret, b->records.data, b->records.len, err);
+}
+
+struct log_header {
+    const uint8_t *store_id;
+    uint64_t epoch;
+    uint64_t seq;
+    struct pl_hash prev;
+    uint32_t n;
+};
+
+static int read_header(struct pl_cursor *c, struct log_header *h, struct pl_err *err)
+{
+    const uint8_t *magic = pl_cursor_bytes(c, 4);
+    uint16_t version = pl_cursor_le16(c);
+    uint16_t zero = pl_cursor_le16(c);
+    const uint8_t *prev;
+
+    h->store_id = pl_cursor_bytes(c, 16);
+    h->epoch = pl_cursor_le64(c);
+    h->seq = pl_cursor_le64(c);
+    prev = pl_cursor_bytes(c, PL_HASH_BYTES);
+    h->n = pl_cursor_le32(c);
+    if (c->failed || memcmp(magic, LOG_MAGIC, 4) != 0)
+        return pl_err_set(err, PL_ECORRUPT, "not a log object");
+    if (version != LOG_VERSION || zero != 0)
+        return pl_err_set(err, PL_EFORMAT, "log object of version %u; this program knows %u", version, LOG_VERSION);
+    memcpy(h->prev.b, prev, PL_HASH_BYTES);
+    return 0;
+}
+
+static int check_header(const struct log_header *h, const struct pl_log_head *head, struct pl_err *err)
+{
+    if (memcmp(h->store_id, head->store_id, 16) != 0)
+        return pl_err_set(err, PL_ELOG, "log object %" PRIu64 " belongs to another store", h->seq);
+    if (h->seq != head->seq + 1)
+        return pl_err_set(err, PL_ECORRUPT, "log object says it is number %" PRIu64 ", expected %" PRIu64, h->seq, head->seq + 1);
+    if (!pl_hash_eq(&h->prev, &head->hash))
+        return pl_err_set(err, PL_ELOG, "log object %" PRIu64 " does not follow what was applied last: another hash chain", h->seq);
+    if (h->epoch < head->epoch)
+        return pl_err_set(err, PL_ECORRUPT, "log object %" PRIu64 " is of epoch %" PRIu64 ", after epoch %" PRIu64, h->seq, h->epoch,
+                          head->epoch);
+    return 0;
+}
+
+static int feed_record(struct pl_cursor *c, const struct pl_log_sink *sink, uint64_t seq, struct pl_err *err)
+{
+    struct pl_log_record record;
+    uint16_t zero;
+
+    record.kind = pl_cursor_le16(c);
+    zero = pl_cursor_le16(c);
+    record.len = pl_cursor_le32(c);
+    record.payload = (const char *)pl_cursor_bytes(c, record.len);
+    if (c->failed || zero != 0)
+        return pl_err_set(err, PL_ECORRUPT, "log object %" PRIu64 " ends early", seq);
+    if (!pl_record_name(record.kind))
+        return pl_err_set(err, PL_EFORMAT, "log object %" PRIu64 " has a record of kind %u, which this program does not know", seq,
+                          record.kind);
+    return sink && sink->record ? sink->record(sink->self, &record, seq, err) : 0;
+}
+
+int pl_log_decode(const void *bytes, size_t n, struct pl_log_head *head, const struct pl_log_sink *sink, struct pl_err *err)
+{
+    struct pl_cursor c = pl_cursor_of(bytes, n);
+    struct pl_log_head next = *head;
+    struct log_header h;
+    int r = read_header(&c, &h, err);
+
+    if (r < 0)
+        return r;
+    r = check_header(&h, head, err);
+    if (r < 0)
+        return r;
+    if (sink && sink->begin) {
+        r = sink->begin(sink->self, h.seq, h.epoch, err);
+        if (r < 0)
+            return r;
+    }
+    for (uint32_t i = 0; i < h.n; i++) {
+        r = feed_record(&c, sink, h.seq, err);
+        if (r < 0)
+            return r;
+    }
+    if (pl_cursor_left(&c))
+        return pl_err_set(err, PL_ECORRUPT, "log object %" PRIu64 " has %zu bytes too many", h.seq, pl_cursor_left(&c));
+    next.seq = h.seq;
+    next.epoch = h.epoch;
+    pl_hash_sha256(bytes, n, &next.hash);
+    if (sink && sink->end) {
+        r = sink->end(sink->self, &next, err);
+        if (r < 0)
+            return r;
+    }
+    *head = next;
+    return 0;
+}
+
+int pl_log_append(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_batch *b, bool *ret_unknown,
+                  struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};
+    struct iovec iov;
+    char key[PL_LOG_KEY_BYTES];
+    int r = pl_log_encode(head, b, &bytes, err);
+
+    *ret_unknown = false;
+    if (r < 0)
+        return r;
+    pl_log_key(head->seq + 1, key);
+    iov = (struct iovec){.iov_base = bytes.data, .iov_len = bytes.len};
+    r = pl_object_put(objects, key, &iov, 1, true, err);
+    if (r == PL_EEXISTS)
+        return pl_err_set(err, PL_EFENCED, "%s was written by another daemon: it owns the store now", key);
+    if (r < 0)
+        return pl_err_wrap(err, r, "%s", key);
+    r = pl_object_flush(objects, err);
+    if (r < 0) {
+        *ret_unknown = true;
+        return pl_err_wrap(err, r, "%s", key);
+    }
+    head->seq++;
+    pl_hash_sha256(bytes.data, bytes.len, &head->hash);
+    return 0;
+}
+
+int pl_log_replay(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_sink *sink, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};
+    char key[PL_LOG_KEY_BYTES];
+    int r;
+
+    for (;;) {
+        pl_log_key(head->seq + 1, key);
+        pl_buf_clear(&bytes);
+        r = pl_object_get(objects, key, 0, PL_OBJECT_TO_END, &bytes, err);
+        if (r == PL_ENOTFOUND)
+            return 0;
+        if (r < 0)
+            return pl_err_wrap(err, r, "%s", key);
+        r = pl_log_decode(bytes.data, bytes.len, head, sink, err);
+        if (r < 0)
+            return pl_err_wrap(err, r, "%s", key);
+    }
+}
