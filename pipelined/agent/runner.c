@@ -30,9 +30,9 @@
 
 struct runner {
     int signal_fd;
-    bool alone;         /* process 1: kill(-1) reaches all of the command's processes and nobody else */
-    bool orphaned;      /* the agent has gone */
-    pid_t command;      /* 0 = idle */
+    bool alone;    /* process 1: kill(-1) reaches all of the command's processes and nobody else */
+    bool orphaned; /* the agent has gone */
+    pid_t command; /* 0 = idle */
     uint64_t start_us;
     uint64_t deadline_us; /* 0 = none */
     bool timed_out;
@@ -109,9 +109,8 @@ static void send_exit(struct runner *r, enum pl_runner_how how, uint32_t code)
 {
     const struct rusage *u = &r->usage;
     const uint64_t numbers[PL_RUNNER_EXIT_NUMBERS] = {
-        now_us() - r->start_us,   usec_of(&u->ru_utime),    usec_of(&u->ru_stime),    (uint64_t)u->ru_maxrss,
-        (uint64_t)u->ru_minflt,   (uint64_t)u->ru_majflt,   (uint64_t)u->ru_inblock,  (uint64_t)u->ru_oublock,
-        (uint64_t)u->ru_nvcsw,    (uint64_t)u->ru_nivcsw,
+        now_us() - r->start_us, usec_of(&u->ru_utime),   usec_of(&u->ru_stime),   (uint64_t)u->ru_maxrss, (uint64_t)u->ru_minflt,
+        (uint64_t)u->ru_majflt, (uint64_t)u->ru_inblock, (uint64_t)u->ru_oublock, (uint64_t)u->ru_nvcsw,  (uint64_t)u->ru_nivcsw,
     };
     uint8_t p[PL_RUNNER_EXIT_BYTES] = {(uint8_t)how, r->timed_out, r->killed, 0};
 
@@ -122,8 +121,8 @@ static void send_exit(struct runner *r, enum pl_runner_how how, uint32_t code)
     send_frame(PL_RUNNER_EXIT, p, sizeof(p));
 }
 
-/* Without a pid namespace: kills each process whose parent is the runner. What those leave behind becomes the runner's child in turn,
- * so sweeping until ECHILD reaches all of them. */
+/* Without a pid namespace: kills each process whose parent is the runner. What those leave behind becomes the runner's child in
+ * turn, so sweeping until ECHILD reaches all of them. */
 static void kill_children(void)
 {
     DIR *proc = opendir("/proc");
@@ -220,8 +219,8 @@ static const char *env_path(char *const *env)
     return "/usr/local/bin:/usr/bin:/bin";
 }
 
-/* execvpe(3) over the PATH of the command's own environment, and without its guess that a text without #! is a shell script. Runs in
- * the vfork'ed child: no malloc, no locks. Returns errno. */
+/* execvpe(3) over the PATH of the command's own environment, and without its guess that a text without #! is a shell script. Runs
+ * in the vfork'ed child: no malloc, no locks. Returns errno. */
 static int exec_search(char *const *argv, char *const *env)
 {
     char path[4096];
@@ -245,7 +244,8 @@ static int exec_search(char *const *argv, char *const *env)
     return errnum;
 }
 
-__attribute__((noreturn)) static void child(const char *cwd, char *const *argv, char *const *env, volatile struct start_failure *failure)
+__attribute__((noreturn)) static void child(const char *cwd, char *const *argv, char *const *env,
+                                            volatile struct start_failure *failure)
 {
     sigset_t none;
 

@@ -28,21 +28,34 @@ struct pl_runner_result {
     enum pl_runner_how how;
     int code; /* exit code, signal or errno, by `how` */
     bool timed_out;
-    bool killed;       /* because on_tick said so */
+    bool killed;        /* because on_tick said so */
     uint32_t leftovers; /* processes that the command left behind and that were killed */
     uint64_t wall_us, user_us, sys_us, max_rss_kb, minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches,
         involuntary_switches;
 };
 
-PL_MUST_CHECK int pl_runner_client_create(const struct pl_sandbox_config *config, struct pl_runner_client **ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_runner_client_create(const struct pl_sandbox_config *config, struct pl_runner_client **ret, struct pl_err *err);
 /* Starts sandbox and runner and waits for HELLO (≤ 10 s). PL_EUNAVAILABLE with what bubblewrap said when it does not come up. */
-PL_MUST_CHECK int pl_runner_client_start(struct pl_runner_client *c, struct pl_err *err);
+PL_MUST_CHECK
+int pl_runner_client_start(struct pl_runner_client *c, struct pl_err *err);
 bool pl_runner_client_up(const struct pl_runner_client *c);
-/* Runs one command to its end. PL_ETOOBIG (argv and env > 2 MiB), PL_EIO (the runner is lost; all its processes are dead). */
-PL_MUST_CHECK int pl_runner_client_run(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_runner_result *ret,
-                                       struct pl_err *err);
+/* Runs one command to its end. PL_ETOOBIG (argv and env > 2 MiB), PL_EIO (the runner is lost; with bubblewrap all its processes
+ * are dead). */
+PL_MUST_CHECK
+int pl_runner_client_run(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_runner_result *ret,
+                         struct pl_err *err);
 /* Wakes a running pl_runner_client_run, which calls on_tick at once. Any thread, also a signal handler. */
 void pl_runner_client_wake(struct pl_runner_client *c);
 /* Ends runner and sandbox and waits for them: no process is left. */
 void pl_runner_client_stop(struct pl_runner_client *c);
 struct pl_runner_client *pl_runner_client_destroy(struct pl_runner_client *c);
+static inline void pl_runner_client_destroyp(struct pl_runner_client **c)
+{
+    *c = pl_runner_client_destroy(*c);
+}
+
+/* Does bubblewrap work here, with the very namespaces and mounts of a worker? Starts a runner in a folder below `tmp` and ends
+ * it. 0, or PL_EUNAVAILABLE with one line why not (not installed, user namespaces forbidden, …), fit to be shown to people. */
+PL_MUST_CHECK
+int pl_runner_client_probe(const char *runner, const char *extra_ro, const char *tmp, struct pl_err *err);

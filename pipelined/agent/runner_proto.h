@@ -11,12 +11,12 @@
  *   RUN   := u64 LE timeout_ms (0 = none), u32 LE argc, u32 LE envc, then NUL-terminated: cwd, argv[argc], env[envc]
  *   KILL  := nothing
  *   EXIT  := u8 how (enum pl_runner_how), u8 timed_out, u8 killed (by KILL), u8 0, u32 LE code (exit code, signal or errno),
- *            u32 LE leftovers (processes killed after the command), u32 LE 0, then u64 LE each: wall_us, user_us, sys_us, max_rss_kb,
- *            minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches
+ *            u32 LE leftovers (processes killed after the command), u32 LE 0, then u64 LE each: wall_us, user_us, sys_us,
+ * max_rss_kb, minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches
  *
- * The command's output is the runner's own standard output and error: all that was written before EXIT is in that pipe by then. Times
- * and faults are the sum over the command and every process of it; max_rss is that of the largest. When the agent goes (end of
- * file), an idle runner ends with 0; a running command gets 30 s to finish, is killed, and the runner ends with 75. */
+ * The command's output is the runner's own standard output and error: all that was written before EXIT is in that pipe by then.
+ * Times and faults are the sum over the command and every process of it; max_rss is that of the largest. When the agent goes (end
+ * of file), an idle runner ends with 0; a running command gets 30 s to finish, is killed, and the runner ends with 75. */
 #pragma once
 
 #include <stdint.h>

@@ -1,10 +1,10 @@
-/* sandbox: what a stage's command may see and do on this machine (DESIGN §12, local). One sandbox holds one runner for the worker's
- * whole life; a datum is a fork and exec inside it.
+/* sandbox: what a stage's command may see and do on this machine (DESIGN §12, local). One sandbox holds one runner for the
+ * worker's whole life; a datum is a fork and exec inside it.
  *
  * With bubblewrap: read-only /usr /bin /sbin /lib* and the harmless part of /etc, private /tmp /home /root /run, own pid, ipc and
  * mount namespaces, a minimal /dev with exactly the GPU nodes of the worker, cleared environment, a seccomp filter, no privilege
- * to gain. The work folder appears as /pfs (read-only; /pfs/out writable), /code and /pl; nothing else of the host's files does, least of
- * all the daemon's folder. ptrace stays allowed: in a pid namespace of its own nobody else can be seen.
+ * to gain. The work folder appears as /pfs (read-only; /pfs/out writable), /code and /pl; nothing else of the host's files does,
+ * least of all the daemon's folder. ptrace stays allowed: in a pid namespace of its own nobody else can be seen.
  *
  * Mode none: the same folders at their real place below the work folder, found through $PL_INPUT_* and $PL_OUT; no namespaces.
  *
@@ -21,14 +21,14 @@ enum pl_sandbox_mode { PL_SANDBOX_BWRAP, PL_SANDBOX_NONE };
 
 struct pl_sandbox_config {
     enum pl_sandbox_mode mode;
-    const char *work;           /* absolute */
-    const char *runner;         /* absolute path of pl-runner */
-    const char *extra_ro;       /* absolute folders to show read-only, ':' between them; NULL or "" for none (PIPELINED_SANDBOX_RO) */
-    bool has_code;              /* /code is there */
-    bool has_script;            /* /pl/script is there */
-    bool no_network;            /* an empty network namespace */
-    uint64_t shm_bytes;         /* size of /dev/shm, 0 = the kernel's default */
-    size_t n_gpus;              /* 0: no GPU device at all */
+    const char *work;     /* absolute */
+    const char *runner;   /* absolute path of pl-runner */
+    const char *extra_ro; /* absolute folders to show read-only, ':' between them; NULL or "" for none (PIPELINED_SANDBOX_RO) */
+    bool has_code;        /* /code is there */
+    bool has_script;      /* /pl/script is there */
+    bool no_network;      /* an empty network namespace */
+    uint64_t shm_bytes;   /* size of /dev/shm, 0 = the kernel's default */
+    size_t n_gpus;        /* 0: no GPU device at all */
     unsigned gpus[PL_SANDBOX_GPUS_MAX]; /* N of /dev/nvidiaN */
 };
 
@@ -48,20 +48,20 @@ struct pl_sandbox_argv {
     size_t cap;
 };
 
-/* The arguments that start the runner: bwrap … -- /pl/bin/pl-runner, or just the runner in mode none. `seccomp_fd` is the number that
- * the filter will have in the child, -1 for none. Folders of the host that are not there are left out. PL_ENOMEM, PL_EINVAL (an
- * extra folder that is not absolute, or that shows the work folder). */
-PL_MUST_CHECK int pl_sandbox_argv(const struct pl_sandbox_config *config, int seccomp_fd, struct pl_sandbox_argv *ret, struct pl_err *err);
+/* The arguments that start the runner: bwrap … -- /pl/bin/pl-runner, or just the runner in mode none. `seccomp_fd` is the number
+ * that the filter will have in the child, -1 for none. Folders of the host that are not there are left out. PL_ENOMEM, PL_EINVAL
+ * (an extra folder that is not absolute, or that shows the work folder). */
+PL_MUST_CHECK
+int pl_sandbox_argv(const struct pl_sandbox_config *config, int seccomp_fd, struct pl_sandbox_argv *ret, struct pl_err *err);
 void pl_sandbox_argv_finish(struct pl_sandbox_argv *argv);
 
 /* PL_EINVAL when the work folder's name is too long. */
-PL_MUST_CHECK int pl_sandbox_paths(const struct pl_sandbox_config *config, struct pl_sandbox_paths *ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_sandbox_paths(const struct pl_sandbox_config *config, struct pl_sandbox_paths *ret, struct pl_err *err);
 /* Makes the work folder anew: what an earlier worker left there is removed. PL_EIO, PL_ENOSPC. */
-PL_MUST_CHECK int pl_sandbox_make_folders(const struct pl_sandbox_config *config, struct pl_err *err);
+PL_MUST_CHECK
+int pl_sandbox_make_folders(const struct pl_sandbox_config *config, struct pl_err *err);
 
-/* Does bubblewrap work here, with this very set of namespaces and mounts? 0, or PL_EUNAVAILABLE with one line why not (not
- * installed, user namespaces forbidden, …), fit to be shown to people. Starts a process and waits for it (≤ 10 s). */
-PL_MUST_CHECK int pl_sandbox_probe(struct pl_err *err);
-
-/* $PATH inside: the agent's own folders that an extra read-only folder shows, then the usual ones. In mode none the agent's. malloc'ed. */
+/* $PATH inside: the agent's own folders that an extra read-only folder shows, then the usual ones. In mode none the agent's.
+ * malloc'ed, NULL without memory. */
 char *pl_sandbox_search_path(const struct pl_sandbox_config *config);

@@ -1,0 +1,403 @@
+#include "pipelined/agent/runner_client.h"
+
+#include "pipelined/agent/seccomp.h"
+#include "storage/base/buf.h"
+#include "storage/base/clock.h"
+#include "storage/base/io.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define SECCOMP_FD_IN_CHILD 10
+#define START_MS            10000
+#define STOP_MS             2000
+#define OUTPUT_READ_BYTES   65536
+#define OUTPUT_PIPE_BYTES   (256 << 10)
+
+struct pl_runner_client {
+    const struct pl_sandbox_config *config;
+    pid_t pid;      /* bwrap or the runner itself; 0 = down */
+    int control_fd; /* our end of the socket */
+    int output_fd;  /* our end of the pipe, not blocking */
+    int wake_fd;
+    uint8_t in[PL_RUNNER_HEAD_BYTES + PL_RUNNER_EXIT_BYTES];
+    size_t in_len;
+    uint8_t output[OUTPUT_READ_BYTES];
+};
+
+int pl_runner_client_create(const struct pl_sandbox_config *config, struct pl_runner_client **ret, struct pl_err *err)
+{
+    struct pl_runner_client *c = calloc(1, sizeof(*c));
+
+    if (!c)
+        return pl_err_nomem(err);
+    c->config = config;
+    c->control_fd = c->output_fd = -1;
+    c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (c->wake_fd < 0) {
+        free(c);
+        return pl_err_errno(err, errno, "runner");
+    }
+    *ret = c;
+    return 0;
+}
+
+bool pl_runner_client_up(const struct pl_runner_client *c)
+{
+    return c->pid > 0;
+}
+
+/* posix_spawn and not fork: the agent has other threads. The child is its own session, so no terminal signals it. */
+static int spawn(const struct pl_sandbox_argv *argv, int control, int output, int seccomp, pid_t *ret_pid, struct pl_err *err)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none, all;
+    char *const env[] = {NULL};
+    int r;
+
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attr);
+    sigemptyset(&none);
+    sigfillset(&all);
+    r = posix_spawn_file_actions_adddup2(&files, control, STDIN_FILENO);
+    if (r == 0)
+        r = posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
+    if (r == 0)
+        r = posix_spawn_file_actions_adddup2(&files, output, STDERR_FILENO);
+    if (r == 0 && seccomp >= 0)
+        r = posix_spawn_file_actions_adddup2(&files, seccomp, SECCOMP_FD_IN_CHILD);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &all);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    if (r == 0)
+        r = posix_spawnp(ret_pid, argv->v[0], &files, &attr, argv->v, env);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&files);
+    if (r == ENOENT)
+        return pl_err_set(err, PL_EUNAVAILABLE, "%s is not installed", argv->v[0]);
+    return r ? pl_err_errno(err, r, "start %s", argv->v[0]) : 0;
+}
+
+static void close_fd(int *fd)
+{
+    pl_closep(fd);
+    *fd = -1;
+}
+
+/* Waits for `fd` until `deadline_ms` on the monotonic clock; true when it has something. */
+static bool wait_readable(int fd, int64_t deadline_ms)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    int r;
+
+    do {
+        int64_t left = deadline_ms - pl_clock_mono_ms();
+        r = poll(&p, 1, left > 0 ? (int)left : 0);
+    } while (r < 0 && errno == EINTR);
+    return r > 0;
+}
+
+/* Reads what there is of the next frame. 1: it is whole. 0: not yet. PL_EIO: the runner has gone. */
+static int read_frame(struct pl_runner_client *c, struct pl_err *err)
+{
+    ssize_t n = recv(c->control_fd, c->in + c->in_len, sizeof(c->in) - c->in_len, MSG_DONTWAIT);
+    size_t want;
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n <= 0)
+        return pl_err_set(err, PL_EIO, "the runner has gone");
+    c->in_len += (size_t)n;
+    if (c->in_len < PL_RUNNER_HEAD_BYTES)
+        return 0;
+    want = pl_runner_get32(c->in);
+    if (want > PL_RUNNER_EXIT_BYTES)
+        return pl_err_set(err, PL_EIO, "the runner sent a frame of %zu bytes", want);
+    return c->in_len >= PL_RUNNER_HEAD_BYTES + want;
+}
+
+/* Collects bwrap, or the runner; kills it when it does not end by itself. With the sandbox's process 1 all in it die. */
+static int collect(struct pl_runner_client *c, int wait_ms)
+{
+    int status = 0;
+    _cleanup_close_ int pid_fd = (int)syscall(SYS_pidfd_open, c->pid, 0);
+
+    if (pid_fd < 0 || !wait_readable(pid_fd, pl_clock_mono_ms() + wait_ms))
+        kill(c->pid, SIGKILL);
+    while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    c->pid = 0;
+    return status;
+}
+
+void pl_runner_client_stop(struct pl_runner_client *c)
+{
+    close_fd(&c->control_fd); /* an idle runner ends at that */
+    if (c->pid > 0)
+        collect(c, STOP_MS);
+    close_fd(&c->output_fd);
+    c->in_len = 0;
+}
+
+struct pl_runner_client *pl_runner_client_destroy(struct pl_runner_client *c)
+{
+    if (!c)
+        return NULL;
+    pl_runner_client_stop(c);
+    close_fd(&c->wake_fd);
+    free(c);
+    return NULL;
+}
+
+/* What bwrap or the runner wrote before it gave up, in one line. */
+static int explain_start(struct pl_runner_client *c, struct pl_err *err)
+{
+    char said[512];
+    ssize_t n;
+    int status;
+
+    close_fd(&c->control_fd);
+    status = collect(c, STOP_MS);
+    n = read(c->output_fd, said, sizeof(said) - 1);
+    said[n > 0 ? n : 0] = 0;
+    said[strcspn(said, "\n")] = 0;
+    pl_runner_client_stop(c);
+    if (said[0])
+        return pl_err_set(err, PL_EUNAVAILABLE, "%s", said);
+    if (WIFSIGNALED(status))
+        return pl_err_set(err, PL_EUNAVAILABLE, "the sandbox was killed by signal %d", WTERMSIG(status));
+    return pl_err_set(err, PL_EUNAVAILABLE, "the sandbox ended with code %d and said nothing", WEXITSTATUS(status));
+}
+
+static int wait_hello(struct pl_runner_client *c, struct pl_err *err)
+{
+    int64_t deadline_ms = pl_clock_mono_ms() + START_MS;
+    int r = 0;
+
+    while (r == 0) {
+        if (!wait_readable(c->control_fd, deadline_ms))
+            return pl_err_set(err, PL_EUNAVAILABLE, "no answer in %d s", START_MS / 1000);
+        r = read_frame(c, err);
+    }
+    if (r < 0)
+        return r;
+    if (c->in[4] != PL_RUNNER_HELLO || pl_runner_get32(c->in) != PL_RUNNER_HELLO_BYTES ||
+        c->in[PL_RUNNER_HEAD_BYTES] != PL_RUNNER_VERSION)
+        return pl_err_set(err, PL_EPROTO, "the runner is of another version");
+    c->in_len = 0;
+    return 0;
+}
+
+int pl_runner_client_start(struct pl_runner_client *c, struct pl_err *err)
+{
+    _cleanup_(pl_sandbox_argv_finish) struct pl_sandbox_argv argv = {0};
+    _cleanup_close_ int seccomp = -1, theirs = -1, output = -1;
+    int sockets[2], pipe_fds[2], r;
+
+    if (c->config->mode == PL_SANDBOX_BWRAP) {
+        r = pl_seccomp_filter_fd(&seccomp, err);
+        if (r < 0)
+            return r;
+    }
+    r = pl_sandbox_argv(c->config, seccomp < 0 ? -1 : SECCOMP_FD_IN_CHILD, &argv, err);
+    if (r < 0)
+        return r;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0)
+        return pl_err_errno(err, errno, "runner's socket");
+    c->control_fd = sockets[0];
+    theirs = sockets[1];
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
+        r = pl_err_errno(err, errno, "runner's pipe");
+        pl_runner_client_stop(c);
+        return r;
+    }
+    c->output_fd = pipe_fds[0];
+    output = pipe_fds[1];
+    fcntl(c->output_fd, F_SETFL, O_NONBLOCK);
+    (void)fcntl(output, F_SETPIPE_SZ, OUTPUT_PIPE_BYTES); /* a wish: the default of 64 KiB does as well */
+    r = spawn(&argv, theirs, output, seccomp, &c->pid, err);
+    if (r < 0) {
+        pl_runner_client_stop(c);
+        return r;
+    }
+    close_fd(&theirs); /* so that we see the end of file when the runner goes */
+    close_fd(&output);
+    return wait_hello(c, err) < 0 ? explain_start(c, err) : 0;
+}
+
+static int add_words(struct pl_buf *b, const char *const *words, uint32_t *ret_n, struct pl_err *err)
+{
+    uint32_t n = 0;
+    int r = 0;
+
+    for (; r == 0 && words[n]; n++)
+        r = pl_buf_add(b, words[n], strlen(words[n]) + 1, err);
+    *ret_n = n;
+    return r;
+}
+
+static int send_run(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf b = {.max = PL_RUNNER_HEAD_BYTES + PL_RUNNER_FRAME_MAX};
+    uint8_t head[PL_RUNNER_HEAD_BYTES + PL_RUNNER_RUN_HEAD_BYTES] = {0};
+    uint32_t argc = 0, envc = 0;
+    int r = pl_buf_add(&b, head, sizeof(head), err);
+
+    if (r == 0)
+        r = pl_buf_add(&b, command->cwd, strlen(command->cwd) + 1, err);
+    if (r == 0)
+        r = add_words(&b, command->argv, &argc, err);
+    if (r == 0)
+        r = add_words(&b, command->env, &envc, err);
+    if (r < 0 || argc + envc > PL_RUNNER_ARGS_MAX)
+        return pl_err_set(err, PL_ETOOBIG, "command and environment are longer than 2 MiB or %u words", PL_RUNNER_ARGS_MAX);
+    pl_runner_put32(b.data, (uint32_t)(b.len - PL_RUNNER_HEAD_BYTES));
+    b.data[4] = PL_RUNNER_RUN;
+    pl_runner_put64(b.data + 5, command->timeout_ms);
+    pl_runner_put32(b.data + 13, argc);
+    pl_runner_put32(b.data + 17, envc);
+    for (size_t done = 0; done < b.len;) {
+        ssize_t n = send(c->control_fd, b.data + done, b.len - done, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return pl_err_set(err, PL_EIO, "the runner has gone");
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+static void send_kill(struct pl_runner_client *c)
+{
+    const uint8_t frame[PL_RUNNER_HEAD_BYTES] = {0, 0, 0, 0, PL_RUNNER_KILL};
+
+    (void)!send(c->control_fd, frame, sizeof(frame), MSG_NOSIGNAL); /* a lost runner shows at the next read */
+}
+
+/* Hands over what the pipe holds now; false when it is closed. */
+static bool pump_output(struct pl_runner_client *c, const struct pl_runner_command *command, bool all)
+{
+    ssize_t n;
+
+    do {
+        n = read(c->output_fd, c->output, sizeof(c->output));
+        if (n > 0)
+            command->on_output(command->self, c->output, (size_t)n);
+    } while ((n > 0 && all) || (n < 0 && errno == EINTR));
+    return n != 0;
+}
+
+static void take_result(const uint8_t *p, struct pl_runner_result *ret)
+{
+    uint64_t *const numbers[PL_RUNNER_EXIT_NUMBERS] = {
+        &ret->wall_us,      &ret->user_us,   &ret->sys_us,     &ret->max_rss_kb,         &ret->minor_faults,
+        &ret->major_faults, &ret->in_blocks, &ret->out_blocks, &ret->voluntary_switches, &ret->involuntary_switches,
+    };
+
+    *ret = (struct pl_runner_result){
+        .how = (enum pl_runner_how)p[0],
+        .timed_out = p[1],
+        .killed = p[2],
+        .code = (int)pl_runner_get32(p + 4),
+        .leftovers = pl_runner_get32(p + 8),
+    };
+    for (size_t i = 0; i < PL_RUNNER_EXIT_NUMBERS; i++)
+        *numbers[i] = pl_runner_get64(p + 16 + 8 * i);
+}
+
+/* One turn while the command runs. 1: EXIT has come. */
+static int turn(struct pl_runner_client *c, const struct pl_runner_command *command, int64_t *next_tick_ms, struct pl_err *err)
+{
+    struct pollfd fds[3] = {{.fd = c->control_fd, .events = POLLIN},
+                            {.fd = c->output_fd, .events = POLLIN},
+                            {.fd = c->wake_fd, .events = POLLIN}};
+    int64_t wait_ms = -1;
+    uint64_t wakes;
+
+    if (command->tick_ms) {
+        if (!*next_tick_ms)
+            *next_tick_ms = pl_clock_mono_ms() + command->tick_ms;
+        wait_ms = PL_MAX(*next_tick_ms - pl_clock_mono_ms(), 0);
+    }
+    if (poll(fds, 3, (int)wait_ms) < 0 && errno != EINTR)
+        return pl_err_errno(err, errno, "runner");
+    if (fds[1].revents && !pump_output(c, command, false))
+        close_fd(&c->output_fd);
+    if (fds[0].revents) {
+        int r = read_frame(c, err);
+        if (r != 0)
+            return r;
+    }
+    if (fds[2].revents)
+        (void)!read(c->wake_fd, &wakes, sizeof(wakes));
+    if (fds[2].revents || (command->tick_ms && pl_clock_mono_ms() >= *next_tick_ms)) {
+        *next_tick_ms = 0;
+        if (command->on_tick && command->on_tick(command->self))
+            send_kill(c);
+    }
+    return 0;
+}
+
+int pl_runner_client_run(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_runner_result *ret,
+                         struct pl_err *err)
+{
+    int64_t next_tick_ms = 0;
+    int r = 0;
+
+    if (!pl_runner_client_up(c))
+        return pl_err_set(err, PL_EIO, "the runner is not up");
+    r = send_run(c, command, err);
+    if (r == PL_ETOOBIG)
+        return r;
+    while (r == 0)
+        r = turn(c, command, &next_tick_ms, err);
+    if (c->output_fd >= 0)
+        (void)pump_output(c, command, true); /* all of it was written before EXIT */
+    if (r > 0 && (c->in[4] != PL_RUNNER_EXIT || pl_runner_get32(c->in) != PL_RUNNER_EXIT_BYTES))
+        r = pl_err_set(err, PL_EIO, "the runner answered out of turn");
+    if (r < 0) {
+        int status = collect(c, 0);
+        pl_runner_client_stop(c);
+        if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+            return pl_err_set(err, PL_EIO, "the runner was killed by signal %d", WTERMSIG(status));
+        return r;
+    }
+    take_result(c->in + PL_RUNNER_HEAD_BYTES, ret);
+    c->in_len = 0;
+    return 0;
+}
+
+void pl_runner_client_wake(struct pl_runner_client *c)
+{
+    const uint64_t one = 1;
+
+    (void)!write(c->wake_fd, &one, sizeof(one)); /* fails only when it is set already */
+}
+
+int pl_runner_client_probe(const char *runner, const char *extra_ro, const char *tmp, struct pl_err *err)
+{
+    char work[4096];
+    struct pl_sandbox_config config = {.mode = PL_SANDBOX_BWRAP, .work = work, .runner = runner, .extra_ro = extra_ro};
+    struct pl_runner_client *c = NULL;
+    int r;
+
+    snprintf(work, sizeof(work), "%s/pl-probe-XXXXXX", tmp);
+    if (!mkdtemp(work))
+        return pl_err_errno(err, errno, "probe folder %s", work);
+    r = pl_sandbox_make_folders(&config, err);
+    if (r == 0)
+        r = pl_runner_client_create(&config, &c, err);
+    if (r == 0)
+        r = pl_runner_client_start(c, err);
+    pl_runner_client_destroy(c);
+    if (pl_io_remove_tree(work, r < 0 ? NULL : err) < 0 && r == 0)
+        r = PL_EIO;
+    return r;
+}

@@ -1,0 +1,295 @@
+#include "pipelined/agent/sandbox.h"
+
+#include "storage/base/io.h"
+#include <dirent.h>
+#include <stdio.h>
+
+#define USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+/* On merged-/usr systems these are links, elsewhere folders. */
+static const char *const system_folders[] = {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
+
+/* What programs need to resolve names, users, zones, libraries, certificates; nothing that is a secret or a service's
+ * configuration. */
+static const char *const etc_shown[] = {
+    "alternatives",
+    "ca-certificates",
+    "ca-certificates.conf",
+    "fonts",
+    "gai.conf",
+    "group",
+    "host.conf",
+    "hosts",
+    "java",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "locale.alias",
+    "magic",
+    "mime.types",
+    "networks",
+    "nsswitch.conf",
+    "nvidia",
+    "OpenCL",
+    "os-release",
+    "passwd",
+    "pki",
+    "protocols",
+    "python3",
+    "python3.11",
+    "R",
+    "resolv.conf",
+    "rpc",
+    "services",
+    "ssl",
+    "terminfo",
+    "timezone",
+    "vulkan",
+    "glvnd",
+    "mailcap",
+    "perl",
+    "php",
+    "lsb-release",
+    "debian_version",
+};
+
+/* Enough to own files of several users inside (tar, apt's unpacking), to become another user and to kill what did; nothing that
+ * reaches out. */
+static const char *const root_caps[] = {"CAP_CHOWN",  "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID",
+                                        "CAP_SETUID", "CAP_SETGID",       "CAP_KILL"};
+
+static int add(struct pl_sandbox_argv *a, const char *text, struct pl_err *err)
+{
+    if (a->n + 2 > a->cap) {
+        size_t cap = a->cap ? 2 * a->cap : 128;
+        char **v = realloc(a->v, cap * sizeof(*v));
+        if (!v)
+            return pl_err_nomem(err);
+        a->v = v;
+        a->cap = cap;
+    }
+    a->v[a->n] = strdup(text);
+    if (!a->v[a->n])
+        return pl_err_nomem(err);
+    a->v[++a->n] = NULL;
+    return 0;
+}
+
+static int add_all(struct pl_sandbox_argv *a, const char *const *texts, struct pl_err *err)
+{
+    int r = 0;
+
+    for (; r == 0 && *texts; texts++)
+        r = add(a, *texts, err);
+    return r;
+}
+#define ADD(a, err, ...) add_all(a, (const char *const[]){__VA_ARGS__, NULL}, err)
+
+void pl_sandbox_argv_finish(struct pl_sandbox_argv *argv)
+{
+    for (size_t i = 0; i < argv->n; i++)
+        free(argv->v[i]);
+    free(argv->v);
+    *argv = (struct pl_sandbox_argv){0};
+}
+
+static int add_system(struct pl_sandbox_argv *a, struct pl_err *err)
+{
+    char path[300], target[300];
+    int r = ADD(a, err, "--ro-bind", "/usr", "/usr");
+
+    for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(system_folders); i++) {
+        ssize_t n = readlink(system_folders[i], target, sizeof(target) - 1);
+        if (n > 0) {
+            target[n] = 0;
+            r = ADD(a, err, "--symlink", target, system_folders[i]);
+        } else {
+            r = ADD(a, err, "--ro-bind-try", system_folders[i], system_folders[i]);
+        }
+    }
+    for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(etc_shown); i++) {
+        snprintf(path, sizeof(path), "/etc/%s", etc_shown[i]);
+        r = ADD(a, err, "--ro-bind-try", path, path);
+    }
+    return r;
+}
+
+/* Proc, devices and the private folders. /sys tells libraries about cores and memory; about PCI devices only when there are GPUs.
+ */
+static int add_private(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
+{
+    const char *sys = config->n_gpus ? "/sys" : "/sys/devices/system";
+    char text[64];
+    int r = ADD(a, err, "--proc", "/proc", "--dev", "/dev", "--ro-bind-try", sys, sys);
+
+    /* Kernel settings belong to user 0, capabilities or not, and bubblewrap 0.8 leaves them writable when it runs as root. */
+    if (r == 0 && geteuid() == 0)
+        r = ADD(a, err, "--ro-bind", "/proc/sys", "/proc/sys", "--ro-bind-try", "/proc/sysrq-trigger", "/proc/sysrq-trigger");
+    if (r == 0 && config->shm_bytes) {
+        snprintf(text, sizeof(text), "%llu", (unsigned long long)config->shm_bytes);
+        r = ADD(a, err, "--perms", "1777", "--size", text, "--tmpfs", "/dev/shm");
+    }
+    for (size_t i = 0; r == 0 && i < config->n_gpus; i++) {
+        snprintf(text, sizeof(text), "/dev/nvidia%u", config->gpus[i]);
+        r = ADD(a, err, "--dev-bind-try", text, text);
+    }
+    if (r == 0 && config->n_gpus)
+        r = ADD(a, err, "--dev-bind-try", "/dev/nvidiactl", "/dev/nvidiactl", "--dev-bind-try", "/dev/nvidia-uvm",
+                "/dev/nvidia-uvm", "--dev-bind-try", "/dev/nvidia-uvm-tools", "/dev/nvidia-uvm-tools");
+    if (r == 0)
+        r = ADD(a, err, "--perms", "1777", "--tmpfs", "/tmp", "--dir", "/tmp/home", "--tmpfs", "/home", "--tmpfs", "/root",
+                "--tmpfs", "/run", "--dir", "/var", "--symlink", "../tmp", "/var/tmp", "--symlink", "../run", "/var/run");
+    return r;
+}
+
+/* True when `path` is `folder` or below it. */
+static bool below(const char *path, const char *folder, size_t folder_len)
+{
+    while (folder_len > 1 && folder[folder_len - 1] == '/')
+        folder_len--;
+    return strncmp(path, folder, folder_len) == 0 && (folder_len == 1 || path[folder_len] == '/' || path[folder_len] == 0);
+}
+
+static int add_extra(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
+{
+    const char *p = config->extra_ro ? config->extra_ro : "";
+    char path[4096];
+    int r = 0;
+
+    for (size_t n; r == 0 && *p; p += n + (p[n] == ':')) {
+        n = strcspn(p, ":");
+        if (n == 0)
+            continue;
+        if (*p != '/' || n >= sizeof(path))
+            return pl_err_set(err, PL_EINVAL, "PIPELINED_SANDBOX_RO: \"%.*s\" is not an absolute folder", (int)PL_MIN(n, 200), p);
+        if (below(config->work, p, n))
+            return pl_err_set(err, PL_EINVAL, "PIPELINED_SANDBOX_RO: %.*s would show the work folder %s: name a folder beside it",
+                              (int)n, p, config->work);
+        memcpy(path, p, n);
+        path[n] = 0;
+        if (access(path, F_OK) < 0)
+            return pl_err_set(err, PL_EINVAL, "PIPELINED_SANDBOX_RO: %s is not there", path);
+        r = ADD(a, err, "--ro-bind", path, path);
+    }
+    return r;
+}
+
+static int add_ours(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
+{
+    char pfs[4096], out[4096], code[4096], script[4096];
+    int r;
+
+    snprintf(pfs, sizeof(pfs), "%s/pfs", config->work);
+    snprintf(out, sizeof(out), "%s/pfs/out", config->work);
+    snprintf(code, sizeof(code), "%s/code", config->work);
+    snprintf(script, sizeof(script), "%s/script", config->work);
+    r = ADD(a, err, "--ro-bind", pfs, "/pfs", "--bind", out, "/pfs/out", "--ro-bind", config->runner, "/pl/bin/pl-runner");
+    if (r == 0 && config->has_code)
+        r = ADD(a, err, "--bind", code, "/code");
+    if (r == 0 && config->has_script)
+        r = ADD(a, err, "--ro-bind", script, "/pl/script");
+    return r;
+}
+
+static int add_privileges(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
+{
+    int r = ADD(a, err, "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--as-pid-1", "--clearenv");
+
+    if (r == 0 && config->no_network)
+        r = add(a, "--unshare-net", err);
+    if (r == 0 && geteuid() == 0) {
+        r = ADD(a, err, "--cap-drop", "ALL");
+        for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(root_caps); i++)
+            r = ADD(a, err, "--cap-add", root_caps[i]);
+    }
+    return r;
+}
+
+int pl_sandbox_argv(const struct pl_sandbox_config *config, int seccomp_fd, struct pl_sandbox_argv *ret, struct pl_err *err)
+{
+    _cleanup_(pl_sandbox_argv_finish) struct pl_sandbox_argv a = {0};
+    char number[16];
+    int r;
+
+    if (config->work[0] != '/' || strlen(config->work) > 3900)
+        return pl_err_set(err, PL_EINVAL, "work folder \"%.200s\": not an absolute path of at most 3,900 bytes", config->work);
+    if (config->mode == PL_SANDBOX_NONE) {
+        r = add(&a, config->runner, err);
+    } else {
+        r = add(&a, "bwrap", err);
+        if (r == 0)
+            r = add_privileges(config, &a, err);
+        if (r == 0)
+            r = add_system(&a, err);
+        if (r == 0)
+            r = add_private(config, &a, err);
+        if (r == 0)
+            r = add_extra(config, &a, err);
+        if (r == 0)
+            r = add_ours(config, &a, err);
+        snprintf(number, sizeof(number), "%d", seccomp_fd);
+        if (r == 0 && seccomp_fd >= 0)
+            r = ADD(&a, err, "--seccomp", number);
+        if (r == 0)
+            r = ADD(&a, err, "--remount-ro", "/", "--chdir", "/", "--", "/pl/bin/pl-runner");
+    }
+    if (r < 0)
+        return r;
+    *ret = a;
+    a = (struct pl_sandbox_argv){0};
+    return 0;
+}
+
+int pl_sandbox_paths(const struct pl_sandbox_config *config, struct pl_sandbox_paths *ret, struct pl_err *err)
+{
+    const char *base = config->mode == PL_SANDBOX_NONE ? config->work : "";
+
+    if (strlen(config->work) > 3900)
+        return pl_err_set(err, PL_EINVAL, "work folder \"%.200s…\": longer than 3,900 bytes", config->work);
+    snprintf(ret->pfs, sizeof(ret->pfs), "%s/pfs", base);
+    snprintf(ret->code, sizeof(ret->code), "%s/code", base);
+    snprintf(ret->tmp, sizeof(ret->tmp), "%s/tmp", base);
+    snprintf(ret->home, sizeof(ret->home), "%s/tmp/home", base);
+    snprintf(ret->script, sizeof(ret->script), "%s%s/script", base, *base ? "" : "/pl");
+    return 0;
+}
+
+int pl_sandbox_make_folders(const struct pl_sandbox_config *config, struct pl_err *err)
+{
+    static const char *const folders[] = {"pfs/out", "next", "old", "code", "tmp/home"};
+    char path[4096];
+    int r = pl_io_remove_tree(config->work, err);
+
+    for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(folders); i++) {
+        snprintf(path, sizeof(path), "%s/%s", config->work, folders[i]);
+        r = pl_io_mkdirs(path, 0755, err);
+    }
+    return r < 0 ? pl_err_wrap(err, r, "work folder") : 0;
+}
+
+char *pl_sandbox_search_path(const struct pl_sandbox_config *config)
+{
+    const char *own = getenv("PATH");
+    _cleanup_(pl_buf_finish) struct pl_buf b = {0};
+    int r = 0;
+
+    if (!own)
+        own = USUAL_PATH;
+    if (config->mode == PL_SANDBOX_NONE)
+        return strdup(own);
+    for (size_t n; r == 0 && *own; own += n + (own[n] == ':')) {
+        n = strcspn(own, ":");
+        for (const char *p = config->extra_ro ? config->extra_ro : ""; r == 0 && *p;) {
+            size_t m = strcspn(p, ":");
+            if (m && n && below(own, p, m)) {
+                r = pl_buf_addf(&b, NULL, "%.*s:", (int)n, own);
+                break;
+            }
+            p += m + (p[m] == ':');
+        }
+    }
+    if (r < 0 || pl_buf_add_str(&b, USUAL_PATH, NULL) < 0)
+        return NULL;
+    return pl_buf_take_str(&b);
+}
