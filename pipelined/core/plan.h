@@ -1,0 +1,80 @@
+/* plan: the datums of a stage over given commits, by full enumeration: walk each input's tree, match, take the cross product. The
+ * oracle of any cleverer planner.
+ *
+ * Order ("spec order"): the product of the inputs as they stand in the spec, the first the slowest; within an input, paths by
+ * bytes with a directory where its first file is ("a!b", then directory a as "a/", then "a/x").
+ *
+ *   enumeration key  per input in order: its number (u16 big-endian), the path of the match, '/' when it is a directory below the
+ * root, 0x00. Ascending in spec order. Longer than PL_ENUM_KEY_MAX: 0xFF and the SHA-256 of that. datum id, key    identity.h
+ *
+ * Memory: 32 bytes and 4 an input for a datum, 64 bytes and the path (and 4 a capture) for a match. A plan does not change once
+ * made: any thread may read it. */
+#pragma once
+
+#include "pipelined/core/glob.h"
+#include "pipelined/core/identity.h"
+#include "pipelined/core/spec.h"
+#include "storage/tree/tree.h"
+
+#define PL_DATUMS_MAX         (1u << 24)
+#define PL_ENUM_KEY_MAX       1000u
+#define PL_PLAN_DEFAULT_BYTES ((size_t)4 << 30)
+
+/* Where a leaf input is read: the tree root of its commit (zero: nothing there yet) and its nodes. */
+struct pl_plan_input {
+    struct pl_hash root;
+    const struct pl_node_source *source;
+};
+
+struct pl_plan_request {
+    const struct pl_stage *stage;       /* must outlive the plan */
+    const struct pl_plan_input *inputs; /* one per stage->leaves */
+    struct pl_hash code_identity;       /* pl_stage_code_identity */
+    size_t max_bytes;                   /* 0 = PL_PLAN_DEFAULT_BYTES */
+};
+
+/* One match of one input. */
+struct pl_plan_match {
+    struct pl_hash content; /* of the file, or of the directory's files that `files` takes (tree/content_id.h) */
+    const char *path;       /* without leading slash; NUL-terminated */
+    const struct pl_span *captures;
+    uint16_t path_len;
+    uint8_t kind; /* PL_KIND_FILE, EXEC, LINK, or PL_KIND_DIR */
+};
+
+struct pl_plan_leaf {
+    struct pl_plan_match *matches;
+    size_t n;
+};
+
+struct pl_plan {
+    const struct pl_stage *stage;
+    size_t n_leaves;
+    struct pl_plan_leaf *leaves;
+    size_t n_datums;
+    struct pl_hash *keys; /* datum keys, one per datum */
+    uint32_t *picks;      /* n_leaves per datum: index into leaves[i].matches */
+    struct pl_arena *arena;
+    struct pl_template *prefix;
+};
+
+/* No input or an input without a match: a plan of no datums. PL_ELIMIT past PL_DATUMS_MAX (with the factors) or max_bytes; errors
+ * of the sources, wrapped with the input's name. */
+PL_MUST_CHECK
+int pl_plan_create(const struct pl_plan_request *request, struct pl_plan **ret, struct pl_err *err);
+struct pl_plan *pl_plan_destroy(struct pl_plan *p);
+static inline void pl_plan_destroyp(struct pl_plan **p)
+{
+    *p = pl_plan_destroy(*p);
+}
+
+/* Match of input `leaf` in datum i. */
+const struct pl_plan_match *pl_plan_match_of(const struct pl_plan *p, size_t datum, size_t leaf);
+void pl_plan_datum_id(const struct pl_plan *p, size_t datum, struct pl_hash *ret);
+/* At most PL_ENUM_KEY_MAX bytes into `out`; the length. */
+size_t pl_plan_enum_key(const struct pl_plan *p, size_t datum, uint8_t out[PL_ENUM_KEY_MAX]);
+/* The rendered output prefix, without leading '/'; appended. */
+PL_MUST_CHECK
+int pl_plan_prefix(const struct pl_plan *p, size_t datum, struct pl_buf *out, struct pl_err *err);
+/* "test=/test/b1.csv, model=/", cut at `size`: for messages. Returns `out`. */
+char *pl_plan_datum_text(const struct pl_plan *p, size_t datum, char *out, size_t size);
