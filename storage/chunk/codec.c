@@ -1,0 +1,140 @@
+#include "codec.h"
+
+#include <pthread.h>
+#include <zstd.h>
+
+#define CODEC_LEVEL        1
+#define CODEC_MIN_BYTES    64u /* zstd's own frame takes a dozen */
+#define CODEC_PROBE_FROM   ((size_t)16 << 10)
+#define CODEC_PROBE_BYTES  ((size_t)2 << 10) /* of each of three places */
+#define CODEC_PROBE_PLACES 3u
+
+/* One pair of contexts a thread: making one costs more than compressing 4 KiB. */
+struct codec_thread {
+    ZSTD_CCtx *compress;
+    ZSTD_DCtx *inflate;
+};
+
+static pthread_once_t codec_once = PTHREAD_ONCE_INIT;
+static pthread_key_t codec_key;
+static bool codec_key_made;
+
+static void codec_free(void *arg)
+{
+    struct codec_thread *t = arg;
+
+    ZSTD_freeCCtx(t->compress);
+    ZSTD_freeDCtx(t->inflate);
+    free(t);
+}
+
+static void codec_make_key(void)
+{
+    codec_key_made = pthread_key_create(&codec_key, codec_free) == 0;
+}
+
+/* NULL without memory. */
+static struct codec_thread *codec_here(void)
+{
+    static __thread struct codec_thread *here;
+    struct codec_thread *t;
+
+    if (here != NULL)
+        return here;
+    pthread_once(&codec_once, codec_make_key);
+    t = codec_key_made ? calloc(1, sizeof(*t)) : NULL;
+    if (t != NULL && pthread_setspecific(codec_key, t) != 0) {
+        free(t);
+        t = NULL;
+    }
+    here = t;
+    return t;
+}
+
+static ZSTD_CCtx *codec_compressor(void)
+{
+    struct codec_thread *t = codec_here();
+
+    if (t == NULL)
+        return NULL;
+    if (t->compress == NULL)
+        t->compress = ZSTD_createCCtx();
+    return t->compress;
+}
+
+static ZSTD_DCtx *codec_inflater(void)
+{
+    struct codec_thread *t = codec_here();
+
+    if (t == NULL)
+        return NULL;
+    if (t->inflate == NULL)
+        t->inflate = ZSTD_createDCtx();
+    return t->inflate;
+}
+
+size_t pl_codec_bound(size_t n)
+{
+    return ZSTD_compressBound(n);
+}
+
+/* At least 6 % smaller. */
+static bool codec_gains(size_t raw, size_t stored)
+{
+    return stored <= raw - raw / 50 * 3 - raw % 50 * 3 / 50;
+}
+
+/* Beginning, middle and end of a large piece, compressed together: what is random there is taken to be random throughout. */
+static bool codec_probe(ZSTD_CCtx *ctx, const uint8_t *p, size_t n, void *out, size_t room)
+{
+    uint8_t sample[CODEC_PROBE_PLACES * CODEC_PROBE_BYTES];
+    size_t size;
+
+    memcpy(sample, p, CODEC_PROBE_BYTES);
+    memcpy(sample + CODEC_PROBE_BYTES, p + n / 2, CODEC_PROBE_BYTES);
+    memcpy(sample + 2 * CODEC_PROBE_BYTES, p + n - CODEC_PROBE_BYTES, CODEC_PROBE_BYTES);
+    size = ZSTD_compressCCtx(ctx, out, room, sample, sizeof(sample), CODEC_LEVEL);
+    return !ZSTD_isError(size) && size < sizeof(sample) - sizeof(sample) / 50;
+}
+
+enum pl_codec pl_codec_encode(const void *data, size_t n, void *out, size_t *ret_size)
+{
+    ZSTD_CCtx *ctx = n < CODEC_MIN_BYTES ? NULL : codec_compressor();
+    size_t room = pl_codec_bound(n), size;
+
+    *ret_size = n;
+    if (ctx == NULL || (n >= CODEC_PROBE_FROM && !codec_probe(ctx, data, n, out, room)))
+        return PL_CODEC_RAW;
+    size = ZSTD_compressCCtx(ctx, out, room, data, n, CODEC_LEVEL);
+    if (ZSTD_isError(size) || !codec_gains(n, size))
+        return PL_CODEC_RAW;
+    *ret_size = size;
+    return PL_CODEC_ZSTD;
+}
+
+int pl_codec_decode(uint8_t codec, const void *stored, size_t stored_size, void *out, size_t raw_size, struct pl_err *err)
+{
+    ZSTD_DCtx *ctx;
+    size_t size;
+
+    switch (codec) {
+    case PL_CODEC_RAW:
+        if (stored_size != raw_size)
+            return pl_err_set(err, PL_ECORRUPT, "%zu bytes are stored for %zu raw ones", stored_size, raw_size);
+        if (raw_size > 0)
+            memmove(out, stored, raw_size);
+        return 0;
+    case PL_CODEC_ZSTD:
+        ctx = codec_inflater();
+        if (ctx == NULL)
+            return pl_err_nomem(err);
+        size = ZSTD_decompressDCtx(ctx, out, raw_size, stored, stored_size); /* never writes past raw_size */
+        if (ZSTD_isError(size))
+            return pl_err_set(err, PL_ECORRUPT, "zstd: %s", ZSTD_getErrorName(size));
+        if (size != raw_size)
+            return pl_err_set(err, PL_ECORRUPT, "zstd gives %zu bytes for %zu", size, raw_size);
+        return 0;
+    default:
+        return pl_err_set(err, PL_EFORMAT, "codec %u is unknown", codec);
+    }
+}

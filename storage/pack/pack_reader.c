@@ -1,0 +1,333 @@
+#include "pack_reader.h"
+
+#include "storage/base/io.h"
+#include "storage/chunk/codec.h"
+
+#include <xxhash.h>
+
+/* Of a whole pack, read from front to back when it is verified. */
+#define VERIFY_WINDOW_BYTES ((size_t)1 << 20)
+
+static int memory_read(void *self, uint64_t offset, void *out, size_t n, struct pl_err *err)
+{
+    const struct pl_pack_memory *m = self;
+
+    if (offset > m->size || n > m->size - offset)
+        return pl_err_set(err, PL_ECORRUPT, "the pack ends early");
+    memcpy(out, (const uint8_t *)m->bytes + offset, n);
+    return 0;
+}
+
+struct pl_pack_input pl_pack_input_memory(const struct pl_pack_memory *m)
+{
+    return (struct pl_pack_input){(void *)m, memory_read, m->size};
+}
+
+static int fd_read(void *self, uint64_t offset, void *out, size_t n, struct pl_err *err)
+{
+    return pl_io_pread(*(const int *)self, out, n, offset, "pack", err);
+}
+
+struct pl_pack_input pl_pack_input_fd(const int *fd, uint64_t size)
+{
+    return (struct pl_pack_input){(void *)fd, fd_read, size};
+}
+
+void pl_pack_footer_finish(struct pl_pack_footer *f)
+{
+    free(f->entries);
+    free(f->order);
+    f->entries = NULL;
+    f->order = NULL;
+    f->count = 0;
+}
+
+/* Where footer and trailer are, from the trailer. */
+struct pack_tail {
+    uint32_t count;
+    uint64_t footer_offset;
+    size_t footer_size;
+    struct pl_hash footer_hash;
+};
+
+static int tail_read(const struct pl_pack_input *in, struct pack_tail *ret, struct pl_err *err)
+{
+    uint8_t bytes[PL_PACK_TRAIL_BYTES];
+    struct pl_cursor c = pl_cursor_of(bytes, sizeof(bytes));
+    struct pack_tail t;
+    int r;
+
+    if (in->size < PL_PACK_OVERHEAD(1))
+        return pl_err_set(err, PL_ECORRUPT, "a pack of %llu bytes is too short", (unsigned long long)in->size);
+    if (in->size > PL_PACK_MAX_BYTES)
+        return pl_err_set(err, PL_ETOOBIG, "a pack of %llu bytes; at most %zu", (unsigned long long)in->size, PL_PACK_MAX_BYTES);
+    r = in->read(in->self, in->size - sizeof(bytes), bytes, sizeof(bytes), err);
+    if (r < 0)
+        return r;
+    if (memcmp(pl_cursor_bytes(&c, 4), "PLPT", 4) != 0)
+        return pl_err_set(err, PL_ECORRUPT, "the pack has no trailer: it was cut off or is none");
+    t.count = pl_cursor_le32(&c);
+    t.footer_offset = pl_cursor_le64(&c);
+    memcpy(t.footer_hash.b, pl_cursor_bytes(&c, PL_HASH_BYTES), PL_HASH_BYTES);
+    t.footer_size = PL_PACK_FOOTER_BYTES + (size_t)t.count * (PL_PACK_ENTRY_BYTES + 4u);
+    if (t.count == 0 || t.count > PL_PACK_MAX_RECORDS || t.footer_offset < PL_PACK_HEADER_BYTES || t.footer_offset > in->size ||
+        in->size - t.footer_offset != t.footer_size + PL_PACK_TRAIL_BYTES)
+        return pl_err_set(err, PL_ECORRUPT, "the pack's trailer is damaged");
+    *ret = t;
+    return 0;
+}
+
+static int footer_decode(struct pl_cursor *c, const struct pack_tail *t, struct pl_pack_footer *f, struct pl_err *err)
+{
+    const uint8_t *magic = pl_cursor_bytes(c, 4);
+    int r;
+
+    if (memcmp(magic, "PLPF", 4) != 0 || pl_cursor_le32(c) != t->count)
+        return pl_err_set(err, PL_ECORRUPT, "the pack's footer is damaged");
+    f->records_xxh64 = pl_cursor_le64(c);
+    r = pl_pack_header_decode(pl_cursor_bytes(c, PL_PACK_HEADER_BYTES), &f->header, err);
+    for (uint32_t i = 0; i < t->count && r == 0; i++) {
+        r = pl_pack_entry_decode(pl_cursor_bytes(c, PL_PACK_ENTRY_BYTES), &f->entries[i], err);
+        if (r == 0 && i > 0 && memcmp(f->entries[i - 1].id.b, f->entries[i].id.b, PL_HASH_BYTES) >= 0)
+            r = pl_err_set(err, PL_ECORRUPT, "the pack's footer is not in order");
+    }
+    for (uint32_t i = 0; i < t->count && r == 0; i++)
+        f->order[i] = pl_cursor_le32(c);
+    return r;
+}
+
+/* The records have to lie one behind the other from the header to the footer; since they do, `order` names each once. */
+static int footer_check_order(const struct pl_pack_footer *f, struct pl_err *err)
+{
+    uint64_t at = PL_PACK_HEADER_BYTES;
+    bool data = false, tree = false;
+
+    for (uint32_t i = 0; i < f->count; i++) {
+        const struct pl_pack_entry *e = f->order[i] < f->count ? &f->entries[f->order[i]] : NULL;
+
+        if (e == NULL || e->offset != at)
+            return pl_err_set(err, PL_ECORRUPT, "the pack's records do not lie one behind the other");
+        at += PL_PACK_RECORD_BYTES + (uint64_t)e->stored;
+        data |= e->kind == PL_REC_CHUNK;
+        tree |= e->kind != PL_REC_CHUNK;
+    }
+    if (at != f->footer_offset)
+        return pl_err_set(err, PL_ECORRUPT, "the pack's records do not end where the footer begins");
+    if (f->header.kind != (data && tree ? PL_PACK_MIXED : data ? PL_PACK_DATA : PL_PACK_TREE))
+        return pl_err_set(err, PL_ECORRUPT, "the pack's kind does not fit its records");
+    return 0;
+}
+
+static int footer_make(const uint8_t *bytes, const struct pack_tail *t, struct pl_pack_footer *f, struct pl_err *err)
+{
+    _cleanup_(pl_hasher_destroyp) struct pl_hasher *hasher = pl_hasher_create();
+    struct pl_cursor c = pl_cursor_of(bytes, t->footer_size);
+    struct pl_hash hash;
+    int r;
+
+    f->count = t->count;
+    f->footer_offset = t->footer_offset;
+    f->entries = calloc(t->count, sizeof(*f->entries));
+    f->order = calloc(t->count, sizeof(*f->order));
+    if (hasher == NULL || f->entries == NULL || f->order == NULL)
+        return pl_err_nomem(err);
+    pl_hash_sha256(bytes, t->footer_size, &hash);
+    if (!pl_hash_eq(&hash, &t->footer_hash))
+        return pl_err_set(err, PL_ECORRUPT, "the pack's footer does not match its hash");
+    r = footer_decode(&c, t, f, err);
+    if (r < 0)
+        return r;
+    pl_hasher_add(hasher, bytes, t->footer_size);
+    pl_hasher_add(hasher, f->header.nonce, PL_PACK_NONCE_BYTES);
+    pl_hasher_get(hasher, &f->pack_id);
+    return footer_check_order(f, err);
+}
+
+int pl_pack_footer_read(const struct pl_pack_input *in, struct pl_pack_footer *ret, struct pl_err *err)
+{
+    _cleanup_free_ uint8_t *bytes = NULL;
+    struct pl_pack_footer f = {0};
+    struct pack_tail t;
+    int r;
+
+    r = tail_read(in, &t, err);
+    if (r < 0)
+        return r;
+    bytes = malloc(t.footer_size);
+    if (bytes == NULL)
+        return pl_err_nomem(err);
+    r = in->read(in->self, t.footer_offset, bytes, t.footer_size, err);
+    if (r == 0)
+        r = footer_make(bytes, &t, &f, err);
+    if (r < 0) {
+        pl_pack_footer_finish(&f);
+        return r;
+    }
+    *ret = f;
+    return 0;
+}
+
+const struct pl_pack_entry *pl_pack_footer_find(const struct pl_pack_footer *f, const struct pl_hash *id)
+{
+    uint32_t low = 0, high = f->count;
+
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        int c = memcmp(f->entries[mid].id.b, id->b, PL_HASH_BYTES);
+
+        if (c == 0)
+            return &f->entries[mid];
+        if (c < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return NULL;
+}
+
+int pl_pack_record_decode(const uint8_t *record, const struct pl_pack_entry *e, struct pl_buf *ret, struct pl_err *err)
+{
+    struct pl_hash id;
+    int r;
+
+    r = pl_pack_record_check(record, e, err);
+    if (r < 0)
+        return r;
+    pl_buf_clear(ret);
+    r = pl_buf_reserve(ret, e->raw, err); /* the entry was held to its kind's limit */
+    if (r == 0 && e->raw > 0)
+        r = pl_codec_decode(e->codec, record + PL_PACK_RECORD_BYTES, e->stored, ret->data, e->raw, err);
+    if (r < 0)
+        return r;
+    pl_hash_sha256(ret->data, e->raw, &id);
+    if (!pl_hash_eq(&id, &e->id))
+        return pl_err_set(err, PL_ECORRUPT, "the record at %u does not match its hash", e->offset);
+    ret->len = e->raw;
+    return 0;
+}
+
+int pl_pack_record_read(const struct pl_pack_input *in, const struct pl_pack_entry *e, struct pl_buf *ret, struct pl_err *err)
+{
+    size_t n = PL_PACK_RECORD_BYTES + (size_t)e->stored;
+    _cleanup_free_ uint8_t *bytes = malloc(n);
+    int r;
+
+    if (bytes == NULL)
+        return pl_err_nomem(err);
+    r = in->read(in->self, e->offset, bytes, n, err);
+    return r < 0 ? r : pl_pack_record_decode(bytes, e, ret, err);
+}
+
+/* Reads a pack from front to back through one window. */
+struct verify_window {
+    const struct pl_pack_input *in;
+    uint8_t *bytes;
+    size_t cap;
+    uint64_t start, end; /* of what is in it */
+    uint64_t limit;      /* where the footer begins */
+    XXH64_state_t *sum;  /* of all that came into it */
+};
+
+static void window_finish(struct verify_window *w)
+{
+    free(w->bytes);
+    (void)XXH64_freeState(w->sum);
+}
+
+/* The `n` bytes at `offset`, which is at or behind the last one asked for; at most cap. */
+static int window_at(struct verify_window *w, uint64_t offset, size_t n, const uint8_t **ret, struct pl_err *err)
+{
+    if (offset + n > w->end) {
+        size_t keep = (size_t)(w->end - offset), more;
+        int r;
+
+        memmove(w->bytes, w->bytes + (offset - w->start), keep);
+        more = (size_t)PL_MIN((uint64_t)(w->cap - keep), w->limit - w->end);
+        r = w->in->read(w->in->self, w->end, w->bytes + keep, more, err);
+        if (r < 0)
+            return r;
+        (void)XXH64_update(w->sum, w->bytes + keep, more);
+        w->start = offset;
+        w->end += more;
+    }
+    *ret = w->bytes + (offset - w->start);
+    return 0;
+}
+
+static int verify_records(struct verify_window *w, const struct pl_pack_footer *f, const struct pl_pack_verify *how,
+                          struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf raw = {0};
+    struct pl_err first = {0}, why;
+    const uint8_t *bytes;
+    int r;
+
+    for (uint32_t i = 0; i < f->count; i++) {
+        const struct pl_pack_entry *e = &f->entries[f->order[i]];
+
+        r = window_at(w, e->offset, PL_PACK_RECORD_BYTES + (size_t)e->stored, &bytes, err);
+        if (r < 0)
+            return r;
+        r = pl_pack_record_decode(bytes, e, &raw, &why);
+        if (r < 0 && first.code == 0)
+            first = why;
+        if (r < 0 && how->bad != NULL)
+            how->bad(how->arg, e, &why);
+        else if (r < 0)
+            break;
+    }
+    if (first.code == 0 && XXH64_digest(w->sum) != f->records_xxh64)
+        return pl_err_set(err, PL_ECORRUPT, "the pack's bytes do not match their checksum");
+    return first.code == 0 ? 0 : pl_err_set(err, first.code, "%s", first.msg);
+}
+
+static int verify_header(struct verify_window *w, const struct pl_pack_footer *f, const struct pl_pack_verify *how,
+                         struct pl_err *err)
+{
+    uint8_t want[PL_PACK_HEADER_BYTES];
+    const uint8_t *bytes;
+    int r;
+
+    r = window_at(w, 0, PL_PACK_HEADER_BYTES, &bytes, err);
+    if (r < 0)
+        return r;
+    pl_pack_header_encode(&f->header, want);
+    if (memcmp(bytes, want, sizeof(want)) != 0)
+        return pl_err_set(err, PL_ECORRUPT, "the pack's header is not what its footer says");
+    if (how->project != NULL && !pl_streq(how->project, f->header.project))
+        return pl_err_set(err, PL_ECORRUPT, "the pack is of project %s, not %s", f->header.project, how->project);
+    if (how->claimed != NULL && !pl_hash_eq(how->claimed, &f->pack_id))
+        return pl_err_set(err, PL_ECORRUPT, "the pack has another id than it was given");
+    return 0;
+}
+
+int pl_pack_verify(const struct pl_pack_input *in, const struct pl_pack_verify *how, struct pl_pack_footer *ret,
+                   struct pl_err *err)
+{
+    _cleanup_(pl_pack_footer_finish) struct pl_pack_footer f = {0};
+    _cleanup_(window_finish) struct verify_window w = {.in = in, .cap = VERIFY_WINDOW_BYTES};
+    int r;
+
+    r = pl_pack_footer_read(in, &f, err);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < f.count; i++) /* a larger record gets a larger window; a record lies whole in it */
+        w.cap = PL_MAX(w.cap, PL_PACK_RECORD_BYTES + (size_t)f.entries[i].stored);
+    w.cap = (size_t)PL_MIN((uint64_t)w.cap, f.footer_offset);
+    w.limit = f.footer_offset;
+    w.bytes = malloc(w.cap);
+    w.sum = XXH64_createState();
+    if (w.bytes == NULL || w.sum == NULL)
+        return pl_err_nomem(err);
+    (void)XXH64_reset(w.sum, 0);
+    r = verify_header(&w, &f, how, err);
+    if (r == 0)
+        r = verify_records(&w, &f, how, err);
+    if (r < 0)
+        return r;
+    if (ret != NULL) {
+        *ret = f;
+        f = (struct pl_pack_footer){0};
+    }
+    return 0;
+}
