@@ -68,6 +68,8 @@ CREATE TABLE branch_provenance (         -- [log] an output branch and the branc
 CREATE TABLE run (                       -- [log]
     id          TEXT PRIMARY KEY CHECK (length(id) = 32),
     seq         INTEGER NOT NULL,
+    ord         INTEGER NOT NULL UNIQUE,  -- 1, 2, 3 …: the order of runs, as the log has it
+    stages      TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(stages)),   -- [project, stage] to run although no input moved
     cause       TEXT NOT NULL DEFAULT '' CHECK (cause IN ('', 'push', 'pipeline', 'manual', 'cron', 'delete')),
     message     TEXT NOT NULL DEFAULT '',
     state       TEXT NOT NULL CHECK (state IN ('running', 'success', 'failure', 'killed')),
@@ -75,8 +77,7 @@ CREATE TABLE run (                       -- [log]
     created_us  INTEGER NOT NULL,
     finished_us INTEGER
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX run_by_seq ON run(seq);
-CREATE INDEX run_open ON run(seq) WHERE state = 'running';
+CREATE INDEX run_open ON run(ord) WHERE state = 'running';
 
 CREATE TABLE pipeline (                  -- [log]
     id         INTEGER PRIMARY KEY,
@@ -140,6 +141,8 @@ CREATE TABLE job (                       -- final results [log]; rows of unfinis
     counts        TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(counts)),    -- datums: total, reused, done, failed, attempts
     ms            TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(ms)),        -- wait, fetch, compute, upload, gpu; rusage sums
     bytes         TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(bytes)),     -- in, out
+    live          INTEGER NOT NULL DEFAULT 0,      -- the scheduler's number while it is unfinished
+    planned       INTEGER NOT NULL DEFAULT 0 CHECK (planned IN (0, 1)),
     final         INTEGER NOT NULL DEFAULT 0 CHECK (final IN (0, 1)),
     seq           INTEGER NOT NULL DEFAULT 0,
     created_us    INTEGER NOT NULL,
@@ -150,13 +153,34 @@ CREATE TABLE job (                       -- final results [log]; rows of unfinis
 CREATE INDEX job_by_stage ON job(project, stage, id);
 CREATE INDEX job_open ON job(id) WHERE final = 0;
 
-CREATE TABLE task (                      -- finished tasks of unfinished jobs: what a restart need not do again
-    job      INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,
-    id       INTEGER NOT NULL,
-    fence    INTEGER NOT NULL,
-    manifest BLOB NOT NULL,              -- hash of the manifest (a blob record in a pack)
+CREATE TABLE result (                    -- results of unfinished jobs: what a restart need not do again
+    job  INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,
+    id   INTEGER NOT NULL,
+    rows BLOB NOT NULL,                  -- JSON [[datum index, result]…], zstd
     PRIMARY KEY (job, id)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE worker (                    -- workers that were started and are not known to be gone
+    id          INTEGER PRIMARY KEY,
+    stage       INTEGER NOT NULL,        -- stage.id: the version it serves
+    incarnation TEXT NOT NULL DEFAULT '',
+    gpus        TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(gpus)),
+    host        TEXT NOT NULL DEFAULT '',
+    pid         INTEGER NOT NULL DEFAULT 0,
+    pid_start   INTEGER NOT NULL DEFAULT 0, -- start time in clock ticks since boot: the same pid of another process is not it
+    created_us  INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE lease (                     -- tasks that are leased
+    task     INTEGER PRIMARY KEY,
+    fence    INTEGER NOT NULL,
+    job      INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,
+    worker   INTEGER NOT NULL,
+    rows     TEXT NOT NULL CHECK (json_valid(rows)),     -- [[lo, hi]…] of the job's rows
+    failures INTEGER NOT NULL,
+    losses   INTEGER NOT NULL
+) STRICT;
+CREATE INDEX lease_by_job ON lease(job);
 
 CREATE TABLE attempt (                   -- ends of the command: every failed one, and the last good ones, at most 1,000 a job
     job         INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,

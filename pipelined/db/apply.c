@@ -171,8 +171,14 @@ static int apply_ref(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl
 
 static int apply_run(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
-    return pl_sql_exec(c, err, "INSERT INTO run(id, seq, cause, message, state, created_us) VALUES (?, ?, ?, ?, 'running', ?)", "sissi",
-                       str(o, "id"), (int64_t)seq, str(o, "cause"), str(o, "message"), num(o, "at"));
+    _cleanup_free_ char *stages = dump(o, "stages", "[]");
+
+    if (!stages)
+        return pl_err_nomem(err);
+    return pl_sql_exec(c, err,
+                       "INSERT INTO run(id, seq, ord, stages, cause, message, state, created_us)"
+                       " VALUES (?, ?, (SELECT coalesce(max(ord), 0) + 1 FROM run), ?, ?, ?, 'running', ?)",
+                       "sisssi", str(o, "id"), (int64_t)seq, stages, str(o, "cause"), str(o, "message"), num(o, "at"));
 }
 
 static int apply_run_end(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -264,8 +270,11 @@ static int apply_job(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl
                     num(o, "created"), num(o, "started"), num(o, "finished"));
     if (r < 0)
         return r;
-    return pl_sql_exec(c, err, "DELETE FROM task WHERE job = (SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?)", "sss",
-                       str(o, "run"), str(o, "project"), str(o, "stage"));
+    r = pl_sql_exec(c, err, "DELETE FROM result WHERE job = (SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?)", "sss",
+                    str(o, "run"), str(o, "project"), str(o, "stage"));
+    return r < 0 ? r
+                 : pl_sql_exec(c, err, "DELETE FROM lease WHERE job = (SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?)",
+                               "sss", str(o, "run"), str(o, "project"), str(o, "stage"));
 }
 
 static int apply_pack_state(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)

@@ -12,6 +12,8 @@ struct pl_job_args {
     struct pl_hash code;
     json_t *inputs, *warnings, *counts, *ms, *bytes;
     int64_t created_us, started_us, finished_us;
+    uint64_t live;       /* the scheduler's number */
+    bool planned;
 };
 
 /* Unlogged: inserts or updates the row of an unfinished job, with a "job" event. */
@@ -21,6 +23,7 @@ PL_MUST_CHECK int pl_tx_job_end(struct pl_tx *tx, void *arg, struct pl_err *err)
 
 struct pl_run_args {
     const char *id, *cause, *message, *state, *reason;
+    json_t *stages; /* borrowed; [[project, stage]…] to run although no input moved; NULL = none */
 };
 /* Logged: a run that no push made (pipeline created, run by hand), with a "run" event. */
 PL_MUST_CHECK int pl_tx_run_create(struct pl_tx *tx, void *arg, struct pl_err *err);

@@ -1,0 +1,701 @@
+#include "engine_internal.h"
+
+#include "storage/base/clock.h"
+#include "storage/base/log.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+
+struct pl_ejob *pl_ejob_ref(struct pl_ejob *j)
+{
+    j->refs++;
+    return j;
+}
+
+void pl_eresult_finish(struct pl_eresult *r)
+{
+    free(r->ops);
+    r->ops = NULL;
+}
+
+void pl_ejob_unref(struct pl_ejob *j)
+{
+    if (!j || --j->refs)
+        return;
+    for (size_t i = 0; j->results && j->plan && i < j->plan->n_datums; i++)
+        pl_eresult_finish(&j->results[i]);
+    free(j->results);
+    free(j->has_result);
+    free(j->rows);
+    free(j->roots);
+    free(j->commits);
+    pl_plan_destroy(j->plan);
+    json_decref(j->inputs);
+    json_decref(j->warnings);
+    free(j->reason);
+    pl_estage_unref(j->stage);
+    free(j);
+}
+
+struct pl_ejob *pl_engine_job(struct pl_engine *e, uint64_t id)
+{
+    return pl_map_get(&e->jobs, &id, sizeof id);
+}
+
+static int job_key(char out[256], const char *run, const char *project, const char *stage)
+{
+    return snprintf(out, 256, "%s/%s/%s", run, project, stage);
+}
+
+struct pl_ejob *pl_engine_job_by_key(struct pl_engine *e, const char *run, const char *project, const char *stage)
+{
+    char key[256];
+    int n = job_key(key, run, project, stage);
+
+    return pl_map_get(&e->by_key, key, (size_t)n);
+}
+
+int pl_engine_add_job(struct pl_engine *e, uint64_t id, uint64_t order, const char *run, struct pl_estage *stage, struct pl_ejob **ret,
+                      struct pl_err *err)
+{
+    struct pl_ejob *j = calloc(1, sizeof *j);
+    char key[256];
+    int n = job_key(key, run, stage->project, stage->def->name), r;
+
+    if (!j)
+        return pl_err_nomem(err);
+    j->refs = 1;
+    j->engine = e;
+    j->id = id;
+    j->order = order;
+    j->created_us = pl_clock_wall_us();
+    j->stage = pl_estage_ref(stage);
+    j->reason = strdup("");
+    j->warnings = json_array();
+    snprintf(j->run, sizeof j->run, "%s", run);
+    r = j->reason && j->warnings ? 0 : pl_err_nomem(err);
+    r = r < 0 ? r : pl_map_put(&e->jobs, &id, sizeof id, j, NULL, err);
+    r = r < 0 ? r : pl_map_put(&e->by_key, key, (size_t)n, j, NULL, err);
+    if (r < 0) {
+        pl_map_remove(&e->jobs, &id, sizeof id);
+        pl_ejob_unref(j);
+        return r;
+    }
+    *ret = j;
+    return 0;
+}
+
+/* Its run has ended: the scheduler knows it no more. Work under way holds its own reference. */
+static void forget_jobs_of(struct pl_engine *e, const char *run)
+{
+    const struct pl_map_slot *slot;
+    struct pl_ejob *found;
+    char key[256];
+    size_t i;
+
+    do {
+        found = NULL;
+        for (i = 0; !found && (slot = pl_map_next(&e->jobs, &i));)
+            if (pl_streq(((struct pl_ejob *)slot->value)->run, run))
+                found = slot->value;
+        if (found) {
+            pl_map_remove(&e->jobs, &found->id, sizeof found->id);
+            pl_map_remove(&e->by_key, key, (size_t)job_key(key, run, found->stage->project, found->stage->def->name));
+            pl_ejob_unref(found);
+        }
+    } while (found);
+}
+
+/* ---- rows of jobs and runs ---- */
+
+static json_t *counts_json(const struct pl_etotals *t)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)t->datums, "reused", (json_int_t)t->reused, "done",
+                     (json_int_t)t->done, "failed", (json_int_t)t->failed, "attempts", (json_int_t)t->attempts);
+}
+
+static json_t *ms_json(const struct pl_etotals *t)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "wait", (json_int_t)t->wait_ms, "fetch", (json_int_t)t->fetch_ms,
+                     "compute", (json_int_t)t->compute_ms, "upload", (json_int_t)t->upload_ms, "gpu", (json_int_t)t->gpu_ms, "user",
+                     (json_int_t)(t->user_us / 1000), "sys", (json_int_t)(t->sys_us / 1000), "max_rss_kb", (json_int_t)t->max_rss_kb, "oom",
+                     (json_int_t)t->oom);
+}
+
+void pl_engine_job_args(const struct pl_ejob *j, struct pl_job_args *ret)
+{
+    *ret = (struct pl_job_args){.id = j->row,
+                                .run = j->run,
+                                .project = j->stage->project,
+                                .stage = j->stage->def->name,
+                                .pipeline = j->stage->pipeline,
+                                .version = (int64_t)j->stage->version,
+                                .state = pl_sched_state_name(j->state),
+                                .reason = strdup(j->reason),
+                                .base = j->base,
+                                .code = j->stage->code_identity,
+                                .inputs = json_incref(j->inputs),
+                                .warnings = json_incref(j->warnings),
+                                .counts = counts_json(&j->totals),
+                                .ms = ms_json(&j->totals),
+                                .bytes = json_pack("{s:I, s:I}", "in", (json_int_t)j->totals.bytes_in, "out", (json_int_t)j->totals.bytes_out),
+                                .created_us = j->created_us,
+                                .started_us = j->started_us,
+                                .live = j->id,
+                                .planned = j->planned};
+}
+
+void pl_engine_job_args_done(struct pl_job_args *a)
+{
+    free((char *)a->reason);
+    json_decref(a->inputs);
+    json_decref(a->warnings);
+    json_decref(a->counts);
+    json_decref(a->ms);
+    json_decref(a->bytes);
+}
+
+/* One write of a job's row: progress, or its end. Holds the job. */
+struct job_write {
+    struct pl_ejob *job;
+    struct pl_job_args args;
+    bool end;
+    int result;
+    struct pl_err err;
+};
+
+static void job_written(void *arg)
+{
+    struct job_write *w = arg;
+    struct pl_ejob *j = w->job;
+
+    j->writing = false;
+    if (w->result < 0)
+        pl_log_error("engine", "row of job %s of run %.8s: %s", j->stage->def->name, j->run, w->err.msg);
+    else if (!j->row)
+        j->row = w->args.id;
+    if (j->dirty && !j->over)
+        pl_engine_job_changed(j);
+    pl_engine_job_args_done(&w->args);
+    pl_ejob_unref(j);
+    free(w);
+}
+
+static void job_write_done(void *arg, int r, const struct pl_err *err)
+{
+    struct job_write *w = arg;
+
+    w->result = r;
+    w->err = *err;
+    pl_engine_post(w->job->engine, "engine.job_written", job_written, w);
+}
+
+static int job_write_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct job_write *w = arg;
+
+    return w->end ? pl_tx_job_end(tx, &w->args, err) : pl_tx_job_progress(tx, &w->args, err);
+}
+
+static void write_job(struct pl_ejob *j, bool end)
+{
+    struct pl_err err = {0};
+    struct job_write *w = calloc(1, sizeof *w);
+
+    if (!w) {
+        pl_log_error("engine", "out of memory: row of job %s not written", j->stage->def->name);
+        return;
+    }
+    w->job = pl_ejob_ref(j);
+    w->end = end;
+    pl_engine_job_args(j, &w->args);
+    j->dirty = false;
+    j->writing = true;
+    if (pl_db_submit(j->engine->config.db, end ? PL_TX_LOGGED : PL_TX_UNLOGGED, job_write_tx, job_write_done, w, &err) < 0) {
+        w->result = err.code;
+        w->err = err;
+        job_written(w);
+    }
+}
+
+void pl_engine_job_changed(struct pl_ejob *j)
+{
+    if (j->over)
+        return;
+    if (j->writing)
+        j->dirty = true;
+    else
+        write_job(j, false);
+}
+
+struct run_end {
+    char id[PL_ID_HEX + 1];
+    char *reason;
+    struct pl_run_args args;
+};
+
+static void run_ended(void *arg, int r, const struct pl_err *err)
+{
+    struct run_end *end = arg;
+
+    if (r < 0)
+        pl_log_error("engine", "end of run %.8s: %s", end->id, err->msg);
+    free(end->reason);
+    free(end);
+}
+
+static void end_run(struct pl_engine *e, const struct pl_sched_action *a)
+{
+    struct pl_err err = {0};
+    struct run_end *end;
+    char reason[160];
+    uint32_t failed = a->run.jobs[PL_SCHED_FAILURE], unrunnable = a->run.jobs[PL_SCHED_UNRUNNABLE];
+
+    forget_jobs_of(e, a->run.id);
+    end = calloc(1, sizeof *end);
+    if (!end)
+        return;
+    reason[0] = '\0';
+    if (failed || unrunnable)
+        snprintf(reason, sizeof reason, "%u job%s failed%s", failed, failed == 1 ? "" : "s", unrunnable ? ", others could not run" : "");
+    snprintf(end->id, sizeof end->id, "%s", a->run.id);
+    end->reason = strdup(reason);
+    end->args = (struct pl_run_args){.id = end->id, .state = pl_sched_state_name(a->run.state), .reason = end->reason};
+    if (pl_db_submit(e->config.db, PL_TX_LOGGED, pl_tx_run_end, run_ended, &end->args, &err) < 0)
+        run_ended(end, err.code, &err);
+}
+
+/* ---- actions ---- */
+
+static void set_reason(struct pl_ejob *j, const char *reason)
+{
+    char *copy = strdup(reason ? reason : "");
+
+    if (copy) {
+        free(j->reason);
+        j->reason = copy;
+    }
+}
+
+static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
+{
+    struct pl_ejob *j = pl_engine_job(e, a->job.id);
+    struct pl_estage *stage;
+    struct pl_err err = {0};
+
+    if (!j) {
+        if (pl_engine_stage(e, a->job.version, &stage, &err) < 0 ||
+            pl_engine_add_job(e, a->job.id, a->job.order, a->job.run, stage, &j, &err) < 0) {
+            pl_log_error("engine", "job of run %.8s: %s", a->job.run, err.msg);
+            return;
+        }
+    }
+    j->state = a->job.state;
+    set_reason(j, a->job.reason);
+    if (j->state == PL_SCHED_RUNNING && !j->started_us)
+        j->started_us = pl_clock_wall_us();
+    if (j->over)
+        return;
+    if (!pl_sched_state_final(j->state)) {
+        pl_engine_job_changed(j);
+        return;
+    }
+    /* a success was written with its commit */
+    j->over = true;
+    if (j->state != PL_SCHED_SUCCESS)
+        write_job(j, true);
+}
+
+static void with_job(struct pl_engine *e, uint64_t id, void (*fn)(struct pl_engine *e, struct pl_ejob *j))
+{
+    struct pl_ejob *j = pl_engine_job(e, id);
+
+    if (j)
+        fn(e, j);
+}
+
+static void tick(void *arg);
+
+static void set_timer(struct pl_engine *e, int64_t at_ms)
+{
+    int64_t now = pl_clock_mono_ms();
+
+    if (at_ms == INT64_MAX)
+        pl_timer_stop(e->timer);
+    else
+        pl_timer_start(e->timer, at_ms > now ? (uint64_t)(at_ms - now) : 0);
+}
+
+static void act(struct pl_engine *e, const struct pl_sched_action *a)
+{
+    switch (a->kind) {
+    case PL_SCHED_RUN_STATE:
+        if (pl_sched_state_final(a->run.state))
+            end_run(e, a);
+        break;
+    case PL_SCHED_JOB_STATE:
+        job_state(e, a);
+        break;
+    case PL_SCHED_PLAN:
+        with_job(e, a->job.id, pl_engine_plan);
+        break;
+    case PL_SCHED_COMMIT:
+        with_job(e, a->job.id, pl_engine_commit);
+        break;
+    case PL_SCHED_START_WORKER:
+        pl_engine_start_worker(e, a);
+        break;
+    case PL_SCHED_STOP_WORKER:
+        pl_engine_stop_worker(e, a);
+        break;
+    case PL_SCHED_LEASE:
+        pl_engine_lease(e, a);
+        break;
+    case PL_SCHED_LEASE_LOST:
+    case PL_SCHED_CANCEL:
+        pl_engine_drop_task(e, a->lease.task);
+        break;
+    case PL_SCHED_RESULT:
+        pl_engine_result_action(e, a);
+        break;
+    case PL_SCHED_TIMER:
+        set_timer(e, a->at_ms);
+        break;
+    case PL_SCHED_CONTINUE:
+        if (!e->continuing) {
+            e->continuing = true;
+            pl_engine_post(e, "sched.continue", tick, e);
+        }
+        break;
+    case PL_SCHED_DRAINED:
+        if (e->drained)
+            e->drained(e->drained_arg);
+        break;
+    }
+}
+
+int pl_engine_feed(struct pl_engine *e, struct pl_sched_event *ev, struct pl_err *err)
+{
+    struct pl_sched_actions out = {0};
+    int r;
+
+    if (e->failed)
+        return pl_err_set(err, PL_ESTOPPING, "the scheduler has stopped");
+    ev->now_ms = pl_clock_mono_ms();
+    r = pl_sched_step(e->sched, ev, &out, err);
+    if (r == PL_ENOMEM) {
+        e->failed = true;
+        pl_log_error("engine", "the scheduler ran out of memory: restart the daemon");
+    }
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < out.n; i++)
+        act(e, &out.items[i]);
+    return 0;
+}
+
+static void tick(void *arg)
+{
+    struct pl_engine *e = arg;
+    struct pl_err err = {0};
+
+    e->continuing = false;
+    if (pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_TICK}, &err) < 0)
+        pl_log_error("engine", "tick: %s", err.msg);
+}
+
+/* ---- loop and pool ---- */
+
+void pl_engine_post(struct pl_engine *e, const char *label, pl_loop_fn fn, void *arg)
+{
+    struct pl_err err = {0};
+
+    /* Completions: their number is bounded by the objects that await them. A full queue clears while we wait. */
+    while (pl_loop_post(e->config.loop, label, fn, arg, &err) < 0) {
+        if (pl_loop_is_current(e->config.loop)) {
+            fn(arg);
+            return;
+        }
+        usleep(1000);
+    }
+}
+
+void pl_engine_pool(struct pl_engine *e, pl_pool_fn fn, void *arg)
+{
+    struct pl_err err = {0};
+
+    if (pl_pool_submit(e->config.pool, fn, arg, &err) < 0) {
+        pl_log_warn("engine", "pool: %s; done on the loop instead", err.msg);
+        fn(arg);
+    }
+}
+
+/* ---- what the API asks ---- */
+
+/* A call from a pool thread that runs on the loop and is waited for. */
+struct call {
+    struct pl_engine *engine;
+    void (*fn)(struct call *c);
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    bool done;
+    const char *run, *project, *stage, *why;
+    json_t *json;
+    int result;
+    struct pl_err err;
+};
+
+static void call_run(void *arg)
+{
+    struct call *c = arg;
+
+    c->fn(c);
+    pthread_mutex_lock(&c->mutex);
+    c->done = true;
+    pthread_cond_signal(&c->cond);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+static void call(struct call *c)
+{
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->cond, NULL);
+    pl_engine_post(c->engine, "engine.call", call_run, c);
+    pthread_mutex_lock(&c->mutex);
+    while (!c->done)
+        pthread_cond_wait(&c->cond, &c->mutex);
+    pthread_mutex_unlock(&c->mutex);
+    pthread_mutex_destroy(&c->mutex);
+    pthread_cond_destroy(&c->cond);
+}
+
+static void do_stop(struct call *c)
+{
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_STOP_RUN, .text = c->why};
+    struct pl_ejob *j;
+
+    ev.run.id = c->run;
+    if (c->stage) {
+        j = pl_engine_job_by_key(c->engine, c->run, c->project, c->stage);
+        if (!j) {
+            c->result = pl_err_set(&c->err, PL_ENOTFOUND, "stage %s has no unfinished job in run %.8s", c->stage, c->run);
+            return;
+        }
+        ev.kind = PL_SCHED_EV_STOP_JOB;
+        ev.id = j->id;
+    }
+    c->result = pl_engine_feed(c->engine, &ev, &c->err);
+}
+
+static int ops_stop(void *self, const char *run, const char *project, const char *stage, const char *why, struct pl_err *err)
+{
+    struct call c = {.engine = self, .fn = do_stop, .run = run, .project = project, .stage = stage, .why = why};
+
+    call(&c);
+    if (c.result < 0 && err)
+        *err = c.err;
+    return c.result;
+}
+
+static json_t *workers_json(struct pl_engine *e)
+{
+    json_t *list = json_array();
+    const struct pl_map_slot *slot;
+
+    for (size_t i = 0; (slot = pl_map_next(&e->workers, &i));) {
+        const struct pl_eworker *w = slot->value;
+        json_t *gpus = json_array();
+
+        for (uint32_t k = 0; k < w->n_gpus; k++)
+            json_array_append_new(gpus, json_integer(w->gpus[k]));
+        json_array_append_new(list, json_pack("{s:I, s:s, s:s, s:s, s:o, s:b, s:b}", "id", (json_int_t)w->id, "project", w->stage->project,
+                                              "stage", w->stage->def->name, "host", w->host, "gpus", gpus, "attached", w->attached,
+                                              "stopping", w->stopping));
+    }
+    return list;
+}
+
+static json_t *gpus_json(struct pl_engine *e)
+{
+    json_t *out = e->executor->ops->gpus(e->executor), *gpu;
+    uint64_t stage = 0, job = 0;
+    size_t i;
+
+    json_array_foreach(json_object_get(out, "gpus"), i, gpu) {
+        struct pl_ejob *j;
+
+        if (!pl_sched_gpu_holder(e->sched, (uint32_t)i, &stage, &job)) {
+            json_object_set_new(gpu, "state", json_string("free"));
+            continue;
+        }
+        j = pl_engine_job(e, job);
+        json_object_set_new(gpu, "state", json_string("held"));
+        json_object_set_new(gpu, "by", j ? json_pack("{s:s, s:s, s:s}", "project", j->stage->project, "stage", j->stage->def->name, "run", j->run)
+                                         : json_object());
+    }
+    return out;
+}
+
+static void do_live(struct call *c)
+{
+    struct pl_sched_counts n;
+    struct pl_loop_stats loop;
+
+    pl_sched_counts(c->engine->sched, &n);
+    pl_loop_get_stats(c->engine->config.loop, &loop);
+    c->json = json_pack("{s:o, s:o, s:{s:i, s:i, s:i, s:i, s:i, s:i, s:i}, s:{s:I, s:I, s:I}}", "workers", workers_json(c->engine), "gpus",
+                        gpus_json(c->engine), "queue", "stages", (int)n.stages, "runs", (int)n.runs, "jobs", (int)n.jobs, "tasks", (int)n.tasks,
+                        "workers_busy", (int)n.workers_busy, "gpus", (int)n.gpus, "gpus_used", (int)n.gpus_used, "loop", "turns",
+                        (json_int_t)loop.turns, "slow_turns", (json_int_t)loop.slow_turns, "longest_us", (json_int_t)loop.longest_us);
+}
+
+static json_t *ops_live(void *self)
+{
+    struct call c = {.engine = self, .fn = do_live};
+
+    call(&c);
+    return c.json ? c.json : json_object();
+}
+
+static void do_job_live(struct call *c)
+{
+    struct pl_ejob *j = pl_engine_job_by_key(c->engine, c->run, c->project, c->stage);
+    struct pl_sched_job_info i;
+
+    if (j && pl_sched_job_info(c->engine->sched, j->id, &i, NULL) == 0)
+        c->json = json_pack("{s:I, s:i, s:i, s:i, s:i, s:i, s:i}", "datums", (json_int_t)i.datums, "to_run", (int)i.to_run, "waiting",
+                            (int)i.waiting, "leased", (int)i.leased, "done", (int)i.done, "failed", (int)i.failed, "workers", (int)i.workers);
+}
+
+static json_t *ops_job_live(void *self, const char *run, const char *project, const char *stage)
+{
+    struct call c = {.engine = self, .fn = do_job_live, .run = run, .project = project, .stage = stage};
+
+    call(&c);
+    return c.json;
+}
+
+static void do_new_runs(void *arg)
+{
+    struct pl_engine *e = arg;
+    struct pl_err err = {0};
+
+    if (e->started && pl_engine_new_runs(e, &err) < 0)
+        pl_log_error("engine", "new runs: %s", err.msg);
+}
+
+static void ops_run_created(void *self, const char *run)
+{
+    (void)run; /* what is new is read from the database, in its order */
+    pl_engine_post(self, "engine.new_runs", do_new_runs, self);
+}
+
+static void do_pipelines_changed(void *arg)
+{
+    struct pl_engine *e = arg;
+    struct pl_err err = {0};
+
+    if (e->started && pl_engine_sync_stages(e, &err) < 0)
+        pl_log_error("engine", "stages: %s", err.msg);
+    do_new_runs(e);
+}
+
+static void ops_pipelines_changed(void *self, const char *run)
+{
+    (void)run;
+    pl_engine_post(self, "engine.pipelines", do_pipelines_changed, self);
+}
+
+const struct pl_engine_ops *pl_engine_api_ops(void)
+{
+    static const struct pl_engine_ops ops = {.run_created = ops_run_created,
+                                             .pipelines_changed = ops_pipelines_changed,
+                                             .stop = ops_stop,
+                                             .live = ops_live,
+                                             .job_live = ops_job_live,
+                                             .worker_token_ok = pl_engine_worker_token_ok};
+
+    return &ops;
+}
+
+const struct pl_http_route *pl_engine_routes(struct pl_engine *e, size_t *ret_n)
+{
+    *ret_n = e->n_routes;
+    return e->routes;
+}
+
+/* ---- life ---- */
+
+int pl_engine_create(const struct pl_engine_config *config, struct pl_engine **ret, struct pl_err *err)
+{
+    struct pl_engine *e = calloc(1, sizeof *e);
+    struct pl_sched_config sched = {.first_id = config->epoch << 32, .linger_ms = config->linger_ms};
+    int r;
+
+    if (!e)
+        return pl_err_nomem(err);
+    e->config = *config;
+    r = pl_sched_create(&sched, &e->sched, err);
+    r = r < 0 ? r : pl_timer_create(config->loop, "sched.tick", tick, e, &e->timer, err);
+    r = r < 0 ? r : pl_engine_make_routes(e, err);
+    if (r < 0) {
+        pl_engine_destroy(e);
+        return r;
+    }
+    *ret = e;
+    return 0;
+}
+
+int pl_engine_start(struct pl_engine *e, struct pl_executor *executor, struct pl_err *err)
+{
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_CAPACITY};
+    struct pl_executor_capacity capacity = {0};
+    int r;
+
+    e->executor = executor;
+    executor->ops->capacity(executor, &capacity);
+    ev.capacity = (struct pl_sched_capacity){capacity.cpu_milli, capacity.memory_bytes, capacity.gpu_slots, capacity.gpu_offered};
+    r = pl_engine_sync_stages(e, err);
+    r = r < 0 ? r : pl_engine_feed(e, &ev, err);
+    r = r < 0 ? r : pl_engine_restore(e, err);
+    if (r < 0)
+        return pl_err_wrap(err, r, "restoring what was under way");
+    e->started = true;
+    return 0;
+}
+
+void pl_engine_drain(struct pl_engine *e, void (*drained)(void *arg), void *arg)
+{
+    e->drained = drained;
+    e->drained_arg = arg;
+    if (pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_DRAIN, .on = true}, NULL) < 0)
+        drained(arg);
+}
+
+static void unref_stage(void *stage)
+{
+    pl_estage_unref(stage);
+}
+
+static void unref_job(void *job)
+{
+    pl_ejob_unref(job);
+}
+
+struct pl_engine *pl_engine_destroy(struct pl_engine *e)
+{
+    if (!e)
+        return NULL;
+    pl_map_finish(&e->tasks, pl_etask_free);
+    pl_map_finish(&e->workers, pl_eworker_free);
+    pl_map_finish(&e->by_key, NULL);
+    pl_map_finish(&e->jobs, unref_job);
+    pl_map_finish(&e->current, NULL);
+    pl_map_finish(&e->stages, unref_stage);
+    pl_timer_destroy(e->timer);
+    pl_sched_destroy(e->sched);
+    free(e->routes);
+    free(e);
+    return NULL;
+}

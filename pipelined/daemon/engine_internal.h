@@ -1,0 +1,199 @@
+/* engine_internal: what the files of the engine share. See engine.h for the whole. */
+#pragma once
+
+#include "pipelined/core/plan.h"
+#include "pipelined/core/sched/sched.h"
+#include "pipelined/core/table.h"
+#include "pipelined/daemon/engine.h"
+#include "pipelined/db/commit_tx.h"
+#include "pipelined/db/job_tx.h"
+
+#define PL_JOB_ATTEMPTS_KEPT 1000   /* rows of `attempt` a job */
+#define PL_BASES_MAX         9      /* tables looked into for reuse: the base and the 8 successful commits before it */
+#define PL_LONG_POLL_MS      25000
+
+/* One version of a stage; does not change once loaded. Counted references, any thread. */
+struct pl_estage {
+    _Atomic unsigned refs;
+    uint64_t stage;   /* row id of its output repo: the same for all versions */
+    uint64_t version; /* row id in `stage` */
+    uint64_t pipeline_id;
+    int64_t pipeline_version;
+    char *project, *pipeline, *effective; /* effective: JSON of the stage */
+    struct pl_spec *spec;                 /* with this one stage in it */
+    const struct pl_stage *def;
+    struct pl_hash code_root, code_identity;
+    json_t *git;
+};
+struct pl_estage *pl_estage_ref(struct pl_estage *s);
+void pl_estage_unref(struct pl_estage *s);
+
+/* What became of a datum: by running it now, or by an earlier commit's row. */
+struct pl_eresult {
+    bool reused;
+    uint8_t run[PL_RUN_ID_BYTES];
+    enum pl_row_outputs outputs;
+    uint8_t *ops; /* INLINE, owned */
+    size_t ops_len;
+    struct pl_hash root; /* TREE */
+};
+
+struct pl_etotals {
+    uint64_t datums, reused, done, failed, attempts;
+    uint64_t wait_ms, fetch_ms, compute_ms, upload_ms, gpu_ms;
+    uint64_t bytes_in, bytes_out;
+    uint64_t user_us, sys_us, max_rss_kb, oom;
+};
+
+enum pl_ejob_phase { PL_EJOB_LIVE, PL_EJOB_OVER };
+
+/* One job. The loop owns it; plan, inputs and stage do not change once made, and pool work holds a reference. */
+struct pl_ejob {
+    _Atomic unsigned refs;
+    struct pl_engine *engine;
+    uint64_t id; /* the scheduler's */
+    int64_t row; /* in `job`, 0 = not written yet */
+    uint64_t order;
+    char run[PL_ID_HEX + 1];
+    struct pl_estage *stage;
+    enum pl_sched_state state;
+    char *reason;
+    int64_t created_us, started_us;
+    bool over;           /* it has ended and its end was given to the database */
+    bool writing, dirty; /* a progress row is under way; there is a newer one */
+
+    json_t *inputs;   /* [{project, repo, branch, commit, name, root}] once planned */
+    json_t *warnings;
+    char base[PL_ID_HEX + 1];
+    bool planned;
+    struct pl_plan *plan;
+    uint32_t *rows; /* row → datum */
+    uint32_t n_rows;
+    struct pl_hash *roots;          /* per leaf */
+    char (*commits)[PL_ID_HEX + 1]; /* per leaf, "" = none */
+    struct pl_eresult *results;     /* per datum; written on the loop, read by the commit when all are there */
+    uint8_t *has_result;            /* per datum */
+    struct pl_etotals totals;
+    uint32_t attempts_kept;
+    uint32_t next_result; /* id of the next row in `result` */
+    uint32_t next_metric;
+};
+struct pl_ejob *pl_ejob_ref(struct pl_ejob *j);
+void pl_ejob_unref(struct pl_ejob *j);
+void pl_eresult_finish(struct pl_eresult *r);
+
+struct pl_eworker {
+    uint64_t id;
+    struct pl_estage *stage;
+    char incarnation[64];
+    uint16_t gpus[PL_SCHED_WORKER_GPUS_MAX];
+    uint32_t n_gpus;
+    char host[128];
+    bool stopping, attached;
+    struct pl_http_request *waiting; /* its open `next` */
+    struct pl_timer *poll;           /* when that is answered with idle */
+    json_t *ready;                   /* an answer for its next `next` */
+    int64_t started_ms;
+};
+
+/* A leased task, so that results and logs find their job. */
+struct pl_etask {
+    uint64_t id, fence, worker;
+    struct pl_ejob *job;
+    struct pl_sched_range *ranges;
+    size_t n_ranges;
+    uint32_t failures, losses;
+};
+
+struct pl_engine {
+    struct pl_engine_config config;
+    struct pl_executor *executor;
+    struct pl_sched *sched;
+    struct pl_timer *timer;
+    struct pl_map stages;  /* version (u64) → pl_estage */
+    struct pl_map current; /* stage (u64) → version it was last set to, as pl_estage */
+    struct pl_map jobs;    /* id → pl_ejob, until its run has ended */
+    struct pl_map by_key;  /* "run/project/stage" → pl_ejob */
+    struct pl_map workers; /* id → pl_eworker */
+    struct pl_map tasks;   /* id → pl_etask */
+    uint64_t last_order;   /* of the last run given to the scheduler */
+    bool continuing;       /* a TICK is posted */
+    bool started, failed;
+    void (*drained)(void *arg);
+    void *drained_arg;
+    struct pl_http_route *routes;
+    size_t n_routes;
+};
+
+/* ---- engine.c: feeding the scheduler ---- */
+/* One event; carries out what follows. Loop. The scheduler's refusals are returned. */
+int pl_engine_feed(struct pl_engine *e, struct pl_sched_event *ev, struct pl_err *err);
+/* Runs fn(arg) on the loop. */
+void pl_engine_post(struct pl_engine *e, const char *label, pl_loop_fn fn, void *arg);
+/* Runs fn(arg) on the pool, soon, whatever its bound. */
+void pl_engine_pool(struct pl_engine *e, pl_pool_fn fn, void *arg);
+struct pl_ejob *pl_engine_job(struct pl_engine *e, uint64_t id);
+struct pl_ejob *pl_engine_job_by_key(struct pl_engine *e, const char *run, const char *project, const char *stage);
+/* A new job enters the maps. */
+PL_MUST_CHECK int pl_engine_add_job(struct pl_engine *e, uint64_t id, uint64_t order, const char *run, struct pl_estage *stage,
+                                    struct pl_ejob **ret, struct pl_err *err);
+/* Writes the job's row soon (coalesced). */
+void pl_engine_job_changed(struct pl_ejob *j);
+/* Fills the row's arguments; JSON in it is the caller's to free with pl_engine_job_args_done. */
+void pl_engine_job_args(const struct pl_ejob *j, struct pl_job_args *ret);
+void pl_engine_job_args_done(struct pl_job_args *a);
+
+/* ---- engine_stages.c ---- */
+/* Stage version by its row id, loaded when it is not known. Loop; reads the database (small, by key). */
+PL_MUST_CHECK int pl_engine_stage(struct pl_engine *e, uint64_t version, struct pl_estage **ret, struct pl_err *err);
+/* Gives a stage version to the scheduler. */
+PL_MUST_CHECK int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err *err);
+/* Brings the scheduler's stages to what the database has as current: sets, removes. */
+PL_MUST_CHECK int pl_engine_sync_stages(struct pl_engine *e, struct pl_err *err);
+/* Number of a branch for the scheduler. */
+struct pl_sched_head pl_engine_head(int64_t repo, const char *branch);
+
+/* ---- engine_restore.c ---- */
+PL_MUST_CHECK int pl_engine_restore(struct pl_engine *e, struct pl_err *err);
+/* Runs that the database has and the scheduler does not, in order. */
+PL_MUST_CHECK int pl_engine_new_runs(struct pl_engine *e, struct pl_err *err);
+
+/* ---- job_plan.c ---- */
+/* Makes the plan of a job: inputs, enumeration, reuse. Pool (or the start). Fills plan, rows, roots, commits, inputs, base, results
+ * of reused datums. A job with `inputs` set (restored) is planned over these very commits and its base. */
+PL_MUST_CHECK int pl_job_plan(struct pl_ejob *j, struct pl_err *err);
+/* The action PLAN. */
+void pl_engine_plan(struct pl_engine *e, struct pl_ejob *j);
+
+/* ---- job_commit.c ---- */
+void pl_engine_commit(struct pl_engine *e, struct pl_ejob *j);
+
+/* ---- job_results.c ---- */
+/* One row of a RESULT as the worker sent it: {"index", "state", "output"…}: what is kept of a good one. */
+PL_MUST_CHECK int pl_result_of_json(const json_t *row, const char *run, struct pl_eresult *ret, struct pl_err *err);
+void pl_totals_add(struct pl_etotals *t, const json_t *row);
+/* Rows of `result` of a restored job: fills its results; gives the ended rows as ranges (malloc'ed). */
+PL_MUST_CHECK int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_sched_range **ret, size_t *ret_n, struct pl_err *err);
+/* Results that came with a `next`: feeds them, persists, then calls done(arg) on the loop. Takes `results` (a JSON array). */
+void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *results, void (*done)(void *arg), void *arg);
+/* The action RESULT, within the step that pl_engine_results made. */
+void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *a);
+
+/* ---- workers.c ---- */
+void pl_engine_start_worker(struct pl_engine *e, const struct pl_sched_action *a);
+void pl_engine_stop_worker(struct pl_engine *e, const struct pl_sched_action *a);
+struct pl_eworker *pl_engine_worker(struct pl_engine *e, uint64_t id);
+PL_MUST_CHECK int pl_engine_add_worker(struct pl_engine *e, uint64_t id, struct pl_estage *stage, const uint16_t *gpus, size_t n_gpus,
+                                       struct pl_eworker **ret, struct pl_err *err);
+void pl_eworker_free(void *worker);
+void pl_engine_worker_token(const struct pl_engine *e, uint64_t id, char out[128]);
+bool pl_engine_worker_token_ok(void *self, const char *token);
+/* Answers the worker's open `next`, or keeps the answer. Takes `answer`. */
+void pl_engine_answer(struct pl_engine *e, struct pl_eworker *w, json_t *answer);
+/* The action LEASE: persists it, then answers. */
+void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a);
+void pl_engine_drop_task(struct pl_engine *e, uint64_t id);
+void pl_etask_free(void *task);
+
+/* ---- worker_api.c ---- */
+PL_MUST_CHECK int pl_engine_make_routes(struct pl_engine *e, struct pl_err *err);

@@ -1,0 +1,231 @@
+/* The push of commit_tx.h: edit the head's tree, make it durable, commit; again on the new head when somebody was faster. */
+#include "commit_tx.h"
+
+#include "storage/base/clock.h"
+#include "storage/chunk/chunk_list.h"
+#include "storage/dataset/recent_nodes.h"
+#include "storage/dataset/stores.h"
+#include "storage/pack/pack_session.h"
+#include "storage/tree/ops.h"
+#include "storage/tree/tree_diff.h"
+#include "storage/tree/tree_edit.h"
+#include "storage/tree/tree_walk.h"
+
+#include <stdio.h>
+
+#define PUSH_ATTEMPTS_MAX 64
+
+struct push {
+    struct pl_db *db;
+    struct pl_store *store;
+    struct pl_node_source source;
+    const struct pl_push_args *args;
+    struct pl_tree_op *ops;
+    size_t n_ops;
+    struct pl_commit_row head;
+    bool has_head;
+};
+
+static int read_head(struct push *p, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->db);
+    struct pl_repo_row repo;
+    int r = pl_db_repo_find(rd.conn, p->args->project, p->args->repo, &repo, err);
+
+    if (r < 0)
+        return r;
+    if (repo.output)
+        return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by the stage of that name: push to an input repo", p->args->repo);
+    r = pl_db_branch_head(rd.conn, repo.id, p->args->branch, &p->head, err);
+    if (r < 0)
+        return r;
+    p->has_head = r > 0;
+    if (!p->has_head)
+        memset(&p->head, 0, sizeof p->head);
+    return 0;
+}
+
+/* ---- what the operations name must be there ---- */
+
+static int check_list(struct push *p, const struct pl_entry *entry, struct pl_err *err);
+
+static int missing(const struct pl_tree_op *op, const struct pl_hash *id, struct pl_err *err)
+{
+    char text[PL_HASH_HEX + 1];
+
+    return pl_err_set(err, PL_ERETRY, "/%.*s: data %s is not in the store", (int)op->path_len, op->path, pl_hash_hex(id, text));
+}
+
+static int check_content(struct push *p, struct pl_err *err)
+{
+    for (size_t i = 0; i < p->n_ops; i++) {
+        const struct pl_tree_op *op = &p->ops[i];
+        int r;
+
+        if (op->op != PL_TREE_PUT || (op->entry.content != PL_CONTENT_CHUNK && op->entry.content != PL_CONTENT_LIST))
+            continue;
+        if (!pl_store_has(p->store, &op->entry.id))
+            return missing(op, &op->entry.id, err);
+        if (op->entry.content == PL_CONTENT_CHUNK)
+            continue;
+        r = check_list(p, &op->entry, err);
+        if (r < 0)
+            return pl_err_wrap(err, r, "/%.*s", (int)op->path_len, op->path);
+    }
+    return 0;
+}
+
+static int check_chunk(void *arg, const struct pl_hash *id, bool is_chunk, uint64_t bytes, struct pl_err *err)
+{
+    struct push *p = arg;
+    char text[PL_HASH_HEX + 1];
+
+    (void)is_chunk;
+    (void)bytes;
+    return pl_store_has(p->store, id) ? 0 : pl_err_set(err, PL_ERETRY, "chunk %s is not in the store", pl_hash_hex(id, text));
+}
+
+static int check_list(struct push *p, const struct pl_entry *entry, struct pl_err *err)
+{
+    struct pl_list_source lists = {p->store, pl_store_node_get};
+
+    return pl_list_visit(&lists, &entry->id, check_chunk, p, err);
+}
+
+/* ---- a named base: whoever changed one of our paths since is a conflict ---- */
+
+struct touched {
+    const struct push *push;
+    char paths[512];
+    unsigned n;
+};
+
+static int compare_path(const void *key, const void *element)
+{
+    const struct pl_tree_op *a = key, *b = element;
+
+    return pl_key_cmp(a->path, a->path_len, b->path, b->path_len);
+}
+
+static int note_conflict(void *self, const struct pl_tree_change *change, struct pl_err *err)
+{
+    struct touched *t = self;
+    struct pl_tree_op key = {.path = change->path, .path_len = change->path_len};
+    size_t used = strlen(t->paths);
+
+    (void)err;
+    if (!bsearch(&key, t->push->ops, t->push->n_ops, sizeof key, compare_path))
+        return 0;
+    if (t->n++ < 5)
+        snprintf(t->paths + used, sizeof t->paths - used, "%s/%.*s", used ? ", " : "", (int)PL_MIN(change->path_len, (size_t)90), change->path);
+    return 0;
+}
+
+static int check_base(struct push *p, struct pl_err *err)
+{
+    struct touched t = {.push = p};
+    struct pl_commit_row base;
+    int r;
+
+    if (!p->args->base || !*p->args->base)
+        return 0;
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->db);
+
+        r = pl_db_commit_named(rd.conn, p->args->project, p->args->repo, p->args->base, &base, err);
+    }
+    if (r < 0)
+        return r;
+    r = pl_tree_diff(&p->source, &base.root, &p->head.root, NULL, 0, note_conflict, &t, err);
+    if (r < 0)
+        return r;
+    return t.n ? pl_err_set(err, PL_ECONFLICT, "%u path%s changed since base %.8s: %s%s", t.n, t.n == 1 ? "" : "s", base.run, t.paths,
+                            t.n > 5 ? ", …" : "")
+               : 0;
+}
+
+/* ---- one attempt ---- */
+
+static int build(struct push *p, struct pl_commit_args *c, bool *ret_changed, struct pl_err *err)
+{
+    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_recent_nodes_finish) struct pl_recent_nodes recent = {0};
+    struct pl_pack_sink sink = pl_store_sink(p->store);
+    struct pl_node_source source;
+    struct pl_node_sink nodes;
+    struct pl_tree_stats stats = {0};
+    int r = pl_pack_session_open(&sink, p->args->project, &session, err);
+
+    if (r < 0)
+        return r;
+    pl_recent_nodes_init(&recent, session, &p->source);
+    nodes = pl_recent_nodes_sink(&recent);
+    source = pl_recent_nodes_source(&recent);
+    r = pl_tree_edit(&source, &nodes, &p->head.root, p->ops, p->n_ops, &c->root, err);
+    if (r < 0)
+        return r;
+    *ret_changed = !pl_hash_eq(&c->root, &p->head.root);
+    if (!*ret_changed)
+        return 0;
+    r = pl_tree_stats_get(&source, &c->root, NULL, 0, &stats, err);
+    c->files = (int64_t)stats.files;
+    c->bytes = (int64_t)stats.bytes;
+    r = r < 0 ? r : pl_commit_object_put(session, c, p->has_head ? &p->head.object : NULL, err);
+    return r < 0 ? r : pl_pack_session_finish(session, err);
+}
+
+/* 1: done; 0: nothing to do; PL_ERETRY: the head moved. */
+static int attempt(struct push *p, char run[PL_ID_HEX + 1], struct pl_push_result *ret, struct pl_err *err)
+{
+    struct pl_commit_args c = {.project = p->args->project,
+                               .repo = p->args->repo,
+                               .branch = p->args->branch,
+                               .run = run,
+                               .message = p->args->message,
+                               .author = p->args->author};
+    bool changed = false;
+    int r = read_head(p, err);
+
+    r = r < 0 ? r : check_base(p, err);
+    if (r < 0)
+        return r;
+    pl_id_make((uint64_t)(pl_clock_wall_us() / 1000), run);
+    c.parent = p->head.run;
+    c.expect = p->has_head ? p->head.id : 0;
+    c.generation = p->head.generation + 1;
+    c.attributes = p->head.attributes;
+    r = build(p, &c, &changed, err);
+    if (r < 0)
+        return r;
+    ret->changed = changed;
+    ret->root = c.root;
+    ret->files = changed ? c.files : p->head.files;
+    ret->bytes = changed ? c.bytes : p->head.bytes;
+    snprintf(ret->commit, sizeof ret->commit, "%s", changed ? run : p->head.run);
+    return changed ? pl_db_run(p->db, PL_TX_LOGGED, pl_tx_commit, &c, err) : 0;
+}
+
+int pl_db_push(struct pl_db *db, struct pl_stores *stores, const struct pl_push_args *args, struct pl_push_result *ret, struct pl_err *err)
+{
+    struct push p = {.db = db, .args = args};
+    struct pl_push_result result = {0};
+    char run[PL_ID_HEX + 1];
+    int r = pl_name_check("branch", args->branch, err);
+
+    r = r < 0 ? r : pl_stores_get(stores, args->project, &p.store, err);
+    if (r < 0)
+        return r;
+    p.source = (struct pl_node_source){p.store, pl_store_node_get};
+    r = pl_ops_read(args->ops, args->ops_len, &p.ops, &p.n_ops, err);
+    r = r < 0 ? r : check_content(&p, err);
+    if (r == 0) {
+        r = PL_ERETRY;
+        for (unsigned i = 0; i < PUSH_ATTEMPTS_MAX && r == PL_ERETRY; i++)
+            r = attempt(&p, run, &result, err);
+    }
+    free(p.ops);
+    if (r < 0)
+        return pl_err_wrap(err, r, "%s/%s@%s", args->project, args->repo, args->branch);
+    *ret = result;
+    return 0;
+}

@@ -1,0 +1,78 @@
+/* exec: what starts workers, behind one interface: `local` (child processes of this machine), later `kubernetes` (pods). The scheduler
+ * decides, the executor carries out and reports; it holds no decisions of its own. Everything here happens on the loop's thread. */
+#pragma once
+
+#include "pipelined/net/loop.h"
+#include "storage/base/err.h"
+#include <jansson.h>
+
+struct pl_executor;
+
+/* What a worker is started with. Borrowed for the call. */
+struct pl_worker_spec {
+    uint64_t id;
+    const char *name; /* the id as text: --worker */
+    const char *project, *stage;
+    const char *token; /* of this worker alone */
+    const uint16_t *gpus; /* slots, exclusively its own; none for a CPU worker */
+    size_t n_gpus;
+    uint32_t cpu_milli;
+    uint64_t memory_bytes; /* 0 = no limit */
+    uint64_t disk_bytes, shm_bytes;
+};
+
+struct pl_executor_capacity {
+    uint64_t cpu_milli;
+    uint64_t memory_bytes; /* 0 = not counted */
+    uint32_t gpu_slots;
+    uint32_t gpu_offered;
+};
+
+/* What the engine is told. */
+struct pl_executor_events {
+    void *self;
+    void (*started)(void *self, uint64_t id, const char *host, int64_t pid, int64_t pid_start);
+    /* It is gone for certain, with all its processes: exactly once for each that was started or adopted. `text` says how, e.g.
+     * "exit code 1", "killed by signal 9". */
+    void (*exited)(void *self, uint64_t id, const char *text);
+};
+
+struct pl_executor_ops {
+    const char *name; /* "local" */
+    /* On failure nothing runs and exited is not called. */
+    int (*start)(struct pl_executor *x, const struct pl_worker_spec *spec, struct pl_err *err);
+    /* `kill`: at once, with everything it started; else it is asked to give back and end. Unknown ids: exited is called. */
+    void (*stop)(struct pl_executor *x, uint64_t id, bool kill);
+    /* A worker of the daemon's last life: watched if it still lives, else reported as exited (later, not within the call). */
+    void (*adopt)(struct pl_executor *x, uint64_t id, int64_t pid, int64_t pid_start);
+    void (*capacity)(struct pl_executor *x, struct pl_executor_capacity *ret);
+    /* {"node", "driver", "gpus": [{"slot", "product", "memory_mib", "uuid", "utilisation"?, "used_mib"?}]}; new reference. */
+    json_t *(*gpus)(struct pl_executor *x);
+    /* Kills what still runs. */
+    void (*destroy)(struct pl_executor *x);
+};
+
+struct pl_executor {
+    const struct pl_executor_ops *ops;
+};
+
+/* ---- local ---- */
+struct pl_exec_local_config {
+    struct pl_loop *loop;
+    const char *data_dir;  /* DIR: work/, cache/, pipelined.url are below */
+    const char *store_dir; /* the file store's folder, "" when the store is elsewhere */
+    const char *program;   /* pipelined-worker; NULL = beside this program */
+    const char *sandbox;   /* "bwrap" or "none" */
+    int gpus;              /* slots; -1 = as NVML says (0 without it) */
+    struct pl_executor_events events;
+};
+
+/* PL_EINVAL (sandbox), PL_ENOTFOUND (the agent's program). */
+PL_MUST_CHECK int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_executor **ret, struct pl_err *err);
+
+static inline struct pl_executor *pl_executor_destroy(struct pl_executor *x)
+{
+    if (x)
+        x->ops->destroy(x);
+    return NULL;
+}
