@@ -55,7 +55,8 @@ static int check_provenance(const struct pl_commit *c, struct pl_err *err)
         if (!pl_id_ok(s->commit))
             return pl_err_set(err, PL_EINVAL, "commit: provenance %zu: its id is not 32 hex digits", i);
         if (i > 0 && source_cmp(s - 1, s) >= 0)
-            return pl_err_set(err, PL_EINVAL, "commit: provenance %zu (%s/%s@%s) is not in order", i, s->project, s->repo, s->branch);
+            return pl_err_set(err, PL_EINVAL, "commit: provenance %zu (%s/%s@%s) is not in order", i, s->project, s->repo,
+                              s->branch);
     }
     return 0;
 }
@@ -79,7 +80,8 @@ static int commit_check(const struct pl_commit *c, struct pl_err *err)
     if (c->n_parents > PL_COMMIT_PARENTS_MAX)
         return pl_err_set(err, PL_EINVAL, "commit: %zu parents; at most %d are accepted", c->n_parents, PL_COMMIT_PARENTS_MAX);
     if (c->n_provenance > PL_COMMIT_PROVENANCE_MAX)
-        return pl_err_set(err, PL_EINVAL, "commit: %zu sources; at most %d are accepted", c->n_provenance, PL_COMMIT_PROVENANCE_MAX);
+        return pl_err_set(err, PL_EINVAL, "commit: %zu sources; at most %d are accepted", c->n_provenance,
+                          PL_COMMIT_PROVENANCE_MAX);
     return check_provenance(c, err);
 }
 
@@ -124,7 +126,8 @@ static int encode_provenance(const struct pl_commit *c, struct pl_buf *b, struct
     for (size_t i = 0; r == 0 && i < c->n_provenance; i++) {
         const struct pl_commit_source *s = &c->provenance[i];
 
-        if ((r = add_text(b, s->project, err)) < 0 || (r = add_text(b, s->repo, err)) < 0 || (r = add_text(b, s->branch, err)) < 0)
+        if ((r = add_text(b, s->project, err)) < 0 || (r = add_text(b, s->repo, err)) < 0 ||
+            (r = add_text(b, s->branch, err)) < 0)
             return r;
         r = add_id(b, s->commit, err);
     }

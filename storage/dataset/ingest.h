@@ -38,11 +38,11 @@ struct pl_ingest_progress {
     _Atomic uint64_t bytes;
 };
 
+/* What was new to the store the session knows when it is finished. */
 struct pl_ingest_stats {
-    uint64_t files;     /* files and links; empty folders not */
-    uint64_t bytes;     /* their sizes */
-    uint64_t cached;    /* files not read because the stat cache knew them */
-    uint64_t new_bytes; /* raw bytes of the records that the session had to add */
+    uint64_t files;  /* files and links; empty folders not */
+    uint64_t bytes;  /* their sizes */
+    uint64_t cached; /* files not read because the stat cache knew them */
     double seconds;
 };
 

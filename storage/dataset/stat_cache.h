@@ -5,25 +5,26 @@
  * clock's granule after the reading would not show otherwise. What is found here must still be asked for in the store (ingest
  * does).
  *
- *   offset  bytes   what (little endian; the file is mapped, not parsed)
+ *   offset  bytes   what (numbers in the machine's own order: the file is mapped, not parsed)
  *   0       8       "PLSTAT1\n"
- *   8       4       0x01020304 in the machine's order
+ *   8       4       0x01020304
  *   12      4       size of a record, 112
  *   16      8       number of records n
  *   24      8       number of buckets m, a power of two ≥ 2 n
- *   32      8       XXH64 of the key (store id '/' project)
- *   40      24      0
+ *   32      8       XXH64 of "<store id>/<project>"
+ *   40      8       XXH64 of all from offset 64
+ *   48      16      0
  *   64      4 m     buckets: 1 + index of a record, 0 = free; linear probing from XXH64(dev, ino)
- *   64+4m   112 n   records
+ *   64+4m   112 n   records, the newest first
  *
- * Look-ups: any thread. Recording: any thread, each with a recorder of its own. Save: one thread, at the end. */
+ * Look-ups: any thread. The rest: one thread. */
 #pragma once
 
 #include "storage/tree/tree.h"
 #include <sys/stat.h>
 
 #define PL_STAT_CACHE_SETTLE_NS   2000000000ll
-#define PL_STAT_CACHE_MAX_RECORDS (2u << 20) /* 235 MB; the ones not met in the last ingest go first */
+#define PL_STAT_CACHE_MAX_RECORDS (2u << 20) /* 235 MB of file; past it the longest known are left out */
 
 struct pl_stat_cache;
 
@@ -58,7 +59,7 @@ static inline void pl_stat_cache_closep(struct pl_stat_cache **c)
 /* Number of records in the mapped file. */
 uint64_t pl_stat_cache_len(const struct pl_stat_cache *c);
 /* True and the entry (kind PL_KIND_FILE; whether it is EXEC is the mode's business) when this state of the file was recorded. */
-bool pl_stat_cache_get(struct pl_stat_cache *c, const struct pl_stat_key *key, struct pl_entry *ret);
+bool pl_stat_cache_get(const struct pl_stat_cache *c, const struct pl_stat_key *key, struct pl_entry *ret);
 /* Records what a file holds that was read beginning at wall time `read_ns` (ns since 1970). A file too fresh is left out. */
 PL_MUST_CHECK
 int pl_stat_cache_put(struct pl_stat_cache *c, const struct pl_stat_key *key, const struct pl_entry *entry, int64_t read_ns,

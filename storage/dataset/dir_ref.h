@@ -1,0 +1,39 @@
+/* dir_ref: an open folder that a walker and several readers or writers use; closed by the last. Internal to storage/dataset. */
+#pragma once
+
+#include "storage/base/err.h"
+#include <stdatomic.h>
+
+struct pl_dir_ref {
+    int fd;
+    atomic_uint refs;
+};
+
+/* Takes over `fd`; closes it when there is no memory. */
+static inline struct pl_dir_ref *pl_dir_ref_create(int fd)
+{
+    struct pl_dir_ref *d = malloc(sizeof(*d));
+
+    if (d == NULL) {
+        close(fd);
+        return NULL;
+    }
+    d->fd = fd;
+    atomic_init(&d->refs, 1);
+    return d;
+}
+
+static inline struct pl_dir_ref *pl_dir_ref_ref(struct pl_dir_ref *d)
+{
+    atomic_fetch_add_explicit(&d->refs, 1, memory_order_relaxed);
+    return d;
+}
+
+static inline struct pl_dir_ref *pl_dir_ref_unref(struct pl_dir_ref *d)
+{
+    if (d != NULL && atomic_fetch_sub_explicit(&d->refs, 1, memory_order_acq_rel) == 1) {
+        close(d->fd);
+        free(d);
+    }
+    return NULL;
+}

@@ -1,0 +1,29 @@
+/* stream: bytes in order → chunks, chunk list, entry. The one place that decides whether a file is inline, one chunk or a list; ingest,
+ * uploads and the file cache's check go through it. Internal to storage/dataset. Single-threaded; memory PL_STREAM_BUFFER_BYTES. */
+#pragma once
+
+#include "ingest.h"
+#include "storage/chunk/chunk_list.h"
+
+#define PL_STREAM_BUFFER_BYTES ((size_t)1 << 20) /* ≥ 2 × PL_CHUNK_MAX_BYTES */
+
+/* Where chunks and lists go. */
+struct pl_stream_sink {
+    void *self;
+    int (*chunk)(void *self, const void *bytes, size_t n, struct pl_hash *ret_id, struct pl_err *err);
+    int (*list)(void *self, const void *bytes, size_t n, struct pl_hash *ret_id, struct pl_err *err);
+};
+
+/* Into a pack session. */
+struct pl_stream_sink pl_stream_sink_session(struct pl_pack_session *session);
+/* Nowhere: for the ids alone. */
+struct pl_stream_sink pl_stream_sink_hash_only(void);
+
+/* Reads all that `read` gives. `buffer` holds PL_STREAM_BUFFER_BYTES. */
+PL_MUST_CHECK
+int pl_stream_entry(const struct pl_stream_sink *sink, uint8_t *buffer, uint8_t kind, pl_ingest_read_fn read, void *self,
+                    struct pl_entry *ret, struct pl_err *err);
+/* The entry of a file of at most PL_CHUNK_WHOLE_BYTES that lies in memory. */
+PL_MUST_CHECK
+int pl_stream_entry_small(const struct pl_stream_sink *sink, uint8_t kind, const void *bytes, size_t n, struct pl_entry *ret,
+                          struct pl_err *err);
