@@ -1,0 +1,308 @@
+#include "pipelined/agent/lease.h"
+
+#include "storage/base/clock.h"
+#include "storage/base/log.h"
+#include <pthread.h>
+#include <time.h>
+
+#define ATTACHES_MAX 3 /* in one call of next: then the daemon does not want us */
+
+struct pl_lease {
+    struct pl_lease_config config;
+    char host[256];
+    int64_t renew_ms;
+    pthread_t renewer;
+    bool renewing;
+    pthread_mutex_t attach_lock; /* one attach at a time */
+    pthread_mutex_t lock;        /* all below */
+    pthread_cond_t ended;
+    bool ending;
+    uint64_t attached; /* times */
+    bool held;         /* `lease` is ours */
+    bool lost;
+    bool stop;
+    struct pl_wire_lease lease;
+    uint8_t *abandoned; /* bit per row index … */
+    size_t abandoned_bytes;
+};
+
+int pl_lease_create(const struct pl_lease_config *config, struct pl_lease **ret, struct pl_err *err)
+{
+    struct pl_lease *l = calloc(1, sizeof(*l));
+    pthread_condattr_t monotonic;
+
+    if (!l)
+        return pl_err_nomem(err);
+    l->config = *config;
+    if (gethostname(l->host, sizeof(l->host) - 1) < 0)
+        l->host[0] = 0;
+    pthread_mutex_init(&l->attach_lock, NULL);
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&l->ended, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    *ret = l;
+    return 0;
+}
+
+struct pl_lease *pl_lease_destroy(struct pl_lease *l)
+{
+    if (!l)
+        return NULL;
+    pthread_mutex_lock(&l->lock);
+    l->ending = true;
+    pthread_cond_signal(&l->ended);
+    pthread_mutex_unlock(&l->lock);
+    if (l->renewing)
+        pthread_join(l->renewer, NULL);
+    pthread_cond_destroy(&l->ended);
+    pthread_mutex_destroy(&l->lock);
+    pthread_mutex_destroy(&l->attach_lock);
+    free(l->abandoned);
+    free(l);
+    return NULL;
+}
+
+/* [{task, fence}] of what is held. */
+static json_t *held_json(struct pl_lease *l)
+{
+    json_t *held = json_array();
+
+    pthread_mutex_lock(&l->lock);
+    if (held && l->held && !l->lost)
+        (void)!json_array_append_new(held, pl_wire_lease_json(&l->lease));
+    pthread_mutex_unlock(&l->lock);
+    return held;
+}
+
+/* One try. */
+static int attach_once(struct pl_lease *l, struct pl_wire_attach *ret, struct pl_err *err)
+{
+    json_t *body =
+        json_pack("{s:i, s:s, s:I, s:s, s:i, s:o}", "protocol", PL_WIRE_PROTOCOL, "worker", l->config.worker, "incarnation",
+                  (json_int_t)l->config.incarnation, "host", l->host, "pid", (int)getpid(), "held", held_json(l));
+    json_t *answer = NULL;
+    int r = pl_link_json(l->config.link, "/api/v1/worker/attach", body, true, &answer, err);
+
+    json_decref(body);
+    if (r == 0)
+        r = pl_wire_attach_read(answer, ret, err);
+    return r;
+}
+
+/* After a 404: the daemon does not know us (any more). `seen` is the count of attaches when the call was made; when another
+ * thread has attached since, there is nothing to do. */
+static int attach_again(struct pl_lease *l, uint64_t seen, struct pl_err *err)
+{
+    struct pl_wire_attach a = {0};
+    int r = 0;
+
+    pthread_mutex_lock(&l->attach_lock);
+    if (l->attached == seen) {
+        r = attach_once(l, &a, err);
+        if (r == 0) {
+            pl_wire_attach_finish(&a);
+            l->attached++;
+            pl_log_info("lease", "attached again");
+        }
+    }
+    pthread_mutex_unlock(&l->attach_lock);
+    return r;
+}
+
+static uint64_t times_attached(struct pl_lease *l)
+{
+    uint64_t n;
+
+    pthread_mutex_lock(&l->attach_lock);
+    n = l->attached;
+    pthread_mutex_unlock(&l->attach_lock);
+    return n;
+}
+
+static void mark_abandoned(struct pl_lease *l, const json_t *index)
+{
+    json_int_t i = json_integer_value(index);
+
+    if (!json_is_integer(index) || i < 0 || i > UINT32_MAX)
+        return;
+    if ((size_t)i / 8 >= l->abandoned_bytes) {
+        size_t bytes = (size_t)i / 8 + 64;
+        uint8_t *more = realloc(l->abandoned, bytes);
+        if (!more)
+            return; /* the daemon says so again with the next renewal */
+        memset(more + l->abandoned_bytes, 0, bytes - l->abandoned_bytes);
+        l->abandoned = more;
+        l->abandoned_bytes = bytes;
+    }
+    l->abandoned[i / 8] |= (uint8_t)(1u << (i % 8));
+}
+
+/* Notes what a renewal's answer takes back; true when anything is. */
+static bool take_back(struct pl_lease *l, json_t *answer)
+{
+    json_t *lost = json_object_get(answer, "lost"), *abandon = json_object_get(answer, "abandon"), *item;
+    bool any = false;
+    size_t i;
+
+    pthread_mutex_lock(&l->lock);
+    if (json_is_true(json_object_get(answer, "stop")))
+        any = l->stop = true;
+    if (l->held) {
+        json_array_foreach(lost, i, item) if (pl_wire_lease_is(&l->lease, item)) any = l->lost = true;
+        json_array_foreach(abandon, i, item) if (pl_wire_lease_is(&l->lease, item))
+        {
+            mark_abandoned(l, json_object_get(item, "index"));
+            any = true;
+        }
+    }
+    pthread_mutex_unlock(&l->lock);
+    return any;
+}
+
+static void renew_once(struct pl_lease *l)
+{
+    uint64_t seen = times_attached(l);
+    json_t *body = json_pack("{s:s, s:I, s:o}", "worker", l->config.worker, "incarnation", (json_int_t)l->config.incarnation,
+                             "tasks", held_json(l));
+    json_t *answer = NULL;
+    struct pl_err err = {0};
+    int r = pl_link_json(l->config.link, "/api/v1/worker/renew", body, true, &answer, &err);
+
+    json_decref(body);
+    if (r == PL_ENOTFOUND)
+        r = attach_again(l, seen, &err);
+    if (r < 0 && r != PL_ECANCELED)
+        pl_log_warn("lease", "renew: %s", err.msg);
+    if (answer && take_back(l, answer))
+        l->config.wake(l->config.wake_self);
+    json_decref(answer);
+}
+
+static void *renew_loop(void *arg)
+{
+    struct pl_lease *l = arg;
+    int64_t next_ms = pl_clock_mono_ms() + l->renew_ms;
+
+    pthread_mutex_lock(&l->lock);
+    while (!l->ending) {
+        struct timespec until = {.tv_sec = next_ms / 1000, .tv_nsec = next_ms % 1000 * 1000000};
+        if (pthread_cond_timedwait(&l->ended, &l->lock, &until) != ETIMEDOUT)
+            continue;
+        pthread_mutex_unlock(&l->lock);
+        renew_once(l);
+        next_ms = pl_clock_mono_ms() + l->renew_ms;
+        pthread_mutex_lock(&l->lock);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+int pl_lease_attach(struct pl_lease *l, struct pl_wire_attach *ret, struct pl_err *err)
+{
+    unsigned tries = 0;
+    int r;
+
+    do
+        r = attach_once(l, ret, err);
+    while (r < 0 && pl_link_again(l->config.link, r, &tries));
+    if (r < 0)
+        return pl_err_wrap(err, r, "attach");
+    l->attached = 1;
+    l->renew_ms = ret->renew_ms;
+    r = pthread_create(&l->renewer, NULL, renew_loop, l);
+    if (r != 0) {
+        pl_wire_attach_finish(ret);
+        return pl_err_errno(err, r, "renewing thread");
+    }
+    l->renewing = true;
+    return 0;
+}
+
+enum pl_lease_want pl_lease_wants(struct pl_lease *l, uint32_t index)
+{
+    enum pl_lease_want want = PL_LEASE_GO_ON;
+
+    pthread_mutex_lock(&l->lock);
+    if (l->lost)
+        want = PL_LEASE_LOST;
+    else if (l->stop)
+        want = PL_LEASE_STOP;
+    else if (index / 8 < l->abandoned_bytes && (l->abandoned[index / 8] >> (index % 8) & 1))
+        want = PL_LEASE_ABANDON;
+    pthread_mutex_unlock(&l->lock);
+    return want;
+}
+
+static void hold(struct pl_lease *l, const struct pl_wire_lease *lease)
+{
+    pthread_mutex_lock(&l->lock);
+    l->held = lease != NULL;
+    if (lease)
+        l->lease = *lease;
+    l->lost = false;
+    if (l->abandoned)
+        memset(l->abandoned, 0, l->abandoned_bytes);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* [RESULT] of the task held; empty when none is, or when it was lost. */
+static json_t *results_json(struct pl_lease *l, const struct pl_wire_outcome *outcomes, size_t n)
+{
+    json_t *results = json_array();
+    bool mine;
+
+    pthread_mutex_lock(&l->lock);
+    mine = l->held && !l->lost;
+    pthread_mutex_unlock(&l->lock);
+    if (results && outcomes && mine && json_array_append_new(results, pl_wire_result_json(&l->lease, outcomes, n)) < 0) {
+        json_decref(results);
+        return NULL;
+    }
+    return results;
+}
+
+static json_t *next_json(struct pl_lease *l, const struct pl_wire_outcome *outcomes, size_t n, bool leaving)
+{
+    json_t *body = json_pack("{s:s, s:I, s:o, s:i}", "worker", l->config.worker, "incarnation", (json_int_t)l->config.incarnation,
+                             "results", results_json(l, outcomes, n), "wait_ms", leaving ? 0 : PL_LEASE_POLL_MS);
+
+    if (body && leaving && json_object_set_new(body, "leaving", json_true()) < 0) {
+        json_decref(body);
+        return NULL;
+    }
+    return body;
+}
+
+int pl_lease_next(struct pl_lease *l, const struct pl_wire_outcome *outcomes, size_t n, bool leaving,
+                  enum pl_wire_next_kind *ret_kind, struct pl_wire_task *ret_task, struct pl_err *err)
+{
+    unsigned tries = 0, attaches = 0;
+    int r;
+
+    for (;;) {
+        uint64_t seen = times_attached(l);
+        json_t *body = next_json(l, outcomes, n, leaving), *answer = NULL;
+
+        r = pl_link_json(l->config.link, "/api/v1/worker/next", body, !leaving, &answer, err);
+        json_decref(body);
+        if (r == 0) {
+            hold(l, NULL); /* the result has been taken */
+            r = pl_wire_next_read(answer, ret_kind, ret_task, err);
+            if (r == 0 && *ret_kind == PL_WIRE_TASK)
+                hold(l, &ret_task->lease);
+            return r;
+        }
+        if (r == PL_ELEASE && outcomes) {
+            pl_log_warn("lease", "task %s: its result was refused: %s", l->lease.task, err ? err->msg : "lease lost");
+            hold(l, NULL);
+            outcomes = NULL;
+            continue;
+        }
+        if (r == PL_ENOTFOUND && attaches++ < ATTACHES_MAX)
+            r = attach_again(l, seen, err);
+        if (r < 0 && !pl_link_again(l->config.link, r, &tries))
+            return r;
+    }
+}

@@ -1,0 +1,49 @@
+/* lease: what this worker holds, kept alive and handed in. A thread renews every renew_ms; what the daemon takes back it notes here,
+ * and wakes the runner so that the running command sees it.
+ *
+ *   attach ──▶ next ──task──▶ (datums; renewed) ──▶ next with the result ──▶ … ──end──▶ finish
+ *
+ * An unknown worker (404: the daemon was restarted) attaches again with what it holds. A lease that the daemon says is lost ends
+ * its task; a daemon that does not answer does not (pl_link_again). attach, next and finish belong to one thread; the others may be
+ * called from any. */
+#pragma once
+
+#include "pipelined/agent/link.h"
+#include "pipelined/agent/wire.h"
+
+#define PL_LEASE_POLL_MS 25000 /* of next */
+
+struct pl_lease;
+
+struct pl_lease_config {
+    struct pl_link *link;
+    const char *worker;
+    int64_t incarnation;
+    void (*wake)(void *self); /* something was taken back: look at pl_lease_wants */
+    void *wake_self;
+};
+
+PL_MUST_CHECK
+int pl_lease_create(const struct pl_lease_config *config, struct pl_lease **ret, struct pl_err *err);
+struct pl_lease *pl_lease_destroy(struct pl_lease *l);
+
+/* Attaches and starts the renewing thread. */
+PL_MUST_CHECK
+int pl_lease_attach(struct pl_lease *l, struct pl_wire_attach *ret, struct pl_err *err);
+
+/* Hands in the result of the task held (`outcomes`, NULL when none is held) and asks for the next one, for at most PL_LEASE_POLL_MS;
+ * the result stays held, and is handed in again after each failure, until the daemon has answered. `leaving`: no task is wanted.
+ * When the result's lease was lost, the result is dropped: that of another worker counts. Errors: the daemon has been away for
+ * too long, refuses this worker, or the agent is stopping (PL_ECANCELED; the result is still held: call again with `leaving`). */
+PL_MUST_CHECK
+int pl_lease_next(struct pl_lease *l, const struct pl_wire_outcome *outcomes, size_t n, bool leaving,
+                  enum pl_wire_next_kind *ret_kind, struct pl_wire_task *ret_task, struct pl_err *err);
+
+enum pl_lease_want {
+    PL_LEASE_GO_ON,
+    PL_LEASE_ABANDON, /* this datum is not wanted any more */
+    PL_LEASE_LOST,    /* the task belongs to another worker */
+    PL_LEASE_STOP,    /* the worker shall end, giving back what it has not finished */
+};
+/* What the daemon wants of row `index` of the task held. */
+enum pl_lease_want pl_lease_wants(struct pl_lease *l, uint32_t index);

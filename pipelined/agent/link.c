@@ -1,0 +1,356 @@
+#include "pipelined/agent/link.h"
+
+#include "pipelined/net/remote.h"
+#include "storage/base/clock.h"
+#include "storage/base/io.h"
+#include "storage/chunk/chunk_list.h"
+#include "storage/pack/pack_format.h"
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+
+/* One URL that the daemon has had. Old ones stay until the end: another thread may be in a call. */
+struct endpoint {
+    struct endpoint *older;
+    char *url;
+    struct pl_http_client *client;
+    struct pl_remote *remote; /* NULL until the store was opened */
+    bool in_session;
+};
+
+struct pl_link {
+    char *url_file;
+    char *token;
+    char *project; /* of the store; NULL before pl_link_open_store */
+    int64_t orphan_ms;
+    atomic_bool *stopping;
+    int wake_fd; /* readable for ever once the agent is stopping */
+    pthread_mutex_t lock;
+    struct endpoint *current;
+    atomic_int_least64_t away_since_ms; /* 0 = it answered */
+};
+
+static int add_endpoint(struct pl_link *l, const char *url, struct pl_err *err)
+{
+    struct endpoint *e = calloc(1, sizeof(*e));
+    int r;
+
+    if (!e)
+        return pl_err_nomem(err);
+    e->url = strdup(url);
+    r = e->url ? pl_http_client_create(url, l->token, &e->client, err) : pl_err_nomem(err);
+    if (r < 0) {
+        free(e->url);
+        free(e);
+        return r;
+    }
+    e->older = l->current;
+    l->current = e;
+    return 0;
+}
+
+int pl_link_create(const struct pl_link_config *config, struct pl_link **ret, struct pl_err *err)
+{
+    struct pl_link *l = calloc(1, sizeof(*l));
+    int r = 0;
+
+    if (!l)
+        return pl_err_nomem(err);
+    pthread_mutex_init(&l->lock, NULL);
+    l->stopping = config->stopping;
+    l->orphan_ms = config->orphan_ms ? config->orphan_ms : PL_LINK_ORPHAN_MS;
+    l->url_file = config->url_file ? strdup(config->url_file) : NULL;
+    l->token = strdup(config->token);
+    l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (!l->token || (config->url_file && !l->url_file))
+        r = pl_err_nomem(err);
+    else if (l->wake_fd < 0)
+        r = pl_err_errno(err, errno, "link");
+    else
+        r = add_endpoint(l, config->url, err);
+    if (r < 0) {
+        pl_link_destroy(l);
+        return r;
+    }
+    *ret = l;
+    return 0;
+}
+
+struct pl_link *pl_link_destroy(struct pl_link *l)
+{
+    if (!l)
+        return NULL;
+    for (struct endpoint *e = l->current, *older; e; e = older) {
+        older = e->older;
+        pl_remote_close(e->remote);
+        pl_http_client_destroy(e->client);
+        free(e->url);
+        free(e);
+    }
+    pl_closep(&l->wake_fd);
+    pthread_mutex_destroy(&l->lock);
+    free(l->url_file);
+    free(l->token);
+    free(l->project);
+    free(l);
+    return NULL;
+}
+
+static struct endpoint *current(struct pl_link *l)
+{
+    struct endpoint *e;
+
+    pthread_mutex_lock(&l->lock);
+    e = l->current;
+    pthread_mutex_unlock(&l->lock);
+    return e;
+}
+
+bool pl_link_is_away(int code)
+{
+    return code == PL_ENET || code == PL_ETIMEOUT || code == PL_EBUSY || code == PL_ESTOPPING;
+}
+
+bool pl_link_down(const struct pl_link *l)
+{
+    return atomic_load(&l->away_since_ms) != 0;
+}
+
+/* Notes whether the daemon answered. */
+static int note(struct pl_link *l, int r)
+{
+    if (!pl_link_is_away(r))
+        atomic_store(&l->away_since_ms, 0);
+    else if (!pl_link_down(l))
+        atomic_store(&l->away_since_ms, pl_clock_mono_ms());
+    return r;
+}
+
+int pl_link_json(struct pl_link *l, const char *path, const json_t *body, bool cancel, json_t **ret, struct pl_err *err)
+{
+    _cleanup_free_ char *text = json_dumps(body, JSON_COMPACT);
+    _cleanup_(pl_buf_finish) struct pl_buf out = {.max = PL_LINK_ANSWER_MAX};
+    struct pl_http_call call = {
+        .method = "POST", .path = path, .content_type = "application/json", .upload = PL_UPLOAD_BYTES, .out = &out};
+    json_error_t where;
+    json_t *answer;
+    int r;
+
+    if (!text)
+        return pl_err_nomem(err);
+    call.bytes = text;
+    call.len = strlen(text);
+    call.cancel = cancel ? l->stopping : NULL;
+    r = note(l, pl_http_client_call(current(l)->client, &call, NULL, err));
+    if (r < 0)
+        return r;
+    answer = out.len ? json_loadb((const char *)out.data, out.len, 0, &where) : json_object();
+    if (!answer)
+        return pl_err_set(err, PL_EPROTO, "answer to %s is no JSON: %s", path, out.len ? where.text : "");
+    if (ret)
+        *ret = answer;
+    else
+        json_decref(answer);
+    return 0;
+}
+
+int pl_link_post(struct pl_link *l, const char *path, const void *data, size_t n, struct pl_err *err)
+{
+    const struct pl_http_call call = {.method = "POST", .path = path, .upload = PL_UPLOAD_BYTES, .bytes = data, .len = n};
+
+    return note(l, pl_http_client_call(current(l)->client, &call, NULL, err));
+}
+
+/* A daemon that came back may listen elsewhere. */
+static void look_for_url(struct pl_link *l)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf b = {.max = 4096};
+    char *url;
+
+    if (!l->url_file || pl_io_read_file(l->url_file, &b, NULL) < 0)
+        return;
+    url = pl_buf_str(&b);
+    if (!url)
+        return;
+    url[strcspn(url, " \t\r\n")] = 0;
+    pthread_mutex_lock(&l->lock);
+    if (*url && !pl_streq(url, l->current->url))
+        (void)!add_endpoint(l, url, NULL); /* without memory: the old one is tried again */
+    pthread_mutex_unlock(&l->lock);
+}
+
+bool pl_link_again(struct pl_link *l, int code, unsigned *tries)
+{
+    struct pollfd wake = {.fd = l->wake_fd, .events = POLLIN};
+    int64_t since = atomic_load(&l->away_since_ms);
+    int wait_ms = PL_LINK_BACKOFF_MS << PL_MIN(*tries, 6u);
+
+    if (!pl_link_is_away(code) || atomic_load(l->stopping))
+        return false;
+    if (since && pl_clock_mono_ms() - since > l->orphan_ms)
+        return false;
+    ++*tries;
+    (void)!poll(&wake, 1, PL_MIN(wait_ms, PL_LINK_BACKOFF_MAX));
+    look_for_url(l);
+    return !atomic_load(l->stopping);
+}
+
+void pl_link_wake(struct pl_link *l)
+{
+    const uint64_t one = 1;
+
+    (void)!write(l->wake_fd, &one, sizeof(one));
+}
+
+/* The remote of the current URL, opened when that has not been done yet. */
+static int open_remote(struct pl_link *l, bool session, struct pl_remote **ret, struct pl_err *err)
+{
+    struct endpoint *e;
+    int r = 0;
+
+    pthread_mutex_lock(&l->lock);
+    e = l->current;
+    if (!e->remote)
+        r = pl_remote_open(e->client, l->project, &e->remote, err);
+    if (r == 0 && session && !e->in_session) {
+        r = pl_remote_session(e->remote, err);
+        e->in_session = r == 0;
+    }
+    *ret = e->remote;
+    pthread_mutex_unlock(&l->lock);
+    return note(l, r);
+}
+
+int pl_link_open_store(struct pl_link *l, const char *project, struct pl_err *err)
+{
+    struct pl_remote *remote;
+    unsigned tries = 0;
+    int r;
+
+    free(l->project);
+    l->project = strdup(project);
+    if (!l->project)
+        return pl_err_nomem(err);
+    do
+        r = open_remote(l, false, &remote, err);
+    while (r < 0 && pl_link_again(l, r, &tries));
+    return r;
+}
+
+void pl_link_locate(struct pl_link *l, const struct pl_hash *ids, size_t n)
+{
+    struct pl_remote *remote;
+
+    if (n > 0 && open_remote(l, false, &remote, NULL) == 0)
+        (void)!pl_remote_locate(remote, ids, n, NULL);
+}
+
+/* A large file's chunks are asked for in one question a list, not one a chunk. */
+static void locate_list(struct pl_remote *remote, const struct pl_buf *bytes)
+{
+    struct pl_list list;
+    _cleanup_free_ struct pl_hash *ids = NULL;
+    uint64_t size;
+
+    if (pl_list_decode(bytes->data, bytes->len, &list, NULL) < 0)
+        return;
+    ids = calloc(list.count + 1, sizeof(*ids));
+    for (size_t i = 0; ids && i < list.count; i++)
+        pl_list_entry(&list, i, &ids[i], &size);
+    if (ids)
+        (void)!pl_remote_locate(remote, ids, list.count, NULL);
+}
+
+static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
+{
+    struct pl_link *l = self;
+    struct pl_remote *remote = NULL;
+    unsigned tries = 0;
+    int r;
+
+    do {
+        r = open_remote(l, false, &remote, err);
+        if (r == 0) {
+            const struct pl_chunk_reader reader = pl_remote_reader(remote);
+            r = note(l, reader.get(reader.self, id, kind, ret, err));
+        }
+    } while (r < 0 && pl_link_again(l, r, &tries));
+    if (r >= 0 && kind == PL_REC_LIST)
+        locate_list(remote, ret);
+    return r;
+}
+
+struct pl_chunk_reader pl_link_reader(struct pl_link *l)
+{
+    return (struct pl_chunk_reader){.self = l, .get = reader_get};
+}
+
+/* A daemon that was restarted may not know our session any more: one new one. */
+static bool session_is_gone(struct pl_link *l, int code, bool *renewed)
+{
+    if (*renewed || (code != PL_ENOTFOUND && code != PL_EINVAL))
+        return false;
+    *renewed = true;
+    pthread_mutex_lock(&l->lock);
+    l->current->in_session = false;
+    pthread_mutex_unlock(&l->lock);
+    return true;
+}
+
+static int sink_has(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, struct pl_err *err)
+{
+    struct pl_link *l = self;
+    struct pl_remote *remote;
+    unsigned tries = 0;
+    bool renewed = false;
+    int r;
+
+    do {
+        r = open_remote(l, true, &remote, err);
+        if (r == 0) {
+            const struct pl_pack_sink sink = pl_remote_sink(remote);
+            r = note(l, sink.has(sink.self, ids, n, ret_bitmap, err));
+        }
+    } while (r < 0 && (session_is_gone(l, r, &renewed) || pl_link_again(l, r, &tries)));
+    return r;
+}
+
+static int sink_put(void *self, const struct pl_hash *pack_id, const void *bytes, size_t n, struct pl_err *err)
+{
+    struct pl_link *l = self;
+    struct pl_remote *remote;
+    unsigned tries = 0;
+    bool renewed = false;
+    int r;
+
+    do {
+        r = open_remote(l, true, &remote, err);
+        if (r == 0) {
+            const struct pl_pack_sink sink = pl_remote_sink(remote);
+            r = note(l, sink.put_pack(sink.self, pack_id, bytes, n, err));
+        }
+    } while (r < 0 && (session_is_gone(l, r, &renewed) || pl_link_again(l, r, &tries)));
+    return r;
+}
+
+static int sink_flush(void *self, struct pl_err *err)
+{
+    struct pl_link *l = self;
+    struct pl_remote *remote;
+    unsigned tries = 0;
+    int r;
+
+    do {
+        r = open_remote(l, true, &remote, err);
+        if (r == 0) {
+            const struct pl_pack_sink sink = pl_remote_sink(remote);
+            r = sink.flush ? note(l, sink.flush(sink.self, err)) : 0;
+        }
+    } while (r < 0 && pl_link_again(l, r, &tries));
+    return r;
+}
+
+struct pl_pack_sink pl_link_sink(struct pl_link *l)
+{
+    return (struct pl_pack_sink){.self = l, .has = sink_has, .put_pack = sink_put, .flush = sink_flush};
+}

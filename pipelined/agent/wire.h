@@ -1,0 +1,123 @@
+/* wire: agent protocol 1 as plain structs: what the daemon says, read from JSON with every field checked, and what the agent says,
+ * made into JSON. Strings are borrowed from the JSON document that the struct holds. Nothing here does I/O.
+ *
+ *   POST /api/v1/worker/attach   {protocol, worker, incarnation, host, pid, held: [{task, fence}]}     → pl_wire_attach
+ *   POST /api/v1/worker/next     {worker, incarnation, results: [RESULT], wait_ms, leaving?: true}     → pl_wire_next
+ *   POST /api/v1/worker/renew    {worker, incarnation, tasks: [{task, fence}]}                         → pl_wire_renew
+ *   POST /api/v1/worker/metrics  {worker, task, index, lines: [text]}                                  → {}
+ *   POST /api/v1/worker/log?worker=&task=&datum=&attempt=&offset=   raw bytes                          → {}
+ *
+ * `leaving` on next: results are handed in, no task is wanted (the agent was told to end). */
+#pragma once
+
+#include "pipelined/agent/runner_client.h"
+#include "pipelined/core/spec.h"
+#include <jansson.h>
+
+#define PL_WIRE_PROTOCOL   1
+#define PL_WIRE_TASK_MAX   48 /* bytes of a task's id as text */
+#define PL_WIRE_ROWS_MAX   10000u
+#define PL_WIRE_INPUTS_MAX 64u
+#define PL_WIRE_REASON_MAX 1024
+#define PL_WIRE_INLINE_MAX 1024u      /* an output up to here (an ops stream) travels in the result */
+#define PL_WIRE_TAIL_MAX   4096u      /* of the command's output, per row … */
+#define PL_WIRE_TAILS_MAX  (1u << 20) /* … and of all rows of one result; rows that failed come first */
+
+/* A lease: the task's id as the daemon spells it (a number or a string) and its fence. */
+struct pl_wire_lease {
+    char task[PL_WIRE_TASK_MAX];
+    bool task_is_number;
+    int64_t fence;
+};
+
+/* The stage that this worker serves. */
+struct pl_wire_attach {
+    json_t *doc;
+    int64_t lease_ms, renew_ms;
+    const char *project, *pipeline, *stage;
+    const char **run; /* argv; NULL when `script` is given */
+    size_t n_run;
+    const char *script;
+    struct pl_env_var *env;
+    size_t n_env;
+    const char *code_root; /* 64 hex, NULL when the stage has no code */
+    bool has_gpus;         /* the daemon said which */
+    size_t n_gpus;
+    unsigned gpus[PL_SANDBOX_GPUS_MAX];
+    int64_t shm_bytes;
+    bool no_network;
+};
+
+/* One input of one datum: the match `path` of the tree `root`. */
+struct pl_wire_input {
+    const char *name;
+    const char *path; /* without leading slash; "" = the root */
+    struct pl_hash root;
+    bool file;          /* the match is a file (or link), else a folder */
+    const char **files; /* NULL-terminated globs, NULL = all */
+    size_t n_files;
+    const char *commit; /* NULL when not told */
+};
+
+struct pl_wire_row {
+    uint32_t index;
+    uint32_t attempt;
+    uint64_t timeout_ms; /* 0 = none */
+    const char *datum;   /* 64 hex */
+    struct pl_hash key;
+    struct pl_wire_input *inputs;
+    size_t n_inputs;
+};
+
+struct pl_wire_task {
+    json_t *doc;
+    struct pl_wire_lease lease;
+    const char *job, *run;
+    struct pl_wire_row *rows;
+    size_t n_rows;
+    struct pl_wire_input *inputs; /* of all rows */
+    const char **files;           /* of all inputs */
+};
+
+enum pl_wire_next_kind { PL_WIRE_TASK, PL_WIRE_IDLE, PL_WIRE_END };
+
+/* Seconds, bytes and verdict of one attempt at one datum. */
+struct pl_wire_outcome {
+    uint32_t index;
+    bool success;
+    bool gave_back; /* not run to its end: goes into gave_back instead of rows */
+    bool oom;
+    struct pl_runner_result run;
+    char reason[PL_WIRE_REASON_MAX]; /* "" on success */
+    char *tail;                      /* last bytes of output, valid UTF-8; NULL when none */
+    int64_t wait_ms, fetch_ms, compute_ms, upload_ms;
+    uint64_t bytes_in, bytes_out;
+    bool has_gpu;
+    unsigned gpu_util;     /* mean per cent */
+    uint64_t gpu_mem_peak; /* bytes */
+    uint8_t *ops;          /* the output as an ops stream of ≤ PL_WIRE_INLINE_MAX bytes, or … */
+    size_t ops_len;
+    struct pl_hash root; /* … the root of its tree when ops is NULL */
+};
+
+/* PL_EPROTO naming the field; PL_EINVAL for what this agent cannot serve (another protocol). Takes over `doc` also on failure. */
+PL_MUST_CHECK
+int pl_wire_attach_read(json_t *doc, struct pl_wire_attach *ret, struct pl_err *err);
+void pl_wire_attach_finish(struct pl_wire_attach *a);
+
+/* `*ret_task` is filled when `*ret_kind` is PL_WIRE_TASK. Takes over `doc`. PL_EPROTO. */
+PL_MUST_CHECK
+int pl_wire_next_read(json_t *doc, enum pl_wire_next_kind *ret_kind, struct pl_wire_task *ret_task, struct pl_err *err);
+void pl_wire_task_finish(struct pl_wire_task *t);
+
+/* {task, fence}. New reference, NULL without memory. */
+json_t *pl_wire_lease_json(const struct pl_wire_lease *lease);
+/* Does `task` (a JSON number or string) name this lease's task? */
+bool pl_wire_lease_is(const struct pl_wire_lease *lease, const json_t *task);
+/* RESULT of a task whose rows ended as `outcomes` says. New reference, NULL without memory. */
+json_t *pl_wire_result_json(const struct pl_wire_lease *lease, const struct pl_wire_outcome *outcomes, size_t n);
+void pl_wire_outcome_finish(struct pl_wire_outcome *o);
+
+/* The last `max` bytes of `data` as valid UTF-8, what is not replaced by U+FFFD, starting at a character. malloc'ed, NULL without
+ * memory. */
+char *pl_wire_text(const uint8_t *data, size_t n, size_t max);
