@@ -53,7 +53,7 @@ struct pack_tail {
 static int tail_read(const struct pl_pack_input *in, struct pack_tail *ret, struct pl_err *err)
 {
     uint8_t bytes[PL_PACK_TRAIL_BYTES];
-    struct pl_cursor c = pl_cursor_of(bytes, sizeof(bytes));
+    struct pl_cursor c;
     struct pack_tail t;
     int r;
 
@@ -64,6 +64,7 @@ static int tail_read(const struct pl_pack_input *in, struct pack_tail *ret, stru
     r = in->read(in->self, in->size - sizeof(bytes), bytes, sizeof(bytes), err);
     if (r < 0)
         return r;
+    c = pl_cursor_of(bytes, sizeof(bytes));
     if (memcmp(pl_cursor_bytes(&c, 4), "PLPT", 4) != 0)
         return pl_err_set(err, PL_ECORRUPT, "the pack has no trailer: it was cut off or is none");
     t.count = pl_cursor_le32(&c);

@@ -1,0 +1,544 @@
+#include "index.h"
+
+#include "index_segment.h"
+#include "storage/base/io.h"
+#include "storage/base/map.h"
+
+#include <pthread.h>
+
+#define INDEX_FIRST_SLOTS  1024u
+#define INDEX_MAX_SEGMENTS 256u
+#define INDEX_MANY_STEP    1024u /* lookups under one hold of the lock */
+#define SLOT_FREE          UINT32_MAX
+
+/* The entries that are in no segment yet. */
+struct index_table {
+    struct pl_index_entry *entries;
+    uint32_t count, cap;
+    uint32_t *slots; /* key → entry: linear probing, at most half full; equal keys have a slot each */
+    uint32_t slot_count;
+};
+
+struct index_pack {
+    struct pl_hash id;
+    bool gone;
+};
+
+struct pl_index {
+    char *dir;              /* NULL: in memory */
+    pthread_mutex_t writer; /* one at a time adds, writes and merges; only it changes what the lock guards */
+    pthread_rwlock_t lock;  /* of all below; never held while the disk is written */
+    struct index_table table;
+    struct index_pack *packs; /* by number */
+    uint32_t pack_count, pack_cap;
+    struct pl_map by_id;                            /* pack id → number + 1 */
+    struct pl_segment segments[INDEX_MAX_SEGMENTS]; /* oldest first */
+    uint32_t segment_count;
+    uint64_t next_number;
+    uint32_t write_at; /* entries in memory at which a segment is tried again */
+};
+
+static uint32_t key_slot(const uint8_t *key, uint32_t slot_count)
+{
+    uint32_t i;
+
+    memcpy(&i, key + 8, sizeof(i)); /* ids are random: their own bytes are the hash */
+    return i & (slot_count - 1);
+}
+
+static void table_place(uint32_t *slots, uint32_t slot_count, const struct pl_index_entry *entries, uint32_t n)
+{
+    uint32_t at = key_slot(entries[n].key, slot_count);
+
+    while (slots[at] != SLOT_FREE)
+        at = (at + 1) & (slot_count - 1);
+    slots[at] = n;
+}
+
+static int table_reserve(struct index_table *t, uint32_t more, struct pl_err *err)
+{
+    uint32_t slot_count = t->slot_count != 0 ? t->slot_count : INDEX_FIRST_SLOTS;
+    struct pl_index_entry *entries;
+    uint32_t *slots;
+
+    if (more > PL_INDEX_MEMORY_ENTRIES || t->count > PL_INDEX_MEMORY_ENTRIES - more)
+        return pl_err_set(err, PL_ELIMIT, "more than %u index entries in memory", PL_INDEX_MEMORY_ENTRIES);
+    while (slot_count / 2 < t->count + more)
+        slot_count *= 2;
+    if (slot_count == t->slot_count)
+        return 0;
+    slots = malloc(slot_count * sizeof(*slots));
+    if (slots == NULL)
+        return pl_err_nomem(err);
+    entries = reallocarray(t->entries, slot_count / 2, sizeof(*entries));
+    if (entries == NULL) {
+        free(slots);
+        return pl_err_nomem(err);
+    }
+    memset(slots, 0xFF, slot_count * sizeof(*slots));
+    for (uint32_t i = 0; i < t->count; i++)
+        table_place(slots, slot_count, entries, i);
+    free(t->slots);
+    *t = (struct index_table){entries, t->count, slot_count / 2, slots, slot_count};
+    return 0;
+}
+
+static void table_finish(struct index_table *t)
+{
+    free(t->entries);
+    free(t->slots);
+    *t = (struct index_table){0};
+}
+
+static bool entry_alive(const struct pl_index *ix, const struct pl_index_entry *e)
+{
+    uint32_t no = pl_index_entry_pack(e);
+
+    return no < ix->pack_count && !ix->packs[no].gone;
+}
+
+static const struct pl_index_entry *table_find(const struct pl_index *ix, const uint8_t *key)
+{
+    const struct index_table *t = &ix->table;
+
+    if (t->count == 0)
+        return NULL;
+    for (uint32_t at = key_slot(key, t->slot_count); t->slots[at] != SLOT_FREE; at = (at + 1) & (t->slot_count - 1)) {
+        const struct pl_index_entry *e = &t->entries[t->slots[at]];
+
+        if (memcmp(e->key, key, sizeof(e->key)) == 0 && entry_alive(ix, e))
+            return e;
+    }
+    return NULL;
+}
+
+static const struct pl_index_entry *segment_find(const struct pl_index *ix, const struct pl_segment *s, const uint8_t *key)
+{
+    for (uint64_t i = pl_segment_lower_bound(s, key); i < s->count && memcmp(s->entries[i].key, key, 16) == 0; i++)
+        if (entry_alive(ix, &s->entries[i]))
+            return &s->entries[i];
+    return NULL;
+}
+
+static const struct pl_index_entry *index_find(const struct pl_index *ix, const struct pl_hash *id)
+{
+    const struct pl_index_entry *e = table_find(ix, id->b);
+
+    for (uint32_t i = ix->segment_count; i > 0 && e == NULL; i--)
+        e = segment_find(ix, &ix->segments[i - 1], id->b);
+    return e;
+}
+
+bool pl_index_find(struct pl_index *ix, const struct pl_hash *id, struct pl_location *ret)
+{
+    const struct pl_index_entry *e;
+
+    pthread_rwlock_rdlock(&ix->lock);
+    e = index_find(ix, id);
+    if (e != NULL && ret != NULL) {
+        pl_index_entry_location(e, ret);
+        ret->pack = ix->packs[ret->pack_no].id;
+    }
+    pthread_rwlock_unlock(&ix->lock);
+    return e != NULL;
+}
+
+void pl_index_find_many(struct pl_index *ix, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap)
+{
+    memset(ret_bitmap, 0, (n + 7) / 8);
+    for (size_t i = 0; i < n;) {
+        size_t end = PL_MIN(n, i + INDEX_MANY_STEP);
+
+        pthread_rwlock_rdlock(&ix->lock);
+        for (; i < end; i++)
+            if (index_find(ix, &ids[i]) != NULL)
+                ret_bitmap[i / 8] = (uint8_t)(ret_bitmap[i / 8] | 1u << (i % 8));
+        pthread_rwlock_unlock(&ix->lock);
+    }
+}
+
+/* The number of a pack that is known and not forgotten. Under either lock. */
+static bool pack_number(const struct pl_index *ix, const struct pl_hash *pack, uint32_t *ret)
+{
+    uintptr_t no = (uintptr_t)pl_map_get(&ix->by_id, pack->b, PL_HASH_BYTES);
+
+    if (no == 0 || ix->packs[no - 1].gone)
+        return false;
+    *ret = (uint32_t)(no - 1);
+    return true;
+}
+
+/* Under the write lock. */
+static int pack_push(struct pl_index *ix, const struct pl_hash *pack, struct pl_err *err)
+{
+    if (ix->pack_count == ix->pack_cap) {
+        uint32_t cap = ix->pack_cap != 0 ? ix->pack_cap * 2 : 64;
+        struct index_pack *packs = reallocarray(ix->packs, cap, sizeof(*packs));
+
+        if (packs == NULL)
+            return pl_err_nomem(err);
+        ix->packs = packs;
+        ix->pack_cap = cap;
+    }
+    ix->packs[ix->pack_count] = (struct index_pack){.id = *pack, .gone = pl_hash_is_zero(pack)};
+    if (!pl_hash_is_zero(pack)) {
+        int r = pl_map_put(&ix->by_id, pack->b, PL_HASH_BYTES, (void *)(uintptr_t)(ix->pack_count + 1), NULL, err);
+
+        if (r < 0)
+            return r;
+    }
+    ix->pack_count++;
+    return 0;
+}
+
+static int index_insert(struct pl_index *ix, const struct pl_hash *pack, const struct pl_pack_entry *entries, size_t n,
+                        struct pl_err *err)
+{
+    struct index_table *t = &ix->table;
+    int r;
+
+    if (n > PL_PACK_MAX_RECORDS)
+        return pl_err_set(err, PL_ETOOBIG, "a pack of %zu records", n);
+    r = table_reserve(t, (uint32_t)n, err);
+    if (r == 0)
+        r = pack_push(ix, pack, err);
+    for (size_t i = 0; i < n && r == 0; i++) {
+        t->entries[t->count] = pl_index_entry_make(&entries[i], ix->pack_count - 1);
+        table_place(t->slots, t->slot_count, t->entries, t->count);
+        t->count++;
+    }
+    return r;
+}
+
+/* Gives the manifest of all packs and `segments`. The writer alone may read without the lock. */
+static int index_write_manifest(struct pl_index *ix, const struct pl_segment *segments, size_t n, struct pl_err *err)
+{
+    _cleanup_(pl_manifest_finish) struct pl_manifest m = {.segment_count = n, .pack_count = ix->pack_count};
+
+    m.segments = calloc(n + 1, sizeof(*m.segments));
+    m.packs = calloc(ix->pack_count + 1u, sizeof(*m.packs));
+    if (m.segments == NULL || m.packs == NULL)
+        return pl_err_nomem(err);
+    memcpy(m.segments, segments, n * sizeof(*segments));
+    pthread_rwlock_rdlock(&ix->lock); /* packs may be forgotten meanwhile */
+    for (uint32_t i = 0; i < ix->pack_count; i++)
+        if (!ix->packs[i].gone)
+            m.packs[i] = ix->packs[i].id;
+    pthread_rwlock_unlock(&ix->lock);
+    return pl_manifest_write(ix->dir, &m, err);
+}
+
+struct array_feed {
+    const struct pl_index_entry *next, *end;
+};
+
+static const struct pl_index_entry *array_next(void *self)
+{
+    struct array_feed *f = self;
+
+    return f->next < f->end ? f->next++ : NULL;
+}
+
+/* Writer only. */
+static int index_write_table(struct pl_index *ix, struct pl_err *err)
+{
+    size_t n = ix->table.count;
+    _cleanup_free_ struct pl_index_entry *sorted = reallocarray(NULL, n, sizeof(*sorted));
+    struct array_feed array = {sorted, sorted + n};
+    struct pl_segment_feed feed = {&array, array_next};
+    struct pl_segment segments[INDEX_MAX_SEGMENTS], s;
+    int r;
+
+    if (sorted == NULL)
+        return pl_err_nomem(err);
+    if (ix->segment_count == INDEX_MAX_SEGMENTS)
+        return pl_err_set(err, PL_ELIMIT, "more than %u index segments", INDEX_MAX_SEGMENTS);
+    memcpy(sorted, ix->table.entries, n * sizeof(*sorted));
+    qsort(sorted, n, sizeof(*sorted), pl_index_entry_cmp);
+    r = pl_segment_write(ix->dir, ix->next_number, 0, &feed, &s, err);
+    if (r < 0)
+        return r;
+    memcpy(segments, ix->segments, sizeof(segments));
+    segments[ix->segment_count] = s;
+    r = index_write_manifest(ix, segments, ix->segment_count + 1u, err);
+    if (r < 0) {
+        pl_segment_remove(ix->dir, &s);
+        return r;
+    }
+    pthread_rwlock_wrlock(&ix->lock);
+    ix->segments[ix->segment_count++] = s;
+    ix->next_number++;
+    table_finish(&ix->table);
+    pthread_rwlock_unlock(&ix->lock);
+    return 0;
+}
+
+/* Entries of PL_INDEX_FANOUT segments in order, without those of forgotten packs. */
+struct merge_feed {
+    const struct pl_index *ix;
+    const struct pl_segment *segments;
+    uint64_t next[PL_INDEX_FANOUT];
+};
+
+static const struct pl_index_entry *merge_next(void *self)
+{
+    struct merge_feed *f = self;
+
+    for (;;) {
+        const struct pl_index_entry *least = NULL;
+        uint32_t from = 0;
+
+        for (uint32_t i = 0; i < PL_INDEX_FANOUT; i++) {
+            const struct pl_segment *s = &f->segments[i];
+
+            if (f->next[i] < s->count && (least == NULL || pl_index_entry_cmp(&s->entries[f->next[i]], least) < 0)) {
+                least = &s->entries[f->next[i]];
+                from = i;
+            }
+        }
+        if (least == NULL)
+            return NULL;
+        f->next[from]++;
+        if (entry_alive(f->ix, least))
+            return least;
+    }
+}
+
+/* Merges the PL_INDEX_FANOUT segments from `first` into one of the next level. Writer only. */
+static int index_merge(struct pl_index *ix, uint32_t first, struct pl_err *err)
+{
+    struct merge_feed merge = {.ix = ix, .segments = ix->segments + first};
+    struct pl_segment_feed feed = {&merge, merge_next};
+    struct pl_segment segments[INDEX_MAX_SEGMENTS], old[PL_INDEX_FANOUT], s;
+    uint32_t after = first + PL_INDEX_FANOUT, n = ix->segment_count - PL_INDEX_FANOUT + 1;
+    int r;
+
+    r = pl_segment_write(ix->dir, ix->next_number, ix->segments[first].level + 1, &feed, &s, err);
+    if (r < 0)
+        return r;
+    memcpy(old, ix->segments + first, sizeof(old));
+    memcpy(segments, ix->segments, first * sizeof(*segments));
+    segments[first] = s;
+    memcpy(segments + first + 1, ix->segments + after, (ix->segment_count - after) * sizeof(*segments));
+    r = index_write_manifest(ix, segments, n, err);
+    if (r < 0) {
+        pl_segment_remove(ix->dir, &s);
+        return r;
+    }
+    pthread_rwlock_wrlock(&ix->lock);
+    memcpy(ix->segments, segments, n * sizeof(*segments));
+    ix->segment_count = n;
+    ix->next_number++;
+    pthread_rwlock_unlock(&ix->lock);
+    for (uint32_t i = 0; i < PL_INDEX_FANOUT; i++)
+        pl_segment_remove(ix->dir, &old[i]);
+    return 0;
+}
+
+/* Levels fall from the oldest to the newest; so those of one level are neighbours. */
+static int index_merge_all(struct pl_index *ix, struct pl_err *err)
+{
+    int r = 0;
+
+    for (uint32_t end = ix->segment_count; end >= PL_INDEX_FANOUT && r == 0;) {
+        uint32_t first = end - PL_INDEX_FANOUT;
+
+        if (ix->segments[first].level != ix->segments[end - 1].level) {
+            end--;
+            continue;
+        }
+        r = index_merge(ix, first, err);
+        end = ix->segment_count;
+    }
+    return r;
+}
+
+/* The index is a cache: when the disk takes no more, entries stay in memory and it is tried again later. Writer only. */
+static void index_maybe_write(struct pl_index *ix)
+{
+    if (ix->dir == NULL || ix->table.count < ix->write_at)
+        return;
+    if (index_write_table(ix, NULL) < 0) {
+        ix->write_at = ix->table.count + PL_INDEX_SEGMENT_ENTRIES;
+        return;
+    }
+    ix->write_at = PL_INDEX_SEGMENT_ENTRIES;
+    if (index_merge_all(ix, NULL) < 0)
+        return; /* the segments stay as they are; the next one tries again */
+}
+
+int pl_index_add_pack(struct pl_index *ix, const struct pl_hash *pack, const struct pl_pack_entry *entries, size_t n,
+                      struct pl_err *err)
+{
+    uint32_t no;
+    int r = 0;
+
+    pthread_mutex_lock(&ix->writer);
+    if (!pack_number(ix, pack, &no)) {
+        pthread_rwlock_wrlock(&ix->lock);
+        r = index_insert(ix, pack, entries, n, err);
+        pthread_rwlock_unlock(&ix->lock);
+        index_maybe_write(ix);
+    }
+    pthread_mutex_unlock(&ix->writer);
+    return r;
+}
+
+void pl_index_drop_pack(struct pl_index *ix, const struct pl_hash *pack)
+{
+    uint32_t no;
+
+    pthread_mutex_lock(&ix->writer);
+    pthread_rwlock_wrlock(&ix->lock);
+    if (pack_number(ix, pack, &no))
+        ix->packs[no].gone = true;
+    pthread_rwlock_unlock(&ix->lock);
+    pthread_mutex_unlock(&ix->writer);
+}
+
+bool pl_index_has_pack(struct pl_index *ix, const struct pl_hash *pack)
+{
+    uint32_t no;
+    bool has;
+
+    pthread_rwlock_rdlock(&ix->lock);
+    has = pack_number(ix, pack, &no);
+    pthread_rwlock_unlock(&ix->lock);
+    return has;
+}
+
+int pl_index_packs(struct pl_index *ix, struct pl_hash **ret, size_t *ret_n, struct pl_err *err)
+{
+    struct pl_hash *ids;
+    size_t n = 0;
+
+    pthread_rwlock_rdlock(&ix->lock);
+    ids = calloc(ix->pack_count + 1u, sizeof(*ids));
+    for (uint32_t i = 0; ids != NULL && i < ix->pack_count; i++)
+        if (!ix->packs[i].gone)
+            ids[n++] = ix->packs[i].id;
+    pthread_rwlock_unlock(&ix->lock);
+    if (ids == NULL)
+        return pl_err_nomem(err);
+    *ret = ids;
+    *ret_n = n;
+    return 0;
+}
+
+int pl_index_sync(struct pl_index *ix, struct pl_err *err)
+{
+    int r = 0;
+
+    pthread_mutex_lock(&ix->writer);
+    if (ix->dir != NULL && ix->table.count > 0)
+        r = index_write_table(ix, err);
+    if (r == 0 && ix->dir != NULL)
+        r = index_merge_all(ix, err);
+    pthread_mutex_unlock(&ix->writer);
+    return r;
+}
+
+void pl_index_stats(struct pl_index *ix, struct pl_index_stats *ret)
+{
+    *ret = (struct pl_index_stats){0};
+    pthread_rwlock_rdlock(&ix->lock);
+    ret->memory = ix->table.count;
+    ret->entries = ix->table.count;
+    for (uint32_t i = 0; i < ix->segment_count; i++)
+        ret->entries += ix->segments[i].count;
+    ret->segments = ix->segment_count;
+    for (uint32_t i = 0; i < ix->pack_count; i++)
+        ret->packs += !ix->packs[i].gone;
+    pthread_rwlock_unlock(&ix->lock);
+}
+
+/* Takes over what the manifest names. */
+static int index_load(struct pl_index *ix, const struct pl_manifest *m, struct pl_err *err)
+{
+    int r = m->segment_count > INDEX_MAX_SEGMENTS ? pl_err_set(err, PL_ECORRUPT, "too many index segments") : 0;
+
+    for (size_t i = 0; i < m->segment_count && r == 0; i++) {
+        const struct pl_segment *s = &m->segments[i];
+
+        r = pl_segment_open(ix->dir, s->number, s->level, s->count, &ix->segments[i], err);
+        if (r == 0) {
+            ix->segment_count++;
+            ix->next_number = PL_MAX(ix->next_number, s->number + 1);
+        }
+    }
+    for (size_t i = 0; i < m->pack_count && r == 0; i++)
+        r = pack_push(ix, &m->packs[i], err);
+    return r;
+}
+
+static void index_clear(struct pl_index *ix)
+{
+    for (uint32_t i = 0; i < ix->segment_count; i++)
+        pl_segment_close(&ix->segments[i]);
+    ix->segment_count = 0;
+    table_finish(&ix->table);
+    pl_map_finish(&ix->by_id, NULL);
+    free(ix->packs);
+    ix->packs = NULL;
+    ix->pack_count = 0;
+    ix->pack_cap = 0;
+    ix->next_number = 1;
+}
+
+static int index_open_dir(struct pl_index *ix, const char *dir, struct pl_err *err)
+{
+    _cleanup_(pl_manifest_finish) struct pl_manifest m = {0};
+    int r = pl_io_mkdirs(dir, 0777, err);
+
+    if (r < 0)
+        return r;
+    ix->dir = strdup(dir);
+    if (ix->dir == NULL)
+        return pl_err_nomem(err);
+    r = pl_manifest_read(dir, &m, err);
+    if (r == 0)
+        r = index_load(ix, &m, err);
+    if (r == PL_ENOMEM)
+        return r;
+    if (r < 0) /* a cache: begun anew, whatever is wrong with it */
+        index_clear(ix);
+    pl_manifest_sweep(dir, r < 0 ? NULL : &m);
+    return 0;
+}
+
+int pl_index_open(const char *dir, struct pl_index **ret, struct pl_err *err)
+{
+    struct pl_index *ix = calloc(1, sizeof(*ix));
+    pthread_rwlockattr_t attr;
+    int r = 0;
+
+    if (ix == NULL)
+        return pl_err_nomem(err);
+    pthread_mutex_init(&ix->writer, NULL);
+    pthread_rwlockattr_init(&attr);
+    pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP); /* readers never end */
+    pthread_rwlock_init(&ix->lock, &attr);
+    pthread_rwlockattr_destroy(&attr);
+    ix->next_number = 1;
+    ix->write_at = PL_INDEX_SEGMENT_ENTRIES;
+    if (dir != NULL)
+        r = index_open_dir(ix, dir, err);
+    if (r < 0) {
+        pl_index_close(ix);
+        return pl_err_wrap(err, r, "open index");
+    }
+    *ret = ix;
+    return 0;
+}
+
+struct pl_index *pl_index_close(struct pl_index *ix)
+{
+    if (ix == NULL)
+        return NULL;
+    index_clear(ix);
+    pthread_rwlock_destroy(&ix->lock);
+    pthread_mutex_destroy(&ix->writer);
+    free(ix->dir);
+    free(ix);
+    return NULL;
+}
