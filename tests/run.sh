@@ -1,0 +1,246 @@
+#!/bin/sh
+# run.sh [GROUP…]: runs tests and ends with one line "N passed, N failed"; the exit status is 0 only when something passed and nothing
+# failed. Installs what the tests need with apt.
+#   all        every group that has tests (also without an argument)
+#   check      how the code reads: size, layers, map, symbols, format, words, shell scripts
+#   unit       the C tests under the address and undefined-behaviour sanitizers; those with threads under the thread sanitizer too
+#   daemon     pytest over the real programs, built with sanitizers
+#   fuzz       the fuzzers, PL_FUZZ_SECONDS (15) each; this is also the build with clang
+#   model s3 s3-more git kube kube-real web
+# PL_PYTEST: more arguments for pytest, e.g. "-k push -x".
+set -u
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+cd "$top" || exit 1
+logs=$top/build/logs
+python=/usr/bin/python3
+passed=0
+failed=0
+groups="check unit daemon model s3 s3-more git kube kube-real web fuzz"
+fuzz_seconds=${PL_FUZZ_SECONDS:-15}
+unset PIPELINED_URL PIPELINED_TOKEN
+export ASAN_OPTIONS="detect_leaks=1:abort_on_error=0:handle_abort=1:detect_stack_use_after_return=1"
+export UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1"
+export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1"
+export PYTHONDONTWRITEBYTECODE=1
+
+# shellcheck source=cmake/install.sh
+. "$top/cmake/install.sh"
+
+title() {
+    printf '\n== %s\n' "$1"
+}
+
+count() {
+    passed=$((passed + $1))
+    failed=$((failed + $2))
+}
+
+# One test that is a command: its output is shown when it fails.
+one() {
+    name=$1
+    shift
+    log=$logs/$(echo "$name" | tr ' /' '--').log
+    if "$@" >"$log" 2>&1; then
+        count 1 0
+        printf 'ok      %s\n' "$name"
+    else
+        count 0 1
+        printf 'FAILED  %s\n' "$name"
+        tail -n 40 "$log" | sed 's/^/        /'
+        return 1
+    fi
+}
+
+# Sanitizers of gcc 12 want addresses less random than some kernels make them.
+if setarch "$(uname -m)" -R true 2>/dev/null; then
+    fixed_addresses="setarch $(uname -m) -R"
+else
+    fixed_addresses=
+fi
+
+# Configures a build folder and builds some targets ("" for all) in it.
+compile() {
+    folder=$1
+    targets=$2
+    shift 2
+    cmake -S "$top" -B "$folder" -DCMAKE_BUILD_TYPE=Debug -DPL_WERROR=ON -DPL_TESTS=ON "$@" || return 1
+    # shellcheck disable=SC2086 # a list
+    cmake --build "$folder" -j "$(nproc)" ${targets:+--target $targets}
+}
+
+# The build that most groups share; made once, counted once.
+asan_state=
+build_asan() {
+    if [ -z "$asan_state" ]; then
+        asan_state=failed
+        one "build with gcc, address sanitizer, warnings are errors" compile "$top/build/asan" "" -DPL_SANITIZE=address &&
+            asan_state=good
+    fi
+    [ $asan_state = good ]
+}
+
+# Runs cmocka programs of a build folder and counts their tests; one that dies counts as one failure more.
+run_cmocka() {
+    folder=$1
+    shift
+    for name in "$@"; do
+        log=$logs/$(basename "$folder")-$name.log
+        # shellcheck disable=SC2086 # $fixed_addresses is a command and its arguments
+        CMOCKA_MESSAGE_OUTPUT=STDOUT timeout 900 $fixed_addresses "$folder/bin/$name" >"$log" 2>&1 </dev/null
+        status=$?
+        good=$(sed -n 's/^\[  PASSED  \][^0-9]* \([0-9]*\) test(s).*/\1/p' "$log" | awk '{n += $1} END {print n + 0}')
+        bad=$(sed -n 's/^\[  FAILED  \].* \([0-9]*\) test(s).*/\1/p' "$log" | awk '{n += $1} END {print n + 0}')
+        skipped=$(sed -n 's/^\[  SKIPPED \].* \([0-9]*\) test(s).*/\1/p' "$log" | awk '{n += $1} END {print n + 0}')
+        if [ "$bad" -eq 0 ] && { [ $status -ne 0 ] || [ "$good" -eq 0 ]; }; then
+            bad=1
+        fi
+        count "$good" "$bad"
+        if [ "$bad" -eq 0 ]; then
+            printf 'ok      %s: %d passed%s\n' "$name" "$good" "$([ "$skipped" -eq 0 ] || printf ', %d skipped' "$skipped")"
+        else
+            printf 'FAILED  %s: %d passed, %d failed, exit status %d (%s)\n' "$name" "$good" "$bad" $status "${log#"$top"/}"
+            grep -E '^\[  FAILED|^\[   LINE|ERROR|runtime error|WARNING: ThreadSanitizer|^    #[0-9] ' "$log" | head -n 40 | sed 's/^/        /'
+        fi
+    done
+}
+
+# The names of the unit tests; with a pattern, of those whose source matches.
+unit_tests() {
+    for source in tests/unit/test_*.c; do
+        [ -e "$source" ] || continue
+        if [ $# -eq 0 ] || grep -qE "$1" "$source"; then
+            basename "$source" .c
+        fi
+    done
+}
+
+run_pytest() {
+    result=$logs/pytest.xml
+    rm -f "$result"
+    # shellcheck disable=SC2086 # $fixed_addresses and $PL_PYTEST are lists
+    PL_BIN=$top/build/asan/bin timeout 3600 $fixed_addresses $python -m pytest -p no:cacheprovider -q --timeout=300 \
+        --junit-xml="$result" ${PL_PYTEST-} "$@"
+    status=$?
+    # shellcheck disable=SC2046 # three numbers
+    set -- $($python - "$result" <<'END'
+import sys
+import xml.etree.ElementTree
+
+try:
+    suites = list(xml.etree.ElementTree.parse(sys.argv[1]).iter("testsuite"))
+except (OSError, xml.etree.ElementTree.ParseError):
+    print("0 1 0")
+    sys.exit()
+total, errors, failures, skipped = (sum(int(suite.get(key, 0)) for suite in suites) for key in ("tests", "errors", "failures", "skipped"))
+print(max(0, total - errors - failures - skipped), errors + failures, skipped)
+END
+    )
+    if [ $status -ne 0 ] && [ "$2" -eq 0 ]; then
+        set -- "$1" 1 "$3"
+    fi
+    count "$1" "$2"
+    [ "$3" -eq 0 ] || printf 'skipped %d\n' "$3"
+}
+
+group_check() {
+    install_packages build test check demo || return 1
+    for name in size layers map words packages format; do
+        one "$name" $python "tests/check/$name.py"
+    done
+    if build_asan; then
+        one symbols $python tests/check/symbols.py build/asan
+    fi
+    one "shell scripts" shellcheck -x -P "$top" pipelines/demo.sh tests/run.sh cmake/install.sh .ci/run
+    run_pytest tests/check
+}
+
+group_unit() {
+    install_packages build run test demo || return 1
+    build_asan || return 1
+    # shellcheck disable=SC2046 # names without blanks
+    run_cmocka "$top/build/asan" $(unit_tests)
+
+    title "unit, thread sanitizer"
+    threaded=$(unit_tests 'pthread|pl_pool_|pl_loop_|threads')
+    [ -n "$threaded" ] || return 0
+    one "build with gcc, thread sanitizer" compile "$top/build/tsan" "$threaded" -DPL_SANITIZE=thread || return 1
+    # shellcheck disable=SC2086
+    run_cmocka "$top/build/tsan" $threaded
+}
+
+group_daemon() {
+    install_packages build run test demo || return 1
+    build_asan || return 1
+    run_pytest tests/daemon
+}
+
+group_fuzz() {
+    install_packages build test fuzz || return 1
+    one "build with clang, fuzzers, warnings are errors" compile "$top/build/fuzz" "" -DCMAKE_C_COMPILER=clang-14 -DPL_FUZZ=ON \
+        -DPL_SANITIZE=address || return 1
+    for source in tests/fuzz/fuzz_*.c; do
+        [ -e "$source" ] || continue
+        name=$(basename "$source" .c)
+        found=$top/build/fuzz/found/$name
+        seeds=tests/fuzz/corpus/${name#fuzz_}
+        mkdir -p "$found"
+        if [ ! -d "$seeds" ]; then
+            count 0 1
+            echo "FAILED  $name: no seeds in $seeds"
+            continue
+        fi
+        # shellcheck disable=SC2086
+        one "$name" $fixed_addresses "build/fuzz/bin/$name" -max_total_time="$fuzz_seconds" -timeout=20 -rss_limit_mb=3000 \
+            -print_final_stats=1 -artifact_prefix="$found-" "$found" "$seeds"
+    done
+}
+
+# Whether a group has tests yet.
+has_tests() {
+    case $1 in
+    check | unit | daemon | fuzz) return 0 ;;
+    *) return 1 ;;
+    esac
+}
+
+run_group() {
+    title "$1"
+    before=$((passed + failed))
+    failed_before=$failed
+    case $1 in
+    check) group_check ;;
+    unit) group_unit ;;
+    daemon) group_daemon ;;
+    fuzz) group_fuzz ;;
+    esac || {
+        echo "$1: not finished"
+        [ "$failed" -gt "$failed_before" ] || count 0 1
+    }
+    if [ $((passed + failed)) -eq $before ]; then
+        echo "$1: nothing ran"
+        count 0 1
+    fi
+}
+
+mkdir -p "$logs"
+[ $# -gt 0 ] || set -- all
+for wanted in "$@"; do
+    if [ "$wanted" = all ]; then
+        for group in $groups; do
+            ! has_tests "$group" || run_group "$group"
+        done
+    elif ! echo " $groups " | grep -q " $wanted "; then
+        echo "run.sh: there is no group \"$wanted\"; groups: $groups all" >&2
+        count 0 1
+    elif has_tests "$wanted"; then
+        run_group "$wanted"
+    else
+        echo "$wanted: nothing here yet" >&2
+        count 0 1
+    fi
+done
+
+echo
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
