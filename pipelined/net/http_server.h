@@ -68,9 +68,11 @@ struct pl_http_options {
 PL_MUST_CHECK
 int pl_http_server_start(const struct pl_http_options *o, struct pl_http_server **ret, struct pl_err *err);
 unsigned pl_http_server_port(const struct pl_http_server *s);
-/* Stops accepting, ends streams, lets running requests finish for `deadline_ms`, then cuts them off. New requests on open
- * connections get 503. Blocks; not on the loop's thread when handlers run there. Afterwards late replies are still allowed: they
- * go nowhere. */
+/* Begins the end and returns: no new connections, 503 for new requests on open ones, endless streams end. pl_http_stats.live tells how
+ * far it is. */
+void pl_http_server_drain(struct pl_http_server *s);
+/* Drains, lets running requests finish for `deadline_ms`, then cuts them off. Blocks; not on the loop's thread when handlers run there
+ * (there: drain, watch `live` by a timer, stop the loop, then destroy). Afterwards late replies are still allowed: they go nowhere. */
 void pl_http_server_stop(struct pl_http_server *s, int64_t deadline_ms);
 /* Stops (at once) when it still runs. Handlers that have not replied keep what they need alive. NULL is fine. */
 struct pl_http_server *pl_http_server_destroy(struct pl_http_server *s);
@@ -167,7 +169,8 @@ struct pl_http_stream_ops {
     /* Appends to `out` (about 64 KiB a call at most). PL_PULL_MORE: ask again; PL_PULL_WAIT: not before pl_http_stream_wake;
      * PL_PULL_END: that was all. Negative: the connection is cut, so that the client sees a truncated body. */
     int (*pull)(void *self, struct pl_buf *out, struct pl_err *err);
-    /* Exactly once, when no other callback runs or will: frees `self`. Any thread, must not block. */
+    /* Exactly once, when no other callback runs or will: frees `self`. Any thread, also before pl_http_reply_stream returns (the client
+     * has gone already); must not block. */
     void (*closed)(void *self);
 };
 struct pl_http_stream_options {
@@ -176,6 +179,7 @@ struct pl_http_stream_options {
     uint64_t length;       /* bytes that will come; PL_HTTP_LENGTH_UNKNOWN = chunked */
     const char *heartbeat; /* sent when nothing was for heartbeat_ms (SSE: ": \n\n"); NULL = none. Must outlive the stream. */
     unsigned heartbeat_ms; /* 0 = 15,000 */
+    bool endless;          /* events, followed logs: ended when the server drains, instead of being waited for */
 };
 #define PL_HTTP_LENGTH_UNKNOWN UINT64_MAX
 
