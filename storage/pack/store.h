@@ -17,8 +17,9 @@
 
 struct pl_store;
 
-/* `objects` outlives the store. `index_dir`: the index is the folder index_dir/<project>; NULL: in memory, from the footers of
- * all packs. Footers of packs that the index does not cover are read. PL_ENAME, PL_EIO, PL_ECORRUPT (naming the pack). */
+/* `objects` outlives the store. `index_dir`: the index is the folder index_dir/<project>; NULL: in memory, from the footers of all packs.
+ * Footers of packs that the index does not cover are read; one that does not verify leaves its records unknown and the pack in
+ * pl_store_packs, where fsck finds it. PL_ENAME, PL_EIO. */
 PL_MUST_CHECK
 int pl_store_open(struct pl_object_store *objects, const char *project, const char *index_dir, struct pl_store **ret,
                   struct pl_err *err);
@@ -56,10 +57,10 @@ int pl_store_put_pack(struct pl_store *s, const struct pl_hash *pack_id, const v
 /* Packs taken in before this call survive a power failure when it returns. */
 PL_MUST_CHECK
 int pl_store_flush(struct pl_store *s, struct pl_err *err);
-/* Forgets a pack (quarantine, GC); its object stays. */
+/* Forgets a pack until the store is opened again (quarantine, GC); its object stays. */
 void pl_store_drop_pack(struct pl_store *s, const struct pl_hash *pack_id);
 
-/* Ids of all packs known; the caller frees `*ret`. */
+/* Ids of all packs, those with a damaged footer too; the caller frees `*ret`. */
 PL_MUST_CHECK
 int pl_store_packs(struct pl_store *s, struct pl_hash **ret, size_t *ret_n, struct pl_err *err);
 /* Reads every byte of a pack (fsck); `bad` and `arg` as in pl_pack_verify. */

@@ -1,0 +1,395 @@
+#include "store.h"
+
+#include "chunk_reader.h"
+#include "pack_files.h"
+#include "record_cache.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+struct pl_store {
+    struct pl_object_store *objects;
+    char project[PL_NAME_MAX_BYTES + 1];
+    struct pl_index *index;
+    struct pl_pack_files *files;
+    struct pl_record_cache *cache;
+    struct pl_hash *bad; /* packs whose footer did not verify when the store was opened */
+    size_t bad_count;
+};
+
+/* Ids of packs, growing. */
+struct pack_ids {
+    struct pl_hash *ids;
+    size_t n, cap;
+};
+
+static int pack_ids_add(struct pack_ids *v, const struct pl_hash *id, struct pl_err *err)
+{
+    if (v->n == v->cap) {
+        size_t cap = v->cap != 0 ? v->cap * 2 : 64;
+        struct pl_hash *ids = reallocarray(v->ids, cap, sizeof(*ids));
+
+        if (ids == NULL)
+            return pl_err_nomem(err);
+        v->ids = ids;
+        v->cap = cap;
+    }
+    v->ids[v->n++] = *id;
+    return 0;
+}
+
+static void pack_ids_finish(struct pack_ids *v)
+{
+    free(v->ids);
+    *v = (struct pack_ids){0};
+}
+
+static int hash_cmp(const void *a, const void *b)
+{
+    return memcmp(a, b, PL_HASH_BYTES);
+}
+
+static int list_pack(void *arg, const char *key, uint64_t size, struct pl_err *err)
+{
+    struct pl_hash id;
+
+    (void)size;
+    return pl_pack_key_parse(key, &id) ? pack_ids_add(arg, &id, err) : 0;
+}
+
+/* Forgets the packs that the index knows and the object store does not have any more. */
+static int store_drop_missing(struct pl_store *s, const struct pack_ids *there, struct pl_err *err)
+{
+    _cleanup_free_ struct pl_hash *known = NULL;
+    size_t n;
+    int r = pl_index_packs(s->index, &known, &n, err);
+
+    for (size_t i = 0; i < n && r == 0; i++)
+        if (there->n == 0 || bsearch(&known[i], there->ids, there->n, sizeof(*there->ids), hash_cmp) == NULL)
+            pl_index_drop_pack(s->index, &known[i]);
+    return r;
+}
+
+/* Reads the footers of the packs that the index does not know. A damaged one is no reason to be without all the others: fsck names it. */
+static int store_catch_up(struct pl_store *s, struct pl_err *err)
+{
+    _cleanup_(pack_ids_finish) struct pack_ids there = {0}, bad = {0};
+    char prefix[PL_PACK_KEY_BYTES];
+    int r;
+
+    (void)snprintf(prefix, sizeof(prefix), "p/%s/", s->project);
+    r = pl_object_list(s->objects, prefix, list_pack, &there, err);
+    if (r < 0)
+        return r;
+    if (there.n > 0)
+        qsort(there.ids, there.n, sizeof(*there.ids), hash_cmp);
+    r = store_drop_missing(s, &there, err);
+    for (size_t i = 0; i < there.n && r == 0; i++) {
+        r = pl_store_add_pack(s, &there.ids[i], err);
+        if (r == PL_ECORRUPT || r == PL_EFORMAT || r == PL_ETOOBIG)
+            r = pack_ids_add(&bad, &there.ids[i], err);
+    }
+    if (r < 0)
+        return r;
+    s->bad = TAKE_PTR(bad.ids);
+    s->bad_count = bad.n;
+    return 0;
+}
+
+static int store_open_index(struct pl_store *s, const char *index_dir, struct pl_err *err)
+{
+    char dir[PATH_MAX];
+
+    if (index_dir == NULL)
+        return pl_index_open(NULL, &s->index, err);
+    if (snprintf(dir, sizeof(dir), "%s/%s", index_dir, s->project) >= (int)sizeof(dir))
+        return pl_err_set(err, PL_EINVAL, "the folder name %.64s… is too long", index_dir);
+    return pl_index_open(dir, &s->index, err);
+}
+
+int pl_store_open(struct pl_object_store *objects, const char *project, const char *index_dir, struct pl_store **ret,
+                  struct pl_err *err)
+{
+    _cleanup_(pl_store_closep) struct pl_store *s = NULL;
+    int r = pl_name_check("project", project, err);
+
+    if (r < 0)
+        return r;
+    s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return pl_err_nomem(err);
+    s->objects = objects;
+    memcpy(s->project, project, strlen(project) + 1);
+    s->files = pl_pack_files_create(objects, s->project, PL_STORE_OPEN_PACKS);
+    s->cache = pl_record_cache_create(PL_STORE_CACHE_BYTES);
+    if (s->files == NULL || s->cache == NULL)
+        return pl_err_nomem(err);
+    r = store_open_index(s, index_dir, err);
+    if (r == 0)
+        r = store_catch_up(s, err);
+    if (r < 0)
+        return pl_err_wrap(err, r, "open store of project %s", project);
+    *ret = TAKE_PTR(s);
+    return 0;
+}
+
+struct pl_store *pl_store_close(struct pl_store *s)
+{
+    if (s == NULL)
+        return NULL;
+    pl_index_close(s->index);
+    pl_pack_files_destroy(s->files);
+    pl_record_cache_destroy(s->cache);
+    free(s->bad);
+    free(s);
+    return NULL;
+}
+
+const char *pl_store_project(const struct pl_store *s)
+{
+    return s->project;
+}
+
+struct pl_object_store *pl_store_objects(const struct pl_store *s)
+{
+    return s->objects;
+}
+
+struct record_read {
+    struct pl_pack_entry entry;
+    struct pl_buf *ret;
+};
+
+static int read_record(const struct pl_pack_input *in, void *arg, struct pl_err *err)
+{
+    struct record_read *read = arg;
+
+    return pl_pack_record_read(in, &read->entry, read->ret, err);
+}
+
+static bool kind_is_cached(uint8_t kind)
+{
+    return kind == PL_REC_NODE || kind == PL_REC_LIST || kind == PL_REC_COMMIT;
+}
+
+int pl_store_get(struct pl_store *s, const struct pl_hash *id, uint8_t kind, struct pl_buf *ret, struct pl_err *err)
+{
+    struct pl_location at;
+    struct record_read read;
+    char hex[PL_HASH_HEX + 1];
+    int r;
+
+    if ((kind == 0 || kind_is_cached(kind)) && pl_record_cache_get(s->cache, id, ret))
+        return 0;
+    r = pl_store_locate(s, id, &at, err);
+    if (r < 0)
+        return r;
+    if (kind != 0 && at.raw > pl_pack_raw_max(kind))
+        return pl_err_set(err, PL_ECORRUPT, "record %s has %u bytes, too many for what it is used as", pl_hash_hex(id, hex),
+                          at.raw);
+    read = (struct record_read){
+        .entry = {.id = *id, .offset = at.offset, .stored = at.stored, .raw = at.raw, .codec = at.codec, .kind = at.kind},
+        .ret = ret,
+    };
+    r = pl_pack_files_read(s->files, &at.pack, read_record, &read, err);
+    if (r < 0)
+        return pl_err_wrap(err, r, "record %s", pl_hash_hex(id, hex));
+    if (kind_is_cached(at.kind))
+        pl_record_cache_put(s->cache, id, ret->data, ret->len);
+    return 0;
+}
+
+bool pl_store_has(struct pl_store *s, const struct pl_hash *id)
+{
+    return pl_index_find(s->index, id, NULL);
+}
+
+void pl_store_has_many(struct pl_store *s, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap)
+{
+    pl_index_find_many(s->index, ids, n, ret_bitmap);
+}
+
+int pl_store_locate(struct pl_store *s, const struct pl_hash *id, struct pl_location *ret, struct pl_err *err)
+{
+    char hex[PL_HASH_HEX + 1];
+
+    if (pl_index_find(s->index, id, ret))
+        return 0;
+    return pl_err_set(err, PL_ENOTFOUND, "record %s is not in the store", pl_hash_hex(id, hex));
+}
+
+static int read_footer(const struct pl_pack_input *in, void *arg, struct pl_err *err)
+{
+    return pl_pack_footer_read(in, arg, err);
+}
+
+int pl_store_pack_footer(struct pl_store *s, const struct pl_hash *pack_id, struct pl_pack_footer *ret, struct pl_err *err)
+{
+    struct pl_pack_footer f = {0};
+    char hex[PL_HASH_HEX + 1];
+    int r = pl_pack_files_read(s->files, pack_id, read_footer, &f, err);
+
+    if (r < 0)
+        return r;
+    if (!pl_hash_eq(&f.pack_id, pack_id) || !pl_streq(f.header.project, s->project)) {
+        pl_pack_footer_finish(&f);
+        return pl_err_set(err, PL_ECORRUPT, "pack %s is another one than its key says", pl_hash_hex(pack_id, hex));
+    }
+    *ret = f;
+    return 0;
+}
+
+int pl_store_add_pack(struct pl_store *s, const struct pl_hash *pack_id, struct pl_err *err)
+{
+    _cleanup_(pl_pack_footer_finish) struct pl_pack_footer f = {0};
+    int r;
+
+    if (pl_index_has_pack(s->index, pack_id))
+        return 0;
+    r = pl_store_pack_footer(s, pack_id, &f, err);
+    return r < 0 ? r : pl_index_add_pack(s->index, pack_id, f.entries, f.count, err);
+}
+
+/* Verifies the file; `ret` gets its footer. Writing it to the disk goes on meanwhile: adopting waits for that. */
+static int store_verify_file(struct pl_store *s, const char *path, const struct pl_hash *claimed, struct pl_pack_footer *ret,
+                             struct pl_err *err)
+{
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct pl_pack_verify how = {.project = s->project, .claimed = claimed};
+    struct pl_pack_input in;
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return pl_err_errno(err, errno, "open %s", path);
+    (void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+    in = pl_pack_input_fd(&fd, (uint64_t)st.st_size);
+    return pl_pack_verify(&in, &how, ret, err);
+}
+
+int pl_store_receive_pack(struct pl_store *s, const char *tmp_path, const struct pl_hash *claimed_id, struct pl_err *err)
+{
+    _cleanup_(pl_pack_footer_finish) struct pl_pack_footer f = {0};
+    char key[PL_PACK_KEY_BYTES], hex[PL_HASH_HEX + 1];
+    int r = store_verify_file(s, tmp_path, claimed_id, &f, err);
+
+    if (r < 0) {
+        unlink(tmp_path);
+        return pl_err_wrap(err, r, "receive pack %s", pl_hash_hex(claimed_id, hex));
+    }
+    r = pl_object_adopt(s->objects, pl_pack_key(s->project, claimed_id, key), tmp_path, err);
+    if (r == 0 || r == PL_EEXISTS)
+        r = pl_index_add_pack(s->index, claimed_id, f.entries, f.count, err);
+    return r < 0 ? pl_err_wrap(err, r, "receive pack %s", pl_hash_hex(claimed_id, hex)) : 0;
+}
+
+int pl_store_put_pack(struct pl_store *s, const struct pl_hash *pack_id, const void *bytes, size_t n, struct pl_err *err)
+{
+    _cleanup_(pl_pack_footer_finish) struct pl_pack_footer f = {0};
+    struct pl_pack_memory memory = {bytes, n};
+    struct pl_pack_input in = pl_pack_input_memory(&memory);
+    struct iovec iov = {(void *)bytes, n};
+    char key[PL_PACK_KEY_BYTES], hex[PL_HASH_HEX + 1];
+    int r = pl_pack_footer_read(&in, &f, err);
+
+    if (r == 0 && (!pl_hash_eq(&f.pack_id, pack_id) || !pl_streq(f.header.project, s->project)))
+        r = pl_err_set(err, PL_EINVAL, "it has another id or project");
+    if (r == 0)
+        r = pl_object_put(s->objects, pl_pack_key(s->project, pack_id, key), &iov, 1, true, err);
+    if (r == 0 || r == PL_EEXISTS)
+        r = pl_index_add_pack(s->index, pack_id, f.entries, f.count, err);
+    return r < 0 ? pl_err_wrap(err, r, "put pack %s", pl_hash_hex(pack_id, hex)) : 0;
+}
+
+int pl_store_flush(struct pl_store *s, struct pl_err *err)
+{
+    return pl_object_flush(s->objects, err);
+}
+
+void pl_store_drop_pack(struct pl_store *s, const struct pl_hash *pack_id)
+{
+    pl_index_drop_pack(s->index, pack_id);
+    pl_pack_files_forget(s->files, pack_id);
+}
+
+int pl_store_packs(struct pl_store *s, struct pl_hash **ret, size_t *ret_n, struct pl_err *err)
+{
+    struct pl_hash *ids, *all;
+    size_t n;
+    int r = pl_index_packs(s->index, &ids, &n, err);
+
+    if (r < 0)
+        return r;
+    all = reallocarray(ids, n + s->bad_count + 1, sizeof(*ids));
+    if (all == NULL) {
+        free(ids);
+        return pl_err_nomem(err);
+    }
+    if (s->bad_count > 0)
+        memcpy(all + n, s->bad, s->bad_count * sizeof(*all));
+    *ret = all;
+    *ret_n = n + s->bad_count;
+    return 0;
+}
+
+static int verify_input(const struct pl_pack_input *in, void *arg, struct pl_err *err)
+{
+    return pl_pack_verify(in, arg, NULL, err);
+}
+
+int pl_store_verify_pack(struct pl_store *s, const struct pl_hash *pack_id,
+                         void (*bad)(void *arg, const struct pl_pack_entry *e, const struct pl_err *why), void *arg,
+                         struct pl_err *err)
+{
+    struct pl_pack_verify how = {.project = s->project, .claimed = pack_id, .bad = bad, .arg = arg};
+
+    return pl_pack_files_read(s->files, pack_id, verify_input, &how, err);
+}
+
+void pl_store_index_stats(struct pl_store *s, struct pl_index_stats *ret)
+{
+    pl_index_stats(s->index, ret);
+}
+
+int pl_store_sync_index(struct pl_store *s, struct pl_err *err)
+{
+    return pl_index_sync(s->index, err);
+}
+
+static int sink_has(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, struct pl_err *err)
+{
+    (void)err;
+    pl_store_has_many(self, ids, n, ret_bitmap);
+    return 0;
+}
+
+static int sink_put_pack(void *self, const struct pl_hash *pack_id, const void *bytes, size_t n, struct pl_err *err)
+{
+    return pl_store_put_pack(self, pack_id, bytes, n, err);
+}
+
+static int sink_flush(void *self, struct pl_err *err)
+{
+    return pl_store_flush(self, err);
+}
+
+struct pl_pack_sink pl_store_sink(struct pl_store *s)
+{
+    return (struct pl_pack_sink){.self = s, .has = sink_has, .put_pack = sink_put_pack, .flush = sink_flush};
+}
+
+int pl_store_node_get(void *store, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
+{
+    return pl_store_get(store, id, 0, ret, err);
+}
+
+static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
+{
+    return pl_store_get(self, id, (uint8_t)kind, ret, err);
+}
+
+struct pl_chunk_reader pl_store_chunk_reader(struct pl_store *store)
+{
+    return (struct pl_chunk_reader){.self = store, .get = reader_get};
+}
