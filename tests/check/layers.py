@@ -16,7 +16,7 @@ MAY_INCLUDE = {
     "storage/object": {"storage/base"},
     "storage/chunk": {"storage/base"},
     "storage/tree": {"storage/base"},
-    "storage/pack": {"storage/base", "storage/object", "storage/chunk", "storage/tree"},
+    "storage/pack": {"storage/base", "storage/object", "storage/chunk"},
     "storage/dataset": STORAGE,
     "pipelined/core": CORE,
     **{folder: ABOVE_CORE for folder in SERVICES},
