@@ -1,0 +1,87 @@
+#include "identity.h"
+
+/* A hasher for one hash: created without error (it aborts where there is no SHA-256), so that identity cannot fail. */
+struct identity {
+    struct pl_hasher *h;
+};
+
+static void identity_text(struct identity *id, const char *text)
+{
+    pl_hasher_add_field(id->h, text, strlen(text));
+}
+
+static void identity_part(struct identity *id, const char *tag, uint64_t n_values)
+{
+    uint8_t n[8];
+
+    for (size_t i = 0; i < sizeof(n); i++)
+        n[i] = (uint8_t)(n_values >> (8 * i));
+    identity_text(id, tag);
+    pl_hasher_add_field(id->h, n, sizeof(n));
+}
+
+static void identity_get(struct identity *id, struct pl_hash *ret)
+{
+    pl_hasher_get(id->h, ret);
+    id->h = pl_hasher_destroy(id->h);
+}
+
+void pl_stage_code_identity(const struct pl_stage *stage, const struct pl_hash *code_root, struct pl_hash *ret)
+{
+    struct identity id = {.h = pl_hasher_create()};
+
+    identity_text(&id, "pl-code-1");
+    identity_part(&id, "image", stage->image != NULL);
+    if (stage->image != NULL)
+        identity_text(&id, stage->image);
+    identity_part(&id, "run", stage->n_run);
+    for (size_t i = 0; i < stage->n_run; i++)
+        identity_text(&id, stage->run[i]);
+    identity_part(&id, "script", stage->script != NULL);
+    if (stage->script != NULL)
+        identity_text(&id, stage->script);
+    identity_part(&id, "env", 2 * stage->n_env);
+    for (size_t i = 0; i < stage->n_env; i++) {
+        identity_text(&id, stage->env[i].key);
+        identity_text(&id, stage->env[i].value);
+    }
+    identity_part(&id, "user", 0);
+    identity_part(&id, "code", code_root != NULL);
+    if (code_root != NULL)
+        pl_hasher_add_field(id.h, code_root->b, PL_HASH_BYTES);
+    identity_part(&id, "setup", 0);
+    identity_get(&id, ret);
+}
+
+void pl_datum_id(const struct pl_datum_leaf *leaves, size_t n, struct pl_hash *ret)
+{
+    struct identity id = {.h = pl_hasher_create()};
+
+    identity_text(&id, "pl-datum-id-1");
+    for (size_t i = 0; i < n; i++) {
+        identity_text(&id, leaves[i].input->name);
+        identity_text(&id, leaves[i].input->project);
+        identity_text(&id, leaves[i].input->repo);
+        identity_text(&id, leaves[i].input->branch);
+        pl_hasher_add_field(id.h, leaves[i].path, leaves[i].path_len);
+    }
+    identity_get(&id, ret);
+}
+
+void pl_datum_key(const struct pl_datum_leaf *leaves, size_t n, const struct pl_hash *code_identity, const struct pl_cache *cache,
+                  struct pl_hash *ret)
+{
+    static const struct pl_hash none;
+    struct identity id = {.h = pl_hasher_create()};
+
+    identity_text(&id, "pl-datum-key-1");
+    for (size_t i = 0; i < n; i++) {
+        identity_text(&id, leaves[i].input->name);
+        pl_hasher_add_field(id.h, leaves[i].path, leaves[i].path_len);
+        pl_hasher_add_field(id.h, &leaves[i].kind, 1);
+        pl_hasher_add_field(id.h, leaves[i].content->b, PL_HASH_BYTES);
+    }
+    pl_hasher_add_field(id.h, cache->code ? code_identity->b : none.b, PL_HASH_BYTES);
+    identity_text(&id, cache->salt);
+    identity_get(&id, ret);
+}

@@ -1,0 +1,144 @@
+#include "spec_reader.h"
+
+#include "json_pos.h"
+
+#include <stdio.h>
+
+/* A text that is no JSON: one problem, at the place that the scanner names. */
+static int spec_not_json(struct spec_reader *r, struct pl_json_pos at, int code, struct pl_err *err)
+{
+    struct pl_spec_problem *p = &r->errs->errors[0];
+    char message[PL_ERR_MSG_BYTES];
+
+    if (code != PL_ESPEC)
+        return pl_err_wrap(err, code, "%s", r->filename);
+    (void)snprintf(message, sizeof(message), "%s", err->msg);
+    p->line = at.line;
+    p->column = at.column;
+    (void)snprintf(p->text, sizeof(p->text), "%s:%u:%u: %.500s", r->filename, at.line, at.column, message);
+    r->errs->n_errors = 1;
+    return pl_err_set(err, PL_ESPEC, "%s", p->text);
+}
+
+static int spec_refuse(const struct pl_spec_errors *errs, struct pl_err *err)
+{
+    size_t more = errs->n_errors - 1 + errs->more_errors;
+    int r;
+
+    if (more > 0)
+        r = pl_err_set(err, PL_ESPEC, "%s (and %zu more)", errs->errors[0].text, more);
+    else
+        r = pl_err_set(err, PL_ESPEC, "%s", errs->errors[0].text);
+    return pl_err_field(err, r, errs->errors[0].path);
+}
+
+/* What other fields depend on is known before they are read, in whatever order the text has them. */
+static void spec_read_file(struct spec_reader *r, json_t *root)
+{
+    json_t *project = json_object_get(root, "project"), *defaults = json_object_get(root, "defaults");
+    const char *fallback = r->ctx != NULL && r->ctx->project != NULL ? r->ctx->project : PL_DEFAULT_PROJECT;
+
+    r->spec->project = spec_strdup(r, json_is_string(project) ? json_string_value(project) : fallback);
+    if (json_is_object(defaults)) {
+        r->defaults = spec_merge_patch(NULL, defaults);
+        if (r->defaults == NULL)
+            r->failed = PL_ENOMEM;
+    }
+    if (r->failed == 0 && !json_is_object(root))
+        spec_problem(r, "a spec is an object: {\"pipeline\": …, \"stages\": […]}");
+    else if (r->failed == 0)
+        spec_read_object(r, &spec_object_file, root, r->spec);
+    spec_leave(r, 0);
+    if (r->failed == 0)
+        spec_check(r);
+    json_decref(r->defaults);
+}
+
+static int spec_parse(struct spec_reader *r, struct pl_err *err)
+{
+    json_error_t unused;
+    struct pl_json_pos at;
+    json_t *root;
+    int code;
+
+    _Static_assert(PL_JSON_MAX_BYTES == PL_SPEC_MAX_BYTES && PL_JSON_DEPTH_MAX == PL_SPEC_DEPTH_MAX, "one bound, two names");
+    code = pl_json_check(r->text, r->len, &at, err);
+    if (code < 0)
+        return spec_not_json(r, at, code, err);
+    root = json_loadb(r->text, r->len, JSON_REJECT_DUPLICATES, &unused);
+    if (root == NULL) /* the scanner gives jansson's verdict: what is left is memory */
+        return pl_err_nomem(err);
+    spec_read_file(r, root);
+    json_decref(root);
+    if (r->failed < 0)
+        return pl_err_nomem(err);
+    return r->errs->n_errors > 0 ? spec_refuse(r->errs, err) : 0;
+}
+
+int pl_spec_parse(const char *text, size_t len, const char *filename, const struct pl_spec_context *ctx, struct pl_spec **ret,
+                  struct pl_spec_errors *errs, struct pl_err *err)
+{
+    _cleanup_(pl_spec_destroyp) struct pl_spec *spec = NULL;
+    _cleanup_free_ struct pl_spec_errors *own = NULL;
+    struct spec_reader reader = {.text = text, .len = len, .filename = filename, .ctx = ctx, .errs = errs};
+    struct pl_arena *arena = pl_arena_create(0);
+    struct pl_err unused = {0};
+    int r;
+
+    if (errs == NULL)
+        reader.errs = own = calloc(1, sizeof(*own));
+    else
+        memset(errs, 0, sizeof(*errs));
+    spec = arena != NULL ? pl_arena_alloc(arena, sizeof(*spec)) : NULL;
+    if (spec == NULL || reader.errs == NULL) {
+        pl_arena_destroy(arena);
+        spec = NULL;
+        return pl_err_nomem(err);
+    }
+    spec->arena = reader.arena = arena;
+    reader.spec = spec;
+    r = spec_parse(&reader, err != NULL ? err : &unused);
+    pl_buf_finish(&reader.path);
+    if (r < 0)
+        return r;
+    *ret = TAKE_PTR(spec);
+    return 0;
+}
+
+struct pl_spec *pl_spec_destroy(struct pl_spec *spec)
+{
+    if (spec != NULL)
+        pl_arena_destroy(spec->arena); /* holds the spec as well */
+    return NULL;
+}
+
+const struct pl_stage *pl_spec_stage(const struct pl_spec *spec, const char *name)
+{
+    for (size_t i = 0; i < spec->n_stages; i++)
+        if (pl_streq(spec->stages[i].name, name))
+            return &spec->stages[i];
+    return NULL;
+}
+
+static int spec_dump(json_t *json, struct pl_buf *out, struct pl_err *err)
+{
+    char *text = json != NULL ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    int r;
+
+    json_decref(json);
+    if (text == NULL)
+        return pl_err_nomem(err);
+    r = pl_buf_add_str(out, text, err);
+    free(text);
+    return r;
+}
+
+int pl_stage_effective_json(const struct pl_stage *stage, struct pl_buf *out, struct pl_err *err)
+{
+    return spec_dump(spec_object_write(&spec_object_stage, stage), out, err);
+}
+
+int pl_spec_effective_json(const struct pl_spec *spec, struct pl_buf *out, struct pl_err *err)
+{
+    return spec_dump(spec_object_write(&spec_object_file, spec), out, err);
+}

@@ -1,0 +1,424 @@
+/* The checks that need more than one value. Each starts from what could be read: a field that was refused is NULL here, and is not
+ * complained about twice. */
+#include "spec_reader.h"
+
+#include "datum_env.h"
+#include "glob.h"
+#include "storage/base/map.h"
+#include "storage/base/path.h"
+#include "template.h"
+
+#include <stdio.h>
+
+/* Variables that the machine needs: an input of that name would replace them. */
+static const char *const spec_machine_vars[] = {"PATH", "HOME", "TMPDIR",          "PWD",       "SHELL",
+                                                "LANG", "USER", "LD_LIBRARY_PATH", "LD_PRELOAD"};
+/* Variables of ours that `env` may set. */
+static const char *const spec_open_vars[] = {"PL_DEVICE", "PL_GPU_COUNT", "PL_SEED"};
+
+static bool spec_one_of(const char *word, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (pl_streq(words[i], word))
+            return true;
+    return false;
+}
+
+static void spec_enter_stage(struct spec_reader *r, size_t i)
+{
+    spec_leave(r, 0);
+    spec_enter_key(r, "stages");
+    spec_enter_index(r, i);
+}
+
+/* Path of a leaf below the stage's: ".input.cross[1]". */
+static bool spec_enter_leaf_of(struct spec_reader *r, const struct pl_input *tree, const struct pl_input *leaf)
+{
+    size_t path_len = r->path.len;
+
+    if (tree == leaf)
+        return true;
+    for (size_t i = 0; i < tree->n_children; i++) {
+        spec_enter_key(r, "cross");
+        spec_enter_index(r, i);
+        if (spec_enter_leaf_of(r, &tree->children[i], leaf))
+            return true;
+        spec_leave(r, path_len);
+    }
+    return false;
+}
+
+/* Goes to field `key` (NULL: the leaf itself) of leaf j of stage i; the field itself may be absent. */
+static void spec_enter_leaf(struct spec_reader *r, size_t i, size_t j, const char *key)
+{
+    spec_enter_stage(r, i);
+    spec_enter_key(r, "input");
+    (void)spec_enter_leaf_of(r, r->spec->stages[i].input, r->spec->stages[i].leaves[j]);
+    if (key != NULL)
+        spec_enter_key(r, key);
+}
+
+static size_t spec_count_leaves(const struct pl_input *tree)
+{
+    size_t n = tree->kind == PL_INPUT_LEAF;
+
+    for (size_t i = 0; i < tree->n_children; i++)
+        n += spec_count_leaves(&tree->children[i]);
+    return n;
+}
+
+static void spec_number_leaves(struct pl_stage *stage, struct pl_input *tree)
+{
+    if (tree->kind == PL_INPUT_LEAF) {
+        tree->leaf = (uint32_t)stage->n_leaves;
+        stage->leaves[stage->n_leaves++] = tree;
+    }
+    for (size_t i = 0; i < tree->n_children; i++)
+        spec_number_leaves(stage, &tree->children[i]);
+}
+
+static void spec_collect_leaves(struct spec_reader *r, size_t i)
+{
+    struct pl_stage *stage = &r->spec->stages[i];
+    size_t n = stage->input != NULL ? spec_count_leaves(stage->input) : 0;
+
+    if (n > PL_SPEC_LEAVES_MAX) {
+        spec_enter_stage(r, i);
+        spec_enter_key(r, "input");
+        spec_problem(r, "%zu inputs; at most %u", n, PL_SPEC_LEAVES_MAX);
+        n = 0;
+    }
+    stage->leaves = spec_alloc(r, (n + 1) * sizeof(struct pl_input *));
+    if (n > 0 && stage->leaves != NULL)
+        spec_number_leaves(stage, stage->input);
+}
+
+static void spec_check_run(struct spec_reader *r, size_t i)
+{
+    const struct pl_stage *stage = &r->spec->stages[i];
+
+    spec_enter_stage(r, i);
+    if (stage->run != NULL && stage->script != NULL)
+        spec_problem(r, "both \"run\" and \"script\" are given: exactly one is accepted");
+    else if (stage->run == NULL && stage->script == NULL)
+        spec_problem(r, "\"run\" is missing: the command and its arguments, such as [\"python3\", \"train.py\"], or \"script\"");
+    if (stage->run != NULL && stage->run[0][0] == '\0') {
+        spec_enter_key(r, "run");
+        spec_enter_index(r, 0);
+        spec_problem(r, "\"\" is not accepted: the name of a program");
+    }
+}
+
+/* Two inputs whose variables or folders would be one. */
+static void spec_check_input_names(struct spec_reader *r, size_t i)
+{
+    const struct pl_stage *stage = &r->spec->stages[i];
+    char a[PL_INPUT_VAR_BYTES], b[PL_INPUT_VAR_BYTES];
+
+    for (size_t j = 0; j < stage->n_leaves; j++) {
+        const char *name = stage->leaves[j]->name;
+
+        if (name == NULL)
+            continue;
+        spec_enter_leaf(r, i, j, "name");
+        if (pl_streq(name, "out"))
+            spec_problem(r, "an input cannot be named \"out\": /pfs/out is the output; set another \"name\"");
+        if (spec_one_of(name, spec_machine_vars, PL_ARRAY_SIZE(spec_machine_vars)))
+            spec_problem(r, "an input named \"%s\" would replace the variable of that name: set another \"name\"", name);
+        for (size_t k = 0; k < j; k++) {
+            const char *other = stage->leaves[k]->name;
+
+            if (other == NULL)
+                continue;
+            if (pl_streq(name, other))
+                spec_problem(r, "two inputs are named \"%s\": set \"name\" of one of them", name);
+            else if (pl_streq(pl_input_var(name, a), pl_input_var(other, b)))
+                spec_problem(r, "the inputs \"%s\" and \"%s\" would share the variable %s: set \"name\" of one of them", other,
+                             name, a);
+        }
+    }
+}
+
+static void spec_check_env(struct spec_reader *r, size_t i)
+{
+    const struct pl_stage *stage = &r->spec->stages[i];
+    size_t path_len;
+
+    spec_enter_stage(r, i);
+    spec_enter_key(r, "env");
+    path_len = r->path.len;
+    for (size_t e = 0; e < stage->n_env; e++) {
+        const char *key = stage->env[e].key;
+        bool ours = strncmp(key, "PL_", 3) == 0 || strncmp(key, "PACH_", 5) == 0;
+
+        spec_leave(r, path_len);
+        spec_enter_key(r, key);
+        if (!pl_identifier_ok(key))
+            spec_problem_key(r, "\"%s\" is no name of a variable: letters, digits and _, not starting with a digit", key);
+        else if (ours && !spec_one_of(key, spec_open_vars, PL_ARRAY_SIZE(spec_open_vars)))
+            spec_problem_key(r, "\"%s\" is set by the program: choose a name that does not start with PL_ or PACH_", key);
+        for (size_t j = 0; j < stage->n_leaves; j++)
+            if (stage->leaves[j]->name != NULL && pl_streq(stage->leaves[j]->name, key))
+                spec_problem_key(r, "\"%s\" is the variable of the input of that name: rename one of them", key);
+    }
+}
+
+static void spec_check_prefix(struct spec_reader *r, size_t i)
+{
+    const struct pl_stage *stage = &r->spec->stages[i];
+    _cleanup_(pl_template_destroyp) struct pl_template *template = NULL;
+    struct pl_template_input inputs[PL_SPEC_LEAVES_MAX];
+    struct pl_err err = {0};
+    size_t n = 0;
+
+    for (size_t j = 0; j < stage->n_leaves; j++) {
+        _cleanup_(pl_glob_destroyp) struct pl_glob *glob = NULL;
+
+        if (stage->leaves[j]->name == NULL || stage->leaves[j]->glob == NULL ||
+            pl_glob_compile(stage->leaves[j]->glob, &glob, NULL) < 0)
+            return; /* was refused before */
+        inputs[n++] = (struct pl_template_input){stage->leaves[j]->name, pl_glob_captures(glob)};
+    }
+    if (stage->output.prefix == NULL || n == 0)
+        return;
+    spec_enter_stage(r, i);
+    spec_enter_key(r, "output");
+    spec_enter_key(r, "prefix");
+    if (pl_template_compile(stage->output.prefix, inputs, n, &template, &err) < 0)
+        spec_problem(r, "%s", err.msg);
+}
+
+static void spec_check_names(struct spec_reader *r, struct pl_map *stages)
+{
+    struct pl_spec *spec = r->spec;
+
+    for (size_t i = 0; i < spec->n_stages; i++) {
+        const char *name = spec->stages[i].name;
+        void *first;
+
+        if (name == NULL)
+            continue;
+        spec_enter_stage(r, i);
+        spec_enter_key(r, "name");
+        first = pl_map_get(stages, name, strlen(name));
+        if (first != NULL) {
+            spec_problem(r, "two stages are named \"%s\"; the first is stages[%zu]", name,
+                         (size_t)((struct pl_stage *)first - spec->stages));
+            continue;
+        }
+        if (pl_map_put(stages, name, strlen(name), &spec->stages[i], NULL, NULL) < 0)
+            r->failed = PL_ENOMEM;
+    }
+    for (size_t i = 0; i < spec->n_repos; i++) {
+        const struct pl_stage *stage = pl_map_get(stages, spec->repos[i].name, strlen(spec->repos[i].name));
+
+        spec_leave(r, 0);
+        spec_enter_key(r, "repos");
+        spec_enter_key(r, spec->repos[i].name);
+        if (stage != NULL)
+            spec_problem_key(r, "the stage stages[%zu] writes a repo of that name: rename one of them",
+                             (size_t)(stage - spec->stages));
+    }
+}
+
+static bool spec_declares_repo(const struct pl_spec *spec, const struct pl_input *leaf)
+{
+    for (size_t i = 0; i < spec->n_repos && pl_streq(leaf->project, spec->project); i++)
+        if (pl_streq(spec->repos[i].name, leaf->repo))
+            return true;
+    return false;
+}
+
+/* A stage or declared repo whose name is nearly the missing one's; NULL when none is or there are too many to look. */
+static const char *spec_nearest_repo(const struct pl_spec *spec, const char *name)
+{
+    const char *names[256];
+    size_t n = 0;
+
+    for (size_t i = 0; i < spec->n_stages && n < PL_ARRAY_SIZE(names); i++)
+        if (spec->stages[i].name != NULL)
+            names[n++] = spec->stages[i].name;
+    for (size_t i = 0; i < spec->n_repos && n < PL_ARRAY_SIZE(names); i++)
+        names[n++] = spec->repos[i].name;
+    return pl_word_nearest(name, names, n);
+}
+
+static void spec_missing_repo(struct spec_reader *r, const struct pl_input *leaf)
+{
+    const char *nearest = spec_nearest_repo(r->spec, leaf->repo);
+
+    if (!pl_streq(leaf->project, r->spec->project))
+        spec_problem(r, "repo \"%s\" does not exist in project \"%s\": pipelinectl create repo %s/%s", leaf->repo, leaf->project,
+                     leaf->project, leaf->repo);
+    else if (nearest != NULL)
+        spec_problem(r, "repo \"%s\" does not exist; did you mean \"%s\"?", leaf->repo, nearest);
+    else
+        spec_problem(r, "repo \"%s\" does not exist: pipelinectl create repo %s, or add \"repos\": {\"%s\": {}}", leaf->repo,
+                     leaf->repo, leaf->repo);
+}
+
+/* Inputs: a stage of the file first, then a repo. */
+static void spec_resolve(struct spec_reader *r, struct pl_map *stages, size_t i)
+{
+    struct pl_spec *spec = r->spec;
+
+    for (size_t j = 0; j < spec->stages[i].n_leaves; j++) {
+        struct pl_input *leaf = spec->stages[i].leaves[j];
+        struct pl_stage *stage;
+
+        if (leaf->repo == NULL)
+            continue;
+        stage = pl_streq(leaf->project, spec->project) ? pl_map_get(stages, leaf->repo, strlen(leaf->repo)) : NULL;
+        if (stage != NULL && pl_streq(leaf->branch, PL_DEFAULT_BRANCH)) {
+            leaf->stage = (uint32_t)(stage - spec->stages);
+            continue;
+        }
+        if (stage != NULL || r->ctx == NULL || r->ctx->repo_exists == NULL || spec_declares_repo(spec, leaf) ||
+            r->ctx->repo_exists(r->ctx->self, leaf->project, leaf->repo))
+            continue;
+        spec_enter_leaf(r, i, j, "repo");
+        spec_missing_repo(r, leaf);
+    }
+}
+
+static void spec_check_owner(struct spec_reader *r, size_t i)
+{
+    const struct pl_spec_context *ctx = r->ctx;
+    const char *name = r->spec->stages[i].name, *project = r->spec->project, *owner;
+
+    if (ctx == NULL || ctx->stage_owner == NULL || name == NULL || r->spec->pipeline == NULL)
+        return;
+    spec_enter_stage(r, i);
+    spec_enter_key(r, "name");
+    owner = ctx->stage_owner(ctx->self, project, name);
+    if (owner != NULL && !pl_streq(owner, r->spec->pipeline))
+        spec_problem(
+            r, "stage \"%s\" already belongs to pipeline \"%s\" in project \"%s\": rename it, or set \"project\" in the spec",
+            name, owner, project);
+    else if (owner == NULL && ctx->repo_exists != NULL && ctx->repo_exists(ctx->self, project, name))
+        spec_problem(r, "there is a repo \"%s\" in project \"%s\" that no stage writes: rename the stage, or delete the repo",
+                     name, project);
+}
+
+/* What Kahn's algorithm leaves over holds a cycle: going from a left-over stage to a left-over input again and again must meet it. */
+static void spec_report_cycle(struct spec_reader *r, const uint32_t *waits_for)
+{
+    const struct pl_spec *spec = r->spec;
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+    uint32_t at = 0, *next = spec_alloc(r, spec->n_stages * sizeof(*next)), first, leaf = 0;
+    int failed = 0;
+
+    if (next == NULL)
+        return;
+    for (uint32_t i = 0; i < spec->n_stages; i++) {
+        for (size_t j = 0; j < spec->stages[i].n_leaves; j++) {
+            uint32_t input = spec->stages[i].leaves[j]->stage;
+
+            if (input != PL_SPEC_NO_STAGE && waits_for[input] > 0)
+                next[i] = input;
+        }
+        if (waits_for[i] > 0)
+            at = i;
+    }
+    for (size_t i = 0; i < spec->n_stages; i++)
+        at = next[at]; /* n steps: certainly inside the cycle */
+    first = at;
+    for (uint32_t i = next[at]; i != at; i = next[i])
+        first = PL_MIN(first, i);
+    failed = pl_buf_add_str(&text, spec->stages[first].name, NULL);
+    for (uint32_t i = next[first], n = 0; failed == 0 && i != first && n < 20; i = next[i], n++)
+        failed = pl_buf_addf(&text, NULL, " reads %s", spec->stages[i].name);
+    if (failed == 0)
+        failed = pl_buf_addf(&text, NULL, " reads %s", spec->stages[first].name);
+    if (failed < 0 || pl_buf_str(&text) == NULL) {
+        r->failed = PL_ENOMEM;
+        return;
+    }
+    while (spec->stages[first].leaves[leaf]->stage != next[first])
+        leaf++;
+    spec_enter_leaf(r, first, leaf, "repo");
+    spec_problem(r, "the stages form a circle: %s", (const char *)text.data);
+}
+
+/* spec->order by Kahn's algorithm; of the stages that are ready, the first in the text goes first within its level. */
+static void spec_sort(struct spec_reader *r)
+{
+    struct pl_spec *spec = r->spec;
+    uint32_t *waits_for = spec_alloc(r, (spec->n_stages + 1) * sizeof(*waits_for));
+    uint32_t *start = spec_alloc(r, (spec->n_stages + 2) * sizeof(*start)), *readers;
+    size_t n_edges = 0, done = 0;
+
+    spec->order = spec_alloc(r, (spec->n_stages + 1) * sizeof(*spec->order));
+    if (waits_for == NULL || start == NULL || spec->order == NULL)
+        return;
+    for (size_t i = 0; i < spec->n_stages; i++) {
+        for (size_t j = 0; j < spec->stages[i].n_leaves; j++) {
+            uint32_t input = spec->stages[i].leaves[j]->stage;
+
+            if (input == PL_SPEC_NO_STAGE)
+                continue;
+            waits_for[i]++;
+            start[input + 2]++;
+            n_edges++;
+        }
+    }
+    for (size_t i = 2; i < spec->n_stages + 2; i++)
+        start[i] += start[i - 1];
+    readers = spec_alloc(r, (n_edges + 1) * sizeof(*readers));
+    if (readers == NULL)
+        return;
+    for (uint32_t i = 0; i < spec->n_stages; i++)
+        for (size_t j = 0; j < spec->stages[i].n_leaves; j++)
+            if (spec->stages[i].leaves[j]->stage != PL_SPEC_NO_STAGE)
+                readers[start[spec->stages[i].leaves[j]->stage + 1]++] = i;
+    for (uint32_t i = 0; i < spec->n_stages; i++)
+        if (waits_for[i] == 0)
+            spec->order[done++] = i;
+    for (size_t at = 0; at < done; at++)
+        for (uint32_t e = start[spec->order[at]]; e < start[spec->order[at] + 1]; e++)
+            if (--waits_for[readers[e]] == 0)
+                spec->order[done++] = readers[e];
+    if (done < spec->n_stages)
+        spec_report_cycle(r, waits_for);
+}
+
+static void spec_warn(struct spec_reader *r, size_t i)
+{
+    const struct pl_stage *stage = &r->spec->stages[i];
+    bool one = stage->n_leaves > 0;
+
+    for (size_t j = 0; j < stage->n_leaves; j++)
+        one = one && stage->leaves[j]->glob != NULL && pl_streq(stage->leaves[j]->glob, "/");
+    spec_enter_stage(r, i);
+    if (one && stage->workers > 1) {
+        spec_enter_key(r, "workers");
+        spec_warning(r, "%s: 1 datum (glob \"/\"), workers %u: one worker will have work", stage->name, stage->workers);
+        spec_enter_stage(r, i);
+    }
+    if (stage->image != NULL && strstr(stage->image, "@sha256:") == NULL) {
+        spec_enter_key(r, "image");
+        spec_warning(r, "%s: image \"%s\" names no digest (@sha256:…): what the tag means may change without a new run",
+                     stage->name, stage->image);
+    }
+}
+
+void spec_check(struct spec_reader *r)
+{
+    struct pl_map stages = {0};
+
+    spec_check_names(r, &stages);
+    for (size_t i = 0; i < r->spec->n_stages && r->n_problems < SPEC_PROBLEMS_STOP && r->failed == 0; i++) {
+        spec_collect_leaves(r, i);
+        spec_check_run(r, i);
+        spec_check_input_names(r, i);
+        spec_check_env(r, i);
+        spec_check_prefix(r, i);
+        spec_resolve(r, &stages, i);
+        spec_check_owner(r, i);
+    }
+    pl_map_finish(&stages, NULL);
+    if (r->failed == 0 && r->n_problems == 0)
+        spec_sort(r);
+    for (size_t i = 0; i < r->spec->n_stages && r->n_problems == 0 && r->failed == 0; i++)
+        spec_warn(r, i);
+}

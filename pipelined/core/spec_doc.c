@@ -1,0 +1,171 @@
+/* The JSON Schema and docs/spec.md, made from the field table. */
+#include "spec_field.h"
+
+#include <stdio.h>
+
+/* Appends to an object that becomes NULL without memory. */
+static void doc_set(json_t **object, const char *key, json_t *value)
+{
+    if (*object == NULL)
+        json_decref(value);
+    else if (json_object_set_new(*object, key, value) < 0) {
+        json_decref(*object);
+        *object = NULL;
+    }
+}
+
+static json_t *doc_words(const char *const *words)
+{
+    json_t *list = json_array();
+
+    for (; *words != NULL && list != NULL; words++)
+        if (json_array_append_new(list, json_string(*words)) < 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    return list;
+}
+
+static json_t *doc_field_schema(const struct spec_field *field)
+{
+    json_t *schema = field->type->schema[0] != '\0' ? json_loads(field->type->schema, 0, NULL) : json_object();
+
+    if (field->type == &spec_type_object)
+        doc_set(&schema, "$ref", json_sprintf("#/$defs/%s", field->child->name));
+    if (field->type == &spec_type_count) {
+        doc_set(&schema, "type", json_string("integer"));
+        doc_set(&schema, "minimum", json_integer(field->min));
+        doc_set(&schema, "maximum", json_integer(field->max));
+    }
+    if (field->words != NULL)
+        doc_set(&schema, "enum", doc_words(field->words));
+    if (field->fallback != NULL)
+        doc_set(&schema, "default", json_loads(field->fallback, JSON_DECODE_ANY, NULL));
+    doc_set(&schema, "description", json_string(field->doc));
+    return schema;
+}
+
+/* `partial`: nothing is required and null removes (`defaults`, and stages above them). */
+static json_t *doc_object_schema(const struct spec_object *object, bool partial)
+{
+    json_t *schema = json_pack("{s:s, s:b, s:s}", "type", "object", "additionalProperties", 0, "description", object->doc);
+    json_t *properties = json_object(), *required = json_array();
+
+    for (size_t i = 0; i < object->n; i++) {
+        doc_set(&properties, object->fields[i].name, doc_field_schema(&object->fields[i]));
+        if (object->fields[i].required && !partial && required != NULL)
+            (void)json_array_append_new(required, json_string(object->fields[i].name));
+    }
+    doc_set(&schema, "properties", properties);
+    if (json_array_size(required) > 0)
+        doc_set(&schema, "required", required);
+    else
+        json_decref(required);
+    return schema;
+}
+
+/* What stands in `defaults` need not stand in a stage: in the schema a stage's own fields are all optional but its name. */
+int pl_spec_schema(struct pl_buf *out, struct pl_err *err)
+{
+    json_t *schema = doc_object_schema(&spec_object_file, false), *defs = json_object(), *stage;
+    char *text;
+    int r;
+
+    for (const struct spec_object *const *object = spec_objects + 1; *object != NULL; object++)
+        doc_set(&defs, (*object)->name, doc_object_schema(*object, true));
+    stage = doc_object_schema(&spec_object_stage, true);
+    doc_set(&stage, "required", json_pack("[s]", "name"));
+    doc_set(&defs, "stage", stage);
+    doc_set(&defs, "stage_fields", doc_object_schema(&spec_object_stage, true));
+    doc_set(&schema, "$defs", defs);
+    doc_set(&schema, "$schema", json_string("https://json-schema.org/draft/2020-12/schema"));
+    doc_set(&schema, "title", json_string("pipelined pipeline spec"));
+    text = schema != NULL ? json_dumps(schema, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
+    json_decref(schema);
+    if (text == NULL)
+        return pl_err_nomem(err);
+    r = pl_buf_addf(out, err, "%s\n", text);
+    free(text);
+    return r;
+}
+
+/* In a table cell "|" ends the cell. */
+static int doc_add_cell(struct pl_buf *out, const char *text, struct pl_err *err)
+{
+    int r = 0;
+
+    for (; *text != '\0' && r == 0; text++)
+        r = *text == '|' ? pl_buf_add_str(out, "\\|", err) : pl_buf_add_u8(out, (uint8_t)*text, err);
+    return r;
+}
+
+static int doc_add_accepts(struct pl_buf *out, const struct spec_field *field, struct pl_err *err)
+{
+    int r;
+
+    if (field->type == &spec_type_count)
+        return pl_buf_addf(out, err, "%lld … %lld", (long long)field->min, (long long)field->max);
+    if (field->words != NULL) {
+        for (const char *const *word = field->words; *word != NULL; word++) {
+            r = pl_buf_addf(out, err, "%s`\"%s\"`", word > field->words ? ", " : "", *word);
+            if (r < 0)
+                return r;
+        }
+        return 0;
+    }
+    r = doc_add_cell(out, field->type->accepts, err);
+    if (r == 0 && field->child != NULL && field->type != &spec_type_input && field->type != &spec_type_cross)
+        r = pl_buf_addf(out, err, " ([%s](#%s))", field->child->name, field->child->name);
+    return r;
+}
+
+static int doc_add_object(struct pl_buf *out, const struct spec_object *object, struct pl_err *err)
+{
+    int r = pl_buf_addf(out, err, "\n## %s\n\n%s\n", object->name, object->doc);
+
+    if (r == 0 && object->n > 0)
+        r = pl_buf_add_str(out, "\n| field | accepts | default | meaning |\n|---|---|---|---|\n", err);
+    for (size_t i = 0; i < object->n && r == 0; i++) {
+        const struct spec_field *field = &object->fields[i];
+
+        r = pl_buf_addf(out, err, "| `%s` | ", field->name);
+        if (r == 0)
+            r = doc_add_accepts(out, field, err);
+        if (r == 0 && field->fallback != NULL)
+            r = pl_buf_addf(out, err, " | `%s` | ", field->fallback);
+        else if (r == 0)
+            r = pl_buf_add_str(out, field->required ? " | required | " : " | – | ", err);
+        if (r == 0)
+            r = doc_add_cell(out, field->doc, err);
+        if (r == 0)
+            r = pl_buf_add_str(out, " |\n", err);
+    }
+    for (const char *const *later = object->later; *later != NULL && r == 0; later++)
+        r = pl_buf_addf(out, err, "%s`%s`%s", later == object->later ? "\nNot available yet, refused by name: " : "", *later,
+                        later[1] != NULL ? ", " : ".\n");
+    return r;
+}
+
+static const char doc_head[] = "# The spec language\n"
+                               "\n"
+                               "<!-- Made from the field table in pipelined/core/spec_field.c: PL_UPDATE=1 test_spec writes it, "
+                               "the test keeps it equal. -->\n"
+                               "\n"
+                               "A pipeline is a JSON file. A field that is unknown, or that the program cannot do yet, is "
+                               "refused by name, line and column, never\n"
+                               "ignored. Durations are `90s`, `10m`, `1h30m`. Names of projects, repos, branches, stages and "
+                               "inputs are letters, digits, `_` and\n"
+                               "`-`, at most 51, not starting with `_` or `-`, and not 32 or 64 hex digits.\n"
+                               "\n"
+                               "What is done already is not done again: a datum's key holds the names, paths and contents of its "
+                               "inputs and the identity of its\n"
+                               "code (`image` as written, `run` or `script`, `env`, the content of `code`), and nothing else.\n";
+
+int pl_spec_markdown(struct pl_buf *out, struct pl_err *err)
+{
+    int r = pl_buf_add_str(out, doc_head, err);
+
+    for (const struct spec_object *const *object = spec_objects; *object != NULL && r == 0; object++)
+        r = doc_add_object(out, *object, err);
+    return r;
+}

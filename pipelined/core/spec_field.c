@@ -1,0 +1,238 @@
+/* The tables. `doc` is Markdown for docs/spec.md and the descriptions of the JSON Schema. */
+#include "spec_field.h"
+
+#define FIELD(type_, struct_, member) .type = &spec_type_##type_, .offset = offsetof(struct struct_, member)
+#define LIST(struct_, member, count)  .offset = offsetof(struct struct_, member), .offset_n = offsetof(struct struct_, count)
+#define OBJECT(object_, name_, doc_, later_)                                                                                     \
+    const struct spec_object spec_object_##object_ = {                                                                           \
+        .name = name_, .doc = doc_, .fields = fields_of_##object_, .n = PL_ARRAY_SIZE(fields_of_##object_), .later = later_}
+
+static const char *const nothing[] = {NULL};
+
+static const struct spec_field fields_of_file[] = {
+    {.name = "pipeline", FIELD(name, pl_spec, pipeline), .noun = "pipeline", .required = true, .doc = "Name of the pipeline."},
+    {.name = "project",
+     FIELD(name, pl_spec, project),
+     .noun = "project",
+     .doc = "Project of its stages and repos. Without it `default`, or the one named on the command line."},
+    {.name = "description", FIELD(text, pl_spec, description), .fallback = "\"\"", .doc = "For people."},
+    {.name = "repos",
+     FIELD(repos, pl_spec, repos),
+     .child = &spec_object_repo,
+     .doc = "Input repos, `{\"NAME\": {}}`: created when absent, never deleted."},
+    {.name = "defaults",
+     FIELD(defaults, pl_spec, stages),
+     .child = &spec_object_stage,
+     .doc = "Merged under every stage (RFC 7396): a stage overrides field by field, `null` removes."},
+    {.name = "stages",
+     FIELD(stages, pl_spec, stages),
+     .child = &spec_object_stage,
+     .required = true,
+     .doc = "The stages, in any order; each writes the repo of its own name."},
+};
+OBJECT(file, "file", "A spec file is one JSON object.", nothing);
+
+static const char *const later_of_repo[] = {"commit_window", "durable", "keep", NULL};
+const struct spec_object spec_object_repo = {.name = "repo",
+                                             .doc = "What `repos` says about an input repo; nothing yet.",
+                                             .later = later_of_repo};
+
+static const char *const words_on_error[] = {"fail", NULL};
+static const char *const later_on_error[] = {"skip", NULL};
+static const char *const words_on_new[] = {[PL_ON_NEW_QUEUE] = "queue", [PL_ON_NEW_NEWEST] = "newest", NULL};
+static const char *const later_on_new[] = {"restart", NULL};
+static const char *const later_of_stage[] = {"setup",    "secrets", "max_failed", "schedule", "checkpoint", "keep_warm",
+                                             "priority", "network", "user",       "scratch",  "placement",  "egress",
+                                             "replicas", "sweep",   "serve",      "notebook", "volumes",    NULL};
+
+static const struct spec_field fields_of_stage[] = {
+    {.name = "name", FIELD(name, pl_stage, name), .noun = "stage", .required = true, .doc = "The stage and its output repo."},
+    {.name = "input",
+     FIELD(input, pl_stage, input),
+     .child = &spec_object_input,
+     .required = true,
+     .doc = "What it reads, and how that is cut into datums."},
+    {.name = "run",
+     .type = &spec_type_texts,
+     LIST(pl_stage, run, n_run),
+     .min = 1,
+     .doc = "The command and its arguments, for execve: no shell. Exactly one of `run` and `script`."},
+    {.name = "script",
+     FIELD(text, pl_stage, script),
+     .min = 1,
+     .doc = "Text of a script: run by the interpreter of its `#!` line, else by `/bin/sh -e`."},
+    {.name = "image",
+     FIELD(text, pl_stage, image),
+     .min = 1,
+     .doc = "Container image. Part of the datum key as written. On one machine the host's files are used instead, and the job "
+            "says so."},
+    {.name = "code",
+     FIELD(code, pl_stage, code),
+     .doc = "Folder at or below the spec's, without `..`, at most 256 MiB and 10,000 files, `.gitignore` honoured. A private "
+            "copy is the "
+            "working directory, `/code`. Its content is in the datum key."},
+    {.name = "env",
+     FIELD(env, pl_stage, env),
+     .fallback = "{}",
+     .doc = "Environment variables; in the datum key. Numbers and booleans become their text. `PYTHONUNBUFFERED`, `PL_DEVICE`, "
+            "`PL_GPU_COUNT` and `PL_SEED` are set unless given here; other names that start with `PL_` or `PACH_` are refused."},
+    {.name = "gpu",
+     FIELD(gpu, pl_stage, gpu),
+     .child = &spec_object_gpu,
+     .fallback = "false",
+     .doc = "GPUs per worker: `true` is one. A stage without gets no GPU device, ever."},
+    {.name = "resources",
+     FIELD(object, pl_stage, resources),
+     .child = &spec_object_resources,
+     .fallback = "{}",
+     .doc = "What each worker needs."},
+    {.name = "workers",
+     FIELD(count, pl_stage, workers),
+     .fallback = "1",
+     .min = 1,
+     .max = PL_WORKERS_MAX,
+     .doc = "At most so many at once. They share the datums, they never split one."},
+    {.name = "datum",
+     FIELD(object, pl_stage, datum),
+     .child = &spec_object_datum,
+     .fallback = "{}",
+     .doc = "How one datum is tried."},
+    {.name = "timeout",
+     FIELD(duration, pl_stage, timeout_ms),
+     .min = 1,
+     .doc = "Of the job, counted only while it has a running worker. None by default."},
+    {.name = "on_error",
+     FIELD(word, pl_stage, on_error),
+     .words = words_on_error,
+     .later = later_on_error,
+     .fallback = "\"fail\"",
+     .doc = "`fail`: one failed datum fails the job; the others still run and are kept."},
+    {.name = "on_new",
+     FIELD(word, pl_stage, on_new),
+     .words = words_on_new,
+     .later = later_on_new,
+     .fallback = "\"newest\"",
+     .doc = "A newer run of the stage while one is unfinished: `queue`, one job per run; `newest`, a job that has leased nothing "
+            "yet is "
+            "superseded."},
+    {.name = "output", FIELD(object, pl_stage, output), .child = &spec_object_output, .fallback = "{}", .doc = "What it writes."},
+    {.name = "cache",
+     FIELD(cache, pl_stage, cache),
+     .child = &spec_object_cache,
+     .fallback = "true",
+     .doc = "`false`: every job runs every datum."},
+};
+OBJECT(stage, "stage", "A command that reads repos and writes the repo named after it.", later_of_stage);
+
+static const char *const later_of_input[] = {"union", "join",        "group",    "params",  "cron",      "git",
+                                             "pfs",   "join_on",     "group_by", "outer",   "reference", "s3",
+                                             "lazy",  "empty_files", "writable", "trigger", "previous",  NULL};
+static const struct spec_field fields_of_input[] = {
+    {.name = "repo",
+     FIELD(repo, pl_input, repo),
+     .doc = "`NAME`, `NAME@BRANCH` or `PROJECT/NAME@BRANCH`; branch `master` by default. A name is a stage of the same file "
+            "first, then a "
+            "repo of the project."},
+    {.name = "name",
+     FIELD(name, pl_input, name),
+     .noun = "input",
+     .doc = "Folder under `/pfs` and name of its variables: `NAME` and `PL_INPUT_NAME` hold the path of the match. The repo's by "
+            "default."},
+    {.name = "glob",
+     FIELD(glob, pl_input, glob),
+     .fallback = "\"/\"",
+     .doc = "Each match is one datum; `/` is one for all. `*` `?` `[a-z]` `{a,b}` `**`, and `(…)` to capture."},
+    {.name = "files",
+     .type = &spec_type_globs,
+     LIST(pl_input, files, n_files),
+     .min = 1,
+     .doc = "Which files of each match are mounted and hashed, relative to the match; a glob without `/` matches at any depth, "
+            "one that "
+            "matches a folder takes all in it. All files by default. A match of which nothing is left is no datum."},
+    {.name = "cross",
+     FIELD(cross, pl_input, children),
+     .child = &spec_object_input,
+     .doc = "Every combination of these inputs, the first the slowest. Stands alone."},
+};
+OBJECT(input, "input", "A repo, or `cross` of inputs.", later_of_input);
+
+static const char *const later_of_gpu[] = {"product", "memory", "compute", "share", "resource", NULL};
+static const struct spec_field fields_of_gpu[] = {
+    {.name = "count", FIELD(count, pl_gpu, count), .fallback = "1", .min = 1, .max = PL_GPUS_MAX, .doc = "Devices per worker."},
+    {.name = "required",
+     FIELD(bool, pl_gpu, required),
+     .fallback = "true",
+     .doc = "`false`: a GPU when one comes within `wait`, else the CPU; `PL_DEVICE` says which."},
+    {.name = "wait",
+     FIELD(duration, pl_gpu, wait_ms),
+     .fallback = "\"10m\"",
+     .doc = "How long to wait for a GPU that is not required."},
+};
+OBJECT(gpu, "gpu", "GPUs of each worker.", later_of_gpu);
+
+static const struct spec_field fields_of_resources[] = {
+    {.name = "cpu", FIELD(cpu, pl_resources, cpu_milli), .doc = "CPUs to reserve; no limit."},
+    {.name = "memory", FIELD(bytes, pl_resources, memory_bytes), .doc = "Memory to reserve, and the limit."},
+    {.name = "disk", FIELD(bytes, pl_resources, disk_bytes), .doc = "Scratch beside the inputs."},
+    {.name = "shm", FIELD(bytes, pl_resources, shm_bytes), .doc = "Size of `/dev/shm`, counted inside `memory`."},
+};
+OBJECT(resources, "resources", "Kubernetes quantities: `500m`, `2`, `40Gi`.", nothing);
+
+static const char *const later_of_datum[] = {"batch", NULL};
+static const struct spec_field fields_of_datum[] = {
+    {.name = "tries",
+     FIELD(count, pl_datum_policy, tries),
+     .fallback = "1",
+     .min = 1,
+     .max = PL_TRIES_MAX,
+     .doc = "How often the command may end badly. Lost workers are not counted."},
+    {.name = "timeout", FIELD(duration, pl_datum_policy, timeout_ms), .min = 1, .doc = "Of one try. None by default."},
+};
+OBJECT(datum, "datum", "How one datum is tried.", later_of_datum);
+
+static const char *const later_of_output[] = {"branch", "s3", "keep", NULL};
+static const struct spec_field fields_of_output[] = {
+    {.name = "prefix",
+     FIELD(text, pl_output, prefix),
+     .fallback = "\"\"",
+     .doc = "Goes before every path a datum writes: `${INPUT.1}` (a capture of the glob), `${INPUT.path}`, `${INPUT.dir}`, "
+            "`${INPUT.stem}`, `${datum}` (12 hex digits). Not in the datum key."},
+    {.name = "expect",
+     .type = &spec_type_globs,
+     LIST(pl_output, expect, n_expect),
+     .min = 1,
+     .doc = "A job whose output lacks a match of any of these fails."},
+};
+OBJECT(output, "output", "The output repo.", later_of_output);
+
+static const struct spec_field fields_of_cache[] = {
+    {.name = "code",
+     FIELD(bool, pl_cache, code),
+     .fallback = "true",
+     .doc = "`false`: the code is not in the datum key; what is done stays done whatever the code."},
+    {.name = "salt",
+     FIELD(text, pl_cache, salt),
+     .fallback = "\"\"",
+     .doc = "Any text, in the datum key: change it to run all again."},
+};
+OBJECT(cache, "cache", "What counts as already done.", nothing);
+
+const struct spec_object *const spec_objects[] = {
+    &spec_object_file,      &spec_object_repo,  &spec_object_stage,  &spec_object_input, &spec_object_gpu,
+    &spec_object_resources, &spec_object_datum, &spec_object_output, &spec_object_cache, NULL};
+
+const struct spec_field *spec_field_find(const struct spec_object *object, const char *name)
+{
+    for (size_t i = 0; i < object->n; i++)
+        if (pl_streq(object->fields[i].name, name))
+            return &object->fields[i];
+    return NULL;
+}
+
+bool spec_field_later(const struct spec_object *object, const char *name)
+{
+    for (const char *const *later = object->later; *later != NULL; later++)
+        if (pl_streq(*later, name))
+            return true;
+    return false;
+}

@@ -1,0 +1,59 @@
+/* spec_field (private to spec): the field table. An object of the language is a list of fields; a field has a type; a type knows how to
+ * read and write its value and what to say about it. Reader, effective JSON, JSON Schema, docs/spec.md and error texts all walk these
+ * tables: a field that stands here works everywhere, one that does not is unknown everywhere. */
+#pragma once
+
+#include "spec.h"
+
+#include <jansson.h>
+
+struct spec_reader;
+struct spec_field;
+
+struct spec_type {
+    const char *accepts; /* "a whole number": for messages and docs */
+    const char *schema;  /* JSON Schema of a value; "" = made from the field (child, words, bounds) */
+    /* Reads `value` to the field's place in `object`; says what is wrong to the reader. */
+    void (*read)(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object);
+    /* The value as JSON in its one spelling; null when it is to be left out, NULL without memory. */
+    json_t *(*write)(const struct spec_field *field, const void *object);
+};
+
+struct spec_field {
+    const char *name;
+    const struct spec_type *type;
+    size_t offset;        /* of the value in the object's struct */
+    size_t offset_n;      /* of its count, for lists */
+    const char *fallback; /* the default as JSON; NULL = none */
+    const char *doc;      /* Markdown, one sentence or two */
+    int64_t min, max;     /* of numbers; of durations in ms */
+    const struct spec_object *child;
+    const char *const *words; /* NULL-terminated; their index is the value */
+    const char *const *later; /* words that are not available yet */
+    const char *noun;         /* of names: "stage" */
+    bool required;
+};
+
+struct spec_object {
+    const char *name; /* "stage": heading in docs/spec.md, definition in the schema */
+    const char *doc;
+    const struct spec_field *fields;
+    size_t n;
+    const char *const *later; /* names of fields that are not available yet, NULL-terminated */
+};
+
+extern const struct spec_object spec_object_file, spec_object_repo, spec_object_stage, spec_object_input, spec_object_gpu,
+    spec_object_resources, spec_object_datum, spec_object_output, spec_object_cache;
+/* All of them, in the order of docs/spec.md; NULL-terminated. */
+extern const struct spec_object *const spec_objects[];
+
+extern const struct spec_type spec_type_name, spec_type_text, spec_type_count, spec_type_bool, spec_type_duration, spec_type_cpu,
+    spec_type_bytes, spec_type_word, spec_type_texts, spec_type_glob, spec_type_globs, spec_type_object, spec_type_env,
+    spec_type_gpu, spec_type_cache, spec_type_input, spec_type_cross, spec_type_repo, spec_type_code, spec_type_repos,
+    spec_type_stages, spec_type_defaults;
+
+/* NULL when the object has no such field. */
+const struct spec_field *spec_field_find(const struct spec_object *object, const char *name);
+bool spec_field_later(const struct spec_object *object, const char *name);
+/* The object's struct as JSON: fields in their one spelling, nulls left out. NULL without memory. */
+json_t *spec_object_write(const struct spec_object *object, const void *from);

@@ -1,0 +1,783 @@
+/* How each type of value is read and written. */
+#include "spec_reader.h"
+
+#include "glob.h"
+#include "quantity.h"
+#include "storage/base/clock.h"
+#include "storage/base/path.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define SPEC_LIST_MAX 10000u
+
+static void *spec_at(void *object, const struct spec_field *field)
+{
+    return (char *)object + field->offset;
+}
+
+static const void *spec_from(const void *object, const struct spec_field *field)
+{
+    return (const char *)object + field->offset;
+}
+
+static const char *spec_text_of(const void *object, const struct spec_field *field)
+{
+    return *(const char *const *)spec_from(object, field);
+}
+
+/* A message of another module becomes a problem at the current path. */
+static void spec_problem_err(struct spec_reader *r, const struct pl_err *err)
+{
+    if (err->code == PL_ENOMEM)
+        r->failed = PL_ENOMEM;
+    else
+        spec_problem(r, "%s", err->msg);
+}
+
+/* Adds to an array or an object that may be NULL already: then, or without memory, it becomes NULL. */
+static void spec_append(json_t **array, json_t *value)
+{
+    if (*array == NULL || json_array_append_new(*array, value) < 0) {
+        if (*array == NULL)
+            json_decref(value);
+        json_decref(*array);
+        *array = NULL;
+    }
+}
+
+static void spec_set(json_t **object, const char *key, json_t *value)
+{
+    if (*object == NULL || json_object_set_new(*object, key, value) < 0) {
+        if (*object == NULL)
+            json_decref(value);
+        json_decref(*object);
+        *object = NULL;
+    }
+}
+
+json_t *spec_object_write(const struct spec_object *object, const void *from)
+{
+    json_t *written = json_object();
+
+    for (size_t i = 0; i < object->n && written != NULL; i++) {
+        json_t *value = object->fields[i].type->write(&object->fields[i], from);
+
+        if (json_is_null(value))
+            json_decref(value);
+        else
+            spec_set(&written, object->fields[i].name, value);
+    }
+    return written;
+}
+
+static void read_text(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    if (!json_is_string(value) || (field->min > 0 && json_string_length(value) == 0))
+        spec_problem_value(r, value, field->min > 0 ? "a string that is not empty" : field->type->accepts);
+    else
+        *(const char **)spec_at(object, field) = spec_strdup(r, json_string_value(value));
+}
+
+static json_t *write_text(const struct spec_field *field, const void *object)
+{
+    const char *text = spec_text_of(object, field);
+
+    return text != NULL ? json_string(text) : json_null();
+}
+
+static void read_name(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_err err = {0};
+
+    if (!json_is_string(value))
+        spec_problem_value(r, value, field->type->accepts);
+    else if (pl_name_check(field->noun, json_string_value(value), &err) < 0)
+        spec_problem_err(r, &err);
+    else
+        *(const char **)spec_at(object, field) = spec_strdup(r, json_string_value(value));
+}
+
+static void read_count(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    char accepts[96];
+
+    (void)snprintf(accepts, sizeof(accepts), "a whole number from %lld to %lld", (long long)field->min, (long long)field->max);
+    if (!json_is_integer(value) || json_integer_value(value) < field->min || json_integer_value(value) > field->max)
+        spec_problem_value(r, value, accepts);
+    else
+        *(uint32_t *)spec_at(object, field) = (uint32_t)json_integer_value(value);
+}
+
+static json_t *write_count(const struct spec_field *field, const void *object)
+{
+    return json_integer(*(const uint32_t *)spec_from(object, field));
+}
+
+static void read_bool(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    if (!json_is_boolean(value))
+        spec_problem_value(r, value, field->type->accepts);
+    else
+        *(bool *)spec_at(object, field) = json_is_true(value);
+}
+
+static json_t *write_bool(const struct spec_field *field, const void *object)
+{
+    return json_boolean(*(const bool *)spec_from(object, field));
+}
+
+static void read_duration(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_err err = {0};
+    int64_t ms;
+
+    if (!json_is_string(value))
+        spec_problem_value(r, value, field->type->accepts);
+    else if (pl_duration_parse(json_string_value(value), &ms, &err) < 0)
+        spec_problem_err(r, &err);
+    else if (ms < field->min)
+        spec_problem_value(r, value, "a duration longer than nothing, such as \"90s\", \"10m\" or \"1h30m\"");
+    else
+        *(int64_t *)spec_at(object, field) = ms;
+}
+
+/* In the largest unit that is exact: "90m", "1500ms". */
+static json_t *write_duration(const struct spec_field *field, const void *object)
+{
+    static const struct {
+        int64_t ms;
+        const char *unit;
+    } units[] = {{3600000, "h"}, {60000, "m"}, {1000, "s"}, {1, "ms"}};
+    int64_t ms = *(const int64_t *)spec_from(object, field);
+    char text[32];
+
+    if (ms == 0 && field->min > 0)
+        return json_null();
+    for (size_t i = 0; i < PL_ARRAY_SIZE(units); i++) {
+        if (ms != 0 && ms % units[i].ms == 0) {
+            (void)snprintf(text, sizeof(text), "%lld%s", (long long)(ms / units[i].ms), units[i].unit);
+            return json_string(text);
+        }
+    }
+    return json_string("0s");
+}
+
+/* A JSON number as the shortest text that reads as the same number. */
+static void spec_number_text(json_t *value, char out[40])
+{
+    if (json_is_integer(value)) {
+        (void)snprintf(out, 40, "%lld", (long long)json_integer_value(value));
+        return;
+    }
+    for (int precision = 15; precision <= 17; precision++) {
+        (void)snprintf(out, 40, "%.*g", precision, json_real_value(value));
+        if (strtod(out, NULL) == json_real_value(value))
+            return;
+    }
+}
+
+static void read_quantity(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object,
+                          int (*parse)(const char *, int64_t *, struct pl_err *))
+{
+    struct pl_err err = {0};
+    char number[40];
+    const char *text = json_string_value(value);
+
+    if (json_is_number(value)) {
+        spec_number_text(value, number);
+        text = number;
+    }
+    if (text == NULL)
+        spec_problem_value(r, value, field->type->accepts);
+    else if (parse(text, spec_at(object, field), &err) < 0)
+        spec_problem_err(r, &err);
+}
+
+static void read_cpu(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    read_quantity(r, field, value, object, pl_quantity_cpu);
+}
+
+static json_t *write_cpu(const struct spec_field *field, const void *object)
+{
+    int64_t milli = *(const int64_t *)spec_from(object, field);
+    char text[32];
+
+    return milli > 0 ? json_string(pl_quantity_cpu_text(milli, text)) : json_null();
+}
+
+static void read_bytes(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    read_quantity(r, field, value, object, pl_quantity_bytes);
+}
+
+static json_t *write_bytes(const struct spec_field *field, const void *object)
+{
+    int64_t bytes = *(const int64_t *)spec_from(object, field);
+    char text[32];
+
+    return bytes > 0 ? json_string(pl_quantity_bytes_text(bytes, text)) : json_null();
+}
+
+static int spec_word_index(const char *const *words, const char *word)
+{
+    for (int i = 0; words != NULL && word != NULL && words[i] != NULL; i++)
+        if (pl_streq(words[i], word))
+            return i;
+    return -1;
+}
+
+static void read_word(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    const char *word = json_string_value(value);
+    int which = spec_word_index(field->words, word);
+    char accepts[128] = "";
+
+    if (which >= 0) {
+        *(int *)spec_at(object, field) = which;
+        return;
+    }
+    for (size_t i = 0, n = 0; field->words[i] != NULL; i++)
+        n += (size_t)snprintf(accepts + n, sizeof(accepts) - n, "%s\"%s\"", i > 0 ? " or " : "", field->words[i]);
+    if (spec_word_index(field->later, word) >= 0)
+        spec_problem(r, "\"%s\" is not available yet: %s", word, accepts);
+    else
+        spec_problem_value(r, value, accepts);
+}
+
+static json_t *write_word(const struct spec_field *field, const void *object)
+{
+    return json_string(field->words[*(const int *)spec_from(object, field)]);
+}
+
+static void read_texts(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    size_t path_len = r->path.len, n = json_array_size(value);
+    const char **texts;
+
+    if (!json_is_array(value) || n > SPEC_LIST_MAX || n < (size_t)field->min) {
+        spec_problem_value(r, value, field->type->accepts);
+        return;
+    }
+    texts = spec_alloc(r, (n + 1) * sizeof(*texts));
+    if (texts == NULL)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        json_t *element = json_array_get(value, i);
+
+        spec_enter_index(r, i);
+        if (json_is_string(element))
+            texts[i] = spec_strdup(r, json_string_value(element));
+        else
+            spec_problem_value(r, element, "a string");
+        spec_leave(r, path_len);
+        if (texts[i] == NULL)
+            return; /* said why */
+    }
+    *(const char ***)spec_at(object, field) = texts;
+    *(size_t *)(void *)((char *)object + field->offset_n) = n;
+}
+
+static json_t *write_texts(const struct spec_field *field, const void *object)
+{
+    const char *const *texts = *(const char *const *const *)spec_from(object, field);
+    size_t n = *(const size_t *)(const void *)((const char *)object + field->offset_n);
+    json_t *array;
+
+    if (n == 0)
+        return json_null();
+    array = json_array();
+    for (size_t i = 0; i < n && array != NULL; i++)
+        spec_append(&array, json_string(texts[i]));
+    return array;
+}
+
+/* The globs of a list, each at its index; `set`: patterns of `files`, where one without '/' may match at any depth. */
+static void read_globs(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    size_t path_len = r->path.len, problems = r->n_problems;
+    const char *const *globs;
+
+    read_texts(r, field, value, object);
+    if (r->n_problems > problems || r->failed < 0)
+        return;
+    globs = *(const char *const *const *)spec_at(object, field);
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        _cleanup_(pl_glob_destroyp) struct pl_glob *glob = NULL;
+        struct pl_err err = {0};
+
+        spec_enter_index(r, i);
+        if (pl_glob_compile(globs[i], &glob, &err) < 0)
+            spec_problem_err(r, &err);
+        spec_leave(r, path_len);
+    }
+}
+
+static void read_glob(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    _cleanup_(pl_glob_destroyp) struct pl_glob *glob = NULL;
+    struct pl_err err = {0};
+
+    if (!json_is_string(value))
+        spec_problem_value(r, value, field->type->accepts);
+    else if (pl_glob_compile(json_string_value(value), &glob, &err) < 0)
+        spec_problem_err(r, &err);
+    else
+        *(const char **)spec_at(object, field) = spec_strdup(r, json_string_value(value));
+}
+
+static void read_object(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    if (!json_is_object(value))
+        spec_problem_value(r, value, field->type->accepts);
+    else
+        spec_read_object(r, field->child, value, spec_at(object, field));
+}
+
+static json_t *write_object(const struct spec_field *field, const void *object)
+{
+    json_t *written = spec_object_write(field->child, spec_from(object, field));
+
+    if (written != NULL && json_object_size(written) == 0) {
+        json_decref(written);
+        return json_null();
+    }
+    return written;
+}
+
+static int spec_compare_env(const void *a, const void *b)
+{
+    return strcmp(((const struct pl_env_var *)a)->key, ((const struct pl_env_var *)b)->key);
+}
+
+static const char *spec_env_value(struct spec_reader *r, json_t *value)
+{
+    char number[40];
+
+    if (json_is_string(value))
+        return spec_strdup(r, json_string_value(value));
+    if (json_is_boolean(value))
+        return json_is_true(value) ? "true" : "false";
+    if (json_is_number(value)) {
+        spec_number_text(value, number);
+        return spec_strdup(r, number);
+    }
+    spec_problem_value(r, value, "a string, a number, true or false");
+    return NULL;
+}
+
+static void read_env(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_stage *stage = object;
+    size_t path_len = r->path.len;
+    struct pl_env_var *env;
+    const char *key;
+    json_t *member;
+    size_t n = 0;
+
+    if (!json_is_object(value) || json_object_size(value) > SPEC_LIST_MAX) {
+        spec_problem_value(r, value, field->type->accepts);
+        return;
+    }
+    env = spec_alloc(r, (json_object_size(value) + 1) * sizeof(*env));
+    if (env == NULL)
+        return;
+    json_object_foreach(value, key, member)
+    {
+        spec_enter_key(r, key);
+        env[n].key = spec_strdup(r, key);
+        env[n].value = spec_env_value(r, member);
+        n += env[n].key != NULL && env[n].value != NULL;
+        spec_leave(r, path_len);
+    }
+    if (n > 1)
+        qsort(env, n, sizeof(*env), spec_compare_env);
+    stage->env = env;
+    stage->n_env = n;
+}
+
+static json_t *write_env(const struct spec_field *field, const void *object)
+{
+    const struct pl_stage *stage = object;
+    json_t *env;
+
+    (void)field;
+    if (stage->n_env == 0)
+        return json_null();
+    env = json_object();
+    for (size_t i = 0; i < stage->n_env && env != NULL; i++)
+        spec_set(&env, stage->env[i].key, json_string(stage->env[i].value));
+    return env;
+}
+
+static void read_gpu(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_gpu *gpu = spec_at(object, field);
+    const struct spec_field *count = spec_field_find(&spec_object_gpu, "count");
+
+    *gpu = (struct pl_gpu){.required = true, .wait_ms = PL_GPU_WAIT_MS};
+    if (json_is_object(value)) {
+        gpu->count = 1;
+        spec_read_object(r, &spec_object_gpu, value, gpu);
+    } else if (json_is_boolean(value)) {
+        gpu->count = json_is_true(value);
+    } else if (json_is_integer(value)) {
+        count->type->read(r, count, value, gpu);
+    } else {
+        spec_problem_value(r, value, field->type->accepts);
+    }
+}
+
+static json_t *write_gpu(const struct spec_field *field, const void *object)
+{
+    const struct pl_gpu *gpu = spec_from(object, field);
+
+    return gpu->count == 0 ? json_false() : spec_object_write(&spec_object_gpu, gpu);
+}
+
+static void read_cache(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_cache *cache = spec_at(object, field);
+
+    *cache = (struct pl_cache){.enabled = true, .code = true, .salt = ""};
+    if (json_is_object(value))
+        spec_read_object(r, &spec_object_cache, value, cache);
+    else if (json_is_boolean(value))
+        cache->enabled = json_is_true(value);
+    else
+        spec_problem_value(r, value, field->type->accepts);
+}
+
+static json_t *write_cache(const struct spec_field *field, const void *object)
+{
+    const struct pl_cache *cache = spec_from(object, field);
+
+    if (!cache->enabled || (cache->code && cache->salt[0] == '\0'))
+        return json_boolean(cache->enabled);
+    return spec_object_write(&spec_object_cache, cache);
+}
+
+/* A TREE: a leaf when it has a `repo`, a cross when it has a `cross`; fields of both share one table, so that any typo is caught. */
+static void spec_read_tree(struct spec_reader *r, json_t *value, struct pl_input *input)
+{
+    size_t problems = r->n_problems;
+
+    if (!json_is_object(value)) {
+        spec_problem_value(r, value, spec_type_input.accepts);
+        return;
+    }
+    input->stage = PL_SPEC_NO_STAGE;
+    input->kind = json_object_get(value, "cross") != NULL ? PL_INPUT_CROSS : PL_INPUT_LEAF;
+    spec_read_object(r, &spec_object_input, value, input);
+    if (input->kind == PL_INPUT_CROSS)
+        input->glob = NULL; /* the default of a leaf */
+    if (r->n_problems > problems)
+        return; /* what else is wrong follows from that */
+    if (input->kind == PL_INPUT_CROSS && json_object_size(value) > 1)
+        spec_problem(r, "\"cross\" stands alone: the other fields belong into its inputs");
+    else if (input->kind == PL_INPUT_LEAF && input->repo == NULL)
+        spec_problem(r, "\"repo\" is missing: an input is {\"repo\": \"NAME\", …} or {\"cross\": […]}");
+    else if (input->kind == PL_INPUT_LEAF && input->name == NULL)
+        input->name = input->repo;
+}
+
+static void read_input(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_input *input = spec_alloc(r, sizeof(*input));
+
+    if (input == NULL)
+        return;
+    spec_read_tree(r, value, input);
+    *(struct pl_input **)spec_at(object, field) = input;
+}
+
+static json_t *write_input(const struct spec_field *field, const void *object)
+{
+    const struct pl_input *input = *(const struct pl_input *const *)spec_from(object, field);
+
+    return input != NULL ? spec_object_write(&spec_object_input, input) : json_null();
+}
+
+static void read_cross(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_input *input = object;
+    size_t path_len = r->path.len, n = json_array_size(value);
+
+    if (!json_is_array(value) || n == 0 || n > PL_SPEC_LEAVES_MAX) {
+        spec_problem_value(r, value, field->type->accepts);
+        return;
+    }
+    input->children = spec_alloc(r, n * sizeof(*input->children));
+    if (input->children == NULL)
+        return;
+    input->n_children = n;
+    for (size_t i = 0; i < n; i++) {
+        spec_enter_index(r, i);
+        spec_read_tree(r, json_array_get(value, i), &input->children[i]);
+        spec_leave(r, path_len);
+    }
+}
+
+static json_t *write_cross(const struct spec_field *field, const void *object)
+{
+    const struct pl_input *input = object;
+    json_t *array;
+
+    (void)field;
+    if (input->kind != PL_INPUT_CROSS)
+        return json_null();
+    array = json_array();
+    for (size_t i = 0; i < input->n_children && array != NULL; i++)
+        spec_append(&array, spec_object_write(&spec_object_input, &input->children[i]));
+    return array;
+}
+
+/* "[project/]NAME[@BRANCH]" */
+static void read_repo(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_input *input = object;
+    struct pl_err err = {0};
+    char *text, *slash, *at;
+    const char *project = r->spec->project, *branch = PL_DEFAULT_BRANCH;
+
+    if (!json_is_string(value)) {
+        spec_problem_value(r, value, field->type->accepts);
+        return;
+    }
+    text = spec_strdup(r, json_string_value(value));
+    if (text == NULL)
+        return;
+    at = strchr(text, '@');
+    if (at != NULL) {
+        *at = '\0';
+        branch = at + 1;
+    }
+    slash = strchr(text, '/');
+    if (slash != NULL) {
+        *slash = '\0';
+        project = text;
+        text = slash + 1;
+    }
+    if ((slash != NULL && pl_name_check("project", project, &err) < 0) || pl_name_check("repo", text, &err) < 0 ||
+        (at != NULL && pl_name_check("branch", branch, &err) < 0)) {
+        spec_problem(r, "%s; %s", err.msg, field->type->accepts);
+        return;
+    }
+    input->project = project;
+    input->repo = text;
+    input->branch = branch;
+}
+
+static json_t *write_repo(const struct spec_field *field, const void *object)
+{
+    const struct pl_input *input = object;
+    char text[3 * PL_NAME_MAX_BYTES + 8];
+
+    (void)field;
+    if (input->kind != PL_INPUT_LEAF)
+        return json_null();
+    (void)snprintf(text, sizeof(text), "%s/%s@%s", input->project, input->repo, input->branch);
+    return json_string(text);
+}
+
+static void read_code(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    const char *text = json_string_value(value);
+    char canonical[PL_PATH_MAX_BYTES + 1];
+    struct pl_err err = {0};
+
+    if (text == NULL || text[0] == '\0' || text[0] == '/') {
+        spec_problem_value(r, value, field->type->accepts);
+        return;
+    }
+    while (text[0] == '.' && text[1] == '/')
+        text += 2 + strspn(text + 2, "/");
+    if (text[0] == '\0' || pl_streq(text, "."))
+        *(const char **)spec_at(object, field) = ".";
+    else if (pl_path_canonical(text, canonical, &err) < 0)
+        spec_problem(r, "%s: the folder lies at or below the spec's", err.msg);
+    else
+        *(const char **)spec_at(object, field) = spec_strdup(r, canonical);
+}
+
+static void read_repos(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_spec *spec = object;
+    size_t path_len = r->path.len;
+    const char *key;
+    json_t *member;
+
+    if (!json_is_object(value) || json_object_size(value) > SPEC_LIST_MAX) {
+        spec_problem_value(r, value, field->type->accepts);
+        return;
+    }
+    spec->repos = spec_alloc(r, (json_object_size(value) + 1) * sizeof(*spec->repos));
+    if (spec->repos == NULL)
+        return;
+    json_object_foreach(value, key, member)
+    {
+        struct pl_err err = {0};
+
+        spec_enter_key(r, key);
+        if (pl_name_check("repo", key, &err) < 0)
+            spec_problem_key(r, "%s", err.msg);
+        else if (!json_is_object(member))
+            spec_problem_value(r, member, "an object, {} for the defaults");
+        else
+            spec_read_object(r, &spec_object_repo, member, &spec->repos[spec->n_repos]);
+        spec->repos[spec->n_repos].name = spec_strdup(r, key);
+        spec->n_repos += spec->repos[spec->n_repos].name != NULL;
+        spec_leave(r, path_len);
+    }
+}
+
+static json_t *write_repos(const struct spec_field *field, const void *object)
+{
+    const struct pl_spec *spec = object;
+    json_t *repos = spec->n_repos > 0 ? json_object() : json_null();
+
+    (void)field;
+    for (size_t i = 0; i < spec->n_repos && repos != NULL; i++)
+        spec_set(&repos, spec->repos[i].name, json_object());
+    return repos;
+}
+
+/* Fields that a stage sets to null leave no trace in the merged stage: their names are checked here. */
+static void spec_check_nulls(struct spec_reader *r, json_t *stage)
+{
+    size_t path_len = r->path.len;
+    const char *key;
+    json_t *member;
+
+    json_object_foreach(stage, key, member)
+    {
+        if (!json_is_null(member) || spec_field_find(&spec_object_stage, key) != NULL)
+            continue;
+        spec_enter_key(r, key);
+        spec_problem_key(r, "unknown field \"%.60s\"", key);
+        spec_leave(r, path_len);
+    }
+}
+
+static void spec_read_stage(struct spec_reader *r, json_t *value, struct pl_stage *stage)
+{
+    json_t *merged;
+
+    stage->output.branch = PL_DEFAULT_BRANCH;
+    if (!json_is_object(value)) {
+        spec_problem_value(r, value, "an object");
+        return;
+    }
+    spec_check_nulls(r, value);
+    merged = spec_merge_patch(r->defaults, value);
+    if (merged == NULL) {
+        r->failed = PL_ENOMEM;
+        return;
+    }
+    spec_read_object(r, &spec_object_stage, merged, stage);
+    json_decref(merged);
+}
+
+static void read_stages(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_spec *spec = object;
+    size_t path_len = r->path.len, n = json_array_size(value);
+
+    if (!json_is_array(value) || n == 0 || n > PL_SPEC_STAGES_MAX) {
+        spec_problem_value(r, value, field->type->accepts);
+        return;
+    }
+    spec->stages = spec_alloc(r, n * sizeof(*spec->stages));
+    if (spec->stages == NULL)
+        return;
+    for (size_t i = 0; i < n && r->n_problems < SPEC_PROBLEMS_STOP && r->failed == 0; i++) {
+        spec_enter_index(r, i);
+        spec_read_stage(r, json_array_get(value, i), &spec->stages[i]);
+        spec_leave(r, path_len);
+        spec->n_stages = i + 1;
+    }
+}
+
+static json_t *write_stages(const struct spec_field *field, const void *object)
+{
+    const struct pl_spec *spec = object;
+    json_t *stages = json_array();
+
+    (void)field;
+    for (size_t i = 0; i < spec->n_stages && stages != NULL; i++)
+        spec_append(&stages, spec_object_write(&spec_object_stage, &spec->stages[i]));
+    return stages;
+}
+
+/* The fields of `defaults` are read for their own sake once: a mistake there is found even when every stage overrides it. */
+static void read_defaults(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_stage scratch = {0};
+
+    (void)object;
+    if (!json_is_object(value)) {
+        spec_problem_value(r, value, field->type->accepts);
+        return;
+    }
+    if (r->defaults == NULL)
+        return; /* no memory: said by who made them */
+    spec_check_nulls(r, value);
+    r->partial = true;
+    spec_read_object(r, &spec_object_stage, r->defaults, &scratch);
+    r->partial = false;
+}
+
+/* They are in the stages. */
+static json_t *write_defaults(const struct spec_field *field, const void *object)
+{
+    (void)field;
+    (void)object;
+    return json_null();
+}
+
+const struct spec_type spec_type_name = {"letters, digits, _ and -, at most 51, not starting with _ or -",
+                                         "{\"type\":\"string\",\"pattern\":\"^[A-Za-z0-9][A-Za-z0-9_-]{0,50}$\"}", read_name,
+                                         write_text};
+const struct spec_type spec_type_text = {"a string", "{\"type\":\"string\"}", read_text, write_text};
+const struct spec_type spec_type_count = {"a whole number", "", read_count, write_count};
+const struct spec_type spec_type_bool = {"true or false", "{\"type\":\"boolean\"}", read_bool, write_bool};
+const struct spec_type spec_type_duration = {"a duration such as \"90s\", \"10m\" or \"1h30m\"", "{\"type\":\"string\"}",
+                                             read_duration, write_duration};
+const struct spec_type spec_type_cpu = {"an amount of CPU such as 2, 0.5 or \"500m\"", "{\"type\":[\"number\",\"string\"]}",
+                                        read_cpu, write_cpu};
+const struct spec_type spec_type_bytes = {"a size such as \"512Mi\", \"40Gi\" or a number of bytes",
+                                          "{\"type\":[\"number\",\"string\"]}", read_bytes, write_bytes};
+const struct spec_type spec_type_word = {"one of these words", "", read_word, write_word};
+const struct spec_type spec_type_texts = {"a list of strings", "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}", read_texts,
+                                          write_texts};
+const struct spec_type spec_type_glob = {"a glob such as \"/\", \"/*\" or \"/train/*.csv\"", "{\"type\":\"string\"}", read_glob,
+                                         write_text};
+const struct spec_type spec_type_globs = {"a list of globs", "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}", read_globs,
+                                          write_texts};
+const struct spec_type spec_type_object = {"an object", "", read_object, write_object};
+const struct spec_type spec_type_env = {
+    "an object of strings, numbers, true and false",
+    "{\"type\":\"object\",\"additionalProperties\":{\"type\":[\"string\",\"number\",\"boolean\"]}}", read_env, write_env};
+const struct spec_type spec_type_gpu = {
+    "true, false, a number of devices or an object",
+    "{\"anyOf\":[{\"type\":\"boolean\"},{\"type\":\"integer\",\"minimum\":1},{\"$ref\":\"#/$defs/gpu\"}]}", read_gpu, write_gpu};
+const struct spec_type spec_type_cache = {"true, false or an object",
+                                          "{\"anyOf\":[{\"type\":\"boolean\"},{\"$ref\":\"#/$defs/cache\"}]}", read_cache,
+                                          write_cache};
+const struct spec_type spec_type_input = {"an input is {\"repo\": \"NAME\", …} or {\"cross\": […]}",
+                                          "{\"$ref\":\"#/$defs/input\"}", read_input, write_input};
+const struct spec_type spec_type_cross = {"a list of 1 to 64 inputs",
+                                          "{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/input\"}}", read_cross, write_cross};
+const struct spec_type spec_type_repo = {"a repo is \"NAME\", \"NAME@BRANCH\" or \"PROJECT/NAME@BRANCH\"",
+                                         "{\"type\":\"string\"}", read_repo, write_repo};
+const struct spec_type spec_type_code = {"a folder at or below the spec's, without ..", "{\"type\":\"string\"}", read_code,
+                                         write_text};
+const struct spec_type spec_type_repos = {"an object of repos, each {} for the defaults",
+                                          "{\"type\":\"object\",\"additionalProperties\":{\"$ref\":\"#/$defs/repo\"}}",
+                                          read_repos, write_repos};
+const struct spec_type spec_type_stages = {"a list of at least one stage, at most 100,000",
+                                           "{\"type\":\"array\",\"minItems\":1,\"items\":{\"$ref\":\"#/$defs/stage\"}}",
+                                           read_stages, write_stages};
+const struct spec_type spec_type_defaults = {"an object with fields of a stage", "{\"$ref\":\"#/$defs/stage_fields\"}",
+                                             read_defaults, write_defaults};
