@@ -2,7 +2,7 @@
  *
  *   caller's thread: entries in order, folders ──batches──▶ writers (threads): fetch, write or link
  *
- * Files are 0444 or 0555 with mtime PL_CHECKOUT_MTIME_S, folders 0755; links as stored. Every name is reached from the
+ * Files are 0444 or 0555 with mtime PL_CHECKOUT_MTIME_S, folders 0755 less the umask; links as stored. Every name is reached from the
  * destination folder by openat of one segment that must not be a link, so nothing outside it is touched whatever lies there. A
  * large file is written by all writers. No fsync.
  *
@@ -11,7 +11,7 @@
 #pragma once
 
 #include "file_cache.h"
-#include "storage/pack/chunk_reader.h"
+#include "file_read.h"
 #include "storage/tree/ops.h"
 #include "storage/tree/tree_walk.h"
 #include <stdatomic.h>
@@ -62,9 +62,3 @@ struct pl_checkout_options {
 PL_MUST_CHECK
 int pl_checkout(const struct pl_entry_source *entries, const struct pl_chunk_reader *reader, const char *dest,
                 const struct pl_checkout_options *options, struct pl_checkout_stats *ret_stats, struct pl_err *err);
-
-/* The bytes of one file in order, for cat and downloads: `write` gets them piece by piece; a negative result ends it. */
-typedef int (*pl_file_write_fn)(void *self, const void *bytes, size_t n, struct pl_err *err);
-PL_MUST_CHECK
-int pl_file_read(const struct pl_entry *entry, uint64_t offset, uint64_t len, const struct pl_chunk_reader *reader,
-                 pl_file_write_fn write, void *self, struct pl_err *err);

@@ -13,9 +13,12 @@
 
 #include "storage/tree/tree.h"
 
+#define PL_FILE_CACHE_EVICT_MAX (1u << 18)
+
 struct pl_file_cache;
 
-/* Opens or makes it. `max_bytes` bounds the files' bytes (eviction goes down to 9/10 of it); 0 = without bound. */
+/* Opens or makes it. `max_bytes` bounds the files' bytes: what has no room evicts, and is not taken when all that is there is in use;
+ * 0 = without bound. PL_EIO, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_file_cache_open(const char *dir, uint64_t max_bytes, struct pl_file_cache **ret, struct pl_err *err);
 struct pl_file_cache *pl_file_cache_close(struct pl_file_cache *c);
@@ -30,7 +33,7 @@ int pl_file_cache_link(struct pl_file_cache *c, const struct pl_entry *entry, in
 /* Takes the file `name` in `dirfd`, just written with the verified bytes of `entry`, its mode and mtime, into the cache by a
  * link. Cannot fail: without room, or where links do not reach, it is not taken. */
 void pl_file_cache_adopt(struct pl_file_cache *c, const struct pl_entry *entry, int dirfd, const char *name);
-/* Evicts down to 9/10 of the bound when it is passed; checkout does so at its end. Also counts anew what is there. */
+/* Evicts down to 9/10 of the bound, counting anew what is there. At most PL_FILE_CACHE_EVICT_MAX files a call. */
 PL_MUST_CHECK
 int pl_file_cache_evict(struct pl_file_cache *c, struct pl_err *err);
 /* Bytes of the cached files. */
