@@ -122,7 +122,7 @@ start_daemon() {
     if running && [ -n "$(find "$bin/pipelined" -newer "$dir/demo.pid")" ]; then
         stop_daemon || fail "the daemon of an earlier build does not stop: kill -KILL $(cat "$dir/demo.pid")"
     fi
-    if ctl status >/dev/null 2>&1; then
+    if [ -s "$dir/pipelined.url" ] && ctl status >/dev/null 2>&1; then
         phase "daemon: already running at $(cat "$dir/pipelined.url")"
         return 0
     fi
