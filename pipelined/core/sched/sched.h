@@ -156,8 +156,8 @@ enum pl_sched_event_kind {
     PL_SCHED_EV_STAGE_SET, /* .stage: a new stage, or a higher version of one. PL_EINVAL: a cycle, a foreign output, a bad value
                             */
     PL_SCHED_EV_STAGE_REMOVED, /* .id = stage: its jobs are killed, its workers stopped. PL_ENOTFOUND */
-    PL_SCHED_EV_RUN, /* .run: heads moved or stages are to run anew: a job for each of them and for everything downstream */
-    PL_SCHED_EV_JOB_PLANNED,     /* .id = job, .plan */
+    PL_SCHED_EV_RUN, /* .run: heads moved or stages are to run anew: a job for each of them and for everything downstream. PL_EBUSY: PL_SCHED_JOBS_MAX */
+    PL_SCHED_EV_JOB_PLANNED,     /* .id = job, .plan. PL_ELIMIT: too many datums; give PLAN_FAILED then */
     PL_SCHED_EV_PLAN_FAILED,     /* .id = job, .text */
     PL_SCHED_EV_JOB_COMMITTED,   /* .id = job: changed or not, what is downstream runs (and reuses) */
     PL_SCHED_EV_COMMIT_FAILED,   /* .id = job, .text */
@@ -218,6 +218,7 @@ struct pl_sched_event {
         const char *run;
         enum pl_sched_state state; /* final, or not: then what is below decides where it goes on */
         const char *text;          /* of a final one: its reason */
+        const char *superseded_by; /* as it was given, or NULL */
         bool planned;              /* the engine still has the plan that rows and tasks refer to; else it is planned anew */
         bool leased;               /* some task was ever leased: it is not superseded */
         uint64_t datums;
@@ -252,10 +253,12 @@ enum pl_sched_action_kind {
     PL_SCHED_LEASE,        /* .lease: the answer to the worker's NEXT (kept for its next one when that is not open now) */
     PL_SCHED_LEASE_LOST,   /* .lease worker, task, fence only: a result is refused with PL_ELEASE, a renewal told `lost` */
     PL_SCHED_CANCEL,       /* .lease worker, task, fence only: the worker should stop at it (its job ended) */
-    PL_SCHED_RESULT,       /* .result: what became of the rows of a RESULT that was accepted, in its order */
-    PL_SCHED_TIMER,        /* .at_ms: give a TICK then, instead of at the time asked for before; INT64_MAX: no need */
-    PL_SCHED_CONTINUE,     /* give a TICK soon: there is more to do now */
-    PL_SCHED_DRAINED,      /* draining, and no plan, task or commit is under way */
+    PL_SCHED_RETURNED, /* .lease worker, task, fence, job only: the lease is over, its rows wait again or are given up (GIVE_UP) */
+    PL_SCHED_GIVE_UP,  /* .lease job and rows only: lost too often with their workers, they count as failed */
+    PL_SCHED_RESULT,   /* .result: what became of the rows of a RESULT that was accepted, in its order */
+    PL_SCHED_TIMER,    /* .at_ms: give a TICK then, instead of at the time asked for before; INT64_MAX: no need */
+    PL_SCHED_CONTINUE, /* give a TICK soon: there is more to do now */
+    PL_SCHED_DRAINED,  /* draining, and no plan, task or commit is under way */
 };
 
 enum pl_sched_verdict {

@@ -1,0 +1,310 @@
+#include "pipelined/core/sched/sched_state.h"
+
+/* --- what there is */
+
+uint32_t pl_sched_gpus_free(const struct pl_sched *s)
+{
+    return s->capacity.gpu_slots - s->gpus_used;
+}
+
+uint64_t pl_sched_cpu_need(const struct pl_sched *s, const struct version *v, enum device device)
+{
+    uint64_t need = v->def.cpu_milli ? v->def.cpu_milli : device == GPU ? 0 : 1000;
+
+    return s->capacity.cpu_milli > 0 ? PL_MIN(need, s->capacity.cpu_milli) : need;
+}
+
+static uint64_t left(uint64_t have, uint64_t used)
+{
+    return have > used ? have - used : 0;
+}
+
+/* Is there room for one more worker when `back_…` is what leaving workers still hold? */
+static bool fits_cpu(const struct pl_sched *s, const struct version *v, enum device device, uint64_t back)
+{
+    return pl_sched_cpu_need(s, v, device) <= left(s->capacity.cpu_milli + back, s->cpu_used);
+}
+
+static bool fits_memory(const struct pl_sched *s, const struct version *v, uint64_t back)
+{
+    return s->capacity.memory_bytes == 0 || v->def.memory_bytes <= left(s->capacity.memory_bytes + back, s->memory_used);
+}
+
+static bool fits_gpus(const struct pl_sched *s, const struct version *v, uint32_t back)
+{
+    return v->def.gpu_count <= pl_sched_gpus_free(s) + back;
+}
+
+static bool fits(const struct pl_sched *s, const struct version *v, enum device device)
+{
+    return fits_cpu(s, v, device, 0) && fits_memory(s, v, 0) && (device == CPU || fits_gpus(s, v, 0));
+}
+
+static bool fits_soon(const struct pl_sched *s, const struct version *v, enum device device)
+{
+    return fits_cpu(s, v, device, s->cpu_stopping) && fits_memory(s, v, s->memory_stopping) &&
+           (device == CPU || fits_gpus(s, v, s->gpus_stopping));
+}
+
+bool pl_sched_admit_lacks_beside(const struct pl_sched *s, const struct version *v)
+{
+    return !fits_cpu(s, v, GPU, 0) || !fits_memory(s, v, 0);
+}
+
+bool pl_sched_admit_possible(const struct pl_sched *s, const struct version *v)
+{
+    if (s->capacity.memory_bytes > 0 && v->def.memory_bytes > s->capacity.memory_bytes)
+        return false;
+    return v->def.gpu_count == 0 || !v->def.gpu_required || v->def.gpu_count <= s->capacity.gpu_offered;
+}
+
+static void slots_count(struct pl_sched *s)
+{
+    s->gpus_used = 0;
+    for (uint32_t i = 0; i < s->capacity.gpu_slots; i++)
+        s->gpus_used += s->gpus[i] ? 1 : 0;
+}
+
+int pl_sched_admit_capacity(struct pl_sched *s, const struct pl_sched_capacity *c, struct pl_err *err)
+{
+    const struct pl_map_slot *slot;
+
+    if (c->gpu_slots > PL_SCHED_GPUS_MAX)
+        return pl_err_set(err, PL_ELIMIT, "%u GPUs, at most %u", c->gpu_slots, PL_SCHED_GPUS_MAX);
+    s->capacity = *c;
+    s->capacity.gpu_offered = PL_MAX(c->gpu_offered, c->gpu_slots);
+    slots_count(s);
+    s->devices_changed = true;
+    for (size_t i = 0; (slot = pl_map_next(&s->stages, &i));)
+        pl_sched_stage_dirty(s, slot->value);
+    return 0;
+}
+
+/* --- what workers hold, until they are gone for certain */
+
+void pl_sched_admit_take(struct pl_sched *s, struct worker *w)
+{
+    for (uint32_t i = 0; i < w->n_gpus; i++)
+        s->gpus[w->gpus[i]] = w;
+    s->cpu_used += w->cpu_milli;
+    s->memory_used += w->memory_bytes;
+    w->version->with_gpu += w->n_gpus > 0 ? 1 : 0;
+    if (w->n_gpus > 0)
+        slots_count(s);
+    s->devices_changed = true;
+}
+
+void pl_sched_admit_leaving(struct pl_sched *s, struct worker *w)
+{
+    s->cpu_stopping += w->cpu_milli;
+    s->memory_stopping += w->memory_bytes;
+    s->gpus_stopping += w->n_gpus;
+    w->version->with_gpu -= w->n_gpus > 0 ? 1 : 0;
+}
+
+void pl_sched_admit_give(struct pl_sched *s, struct worker *w)
+{
+    if (w->state != WORKER_STOPPING)
+        pl_sched_admit_leaving(s, w);
+    s->cpu_stopping -= w->cpu_milli;
+    s->memory_stopping -= w->memory_bytes;
+    s->gpus_stopping -= w->n_gpus;
+    for (uint32_t i = 0; i < w->n_gpus; i++)
+        s->gpus[w->gpus[i]] = NULL;
+    s->cpu_used -= w->cpu_milli;
+    s->memory_used -= w->memory_bytes;
+    if (w->n_gpus > 0)
+        slots_count(s);
+    s->devices_changed = true;
+}
+
+static void slots_choose(const struct pl_sched *s, struct worker *w, uint32_t count)
+{
+    for (uint32_t i = 0; i < s->capacity.gpu_slots && w->n_gpus < count; i++)
+        if (!s->gpus[i])
+            w->gpus[w->n_gpus++] = (uint16_t)i;
+}
+
+/* --- who wishes for what */
+
+static void bucket_leave(struct pl_sched *s, struct pipeline *p, enum device d)
+{
+    if (p->wish[d].bucket >= 0)
+        TAILQ_REMOVE(&s->fair[d].buckets[p->wish[d].bucket], p, wish[d].link);
+    p->wish[d].bucket = -1;
+}
+
+static void bucket_enter(struct pl_sched *s, struct pipeline *p, enum device d)
+{
+    int bucket = (int)PL_MIN(p->workers, FAIR_BUCKETS - 1u);
+
+    if (p->wish[d].bucket == bucket)
+        return;
+    bucket_leave(s, p, d);
+    p->wish[d].bucket = bucket;
+    TAILQ_INSERT_TAIL(&s->fair[d].buckets[bucket], p, wish[d].link);
+}
+
+void pl_sched_admit_moved(struct pl_sched *s, struct pipeline *p)
+{
+    for (enum device d = CPU; d <= GPU; d++)
+        if (p->wish[d].bucket >= 0)
+            bucket_enter(s, p, d);
+}
+
+void pl_sched_admit_unwish(struct pl_sched *s, struct version *v)
+{
+    enum device d = v->wish;
+
+    if (d == NO_DEVICE)
+        return;
+    TAILQ_REMOVE(&v->pipeline->wish[d].versions, v, wish_link);
+    if (TAILQ_EMPTY(&v->pipeline->wish[d].versions))
+        bucket_leave(s, v->pipeline, d);
+    v->wish = NO_DEVICE;
+}
+
+static void wish(struct pl_sched *s, struct version *v, enum device d)
+{
+    if (v->wish == d)
+        return;
+    pl_sched_admit_unwish(s, v);
+    if (d == NO_DEVICE)
+        return;
+    v->wish = d;
+    TAILQ_INSERT_TAIL(&v->pipeline->wish[d].versions, v, wish_link);
+    bucket_enter(s, v->pipeline, d);
+}
+
+/* Where the next worker of the job should run: not required GPUs are waited for once per job, and only while nothing of it is on one. */
+static enum device device_for(struct pl_sched *s, struct job *job)
+{
+    const struct version *v = job->version;
+
+    if (v->def.gpu_count == 0)
+        return CPU;
+    if (v->def.gpu_required)
+        return GPU;
+    if (v->def.gpu_count > s->capacity.gpu_offered || job->on_cpu)
+        return CPU;
+    if (job->gpu_since < 0)
+        job->gpu_since = s->now;
+    if (s->now - job->gpu_since >= v->def.gpu_wait_ms && v->with_gpu == 0)
+        job->on_cpu = true;
+    return job->on_cpu ? CPU : GPU;
+}
+
+void pl_sched_admit_wish(struct pl_sched *s, struct version *v)
+{
+    struct job *job = TAILQ_FIRST(&v->stage->lane);
+    uint32_t live = v->starting + v->idle + v->busy;
+
+    if (!job || job->version != v || !job->rows || pl_sched_state_final(job->state) || job->state == PL_SCHED_FINISHING ||
+        s->draining || v->retry_at > s->now || live >= v->def.workers ||
+        pl_sched_rows_ready(s, job->rows) <= v->starting + v->idle || !pl_sched_admit_possible(s, v))
+        pl_sched_admit_unwish(s, v);
+    else
+        wish(s, v, device_for(s, job));
+}
+
+static struct version *first_wish(const struct pl_sched *s, enum device d)
+{
+    for (int b = 0; b < FAIR_BUCKETS; b++)
+        if (!TAILQ_EMPTY(&s->fair[d].buckets[b]))
+            return TAILQ_FIRST(&TAILQ_FIRST(&s->fair[d].buckets[b])->wish[d].versions);
+    return NULL;
+}
+
+/* --- starting and making room */
+
+static void start(struct pl_sched *s, struct version *v, enum device device)
+{
+    struct worker *w = pl_sched_worker_make(s, v, ++s->last_id, WORKER_STARTING);
+    struct pl_sched_action *a;
+
+    if (!w)
+        return;
+    w->cpu_milli = pl_sched_cpu_need(s, v, device);
+    w->memory_bytes = v->def.memory_bytes;
+    if (device == GPU)
+        slots_choose(s, w, v->def.gpu_count);
+    pl_sched_admit_take(s, w);
+    pl_sched_worker_timer(s, w);
+    a = pl_sched_act(s, PL_SCHED_START_WORKER);
+    a->worker.id = w->id;
+    a->worker.stage = v->def.stage;
+    a->worker.version = v->def.version;
+    a->worker.job = TAILQ_FIRST(&v->stage->lane)->id;
+    a->worker.n_gpus = w->n_gpus;
+    memcpy(a->worker.gpus, w->gpus, sizeof(w->gpus));
+    a->worker.cpu_milli = (uint32_t)w->cpu_milli;
+    a->worker.memory_bytes = w->memory_bytes;
+    pl_sched_say_later(s, v->stage);
+}
+
+static bool helps(const struct pl_sched *s, const struct version *v, enum device device, const struct worker *w)
+{
+    return (!fits_cpu(s, v, device, s->cpu_stopping) && w->cpu_milli > 0) ||
+           (!fits_memory(s, v, s->memory_stopping) && w->memory_bytes > 0) ||
+           (device == GPU && !fits_gpus(s, v, s->gpus_stopping) && w->n_gpus > 0);
+}
+
+/* Idle workers, and starting ones whose job is gone, give up their place to the one that is first in line. */
+static void make_room(struct pl_sched *s, const struct version *v, enum device device)
+{
+    struct worker *w, *next;
+
+    for (w = TAILQ_FIRST(&s->idle); w && !fits_soon(s, v, device); w = next) {
+        next = TAILQ_NEXT(w, place_link);
+        if (w->version != v && helps(s, v, device, w))
+            pl_sched_worker_stop(s, w, false, "another stage needs its place");
+    }
+    for (w = TAILQ_FIRST(&s->starting); w && !fits_soon(s, v, device); w = next) {
+        next = TAILQ_NEXT(w, place_link);
+        if (w->version->unfinished == 0 && helps(s, v, device, w))
+            pl_sched_worker_stop(s, w, true, "another stage needs its place");
+    }
+}
+
+/* It gave up waiting for a GPU, and before it got a CPU there is one. Workers of one job are of one kind. */
+static bool gets_one_after_all(const struct pl_sched *s, const struct version *v)
+{
+    return v->def.gpu_count > 0 && v->starting + v->idle + v->busy == 0 && !first_wish(s, GPU) && fits(s, v, GPU);
+}
+
+/* Serves the wishes of one kind in their order. Stops at the first one that does not fit, so that it is not overtaken; returns it. */
+static const struct version *admit_device(struct pl_sched *s, enum device wished)
+{
+    struct version *v;
+
+    while ((v = first_wish(s, wished)) && s->budget > 0 && !s->oom) {
+        enum device device = wished;
+
+        s->budget--;
+        pl_sched_admit_wish(s, v); /* things may have moved since */
+        if (v->wish != wished || v != first_wish(s, wished))
+            continue;
+        if (wished == CPU && gets_one_after_all(s, v))
+            device = GPU;
+        if (!fits(s, v, device)) {
+            make_room(s, v, device);
+            return v;
+        }
+        start(s, v, device);
+        pl_sched_admit_unwish(s, v); /* to the end of its pipeline's line */
+        pl_sched_admit_wish(s, v);
+    }
+    s->admit_more = s->admit_more || v;
+    return NULL;
+}
+
+void pl_sched_admit(struct pl_sched *s)
+{
+    const struct version *first;
+
+    s->admit_more = false;
+    first = admit_device(s, GPU);
+    if (first && fits_gpus(s, first, 0)) /* lacks only what CPU stages would take: kept for it */
+        return;
+    (void)admit_device(s, CPU);
+}

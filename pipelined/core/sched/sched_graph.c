@@ -1,0 +1,361 @@
+#include "pipelined/core/sched/sched_state.h"
+
+struct head *pl_sched_head_find(const struct pl_sched *s, struct pl_sched_head key)
+{
+    return pl_map_get(&s->heads, &key, sizeof(key));
+}
+
+static struct head *head_make(struct pl_sched *s, struct pl_sched_head key)
+{
+    struct head *head = pl_sched_head_find(s, key);
+
+    if (head)
+        return head;
+    head = pl_sched_calloc(s, 1, sizeof(*head));
+    if (!head)
+        return NULL;
+    head->key = key;
+    if (pl_map_put(&s->heads, &key, sizeof(key), head, NULL, NULL) < 0)
+        s->oom = true;
+    return head;
+}
+
+static void head_free(void *p)
+{
+    struct head *head = p;
+
+    free(head->readers);
+    free(head);
+}
+
+static void head_drop_unused(struct pl_sched *s, struct head *head)
+{
+    if (head->writer || head->n_readers > 0)
+        return;
+    (void)pl_map_remove(&s->heads, &head->key, sizeof(head->key));
+    head_free(head);
+}
+
+static void head_remove_reader(struct pl_sched *s, struct pl_sched_head key, const struct stage *stage)
+{
+    struct head *head = pl_sched_head_find(s, key);
+
+    for (size_t i = 0; head && i < head->n_readers; i++) {
+        if (head->readers[i] != stage)
+            continue;
+        head->n_readers--;
+        memmove(head->readers + i, head->readers + i + 1, (head->n_readers - i) * sizeof(*head->readers));
+        head_drop_unused(s, head);
+        return;
+    }
+}
+
+/* Takes the stage's current version out of the graph or puts it in. */
+static void graph_unlink(struct pl_sched *s, struct stage *stage)
+{
+    const struct pl_sched_stage *def = &stage->current->def;
+    struct head *out = pl_sched_head_find(s, def->output);
+
+    for (size_t i = 0; i < def->n_inputs; i++)
+        head_remove_reader(s, def->inputs[i], stage);
+    if (out && out->writer == stage) {
+        out->writer = NULL;
+        head_drop_unused(s, out);
+    }
+}
+
+static void graph_link(struct pl_sched *s, struct stage *stage)
+{
+    const struct pl_sched_stage *def = &stage->current->def;
+    struct head *out = head_make(s, def->output);
+
+    if (out)
+        out->writer = stage;
+    for (size_t i = 0; i < def->n_inputs; i++) {
+        struct head *in = head_make(s, def->inputs[i]);
+
+        if (!in)
+            return;
+        /* a stage may read one branch twice (a cross with itself): then it was put last a moment ago */
+        if (in->n_readers > 0 && in->readers[in->n_readers - 1] == stage)
+            continue;
+        if (pl_sched_grow(s, &in->readers, in->n_readers, &in->cap_readers, sizeof(*in->readers)))
+            in->readers[in->n_readers++] = stage;
+    }
+}
+
+/* Stages reached from a set of branches, depth first, with a stack of our own: graphs are deep. */
+struct search {
+    struct stage **stack;
+    size_t n, cap;
+};
+
+static void search_push(struct pl_sched *s, struct search *q, struct pl_sched_head key)
+{
+    const struct head *head = pl_sched_head_find(s, key);
+
+    for (size_t i = 0; head && i < head->n_readers; i++) {
+        struct stage *reader = head->readers[i];
+
+        if (reader->mark == s->last_mark)
+            continue;
+        reader->mark = s->last_mark;
+        if (pl_sched_grow(s, &q->stack, q->n, &q->cap, sizeof(*q->stack)))
+            q->stack[q->n++] = reader;
+    }
+}
+
+static bool reads(const struct pl_sched_stage *def, struct pl_sched_head key)
+{
+    for (size_t i = 0; i < def->n_inputs; i++)
+        if (def->inputs[i].repo == key.repo && def->inputs[i].branch == key.branch)
+            return true;
+    return false;
+}
+
+/* Would `def` read what it writes, by way of others? Its own older version does not count. */
+static bool makes_cycle(struct pl_sched *s, const struct pl_sched_stage *def, const char **ret_through)
+{
+    struct search q = {0};
+    bool found = reads(def, def->output);
+
+    *ret_through = def->name;
+    s->last_mark++;
+    search_push(s, &q, def->output);
+    while (!found && q.n > 0) {
+        const struct stage *at = q.stack[--q.n];
+
+        if (at->id == def->stage)
+            continue;
+        *ret_through = at->current->def.name;
+        found = reads(def, at->current->def.output);
+        search_push(s, &q, at->current->def.output);
+    }
+    free(q.stack);
+    return found;
+}
+
+static int check_stage(struct pl_sched *s, const struct pl_sched_stage *def, struct pl_err *err)
+{
+    const struct head *out = pl_sched_head_find(s, def->output);
+    const struct stage *stage = pl_sched_get(&s->stages, def->stage);
+    const char *through;
+
+    if (!def->name || def->workers < 1 || def->tries < 1)
+        return pl_err_set(err, PL_EINVAL, "a stage needs a name, at least 1 worker and 1 try");
+    if (def->gpu_count > PL_SCHED_WORKER_GPUS_MAX)
+        return pl_err_set(err, PL_ELIMIT, "stage %s: %u GPUs, at most %u a worker", def->name, def->gpu_count,
+                          PL_SCHED_WORKER_GPUS_MAX);
+    if (!stage && s->stages.len >= PL_SCHED_STAGES_MAX)
+        return pl_err_set(err, PL_ELIMIT, "there are %u stages, no more can be", PL_SCHED_STAGES_MAX);
+    if (stage && stage->current && def->version <= stage->current->def.version)
+        return pl_err_set(err, PL_EEXISTS, "stage %s has version %llu already", def->name, (unsigned long long)def->version);
+    if (out && out->writer && out->writer->id != def->stage)
+        return pl_err_set(err, PL_EINVAL, "stage %s would write what stage %s writes", def->name, out->writer->current->def.name);
+    if (makes_cycle(s, def, &through))
+        return pl_err_set(err, PL_EINVAL, "stage %s would read its own output through stage %s", def->name, through);
+    return 0;
+}
+
+static struct pipeline *pipeline_make(struct pl_sched *s, uint64_t id)
+{
+    struct pipeline *p = pl_sched_get(&s->pipelines, id);
+
+    if (p)
+        return p;
+    p = pl_sched_calloc(s, 1, sizeof(*p));
+    if (!p)
+        return NULL;
+    p->id = id;
+    for (int d = 0; d < DEVICES; d++) {
+        TAILQ_INIT(&p->wish[d].versions);
+        p->wish[d].bucket = -1;
+    }
+    pl_sched_put(s, &s->pipelines, id, p);
+    return p;
+}
+
+static struct stage *stage_make(struct pl_sched *s, uint64_t id)
+{
+    struct stage *stage = pl_sched_get(&s->stages, id);
+
+    if (stage)
+        return stage;
+    stage = pl_sched_calloc(s, 1, sizeof(*stage));
+    if (!stage)
+        return NULL;
+    stage->id = id;
+    TAILQ_INIT(&stage->all);
+    TAILQ_INIT(&stage->lane);
+    pl_sched_put(s, &s->stages, id, stage);
+    return stage;
+}
+
+static struct version *version_make(struct pl_sched *s, struct stage *stage, const struct pl_sched_stage *def)
+{
+    struct pipeline *pipeline = pipeline_make(s, def->pipeline);
+    struct version *v = pl_sched_calloc(s, 1, sizeof(*v));
+    struct pl_sched_head *inputs = pl_sched_calloc(s, def->n_inputs, sizeof(*inputs));
+
+    if (!pipeline || !v || !inputs) {
+        free(inputs);
+        free(v);
+        return NULL;
+    }
+    v->def = *def;
+    v->def.name = pl_sched_strdup(s, def->name);
+    if (def->n_inputs > 0)
+        memcpy(inputs, def->inputs, def->n_inputs * sizeof(*inputs));
+    v->def.inputs = inputs;
+    if (v->def.gpu_wait_ms < 0)
+        v->def.gpu_wait_ms = 600000;
+    v->stage = stage;
+    v->pipeline = pipeline;
+    v->wish = NO_DEVICE;
+    v->refs = 1;
+    v->unused_since = s->now;
+    TAILQ_INIT(&v->workers);
+    TAILQ_INIT(&v->asking);
+    TAILQ_INSERT_TAIL(&stage->all, v, stage_link);
+    pipeline->versions++;
+    return v;
+}
+
+static void stage_free(struct pl_sched *s, struct stage *stage)
+{
+    if (stage->dirty)
+        TAILQ_REMOVE(&s->dirty, stage, dirty_link);
+    if (stage->say)
+        TAILQ_REMOVE(&s->say, stage, say_link);
+    pl_sched_drop(&s->stages, stage->id);
+    free(stage);
+}
+
+static void version_free(struct pl_sched *s, struct version *v)
+{
+    pl_sched_admit_unwish(s, v);
+    if (--v->pipeline->versions == 0) {
+        pl_sched_drop(&s->pipelines, v->pipeline->id);
+        free(v->pipeline);
+    }
+    TAILQ_REMOVE(&v->stage->all, v, stage_link);
+    free(v->last_failure);
+    free((void *)v->def.name);
+    free((void *)v->def.inputs);
+    free(v);
+}
+
+void pl_sched_version_unref(struct pl_sched *s, struct version *v)
+{
+    struct stage *stage = v->stage;
+
+    if (--v->refs > 0)
+        return;
+    version_free(s, v);
+    if (TAILQ_EMPTY(&stage->all))
+        stage_free(s, stage);
+}
+
+struct version *pl_sched_version_find(const struct pl_sched *s, uint64_t stage_id, uint64_t version)
+{
+    const struct stage *stage = pl_sched_get(&s->stages, stage_id);
+    struct version *v;
+
+    for (v = stage ? TAILQ_FIRST(&stage->all) : NULL; v; v = TAILQ_NEXT(v, stage_link))
+        if (v->def.version == version)
+            return v;
+    return NULL;
+}
+
+/* An older version goes when no job and no worker is of it. */
+static void version_retire(struct pl_sched *s, struct stage *stage)
+{
+    struct version *old = stage->current;
+
+    graph_unlink(s, stage);
+    stage->current = NULL;
+    if (s->restoring) {
+        old->kept = true;
+        return;
+    }
+    pl_sched_workers_trim(s, old);
+    pl_sched_version_unref(s, old);
+}
+
+int pl_sched_stage_set(struct pl_sched *s, const struct pl_sched_stage *def, struct pl_err *err)
+{
+    struct version *v;
+    struct stage *stage;
+    int r = check_stage(s, def, err);
+
+    if (r < 0)
+        return r;
+    pl_sched_run_settle(s);
+    stage = stage_make(s, def->stage);
+    v = stage ? version_make(s, stage, def) : NULL;
+    if (!v)
+        return pl_err_nomem(err);
+    if (stage->current)
+        version_retire(s, stage);
+    stage->current = v;
+    graph_link(s, stage);
+    pl_sched_stage_dirty(s, stage);
+    return 0;
+}
+
+static void lane_kill(struct pl_sched *s, struct stage *stage, const char *reason)
+{
+    struct job *job, *next;
+
+    for (job = TAILQ_FIRST(&stage->lane); job; job = next) {
+        next = TAILQ_NEXT(job, lane_link);
+        pl_sched_job_end(s, job, PL_SCHED_KILLED, reason, NULL);
+    }
+}
+
+int pl_sched_stage_remove(struct pl_sched *s, uint64_t id, struct pl_err *err)
+{
+    struct stage *stage = pl_sched_get(&s->stages, id);
+
+    if (!stage || !stage->current)
+        return pl_err_set(err, PL_ENOTFOUND, "there is no stage %llu", (unsigned long long)id);
+    pl_sched_run_settle(s);
+    lane_kill(s, stage, "its pipeline was deleted or has no such stage any more");
+    version_retire(s, stage);
+    return 0;
+}
+
+void pl_sched_graph_restored(struct pl_sched *s)
+{
+    const struct pl_map_slot *slot;
+
+    for (size_t i = 0; (slot = pl_map_next(&s->stages, &i));) {
+        struct stage *stage = slot->value;
+        struct version *v, *next;
+
+        for (v = TAILQ_FIRST(&stage->all); v; v = next) {
+            next = TAILQ_NEXT(v, stage_link);
+            if (v->kept) {
+                v->kept = false;
+                pl_sched_version_unref(s, v);
+            }
+        }
+        pl_sched_stage_dirty(s, stage);
+    }
+}
+
+void pl_sched_graph_finish(struct pl_sched *s)
+{
+    const struct pl_map_slot *slot;
+
+    for (size_t i = 0; (slot = pl_map_next(&s->stages, &i));) {
+        struct stage *stage = slot->value;
+        struct version *v;
+
+        while ((v = TAILQ_FIRST(&stage->all)))
+            version_free(s, v);
+        free(stage);
+    }
+    pl_map_finish(&s->stages, NULL);
+    pl_map_finish(&s->heads, head_free);
+}

@@ -1,0 +1,341 @@
+#include <stdio.h>
+
+#include "pipelined/core/sched/sched_state.h"
+#include "storage/base/clock.h"
+
+/* --- inputs */
+
+static void depend(struct pl_sched *s, struct job *up, const struct job *job)
+{
+    if (up->n_dependents > 0 && up->dependents[up->n_dependents - 1] == job->id)
+        return;
+    if (pl_sched_grow(s, &up->dependents, up->n_dependents, &up->cap_dependents, sizeof(*up->dependents)))
+        up->dependents[up->n_dependents++] = job->id;
+}
+
+/* The job that must end before this input can be read, or ended and decides: of the same run, else the newest unfinished one before. */
+static struct job *input_job(const struct pl_sched *s, const struct job *job, struct pl_sched_head key)
+{
+    const struct head *head = pl_sched_head_find(s, key);
+    struct job *up;
+
+    if (!head || !head->writer || head->writer == job->stage)
+        return NULL;
+    up = pl_sched_job_find(s, head->writer, job->run);
+    if (up)
+        return up;
+    up = TAILQ_LAST(&head->writer->lane, job_list);
+    while (up && up->run->order > job->run->order)
+        up = TAILQ_PREV(up, job_list, lane_link);
+    return up;
+}
+
+/* The end of an input in its own run decides over the job as well. */
+static void inherit(struct pl_sched *s, struct job *job, const struct job *up)
+{
+    if (up->superseded_by[0])
+        pl_sched_job_end(s, job, PL_SCHED_KILLED, "", up->superseded_by);
+    else
+        pl_sched_job_end(s, job, PL_SCHED_UNRUNNABLE, up->cause, NULL);
+}
+
+void pl_sched_job_look(struct pl_sched *s, struct job *job)
+{
+    const struct pl_sched_stage *def = &job->version->def;
+    bool first = !job->looked;
+
+    if (job->state != PL_SCHED_CREATED)
+        return;
+    job->looked = true;
+    job->blocked_on = 0;
+    for (size_t i = 0; i < def->n_inputs; i++) {
+        struct job *up = input_job(s, job, def->inputs[i]);
+
+        if (!up || up->state == PL_SCHED_SUCCESS)
+            continue;
+        if (pl_sched_state_final(up->state)) {
+            inherit(s, job, up);
+            return;
+        }
+        if (job->blocked_on == 0)
+            job->blocked_on = up->id;
+        if (first || up->run != job->run) /* of its own run it is known there since the first look */
+            depend(s, up, job);
+    }
+    pl_sched_say_created(s, job);
+    pl_sched_stage_dirty(s, job->stage);
+}
+
+bool pl_sched_job_tell(struct pl_sched *s, struct job *job)
+{
+    struct job *down;
+
+    if (job->told == job->n_dependents) {
+        job->run->open--;
+        return false;
+    }
+    down = pl_sched_get(&s->jobs, job->dependents[job->told++]);
+    if (!down || pl_sched_state_final(down->state))
+        return true;
+    if (down->run == job->run && job->state != PL_SCHED_SUCCESS) {
+        inherit(s, down, job);
+    } else if (!down->queued && down->state == PL_SCHED_CREATED) {
+        down->queued = true;
+        TAILQ_INSERT_TAIL(&s->looks, down, queue_link);
+    }
+    return true;
+}
+
+/* on_new newest: whoever before it has leased nothing gives way. */
+static void supersede(struct pl_sched *s, struct job *job)
+{
+    struct job *old, *before;
+
+    for (old = TAILQ_PREV(job, job_list, lane_link); old; old = before) {
+        before = TAILQ_PREV(old, job_list, lane_link);
+        if (!old->leased && old->state < PL_SCHED_FINISHING)
+            pl_sched_job_end(s, old, PL_SCHED_KILLED, "", job->run->id);
+    }
+}
+
+void pl_sched_job_link(struct pl_sched *s, struct job *job)
+{
+    if (job->linked || pl_sched_state_final(job->state))
+        return;
+    job->linked = true;
+    pl_sched_job_look(s, job);
+    if (pl_sched_state_final(job->state))
+        return;
+    if (job->version->def.on_new == PL_SCHED_NEWEST)
+        supersede(s, job);
+    pl_sched_stage_dirty(s, job->stage);
+}
+
+/* --- its end */
+
+void pl_sched_job_cause(struct pl_sched *s, struct job *job, const char *reason)
+{
+    char text[PL_SCHED_MESSAGE_MAX];
+    const char *verb = job->state == PL_SCHED_KILLED ? "was killed" : "failed";
+
+    if (!reason)
+        reason = "";
+    if (job->state == PL_SCHED_UNRUNNABLE)
+        snprintf(text, sizeof(text), "%s", reason); /* the first cause, not a chain of them */
+    else
+        snprintf(text, sizeof(text), "stage %s %s: %.*s", job->version->def.name, verb, PL_SCHED_MESSAGE_MAX / 2, reason);
+    job->cause = pl_sched_strdup(s, text);
+}
+
+static void leave_rows(struct pl_sched *s, struct job *job)
+{
+    struct task *task;
+
+    while (job->rows && (task = TAILQ_FIRST(&job->rows->tasks))) {
+        struct worker *w = task->worker;
+
+        pl_sched_task_action(s, task, PL_SCHED_CANCEL);
+        pl_sched_task_free(s, task);
+        pl_sched_worker_settle(s, w);
+    }
+    pl_sched_rows_free(job->rows);
+    job->rows = NULL;
+}
+
+static void leave_lane(struct pl_sched *s, struct job *job)
+{
+    struct job *next = TAILQ_NEXT(job, lane_link);
+
+    TAILQ_REMOVE(&job->stage->lane, job, lane_link);
+    if (next && next->state == PL_SCHED_CREATED && next->linked)
+        pl_sched_say_created(s, next);
+    if (--job->version->unfinished == 0)
+        job->version->unused_since = s->now;
+    pl_sched_stage_dirty(s, job->stage);
+}
+
+void pl_sched_job_end(struct pl_sched *s, struct job *job, enum pl_sched_state state, const char *reason, const char *by)
+{
+    char text[PL_SCHED_MESSAGE_MAX];
+
+    if (by) {
+        snprintf(text, sizeof(text), "superseded by run %.8s", by);
+        memcpy(job->superseded_by, by, sizeof(job->superseded_by) - 1);
+    } else {
+        snprintf(text, sizeof(text), "%s", reason ? reason : "");
+    }
+    if (job->planning)
+        s->planning--;
+    job->planning = false;
+    if (job->state == PL_SCHED_FINISHING)
+        s->committing--;
+    if (state == PL_SCHED_SUCCESS && job->rows)
+        snprintf(text, sizeof(text), "%llu datum%s: %u run, %llu reused", (unsigned long long)job->rows->datums,
+                 job->rows->datums == 1 ? "" : "s", job->rows->to_run,
+                 (unsigned long long)(job->rows->datums - job->rows->to_run));
+    leave_rows(s, job);
+    pl_timers_clear(&s->timers, &job->timer);
+    if (job->queued)
+        TAILQ_REMOVE(&s->looks, job, queue_link);
+    job->queued = false;
+    pl_sched_job_state(job, state);
+    leave_lane(s, job);
+    if (state != PL_SCHED_SUCCESS)
+        pl_sched_job_cause(s, job, text);
+    pl_sched_say(s, job, "%s", text);
+    TAILQ_INSERT_TAIL(&s->ended, job, queue_link);
+}
+
+/* --- from its turn to the commit */
+
+void pl_sched_job_state(struct job *job, enum pl_sched_state state)
+{
+    job->run->states[job->state]--;
+    job->run->states[state]++;
+    job->state = state;
+}
+
+static void plan(struct pl_sched *s, struct job *job)
+{
+    pl_sched_job_state(job, PL_SCHED_STARTING);
+    job->planning = true;
+    s->planning++;
+    pl_sched_say_state(s, job);
+    pl_sched_job_action(s, job, PL_SCHED_PLAN);
+}
+
+void pl_sched_job_planned(struct pl_sched *s, struct job *job, uint64_t datums, uint32_t to_run)
+{
+    job->planning = false;
+    s->planning--;
+    job->rows = pl_sched_rows_make(s, datums, to_run);
+    pl_sched_stage_dirty(s, job->stage);
+}
+
+static void commit(struct pl_sched *s, struct job *job)
+{
+    pl_sched_job_state(job, PL_SCHED_FINISHING);
+    s->committing++;
+    pl_timers_clear(&s->timers, &job->timer);
+    pl_sched_admit_unwish(s, job->version);
+    pl_sched_say_state(s, job);
+    pl_sched_job_action(s, job, PL_SCHED_COMMIT);
+}
+
+static void fail_rows(struct pl_sched *s, struct job *job)
+{
+    const struct rows *rows = job->rows;
+    char text[PL_SCHED_MESSAGE_MAX];
+
+    snprintf(text, sizeof(text), "%u of %llu datums failed; the first: datum %s: %s", rows->failed,
+             (unsigned long long)rows->datums, rows->first_label ? rows->first_label : "",
+             rows->first_message ? rows->first_message : "");
+    if (rows->datums == 1)
+        snprintf(text, sizeof(text), "datum %s: %s", rows->first_label ? rows->first_label : "",
+                 rows->first_message ? rows->first_message : "");
+    pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
+}
+
+static bool fail_start(struct pl_sched *s, struct job *job)
+{
+    const struct version *v = job->version;
+    char text[PL_SCHED_MESSAGE_MAX];
+
+    if (v->start_failures <= PL_SCHED_LOSSES_MAX || v->starting + v->idle + v->busy > 0)
+        return false;
+    snprintf(text, sizeof(text), "%u workers in a row did not come up: %s", v->start_failures,
+             v->last_failure ? v->last_failure : "");
+    job->version->start_failures = 0; /* the next job tries afresh */
+    pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
+    return true;
+}
+
+static int64_t job_busy_ms(const struct pl_sched *s, const struct job *job)
+{
+    return job->busy_ms + (job->rows->leased > 0 ? s->now - job->busy_since : 0);
+}
+
+void pl_sched_job_leased(struct pl_sched *s, struct job *job, int64_t change)
+{
+    uint32_t before = job->rows->leased;
+
+    job->rows->leased = (uint32_t)(before + change);
+    if (before == 0 && change > 0)
+        job->busy_since = s->now;
+    else if (before > 0 && job->rows->leased == 0)
+        job->busy_ms += s->now - job->busy_since;
+}
+
+static void set_timer(struct pl_sched *s, struct job *job)
+{
+    const struct version *v = job->version;
+    int64_t at = pl_sched_rows_next(s, job->rows);
+    int64_t gpu_until = job->gpu_since + v->def.gpu_wait_ms;
+
+    if (v->def.job_timeout_ms > 0 && job->rows->leased > 0)
+        at = PL_MIN(at, s->now + v->def.job_timeout_ms - job_busy_ms(s, job));
+    if (v->retry_at > s->now)
+        at = PL_MIN(at, v->retry_at);
+    if (v->wish == GPU && !v->def.gpu_required && gpu_until > s->now)
+        at = PL_MIN(at, gpu_until);
+    pl_sched_timer(s, &job->timer, at);
+}
+
+/* Idle workers first; those that compute may fetch ahead while all others have work. */
+static void serve(struct pl_sched *s, struct job *job)
+{
+    struct version *v = job->version;
+    struct worker *w, *next;
+
+    for (w = TAILQ_FIRST(&v->asking); w && !s->draining; w = next) {
+        next = TAILQ_NEXT(w, asking_link);
+        if (!pl_sched_task_lease(s, job, w) && w->n_tasks < PL_SCHED_WORKER_LEASES)
+            break;
+    }
+    if (s->draining)
+        pl_sched_workers_trim(s, v);
+}
+
+static void run_rows(struct pl_sched *s, struct job *job)
+{
+    const struct version *v = job->version;
+    char text[80], duration[32];
+
+    if (v->def.job_timeout_ms > 0 && job_busy_ms(s, job) >= v->def.job_timeout_ms) {
+        snprintf(text, sizeof(text), "job timed out after %s of running", pl_duration_text(v->def.job_timeout_ms, duration));
+        pl_sched_job_end(s, job, PL_SCHED_KILLED, text, NULL);
+        return;
+    }
+    if (job->rows->waiting + job->rows->leased == 0) {
+        if (job->rows->failed > 0)
+            fail_rows(s, job);
+        else
+            commit(s, job);
+        return;
+    }
+    if (fail_start(s, job))
+        return;
+    serve(s, job);
+    pl_sched_admit_wish(s, job->version);
+    set_timer(s, job);
+}
+
+void pl_sched_stage_advance(struct pl_sched *s, struct stage *stage)
+{
+    struct job *job = TAILQ_FIRST(&stage->lane);
+    struct version *v, *next;
+
+    for (v = TAILQ_FIRST(&stage->all); v; v = next) {
+        next = TAILQ_NEXT(v, stage_link);
+        if (!job || v != job->version || !job->rows)
+            pl_sched_admit_unwish(s, v);
+        pl_sched_workers_trim(s, v);
+    }
+    if (!job || !job->linked)
+        return;
+    if (job->state == PL_SCHED_CREATED && job->blocked_on == 0 && !job->queued && !s->draining)
+        plan(s, job);
+    else if (job->state != PL_SCHED_FINISHING && job->rows)
+        run_rows(s, job);
+    pl_sched_say_later(s, stage);
+}

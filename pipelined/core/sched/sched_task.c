@@ -1,0 +1,373 @@
+#include <stdio.h>
+
+#include "pipelined/core/sched/sched_state.h"
+
+/* --- rows that wait */
+
+void pl_sched_rows_wait(struct pl_sched *s, struct rows *rows, const struct pl_ranges *which, uint32_t failures, uint32_t losses,
+                        int64_t not_before)
+{
+    struct bin *bin = NULL;
+
+    for (size_t i = 0; i < rows->n_bins && !bin; i++) {
+        struct bin *b = &rows->bins[i];
+        bool alike =
+            (b->not_before <= s->now && not_before <= s->now) || b->not_before == not_before || rows->n_bins >= BINS_APART_MAX;
+
+        if (b->rows.count == 0 || (b->failures == failures && b->losses == losses && alike))
+            bin = b;
+    }
+    if (!bin) {
+        if (!pl_sched_grow(s, &rows->bins, rows->n_bins, &rows->cap_bins, sizeof(*rows->bins)))
+            return;
+        bin = &rows->bins[rows->n_bins++];
+        *bin = (struct bin){.not_before = not_before};
+    }
+    bin->not_before = bin->rows.count == 0 ? not_before : PL_MIN(bin->not_before, not_before);
+    bin->failures = failures;
+    bin->losses = losses;
+    if (!pl_ranges_add_all(&bin->rows, which))
+        s->oom = true;
+    rows->waiting += which->count;
+}
+
+struct rows *pl_sched_rows_make(struct pl_sched *s, uint64_t datums, uint32_t to_run)
+{
+    struct rows *rows = pl_sched_calloc(s, 1, sizeof(*rows));
+    struct pl_sched_range all = {0, to_run};
+    struct pl_ranges which = {.items = &all, .n = 1, .count = to_run};
+
+    if (!rows)
+        return NULL;
+    rows->datums = datums;
+    rows->to_run = to_run;
+    TAILQ_INIT(&rows->tasks);
+    if (to_run > 0)
+        pl_sched_rows_wait(s, rows, &which, 0, 0, 0);
+    return rows;
+}
+
+void pl_sched_rows_free(struct rows *rows)
+{
+    if (!rows)
+        return;
+    for (size_t i = 0; i < rows->n_bins; i++)
+        pl_ranges_finish(&rows->bins[i].rows);
+    free(rows->bins);
+    free(rows->first_label);
+    free(rows->first_message);
+    free(rows->last_loss);
+    free(rows);
+}
+
+uint32_t pl_sched_rows_ready(const struct pl_sched *s, const struct rows *rows)
+{
+    uint32_t ready = 0;
+
+    for (size_t i = 0; i < rows->n_bins; i++)
+        if (rows->bins[i].not_before <= s->now)
+            ready += rows->bins[i].rows.count;
+    return ready;
+}
+
+int64_t pl_sched_rows_next(const struct pl_sched *s, const struct rows *rows)
+{
+    int64_t next = PL_TIMER_NEVER;
+
+    for (size_t i = 0; i < rows->n_bins; i++)
+        if (rows->bins[i].rows.count > 0 && rows->bins[i].not_before > s->now)
+            next = PL_MIN(next, rows->bins[i].not_before);
+    return next;
+}
+
+static struct bin *bin_ready(const struct pl_sched *s, const struct rows *rows)
+{
+    for (size_t i = 0; i < rows->n_bins; i++)
+        if (rows->bins[i].rows.count > 0 && rows->bins[i].not_before <= s->now)
+            return &rows->bins[i];
+    return NULL;
+}
+
+/* --- leases */
+
+static uint32_t share(uint32_t rows, uint32_t among)
+{
+    return (uint32_t)(((uint64_t)rows + among - 1) / among);
+}
+
+static uint64_t mean_us(const struct rows *rows)
+{
+    return PL_MAX(rows->compute_us / rows->measured, 1);
+}
+
+/* How many rows of the bin one task gets; sched.h has the rule. */
+static uint32_t task_size(const struct rows *rows, const struct version *v, const struct bin *bin)
+{
+    uint32_t live = v->starting + v->idle + v->busy;
+    uint64_t size = 1;
+
+    if (rows->measured > 0)
+        size = PL_MIN(PL_SCHED_AIM_MS * UINT64_C(1000) / mean_us(rows), rows->measured * 4);
+    size = PL_MAX(size, share(rows->waiting, PL_SCHED_TASK_CUTS));
+    size = PL_MIN(size, bin->losses < 16 ? PL_SCHED_TASK_ROWS_MAX >> (2 * PL_MIN(bin->losses, 7u)) : 0);
+    size = PL_MIN(size, share(rows->waiting, PL_MAX(live, 1u)));
+    return (uint32_t)PL_MIN(PL_MAX(size, 1u), bin->rows.count);
+}
+
+static bool may_fetch_ahead(const struct rows *rows, const struct version *v, uint32_t ready)
+{
+    return rows->measured > 0 && mean_us(rows) <= PL_SCHED_AIM_MS * UINT64_C(1000) && ready > v->starting + v->idle;
+}
+
+struct pl_sched_action *pl_sched_task_action(struct pl_sched *s, const struct task *task, enum pl_sched_action_kind kind)
+{
+    struct pl_sched_action *a = pl_sched_act(s, kind);
+
+    a->lease.worker = task->worker->id;
+    a->lease.task = task->id;
+    a->lease.fence = task->fence;
+    a->lease.job = task->job->id;
+    return a;
+}
+
+static void say_lease(struct pl_sched *s, const struct task *task)
+{
+    struct pl_sched_action *a = pl_sched_task_action(s, task, PL_SCHED_LEASE);
+
+    a->lease.rows = pl_sched_keep(s, pl_ranges_items(&task->open), task->open.n * sizeof(struct pl_sched_range));
+    a->lease.n_rows = task->open.n;
+    a->lease.count = task->open.count;
+    a->lease.failures = task->failures;
+    a->lease.losses = task->losses;
+}
+
+static bool works_for(const struct worker *w, const struct job *job)
+{
+    for (size_t i = 0; i < w->n_tasks; i++)
+        if (w->tasks[i]->job == job)
+            return true;
+    return false;
+}
+
+struct task *pl_sched_task_make(struct pl_sched *s, struct job *job, struct worker *w, struct bin *bin, uint32_t size)
+{
+    struct task *task = pl_sched_calloc(s, 1, sizeof(*task));
+
+    if (!task)
+        return NULL;
+    task->job = job;
+    task->worker = w;
+    task->failures = bin->failures;
+    task->losses = bin->losses;
+    task->expires = s->now + s->config.lease_ms;
+    if (size > 0 && !pl_ranges_take(&bin->rows, size, &task->open))
+        s->oom = true;
+    job->rows->waiting -= size;
+    pl_sched_job_leased(s, job, size);
+    if (!works_for(w, job))
+        job->workers++;
+    w->tasks[w->n_tasks++] = task;
+    TAILQ_INSERT_TAIL(&job->rows->tasks, task, link);
+    return task;
+}
+
+bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w)
+{
+    struct rows *rows = job->rows;
+    struct bin *bin = bin_ready(s, rows);
+    struct task *task;
+
+    if (!bin || w->n_tasks >= PL_SCHED_WORKER_LEASES)
+        return false;
+    if (w->n_tasks > 0 && !may_fetch_ahead(rows, w->version, pl_sched_rows_ready(s, rows)))
+        return false;
+    task = pl_sched_task_make(s, job, w, bin, task_size(rows, w->version, bin));
+    if (!task)
+        return false;
+    task->id = ++s->last_id;
+    task->fence = ++s->last_id;
+    pl_sched_put(s, &s->tasks, task->id, task);
+    job->leased = true;
+    if (job->state == PL_SCHED_STARTING) {
+        pl_sched_job_state(job, PL_SCHED_RUNNING);
+        pl_sched_say_state(s, job); /* before the lease: who follows the job sees it run first */
+    }
+    pl_sched_worker_leased(s, w);
+    say_lease(s, task);
+    return true;
+}
+
+void pl_sched_task_free(struct pl_sched *s, struct task *task)
+{
+    struct worker *w = task->worker;
+    struct job *job = task->job;
+
+    pl_sched_job_leased(s, job, -(int64_t)task->open.count);
+    for (size_t i = 0; i < w->n_tasks; i++)
+        if (w->tasks[i] == task)
+            w->tasks[i] = w->tasks[--w->n_tasks];
+    if (!works_for(w, job))
+        job->workers--;
+    TAILQ_REMOVE(&job->rows->tasks, task, link);
+    pl_sched_drop(&s->tasks, task->id);
+    pl_ranges_finish(&task->open);
+    free(task);
+    pl_sched_stage_dirty(s, job->stage);
+}
+
+int64_t pl_sched_backoff(uint32_t times)
+{
+    return PL_MIN(PL_SCHED_BACKOFF_MAX_MS, (int64_t)PL_SCHED_BACKOFF_MIN_MS << PL_MIN(PL_MAX(times, 1u) - 1, 10u));
+}
+
+/* The lowest failed row is the one that the job names. */
+static void note_failed(struct pl_sched *s, struct rows *rows, uint32_t index, const char *label, const char *message)
+{
+    char number[32];
+
+    rows->failed++;
+    if (rows->first_message && rows->first_failed < index)
+        return;
+    if (!label) {
+        snprintf(number, sizeof(number), "number %u", index);
+        label = number;
+    }
+    free(rows->first_label);
+    free(rows->first_message);
+    rows->first_failed = index;
+    rows->first_label = pl_sched_strdup(s, label);
+    rows->first_message = pl_sched_strdup(s, message);
+}
+
+static void give_up(struct pl_sched *s, struct task *task, const char *loss)
+{
+    struct pl_sched_action *a = pl_sched_act(s, PL_SCHED_GIVE_UP);
+    const struct pl_sched_range *v = pl_ranges_items(&task->open);
+    char text[PL_SCHED_MESSAGE_MAX];
+
+    snprintf(text, sizeof(text), "lost %u times with its worker: %s", task->losses + 1, loss);
+    a->lease.job = task->job->id;
+    a->lease.rows = pl_sched_keep(s, v, task->open.n * sizeof(*v));
+    a->lease.n_rows = task->open.n;
+    a->lease.count = task->open.count;
+    for (size_t i = 0; i < task->open.n; i++)
+        for (uint32_t row = v[i].lo; row < v[i].hi; row++)
+            note_failed(s, task->job->rows, row, NULL, text);
+}
+
+void pl_sched_task_return(struct pl_sched *s, struct task *task, const char *loss)
+{
+    struct rows *rows = task->job->rows;
+
+    pl_sched_task_action(s, task, PL_SCHED_RETURNED);
+    if (!loss) {
+        pl_sched_rows_wait(s, rows, &task->open, task->failures, task->losses, s->now);
+    } else if (task->losses >= PL_SCHED_LOSSES_MAX) {
+        give_up(s, task, loss);
+    } else {
+        free(rows->last_loss);
+        rows->last_loss = pl_sched_strdup(s, loss);
+        pl_sched_rows_wait(s, rows, &task->open, task->failures, task->losses + 1, s->now + pl_sched_backoff(task->losses + 1));
+    }
+    pl_sched_task_free(s, task);
+}
+
+struct task *pl_sched_task_held(const struct pl_sched *s, const struct worker *w, struct pl_sched_lease lease)
+{
+    struct task *task = pl_sched_get(&s->tasks, lease.task);
+
+    return task && task->worker == w && task->fence == lease.fence ? task : NULL;
+}
+
+void pl_sched_task_lost(struct pl_sched *s, uint64_t worker, struct pl_sched_lease lease)
+{
+    struct pl_sched_action *a = pl_sched_act(s, PL_SCHED_LEASE_LOST);
+
+    a->lease.worker = worker;
+    a->lease.task = lease.task;
+    a->lease.fence = lease.fence;
+}
+
+/* --- results */
+
+static void row_wait(struct pl_sched *s, const struct task *task, uint32_t index, uint32_t failures, int64_t not_before)
+{
+    struct pl_sched_range one = {index, index + 1};
+    struct pl_ranges which = {.items = &one, .n = 1, .count = 1};
+
+    pl_sched_rows_wait(s, task->job->rows, &which, failures, task->losses, not_before);
+}
+
+static enum pl_sched_verdict take_row(struct pl_sched *s, struct task *task, const struct pl_sched_row *row)
+{
+    struct rows *rows = task->job->rows;
+
+    if (row->index >= rows->to_run || !pl_ranges_has(&task->open, row->index, row->index + 1))
+        return PL_SCHED_ROW_IGNORED;
+    if (!pl_ranges_remove(&task->open, row->index, row->index + 1))
+        s->oom = true;
+    pl_sched_job_leased(s, task->job, -1);
+    if (row->gave_back) { /* a moment later, lest it goes round and round */
+        row_wait(s, task, row->index, task->failures, s->now + 1000);
+        return PL_SCHED_ROW_WAITING;
+    }
+    task->worker->productive = true;
+    task->worker->version->start_failures = 0;
+    rows->measured++;
+    if (!row->failed) {
+        rows->done++;
+        return PL_SCHED_ROW_DONE;
+    }
+    if (task->failures + 1 < task->worker->version->def.tries) {
+        row_wait(s, task, row->index, task->failures + 1, s->now);
+        return PL_SCHED_ROW_RETRY;
+    }
+    note_failed(s, rows, row->index, row->label, row->message);
+    return PL_SCHED_ROW_FAILED;
+}
+
+static bool was_done(const struct worker *w, uint64_t id, uint64_t fence)
+{
+    for (size_t i = 0; i < PL_MIN(w->n_done, DONE_KEPT); i++)
+        if (w->done[i].task == id && w->done[i].fence == fence)
+            return true;
+    return false;
+}
+
+void pl_sched_task_result(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev)
+{
+    struct pl_sched_lease lease = {ev->result.task, ev->result.fence};
+    struct task *task = pl_sched_task_held(s, w, lease);
+    bool duplicate = !task && was_done(w, lease.task, lease.fence);
+    enum pl_sched_verdict *verdicts;
+    struct pl_sched_action *a;
+
+    if (!task && !duplicate) {
+        pl_sched_task_lost(s, w->id, lease);
+        return;
+    }
+    verdicts = pl_sched_keep(s, NULL, PL_MAX(ev->result.n, 1u) * sizeof(*verdicts));
+    if (!verdicts)
+        return;
+    for (size_t i = 0; i < ev->result.n; i++)
+        verdicts[i] = task ? take_row(s, task, &ev->result.rows[i]) : PL_SCHED_ROW_IGNORED;
+    a = pl_sched_act(s, PL_SCHED_RESULT);
+    a->result.worker = w->id;
+    a->result.task = lease.task;
+    a->result.fence = lease.fence;
+    a->result.job = task ? task->job->id : 0;
+    a->result.duplicate = duplicate;
+    a->result.task_done = duplicate || task->open.count == 0;
+    a->result.verdicts = verdicts;
+    a->result.n = ev->result.n;
+    if (duplicate)
+        return;
+    task->job->rows->compute_us += ev->result.compute_us;
+    task->expires = s->now + s->config.lease_ms;
+    pl_sched_stage_dirty(s, task->job->stage);
+    if (task->open.count == 0) {
+        w->done[w->n_done++ % DONE_KEPT] = lease;
+        pl_sched_task_free(s, task);
+    }
+    pl_sched_worker_settle(s, w);
+}

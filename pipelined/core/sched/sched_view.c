@@ -1,0 +1,52 @@
+#include "pipelined/core/sched/sched_state.h"
+
+int pl_sched_job_info(const struct pl_sched *s, uint64_t id, struct pl_sched_job_info *ret, struct pl_err *err)
+{
+    const struct job *job = pl_sched_get(&s->jobs, id);
+
+    if (!job)
+        return pl_err_set(err, PL_ENOTFOUND, "job %llu is not under way", (unsigned long long)id);
+    *ret = (struct pl_sched_job_info){.state = job->state, .workers = job->workers, .planned = job->rows != NULL};
+    if (job->rows) {
+        ret->datums = job->rows->datums;
+        ret->to_run = job->rows->to_run;
+        ret->waiting = job->rows->waiting;
+        ret->leased = job->rows->leased;
+        ret->done = job->rows->done;
+        ret->failed = job->rows->failed;
+    }
+    return 0;
+}
+
+void pl_sched_counts(const struct pl_sched *s, struct pl_sched_counts *ret)
+{
+    const struct pl_map_slot *slot;
+
+    *ret = (struct pl_sched_counts){
+        .stages = (uint32_t)s->stages.len,
+        .runs = (uint32_t)s->runs.len,
+        .jobs = (uint32_t)s->jobs.len,
+        .tasks = (uint32_t)s->tasks.len,
+        .gpus = s->capacity.gpu_slots,
+        .gpus_used = s->gpus_used,
+    };
+    for (size_t i = 0; (slot = pl_map_next(&s->workers, &i));) {
+        const struct worker *w = slot->value;
+
+        ret->workers_starting += w->state == WORKER_STARTING;
+        ret->workers_idle += w->state == WORKER_IDLE;
+        ret->workers_busy += w->state == WORKER_BUSY;
+        ret->workers_stopping += w->state == WORKER_STOPPING;
+    }
+}
+
+uint64_t pl_sched_gpu_holder(const struct pl_sched *s, uint32_t slot, uint64_t *ret_stage, uint64_t *ret_job)
+{
+    const struct worker *w = slot < PL_SCHED_GPUS_MAX ? s->gpus[slot] : NULL;
+
+    if (!w)
+        return 0;
+    *ret_stage = w->version->def.stage;
+    *ret_job = w->n_tasks > 0 ? w->tasks[0]->job->id : 0;
+    return w->id;
+}
