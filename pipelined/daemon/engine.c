@@ -327,6 +327,7 @@ static void set_timer(struct pl_engine *e, int64_t at_ms)
         pl_timer_start(e->timer, at_ms > now ? (uint64_t)(at_ms - now) : 0);
 }
 
+/* No action feeds the next event directly (it would overwrite the actions that follow it): what answers at once is posted. */
 static void act(struct pl_engine *e, const struct pl_sched_action *a)
 {
     switch (a->kind) {
@@ -656,8 +657,7 @@ int pl_engine_start(struct pl_engine *e, struct pl_executor *executor, struct pl
     e->executor = executor;
     executor->ops->capacity(executor, &capacity);
     ev.capacity = (struct pl_sched_capacity){capacity.cpu_milli, capacity.memory_bytes, capacity.gpu_slots, capacity.gpu_offered};
-    r = pl_engine_sync_stages(e, err);
-    r = r < 0 ? r : pl_engine_feed(e, &ev, err);
+    r = pl_engine_feed(e, &ev, err);
     r = r < 0 ? r : pl_engine_restore(e, err);
     if (r < 0)
         return pl_err_wrap(err, r, "restoring what was under way");

@@ -186,6 +186,8 @@ struct pl_eworker *pl_engine_worker(struct pl_engine *e, uint64_t id);
 PL_MUST_CHECK int pl_engine_add_worker(struct pl_engine *e, uint64_t id, struct pl_estage *stage, const uint16_t *gpus, size_t n_gpus,
                                        struct pl_eworker **ret, struct pl_err *err);
 void pl_eworker_free(void *worker);
+/* Writes what attach told of it. */
+void pl_engine_worker_attached_row(struct pl_engine *e, const struct pl_eworker *w);
 void pl_engine_worker_token(const struct pl_engine *e, uint64_t id, char out[128]);
 bool pl_engine_worker_token_ok(void *self, const char *token);
 /* Answers the worker's open `next`, or keeps the answer. Takes `answer`. */

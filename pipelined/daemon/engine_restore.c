@@ -1,0 +1,472 @@
+/* After a start: what the last life left, given back to the scheduler; later: runs that transactions have made, in their order. */
+#include "engine_internal.h"
+
+#include "storage/base/log.h"
+
+#include <stdio.h>
+
+/* The heads that a run moved (input repos only) and the stages it names, as the scheduler wants them. */
+struct run_input {
+    char id[PL_ID_HEX + 1];
+    uint64_t order;
+    struct pl_sched_head *heads;
+    size_t n_heads;
+    uint64_t *stages;
+    size_t n_stages;
+};
+
+static void run_input_finish(struct run_input *in)
+{
+    free(in->heads);
+    free(in->stages);
+    *in = (struct run_input){0};
+}
+
+static int read_heads(struct pl_conn *c, struct run_input *in, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows,
+                         "SELECT c.repo, c.branch FROM commit_ c JOIN repo r ON r.id = c.repo WHERE c.run = ? AND r.kind = 'input'", "s", in->id);
+
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
+        struct pl_sched_head *grown = realloc(in->heads, (in->n_heads + 1) * sizeof *grown);
+
+        if (!grown)
+            return pl_err_nomem(err);
+        in->heads = grown;
+        in->heads[in->n_heads++] = pl_engine_head(pl_col_int(&rows, 0), pl_col_text(&rows, 1));
+    }
+    return r;
+}
+
+static int read_stages(struct pl_conn *c, const json_t *list, struct run_input *in, struct pl_err *err)
+{
+    const json_t *pair;
+    int64_t repo;
+    size_t i;
+
+    in->stages = calloc(json_array_size(list) + 1, sizeof *in->stages);
+    if (!in->stages)
+        return pl_err_nomem(err);
+    json_array_foreach(list, i, pair) {
+        const char *project = json_string_value(json_array_get(pair, 0)), *stage = json_string_value(json_array_get(pair, 1));
+
+        if (project && stage &&
+            pl_sql_int(c, NULL, &repo,
+                       "SELECT r.id FROM repo r JOIN stage s ON s.project = r.project AND s.name = r.name AND s.current = 1"
+                       " WHERE r.project = ? AND r.name = ?",
+                       "ss", project, stage) == 0)
+            in->stages[in->n_stages++] = (uint64_t)repo;
+    }
+    return 0;
+}
+
+/* The next open run after `order`: 1, or 0. */
+static int next_run(struct pl_engine *e, uint64_t order, struct run_input *ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(e->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_(json_decrefp) json_t *stages = NULL;
+    struct run_input in = {0};
+    int r = pl_sql_query(rd.conn, err, &rows, "SELECT id, ord, stages FROM run WHERE state = 'running' AND ord > ? ORDER BY ord LIMIT 1", "i",
+                         (int64_t)order);
+
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r <= 0)
+        return r;
+    snprintf(in.id, sizeof in.id, "%s", pl_col_text(&rows, 0));
+    in.order = (uint64_t)pl_col_int(&rows, 1);
+    stages = pl_col_json(&rows, 2);
+    r = read_heads(rd.conn, &in, err);
+    r = r < 0 ? r : read_stages(rd.conn, stages, &in, err);
+    if (r < 0) {
+        run_input_finish(&in);
+        return r;
+    }
+    *ret = in;
+    return 1;
+}
+
+static int feed_run(struct pl_engine *e, enum pl_sched_event_kind kind, const struct run_input *in, struct pl_err *err)
+{
+    struct pl_sched_event ev = {.kind = kind};
+
+    ev.run.id = in->id;
+    ev.run.order = in->order;
+    ev.run.heads = in->heads;
+    ev.run.n_heads = in->n_heads;
+    ev.run.stages = in->stages;
+    ev.run.n_stages = in->n_stages;
+    e->last_order = in->order;
+    return pl_engine_feed(e, &ev, err);
+}
+
+int pl_engine_new_runs(struct pl_engine *e, struct pl_err *err)
+{
+    int r;
+
+    for (;;) {
+        _cleanup_(run_input_finish) struct run_input in = {0};
+
+        r = next_run(e, e->last_order, &in, err);
+        if (r <= 0)
+            return r;
+        r = feed_run(e, PL_SCHED_EV_RUN, &in, err);
+        if (r < 0)
+            return pl_err_wrap(err, r, "run %.8s", in.id);
+    }
+}
+
+/* ---- restoring ---- */
+
+/* Row ids given by a query with one integer column. */
+static int read_ids(struct pl_engine *e, const char *sql, const char *text, int64_t **ret, size_t *ret_n, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(e->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_free_ int64_t *list = NULL;
+    size_t n = 0;
+    int r = pl_sql_query(rd.conn, err, &rows, sql, text ? "s" : "", text);
+
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+        int64_t *grown = realloc(list, (n + 1) * sizeof *list);
+
+        if (!grown)
+            return pl_err_nomem(err);
+        list = grown;
+        list[n++] = pl_col_int(&rows, 0);
+    }
+    if (r < 0)
+        return r;
+    *ret = TAKE_PTR(list);
+    *ret_n = n;
+    return 0;
+}
+
+static int restore_stages(struct pl_engine *e, struct pl_err *err)
+{
+    _cleanup_free_ int64_t *versions = NULL;
+    struct pl_estage *s;
+    size_t n = 0;
+    int r = read_ids(e,
+                     "SELECT id FROM stage WHERE current = 1 OR id IN (SELECT version FROM job WHERE final = 0)"
+                     " OR id IN (SELECT j.version FROM job j JOIN run r ON r.id = j.run WHERE r.state = 'running')"
+                     " OR id IN (SELECT stage FROM worker) ORDER BY id",
+                     NULL, &versions, &n, err);
+
+    for (size_t i = 0; r >= 0 && i < n; i++) {
+        r = pl_engine_stage(e, (uint64_t)versions[i], &s, err);
+        r = r < 0 ? r : pl_engine_stage_set(e, s, err);
+    }
+    return r;
+}
+
+/* A row of `job` as it was left. */
+struct job_row {
+    int64_t id, version, created_us, started_us, live;
+    bool final, planned;
+    enum pl_sched_state state;
+    char run[PL_ID_HEX + 1], base[PL_ID_HEX + 1];
+    char *reason;
+    json_t *inputs;
+};
+
+static void job_row_finish(struct job_row *row)
+{
+    free(row->reason);
+    json_decref(row->inputs);
+}
+
+static int read_job(struct pl_conn *c, int64_t id, struct job_row *ret, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows,
+                         "SELECT run, version, state, reason, base, inputs, live, planned, final, created_us, coalesce(started_us, 0)"
+                         " FROM job WHERE id = ?",
+                         "i", id);
+
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r <= 0)
+        return r < 0 ? r : pl_err_set(err, PL_EINTERNAL, "job row vanished");
+    ret->id = id;
+    snprintf(ret->run, sizeof ret->run, "%s", pl_col_text(&rows, 0));
+    ret->version = pl_col_int(&rows, 1);
+    for (int s = 0; s < PL_SCHED_STATES; s++)
+        if (pl_streq(pl_sched_state_name(s), pl_col_text(&rows, 2)))
+            ret->state = s;
+    ret->reason = strdup(pl_col_text(&rows, 3));
+    snprintf(ret->base, sizeof ret->base, "%s", pl_col_text(&rows, 4));
+    ret->inputs = pl_col_json(&rows, 5);
+    ret->live = pl_col_int(&rows, 6);
+    ret->planned = pl_col_int(&rows, 7) != 0;
+    ret->final = pl_col_int(&rows, 8) != 0;
+    ret->created_us = pl_col_int(&rows, 9);
+    ret->started_us = pl_col_int(&rows, 10);
+    return ret->reason ? 0 : pl_err_nomem(err);
+}
+
+/* An unfinished job whose plan was made: the same plan again, over the same commits, with the results that are kept. */
+static int restore_plan(struct pl_engine *e, struct pl_ejob *j, const struct job_row *row, struct pl_sched_range **ret_ended,
+                        size_t *ret_n_ended, struct pl_err *err)
+{
+    int r;
+
+    j->inputs = json_incref(row->inputs);
+    snprintf(j->base, sizeof j->base, "%s", row->base);
+    r = pl_job_plan(j, err);
+    if (r < 0)
+        return r;
+    j->planned = true;
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(e->config.db);
+    return pl_job_load_results(j, rd.conn, ret_ended, ret_n_ended, err);
+}
+
+static int restore_job(struct pl_engine *e, int64_t id, uint64_t order, struct pl_err *err)
+{
+    _cleanup_(job_row_finish) struct job_row row = {0};
+    _cleanup_free_ struct pl_sched_range *ended = NULL;
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_JOB};
+    struct pl_estage *stage;
+    struct pl_ejob *j;
+    int64_t leases = 0;
+    int r;
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(e->config.db);
+
+        r = read_job(rd.conn, id, &row, err);
+        r = r < 0 ? r : pl_sql_int(rd.conn, err, &leases, "SELECT count(*) FROM lease WHERE job = ?", "i", id);
+    }
+    if (r < 0)
+        return r;
+    r = pl_engine_stage(e, (uint64_t)row.version, &stage, err);
+    if (r == PL_ENOTFOUND)
+        return 0; /* its pipeline was deleted: the end of its run says so */
+    if (!row.live)
+        row.live = id; /* from a recovered log: any number below those that the scheduler gives */
+    r = r < 0 ? r : pl_engine_add_job(e, (uint64_t)row.live, order, row.run, stage, &j, err);
+    if (r < 0)
+        return r;
+    j->row = id;
+    j->created_us = row.created_us;
+    j->started_us = row.started_us;
+    j->state = row.state;
+    j->over = row.final;
+    if (!row.final && row.planned)
+        r = restore_plan(e, j, &row, &ended, &ev.job.n_ended, err);
+    if (r < 0) {
+        pl_log_warn("engine", "job %s of run %.8s is planned anew: %s", stage->def->name, row.run, err->msg);
+        ev.job.n_ended = 0;
+        r = 0;
+    }
+    ev.job.id = j->id;
+    ev.job.stage = stage->stage;
+    ev.job.version = stage->version;
+    ev.job.run = row.run;
+    ev.job.state = row.final || !j->planned ? (row.final ? row.state : PL_SCHED_CREATED) : row.state;
+    ev.job.text = row.reason;
+    ev.job.planned = j->planned;
+    ev.job.leased = leases > 0 || ev.job.n_ended > 0;
+    ev.job.datums = j->plan ? j->plan->n_datums : 0;
+    ev.job.to_run = j->n_rows;
+    ev.job.ended = ended;
+    r = pl_engine_feed(e, &ev, err);
+    return r < 0 ? pl_err_wrap(err, r, "job %s of run %.8s", stage->def->name, row.run) : 0;
+}
+
+static int restore_runs(struct pl_engine *e, struct pl_err *err)
+{
+    int r;
+
+    for (;;) {
+        _cleanup_(run_input_finish) struct run_input in = {0};
+        _cleanup_free_ int64_t *jobs = NULL;
+        size_t n = 0;
+
+        r = next_run(e, e->last_order, &in, err);
+        if (r <= 0)
+            return r;
+        r = feed_run(e, PL_SCHED_EV_RESTORE_RUN, &in, err);
+        r = r < 0 ? r : read_ids(e, "SELECT id FROM job WHERE run = ? ORDER BY id", in.id, &jobs, &n, err);
+        for (size_t i = 0; r >= 0 && i < n; i++)
+            r = restore_job(e, jobs[i], in.order, err);
+        if (r < 0)
+            return pl_err_wrap(err, r, "run %.8s", in.id);
+    }
+}
+
+struct worker_row {
+    int64_t id, stage, pid, pid_start;
+    uint16_t gpus[PL_SCHED_WORKER_GPUS_MAX];
+    size_t n_gpus;
+    char incarnation[64], host[128];
+};
+
+static int read_worker(struct pl_engine *e, int64_t id, struct worker_row *ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(e->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_(json_decrefp) json_t *gpus = NULL;
+    int r = pl_sql_query(rd.conn, err, &rows, "SELECT stage, incarnation, gpus, host, pid, pid_start FROM worker WHERE id = ?", "i", id);
+
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r <= 0)
+        return r < 0 ? r : pl_err_set(err, PL_EINTERNAL, "worker row vanished");
+    ret->id = id;
+    ret->stage = pl_col_int(&rows, 0);
+    snprintf(ret->incarnation, sizeof ret->incarnation, "%s", pl_col_text(&rows, 1));
+    gpus = pl_col_json(&rows, 2);
+    for (size_t i = 0; i < json_array_size(gpus) && i < PL_SCHED_WORKER_GPUS_MAX; i++)
+        ret->gpus[ret->n_gpus++] = (uint16_t)json_integer_value(json_array_get(gpus, i));
+    snprintf(ret->host, sizeof ret->host, "%s", pl_col_text(&rows, 3));
+    ret->pid = pl_col_int(&rows, 4);
+    ret->pid_start = pl_col_int(&rows, 5);
+    return 0;
+}
+
+static int restore_worker(struct pl_engine *e, int64_t id, struct pl_err *err)
+{
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_WORKER};
+    struct worker_row row = {0};
+    struct pl_estage *stage;
+    struct pl_eworker *w;
+    int r = read_worker(e, id, &row, err);
+
+    r = r < 0 ? r : pl_engine_stage(e, (uint64_t)row.stage, &stage, err);
+    if (r == PL_ENOTFOUND) {
+        e->executor->ops->adopt(e->executor, (uint64_t)id, row.pid, row.pid_start);
+        e->executor->ops->stop(e->executor, (uint64_t)id, true);
+        return 0;
+    }
+    r = r < 0 ? r : pl_engine_add_worker(e, (uint64_t)id, stage, row.gpus, row.n_gpus, &w, err);
+    if (r < 0)
+        return r;
+    snprintf(w->incarnation, sizeof w->incarnation, "%s", row.incarnation);
+    snprintf(w->host, sizeof w->host, "%s", row.host);
+    ev.worker.id = (uint64_t)id;
+    ev.worker.stage = stage->stage;
+    ev.worker.version = stage->version;
+    ev.worker.gpus = row.gpus;
+    ev.worker.n_gpus = row.n_gpus;
+    r = pl_engine_feed(e, &ev, err);
+    if (r < 0) {
+        pl_log_warn("engine", "worker %lld is not taken back: %s", (long long)id, err->msg);
+        r = 0;
+    }
+    e->executor->ops->adopt(e->executor, (uint64_t)id, row.pid, row.pid_start);
+    return r;
+}
+
+static int parse_ranges(const json_t *list, struct pl_sched_range **ret, size_t *ret_n, struct pl_err *err)
+{
+    size_t n = json_array_size(list);
+    struct pl_sched_range *ranges = calloc(n + 1, sizeof *ranges);
+
+    if (!ranges)
+        return pl_err_nomem(err);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *pair = json_array_get(list, i);
+
+        ranges[i].lo = (uint32_t)json_integer_value(json_array_get(pair, 0));
+        ranges[i].hi = (uint32_t)json_integer_value(json_array_get(pair, 1));
+    }
+    *ret = ranges;
+    *ret_n = n;
+    return 0;
+}
+
+/* Rows of the task that have not ended: what a partial result has taken is not leased any more. */
+static size_t open_rows(const struct pl_ejob *j, const struct pl_sched_range *in, size_t n, struct pl_sched_range *out)
+{
+    size_t m = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        for (uint32_t row = in[i].lo; row < in[i].hi && row < j->n_rows; row++) {
+            if (j->has_result[j->rows[row]])
+                continue;
+            if (m && out[m - 1].hi == row)
+                out[m - 1].hi++;
+            else
+                out[m++] = (struct pl_sched_range){row, row + 1};
+        }
+    }
+    return m;
+}
+
+static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
+{
+    _cleanup_free_ struct pl_sched_range *ranges = NULL, *open = NULL;
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_TASK};
+    struct pl_etask *t;
+    struct pl_ejob *j;
+    size_t n = 0, total = 0;
+    int r;
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(e->config.db);
+        _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+        _cleanup_(json_decrefp) json_t *list = NULL;
+
+        r = pl_sql_query(rd.conn, err, &rows,
+                         "SELECT l.fence, j.live, l.worker, l.rows, l.failures, l.losses FROM lease l JOIN job j ON j.id = l.job WHERE l.task = ?",
+                         "i", id);
+        r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+        if (r <= 0)
+            return r;
+        ev.task.task = (uint64_t)id;
+        ev.task.fence = (uint64_t)pl_col_int(&rows, 0);
+        ev.task.job = (uint64_t)pl_col_int(&rows, 1);
+        ev.task.worker = (uint64_t)pl_col_int(&rows, 2);
+        list = pl_col_json(&rows, 3);
+        ev.task.failures = (uint32_t)pl_col_int(&rows, 4);
+        ev.task.losses = (uint32_t)pl_col_int(&rows, 5);
+        r = parse_ranges(list, &ranges, &n, err);
+        if (r < 0)
+            return r;
+    }
+    j = pl_engine_job(e, ev.task.job);
+    if (!j || !j->planned || !pl_engine_worker(e, ev.task.worker))
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        total += ranges[i].hi - ranges[i].lo;
+    open = calloc(total + 1, sizeof *open);
+    t = calloc(1, sizeof *t);
+    if (!open || !t) {
+        free(t);
+        return pl_err_nomem(err);
+    }
+    ev.task.n_rows = open_rows(j, ranges, n, open);
+    ev.task.rows = open;
+    r = ev.task.n_rows ? pl_engine_feed(e, &ev, err) : PL_ENOTFOUND;
+    if (r < 0) {
+        free(t);
+        return 0; /* not taken back: its rows run again */
+    }
+    *t = (struct pl_etask){.id = ev.task.task, .fence = ev.task.fence, .worker = ev.task.worker, .job = pl_ejob_ref(j)};
+    t->ranges = TAKE_PTR(open);
+    t->n_ranges = ev.task.n_rows;
+    t->failures = ev.task.failures;
+    t->losses = ev.task.losses;
+    return pl_map_put(&e->tasks, &t->id, sizeof t->id, t, NULL, err);
+}
+
+static int restore_each(struct pl_engine *e, const char *sql, int (*one)(struct pl_engine *e, int64_t id, struct pl_err *err), struct pl_err *err)
+{
+    _cleanup_free_ int64_t *ids = NULL;
+    size_t n = 0;
+    int r = read_ids(e, sql, NULL, &ids, &n, err);
+
+    for (size_t i = 0; r >= 0 && i < n; i++)
+        r = one(e, ids[i], err);
+    return r;
+}
+
+int pl_engine_restore(struct pl_engine *e, struct pl_err *err)
+{
+    int r = restore_stages(e, err);
+
+    r = r < 0 ? r : restore_runs(e, err);
+    r = r < 0 ? r : restore_each(e, "SELECT id FROM worker ORDER BY id", restore_worker, err);
+    r = r < 0 ? r : restore_each(e, "SELECT task FROM lease ORDER BY task", restore_task, err);
+    return r < 0 ? r : pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_DONE}, err);
+}

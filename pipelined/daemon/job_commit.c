@@ -1,0 +1,241 @@
+/* Committing a job: outputs of all datums → one tree, its owners, the datum table, the commit, and the job's end, in one transaction. */
+#include "engine_internal.h"
+
+#include "pipelined/core/merge.h"
+#include "storage/base/log.h"
+#include "storage/dataset/recent_nodes.h"
+#include "storage/pack/pack_session.h"
+
+#include <stdio.h>
+
+struct committing {
+    struct pl_ejob *job;
+    struct pl_commit_args commit;
+    struct pl_job_args end;
+    char parent[PL_ID_HEX + 1];
+    struct pl_hash parent_object;
+    bool has_parent;
+    json_t *provenance;
+    int result;
+    struct pl_err err;
+};
+
+static int add_outputs(struct pl_merge *m, const struct pl_ejob *j, const struct pl_node_source *source, struct pl_err *err)
+{
+    for (size_t d = 0; d < j->plan->n_datums; d++) {
+        const struct pl_eresult *res = &j->results[d];
+        int r = pl_merge_datum(m, d, err);
+
+        if (r == 0 && res->outputs == PL_ROW_INLINE)
+            r = pl_merge_add_ops(m, res->ops, res->ops_len, err);
+        else if (r == 0 && res->outputs == PL_ROW_TREE)
+            r = pl_merge_add_tree(m, source, &res->root, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static void fill_row(const struct pl_ejob *j, size_t d, struct pl_row *row)
+{
+    const struct pl_eresult *res = &j->results[d];
+
+    *row = (struct pl_row){.state = PL_ROW_SUCCESS, .key = j->plan->keys[d], .outputs = res->outputs, .root = res->root};
+    row->ops = res->ops;
+    row->ops_len = res->ops_len;
+    memcpy(row->run, res->run, sizeof row->run);
+}
+
+static int build_table(const struct pl_ejob *j, const struct pl_node_sink *sink, struct pl_hash *ret, struct pl_err *err)
+{
+    size_t n = j->plan->n_datums;
+    _cleanup_free_ struct pl_table_row *rows = calloc(n + 1, sizeof *rows);
+    _cleanup_(pl_buf_finish) struct pl_buf keys = {.max = (size_t)4 << 30};
+    _cleanup_free_ size_t *offsets = calloc(n + 1, sizeof *offsets);
+    uint8_t key[PL_ENUM_KEY_MAX];
+    int r = 0;
+
+    if (!rows || !offsets)
+        return pl_err_nomem(err);
+    for (size_t d = 0; r == 0 && d < n; d++) {
+        size_t len = pl_plan_enum_key(j->plan, d, key);
+
+        offsets[d] = keys.len;
+        r = pl_buf_add(&keys, key, len, err);
+    }
+    if (r < 0)
+        return r;
+    offsets[n] = keys.len;
+    for (size_t d = 0; d < n; d++) {
+        rows[d].enum_key = keys.data + offsets[d];
+        rows[d].enum_key_len = offsets[d + 1] - offsets[d];
+        fill_row(j, d, &rows[d].row);
+    }
+    return pl_table_build(sink, rows, n, ret, err);
+}
+
+static int find_parent(struct committing *c, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(c->job->engine->config.db);
+    struct pl_commit_row head;
+    int r = pl_db_branch_head(rd.conn, (int64_t)c->job->stage->stage, c->commit.branch, &head, err);
+
+    if (r <= 0) {
+        c->commit.generation = 1;
+        return r;
+    }
+    c->has_parent = true;
+    snprintf(c->parent, sizeof c->parent, "%s", head.run);
+    c->parent_object = head.object;
+    c->commit.generation = head.generation + 1;
+    return 0;
+}
+
+static int compare_source(const void *a, const void *b)
+{
+    const json_t *x = *(const json_t *const *)a, *y = *(const json_t *const *)b;
+    static const char *const keys[] = {"project", "repo", "branch"};
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(keys); i++) {
+        int c = strcmp(json_string_value(json_object_get(x, keys[i])), json_string_value(json_object_get(y, keys[i])));
+
+        if (c)
+            return c;
+    }
+    return 0;
+}
+
+/* The commits read, each once, in order: part of the commit object. Inputs that had no commit are not in it. */
+static json_t *provenance_of(const struct pl_ejob *j)
+{
+    size_t n = json_array_size(j->inputs), m = 0;
+    _cleanup_free_ json_t **list = calloc(n + 1, sizeof(json_t *));
+    json_t *out = json_array();
+
+    for (size_t i = 0; list && i < n; i++) {
+        json_t *in = json_array_get(j->inputs, i);
+
+        if (*json_string_value(json_object_get(in, "commit")))
+            list[m++] = in;
+    }
+    if (m)
+        qsort(list, m, sizeof *list, compare_source);
+    for (size_t i = 0; i < m; i++) {
+        if (i && compare_source(&list[i - 1], &list[i]) == 0)
+            continue;
+        json_array_append_new(out, json_pack("{s:O, s:O, s:O, s:O}", "project", json_object_get(list[i], "project"), "repo",
+                                             json_object_get(list[i], "repo"), "branch", json_object_get(list[i], "branch"), "commit",
+                                             json_object_get(list[i], "commit")));
+    }
+    return out;
+}
+
+static int build(struct committing *c, struct pl_err *err)
+{
+    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_merge_destroyp) struct pl_merge *merge = NULL;
+    struct pl_ejob *j = c->job;
+    struct pl_tree_stats stats = {0};
+    struct pl_node_source source;
+    struct pl_node_sink nodes;
+    struct pl_pack_sink sink;
+    struct pl_store *store;
+    int r = pl_stores_get(j->engine->config.stores, j->stage->project, &store, err);
+
+    if (r < 0)
+        return r;
+    source = (struct pl_node_source){store, pl_store_node_get};
+    sink = pl_store_sink(store);
+    r = pl_merge_create(j->plan, 0, &merge, err);
+    r = r < 0 ? r : add_outputs(merge, j, &source, err);
+    r = r < 0 ? r : pl_merge_finish(merge, err);
+    r = r < 0 ? r : pl_merge_expect(merge, err);
+    r = r < 0 ? r : find_parent(c, err);
+    r = r < 0 ? r : pl_pack_session_open(&sink, j->stage->project, &session, err);
+    if (r < 0)
+        return r;
+    nodes = (struct pl_node_sink){.self = session, .put = pl_pack_session_node_put};
+    r = pl_merge_build(merge, &nodes, &c->commit.root, &c->commit.owner, &stats, err);
+    r = r < 0 ? r : build_table(j, &nodes, &c->commit.table, err);
+    c->commit.files = (int64_t)stats.files;
+    c->commit.bytes = (int64_t)stats.bytes;
+    r = r < 0 ? r : pl_commit_object_put(session, &c->commit, c->has_parent ? &c->parent_object : NULL, err);
+    return r < 0 ? r : pl_pack_session_finish(session, err);
+}
+
+static int commit_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct committing *c = arg;
+    int r = pl_tx_commit(tx, &c->commit, err);
+
+    return r < 0 ? r : pl_tx_job_end(tx, &c->end, err);
+}
+
+static void committed(void *arg)
+{
+    struct committing *c = arg;
+    struct pl_ejob *j = c->job;
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_JOB_COMMITTED, .id = j->id};
+    struct pl_err err = {0};
+
+    if (c->result < 0) {
+        ev.kind = PL_SCHED_EV_COMMIT_FAILED;
+        ev.text = c->err.msg;
+    } else {
+        j->over = true;
+    }
+    if (pl_engine_feed(j->engine, &ev, &err) < 0)
+        pl_log_error("engine", "commit of %s: %s", j->stage->def->name, err.msg);
+    pl_engine_job_args_done(&c->end);
+    json_decref(c->provenance);
+    pl_ejob_unref(j);
+    free(c);
+}
+
+static void commit_done(void *arg, int r, const struct pl_err *err)
+{
+    struct committing *c = arg;
+
+    c->result = r;
+    c->err = *err;
+    pl_engine_post(c->job->engine, "engine.committed", committed, c);
+}
+
+static void commit_on_pool(void *arg)
+{
+    struct committing *c = arg;
+
+    c->result = build(c, &c->err);
+    if (c->result >= 0) {
+        c->commit.parent = c->parent;
+        c->result = pl_db_submit(c->job->engine->config.db, PL_TX_LOGGED, commit_tx, commit_done, c, &c->err);
+        if (c->result >= 0)
+            return;
+    }
+    pl_engine_post(c->job->engine, "engine.committed", committed, c);
+}
+
+void pl_engine_commit(struct pl_engine *e, struct pl_ejob *j)
+{
+    struct committing *c = calloc(1, sizeof *c);
+
+    if (!c) {
+        pl_log_error("engine", "out of memory: job %s is not committed", j->stage->def->name);
+        return;
+    }
+    c->job = pl_ejob_ref(j);
+    c->provenance = provenance_of(j);
+    c->commit = (struct pl_commit_args){.project = j->stage->project,
+                                        .repo = j->stage->def->name,
+                                        .branch = j->stage->def->output.branch,
+                                        .run = j->run,
+                                        .output = true,
+                                        .expect = -1,
+                                        .stage = j->stage->def->name,
+                                        .code = j->stage->code_identity,
+                                        .provenance = c->provenance};
+    pl_engine_job_args(j, &c->end);
+    c->end.state = "success";
+    c->end.output = j->run;
+    pl_engine_pool(e, commit_on_pool, c);
+}

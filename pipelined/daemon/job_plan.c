@@ -1,0 +1,332 @@
+/* Planning a job: which commits it reads, which datums that gives, which of them have been done before. */
+#include "engine_internal.h"
+
+#include "storage/base/log.h"
+#include "storage/tree/ops.h"
+
+#include <stdio.h>
+
+/* ---- inputs ---- */
+
+/* The newest commit of a branch by a run whose order is ≤ `order`: 1, or 0. */
+static int commit_as_of(struct pl_conn *c, int64_t repo, const char *branch, uint64_t order, struct pl_hash *ret_root, char ret_id[PL_ID_HEX + 1],
+                        struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows,
+                         "SELECT c.run, c.root FROM commit_ c JOIN run r ON r.id = c.run WHERE c.repo = ? AND c.branch = ? AND r.ord <= ?"
+                         " ORDER BY r.ord DESC LIMIT 1",
+                         "isi", repo, branch, (int64_t)order);
+
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r <= 0)
+        return r;
+    snprintf(ret_id, PL_ID_HEX + 1, "%s", pl_col_text(&rows, 0));
+    *ret_root = pl_col_hash(&rows, 1);
+    return 1;
+}
+
+/* A branch that was made from another one's commit has that commit as head without one of its own. */
+static int branch_start(struct pl_conn *c, int64_t repo, const char *branch, struct pl_hash *ret_root, char ret_id[PL_ID_HEX + 1],
+                        struct pl_err *err)
+{
+    struct pl_commit_row head;
+    int r = pl_db_branch_head(c, repo, branch, &head, err);
+
+    if (r <= 0)
+        return r;
+    if (pl_streq(head.branch, branch))
+        return 0; /* a commit of its own, but a later one than the run */
+    snprintf(ret_id, PL_ID_HEX + 1, "%s", head.run);
+    *ret_root = head.root;
+    return 1;
+}
+
+static int find_input(struct pl_ejob *j, struct pl_conn *c, size_t i, struct pl_err *err)
+{
+    const struct pl_input *leaf = j->stage->def->leaves[i];
+    struct pl_repo_row repo;
+    int r = pl_db_repo_find(c, leaf->project, leaf->repo, &repo, err);
+
+    r = r < 0 ? r : commit_as_of(c, repo.id, leaf->branch, j->order, &j->roots[i], j->commits[i], err);
+    if (r == 0)
+        r = branch_start(c, repo.id, leaf->branch, &j->roots[i], j->commits[i], err);
+    return r < 0 ? pl_err_wrap(err, r, "input %s", leaf->name) : 0;
+}
+
+static int find_inputs(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
+{
+    json_t *inputs = json_array();
+
+    if (!inputs)
+        return pl_err_nomem(err);
+    for (size_t i = 0; i < j->stage->def->n_leaves; i++) {
+        const struct pl_input *leaf = j->stage->def->leaves[i];
+        char root[PL_HASH_HEX + 1];
+        int r = find_input(j, c, i, err);
+
+        if (r < 0) {
+            json_decref(inputs);
+            return r;
+        }
+        json_array_append_new(inputs, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "name", leaf->name, "project", leaf->project, "repo", leaf->repo,
+                                                "branch", leaf->branch, "commit", j->commits[i], "root", pl_hash_hex(&j->roots[i], root)));
+    }
+    j->inputs = inputs;
+    return 0;
+}
+
+/* Planned before: the very commits it was planned over. */
+static int take_inputs(struct pl_ejob *j, struct pl_err *err)
+{
+    if (json_array_size(j->inputs) != j->stage->def->n_leaves)
+        return pl_err_set(err, PL_ECORRUPT, "the job's row has %zu inputs, its stage %zu", json_array_size(j->inputs), j->stage->def->n_leaves);
+    for (size_t i = 0; i < j->stage->def->n_leaves; i++) {
+        const json_t *o = json_array_get(j->inputs, i);
+        const char *root = json_string_value(json_object_get(o, "root")), *commit = json_string_value(json_object_get(o, "commit"));
+        int r = root && commit ? pl_hash_parse(root, &j->roots[i], err) : pl_err_set(err, PL_ECORRUPT, "the job's row has a bad input");
+
+        if (r < 0)
+            return r;
+        snprintf(j->commits[i], sizeof j->commits[i], "%s", commit);
+    }
+    return 0;
+}
+
+/* ---- reuse ---- */
+
+struct bases {
+    struct pl_store *store;
+    struct pl_node_source source;
+    struct pl_tree_cursor *tables[PL_BASES_MAX];
+    size_t n;
+};
+
+static void bases_finish(struct bases *b)
+{
+    while (b->n)
+        pl_tree_cursor_destroy(b->tables[--b->n]);
+}
+
+static int open_base(struct bases *b, const struct pl_hash *table, struct pl_err *err)
+{
+    int r = pl_tree_cursor_create(&b->source, table, NULL, 0, &b->tables[b->n], err);
+
+    if (r == 0)
+        b->n++;
+    return r;
+}
+
+/* The output branch's newest commit and those before it. Every output commit is a success. */
+static int open_bases(struct pl_ejob *j, struct pl_conn *c, struct bases *b, struct pl_err *err)
+{
+    struct pl_commit_row row;
+    struct pl_ref ref = {.kind = PL_REF_ID};
+    int r;
+
+    if (j->planned || *j->base) {
+        if (!*j->base)
+            return 0;
+        snprintf(ref.name, sizeof ref.name, "%s", j->base);
+        r = pl_db_commit_find(c, j->stage->project, j->stage->def->name, &ref, &row, err);
+        r = r < 0 ? r : 1;
+    } else {
+        r = pl_db_branch_head(c, (int64_t)j->stage->stage, j->stage->def->output.branch, &row, err);
+    }
+    if (r > 0)
+        snprintf(j->base, sizeof j->base, "%s", row.run);
+    while (r > 0 && b->n < PL_BASES_MAX) {
+        r = pl_hash_is_zero(&row.table) ? 0 : open_base(b, &row.table, err);
+        if (r < 0 || !*row.parent)
+            break;
+        snprintf(ref.name, sizeof ref.name, "%s", row.parent);
+        r = pl_db_commit_find(c, j->stage->project, j->stage->def->name, &ref, &row, NULL) == 0;
+    }
+    return r < 0 ? r : 0;
+}
+
+static int keep_reused(struct pl_ejob *j, size_t datum, const struct pl_row *row, struct pl_err *err)
+{
+    struct pl_eresult *res = &j->results[datum];
+
+    res->reused = true;
+    memcpy(res->run, row->run, sizeof res->run);
+    res->outputs = row->outputs;
+    res->root = row->root;
+    if (row->outputs == PL_ROW_INLINE) {
+        res->ops = malloc(row->ops_len ? row->ops_len : 1);
+        if (!res->ops)
+            return pl_err_nomem(err);
+        memcpy(res->ops, row->ops, row->ops_len);
+        res->ops_len = row->ops_len;
+    }
+    j->has_result[datum] = 1;
+    return 0;
+}
+
+static int look_up(struct pl_ejob *j, struct bases *b, size_t datum, struct pl_err *err)
+{
+    uint8_t key[PL_ENUM_KEY_MAX];
+    size_t len = pl_plan_enum_key(j->plan, datum, key);
+    struct pl_row row;
+
+    for (size_t i = 0; i < b->n; i++) {
+        int r = pl_table_find(b->tables[i], key, len, &j->plan->keys[datum], &row, err);
+
+        if (r < 0)
+            return r;
+        if (r > 0)
+            return keep_reused(j, datum, &row, err);
+    }
+    return 0;
+}
+
+static int reuse(struct pl_ejob *j, struct bases *b, struct pl_err *err)
+{
+    for (size_t d = 0; d < j->plan->n_datums; d++) {
+        int r = j->stage->def->cache.enabled ? look_up(j, b, d, err) : 0;
+
+        if (r < 0)
+            return pl_err_wrap(err, r, "looking for results to reuse");
+        if (!j->has_result[d])
+            j->rows[j->n_rows++] = (uint32_t)d;
+    }
+    j->totals.datums = j->plan->n_datums;
+    j->totals.reused = j->plan->n_datums - j->n_rows;
+    return 0;
+}
+
+/* ---- the whole ---- */
+
+static int enumerate(struct pl_ejob *j, struct pl_err *err)
+{
+    size_t n = j->stage->def->n_leaves;
+    _cleanup_free_ struct pl_plan_input *inputs = calloc(n + 1, sizeof *inputs);
+    _cleanup_free_ struct pl_node_source *sources = calloc(n + 1, sizeof *sources);
+    struct pl_plan_request request = {.stage = j->stage->def, .inputs = inputs, .code_identity = j->stage->code_identity};
+    int r;
+
+    if (!inputs || !sources)
+        return pl_err_nomem(err);
+    for (size_t i = 0; i < n; i++) {
+        struct pl_store *store;
+
+        r = pl_stores_get(j->engine->config.stores, j->stage->def->leaves[i]->project, &store, err);
+        if (r < 0)
+            return r;
+        sources[i] = (struct pl_node_source){store, pl_store_node_get};
+        inputs[i] = (struct pl_plan_input){j->roots[i], &sources[i]};
+    }
+    r = pl_plan_create(&request, &j->plan, err);
+    if (r < 0)
+        return r;
+    j->rows = calloc(j->plan->n_datums + 1, sizeof *j->rows);
+    j->results = calloc(j->plan->n_datums + 1, sizeof *j->results);
+    j->has_result = calloc(j->plan->n_datums + 1, 1);
+    return j->rows && j->results && j->has_result ? 0 : pl_err_nomem(err);
+}
+
+int pl_job_plan(struct pl_ejob *j, struct pl_err *err)
+{
+    _cleanup_(bases_finish) struct bases b = {0};
+    size_t n = j->stage->def->n_leaves;
+    int r = pl_stores_get(j->engine->config.stores, j->stage->project, &b.store, err);
+
+    if (r < 0)
+        return r;
+    b.source = (struct pl_node_source){b.store, pl_store_node_get};
+    j->roots = calloc(n + 1, sizeof *j->roots);
+    j->commits = calloc(n + 1, sizeof *j->commits);
+    if (!j->roots || !j->commits)
+        return pl_err_nomem(err);
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(j->engine->config.db);
+
+        r = json_array_size(j->inputs) ? take_inputs(j, err) : find_inputs(j, rd.conn, err);
+        r = r < 0 ? r : open_bases(j, rd.conn, &b, err);
+    }
+    r = r < 0 ? r : enumerate(j, err);
+    return r < 0 ? r : reuse(j, &b, err);
+}
+
+/* ---- the action PLAN: pool, then the row, then the event ---- */
+
+struct planning {
+    struct pl_ejob *job;
+    struct pl_job_args args;
+    int result;
+    struct pl_err err;
+};
+
+static void planning_over(void *arg)
+{
+    struct planning *p = arg;
+    struct pl_ejob *j = p->job;
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_PLAN_FAILED, .id = j->id, .text = p->err.msg};
+    struct pl_err err = {0};
+
+    if (p->result >= 0) {
+        if (!j->row)
+            j->row = p->args.id;
+        j->planned = true;
+        ev.kind = PL_SCHED_EV_JOB_PLANNED;
+        ev.plan.datums = j->plan->n_datums;
+        ev.plan.to_run = j->n_rows;
+    }
+    if (pl_engine_feed(j->engine, &ev, &err) < 0)
+        pl_log_error("engine", "plan of %s: %s", j->stage->def->name, err.msg);
+    pl_engine_job_args_done(&p->args);
+    pl_ejob_unref(j);
+    free(p);
+}
+
+static void row_written(void *arg, int r, const struct pl_err *err)
+{
+    struct planning *p = arg;
+
+    p->result = r;
+    p->err = *err;
+    pl_engine_post(p->job->engine, "engine.planned", planning_over, p);
+}
+
+static int row_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct planning *p = arg;
+
+    return pl_tx_job_progress(tx, &p->args, err);
+}
+
+/* The row with inputs and base is durable before anything is leased: a restart makes the same plan. */
+static void write_plan(void *arg)
+{
+    struct planning *p = arg;
+
+    if (p->result >= 0 && !p->job->over) {
+        pl_engine_job_args(p->job, &p->args);
+        p->args.planned = true;
+        p->result = pl_db_submit(p->job->engine->config.db, PL_TX_UNLOGGED, row_tx, row_written, p, &p->err);
+        if (p->result >= 0)
+            return;
+    }
+    planning_over(p);
+}
+
+static void plan_on_pool(void *arg)
+{
+    struct planning *p = arg;
+
+    p->result = pl_job_plan(p->job, &p->err);
+    pl_engine_post(p->job->engine, "engine.plan", write_plan, p);
+}
+
+void pl_engine_plan(struct pl_engine *e, struct pl_ejob *j)
+{
+    struct planning *p = calloc(1, sizeof *p);
+
+    if (!p) {
+        pl_log_error("engine", "out of memory: job %s is not planned", j->stage->def->name);
+        return;
+    }
+    p->job = pl_ejob_ref(j);
+    pl_engine_pool(e, plan_on_pool, p);
+}

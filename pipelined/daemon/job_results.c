@@ -1,0 +1,472 @@
+/* Results: what workers report, fed to the scheduler, kept in memory for the commit and in the database for a restart. */
+#include "engine_internal.h"
+
+#include "storage/base/clock.h"
+#include "storage/base/log.h"
+#include "storage/tree/ops.h"
+
+#include <stdio.h>
+#include <zstd.h>
+
+#define RESULT_JSON_MAX (256u << 20)
+
+static int64_t num(const json_t *o, const char *key)
+{
+    return json_integer_value(json_object_get(o, key));
+}
+
+static const char *str(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+
+    return s ? s : "";
+}
+
+/* {"ops": base64 of an ops stream} | {"root": hex} | nothing. */
+static int output_of_json(const json_t *output, struct pl_eresult *ret, struct pl_err *err)
+{
+    const char *ops = str(output, "ops"), *root = str(output, "root");
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_ROW_INLINE_OPS_MAX};
+    int r;
+
+    if (*root) {
+        ret->outputs = PL_ROW_TREE;
+        return pl_hash_parse(root, &ret->root, err);
+    }
+    if (!*ops)
+        return 0;
+    r = pl_base64_decode(ops, &bytes, err);
+    if (r < 0)
+        return r;
+    ret->outputs = PL_ROW_INLINE;
+    ret->ops = TAKE_PTR(bytes.data);
+    ret->ops_len = bytes.len;
+    return 0;
+}
+
+int pl_result_of_json(const json_t *row, const char *run, struct pl_eresult *ret, struct pl_err *err)
+{
+    struct pl_eresult result = {0};
+    int r = output_of_json(json_object_get(row, "output"), &result, err);
+
+    if (r < 0)
+        return pl_err_wrap(err, r, "output of row %lld", (long long)num(row, "index"));
+    if (!pl_hex_decode(run, result.run, sizeof result.run))
+        return pl_err_set(err, PL_EINTERNAL, "run id %s", run);
+    *ret = result;
+    return 0;
+}
+
+void pl_totals_add(struct pl_etotals *t, const json_t *row)
+{
+    const json_t *ms = json_object_get(row, "ms"), *bytes = json_object_get(row, "bytes"), *usage = json_object_get(row, "rusage");
+    uint64_t rss = (uint64_t)num(usage, "max_rss_kb");
+
+    t->attempts++;
+    t->wait_ms += (uint64_t)num(ms, "wait");
+    t->fetch_ms += (uint64_t)num(ms, "fetch");
+    t->compute_ms += (uint64_t)num(ms, "compute");
+    t->upload_ms += (uint64_t)num(ms, "upload");
+    t->bytes_in += (uint64_t)num(bytes, "in");
+    t->bytes_out += (uint64_t)num(bytes, "out");
+    t->user_us += (uint64_t)num(usage, "user_us");
+    t->sys_us += (uint64_t)num(usage, "sys_us");
+    t->max_rss_kb = PL_MAX(t->max_rss_kb, rss);
+    t->oom += json_is_true(json_object_get(row, "oom"));
+}
+
+/* ---- one RESULT: feed, keep, persist ---- */
+
+/* What is written of it; holds the job. */
+struct kept {
+    struct pl_ejob *job;
+    json_t *rows;     /* accepted good ones: [[datum, row]…] */
+    json_t *attempts; /* rows for `attempt` */
+    uint64_t task;
+    bool task_done;
+    int64_t job_row;
+    uint32_t id, attempt;
+};
+
+/* All results of one `next`, and what to do after. */
+struct reporting {
+    struct pl_engine *engine;
+    json_t *results;
+    const json_t *row_list; /* of the result that is fed now */
+    uint32_t attempt;       /* number of its tries */
+    struct kept *kept;
+    unsigned writes;
+    void (*done)(void *arg);
+    void *arg;
+};
+
+/* The step that is under way: its RESULT action comes back while feeding. Loop. */
+static struct reporting *feeding;
+
+static void keep_attempt(struct pl_ejob *j, json_t *row, size_t datum, struct kept *k)
+{
+    struct pl_hash id;
+    char hex[PL_HASH_HEX + 1], text[1024];
+
+    if (j->attempts_kept >= PL_JOB_ATTEMPTS_KEPT)
+        return;
+    j->attempts_kept++;
+    pl_plan_datum_id(j->plan, datum, &id);
+    pl_plan_datum_text(j->plan, datum, text, sizeof text);
+    json_array_append_new(k->attempts, json_pack("{s:s, s:s, s:I, s:O}", "datum", pl_hash_hex(&id, hex), "paths", text, "attempt",
+                                                 (json_int_t)k->attempt, "row", row));
+}
+
+static void keep_row(struct pl_ejob *j, json_t *row, enum pl_sched_verdict verdict, struct kept *k)
+{
+    uint32_t index = (uint32_t)num(row, "index");
+    size_t datum = j->rows[index];
+    struct pl_err err = {0};
+
+    if (verdict == PL_SCHED_ROW_IGNORED || verdict == PL_SCHED_ROW_WAITING)
+        return;
+    pl_totals_add(&j->totals, row);
+    keep_attempt(j, row, datum, k);
+    if (verdict == PL_SCHED_ROW_FAILED)
+        j->totals.failed++;
+    if (verdict != PL_SCHED_ROW_DONE)
+        return;
+    j->totals.done++;
+    pl_eresult_finish(&j->results[datum]);
+    if (pl_result_of_json(row, j->run, &j->results[datum], &err) < 0)
+        pl_log_error("engine", "%s", err.msg); /* checked before it was fed */
+    j->has_result[datum] = 1;
+    json_array_append_new(k->rows, json_pack("[I, O]", (json_int_t)datum, row));
+}
+
+void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *a)
+{
+    struct pl_ejob *j = pl_engine_job(e, a->result.job);
+    struct reporting *p = feeding;
+    struct kept *k;
+
+    if (!p || !j || a->result.duplicate || !j->plan)
+        return;
+    k = calloc(1, sizeof *k);
+    if (!k)
+        return;
+    *k = (struct kept){.job = pl_ejob_ref(j), .rows = json_array(), .attempts = json_array(), .task = a->result.task};
+    k->task_done = a->result.task_done;
+    k->job_row = j->row;
+    k->id = j->next_result++;
+    k->attempt = p->attempt;
+    for (size_t i = 0; i < a->result.n; i++)
+        keep_row(j, json_array_get(p->row_list, i), a->result.verdicts[i], k);
+    p->kept = k;
+    if (k->task_done)
+        pl_engine_drop_task(e, a->result.task);
+    pl_engine_job_changed(j);
+}
+
+/* Rows as the scheduler sees them. Texts are the JSON's and the arena's. PL_EPROTO when they are malformed. */
+static int sched_rows(struct pl_etask *t, const json_t *list, struct pl_arena *arena, struct pl_sched_row **ret, uint64_t *ret_compute_us,
+                      struct pl_err *err)
+{
+    size_t n = json_array_size(list);
+    struct pl_sched_row *rows = pl_arena_alloc(arena, (n + 1) * sizeof *rows);
+    struct pl_eresult check;
+    int r;
+
+    if (!rows)
+        return pl_err_nomem(err);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *o = json_array_get(list, i);
+        const char *state = str(o, "state");
+        int64_t index = num(o, "index");
+
+        if (index < 0 || index >= t->job->n_rows)
+            return pl_err_set(err, PL_EPROTO, "row %lld is not one of the job's %u", (long long)index, t->job->n_rows);
+        rows[i] = (struct pl_sched_row){.index = (uint32_t)index};
+        rows[i].gave_back = pl_streq(state, "gave_back");
+        rows[i].failed = pl_streq(state, "failed");
+        *ret_compute_us += (uint64_t)num(json_object_get(o, "ms"), "compute") * 1000;
+        if (rows[i].failed) {
+            char *label = pl_arena_alloc(arena, 256);
+
+            if (!label)
+                return pl_err_nomem(err);
+            rows[i].label = pl_plan_datum_text(t->job->plan, t->job->rows[index], label, 256);
+            rows[i].message = str(o, "reason");
+        } else if (!rows[i].gave_back) {
+            r = pl_result_of_json(o, t->job->run, &check, err);
+            if (r < 0)
+                return r;
+            pl_eresult_finish(&check);
+        }
+    }
+    *ret = rows;
+    return 0;
+}
+
+/* "gave_back": [index…] becomes rows of that state. */
+static json_t *rows_of_result(const json_t *result)
+{
+    json_t *rows = json_copy(json_object_get(result, "rows"));
+    const json_t *index;
+    size_t i;
+
+    if (!rows)
+        rows = json_array();
+    json_array_foreach(json_object_get(result, "gave_back"), i, index)
+        json_array_append_new(rows, json_pack("{s:I, s:s}", "index", json_integer_value(index), "state", "gave_back"));
+    return rows;
+}
+
+static int feed_result(struct reporting *p, const json_t *result, struct pl_err *err)
+{
+    _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
+    _cleanup_(json_decrefp) json_t *rows = rows_of_result(result);
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESULT};
+    uint64_t id = (uint64_t)num(result, "task");
+    struct pl_etask *t = pl_map_get(&p->engine->tasks, &id, sizeof id);
+    struct pl_sched_row *list = NULL;
+    int r;
+
+    if (!t || t->fence != (uint64_t)num(result, "fence"))
+        return pl_err_set(err, PL_ELEASE, "task %llu was given to another worker or has ended", (unsigned long long)id);
+    if (!arena)
+        return pl_err_nomem(err);
+    r = sched_rows(t, rows, arena, &list, &ev.result.compute_us, err);
+    if (r < 0)
+        return r;
+    ev.id = t->worker;
+    ev.result.task = id;
+    ev.result.fence = t->fence;
+    ev.result.rows = list;
+    ev.result.n = json_array_size(rows);
+    p->row_list = rows;
+    p->attempt = t->failures + 1;
+    p->kept = NULL;
+    feeding = p;
+    r = pl_engine_feed(p->engine, &ev, err);
+    feeding = NULL;
+    p->row_list = NULL;
+    return r;
+}
+
+/* ---- persisting ---- */
+
+struct write {
+    struct reporting *reporting;
+    struct kept *kept;
+};
+
+static int write_attempt(struct pl_conn *c, int64_t job, const json_t *a, int64_t now, struct pl_err *err)
+{
+    const json_t *row = json_object_get(a, "row");
+    _cleanup_(json_decrefp) json_t *detail =
+        json_pack("{s:O, s:O?, s:O?, s:O?, s:O?, s:O?}", "paths", json_object_get(a, "paths"), "ms", json_object_get(row, "ms"), "bytes",
+                  json_object_get(row, "bytes"), "rusage", json_object_get(row, "rusage"), "gpu", json_object_get(row, "gpu"), "node",
+                  json_object_get(row, "node"));
+    _cleanup_free_ char *text = detail ? json_dumps(detail, JSON_COMPACT) : NULL;
+    struct pl_hash datum;
+    bool failed = pl_streq(str(row, "state"), "failed");
+    int r = text ? pl_hash_parse(str(a, "datum"), &datum, err) : pl_err_nomem(err);
+
+    if (r < 0)
+        return r;
+    r = pl_sql_exec(c, err,
+                    "INSERT OR REPLACE INTO attempt(job, datum, attempt, state, exit_code, signal, oom, timed_out, reason, tail, detail,"
+                    " finished_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    "ibisiiddsssi", job, datum.b, (size_t)PL_HASH_BYTES, num(a, "attempt"), failed ? "failed" : "success",
+                    num(row, "exit_code"), num(row, "signal"), (int)json_is_true(json_object_get(row, "oom")),
+                    (int)json_is_true(json_object_get(row, "timed_out")), str(row, "reason"), str(row, "tail"), text, now);
+    return r < 0 ? r : 0;
+}
+
+static int write_rows(struct pl_conn *c, const struct kept *k, struct pl_err *err)
+{
+    _cleanup_free_ char *text = json_dumps(k->rows, JSON_COMPACT);
+    _cleanup_free_ void *packed = NULL;
+    size_t n, bound;
+
+    if (!text)
+        return pl_err_nomem(err);
+    bound = ZSTD_compressBound(strlen(text));
+    packed = malloc(bound);
+    n = packed ? ZSTD_compress(packed, bound, text, strlen(text), 1) : 0;
+    if (!packed || ZSTD_isError(n))
+        return pl_err_nomem(err);
+    return pl_sql_exec(c, err, "INSERT OR REPLACE INTO result(job, id, rows) VALUES (?, ?, ?)", "iib", k->job_row, (int64_t)k->id, packed, n);
+}
+
+static int write_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct kept *k = ((struct write *)arg)->kept;
+    struct pl_conn *c = pl_tx_conn(tx);
+    int64_t final = 0;
+    const json_t *a;
+    size_t i;
+    int r = pl_sql_int(c, err, &final, "SELECT final FROM job WHERE id = ?", "i", k->job_row);
+
+    if (r < 0)
+        return r;
+    json_array_foreach(k->attempts, i, a) {
+        r = write_attempt(c, k->job_row, a, pl_tx_now_us(tx), err);
+        if (r < 0)
+            return r;
+    }
+    if (final)
+        return 0;
+    r = json_array_size(k->rows) ? write_rows(c, k, err) : 0;
+    if (r >= 0 && k->task_done)
+        r = pl_sql_exec(c, err, "DELETE FROM lease WHERE task = ?", "i", (int64_t)k->task);
+    return r < 0 ? r : 0;
+}
+
+static void kept_free(struct kept *k)
+{
+    json_decref(k->rows);
+    json_decref(k->attempts);
+    pl_ejob_unref(k->job);
+    free(k);
+}
+
+static void one_over(struct reporting *p)
+{
+    if (--p->writes)
+        return;
+    json_decref(p->results);
+    p->done(p->arg);
+    free(p);
+}
+
+static void written(void *arg)
+{
+    struct write *w = arg;
+    struct reporting *p = w->reporting;
+
+    kept_free(w->kept);
+    free(w);
+    one_over(p);
+}
+
+static void write_done(void *arg, int r, const struct pl_err *err)
+{
+    struct write *w = arg;
+
+    if (r < 0)
+        pl_log_error("engine", "results of task %llu: %s", (unsigned long long)w->kept->task, err->msg);
+    pl_engine_post(w->reporting->engine, "engine.results", written, w);
+}
+
+static void persist(struct reporting *p, struct kept *k)
+{
+    struct pl_err err = {0};
+    struct write *w = calloc(1, sizeof *w);
+
+    if (!w) {
+        kept_free(k);
+        return;
+    }
+    *w = (struct write){p, k};
+    p->writes++;
+    if (pl_db_submit(p->engine->config.db, PL_TX_UNLOGGED, write_tx, write_done, w, &err) < 0) {
+        pl_log_error("engine", "results of task %llu: %s", (unsigned long long)k->task, err.msg);
+        p->writes--;
+        kept_free(k);
+        free(w);
+    }
+}
+
+void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *results, void (*done)(void *arg), void *arg)
+{
+    struct reporting *p = calloc(1, sizeof *p);
+    struct pl_err err = {0};
+    const json_t *result;
+    size_t i;
+
+    if (!p) {
+        json_decref(results);
+        done(arg);
+        return;
+    }
+    *p = (struct reporting){.engine = e, .results = results, .done = done, .arg = arg, .writes = 1};
+    json_array_foreach(results, i, result) {
+        int r = feed_result(p, result, &err);
+
+        if (r < 0)
+            pl_log_info("engine", "result of worker %llu not taken: %s", (unsigned long long)w->id, err.msg);
+        else if (p->kept)
+            persist(p, TAKE_PTR(p->kept));
+    }
+    one_over(p);
+}
+
+/* ---- after a restart ---- */
+
+static int load_row(struct pl_ejob *j, const json_t *pair, struct pl_err *err)
+{
+    json_int_t datum = json_integer_value(json_array_get(pair, 0));
+    const json_t *row = json_array_get(pair, 1);
+    int r;
+
+    if (datum < 0 || (size_t)datum >= j->plan->n_datums || j->has_result[datum])
+        return 0;
+    r = pl_result_of_json(row, j->run, &j->results[datum], err);
+    if (r < 0)
+        return r;
+    j->has_result[datum] = 1;
+    j->totals.done++;
+    pl_totals_add(&j->totals, row);
+    return 0;
+}
+
+static int load_rows(struct pl_ejob *j, const void *packed, size_t n, struct pl_err *err)
+{
+    unsigned long long size = ZSTD_getFrameContentSize(packed, n);
+    _cleanup_free_ char *text = NULL;
+    _cleanup_(json_decrefp) json_t *list = NULL;
+    const json_t *pair;
+    size_t i;
+
+    if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size > RESULT_JSON_MAX)
+        return pl_err_set(err, PL_ECORRUPT, "a stored result does not unpack");
+    text = malloc((size_t)size + 1);
+    if (!text)
+        return pl_err_nomem(err);
+    if (ZSTD_decompress(text, (size_t)size, packed, n) != size)
+        return pl_err_set(err, PL_ECORRUPT, "a stored result does not unpack");
+    list = json_loadb(text, (size_t)size, 0, NULL);
+    json_array_foreach(list, i, pair) {
+        int r = load_row(j, pair, err);
+
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_sched_range **ret, size_t *ret_n, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    struct pl_sched_range *ended;
+    size_t n = 0;
+    int r = pl_sql_query(c, err, &rows, "SELECT id, rows FROM result WHERE job = ? ORDER BY id", "i", j->row);
+
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
+        j->next_result = (uint32_t)pl_col_int(&rows, 0) + 1;
+        r = load_rows(j, sqlite3_column_blob(rows.stmt, 1), (size_t)sqlite3_column_bytes(rows.stmt, 1), err);
+    }
+    if (r < 0)
+        return r;
+    ended = calloc((size_t)j->n_rows + 1, sizeof *ended);
+    if (!ended)
+        return pl_err_nomem(err);
+    for (uint32_t i = 0; i < j->n_rows; i++) {
+        if (!j->has_result[j->rows[i]])
+            continue;
+        if (n && ended[n - 1].hi == i)
+            ended[n - 1].hi++;
+        else
+            ended[n++] = (struct pl_sched_range){i, i + 1};
+    }
+    *ret = ended;
+    *ret_n = n;
+    return 0;
+}

@@ -1,0 +1,419 @@
+/* The workers' side of the API: agent protocol 1 (docs/protocol.md). Requests of a worker name it; the token must be that worker's. */
+#include "engine_internal.h"
+
+#include "storage/base/clock.h"
+#include "storage/base/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define RESULTS_BODY_MAX (64u << 20)
+#define LOG_BODY_MAX     (4u << 20)
+#define METRIC_LINE_MAX  1024
+#define METRIC_LINES_MAX 64
+
+static const char *str(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+
+    return s ? s : "";
+}
+
+/* The worker's id from "worker" (a number as text), held against the token that the request came with. */
+static int worker_of(struct pl_engine *e, struct pl_http_request *req, const char *text, struct pl_eworker **ret, struct pl_err *err)
+{
+    const char *authorization = pl_http_header(req, "Authorization");
+    char expected[160] = "Bearer ", *end;
+    uint64_t id = strtoull(text, &end, 10);
+
+    if (!*text || *end)
+        return pl_err_set(err, PL_EPROTO, "\"worker\" is \"%s\", not a worker's id", text);
+    pl_engine_worker_token(e, id, expected + 7);
+    if (authorization && strncmp(authorization, "Bearer plw_", 11) == 0 &&
+        (strlen(authorization) != strlen(expected) || !pl_secret_eq(authorization, expected, strlen(expected))))
+        return pl_err_set(err, PL_EFORBIDDEN, "this token belongs to another worker than %s", text);
+    *ret = pl_engine_worker(e, id);
+    if (!*ret)
+        return pl_err_set(err, PL_ENOTFOUND, "worker %s is not known here: it was stopped, or its daemon is another one", text);
+    return 0;
+}
+
+static struct pl_sched_lease *leases_of(const json_t *list, size_t *ret_n)
+{
+    size_t n = json_array_size(list);
+    struct pl_sched_lease *leases = calloc(n + 1, sizeof *leases);
+
+    for (size_t i = 0; leases && i < n; i++) {
+        const json_t *o = json_array_get(list, i);
+
+        leases[i].task = (uint64_t)json_integer_value(json_object_get(o, "task"));
+        leases[i].fence = (uint64_t)json_integer_value(json_object_get(o, "fence"));
+    }
+    *ret_n = n;
+    return leases;
+}
+
+/* ---- attach ---- */
+
+static json_t *attach_answer(struct pl_engine *e, const struct pl_eworker *w)
+{
+    const struct pl_estage *s = w->stage;
+    json_t *stage = json_loads(s->effective, 0, NULL), *devices = json_array();
+    char code[PL_HASH_HEX + 1];
+
+    (void)e;
+    for (uint32_t i = 0; i < w->n_gpus; i++)
+        json_array_append_new(devices, json_integer(w->gpus[i]));
+    if (!pl_hash_is_zero(&s->code_root))
+        json_object_set_new(stage, "code_root", json_string(pl_hash_hex(&s->code_root, code)));
+    json_object_set_new(stage, "pipeline", json_string(s->pipeline));
+    return json_pack("{s:i, s:i, s:i, s:s, s:o, s:{s:o}}", "protocol", 1, "lease_ms", 30000, "renew_ms", 10000, "project", s->project, "stage",
+                     stage, "gpu", "devices", devices);
+}
+
+static int attach(struct pl_engine *e, struct pl_http_request *req, struct pl_eworker **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    _cleanup_free_ struct pl_sched_lease *held = NULL;
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_WORKER_ATTACHED};
+    struct pl_eworker *w;
+    int r = pl_http_body_json(req, &body, err);
+
+    r = r < 0 ? r : worker_of(e, req, str(body, "worker"), &w, err);
+    if (r < 0)
+        return r;
+    if (json_integer_value(json_object_get(body, "protocol")) != 1)
+        return pl_err_set(err, PL_EPROTO, "\"protocol\" is %lld; this daemon speaks 1",
+                          (long long)json_integer_value(json_object_get(body, "protocol")));
+    snprintf(w->incarnation, sizeof w->incarnation, "%s", str(body, "incarnation"));
+    if (*str(body, "host"))
+        snprintf(w->host, sizeof w->host, "%s", str(body, "host"));
+    w->attached = true;
+    held = leases_of(json_object_get(body, "held"), &ev.leases.n);
+    if (!held)
+        return pl_err_nomem(err);
+    ev.id = w->id;
+    ev.leases.items = held;
+    r = pl_engine_feed(e, &ev, err);
+    if (r < 0)
+        return r;
+    pl_engine_worker_attached_row(e, w);
+    *ret = w;
+    return 0;
+}
+
+static void on_attach(struct pl_http_request *req, void *arg)
+{
+    struct pl_engine *e = arg;
+    struct pl_err err = {0};
+    struct pl_eworker *w = NULL;
+
+    if (attach(e, req, &w, &err) < 0)
+        pl_http_reply_error(req, &err);
+    else
+        pl_http_reply_json(req, 200, attach_answer(e, w));
+}
+
+/* ---- next: results first (parsed on the pool), then the wait for a task ---- */
+
+struct next {
+    struct pl_engine *engine;
+    struct pl_http_request *req;
+    json_t *body;
+    uint64_t worker;
+    int result;
+    struct pl_err err;
+};
+
+static void next_free(struct next *n)
+{
+    json_decref(n->body);
+    free(n);
+}
+
+/* The results are durable: the worker stands in line, or gets what is ready. */
+static void next_wait(void *arg)
+{
+    struct next *n = arg;
+    struct pl_eworker *w = pl_engine_worker(n->engine, n->worker);
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_WORKER_NEXT, .id = n->worker};
+    json_int_t wait_ms = json_integer_value(json_object_get(n->body, "wait_ms"));
+    struct pl_err err = {0};
+
+    if (!w || json_is_true(json_object_get(n->body, "leaving"))) {
+        pl_http_reply_json(n->req, 200, json_pack("{s:b}", "end", 1));
+    } else if (w->ready) {
+        pl_http_reply_json(n->req, 200, TAKE_PTR(w->ready));
+    } else {
+        if (w->waiting) /* it asked anew: the old question's connection is gone */
+            pl_http_reply_json(TAKE_PTR(w->waiting), 200, json_pack("{s:b}", "idle", 1));
+        w->waiting = n->req;
+        pl_timer_start(w->poll, wait_ms > 0 && wait_ms < PL_LONG_POLL_MS ? (uint64_t)wait_ms : PL_LONG_POLL_MS);
+        if (pl_engine_feed(n->engine, &ev, &err) < 0)
+            pl_log_warn("engine", "worker %" PRIu64 ": %s", n->worker, err.msg);
+    }
+    next_free(n);
+}
+
+static void next_on_loop(void *arg)
+{
+    struct next *n = arg;
+    struct pl_eworker *w = NULL;
+
+    if (n->result >= 0)
+        n->result = worker_of(n->engine, n->req, str(n->body, "worker"), &w, &n->err);
+    if (n->result < 0) {
+        pl_http_reply_error(n->req, &n->err);
+        next_free(n);
+        return;
+    }
+    n->worker = w->id;
+    pl_engine_results(n->engine, w, json_incref(json_object_get(n->body, "results")), next_wait, n);
+}
+
+/* Pool: a task of 10,000 rows reports megabytes. */
+static void on_next(struct pl_http_request *req, void *arg)
+{
+    struct next *n = calloc(1, sizeof *n);
+    struct pl_err err = {0};
+
+    if (!n) {
+        pl_err_nomem(&err);
+        pl_http_reply_error(req, &err);
+        return;
+    }
+    n->engine = arg;
+    n->req = req;
+    n->result = pl_http_body_json(req, &n->body, &n->err);
+    pl_engine_post(n->engine, "worker.next", next_on_loop, n);
+}
+
+/* ---- renew ---- */
+
+static int renew(struct pl_engine *e, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    _cleanup_free_ struct pl_sched_lease *leases = NULL;
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RENEW};
+    struct pl_eworker *w;
+    json_t *lost;
+    int r = pl_http_body_json(req, &body, err);
+
+    r = r < 0 ? r : worker_of(e, req, str(body, "worker"), &w, err);
+    if (r < 0)
+        return r;
+    leases = leases_of(json_object_get(body, "tasks"), &ev.leases.n);
+    lost = json_array();
+    if (!leases || !lost)
+        return pl_err_nomem(err);
+    ev.id = w->id;
+    ev.leases.items = leases;
+    r = pl_engine_feed(e, &ev, err);
+    for (size_t i = 0; i < ev.leases.n; i++) {
+        const struct pl_etask *t = pl_map_get(&e->tasks, &leases[i].task, sizeof leases[i].task);
+
+        if (!t || t->fence != leases[i].fence || t->worker != w->id)
+            json_array_append_new(lost, json_pack("{s:I}", "task", (json_int_t)leases[i].task));
+    }
+    *ret = json_pack("{s:o, s:b}", "lost", lost, "stop", (int)w->stopping);
+    return r;
+}
+
+static void on_renew(struct pl_http_request *req, void *arg)
+{
+    struct pl_err err = {0};
+    json_t *answer = NULL;
+
+    if (renew(arg, req, &answer, &err) < 0)
+        pl_http_reply_error(req, &err);
+    else
+        pl_http_reply_json(req, 200, answer);
+}
+
+/* ---- logs and metrics: which job is asked on the loop, the writing is done on the pool ---- */
+
+struct piece {
+    struct pl_engine *engine;
+    struct pl_http_request *req;
+    struct pl_ejob *job;
+    struct pl_hash datum;
+    char worker[32];
+    uint64_t attempt, offset;
+    json_t *body;
+    int64_t job_row;
+    uint32_t first_metric;
+    struct pl_err err;
+};
+
+static void piece_free(struct piece *p)
+{
+    json_decref(p->body);
+    pl_ejob_unref(p->job);
+    free(p);
+}
+
+static void piece_answer(struct piece *p, int r)
+{
+    if (r < 0)
+        pl_http_reply_error(p->req, &p->err);
+    else
+        pl_http_reply_json(p->req, 200, json_object());
+    piece_free(p);
+}
+
+static void append_log(void *arg)
+{
+    struct piece *p = arg;
+    const struct pl_buf *body = pl_http_body(p->req);
+
+    piece_answer(p, pl_stage_logs_append(p->engine->config.logs, p->job->stage->project, p->job_row, p->worker, &p->datum, (unsigned)p->attempt,
+                                         p->offset, body->data, body->len, &p->err));
+}
+
+/* The task of a log or metric; a late piece of a task that has ended is dropped without a fuss (PL_ENOTFOUND). */
+static int job_of_task(struct pl_engine *e, uint64_t task, struct piece *p, struct pl_err *err)
+{
+    struct pl_etask *t = pl_map_get(&e->tasks, &task, sizeof task);
+
+    if (!t || !t->job->row)
+        return pl_err_set(err, PL_ENOTFOUND, "task %" PRIu64 " has ended", task);
+    p->job = pl_ejob_ref(t->job);
+    p->job_row = t->job->row;
+    return 0;
+}
+
+static int start_log(struct piece *p, struct pl_err *err)
+{
+    const char *worker = pl_http_query(p->req, "worker"), *datum = pl_http_query(p->req, "datum");
+    struct pl_eworker *w;
+    uint64_t task = 0;
+    int r = worker_of(p->engine, p->req, worker ? worker : "", &w, err);
+
+    r = r < 0 ? r : pl_http_query_u64(p->req, "task", 0, UINT64_MAX, &task, err);
+    r = r < 0 ? r : pl_http_query_u64(p->req, "attempt", 1, UINT32_MAX, &p->attempt, err);
+    r = r < 0 ? r : pl_http_query_u64(p->req, "offset", 0, UINT64_MAX, &p->offset, err);
+    r = r < 0 ? r : pl_hash_parse(datum ? datum : "", &p->datum, err);
+    if (r < 0)
+        return r;
+    snprintf(p->worker, sizeof p->worker, "%" PRIu64, w->id);
+    return job_of_task(p->engine, task, p, err);
+}
+
+static struct piece *new_piece(struct pl_http_request *req, struct pl_engine *e)
+{
+    struct piece *p = calloc(1, sizeof *p);
+    struct pl_err err = {0};
+
+    if (p) {
+        p->engine = e;
+        p->req = req;
+        return p;
+    }
+    pl_err_nomem(&err);
+    pl_http_reply_error(req, &err);
+    return NULL;
+}
+
+static void on_log(struct pl_http_request *req, void *arg)
+{
+    struct piece *p = new_piece(req, arg);
+    int r;
+
+    if (!p)
+        return;
+    r = start_log(p, &p->err);
+    if (r < 0)
+        piece_answer(p, r);
+    else
+        pl_engine_pool(arg, append_log, p);
+}
+
+static int metric_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct piece *p = arg;
+    const json_t *line;
+    char hex[PL_HASH_HEX + 1];
+    size_t i;
+
+    json_array_foreach(json_object_get(p->body, "lines"), i, line) {
+        const char *text = json_string_value(line);
+        json_t *value = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+        int r;
+
+        if (!json_is_object(value) || i >= METRIC_LINES_MAX || strlen(text) > METRIC_LINE_MAX) {
+            json_decref(value);
+            continue; /* the stage's own matter: the file is kept whatever it holds */
+        }
+        r = pl_sql_exec(pl_tx_conn(tx), err, "INSERT OR IGNORE INTO metric(job, id, datum, at_us, data) VALUES (?, ?, ?, ?, ?)", "iibis", p->job_row,
+                        (int64_t)p->first_metric + (int64_t)i, p->datum.b, (size_t)PL_HASH_BYTES, pl_tx_now_us(tx), text);
+        r = r < 0 ? r : pl_tx_event(tx, "metric",
+                                    json_pack("{s:s, s:s, s:s, s:s, s:O}", "run", p->job->run, "project", p->job->stage->project, "stage",
+                                              p->job->stage->def->name, "datum", pl_hash_hex(&p->datum, hex), "line", value),
+                                    err);
+        json_decref(value);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static void metric_done(void *arg, int r, const struct pl_err *err)
+{
+    struct piece *p = arg;
+
+    p->err = *err;
+    piece_answer(p, r);
+}
+
+static int start_metrics(struct piece *p, struct pl_err *err)
+{
+    struct pl_eworker *w;
+    json_int_t index;
+    int r = pl_http_body_json(p->req, &p->body, err);
+
+    r = r < 0 ? r : worker_of(p->engine, p->req, str(p->body, "worker"), &w, err);
+    r = r < 0 ? r : job_of_task(p->engine, (uint64_t)json_integer_value(json_object_get(p->body, "task")), p, err);
+    if (r < 0)
+        return r;
+    index = json_integer_value(json_object_get(p->body, "index"));
+    if (index < 0 || index >= p->job->n_rows)
+        return pl_err_set(err, PL_EPROTO, "row %lld is not one of the job's %u", (long long)index, p->job->n_rows);
+    pl_plan_datum_id(p->job->plan, p->job->rows[index], &p->datum);
+    p->first_metric = p->job->next_metric;
+    p->job->next_metric += (uint32_t)json_array_size(json_object_get(p->body, "lines"));
+    return pl_db_submit(p->engine->config.db, PL_TX_UNLOGGED, metric_tx, metric_done, p, err);
+}
+
+static void on_metrics(struct pl_http_request *req, void *arg)
+{
+    struct piece *p = new_piece(req, arg);
+    int r;
+
+    if (!p)
+        return;
+    r = start_metrics(p, &p->err);
+    if (r < 0)
+        piece_answer(p, r);
+}
+
+int pl_engine_make_routes(struct pl_engine *e, struct pl_err *err)
+{
+    const struct pl_http_route routes[] = {
+        {.method = "POST", .pattern = "/api/v1/worker/attach", .where = PL_ON_LOOP, .body = PL_BODY_JSON, .handler = on_attach},
+        {.method = "POST", .pattern = "/api/v1/worker/next", .where = PL_ON_POOL, .body = PL_BODY_JSON, .body_max = RESULTS_BODY_MAX, .handler = on_next},
+        {.method = "POST", .pattern = "/api/v1/worker/renew", .where = PL_ON_LOOP, .body = PL_BODY_JSON, .handler = on_renew},
+        {.method = "POST", .pattern = "/api/v1/worker/log", .where = PL_ON_LOOP, .body = PL_BODY_BYTES, .body_max = LOG_BODY_MAX, .handler = on_log},
+        {.method = "POST", .pattern = "/api/v1/worker/metrics", .where = PL_ON_LOOP, .body = PL_BODY_JSON, .handler = on_metrics},
+    };
+
+    e->routes = calloc(PL_ARRAY_SIZE(routes), sizeof *e->routes);
+    if (!e->routes)
+        return pl_err_nomem(err);
+    memcpy(e->routes, routes, sizeof routes);
+    e->n_routes = PL_ARRAY_SIZE(routes);
+    for (size_t i = 0; i < e->n_routes; i++) {
+        e->routes[i].arg = e;
+        e->routes[i].access = PL_ACCESS_WORKER;
+    }
+    return 0;
+}

@@ -1,0 +1,470 @@
+/* Workers: started and stopped for the scheduler, their tokens, the answers to their `next`. */
+#include "engine_internal.h"
+
+#include "storage/base/clock.h"
+#include "storage/base/log.h"
+
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdio.h>
+
+struct pl_eworker *pl_engine_worker(struct pl_engine *e, uint64_t id)
+{
+    return pl_map_get(&e->workers, &id, sizeof id);
+}
+
+/* ---- tokens: "plw_<id>_<64 hex of HMAC-SHA-256(master key, "worker" id)>" ---- */
+
+static void token_mac(const struct pl_engine *e, uint64_t id, char out[PL_HASH_HEX + 1])
+{
+    uint8_t message[14] = "worker", mac[PL_HASH_BYTES];
+    unsigned len = sizeof mac;
+
+    for (unsigned i = 0; i < 8; i++)
+        message[6 + i] = (uint8_t)(id >> (8 * i));
+    HMAC(EVP_sha256(), e->config.master_key, 32, message, sizeof message, mac, &len);
+    pl_hex_encode(mac, sizeof mac, out);
+}
+
+void pl_engine_worker_token(const struct pl_engine *e, uint64_t id, char out[128])
+{
+    char mac[PL_HASH_HEX + 1];
+
+    token_mac(e, id, mac);
+    snprintf(out, 128, "plw_%" PRIu64 "_%s", id, mac);
+}
+
+bool pl_engine_worker_token_ok(void *self, const char *token)
+{
+    char expected[128], *end;
+    uint64_t id;
+
+    if (strncmp(token, "plw_", 4) != 0)
+        return false;
+    id = strtoull(token + 4, &end, 10);
+    if (*end != '_')
+        return false;
+    pl_engine_worker_token(self, id, expected);
+    return strlen(token) == strlen(expected) && pl_secret_eq(token, expected, strlen(expected));
+}
+
+/* ---- start ---- */
+
+void pl_eworker_free(void *worker)
+{
+    struct pl_eworker *w = worker;
+
+    pl_timer_destroy(w->poll);
+    json_decref(w->ready);
+    pl_estage_unref(w->stage);
+    free(w);
+}
+
+static void poll_over(void *arg);
+
+int pl_engine_add_worker(struct pl_engine *e, uint64_t id, struct pl_estage *stage, const uint16_t *gpus, size_t n_gpus,
+                         struct pl_eworker **ret, struct pl_err *err)
+{
+    struct pl_eworker *w = calloc(1, sizeof *w);
+    int r;
+
+    if (!w)
+        return pl_err_nomem(err);
+    w->id = id;
+    w->stage = pl_estage_ref(stage);
+    w->n_gpus = (uint32_t)n_gpus;
+    w->started_ms = pl_clock_mono_ms();
+    memcpy(w->gpus, gpus, n_gpus * sizeof *gpus);
+    r = pl_timer_create(e->config.loop, "worker.poll", poll_over, w, &w->poll, err);
+    r = r < 0 ? r : pl_map_put(&e->workers, &id, sizeof id, w, NULL, err);
+    if (r < 0) {
+        pl_eworker_free(w);
+        return r;
+    }
+    *ret = w;
+    return 0;
+}
+
+/* Reports that would feed the scheduler within an action: posted. */
+struct report {
+    struct pl_engine *engine;
+    uint64_t id;
+    enum pl_sched_event_kind kind;
+    char text[512];
+};
+
+static void deliver(void *arg)
+{
+    struct report *p = arg;
+    struct pl_sched_event ev = {.kind = p->kind, .id = p->id, .text = p->text};
+    struct pl_err err = {0};
+
+    if (pl_engine_feed(p->engine, &ev, &err) < 0)
+        pl_log_warn("engine", "worker %" PRIu64 ": %s", p->id, err.msg);
+    free(p);
+}
+
+static void report(struct pl_engine *e, uint64_t id, enum pl_sched_event_kind kind, const char *text)
+{
+    struct report *p = calloc(1, sizeof *p);
+
+    if (!p)
+        return;
+    *p = (struct report){.engine = e, .id = id, .kind = kind};
+    snprintf(p->text, sizeof p->text, "%s", text);
+    pl_engine_post(e, "engine.worker", deliver, p);
+}
+
+/* ---- rows of `worker` ---- */
+
+struct worker_row {
+    int64_t id, stage, pid, pid_start;
+    char gpus[128], host[128], incarnation[64];
+    enum { ROW_STARTED, ROW_ATTACHED, ROW_GONE } what;
+};
+
+static int worker_row_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct worker_row *w = arg;
+    struct pl_conn *c = pl_tx_conn(tx);
+    int r = 0;
+
+    switch (w->what) {
+    case ROW_STARTED:
+        r = pl_sql_exec(c, err, "INSERT INTO worker(id, stage, gpus, host, pid, pid_start, created_us) VALUES (?, ?, ?, ?, ?, ?, ?)", "iissiii",
+                        w->id, w->stage, w->gpus, w->host, w->pid, w->pid_start, pl_tx_now_us(tx));
+        break;
+    case ROW_ATTACHED:
+        r = pl_sql_exec(c, err, "UPDATE worker SET incarnation = ? WHERE id = ?", "si", w->incarnation, w->id);
+        break;
+    case ROW_GONE:
+        r = pl_sql_exec(c, err, "DELETE FROM lease WHERE worker = ?", "i", w->id);
+        r = r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM worker WHERE id = ?", "i", w->id);
+        break;
+    }
+    return r < 0 ? r : pl_tx_event(tx, "worker", json_pack("{s:I, s:s}", "id", (json_int_t)w->id, "change", w->what == ROW_STARTED ? "started" : w->what == ROW_ATTACHED ? "attached" : "gone"), err);
+}
+
+static void worker_row_done(void *arg, int r, const struct pl_err *err)
+{
+    struct worker_row *w = arg;
+
+    if (r < 0)
+        pl_log_error("engine", "row of worker %lld: %s", (long long)w->id, err->msg);
+    free(w);
+}
+
+static void write_worker(struct pl_engine *e, const struct worker_row *row)
+{
+    struct worker_row *copy = malloc(sizeof *copy);
+    struct pl_err err = {0};
+
+    if (!copy)
+        return;
+    *copy = *row;
+    if (pl_db_submit(e->config.db, PL_TX_UNLOGGED, worker_row_tx, worker_row_done, copy, &err) < 0)
+        worker_row_done(copy, err.code, &err);
+}
+
+void pl_engine_worker_attached_row(struct pl_engine *e, const struct pl_eworker *w)
+{
+    struct worker_row row = {.id = (int64_t)w->id, .what = ROW_ATTACHED};
+
+    snprintf(row.incarnation, sizeof row.incarnation, "%s", w->incarnation);
+    write_worker(e, &row);
+}
+
+static void on_started(void *self, uint64_t id, const char *host, int64_t pid, int64_t pid_start)
+{
+    struct pl_engine *e = self;
+    struct pl_eworker *w = pl_engine_worker(e, id);
+    struct worker_row row = {.id = (int64_t)id, .pid = pid, .pid_start = pid_start, .what = ROW_STARTED};
+    size_t used = 1;
+
+    if (!w)
+        return;
+    snprintf(w->host, sizeof w->host, "%s", host);
+    snprintf(row.host, sizeof row.host, "%s", host);
+    row.stage = (int64_t)w->stage->version;
+    strcpy(row.gpus, "[");
+    for (uint32_t i = 0; i < w->n_gpus; i++)
+        used += (size_t)snprintf(row.gpus + used, sizeof row.gpus - used, "%s%u", i ? "," : "", w->gpus[i]);
+    snprintf(row.gpus + used, sizeof row.gpus - used, "]");
+    write_worker(e, &row);
+}
+
+static void on_exited(void *self, uint64_t id, const char *text)
+{
+    struct pl_engine *e = self;
+    struct pl_eworker *w = pl_map_remove(&e->workers, &id, sizeof id);
+    struct worker_row row = {.id = (int64_t)id, .what = ROW_GONE};
+
+    if (w && w->waiting)
+        pl_http_reply_json(w->waiting, 200, json_pack("{s:b}", "end", 1));
+    if (w)
+        pl_eworker_free(w);
+    write_worker(e, &row);
+    report(e, id, PL_SCHED_EV_WORKER_EXITED, text);
+}
+
+struct pl_executor_events pl_engine_executor_events(struct pl_engine *e)
+{
+    return (struct pl_executor_events){e, on_started, on_exited};
+}
+
+void pl_engine_start_worker(struct pl_engine *e, const struct pl_sched_action *a)
+{
+    char name[32], token[128];
+    struct pl_estage *stage;
+    struct pl_eworker *w;
+    struct pl_worker_spec spec;
+    struct pl_err err = {0};
+    int r = pl_engine_stage(e, a->worker.version, &stage, &err);
+
+    r = r < 0 ? r : pl_engine_add_worker(e, a->worker.id, stage, a->worker.gpus, a->worker.n_gpus, &w, &err);
+    if (r < 0) {
+        report(e, a->worker.id, PL_SCHED_EV_START_FAILED, err.msg);
+        return;
+    }
+    snprintf(name, sizeof name, "%" PRIu64, a->worker.id);
+    pl_engine_worker_token(e, a->worker.id, token);
+    spec = (struct pl_worker_spec){.id = a->worker.id,
+                                   .name = name,
+                                   .project = stage->project,
+                                   .stage = stage->def->name,
+                                   .token = token,
+                                   .gpus = w->gpus,
+                                   .n_gpus = w->n_gpus,
+                                   .cpu_milli = a->worker.cpu_milli,
+                                   .memory_bytes = a->worker.memory_bytes,
+                                   .disk_bytes = (uint64_t)stage->def->resources.disk_bytes,
+                                   .shm_bytes = (uint64_t)stage->def->resources.shm_bytes};
+    r = e->executor->ops->start(e->executor, &spec, &err);
+    if (r < 0) {
+        pl_map_remove(&e->workers, &a->worker.id, sizeof a->worker.id);
+        pl_eworker_free(w);
+        report(e, a->worker.id, PL_SCHED_EV_START_FAILED, err.msg);
+    }
+}
+
+void pl_engine_stop_worker(struct pl_engine *e, const struct pl_sched_action *a)
+{
+    struct pl_eworker *w = pl_engine_worker(e, a->worker.id);
+
+    if (!w) {
+        report(e, a->worker.id, PL_SCHED_EV_WORKER_EXITED, "it was gone already");
+        return;
+    }
+    w->stopping = true;
+    if (a->worker.kill)
+        e->executor->ops->stop(e->executor, w->id, true);
+    else if (w->attached)
+        pl_engine_answer(e, w, json_pack("{s:b}", "end", 1));
+    else
+        e->executor->ops->stop(e->executor, w->id, false);
+}
+
+/* ---- answers to `next` ---- */
+
+void pl_engine_answer(struct pl_engine *e, struct pl_eworker *w, json_t *answer)
+{
+    struct pl_http_request *req = TAKE_PTR(w->waiting);
+
+    (void)e;
+    pl_timer_stop(w->poll);
+    if (req) {
+        pl_http_reply_json(req, 200, answer);
+        return;
+    }
+    json_decref(w->ready);
+    w->ready = answer;
+}
+
+static void poll_over(void *arg)
+{
+    struct pl_eworker *w = arg;
+
+    if (w->waiting)
+        pl_http_reply_json(TAKE_PTR(w->waiting), 200, json_pack("{s:b}", "idle", 1));
+}
+
+/* ---- leases ---- */
+
+void pl_etask_free(void *task)
+{
+    struct pl_etask *t = task;
+
+    if (!t)
+        return;
+    pl_ejob_unref(t->job);
+    free(t->ranges);
+    free(t);
+}
+
+void pl_engine_drop_task(struct pl_engine *e, uint64_t id)
+{
+    pl_etask_free(pl_map_remove(&e->tasks, &id, sizeof id));
+}
+
+struct leasing {
+    struct pl_engine *engine;
+    struct pl_ejob *job;
+    uint64_t worker, task, fence;
+    struct pl_sched_range *ranges;
+    size_t n_ranges;
+    uint32_t failures, losses;
+    char *rows; /* JSON for the row */
+    json_t *answer;
+    int result;
+};
+
+static const char *kind_name(uint8_t kind)
+{
+    switch (kind) {
+    case PL_KIND_EXEC:
+        return "exec";
+    case PL_KIND_LINK:
+        return "link";
+    case PL_KIND_DIR:
+        return "dir";
+    default:
+        return "file";
+    }
+}
+
+static json_t *input_json(const struct pl_ejob *j, size_t datum, size_t leaf)
+{
+    const struct pl_plan_match *m = pl_plan_match_of(j->plan, datum, leaf);
+    const struct pl_input *in = j->stage->def->leaves[leaf];
+    json_t *files = json_array();
+    char root[PL_HASH_HEX + 1];
+
+    for (size_t i = 0; i < in->n_files; i++)
+        json_array_append_new(files, json_string(in->files[i]));
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "name", in->name, "project", in->project, "path", m->path, "root",
+                     pl_hash_hex(&j->roots[leaf], root), "commit", j->commits[leaf], "kind", kind_name(m->kind), "files", files);
+}
+
+static json_t *row_json(const struct leasing *l, uint32_t row)
+{
+    const struct pl_ejob *j = l->job;
+    size_t datum = j->rows[row];
+    json_t *inputs = json_array();
+    char id[PL_HASH_HEX + 1], key[PL_HASH_HEX + 1];
+    struct pl_hash h;
+
+    pl_plan_datum_id(j->plan, datum, &h);
+    for (size_t i = 0; i < j->plan->n_leaves; i++)
+        json_array_append_new(inputs, input_json(j, datum, i));
+    return json_pack("{s:I, s:s, s:s, s:I, s:I, s:o}", "index", (json_int_t)row, "datum", pl_hash_hex(&h, id), "key",
+                     pl_hash_hex(&j->plan->keys[datum], key), "attempt", (json_int_t)l->failures + 1, "timeout_ms",
+                     (json_int_t)j->stage->def->datum.timeout_ms, "inputs", inputs);
+}
+
+static void leased(void *arg)
+{
+    struct leasing *l = arg;
+    struct pl_eworker *w = pl_engine_worker(l->engine, l->worker);
+
+    if (w && l->result >= 0 && pl_map_get(&l->engine->tasks, &l->task, sizeof l->task))
+        pl_engine_answer(l->engine, w, TAKE_PTR(l->answer));
+    json_decref(l->answer);
+    pl_ejob_unref(l->job);
+    free(l->ranges);
+    free(l->rows);
+    free(l);
+}
+
+/* The lease is durable: tell the worker. Large tasks make large answers: built here, off the loop. */
+static void make_answer(void *arg)
+{
+    struct leasing *l = arg;
+    json_t *rows = json_array();
+    char job[32];
+
+    for (size_t i = 0; i < l->n_ranges; i++)
+        for (uint32_t row = l->ranges[i].lo; row < l->ranges[i].hi; row++)
+            json_array_append_new(rows, row_json(l, row));
+    snprintf(job, sizeof job, "%" PRId64, l->job->row);
+    l->answer = json_pack("{s:{s:I, s:I, s:s, s:s, s:s, s:s, s:o}}", "task", "id", (json_int_t)l->task, "fence", (json_int_t)l->fence, "job",
+                          job, "run", l->job->run, "stage", l->job->stage->def->name, "pipeline", l->job->stage->pipeline,
+                          "rows", rows);
+    pl_engine_post(l->engine, "engine.leased", leased, l);
+}
+
+static int lease_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct leasing *l = arg;
+    int r = pl_sql_exec(pl_tx_conn(tx), err,
+                        "INSERT OR REPLACE INTO lease(task, fence, job, worker, rows, failures, losses) VALUES (?, ?, ?, ?, ?, ?, ?)", "iiiisii",
+                        (int64_t)l->task, (int64_t)l->fence, l->job->row, (int64_t)l->worker, l->rows, (int64_t)l->failures, (int64_t)l->losses);
+
+    return r < 0 ? r : 0;
+}
+
+static void lease_written(void *arg, int r, const struct pl_err *err)
+{
+    struct leasing *l = arg;
+
+    l->result = r;
+    if (r < 0) {
+        /* not told to the worker: the lease expires and its rows come back */
+        pl_log_error("engine", "lease %" PRIu64 ": %s", l->task, err->msg);
+        pl_engine_post(l->engine, "engine.leased", leased, l);
+        return;
+    }
+    pl_engine_pool(l->engine, make_answer, l);
+}
+
+static char *ranges_text(const struct pl_sched_range *ranges, size_t n)
+{
+    json_t *list = json_array();
+    char *text;
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_pack("[I, I]", (json_int_t)ranges[i].lo, (json_int_t)ranges[i].hi));
+    text = json_dumps(list, JSON_COMPACT);
+    json_decref(list);
+    return text;
+}
+
+static struct pl_sched_range *copy_ranges(const struct pl_sched_range *ranges, size_t n)
+{
+    struct pl_sched_range *copy = malloc((n + 1) * sizeof *copy);
+
+    if (copy && n)
+        memcpy(copy, ranges, n * sizeof *copy);
+    return copy;
+}
+
+void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a)
+{
+    struct pl_ejob *j = pl_engine_job(e, a->lease.job);
+    struct leasing *l = calloc(1, sizeof *l);
+    struct pl_etask *t = calloc(1, sizeof *t);
+    struct pl_err err = {0};
+
+    if (!j || !l || !t) {
+        free(l);
+        free(t);
+        return;
+    }
+    *l = (struct leasing){.engine = e, .job = pl_ejob_ref(j), .worker = a->lease.worker, .task = a->lease.task, .fence = a->lease.fence};
+    l->failures = a->lease.failures;
+    l->losses = a->lease.losses;
+    l->ranges = copy_ranges(a->lease.rows, a->lease.n_rows);
+    l->n_ranges = a->lease.n_rows;
+    l->rows = ranges_text(a->lease.rows, a->lease.n_rows);
+    *t = (struct pl_etask){.id = l->task, .fence = l->fence, .worker = l->worker, .job = pl_ejob_ref(j)};
+    t->ranges = copy_ranges(a->lease.rows, a->lease.n_rows);
+    t->n_ranges = a->lease.n_rows;
+    t->failures = a->lease.failures;
+    t->losses = a->lease.losses;
+    if (!l->ranges || !l->rows || !t->ranges || pl_map_put(&e->tasks, &t->id, sizeof t->id, t, NULL, &err) < 0 ||
+        pl_db_submit(e->config.db, PL_TX_UNLOGGED, lease_tx, lease_written, l, &err) < 0) {
+        l->result = PL_ENOMEM;
+        pl_log_error("engine", "lease of job %s: %s", j->stage->def->name, err.msg);
+        leased(l);
+    }
+}
