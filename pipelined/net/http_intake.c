@@ -154,6 +154,7 @@ void pl_http_body_to(struct pl_http_request *r, const struct pl_http_sink *sink)
 {
     struct http_intake *in = calloc(1, sizeof(*in));
     struct pl_err err = {0};
+    bool gone;
 
     if (!in) {
         pl_err_nomem(&err);
@@ -162,10 +163,15 @@ void pl_http_body_to(struct pl_http_request *r, const struct pl_http_sink *sink)
     }
     in->sink = *sink;
     in->fill.max = in->drain.max = INTAKE_HALF;
+    http_request_ref(r); /* `end` may give up the handler's at once */
     pthread_mutex_lock(&r->lock);
     r->intake = in;
-    if (!r->connection)
+    gone = !r->connection;
+    if (gone)
         http_intake_gone(r);
     http_resume(r);
     pthread_mutex_unlock(&r->lock);
+    if (gone)
+        http_intake_settle(r);
+    http_request_unref(r);
 }

@@ -257,8 +257,11 @@ enum pl_http_range pl_http_range_parse(const char *header, uint64_t size, uint64
         first = strtoull(header, &end, 10);
         if (*end++ != '-')
             return PL_RANGE_ALL;
-        if (isdigit((unsigned char)*end))
-            last = PL_MIN(last, strtoull(end, &end, 10));
+        if (isdigit((unsigned char)*end)) {
+            uint64_t asked = strtoull(end, &end, 10);
+
+            last = PL_MIN(last, asked);
+        }
         if (*end)
             return PL_RANGE_ALL; /* several ranges, or nonsense */
         if (last < first && first < size)

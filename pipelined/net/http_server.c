@@ -574,12 +574,12 @@ static int server_run(struct pl_http_server *s, const struct pl_http_options *o,
     if (s->wake_fd < 0)
         return pl_err_errno(err, errno, "eventfd");
     s->daemon =
-        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_TURBO, 0,
-                         NULL, NULL, on_access, s, MHD_OPTION_THREAD_POOL_SIZE, o->threads ? o->threads : 2,
-                         MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PL_HTTP_IDLE_S,
-                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)PL_HTTP_HEADER_BYTES_MAX, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-                         MHD_OPTION_URI_LOG_CALLBACK, on_uri, s, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL,
-                         MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_END);
+        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL,
+                         on_access, s, MHD_OPTION_THREAD_POOL_SIZE, o->threads ? o->threads : 2, MHD_OPTION_CONNECTION_LIMIT,
+                         connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PL_HTTP_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                         (size_t)PL_HTTP_HEADER_BYTES_MAX, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK, on_uri,
+                         s, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
+                         MHD_OPTION_END);
     if (!s->daemon)
         return pl_err_errno(err, errno, "HTTP server");
     r = pthread_create(&s->keeper, NULL, keeper_main, s);
