@@ -1,0 +1,388 @@
+#include "fsck.h"
+
+#include "commit.h"
+#include "storage/base/map.h"
+#include "storage/chunk/chunk_list.h"
+#include "storage/pack/store.h"
+#include "storage/tree/node.h"
+
+#include <stdio.h>
+
+#define VISITED_KEY_BYTES 16
+
+/* Ids of nodes and lists that are good with all below them. Open addressing; a slot of zeros is free. */
+struct visited {
+    uint8_t (*slots)[VISITED_KEY_BYTES];
+    size_t cap, n;
+};
+
+struct fsck {
+    struct pl_store *store;
+    const struct pl_fsck_options *options;
+    struct pl_fsck_report report;
+    struct pl_map damaged;   /* ids of records that did not verify */
+    struct pl_map bad_packs; /* packs of which no record is believed unread */
+    struct visited visited;
+    /* Where the check is. */
+    const struct pl_hash *pack;
+    const char *commit;
+    struct pl_err pack_err; /* of what was done from within a pack's check */
+    uint64_t pack_findings;
+};
+
+static int fsck_report(struct fsck *f, const struct pl_fsck_finding *finding, struct pl_err *err)
+{
+    f->report.findings++;
+    return f->options->finding != NULL ? f->options->finding(f->options->self, finding, err) : 0;
+}
+
+static int fsck_stopped(const struct fsck *f, struct pl_err *err)
+{
+    if (f->options->stop != NULL && atomic_load(f->options->stop))
+        return pl_err_set(err, PL_ECANCELED, "the check was stopped");
+    return 0;
+}
+
+/* Whether an error is about what is stored; others end the check. */
+static bool is_damage(int r)
+{
+    return r == PL_ECORRUPT || r == PL_EFORMAT || r == PL_ENOTFOUND || r == PL_ETOOBIG || r == PL_EPATH || r == PL_EIO;
+}
+
+/* --- visited --- */
+
+static void visited_insert(struct visited *v, const uint8_t key[VISITED_KEY_BYTES])
+{
+    uint64_t at;
+
+    memcpy(&at, key, sizeof(at));
+    for (at &= v->cap - 1; memcmp(v->slots[at], (uint8_t[VISITED_KEY_BYTES]){0}, VISITED_KEY_BYTES) != 0;
+         at = (at + 1) & (v->cap - 1)) {
+        if (memcmp(v->slots[at], key, VISITED_KEY_BYTES) == 0)
+            return;
+    }
+    memcpy(v->slots[at], key, VISITED_KEY_BYTES);
+    v->n++;
+}
+
+static bool visited_has(const struct visited *v, const struct pl_hash *id)
+{
+    uint64_t at;
+
+    if (v->n == 0)
+        return false;
+    memcpy(&at, id->b, sizeof(at));
+    for (at &= v->cap - 1; memcmp(v->slots[at], (uint8_t[VISITED_KEY_BYTES]){0}, VISITED_KEY_BYTES) != 0;
+         at = (at + 1) & (v->cap - 1)) {
+        if (memcmp(v->slots[at], id->b, VISITED_KEY_BYTES) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Without memory, or at the bound, the id is not remembered: what is below is then looked at again. */
+static void visited_add(struct visited *v, const struct pl_hash *id)
+{
+    if (2 * (v->n + 1) > v->cap) {
+        struct visited more = {.cap = v->cap > 0 ? v->cap * 2 : 1024};
+
+        if (v->n >= PL_FSCK_VISITED_MAX)
+            return;
+        more.slots = calloc(more.cap, sizeof(*more.slots));
+        if (more.slots == NULL)
+            return;
+        for (size_t i = 0; i < v->cap; i++) {
+            if (memcmp(v->slots[i], (uint8_t[VISITED_KEY_BYTES]){0}, VISITED_KEY_BYTES) != 0)
+                visited_insert(&more, v->slots[i]);
+        }
+        free(v->slots);
+        *v = more;
+    }
+    visited_insert(v, id->b);
+}
+
+/* --- packs --- */
+
+static void pack_bad_record(void *arg, const struct pl_pack_entry *e, const struct pl_err *why)
+{
+    struct fsck *f = arg;
+    struct pl_fsck_finding finding = {.what = why->msg, .pack = f->pack, .id = &e->id};
+    int r = 0;
+
+    f->pack_findings++;
+    if (f->pack_err.code != 0)
+        return;
+    if (f->damaged.len < PL_FSCK_DAMAGED_MAX)
+        r = pl_map_put(&f->damaged, e->id.b, PL_HASH_BYTES, f, NULL, &f->pack_err);
+    if (r == 0)
+        r = fsck_report(f, &finding, &f->pack_err);
+    if (r < 0)
+        f->pack_err.code = r;
+}
+
+static int pack_bad(struct fsck *f, const struct pl_hash *pack, int r, struct pl_err *err)
+{
+    struct pl_fsck_finding finding = {.what = err->msg, .pack = pack};
+    struct pl_err mine = *err;
+
+    if (!is_damage(r))
+        return r;
+    finding.what = mine.msg;
+    r = pl_map_put(&f->bad_packs, pack->b, PL_HASH_BYTES, f, NULL, err);
+    return r < 0 ? r : fsck_report(f, &finding, err);
+}
+
+static int check_pack(struct fsck *f, const struct pl_hash *pack, struct pl_err *err)
+{
+    _cleanup_(pl_pack_footer_finish) struct pl_pack_footer footer = {0};
+    int r = fsck_stopped(f, err);
+
+    if (r < 0)
+        return r;
+    f->report.packs++;
+    r = pl_store_pack_footer(f->store, pack, &footer, err);
+    if (r < 0)
+        return pack_bad(f, pack, r, err);
+    if (!f->options->full)
+        return 0;
+    f->pack = pack;
+    f->pack_findings = 0;
+    r = pl_store_verify_pack(f->store, pack, pack_bad_record, f, err);
+    f->report.records += footer.count - PL_MIN(f->pack_findings, (uint64_t)footer.count);
+    if (f->pack_err.code != 0) {
+        *err = f->pack_err;
+        return f->pack_err.code;
+    }
+    if (r < 0 && f->pack_findings == 0)
+        return pack_bad(f, pack, r, err);
+    return r < 0 && !is_damage(r) ? r : 0;
+}
+
+static int check_packs(struct fsck *f, struct pl_err *err)
+{
+    _cleanup_free_ struct pl_hash *packs = NULL;
+    size_t n;
+    int r = pl_store_packs(f->store, &packs, &n, err);
+
+    for (size_t i = 0; r == 0 && i < n; i++)
+        r = check_pack(f, &packs[i], err);
+    return r;
+}
+
+/* --- what commits need --- */
+
+/* 1 = the record is there and, as far as is known, good; 0 = it is not, with the reason in `why`. */
+static int record_good(struct fsck *f, const struct pl_hash *id, struct pl_err *why)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
+    char hex[PL_HASH_HEX + 1];
+    struct pl_location at;
+    int r;
+
+    if (pl_map_get(&f->damaged, id->b, PL_HASH_BYTES) != NULL) {
+        (void)pl_err_set(why, PL_ECORRUPT, "record %s is damaged", pl_hash_hex(id, hex));
+        return 0;
+    }
+    r = pl_store_locate(f->store, id, &at, why);
+    if (r == 0 && pl_map_get(&f->bad_packs, at.pack.b, PL_HASH_BYTES) != NULL)
+        r = pl_store_get(f->store, id, 0, &bytes, why);
+    if (r < 0)
+        (void)pl_err_wrap(why, r, "record %s", pl_hash_hex(id, hex));
+    return r < 0 ? 0 : 1;
+}
+
+/* Adds to the number of findings below; PL_E… when the check must end. */
+static int hurt(struct fsck *f, const struct pl_hash *id, const char *path, const char *what, struct pl_err *err)
+{
+    struct pl_fsck_finding finding = {.what = what, .id = id, .commit = f->commit, .path = path};
+    int r = fsck_report(f, &finding, err);
+
+    return r < 0 ? r : 1;
+}
+
+struct list_check {
+    struct fsck *f;
+    struct pl_hash bad;
+    struct pl_err why; /* of the first chunk that is not good */
+};
+
+static int list_visit(void *arg, const struct pl_hash *id, bool is_chunk, uint64_t bytes, struct pl_err *err)
+{
+    struct list_check *c = arg;
+
+    (void)bytes;
+    (void)err;
+    if (is_chunk && c->why.code == 0 && record_good(c->f, id, &c->why) == 0)
+        c->bad = *id;
+    return 0;
+}
+
+static int check_list(struct fsck *f, const struct pl_hash *root, const char *path, struct pl_err *err)
+{
+    struct pl_list_source source = {.self = f->store, .get = pl_store_node_get};
+    struct list_check c = {.f = f};
+    struct pl_err why = {0};
+    int r;
+
+    if (visited_has(&f->visited, root))
+        return 0;
+    r = pl_list_visit(&source, root, list_visit, &c, &why);
+    if (r < 0 && !is_damage(r)) {
+        *err = why;
+        return r;
+    }
+    if (r < 0)
+        return hurt(f, root, path, why.msg, err);
+    if (c.why.code != 0)
+        return hurt(f, &c.bad, path, c.why.msg, err);
+    visited_add(&f->visited, root);
+    return 0;
+}
+
+/* 0 = good, 1 = a finding was reported. */
+static int check_entry(struct fsck *f, const struct pl_entry *entry, const char *path, struct pl_err *err)
+{
+    struct pl_err why = {0};
+
+    f->report.files++;
+    if (entry->content == PL_CONTENT_LIST)
+        return check_list(f, &entry->id, path, err);
+    if (entry->content == PL_CONTENT_CHUNK && record_good(f, &entry->id, &why) == 0)
+        return hurt(f, &entry->id, path, why.msg, err);
+    return 0;
+}
+
+/* A place in a tree: the node, and which keys lie below it (after `after`, up to `upto`; NULL = unknown). */
+struct node_place {
+    struct pl_hash id;
+    int level; /* -1: the root, which may have any */
+    const char *after;
+    const char *upto;
+    uint64_t files;
+};
+
+static int node_lost(struct fsck *f, const struct node_place *at, const char *why, struct pl_err *err)
+{
+    char what[PL_ERR_MSG_BYTES + 64];
+
+    if (at->upto == NULL)
+        (void)snprintf(what, sizeof(what), "%s; all files are hurt", why);
+    else
+        (void)snprintf(what, sizeof(what), "%s; %llu files after \"%.300s\" up to this one are hurt", why,
+                       (unsigned long long)at->files, at->after != NULL ? at->after : "");
+    return hurt(f, &at->id, at->upto, what, err);
+}
+
+static int check_node(struct fsck *f, const struct node_place *at, struct pl_err *err);
+
+/* Number of findings below, at most 1. */
+static int check_children(struct fsck *f, const struct pl_node *node, const struct node_place *at, struct pl_err *err)
+{
+    int found = 0;
+
+    for (uint32_t i = 0; i < node->n; i++) {
+        int r;
+
+        if (node->level == 0) {
+            struct pl_entry entry = pl_node_entry(node, i);
+
+            r = check_entry(f, &entry, pl_node_key(node, i), err);
+        } else {
+            struct pl_node_child child = pl_node_child(node, i);
+            struct node_place place = {.id = child.id,
+                                       .level = node->level - 1,
+                                       .after = i > 0 ? pl_node_key(node, i - 1) : at->after,
+                                       .upto = pl_node_key(node, i),
+                                       .files = child.stats.files};
+
+            r = check_node(f, &place, err);
+        }
+        if (r < 0)
+            return r;
+        found |= r;
+    }
+    return found;
+}
+
+static int check_node(struct fsck *f, const struct node_place *at, struct pl_err *err)
+{
+    struct pl_node_source source = {.self = f->store, .get = pl_store_node_get};
+    _cleanup_(pl_node_finish) struct pl_node node = {0};
+    struct pl_err why = {0};
+    int r = fsck_stopped(f, err);
+
+    if (r < 0 || visited_has(&f->visited, &at->id))
+        return r;
+    r = pl_node_load(&node, &source, &at->id, &why);
+    if (r == 0 && at->level >= 0 && node.level != at->level)
+        r = pl_err_set(&why, PL_ECORRUPT, "a tree node of level %u lies where one of level %d must", node.level, at->level);
+    if (r < 0 && !is_damage(r)) {
+        *err = why;
+        return r;
+    }
+    if (r == 0 && pl_map_get(&f->damaged, at->id.b, PL_HASH_BYTES) != NULL) /* read from the cache, or from another pack */
+        r = pl_err_set(&why, PL_ECORRUPT, "a tree node is damaged");
+    if (r < 0)
+        return node_lost(f, at, why.msg, err);
+    f->report.nodes++;
+    r = check_children(f, &node, at, err);
+    if (r == 0)
+        visited_add(&f->visited, &at->id);
+    return r;
+}
+
+static int check_commit(struct fsck *f, const struct pl_fsck_root *root, struct pl_err *err)
+{
+    _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
+    struct pl_commit c;
+    struct pl_err why = {0};
+    int r;
+
+    if (arena == NULL)
+        return pl_err_nomem(err);
+    f->commit = root->label;
+    f->report.commits++;
+    r = pl_store_get(f->store, &root->object, PL_REC_COMMIT, &bytes, &why);
+    if (r == 0)
+        r = pl_commit_decode(bytes.data, bytes.len, arena, &c, &why);
+    if (r < 0 && !is_damage(r)) {
+        *err = why;
+        return r;
+    }
+    if (r < 0) {
+        r = hurt(f, &root->object, NULL, why.msg, err);
+        return PL_MIN(r, 0);
+    }
+    const struct pl_hash *trees[] = {&c.tree, &c.attributes, &c.table, &c.owner, &c.metrics, &c.logs};
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(trees); i++) {
+        struct node_place place = {.id = *trees[i], .level = -1};
+
+        if (!pl_hash_is_zero(trees[i]) && (r = check_node(f, &place, err)) < 0)
+            return r;
+    }
+    return 0;
+}
+
+static void fsck_finish(struct fsck *f)
+{
+    pl_map_finish(&f->damaged, NULL);
+    pl_map_finish(&f->bad_packs, NULL);
+    free(f->visited.slots);
+}
+
+int pl_fsck(struct pl_store *store, const struct pl_fsck_root *roots, size_t n, const struct pl_fsck_options *options,
+            struct pl_fsck_report *ret, struct pl_err *err)
+{
+    _cleanup_(fsck_finish) struct fsck f = {.store = store, .options = options};
+    struct pl_err mine = {0};
+    struct pl_err *e = err != NULL ? err : &mine;
+    int r = check_packs(&f, e);
+
+    for (size_t i = 0; r == 0 && i < n; i++)
+        r = check_commit(&f, &roots[i], e);
+    if (r == 0)
+        *ret = f.report;
+    return r;
+}
