@@ -24,11 +24,12 @@ static const struct {
 /* "e3", "E-2": the exponent; false for anything else. */
 static bool quantity_exponent(const char *p, int *ret)
 {
-    bool negative = p[1] == '-';
+    bool negative;
     int v = 0;
 
     if (p[0] != 'e' && p[0] != 'E')
         return false;
+    negative = p[1] == '-';
     p += p[1] == '+' || p[1] == '-' ? 2 : 1;
     if (!isdigit((unsigned char)*p))
         return false;

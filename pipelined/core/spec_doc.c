@@ -89,13 +89,13 @@ int pl_spec_schema(struct pl_buf *out, struct pl_err *err)
     return r;
 }
 
-/* In a table cell "|" ends the cell. */
-static int doc_add_cell(struct pl_buf *out, const char *text, struct pl_err *err)
+/* Text of a table cell with the characters of `special` escaped: "|" would end the cell, "*" begin emphasis outside code. */
+static int doc_add_cell(struct pl_buf *out, const char *text, const char *special, struct pl_err *err)
 {
     int r = 0;
 
     for (; *text != '\0' && r == 0; text++)
-        r = *text == '|' ? pl_buf_add_str(out, "\\|", err) : pl_buf_add_u8(out, (uint8_t)*text, err);
+        r = pl_buf_addf(out, err, "%s%c", strchr(special, *text) != NULL ? "\\" : "", *text);
     return r;
 }
 
@@ -113,7 +113,7 @@ static int doc_add_accepts(struct pl_buf *out, const struct spec_field *field, s
         }
         return 0;
     }
-    r = doc_add_cell(out, field->type->accepts, err);
+    r = doc_add_cell(out, field->type->accepts, "|*", err);
     if (r == 0 && field->child != NULL && field->type != &spec_type_input && field->type != &spec_type_cross)
         r = pl_buf_addf(out, err, " ([%s](#%s))", field->child->name, field->child->name);
     return r;
@@ -136,7 +136,7 @@ static int doc_add_object(struct pl_buf *out, const struct spec_object *object, 
         else if (r == 0)
             r = pl_buf_add_str(out, field->required ? " | required | " : " | – | ", err);
         if (r == 0)
-            r = doc_add_cell(out, field->doc, err);
+            r = doc_add_cell(out, field->doc, "|", err);
         if (r == 0)
             r = pl_buf_add_str(out, " |\n", err);
     }
@@ -146,20 +146,34 @@ static int doc_add_object(struct pl_buf *out, const struct spec_object *object, 
     return r;
 }
 
-static const char doc_head[] = "# The spec language\n"
-                               "\n"
-                               "<!-- Made from the field table in pipelined/core/spec_field.c: PL_UPDATE=1 test_spec writes it, "
-                               "the test keeps it equal. -->\n"
-                               "\n"
-                               "A pipeline is a JSON file. A field that is unknown, or that the program cannot do yet, is "
-                               "refused by name, line and column, never\n"
-                               "ignored. Durations are `90s`, `10m`, `1h30m`. Names of projects, repos, branches, stages and "
-                               "inputs are letters, digits, `_` and\n"
-                               "`-`, at most 51, not starting with `_` or `-`, and not 32 or 64 hex digits.\n"
-                               "\n"
-                               "What is done already is not done again: a datum's key holds the names, paths and contents of its "
-                               "inputs and the identity of its\n"
-                               "code (`image` as written, `run` or `script`, `env`, the content of `code`), and nothing else.\n";
+static const char doc_head[] =
+    "# The spec language\n"
+    "\n"
+    "<!-- Made from the field table in pipelined/core/spec_field.c: PL_UPDATE=1 test_spec writes it, "
+    "the test keeps it equal. -->\n"
+    "\n"
+    "A pipeline is a JSON file. A field that is unknown, or that the program cannot do yet, is "
+    "refused by name, line and column, never\n"
+    "ignored. Durations are `90s`, `10m`, `1h30m`. Names of projects, repos, branches, stages and "
+    "inputs are letters, digits, `_` and\n"
+    "`-`, at most 51, not starting with `_` or `-`, and not 32 or 64 hex digits.\n"
+    "\n"
+    "What is done already is not done again: a datum's key holds the names, paths and contents of its "
+    "inputs and the identity of its\n"
+    "code (`image` as written, `run` or `script`, `env`, the content of `code`), and nothing else.\n"
+    "\n"
+    "```json\n"
+    "{\"pipeline\": \"digits\", \"repos\": {\"digits\": {}}, \"defaults\": {\"code\": \"code\"}, \"stages\": [\n"
+    "  {\"name\": \"prepare\", \"input\": {\"repo\": \"digits\", \"glob\": \"/train/*.csv\"}, \"run\": [\"python3\", "
+    "\"prepare.py\"],\n"
+    "   \"workers\": 4, \"output\": {\"prefix\": \"${digits.stem}/\"}},\n"
+    "  {\"name\": \"train\", \"input\": {\"repo\": \"prepare\", \"files\": [\"*.npz\"]}, \"run\": [\"python3\", \"train.py\"],\n"
+    "   \"gpu\": {\"count\": 1, \"required\": false}, \"output\": {\"expect\": [\"/model.npz\", \"/metrics.json\"]}}]}\n"
+    "```\n"
+    "\n"
+    "`prepare` has one datum per file of `/train`, `train` one for all that `prepare` wrote: a new file is prepared alone, then "
+    "the model\n"
+    "is trained again.\n";
 
 int pl_spec_markdown(struct pl_buf *out, struct pl_err *err)
 {

@@ -71,12 +71,18 @@ json_t *spec_object_write(const struct spec_object *object, const void *from)
     return written;
 }
 
+/* What stands for a value that was refused, so that it is not called missing as well. */
+static const char *const spec_refused = "?";
+
 static void read_text(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
+    const char **text = spec_at(object, field);
+
+    *text = spec_refused;
     if (!json_is_string(value) || (field->min > 0 && json_string_length(value) == 0))
         spec_problem_value(r, value, field->min > 0 ? "a string that is not empty" : field->type->accepts);
     else
-        *(const char **)spec_at(object, field) = spec_strdup(r, json_string_value(value));
+        *text = spec_strdup(r, json_string_value(value));
 }
 
 static json_t *write_text(const struct spec_field *field, const void *object)
@@ -256,8 +262,9 @@ static void read_texts(struct spec_reader *r, const struct spec_field *field, js
     size_t path_len = r->path.len, n = json_array_size(value);
     const char **texts;
 
+    *(const char *const **)spec_at(object, field) = &spec_refused;
     if (!json_is_array(value) || n > SPEC_LIST_MAX || n < (size_t)field->min) {
-        spec_problem_value(r, value, field->type->accepts);
+        spec_problem_value(r, value, n < (size_t)field->min ? "a list with at least one string" : field->type->accepts);
         return;
     }
     texts = spec_alloc(r, (n + 1) * sizeof(*texts));
@@ -286,7 +293,7 @@ static json_t *write_texts(const struct spec_field *field, const void *object)
     json_t *array;
 
     if (n == 0)
-        return json_null();
+        return json_null(); /* not given */
     array = json_array();
     for (size_t i = 0; i < n && array != NULL; i++)
         spec_append(&array, json_string(texts[i]));
