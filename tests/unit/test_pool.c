@@ -1,0 +1,86 @@
+// link: pl_base
+/* pool: all work is done, the queue is bounded, one thread keeps the order. */
+#include "store_fixture.h"
+
+#include "storage/base/pool.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+static _Atomic int done;
+
+static void count(void *arg)
+{
+    (void)arg;
+    atomic_fetch_add(&done, 1);
+}
+
+static void all_work_is_done_before_drain_returns(void **state)
+{
+    struct pl_pool *p;
+    struct pl_err err;
+
+    (void)state;
+    atomic_store(&done, 0);
+    assert_ok(pl_pool_create("test", 4, 8, &p, &err), &err);
+    for (int i = 0; i < 1000; i++)
+        assert_ok(pl_pool_submit_wait(p, count, NULL, &err), &err);
+    pl_pool_drain(p);
+    assert_int_equal(atomic_load(&done), 1000);
+    for (int i = 0; i < 8; i++)
+        assert_ok(pl_pool_submit_wait(p, count, NULL, &err), &err);
+    assert_null(pl_pool_destroy(p));
+    assert_int_equal(atomic_load(&done), 1008);
+    assert_null(pl_pool_destroy(NULL));
+}
+
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+
+static void pass_gate(void *arg)
+{
+    pthread_mutex_lock(&gate);
+    *(int *)arg = atomic_fetch_add(&done, 1);
+    pthread_mutex_unlock(&gate);
+}
+
+static void a_full_queue_is_busy_and_one_thread_keeps_the_order(void **state)
+{
+    int order[16], submitted = 0, r = 0;
+    struct pl_pool *p;
+    struct pl_err err;
+
+    (void)state;
+    atomic_store(&done, 0);
+    assert_ok(pl_pool_create("test", 1, 4, &p, &err), &err);
+    pthread_mutex_lock(&gate);
+    while (submitted < 16 && (r = pl_pool_submit(p, pass_gate, &order[submitted], &err)) == 0)
+        submitted++;
+    assert_int_equal(r, PL_EBUSY);
+    assert_in_range(submitted, 4, 5); /* four wait, one may run */
+    pthread_mutex_unlock(&gate);
+    pl_pool_destroy(p);
+    for (int i = 0; i < submitted; i++)
+        assert_int_equal(order[i], i);
+}
+
+static void impossible_pools_are_refused(void **state)
+{
+    struct pl_pool *p;
+
+    (void)state;
+    assert_int_equal(pl_pool_create("test", 0, 4, &p, NULL), PL_EINVAL);
+    assert_int_equal(pl_pool_create("test", 65, 4, &p, NULL), PL_EINVAL);
+    assert_int_equal(pl_pool_create("test", 1, 0, &p, NULL), PL_EINVAL);
+    assert_in_range(pl_cores(), 1, 64);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_work_is_done_before_drain_returns),
+        cmocka_unit_test(a_full_queue_is_busy_and_one_thread_keeps_the_order),
+        cmocka_unit_test(impossible_pools_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
