@@ -3,12 +3,13 @@
  *
  *   worker_main   options, signals, the work folder, exit codes
  *   worker        attach → next → each datum → results, until the daemon says end        (main thread)
+ *   uplink        the connection to the daemon, and how long it goes without
  *   wire          agent protocol 1: JSON of attach, next and renew ⇄ plain structs
  *   lease         the calls of that protocol, the renewing thread, what to do while the daemon is away
  *   datum         one datum: inputs → command → outputs, with the seconds and bytes of each
  *   inputs        /pfs/<input> of a datum, built aside and swapped in by rename
  *   outputs       /pfs/out of a datum → entries; names, links and special files judged
- *   link          where a symbolic link of /pfs/out leads (pure)
+ *   link_target   where a symbolic link of /pfs/out leads (pure)
  *   env           the environment of the command (pure)
  *   outlog        output of commands and lines of metrics.jsonl → the daemon, as they are produced (a thread)
  *   metrics       follows metrics.jsonl while the command runs

@@ -83,7 +83,7 @@ static int attach_once(struct pl_lease *l, struct pl_wire_attach *ret, struct pl
         json_pack("{s:i, s:s, s:I, s:s, s:i, s:o}", "protocol", PL_WIRE_PROTOCOL, "worker", l->config.worker, "incarnation",
                   (json_int_t)l->config.incarnation, "host", l->host, "pid", (int)getpid(), "held", held_json(l));
     json_t *answer = NULL;
-    int r = pl_link_json(l->config.link, "/api/v1/worker/attach", body, true, &answer, err);
+    int r = pl_uplink_json(l->config.link, "/api/v1/worker/attach", body, true, &answer, err);
 
     json_decref(body);
     if (r == 0)
@@ -168,7 +168,7 @@ static void renew_once(struct pl_lease *l)
                              "tasks", held_json(l));
     json_t *answer = NULL;
     struct pl_err err = {0};
-    int r = pl_link_json(l->config.link, "/api/v1/worker/renew", body, true, &answer, &err);
+    int r = pl_uplink_json(l->config.link, "/api/v1/worker/renew", body, true, &answer, &err);
 
     json_decref(body);
     if (r == PL_ENOTFOUND)
@@ -206,7 +206,7 @@ int pl_lease_attach(struct pl_lease *l, struct pl_wire_attach *ret, struct pl_er
 
     do
         r = attach_once(l, ret, err);
-    while (r < 0 && pl_link_again(l->config.link, r, &tries));
+    while (r < 0 && pl_uplink_again(l->config.link, r, &tries));
     if (r < 0)
         return pl_err_wrap(err, r, "attach");
     l->attached = 1;
@@ -285,7 +285,7 @@ int pl_lease_next(struct pl_lease *l, const struct pl_wire_outcome *outcomes, si
         uint64_t seen = times_attached(l);
         json_t *body = next_json(l, outcomes, n, leaving), *answer = NULL;
 
-        r = pl_link_json(l->config.link, "/api/v1/worker/next", body, !leaving, &answer, err);
+        r = pl_uplink_json(l->config.link, "/api/v1/worker/next", body, !leaving, &answer, err);
         json_decref(body);
         if (r == 0) {
             hold(l, NULL); /* the result has been taken */
@@ -302,7 +302,7 @@ int pl_lease_next(struct pl_lease *l, const struct pl_wire_outcome *outcomes, si
         }
         if (r == PL_ENOTFOUND && attaches++ < ATTACHES_MAX)
             r = attach_again(l, seen, err);
-        if (r < 0 && !pl_link_again(l->config.link, r, &tries))
+        if (r < 0 && !pl_uplink_again(l->config.link, r, &tries))
             return r;
     }
 }

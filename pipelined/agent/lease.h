@@ -4,11 +4,11 @@
  *   attach ──▶ next ──task──▶ (datums; renewed) ──▶ next with the result ──▶ … ──end──▶ finish
  *
  * An unknown worker (404: the daemon was restarted) attaches again with what it holds. A lease that the daemon says is lost ends
- * its task; a daemon that does not answer does not (pl_link_again). attach, next and finish belong to one thread; the others may be
+ * its task; a daemon that does not answer does not (pl_uplink_again). attach, next and finish belong to one thread; the others may be
  * called from any. */
 #pragma once
 
-#include "pipelined/agent/link.h"
+#include "pipelined/agent/uplink.h"
 #include "pipelined/agent/wire.h"
 
 #define PL_LEASE_POLL_MS 25000 /* of next */
@@ -16,7 +16,7 @@
 struct pl_lease;
 
 struct pl_lease_config {
-    struct pl_link *link;
+    struct pl_uplink *link;
     const char *worker;
     int64_t incarnation;
     void (*wake)(void *self); /* something was taken back: look at pl_lease_wants */

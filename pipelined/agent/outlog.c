@@ -23,7 +23,7 @@ struct piece {
 };
 
 struct pl_outlog {
-    struct pl_link *link;
+    struct pl_uplink *link;
     const char *worker;
     const atomic_bool *stopping;
     pthread_t thread;
@@ -55,25 +55,27 @@ static int post_output(struct pl_outlog *o, const struct piece *p, struct pl_err
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/worker/log?worker=%s&task=%s&datum=%s&attempt=%u&offset=%u", o->worker,
                                                   p->lease.task, p->datum, (uint64_t)p->attempt, p->offset);
 
-    return path ? pl_link_post(o->link, path, p->bytes.data, p->bytes.len, err) : pl_err_nomem(err);
+    return path ? pl_uplink_post(o->link, path, p->bytes.data, p->bytes.len, err) : pl_err_nomem(err);
 }
 
-static int post_metrics(struct pl_outlog *o, struct piece *p, struct pl_err *err)
+static int post_metrics(struct pl_outlog *o, const struct piece *p, struct pl_err *err)
 {
-    json_t *lines = json_array(), *body;
-    char *text = pl_buf_str(&p->bytes), *save = NULL;
+    json_t *lease = pl_wire_lease_json(&p->lease), *lines = json_array(), *body;
+    _cleanup_free_ char *text = strndup((const char *)p->bytes.data, p->bytes.len);
+    char *save = NULL;
     int r;
 
     for (char *line = text ? strtok_r(text, "\n", &save) : NULL; lines && line; line = strtok_r(NULL, "\n", &save))
         (void)!json_array_append_new(lines, json_string(line)); /* a line that is not UTF-8 is no JSON either */
-    body = json_pack("{s:s, s:o*, s:I, s:o}", "worker", o->worker, "task", json_object_get(pl_wire_lease_json(&p->lease), "task"),
-                     "index", (json_int_t)p->index, "lines", lines);
-    r = pl_link_json(o->link, "/api/v1/worker/metrics", body, false, NULL, err);
+    body = json_pack("{s:s, s:O, s:I, s:o}", "worker", o->worker, "task", json_object_get(lease, "task"), "index",
+                     (json_int_t)p->index, "lines", lines);
+    json_decref(lease);
+    r = pl_uplink_json(o->link, "/api/v1/worker/metrics", body, false, NULL, err);
     json_decref(body);
     return r;
 }
 
-static void send_piece(struct pl_outlog *o, struct piece *p)
+static void send_piece(struct pl_outlog *o, const struct piece *p)
 {
     struct pl_err err = {0};
     unsigned tries = 0, refusals = 0;
@@ -83,7 +85,7 @@ static void send_piece(struct pl_outlog *o, struct piece *p)
         r = p->kind == OUTPUT ? post_output(o, p, &err) : post_metrics(o, p, &err);
         if (r == PL_ENOTFOUND && refusals++ < REFUSALS_MAX)
             r = PL_EBUSY;
-    } while (r < 0 && pl_link_again(o->link, r, &tries));
+    } while (r < 0 && pl_uplink_again(o->link, r, &tries));
     if (r < 0)
         pl_log_warn("outlog", "task %s: %zu bytes of %s not delivered: %s", p->lease.task, p->bytes.len,
                     p->kind == OUTPUT ? "output" : "metrics", err.msg);
@@ -132,7 +134,7 @@ static void *send_loop(void *arg)
     return NULL;
 }
 
-int pl_outlog_create(struct pl_link *link, const char *worker, const atomic_bool *stopping, struct pl_outlog **ret,
+int pl_outlog_create(struct pl_uplink *link, const char *worker, const atomic_bool *stopping, struct pl_outlog **ret,
                      struct pl_err *err)
 {
     struct pl_outlog *o = calloc(1, sizeof(*o));
@@ -215,7 +217,7 @@ static void add(struct pl_outlog *o, enum kind kind, const struct pl_outlog_sour
     struct piece *p;
 
     pthread_mutex_lock(&o->lock);
-    while (o->bytes >= (pl_link_down(o->link) ? PL_OUTLOG_AWAY_MAX : PL_OUTLOG_MAX) && !atomic_load(o->stopping))
+    while (o->bytes >= (pl_uplink_down(o->link) ? PL_OUTLOG_AWAY_MAX : PL_OUTLOG_MAX) && !atomic_load(o->stopping))
         wait_until(&o->less, &o->lock, pl_clock_mono_ms() + 100); /* going away and stopping are not signalled here */
     p = piece_for(o, kind, s, offset);
     if (p && pl_buf_add(&p->bytes, data, n, NULL) == 0)
@@ -243,7 +245,7 @@ void pl_outlog_drain(struct pl_outlog *o, int64_t timeout_ms)
     pthread_mutex_lock(&o->lock);
     o->draining = true;
     pthread_cond_signal(&o->more);
-    while ((o->first || o->sending) && !pl_link_down(o->link) && pl_clock_mono_ms() < until_ms)
+    while ((o->first || o->sending) && !pl_uplink_down(o->link) && pl_clock_mono_ms() < until_ms)
         wait_until(&o->less, &o->lock, PL_MIN(until_ms, pl_clock_mono_ms() + 100));
     o->draining = false;
     pthread_mutex_unlock(&o->lock);

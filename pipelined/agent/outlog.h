@@ -5,7 +5,7 @@
  * What the daemon refuses for good (the lease was lost) is dropped with a line in the agent's own log. */
 #pragma once
 
-#include "pipelined/agent/link.h"
+#include "pipelined/agent/uplink.h"
 #include "pipelined/agent/wire.h"
 
 #define PL_OUTLOG_FLUSH_MS   150
@@ -24,7 +24,7 @@ struct pl_outlog_source {
 };
 
 PL_MUST_CHECK
-int pl_outlog_create(struct pl_link *link, const char *worker, const atomic_bool *stopping, struct pl_outlog **ret,
+int pl_outlog_create(struct pl_uplink *link, const char *worker, const atomic_bool *stopping, struct pl_outlog **ret,
                      struct pl_err *err);
 /* Waits for what is under way; the rest is dropped. */
 struct pl_outlog *pl_outlog_destroy(struct pl_outlog *o);

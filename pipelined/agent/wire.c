@@ -338,6 +338,14 @@ static json_t *rusage_json(const struct pl_runner_result *run)
                      (json_int_t)run->voluntary_switches, "involuntary_switches", (json_int_t)run->involuntary_switches);
 }
 
+/* What a shell would say of it. */
+static int exit_code(const struct pl_runner_result *run)
+{
+    if (run->how == PL_RUNNER_EXITED)
+        return run->code;
+    return run->how == PL_RUNNER_NO_EXEC ? 127 : run->how == PL_RUNNER_SIGNALED ? 0 : 126;
+}
+
 static json_t *row_json(const struct pl_wire_outcome *o, bool with_tail)
 {
     const struct pl_runner_result *run = &o->run;

@@ -1,4 +1,4 @@
-#include "pipelined/agent/link.h"
+#include "pipelined/agent/uplink.h"
 
 #include "pipelined/net/remote.h"
 #include "storage/base/clock.h"
@@ -18,10 +18,10 @@ struct endpoint {
     bool in_session;
 };
 
-struct pl_link {
+struct pl_uplink {
     char *url_file;
     char *token;
-    char *project; /* of the store; NULL before pl_link_open_store */
+    char *project; /* of the store; NULL before pl_uplink_open_store */
     int64_t orphan_ms;
     atomic_bool *stopping;
     int wake_fd; /* readable for ever once the agent is stopping */
@@ -30,7 +30,7 @@ struct pl_link {
     atomic_int_least64_t away_since_ms; /* 0 = it answered */
 };
 
-static int add_endpoint(struct pl_link *l, const char *url, struct pl_err *err)
+static int add_endpoint(struct pl_uplink *l, const char *url, struct pl_err *err)
 {
     struct endpoint *e = calloc(1, sizeof(*e));
     int r;
@@ -49,16 +49,16 @@ static int add_endpoint(struct pl_link *l, const char *url, struct pl_err *err)
     return 0;
 }
 
-int pl_link_create(const struct pl_link_config *config, struct pl_link **ret, struct pl_err *err)
+int pl_uplink_create(const struct pl_uplink_config *config, struct pl_uplink **ret, struct pl_err *err)
 {
-    struct pl_link *l = calloc(1, sizeof(*l));
+    struct pl_uplink *l = calloc(1, sizeof(*l));
     int r = 0;
 
     if (!l)
         return pl_err_nomem(err);
     pthread_mutex_init(&l->lock, NULL);
     l->stopping = config->stopping;
-    l->orphan_ms = config->orphan_ms ? config->orphan_ms : PL_LINK_ORPHAN_MS;
+    l->orphan_ms = config->orphan_ms ? config->orphan_ms : PL_UPLINK_ORPHAN_MS;
     l->url_file = config->url_file ? strdup(config->url_file) : NULL;
     l->token = strdup(config->token);
     l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -69,14 +69,14 @@ int pl_link_create(const struct pl_link_config *config, struct pl_link **ret, st
     else
         r = add_endpoint(l, config->url, err);
     if (r < 0) {
-        pl_link_destroy(l);
+        pl_uplink_destroy(l);
         return r;
     }
     *ret = l;
     return 0;
 }
 
-struct pl_link *pl_link_destroy(struct pl_link *l)
+struct pl_uplink *pl_uplink_destroy(struct pl_uplink *l)
 {
     if (!l)
         return NULL;
@@ -96,7 +96,7 @@ struct pl_link *pl_link_destroy(struct pl_link *l)
     return NULL;
 }
 
-static struct endpoint *current(struct pl_link *l)
+static struct endpoint *current(struct pl_uplink *l)
 {
     struct endpoint *e;
 
@@ -106,30 +106,30 @@ static struct endpoint *current(struct pl_link *l)
     return e;
 }
 
-bool pl_link_is_away(int code)
+bool pl_uplink_is_away(int code)
 {
     return code == PL_ENET || code == PL_ETIMEOUT || code == PL_EBUSY || code == PL_ESTOPPING;
 }
 
-bool pl_link_down(const struct pl_link *l)
+bool pl_uplink_down(const struct pl_uplink *l)
 {
     return atomic_load(&l->away_since_ms) != 0;
 }
 
 /* Notes whether the daemon answered. */
-static int note(struct pl_link *l, int r)
+static int note(struct pl_uplink *l, int r)
 {
-    if (!pl_link_is_away(r))
+    if (!pl_uplink_is_away(r))
         atomic_store(&l->away_since_ms, 0);
-    else if (!pl_link_down(l))
+    else if (!pl_uplink_down(l))
         atomic_store(&l->away_since_ms, pl_clock_mono_ms());
     return r;
 }
 
-int pl_link_json(struct pl_link *l, const char *path, const json_t *body, bool cancel, json_t **ret, struct pl_err *err)
+int pl_uplink_json(struct pl_uplink *l, const char *path, const json_t *body, bool cancel, json_t **ret, struct pl_err *err)
 {
     _cleanup_free_ char *text = json_dumps(body, JSON_COMPACT);
-    _cleanup_(pl_buf_finish) struct pl_buf out = {.max = PL_LINK_ANSWER_MAX};
+    _cleanup_(pl_buf_finish) struct pl_buf out = {.max = PL_UPLINK_ANSWER_MAX};
     struct pl_http_call call = {
         .method = "POST", .path = path, .content_type = "application/json", .upload = PL_UPLOAD_BYTES, .out = &out};
     json_error_t where;
@@ -154,7 +154,7 @@ int pl_link_json(struct pl_link *l, const char *path, const json_t *body, bool c
     return 0;
 }
 
-int pl_link_post(struct pl_link *l, const char *path, const void *data, size_t n, struct pl_err *err)
+int pl_uplink_post(struct pl_uplink *l, const char *path, const void *data, size_t n, struct pl_err *err)
 {
     const struct pl_http_call call = {.method = "POST", .path = path, .upload = PL_UPLOAD_BYTES, .bytes = data, .len = n};
 
@@ -162,7 +162,7 @@ int pl_link_post(struct pl_link *l, const char *path, const void *data, size_t n
 }
 
 /* A daemon that came back may listen elsewhere. */
-static void look_for_url(struct pl_link *l)
+static void look_for_url(struct pl_uplink *l)
 {
     _cleanup_(pl_buf_finish) struct pl_buf b = {.max = 4096};
     char *url;
@@ -179,23 +179,23 @@ static void look_for_url(struct pl_link *l)
     pthread_mutex_unlock(&l->lock);
 }
 
-bool pl_link_again(struct pl_link *l, int code, unsigned *tries)
+bool pl_uplink_again(struct pl_uplink *l, int code, unsigned *tries)
 {
     struct pollfd wake = {.fd = l->wake_fd, .events = POLLIN};
     int64_t since = atomic_load(&l->away_since_ms);
-    int wait_ms = PL_LINK_BACKOFF_MS << PL_MIN(*tries, 6u);
+    int wait_ms = PL_UPLINK_BACKOFF_MS << PL_MIN(*tries, 6u);
 
-    if (!pl_link_is_away(code) || atomic_load(l->stopping))
+    if (!pl_uplink_is_away(code) || atomic_load(l->stopping))
         return false;
     if (since && pl_clock_mono_ms() - since > l->orphan_ms)
         return false;
     ++*tries;
-    (void)!poll(&wake, 1, PL_MIN(wait_ms, PL_LINK_BACKOFF_MAX));
+    (void)!poll(&wake, 1, PL_MIN(wait_ms, PL_UPLINK_BACKOFF_MAX));
     look_for_url(l);
     return !atomic_load(l->stopping);
 }
 
-void pl_link_wake(struct pl_link *l)
+void pl_uplink_wake(struct pl_uplink *l)
 {
     const uint64_t one = 1;
 
@@ -203,7 +203,7 @@ void pl_link_wake(struct pl_link *l)
 }
 
 /* The remote of the current URL, opened when that has not been done yet. */
-static int open_remote(struct pl_link *l, bool session, struct pl_remote **ret, struct pl_err *err)
+static int open_remote(struct pl_uplink *l, bool session, struct pl_remote **ret, struct pl_err *err)
 {
     struct endpoint *e;
     int r = 0;
@@ -221,7 +221,7 @@ static int open_remote(struct pl_link *l, bool session, struct pl_remote **ret, 
     return note(l, r);
 }
 
-int pl_link_open_store(struct pl_link *l, const char *project, struct pl_err *err)
+int pl_uplink_open_store(struct pl_uplink *l, const char *project, struct pl_err *err)
 {
     struct pl_remote *remote;
     unsigned tries = 0;
@@ -233,11 +233,11 @@ int pl_link_open_store(struct pl_link *l, const char *project, struct pl_err *er
         return pl_err_nomem(err);
     do
         r = open_remote(l, false, &remote, err);
-    while (r < 0 && pl_link_again(l, r, &tries));
+    while (r < 0 && pl_uplink_again(l, r, &tries));
     return r;
 }
 
-void pl_link_locate(struct pl_link *l, const struct pl_hash *ids, size_t n)
+void pl_uplink_locate(struct pl_uplink *l, const struct pl_hash *ids, size_t n)
 {
     struct pl_remote *remote;
 
@@ -263,7 +263,7 @@ static void locate_list(struct pl_remote *remote, const struct pl_buf *bytes)
 
 static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
 {
-    struct pl_link *l = self;
+    struct pl_uplink *l = self;
     struct pl_remote *remote = NULL;
     unsigned tries = 0;
     int r;
@@ -274,19 +274,19 @@ static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struc
             const struct pl_chunk_reader reader = pl_remote_reader(remote);
             r = note(l, reader.get(reader.self, id, kind, ret, err));
         }
-    } while (r < 0 && pl_link_again(l, r, &tries));
+    } while (r < 0 && pl_uplink_again(l, r, &tries));
     if (r >= 0 && kind == PL_REC_LIST)
         locate_list(remote, ret);
     return r;
 }
 
-struct pl_chunk_reader pl_link_reader(struct pl_link *l)
+struct pl_chunk_reader pl_uplink_reader(struct pl_uplink *l)
 {
     return (struct pl_chunk_reader){.self = l, .get = reader_get};
 }
 
 /* A daemon that was restarted may not know our session any more: one new one. */
-static bool session_is_gone(struct pl_link *l, int code, bool *renewed)
+static bool session_is_gone(struct pl_uplink *l, int code, bool *renewed)
 {
     if (*renewed || (code != PL_ENOTFOUND && code != PL_EINVAL))
         return false;
@@ -299,7 +299,7 @@ static bool session_is_gone(struct pl_link *l, int code, bool *renewed)
 
 static int sink_has(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, struct pl_err *err)
 {
-    struct pl_link *l = self;
+    struct pl_uplink *l = self;
     struct pl_remote *remote;
     unsigned tries = 0;
     bool renewed = false;
@@ -311,13 +311,13 @@ static int sink_has(void *self, const struct pl_hash *ids, size_t n, uint8_t *re
             const struct pl_pack_sink sink = pl_remote_sink(remote);
             r = note(l, sink.has(sink.self, ids, n, ret_bitmap, err));
         }
-    } while (r < 0 && (session_is_gone(l, r, &renewed) || pl_link_again(l, r, &tries)));
+    } while (r < 0 && (session_is_gone(l, r, &renewed) || pl_uplink_again(l, r, &tries)));
     return r;
 }
 
 static int sink_put(void *self, const struct pl_hash *pack_id, const void *bytes, size_t n, struct pl_err *err)
 {
-    struct pl_link *l = self;
+    struct pl_uplink *l = self;
     struct pl_remote *remote;
     unsigned tries = 0;
     bool renewed = false;
@@ -329,13 +329,13 @@ static int sink_put(void *self, const struct pl_hash *pack_id, const void *bytes
             const struct pl_pack_sink sink = pl_remote_sink(remote);
             r = note(l, sink.put_pack(sink.self, pack_id, bytes, n, err));
         }
-    } while (r < 0 && (session_is_gone(l, r, &renewed) || pl_link_again(l, r, &tries)));
+    } while (r < 0 && (session_is_gone(l, r, &renewed) || pl_uplink_again(l, r, &tries)));
     return r;
 }
 
 static int sink_flush(void *self, struct pl_err *err)
 {
-    struct pl_link *l = self;
+    struct pl_uplink *l = self;
     struct pl_remote *remote;
     unsigned tries = 0;
     int r;
@@ -346,11 +346,11 @@ static int sink_flush(void *self, struct pl_err *err)
             const struct pl_pack_sink sink = pl_remote_sink(remote);
             r = sink.flush ? note(l, sink.flush(sink.self, err)) : 0;
         }
-    } while (r < 0 && pl_link_again(l, r, &tries));
+    } while (r < 0 && pl_uplink_again(l, r, &tries));
     return r;
 }
 
-struct pl_pack_sink pl_link_sink(struct pl_link *l)
+struct pl_pack_sink pl_uplink_sink(struct pl_uplink *l)
 {
     return (struct pl_pack_sink){.self = l, .has = sink_has, .put_pack = sink_put, .flush = sink_flush};
 }

@@ -1,0 +1,276 @@
+#include "pipelined/agent/datum.h"
+
+#include "storage/base/clock.h"
+#include "storage/base/io.h"
+#include "storage/base/log.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/statvfs.h>
+
+struct attempt {
+    struct pl_datum_context *c;
+    const struct pl_wire_row *row;
+    struct pl_outlog_source source;
+    uint64_t written; /* bytes of output so far */
+    uint8_t tail[PL_WIRE_TAIL_MAX];
+    size_t tail_at; /* next byte in the ring */
+    struct pl_metrics metrics;
+    int64_t stop_ms; /* when the agent was seen to be stopping; 0 = it is not */
+    bool given_up;   /* killed because the attempt is not wanted: no verdict */
+};
+
+static void set_reason(struct pl_wire_outcome *o, const char *text)
+{
+    _cleanup_free_ char *clean = pl_wire_text((const uint8_t *)text, strlen(text), sizeof(o->reason) - 1);
+
+    snprintf(o->reason, sizeof(o->reason), "%s", clean ? clean : "out of memory");
+}
+
+/* --- output --- */
+
+static void keep_tail(struct attempt *a, const uint8_t *data, size_t n)
+{
+    if (n > sizeof(a->tail)) {
+        data += n - sizeof(a->tail);
+        n = sizeof(a->tail);
+    }
+    for (size_t done = 0; done < n;) {
+        size_t part = PL_MIN(n - done, sizeof(a->tail) - a->tail_at);
+        memcpy(a->tail + a->tail_at, data + done, part);
+        a->tail_at = (a->tail_at + part) % sizeof(a->tail);
+        done += part;
+    }
+}
+
+static char *take_tail(const struct attempt *a)
+{
+    uint8_t linear[PL_WIRE_TAIL_MAX];
+    size_t first = sizeof(a->tail) - a->tail_at;
+
+    if (a->written == 0)
+        return NULL;
+    if (a->written < sizeof(a->tail))
+        return pl_wire_text(a->tail, (size_t)a->written, sizeof(a->tail));
+    memcpy(linear, a->tail + a->tail_at, first);
+    memcpy(linear + first, a->tail, a->tail_at);
+    return pl_wire_text(linear, sizeof(linear), sizeof(linear));
+}
+
+static void on_output(void *self, const uint8_t *data, size_t n)
+{
+    static const char notice[] = "\n[pipelined: output cut here: more than 64 MiB of one datum]\n";
+    struct attempt *a = self;
+    size_t fits = a->written < PL_DATUM_LOG_MAX ? (size_t)PL_MIN((uint64_t)n, PL_DATUM_LOG_MAX - a->written) : 0;
+
+    keep_tail(a, data, n);
+    if (fits > 0)
+        pl_outlog_add(a->c->outlog, &a->source, a->written, data, fits);
+    if (a->written <= PL_DATUM_LOG_MAX && a->written + n > PL_DATUM_LOG_MAX)
+        pl_outlog_add(a->c->outlog, &a->source, PL_DATUM_LOG_MAX, (const uint8_t *)notice, sizeof(notice) - 1);
+    a->written += n;
+}
+
+/* --- while it runs --- */
+
+static void follow_metrics(struct attempt *a, bool end)
+{
+    struct pl_buf lines = {0};
+
+    pl_metrics_poll(&a->metrics, pl_clock_mono_ms(), end, &lines);
+    if (lines.len)
+        pl_outlog_metrics(a->c->outlog, &a->source, (const char *)lines.data, lines.len);
+    pl_buf_finish(&lines);
+}
+
+/* True: the command is not wanted any more. */
+static bool on_tick(void *self)
+{
+    struct attempt *a = self;
+
+    follow_metrics(a, false);
+    pl_gpu_meter_sample(a->c->gpu);
+    if (atomic_load(a->c->stopping) && !a->stop_ms)
+        a->stop_ms = pl_clock_mono_ms();
+    a->given_up = pl_lease_wants(a->c->lease, a->row->index) != PL_LEASE_GO_ON ||
+                  (a->stop_ms && pl_clock_mono_ms() - a->stop_ms >= PL_DATUM_GRACE_MS);
+    return a->given_up;
+}
+
+/* --- verdict --- */
+
+uint64_t pl_datum_oom_count(void)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf b = {.max = 1 << 16};
+    char *at;
+
+    if (pl_io_read_file("/proc/vmstat", &b, NULL) < 0)
+        return 0;
+    at = pl_buf_str(&b) ? strstr((char *)b.data, "\noom_kill ") : NULL;
+    return at ? strtoull(at + 10, NULL, 10) : 0;
+}
+
+static bool disk_is_full(const struct pl_datum_context *c)
+{
+    struct statvfs fs;
+
+    return fstatvfs(c->out_fd, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < PL_DATUM_FULL_BYTES;
+}
+
+static const char *why_not_started(const struct pl_runner_result *run)
+{
+    switch (run->code) {
+    case ENOENT:
+        return "there is no such program, or the interpreter of its #! line is not there";
+    case ENOEXEC:
+        return "it is neither a program of this machine's kind nor a script with a #! line";
+    case EACCES:
+        return "it is not executable";
+    default:
+        return strerror(run->code);
+    }
+}
+
+static void judge_signal(struct pl_datum_context *c, const struct pl_runner_result *run, struct pl_wire_outcome *o, char *text,
+                         size_t size)
+{
+    const char *name = sigabbrev_np(run->code);
+
+    if (run->code == SIGKILL) {
+        uint64_t count = pl_datum_oom_count();
+        o->oom = count > c->oom_seen;
+        c->oom_seen = count;
+    }
+    snprintf(text, size, "killed by signal %d%s%s%s%s", run->code, name ? " (SIG" : "", name ? name : "", name ? ")" : "",
+             o->oom ? ": the machine ran out of memory" : "");
+}
+
+/* The reason why the command failed, "" when it did not. */
+static void judge(struct pl_datum_context *c, const struct pl_runner_result *run, const char *program, uint64_t timeout_ms,
+                  struct pl_wire_outcome *o)
+{
+    char text[PL_WIRE_REASON_MAX] = "", duration[32];
+
+    if (run->timed_out)
+        snprintf(text, sizeof(text), "timed out after %s", pl_duration_text((int64_t)timeout_ms, duration));
+    else if (run->how == PL_RUNNER_SIGNALED)
+        judge_signal(c, run, o, text, sizeof(text));
+    else if (run->how == PL_RUNNER_NO_CWD)
+        snprintf(text, sizeof(text), "the working directory cannot be entered: %s", strerror(run->code));
+    else if (run->how == PL_RUNNER_NO_EXEC)
+        snprintf(text, sizeof(text), "cannot start %.200s: %s", program, why_not_started(run));
+    else if (run->how == PL_RUNNER_NO_FORK)
+        snprintf(text, sizeof(text), "cannot start a process: %s", strerror(run->code));
+    else if (run->code != 0)
+        snprintf(text, sizeof(text), "exit code %d", run->code);
+    if (text[0] && disk_is_full(c))
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "; the disk of the work folder is full");
+    set_reason(o, text);
+}
+
+/* --- the steps --- */
+
+/* A failure of ours: does the datum carry it, or is it given back for another time? */
+static int carry(struct pl_wire_outcome *o, const struct pl_datum_context *c, int code, const char *step,
+                 const struct pl_err *why)
+{
+    char text[PL_ERR_MSG_BYTES + 100];
+
+    if (code == PL_ECANCELED || code == PL_EAUTH || code == PL_EFORBIDDEN || code == PL_ERETRY || pl_uplink_is_away(code)) {
+        o->gave_back = true;
+        pl_log_warn("datum", "row %u given back: %s: %s", o->index, step, why->msg);
+        return 0;
+    }
+    snprintf(text, sizeof(text), "%s: %s%s", step, why->msg,
+             code == PL_ENOSPC || disk_is_full(c) ? "; the disk of the work folder is full" : "");
+    set_reason(o, text);
+    return 0;
+}
+
+static int64_t since_ms(int64_t start_us)
+{
+    return (pl_clock_mono_us() - start_us + 500) / 1000;
+}
+
+static int run_command(struct attempt *a, const struct pl_wire_task *task, struct pl_wire_outcome *o, struct pl_err *err)
+{
+    const struct pl_datum_context *c = a->c;
+    const char *const with_interpreter[] = {"/bin/sh", "-e", c->paths->script, NULL}, *const by_itself[] = {c->paths->script,
+                                                                                                            NULL};
+    const char *const *script = c->stage->script && strncmp(c->stage->script, "#!", 2) == 0 ? by_itself : with_interpreter;
+    struct pl_runner_command command = {
+        .argv = c->stage->script ? script : (const char *const *)c->stage->run,
+        .cwd = c->sandbox->has_code ? c->paths->code : c->paths->tmp,
+        .timeout_ms = a->row->timeout_ms,
+        .on_output = on_output,
+        .on_tick = on_tick,
+        .tick_ms = PL_METRICS_POLL_MS,
+        .self = a,
+    };
+    int64_t start_us;
+    int r = pl_env_of(c->env, task, a->row, &command.env, err);
+
+    if (r < 0)
+        return r;
+    pl_metrics_start(&a->metrics, c->out_fd, pl_clock_mono_ms());
+    pl_gpu_meter_start(c->gpu);
+    start_us = pl_clock_mono_us();
+    r = pl_runner_client_run(c->runner, &command, &o->run, err);
+    o->compute_ms = since_ms(start_us);
+    o->tail = take_tail(a);
+    if (r == PL_ETOOBIG) {
+        set_reason(o, err->msg);
+        return 0;
+    }
+    if (r < 0)
+        return r;
+    follow_metrics(a, true);
+    o->has_gpu = pl_gpu_meter_read(c->gpu, &o->gpu_util, &o->gpu_mem_peak);
+    o->gave_back = a->given_up && o->run.killed;
+    if (!o->gave_back)
+        judge(a->c, &o->run, command.argv[0], a->row->timeout_ms, o);
+    return 0;
+}
+
+static int capture(const struct attempt *a, const char *out, struct pl_wire_outcome *o)
+{
+    const struct pl_outputs_request request = {
+        .out = out, .pfs = a->c->paths->pfs, .inputs = a->c->inputs, .row = a->row, .store = a->c->store};
+    const int64_t start_us = pl_clock_mono_us();
+    struct pl_err why = {0};
+    int r = pl_outputs_capture(&request, o, &why);
+
+    o->upload_ms = since_ms(start_us);
+    if (r < 0)
+        return carry(o, a->c, r, "output", &why);
+    o->success = true;
+    return 0;
+}
+
+int pl_datum_run(struct pl_datum_context *c, const struct pl_wire_task *task, const struct pl_wire_row *row,
+                 struct pl_wire_outcome *ret, struct pl_err *err)
+{
+    struct attempt a = {.c = c,
+                        .row = row,
+                        .source = {.lease = &task->lease, .datum = row->datum, .index = row->index, .attempt = row->attempt}};
+    const int64_t start_us = pl_clock_mono_us();
+    struct pl_err why = {0};
+    char out[4200];
+    int r, cleared;
+
+    *ret = (struct pl_wire_outcome){.index = row->index};
+    snprintf(out, sizeof(out), "%s/pfs/out", c->sandbox->work);
+    if (atomic_load(c->stopping) || pl_lease_wants(c->lease, row->index) != PL_LEASE_GO_ON) {
+        ret->gave_back = true;
+        return 0;
+    }
+    r = pl_inputs_fetch(c->inputs, row, &ret->bytes_in, &why);
+    ret->fetch_ms = since_ms(start_us);
+    if (r < 0)
+        return carry(ret, c, r, "inputs", &why);
+    r = run_command(&a, task, ret, err);
+    if (r == 0 && !ret->gave_back && ret->reason[0] == 0)
+        r = capture(&a, out, ret);
+    cleared = pl_outputs_clear(out, r < 0 ? NULL : err);
+    return r < 0 ? r : cleared;
+}

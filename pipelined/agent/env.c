@@ -1,0 +1,158 @@
+#include "pipelined/agent/env.h"
+
+#include "pipelined/core/datum_env.h"
+#include "storage/base/arena.h"
+#include <stdio.h>
+
+#define BASE_MAX 32
+
+/* In mode none the command finds the host's own set-up; nothing of the daemon's or the agent's goes along. */
+static const char *const inherited[] = {
+    "USER", "LOGNAME", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CUDA_HOME", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"};
+
+struct pl_env {
+    const struct pl_wire_attach *stage;
+    const struct pl_sandbox_config *config;
+    const struct pl_sandbox_paths *paths;
+    char *base[BASE_MAX]; /* NAME=value */
+    size_t n_base;
+    struct pl_arena *arena; /* of the last call */
+};
+
+static int add_base(struct pl_env *e, const char *name, const char *value, struct pl_err *err)
+{
+    if (!value)
+        return 0;
+    if (asprintf(&e->base[e->n_base], "%s=%s", name, value) < 0) {
+        e->base[e->n_base] = NULL;
+        return pl_err_nomem(err);
+    }
+    e->n_base++;
+    return 0;
+}
+
+/* In the sandbox CUDA counts only the devices that it sees, from 0; without one it sees all and is told by their numbers. */
+static int add_gpus(struct pl_env *e, struct pl_err *err)
+{
+    char list[8 * PL_SANDBOX_GPUS_MAX] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < e->config->n_gpus; i++)
+        len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%u", i ? "," : "",
+                                e->config->mode == PL_SANDBOX_NONE ? e->config->gpus[i] : (unsigned)i);
+    return add_base(e, "CUDA_VISIBLE_DEVICES", list, err); /* "" for a CPU stage: none */
+}
+
+static int make_base(struct pl_env *e, struct pl_err *err)
+{
+    const bool none = e->config->mode == PL_SANDBOX_NONE;
+    _cleanup_free_ char *path = pl_sandbox_search_path(e->config);
+    const char *home = none && getenv("HOME") ? getenv("HOME") : e->paths->home;
+    int r = path ? add_base(e, "PATH", path, err) : pl_err_nomem(err);
+
+    if (r == 0)
+        r = add_base(e, "HOME", home, err);
+    if (r == 0)
+        r = add_base(e, "TMPDIR", e->paths->tmp, err);
+    if (r == 0)
+        r = add_base(e, "LANG", "C.UTF-8", err);
+    if (r == 0)
+        r = add_gpus(e, err);
+    for (size_t i = 0; r == 0 && none && i < PL_ARRAY_SIZE(inherited); i++)
+        r = add_base(e, inherited[i], getenv(inherited[i]), err);
+    return r;
+}
+
+int pl_env_create(const struct pl_wire_attach *stage, const struct pl_sandbox_config *config,
+                  const struct pl_sandbox_paths *paths, struct pl_env **ret, struct pl_err *err)
+{
+    struct pl_env *e = calloc(1, sizeof(*e));
+    int r;
+
+    if (!e)
+        return pl_err_nomem(err);
+    e->stage = stage;
+    e->config = config;
+    e->paths = paths;
+    r = make_base(e, err);
+    if (r < 0) {
+        pl_env_destroy(e);
+        return r;
+    }
+    *ret = e;
+    return 0;
+}
+
+struct pl_env *pl_env_destroy(struct pl_env *e)
+{
+    if (!e)
+        return NULL;
+    for (size_t i = 0; i < e->n_base; i++)
+        free(e->base[i]);
+    pl_arena_destroy(e->arena);
+    free(e);
+    return NULL;
+}
+
+static bool has_key(const struct pl_env_var *vars, size_t n, const char *text)
+{
+    const size_t len = strcspn(text, "=");
+
+    for (size_t i = 0; i < n; i++)
+        if (strlen(vars[i].key) == len && memcmp(vars[i].key, text, len) == 0)
+            return true;
+    return false;
+}
+
+static int merge(struct pl_env *e, const struct pl_env_var *vars, size_t n, const char *const **ret, struct pl_err *err)
+{
+    const char **all = pl_arena_alloc(e->arena, (n + e->n_base + 1) * sizeof(*all));
+    size_t at = 0;
+
+    if (!all)
+        return pl_err_nomem(err);
+    for (size_t i = 0; i < e->n_base; i++)
+        if (!has_key(vars, n, e->base[i]))
+            all[at++] = e->base[i];
+    for (size_t i = 0; i < n; i++) {
+        all[at] = pl_arena_printf(e->arena, "%s=%s", vars[i].key, vars[i].value);
+        if (!all[at++])
+            return pl_err_nomem(err);
+    }
+    *ret = all;
+    return 0;
+}
+
+int pl_env_of(struct pl_env *e, const struct pl_wire_task *task, const struct pl_wire_row *row, const char *const **ret,
+              struct pl_err *err)
+{
+    struct pl_datum_env_input inputs[PL_WIRE_INPUTS_MAX];
+    struct pl_datum_env_request request = {
+        .pfs = e->paths->pfs,
+        .project = e->stage->project,
+        .pipeline = e->stage->pipeline,
+        .stage = e->stage->stage,
+        .run = task->run,
+        .datum_id = row->datum,
+        .datum_key = row->key,
+        .gpu_count = (uint32_t)e->config->n_gpus,
+        .inputs = inputs,
+        .n_inputs = row->n_inputs,
+        .env = e->stage->env,
+        .n_env = e->stage->n_env,
+    };
+    struct pl_env_var *vars;
+    size_t n;
+    int r;
+
+    for (size_t i = 0; i < row->n_inputs; i++)
+        inputs[i] = (struct pl_datum_env_input){.name = row->inputs[i].name,
+                                                .path = row->inputs[i].path,
+                                                .commit = row->inputs[i].commit};
+    pl_arena_destroy(e->arena);
+    e->arena = pl_arena_create(0);
+    if (!e->arena)
+        return pl_err_nomem(err);
+    r = pl_datum_env(&request, e->arena, &vars, &n, err);
+    return r == 0 ? merge(e, vars, n, ret, err) : r;
+}

@@ -1,0 +1,18 @@
+/* env: the environment of a command: what holds for the worker's whole life (search path, home, locale, GPUs), and over it what
+ * core/datum_env says of the datum and the stage's own `env`. One thread. */
+#pragma once
+
+#include "pipelined/agent/sandbox.h"
+#include "pipelined/agent/wire.h"
+
+struct pl_env;
+
+/* All arguments must outlive it. */
+PL_MUST_CHECK
+int pl_env_create(const struct pl_wire_attach *stage, const struct pl_sandbox_config *config,
+                  const struct pl_sandbox_paths *paths, struct pl_env **ret, struct pl_err *err);
+struct pl_env *pl_env_destroy(struct pl_env *e);
+/* NAME=value strings, NULL-terminated; valid until the next call. PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_env_of(struct pl_env *e, const struct pl_wire_task *task, const struct pl_wire_row *row, const char *const **ret,
+              struct pl_err *err);

@@ -1,0 +1,44 @@
+/* tree_source: the entries of one folder that an input matches, in order, read ahead in batches so that the daemon can be asked about all their
+ * chunks at once; and the tree nodes read for that, kept for the next match. One thread. */
+#pragma once
+
+#include "pipelined/agent/uplink.h"
+#include "pipelined/agent/wire.h"
+#include "pipelined/core/glob.h"
+#include "storage/dataset/checkout.h"
+
+#define PL_TREE_SOURCE_AHEAD 4096u
+
+/* Nodes by hash; the one unused for longest goes. */
+struct pl_node_cache {
+    struct pl_chunk_reader reader;
+    struct pl_node_cache_slot *slots;
+    size_t n;
+    uint64_t clock;
+};
+
+PL_MUST_CHECK
+int pl_node_cache_init(struct pl_node_cache *c, const struct pl_chunk_reader *reader, size_t n, struct pl_err *err);
+void pl_node_cache_finish(struct pl_node_cache *c);
+struct pl_node_source pl_node_cache_source(struct pl_node_cache *c);
+
+struct pl_tree_source {
+    struct pl_uplink *uplink; /* NULL: chunks are not asked for ahead */
+    struct pl_tree_cursor *cursor;
+    struct pl_glob_set *files; /* NULL = all */
+    size_t strip;              /* bytes of the path before what `files` is matched against */
+    struct pl_buf paths;       /* read ahead: NUL-terminated, one after another */
+    struct pl_entry *entries;
+    size_t n, cap, next, path_at;
+};
+
+/* What `in`, which matches a folder, takes of it. Paths are whole (from the tree's root). */
+PL_MUST_CHECK
+int pl_tree_source_open(struct pl_node_cache *nodes, struct pl_uplink *uplink, const struct pl_wire_input *in,
+                        struct pl_tree_source *ret, struct pl_err *err);
+void pl_tree_source_finish(struct pl_tree_source *s);
+/* 1 and an entry (borrowed until the next call), 0 at the end. */
+PL_MUST_CHECK
+int pl_tree_source_next(struct pl_tree_source *s, const char **ret_path, size_t *ret_len, struct pl_entry *ret,
+                        struct pl_err *err);
+struct pl_entry_source pl_tree_source_entries(struct pl_tree_source *s);

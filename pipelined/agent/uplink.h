@@ -1,0 +1,64 @@
+/* uplink: the agent's connection to its daemon, and how long it goes without one. The daemon may die and come back, at another URL
+ * too (it writes DIR/pipelined.url): calls that matter are tried again with back-off, while commands compute on. Only when it has
+ * been away for PL_UPLINK_ORPHAN_MS, or the agent is told to end, does waiting stop.
+ *
+ *   pl_uplink_json, pl_uplink_post   one try
+ *   pl_uplink_again                after a failure: shall it be tried again? sleeps first
+ *   pl_uplink_reader, _sink        the daemon's store: they try again by themselves
+ *
+ * Thread-safe but for create, open_store and destroy. */
+#pragma once
+
+#include "pipelined/net/http_client.h"
+#include "storage/base/hash.h"
+#include "storage/pack/chunk_reader.h"
+#include "storage/pack/pack_sink.h"
+#include <jansson.h>
+#include <stdatomic.h>
+
+#define PL_UPLINK_ORPHAN_MS   (3600 * 1000) /* orphan_timeout */
+#define PL_UPLINK_BACKOFF_MS  100           /* doubled with each try … */
+#define PL_UPLINK_BACKOFF_MAX 5000          /* … up to here */
+#define PL_UPLINK_ANSWER_MAX  (64u << 20)
+
+struct pl_uplink;
+
+struct pl_uplink_config {
+    const char *url;
+    const char *url_file; /* read again when the daemon is away; NULL = none */
+    const char *token;
+    int64_t orphan_ms;     /* 0 = PL_UPLINK_ORPHAN_MS */
+    atomic_bool *stopping; /* set (and pl_uplink_wake called): waiting ends, calls are given up within a second */
+};
+
+/* Strings are copied. */
+PL_MUST_CHECK
+int pl_uplink_create(const struct pl_uplink_config *config, struct pl_uplink **ret, struct pl_err *err);
+struct pl_uplink *pl_uplink_destroy(struct pl_uplink *l);
+
+/* One POST with JSON both ways; `body` is borrowed, NULL without memory gives PL_ENOMEM. A call with `cancel` is given up when the
+ * agent is stopping (PL_ECANCELED). Errors of the daemon as it gave them; PL_ENET when it is away. */
+PL_MUST_CHECK
+int pl_uplink_json(struct pl_uplink *l, const char *path, const json_t *body, bool cancel, json_t **ret, struct pl_err *err);
+/* One POST of raw bytes; the answer is thrown away. */
+PL_MUST_CHECK
+int pl_uplink_post(struct pl_uplink *l, const char *path, const void *data, size_t n, struct pl_err *err);
+
+/* True when `code` means that the daemon is away or busy, so that the same call may succeed later. */
+bool pl_uplink_is_away(int code);
+/* After a call failed with `code`: true = try again (it has slept, and looked for a new URL); false = give up with that error: it is not
+ * of that kind, the agent is stopping, or the daemon has been away for too long. `*tries` starts at 0 for each call. */
+bool pl_uplink_again(struct pl_uplink *l, int code, unsigned *tries);
+/* The daemon did not answer the last call. */
+bool pl_uplink_down(const struct pl_uplink *l);
+/* Ends sleeps of pl_uplink_again; also in a signal handler. */
+void pl_uplink_wake(struct pl_uplink *l);
+
+/* The daemon's store of `project`, asked for once. Tries again. */
+PL_MUST_CHECK
+int pl_uplink_open_store(struct pl_uplink *l, const char *project, struct pl_err *err);
+/* Both outlive nothing but the link. The reader locates all chunks of a chunk list as soon as it has read the list. */
+struct pl_chunk_reader pl_uplink_reader(struct pl_uplink *l);
+struct pl_pack_sink pl_uplink_sink(struct pl_uplink *l);
+/* Where these are, in one question; failures are left to the reads that follow. */
+void pl_uplink_locate(struct pl_uplink *l, const struct pl_hash *ids, size_t n);

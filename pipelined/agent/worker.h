@@ -1,0 +1,34 @@
+/* worker: one worker's life: attach, sandbox and runner up, then task after task until the daemon says end, the agent is told to end,
+ * or the daemon has been away for too long. Whatever the end, no process, mount or folder of it is left.
+ *
+ *   attach ──▶ set up ──▶ next ──task──▶ row by row ──▶ outputs durable, output sent ──▶ next (with the result) ──▶ …
+ *                          │end, told to end, away
+ *                          ▼
+ *                        tear down */
+#pragma once
+
+#include "pipelined/agent/sandbox.h"
+#include <stdatomic.h>
+
+struct pl_worker_config {
+    const char *url, *url_file, *token, *name;
+    int64_t incarnation;
+    const char *work;   /* absolute, without links; made and removed */
+    const char *cache;  /* of whole files; NULL = none */
+    const char *runner; /* absolute path of pl-runner */
+    const char *extra_ro;
+    enum pl_sandbox_mode sandbox;
+    size_t n_gpus;
+    unsigned gpus[PL_SANDBOX_GPUS_MAX];
+};
+
+struct pl_worker;
+
+PL_MUST_CHECK
+int pl_worker_create(const struct pl_worker_config *config, struct pl_worker **ret, struct pl_err *err);
+/* 0: ended as wanted. PL_EUNAVAILABLE: the sandbox does not start. PL_ENET and others of the daemon: it is away or refuses us. */
+PL_MUST_CHECK
+int pl_worker_run(struct pl_worker *w, struct pl_err *err);
+/* End soon: what cannot be finished in PL_DATUM_GRACE_MS is given back. Also in a signal handler. */
+void pl_worker_stop(struct pl_worker *w);
+struct pl_worker *pl_worker_destroy(struct pl_worker *w);

@@ -1,0 +1,271 @@
+/* pipelined-worker: the agent. agent.h is the map. Started by an executor, one process a worker; logs to standard error.
+ *
+ * Exit codes: 0 ended as wanted; 1 it cannot work here (options, sandbox); 75 the daemon is away for too long, or refuses this
+ * worker. */
+#include "pipelined/agent/runner_client.h"
+#include "pipelined/agent/worker.h"
+#include "storage/base/io.h"
+#include "storage/base/log.h"
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define EXIT_AWAY 75
+#define TOKEN_ENV "PIPELINED_WORKER_TOKEN"
+
+static struct pl_worker *the_worker; /* for the signal handler */
+
+static const char usage[] = "usage: pipelined-worker --url URL --worker ID --incarnation N --work DIR [options]\n"
+                            "       pipelined-worker --probe-sandbox      does bubblewrap work here? exit 0, or 1 and why not\n"
+                            "  --url URL            of the daemon          --url-file FILE   read again when it is away\n"
+                            "  --worker ID          as the daemon calls this worker\n"
+                            "  --incarnation N      which start of it this is\n"
+                            "  --token-file FILE    the worker's token; else in the environment: " TOKEN_ENV "\n"
+                            "  --work DIR           work folder: made anew, removed at the end\n"
+                            "  --cache DIR          cache of whole files, shared by workers of this machine\n"
+                            "  --store-dir DIR      the daemon's store: never shown to a command\n"
+                            "  --sandbox MODE       bwrap (default) or none\n"
+                            "  --gpu-devices 0,1    the N of /dev/nvidiaN that this worker has; none without it\n"
+                            "environment: PIPELINED_SANDBOX_RO=/opt:/srv/tools   more folders to show read-only\n";
+
+struct options {
+    struct pl_worker_config worker;
+    const char *token_file, *store_dir;
+    bool probe;
+};
+
+enum {
+    OPT_URL = 1000,
+    OPT_URL_FILE,
+    OPT_TOKEN_FILE,
+    OPT_WORKER,
+    OPT_INCARNATION,
+    OPT_WORK,
+    OPT_CACHE,
+    OPT_STORE_DIR,
+    OPT_SANDBOX,
+    OPT_GPUS,
+    OPT_PROBE,
+    OPT_HELP
+};
+
+static const struct option long_options[] = {
+    {"url", required_argument, NULL, OPT_URL},
+    {"url-file", required_argument, NULL, OPT_URL_FILE},
+    {"token-file", required_argument, NULL, OPT_TOKEN_FILE},
+    {"worker", required_argument, NULL, OPT_WORKER},
+    {"incarnation", required_argument, NULL, OPT_INCARNATION},
+    {"work", required_argument, NULL, OPT_WORK},
+    {"cache", required_argument, NULL, OPT_CACHE},
+    {"store-dir", required_argument, NULL, OPT_STORE_DIR},
+    {"sandbox", required_argument, NULL, OPT_SANDBOX},
+    {"gpu-devices", required_argument, NULL, OPT_GPUS},
+    {"probe-sandbox", no_argument, NULL, OPT_PROBE},
+    {"help", no_argument, NULL, OPT_HELP},
+    {0},
+};
+
+static int parse_gpus(const char *text, struct pl_worker_config *c, struct pl_err *err)
+{
+    for (char *end; *text; text = end + (*end == ',')) {
+        unsigned long n = strtoul(text, &end, 10);
+        if (end == text || (*end && *end != ',') || n > 255 || c->n_gpus == PL_SANDBOX_GPUS_MAX)
+            return pl_err_set(err, PL_EUSAGE, "--gpu-devices \"%s\": numbers of /dev/nvidiaN with commas between are accepted",
+                              text);
+        c->gpus[c->n_gpus++] = (unsigned)n;
+    }
+    return 0;
+}
+
+static int parse_sandbox(const char *text, struct pl_worker_config *c, struct pl_err *err)
+{
+    if (!pl_streq(text, "bwrap") && !pl_streq(text, "none"))
+        return pl_err_set(err, PL_EUSAGE, "--sandbox \"%s\": bwrap and none are accepted", text);
+    c->sandbox = pl_streq(text, "none") ? PL_SANDBOX_NONE : PL_SANDBOX_BWRAP;
+    return 0;
+}
+
+static int take_option(struct options *o, int option, const char *value, struct pl_err *err)
+{
+    switch (option) {
+    case OPT_URL:
+        o->worker.url = value;
+        return 0;
+    case OPT_URL_FILE:
+        o->worker.url_file = value;
+        return 0;
+    case OPT_TOKEN_FILE:
+        o->token_file = value;
+        return 0;
+    case OPT_WORKER:
+        o->worker.name = value;
+        return 0;
+    case OPT_INCARNATION:
+        o->worker.incarnation = strtoll(value, NULL, 10);
+        return 0;
+    case OPT_WORK:
+        o->worker.work = value;
+        return 0;
+    case OPT_CACHE:
+        o->worker.cache = value;
+        return 0;
+    case OPT_STORE_DIR:
+        o->store_dir = value;
+        return 0;
+    case OPT_SANDBOX:
+        return parse_sandbox(value, &o->worker, err);
+    case OPT_GPUS:
+        return parse_gpus(value, &o->worker, err);
+    case OPT_PROBE:
+        o->probe = true;
+        return 0;
+    default:
+        return pl_err_set(err, PL_EUSAGE, "see pipelined-worker --help");
+    }
+}
+
+static int parse_options(int argc, char **argv, struct options *o, struct pl_err *err)
+{
+    int option, r = 0;
+
+    while (r == 0 && (option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+        if (option == OPT_HELP) {
+            fputs(usage, stdout);
+            exit(0);
+        }
+        r = take_option(o, option, optarg, err);
+    }
+    if (r == 0 && !o->probe && (!o->worker.url || !o->worker.name || !o->worker.work))
+        r = pl_err_set(err, PL_EUSAGE, "--url, --worker and --work are required; see pipelined-worker --help");
+    return r;
+}
+
+/* The token leaves the environment: a command of the same user could read it there (mode none). */
+static int take_token(const struct options *o, struct pl_buf *ret, struct pl_err *err)
+{
+    char *from_env = getenv(TOKEN_ENV);
+    int r;
+
+    if (o->token_file)
+        r = pl_io_read_file(o->token_file, ret, err);
+    else if (from_env)
+        r = pl_buf_add_str(ret, from_env, err);
+    else
+        r = pl_err_set(err, PL_EUSAGE, "no token: set " TOKEN_ENV " or give --token-file");
+    if (from_env) {
+        explicit_bzero(from_env, strlen(from_env));
+        unsetenv(TOKEN_ENV);
+    }
+    if (r == 0 && !pl_buf_str(ret))
+        r = pl_err_nomem(err);
+    if (r == 0)
+        ret->data[strcspn((char *)ret->data, "\r\n")] = 0;
+    return r;
+}
+
+/* The work folder with its links resolved: commands see that path in links they make. */
+static int resolve_work(const char *work, char out[PATH_MAX], struct pl_err *err)
+{
+    int r = pl_io_mkdirs(work, 0755, err);
+
+    if (r == 0 && !realpath(work, out))
+        r = pl_err_errno(err, errno, "work folder %s", work);
+    return r;
+}
+
+static int find_runner(char out[PATH_MAX], struct pl_err *err)
+{
+    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 16);
+
+    if (n < 0)
+        return pl_err_errno(err, errno, "/proc/self/exe");
+    out[n] = 0;
+    strcpy(strrchr(out, '/'), "/pl-runner");
+    if (access(out, X_OK) < 0)
+        return pl_err_set(err, PL_EUNAVAILABLE, "%s is not there: install it beside pipelined-worker", out);
+    return 0;
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+    if (the_worker)
+        pl_worker_stop(the_worker);
+}
+
+static void set_signals(void)
+{
+    struct sigaction stop = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
+
+    sigaction(SIGTERM, &stop, NULL);
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGPIPE, &ignore, NULL);
+    sigaction(SIGHUP, &ignore, NULL);
+}
+
+static int probe(const char *runner)
+{
+    struct pl_err err = {0};
+    const char *tmp = getenv("TMPDIR");
+
+    if (pl_runner_client_probe(runner, getenv("PIPELINED_SANDBOX_RO"), tmp ? tmp : "/tmp", &err) == 0)
+        return 0;
+    fprintf(stderr, "%s\n", err.msg);
+    return 1;
+}
+
+static int work(struct options *o, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf token = {.max = 4096};
+    char path[PATH_MAX];
+    int r = take_token(o, &token, err);
+
+    if (r == 0)
+        r = resolve_work(o->worker.work, path, err);
+    if (r < 0)
+        return r;
+    if (o->store_dir && strncmp(o->store_dir, path, strlen(path)) == 0)
+        return pl_err_set(err, PL_EUSAGE, "--store-dir %s lies in the work folder", o->store_dir);
+    o->worker.token = (const char *)token.data;
+    o->worker.work = path;
+    o->worker.extra_ro = getenv("PIPELINED_SANDBOX_RO");
+    r = pl_worker_create(&o->worker, &the_worker, err);
+    if (r < 0)
+        return r;
+    set_signals();
+    r = pl_worker_run(the_worker, err);
+    {
+        struct pl_worker *w = the_worker;
+        the_worker = NULL; /* signals from here on do nothing */
+        pl_worker_destroy(w);
+    }
+    return r;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {0};
+    struct pl_err err = {0};
+    char runner[PATH_MAX];
+    int r;
+
+    umask(022); /* modes of inputs are given with the call that makes them */
+    pl_log_init("pipelined-worker", PL_LOG_INFO, true);
+    r = parse_options(argc, argv, &options, &err);
+    if (r == 0)
+        r = find_runner(runner, &err);
+    if (r < 0) {
+        fprintf(stderr, "pipelined-worker: %s\n", err.msg);
+        return 1;
+    }
+    if (options.probe)
+        return probe(runner);
+    options.worker.runner = runner;
+    r = work(&options, &err);
+    if (r == 0)
+        return 0;
+    pl_log_error("worker", "%s", err.msg);
+    return r == PL_EUSAGE || r == PL_EUNAVAILABLE || r == PL_EINVAL || r == PL_ENOSPC || r == PL_EIO ? 1 : EXIT_AWAY;
+}
