@@ -1,0 +1,122 @@
+/* api_internal: what the files of pipelined/api share. One file a noun (routes_<noun>.c) holds the handlers, the rows of its routes and
+ * the shapes of what it answers, and is named once in PL_API_TABLES; api.c hands all rows to the server, openapi.c describes them. */
+#pragma once
+
+#include "api.h"
+#include "guard.h"
+#include "pipelined/db/names.h"
+
+/* Every file with routes: X(noun) stands for `const struct pl_api_table pl_api_routes_<noun>`. The first row that fits answers. */
+#define PL_API_TABLES(X)                                                                                                         \
+    X(page)                                                                                                                      \
+    X(repos)                                                                                                                     \
+    X(branches)                                                                                                                  \
+    X(commits)                                                                                                                   \
+    X(files)                                                                                                                     \
+    X(packs)                                                                                                                     \
+    X(trees)                                                                                                                     \
+    X(events)                                                                                                                    \
+    X(openapi)
+
+#define PL_API_LIMIT_DEFAULT 1000u
+#define PL_API_LIMIT_MAX     10000u
+
+struct pl_api;
+
+/* Gives the answer as a new reference and returns its status (0 = 200), or fails: the error is the answer then. */
+typedef int (*pl_api_json_fn)(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err);
+/* Replies by itself, exactly once. */
+typedef void (*pl_api_raw_fn)(struct pl_api *a, struct pl_http_request *req);
+
+/* One route. Rows that say nothing about it run on the pool, take no body and want the daemon's token. */
+struct pl_api_route {
+    const char *method, *pattern;
+    pl_api_json_fn json; /* this, */
+    pl_api_raw_fn raw;   /* or this */
+    enum pl_http_body body;
+    uint64_t body_max; /* as in pl_http_route */
+    bool on_loop;
+    bool open;   /* PL_ACCESS_OPEN */
+    bool worker; /* PL_ACCESS_WORKER */
+    /* For the OpenAPI document: */
+    const char *summary; /* one sentence; required */
+    const char *query;   /* "after limit:integer force:boolean files*": arguments, a string each unless said; * may be repeated */
+    const char *request; /* shape of the body: a schema's name, or a media type (it has a '/'); NULL = none */
+    const char *reply;   /* the same of the answer */
+};
+
+/* A JSON object of the interface: "name:string size:integer next:string? entries:Entry[]". Types: string, integer, boolean, object, any,
+ * or a schema's name; [] behind it: an array; ? behind all: may be absent or null. */
+struct pl_api_schema {
+    const char *name, *fields;
+};
+
+struct pl_api_table {
+    const struct pl_api_route *routes;
+    size_t n_routes;
+    const struct pl_api_schema *schemas;
+    size_t n_schemas;
+};
+#define PL_API_TABLE(noun, routes_, schemas_)                                                                                    \
+    const struct pl_api_table pl_api_routes_##noun = {routes_, PL_ARRAY_SIZE(routes_), schemas_, PL_ARRAY_SIZE(schemas_)}
+
+#define PL_API_DECLARE_TABLE(noun) extern const struct pl_api_table pl_api_routes_##noun;
+PL_API_TABLES(PL_API_DECLARE_TABLE)
+#undef PL_API_DECLARE_TABLE
+
+/* The tables in order, `*ret_n` of them. */
+const struct pl_api_table *const *pl_api_tables(size_t *ret_n);
+
+struct pl_api {
+    struct pl_api_config config; /* texts are this struct's own, but for `more_routes`, `hosts` */
+    struct pl_http_server *server;
+    struct pl_http_route *routes;
+    struct pl_api_bound *bound; /* what the rows' handlers get: api.c */
+    size_t n_routes;
+    struct pl_sse_hub *hub;
+    struct pl_guard *guard;
+    char *tmp_dir; /* DIR/tmp: emptied at the start */
+    char *url;     /* for people: public_url, or http://host:port */
+    struct pl_buf openapi;
+};
+
+/* ---- what handlers need ---- */
+
+/* Reading: `_cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);`. Not held while bytes are sent. */
+
+/* The JSON body as object, taken apart by jansson's format with JSON_STRICT ("{s:s, s?:b}"): an unknown field is refused by name. Texts
+ * live as long as `*ret_body`. PL_EINVAL. */
+PL_MUST_CHECK
+int pl_api_body(struct pl_http_request *req, json_t **ret_body, struct pl_err *err, const char *fmt, ...);
+
+/* "after" and "limit" of a list. */
+struct pl_api_page {
+    const char *after; /* NULL = from the start */
+    size_t limit;
+};
+/* `limit` 1..PL_API_LIMIT_MAX. PL_EINVAL. */
+PL_MUST_CHECK
+int pl_api_page_read(const struct pl_http_request *req, struct pl_api_page *ret, struct pl_err *err);
+/* {name: items, "next": next}; takes `items`; `next` NULL = the list is at its end. */
+json_t *pl_api_list(const char *name, json_t *items, const char *next);
+
+/* The commit that the pattern's {project}, {repo} and {ref} name, in a reading of its own. */
+PL_MUST_CHECK
+int pl_api_commit(struct pl_api *a, const struct pl_http_request *req, struct pl_commit_row *ret, struct pl_err *err);
+/* The same with the text of the ref ("" = master). */
+PL_MUST_CHECK
+int pl_api_commit_at(struct pl_api *a, const struct pl_http_request *req, const char *ref, struct pl_commit_row *ret,
+                     struct pl_err *err);
+/* The store of the pattern's {project}. PL_ENOTFOUND unless the project exists: asking makes no folders. */
+PL_MUST_CHECK
+int pl_api_store(struct pl_api *a, const struct pl_http_request *req, struct pl_store **ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_api_store_named(struct pl_api *a, const char *project, struct pl_store **ret, struct pl_err *err);
+/* A query argument as canonical path; "" when absent. `out` holds PL_PATH_MAX_BYTES + 1. PL_EPATH. */
+PL_MUST_CHECK
+int pl_api_path_arg(const struct pl_http_request *req, const char *name, char *out, struct pl_err *err);
+
+/* SQL NULL or 0 as JSON null, else the number: times that may not have come. */
+json_t *pl_api_time_or_null(int64_t us);
+/* 64 hex digits; "" for zeros. */
+json_t *pl_api_hash_json(const struct pl_hash *h);

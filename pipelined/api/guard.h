@@ -1,0 +1,48 @@
+/* guard: who may come in. Every request: the Host must be one of ours (421), a foreign Origin may only read (403), then the route's access
+ * is held against the token: as Bearer, or as the cookie that a login link gave.
+ *
+ *   POST /login-links (token) ──▶ code, 5 min, once ──GET /login?token=CODE──▶ cookie pl_session, 30 days, bound to the daemon's token
+ *
+ * Comparisons take the same time whatever is wrong. Never blocks. Any thread. */
+#pragma once
+
+#include "pipelined/net/http_server.h"
+
+#define PL_LOGIN_CODES_MAX     64
+#define PL_LOGIN_CODE_MS       (5 * 60 * 1000)
+#define PL_LOGIN_CODE_HEX      32
+#define PL_SESSION_COOKIE      "pl_session"
+#define PL_SESSION_COOKIE_DAYS 30
+#define PL_SESSION_COOKIE_SIZE 128 /* room for its value */
+/* Refusals in a row of PL_GUARD_WINDOW_MS after which further wrong tokens are turned away with PL_EBUSY; right ones always pass. */
+#define PL_GUARD_WINDOW_MS 10000
+#define PL_GUARD_FAILURES  200
+
+struct pl_guard;
+
+struct pl_guard_config {
+    const char *token;
+    const char *listen;       /* as in pl_api_config; its port 0 stands for pl_guard_set_port's */
+    const char *const *hosts; /* NULL-terminated; may be NULL */
+    const char *public_url;   /* its host and port are ours too; "" = none */
+    bool (*worker_token_ok)(void *self, const char *token);
+    void *self;
+};
+
+/* Texts are copied. PL_EINVAL for a public_url that is none. */
+PL_MUST_CHECK
+int pl_guard_create(const struct pl_guard_config *config, struct pl_guard **ret, struct pl_err *err);
+struct pl_guard *pl_guard_destroy(struct pl_guard *g);
+/* The port that was got. Before that only Hosts without port are known. */
+void pl_guard_set_port(struct pl_guard *g, unsigned port);
+
+/* pl_http_options.guard; `guard` is the struct pl_guard. PL_EHOST, PL_EORIGIN, PL_EAUTH, PL_EFORBIDDEN (a worker's token where the
+ * daemon's is wanted), PL_EBUSY. */
+PL_MUST_CHECK
+int pl_guard_check(struct pl_http_request *req, const struct pl_http_route *route, void *guard, struct pl_err *err);
+
+/* A code for one login. The oldest goes when there are too many. */
+void pl_guard_login_code(struct pl_guard *g, char out[PL_LOGIN_CODE_HEX + 1]);
+/* Spends the code and makes the cookie's value. PL_EAUTH: unknown, used, or too old. */
+PL_MUST_CHECK
+int pl_guard_login(struct pl_guard *g, const char *code, char ret_cookie[PL_SESSION_COOKIE_SIZE], struct pl_err *err);
