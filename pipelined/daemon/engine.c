@@ -315,6 +315,15 @@ static void with_job(struct pl_engine *e, uint64_t id, void (*fn)(struct pl_engi
         fn(e, j);
 }
 
+/* Rows lost too often count as failed; how many is the scheduler's to say. */
+static void count_given_up(struct pl_engine *e, struct pl_ejob *j)
+{
+    struct pl_sched_job_info info;
+
+    if (pl_sched_job_info(e->sched, j->id, &info, NULL) == 0)
+        j->totals.failed = info.failed;
+}
+
 static void tick(void *arg);
 
 static void set_timer(struct pl_engine *e, int64_t at_ms)
@@ -355,7 +364,11 @@ static void act(struct pl_engine *e, const struct pl_sched_action *a)
         break;
     case PL_SCHED_LEASE_LOST:
     case PL_SCHED_CANCEL:
+    case PL_SCHED_RETURNED:
         pl_engine_drop_task(e, a->lease.task);
+        break;
+    case PL_SCHED_GIVE_UP:
+        with_job(e, a->lease.job, count_given_up);
         break;
     case PL_SCHED_RESULT:
         pl_engine_result_action(e, a);

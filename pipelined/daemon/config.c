@@ -1,0 +1,262 @@
+#include "config.h"
+
+#include "storage/base/clock.h"
+#include "storage/base/io.h"
+#include "storage/base/path.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+
+#define CONFIG_MAX_BYTES (1u << 20)
+
+enum kind { TEXT, NUMBER, DURATION };
+
+static const struct field {
+    const char *key; /* in the file; the option is "--" and it, with - for _ */
+    enum kind kind;
+    size_t offset;
+    const char *fallback;
+    const char *value; /* in --help */
+    const char *doc;
+} fields[] = {
+    {"data", TEXT, offsetof(struct pl_config, data), "", "DIR",
+     "Folder of the daemon: database, token, index, cache, logs. Default: ~/.local/share/pipelined, for root /var/lib/pipelined."},
+    {"listen", TEXT, offsetof(struct pl_config, listen), "127.0.0.1:7380", "ADDRESS:PORT",
+     "Where to listen; loopback only for now. Port 0 picks one: DIR/pipelined.url holds the URL once it serves."},
+    {"store", TEXT, offsetof(struct pl_config, store), "", "URL", "Object storage: file:///FOLDER. Default: DIR/store."},
+    {"executor", TEXT, offsetof(struct pl_config, executor), "local", "NAME", "What starts workers: local (processes of this machine)."},
+    {"gpus", NUMBER, offsetof(struct pl_config, gpus), "-1", "N", "GPU slots of this machine; -1: as NVIDIA's library counts, 0 without it."},
+    {"sandbox", TEXT, offsetof(struct pl_config, sandbox), "bwrap", "bwrap|none",
+     "How the local executor shuts a stage in: bubblewrap, or not at all (no namespaces here): then scripts use $PL_INPUT_… and $PL_OUT."},
+    {"public_url", TEXT, offsetof(struct pl_config, public_url), "", "URL", "The URL that people use, for links; default: the listening one."},
+    {"hosts", TEXT, offsetof(struct pl_config, hosts), "", "NAMES",
+     "Names accepted in the Host header beside the listening address and localhost, separated by commas."},
+    {"linger", DURATION, offsetof(struct pl_config, linger_ms), "2s", "DURATION",
+     "How long an idle worker is kept for the next run, unless another stage lacks its place."},
+    {"drain", DURATION, offsetof(struct pl_config, drain_ms), "10s", "DURATION",
+     "How long SIGTERM waits for tasks under way; what is not done by then runs again after the next start."},
+    {"log_level", TEXT, offsetof(struct pl_config, log_level), "info", "LEVEL", "Least level that is logged: debug, info, warn, error."},
+};
+
+static void option_name(const struct field *f, char out[64])
+{
+    snprintf(out, 64, "--%s", f->key);
+    for (char *p = out + 2; *p; p++)
+        if (*p == '_')
+            *p = '-';
+}
+
+static int set(struct pl_config *c, const struct field *f, const char *value, const char *where, struct pl_err *err)
+{
+    void *slot = (char *)c + f->offset;
+    char *end, *copy;
+    int64_t number;
+
+    if (f->kind == TEXT) {
+        copy = strdup(value);
+        if (!copy)
+            return pl_err_nomem(err);
+        free(*(char **)slot);
+        *(char **)slot = copy;
+        return 0;
+    }
+    if (f->kind == DURATION) {
+        if (pl_duration_parse(value, slot, err) < 0)
+            return pl_err_set(err, PL_EINVAL, "%s is \"%s\": accepted are durations like 2s, 500ms, 1m30s", where, value);
+        return 0;
+    }
+    number = strtoll(value, &end, 10);
+    if (!*value || *end || number < -1 || number > 64)
+        return pl_err_set(err, PL_EINVAL, "%s is \"%s\": accepted are numbers from -1 to 64", where, value);
+    *(int64_t *)slot = number;
+    return 0;
+}
+
+static int set_json(struct pl_config *c, const char *file, const char *key, const json_t *v, struct pl_err *err)
+{
+    const char *keys[PL_ARRAY_SIZE(fields)], *near;
+    char where[256], number[32];
+
+    snprintf(where, sizeof where, "%s: %s", file, key);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(fields); i++) {
+        keys[i] = fields[i].key;
+        if (!pl_streq(fields[i].key, key))
+            continue;
+        if (fields[i].kind == NUMBER && json_is_integer(v)) {
+            snprintf(number, sizeof number, "%lld", (long long)json_integer_value(v));
+            return set(c, &fields[i], number, where, err);
+        }
+        if (fields[i].kind != NUMBER && json_is_string(v))
+            return set(c, &fields[i], json_string_value(v), where, err);
+        return pl_err_set(err, PL_EINVAL, "%s must be a %s", where, fields[i].kind == NUMBER ? "number" : "text");
+    }
+    near = pl_word_nearest(key, keys, PL_ARRAY_SIZE(fields));
+    return near ? pl_err_set(err, PL_EINVAL, "%s: unknown key \"%s\": did you mean \"%s\"?", file, key, near)
+                : pl_err_set(err, PL_EINVAL, "%s: unknown key \"%s\"", file, key);
+}
+
+static int read_file(struct pl_config *c, const char *file, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {.max = CONFIG_MAX_BYTES};
+    json_error_t where;
+    json_t *o, *v;
+    const char *key;
+    int r = pl_io_read_file(file, &text, err);
+
+    if (r < 0)
+        return r;
+    o = json_loadb((const char *)text.data, text.len, JSON_REJECT_DUPLICATES, &where);
+    if (!json_is_object(o)) {
+        json_decref(o);
+        return pl_err_set(err, PL_EINVAL, "%s:%d:%d: %s", file, where.line, where.column, o ? "not an object" : where.text);
+    }
+    json_object_foreach(o, key, v) {
+        r = set_json(c, file, key, v, err);
+        if (r < 0)
+            break;
+    }
+    json_decref(o);
+    return r;
+}
+
+static int unknown_option(const char *arg, struct pl_err *err)
+{
+    char names[PL_ARRAY_SIZE(fields)][64];
+    const char *words[PL_ARRAY_SIZE(fields)], *near;
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(fields); i++) {
+        option_name(&fields[i], names[i]);
+        words[i] = names[i];
+    }
+    near = pl_word_nearest(arg, words, PL_ARRAY_SIZE(fields));
+    return pl_err_set(err, PL_EUSAGE, "unknown option %s%s%s (pipelined --help)", arg, near ? ": did you mean " : "", near ? near : "");
+}
+
+/* One option at argv[i]; returns how many words it took. */
+static int read_option(struct pl_config *c, char **argv, int i, int argc, struct pl_err *err)
+{
+    const char *eq = strchr(argv[i], '=');
+    size_t len = eq ? (size_t)(eq - argv[i]) : strlen(argv[i]);
+    char name[64];
+    int r;
+
+    for (size_t k = 0; k < PL_ARRAY_SIZE(fields); k++) {
+        option_name(&fields[k], name);
+        if (strlen(name) != len || strncmp(name, argv[i], len) != 0)
+            continue;
+        if (!eq && i + 1 >= argc)
+            return pl_err_set(err, PL_EUSAGE, "%s wants a value: %s %s", name, name, fields[k].value);
+        r = set(c, &fields[k], eq ? eq + 1 : argv[i + 1], name, err);
+        return r < 0 ? r : eq ? 1 : 2;
+    }
+    return unknown_option(argv[i], err);
+}
+
+static int set_default_data(struct pl_config *c, struct pl_err *err)
+{
+    const char *home = getenv("HOME"), *xdg = getenv("XDG_DATA_HOME");
+    char *dir = NULL;
+    int n;
+
+    if (*c->data)
+        return 0;
+    if (geteuid() == 0)
+        n = asprintf(&dir, "/var/lib/pipelined");
+    else if (xdg && *xdg)
+        n = asprintf(&dir, "%s/pipelined", xdg);
+    else
+        n = asprintf(&dir, "%s/.local/share/pipelined", home ? home : ".");
+    if (n < 0)
+        return pl_err_nomem(err);
+    free(c->data);
+    c->data = dir;
+    return 0;
+}
+
+static int read_options(int argc, char **argv, struct pl_config *c, struct pl_err *err)
+{
+    for (int i = 1, r; i < argc; i += r) {
+        r = 1;
+        if (pl_streq(argv[i], "--help") || pl_streq(argv[i], "-h"))
+            c->show_help = true;
+        else if (pl_streq(argv[i], "--version"))
+            c->show_version = true;
+        else if (pl_streq(argv[i], "--print-config-doc"))
+            c->show_doc = true;
+        else if (pl_streq(argv[i], "--config"))
+            r = 2; /* read before */
+        else
+            r = read_option(c, argv, i, argc, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int pl_config_read(int argc, char **argv, struct pl_config *ret, struct pl_err *err)
+{
+    struct pl_config c = {0};
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(fields); i++)
+        r = set(&c, &fields[i], fields[i].fallback, fields[i].key, err);
+    for (int i = 1; r == 0 && i < argc; i++) {
+        if (!pl_streq(argv[i], "--config"))
+            continue;
+        r = i + 1 < argc ? read_file(&c, argv[i + 1], err) : pl_err_set(err, PL_EUSAGE, "--config wants a value: --config FILE");
+    }
+    r = r < 0 ? r : read_options(argc, argv, &c, err);
+    r = r < 0 ? r : set_default_data(&c, err);
+    if (r < 0) {
+        pl_config_finish(&c);
+        return r;
+    }
+    *ret = c;
+    return 0;
+}
+
+void pl_config_finish(struct pl_config *c)
+{
+    for (size_t i = 0; i < PL_ARRAY_SIZE(fields); i++)
+        if (fields[i].kind == TEXT)
+            free(*(char **)((char *)c + fields[i].offset));
+    memset(c, 0, sizeof *c);
+}
+
+int pl_config_help(struct pl_buf *out, struct pl_err *err)
+{
+    char name[64];
+    int r = pl_buf_add_str(out,
+                           "pipelined: the daemon of versioned datasets and pipelines\n\n"
+                           "  pipelined                      serve on 127.0.0.1:7380 with the default folder\n"
+                           "  pipelined --data DIR           serve with another folder\n"
+                           "  pipelined --config FILE.json   options from a file (docs/config.md)\n\n",
+                           err);
+
+    for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(fields); i++) {
+        option_name(&fields[i], name);
+        r = pl_buf_addf(out, err, "  %s %s\n      %s\n", name, fields[i].value, fields[i].doc);
+    }
+    return r;
+}
+
+int pl_config_markdown(struct pl_buf *out, struct pl_err *err)
+{
+    static const char *const kinds[] = {[TEXT] = "text", [NUMBER] = "number", [DURATION] = "duration"};
+    char name[64];
+    int r = pl_buf_add_str(out,
+                           "# Configuration of the daemon\n\n"
+                           "`pipelined --config FILE` reads a JSON object with these keys; each is an option, too, and an option wins over the"
+                           " file. An unknown key is refused. This page is made from the table in `pipelined/daemon/config.c`.\n\n"
+                           "| key | option | value | default | meaning |\n|---|---|---|---|---|\n",
+                           err);
+
+    for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(fields); i++) {
+        option_name(&fields[i], name);
+        r = pl_buf_addf(out, err, "| `%s` | `%s` | %s | %s%s%s | %s |\n", fields[i].key, name, kinds[fields[i].kind],
+                        *fields[i].fallback ? "`" : "", *fields[i].fallback ? fields[i].fallback : "see right", *fields[i].fallback ? "`" : "",
+                        fields[i].doc);
+    }
+    return r;
+}

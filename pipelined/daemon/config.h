@@ -1,0 +1,28 @@
+/* config: what the daemon is told: defaults, then --config FILE (JSON), then options. One table gives the parser of both, --help and
+ * docs/config.md (`pipelined --print-config-doc`, kept equal by a test). */
+#pragma once
+
+#include "storage/base/buf.h"
+
+struct pl_config {
+    char *data;       /* DIR */
+    char *listen;     /* ADDRESS:PORT */
+    char *store;      /* file:///DIR */
+    char *executor;   /* local */
+    char *sandbox;    /* bwrap | none */
+    char *public_url; /* "" */
+    char *hosts;      /* more names accepted in Host, separated by commas */
+    char *log_level;  /* debug | info | warn | error */
+    int64_t gpus;     /* -1 = as NVML says */
+    int64_t linger_ms;
+    int64_t drain_ms;
+    bool show_help, show_version, show_doc;
+};
+
+/* Reads argv. PL_EUSAGE for an option that is not there, PL_EINVAL naming key, value and what is accepted (a config file's key with its
+ * path). Every text is set afterwards. */
+PL_MUST_CHECK int pl_config_read(int argc, char **argv, struct pl_config *ret, struct pl_err *err);
+void pl_config_finish(struct pl_config *c);
+/* --help, and docs/config.md. */
+PL_MUST_CHECK int pl_config_help(struct pl_buf *out, struct pl_err *err);
+PL_MUST_CHECK int pl_config_markdown(struct pl_buf *out, struct pl_err *err);

@@ -1,0 +1,340 @@
+#include "daemon.h"
+
+#include "engine.h"
+
+#include "storage/base/clock.h"
+#include "storage/base/io.h"
+#include "storage/base/log.h"
+#include "storage/object/marker.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#define EXIT_FENCED      75
+#define DB_READERS       4
+#define POOL_QUEUE_MAX   65536
+#define STOP_DEADLINE_MS 3000
+#define HOSTS_MAX        32
+
+struct daemon {
+    const struct pl_config *config;
+    char *store_dir;
+    struct pl_object_store *objects;
+    struct pl_stores *stores;
+    struct pl_db *db;
+    struct pl_stage_logs *logs;
+    struct pl_loop *loop;
+    struct pl_pool *pool;
+    struct pl_engine *engine;
+    struct pl_executor *executor;
+    struct pl_api *_Atomic api; /* events come from the writer thread */
+    struct pl_timer *drain_timer;
+    char token[65];
+    uint8_t master_key[32];
+    char *hosts_text;
+    const char *hosts[HOSTS_MAX];
+    int exit_code;
+    bool draining, url_written;
+};
+
+/* ---- DIR ---- */
+
+static int make_folders(const struct daemon *d, struct pl_err *err)
+{
+    static const char *const folders[] = {"", "/index", "/cache", "/logs", "/work", "/open", "/secrets", "/tmp"};
+    char path[4096];
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(folders); i++) {
+        int r;
+
+        if (snprintf(path, sizeof path, "%s%s", d->config->data, folders[i]) >= (int)sizeof path)
+            return pl_err_set(err, PL_EINVAL, "--data is longer than %zu bytes", sizeof path - 16);
+        r = pl_io_mkdirs(path, 0700, err);
+        if (r < 0)
+            return pl_err_wrap(err, r, "--data");
+    }
+    return 0;
+}
+
+/* A secret of `n` bytes kept as hex in DIR/name (0600), drawn when it is not there. */
+static int secret_file(const struct daemon *d, const char *name, char *hex, size_t n, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {.max = 4096};
+    uint8_t bytes[64];
+    char path[4096];
+    int r;
+
+    snprintf(path, sizeof path, "%s/%s", d->config->data, name);
+    r = pl_io_read_file(path, &text, err);
+    if (r == 0) {
+        while (text.len && (text.data[text.len - 1] == '\n' || text.data[text.len - 1] == ' '))
+            text.len--;
+        if (text.len != 2 * n)
+            return pl_err_set(err, PL_EINVAL, "%s does not hold %zu hex digits: remove it and a new one is made", path, 2 * n);
+        memcpy(hex, text.data, text.len);
+        hex[text.len] = '\0';
+        return 0;
+    }
+    if (r != PL_ENOTFOUND)
+        return r;
+    pl_random_bytes(bytes, n);
+    pl_hex_encode(bytes, n, hex);
+    return pl_io_write_file(path, hex, 2 * n, 0600, err);
+}
+
+static int read_secrets(struct daemon *d, struct pl_err *err)
+{
+    char hex[65];
+    int r = secret_file(d, "token", d->token, 32, err);
+
+    r = r < 0 ? r : secret_file(d, "master.key", hex, 32, err);
+    if (r == 0 && !pl_hex_decode(hex, d->master_key, sizeof d->master_key))
+        r = pl_err_set(err, PL_EINVAL, "%s/master.key does not hold hex digits", d->config->data);
+    return r;
+}
+
+static int write_url(struct daemon *d, struct pl_err *err)
+{
+    const char *colon = strrchr(d->config->listen, ':');
+    char path[4096], url[300];
+    int n = snprintf(url, sizeof url, "http://%.*s:%u\n", (int)(colon - d->config->listen), d->config->listen, pl_api_port(d->api));
+
+    snprintf(path, sizeof path, "%s/pipelined.url", d->config->data);
+    d->url_written = true;
+    return pl_io_write_file(path, url, (size_t)n, 0600, err);
+}
+
+/* ---- events and the end ---- */
+
+static void on_event(void *arg, int64_t id, int64_t at_us, const char *type, const char *data)
+{
+    struct daemon *d = arg;
+
+    if (d->api)
+        pl_api_event(d->api, id, at_us, type, data);
+}
+
+static void stop_loop(void *arg)
+{
+    struct daemon *d = arg;
+
+    pl_loop_stop(d->loop);
+}
+
+static void on_fatal(void *arg, const struct pl_err *err)
+{
+    struct daemon *d = arg;
+
+    pl_log_error("daemon", "stopping: %s", err->msg);
+    d->exit_code = EXIT_FENCED;
+    pl_loop_stop(d->loop);
+}
+
+static void drained(void *arg)
+{
+    stop_loop(arg);
+}
+
+/* The first signal drains; a second one, or the end of patience, ends at once. */
+static void on_signal(void *arg)
+{
+    struct daemon *d = arg;
+
+    if (d->draining) {
+        pl_loop_stop(d->loop);
+        return;
+    }
+    d->draining = true;
+    pl_log_info("daemon", "stopping: finishing what is under way");
+    pl_timer_start(d->drain_timer, (uint64_t)d->config->drain_ms);
+    pl_engine_drain(d->engine, drained, d);
+}
+
+/* ---- start ---- */
+
+static int open_store(struct daemon *d, struct pl_err *err)
+{
+    struct pl_store_marker marker;
+    char index[4096];
+    int n, r;
+
+    if (!*d->config->store)
+        n = asprintf(&d->store_dir, "%s/store", d->config->data);
+    else if (strncmp(d->config->store, "file:///", 8) == 0)
+        n = asprintf(&d->store_dir, "%s", d->config->store + 7);
+    else
+        return pl_err_set(err, PL_EUNAVAILABLE, "--store %s: accepted is file:///FOLDER (s3:// is not available yet)", d->config->store);
+    if (n < 0)
+        return pl_err_nomem(err);
+    r = pl_object_file_open(d->store_dir, &d->objects, err);
+    r = r < 0 ? r : pl_object_store_init(d->objects, &marker, err);
+    if (r < 0)
+        return pl_err_wrap(err, r, "store %s", d->store_dir);
+    snprintf(index, sizeof index, "%s/index", d->config->data);
+    return pl_stores_open(d->objects, index, &d->stores, err);
+}
+
+static int open_db(struct daemon *d, struct pl_err *err)
+{
+    struct pl_db_config c = {.dir = d->config->data, .objects = d->objects, .readers = DB_READERS, .fatal = on_fatal, .event = on_event, .arg = d};
+    char logs[4096];
+    int r = pl_db_open(&c, &d->db, err);
+
+    if (r < 0)
+        return r;
+    snprintf(logs, sizeof logs, "%s/logs", d->config->data);
+    return pl_stage_logs_open(logs, d->db, d->stores, &d->logs, err);
+}
+
+static int64_t read_epoch(struct daemon *d)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(d->db);
+    int64_t epoch = 0;
+
+    return pl_sql_int(rd.conn, NULL, &epoch, "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'epoch'", "") < 0 ? 1 : epoch;
+}
+
+static int start_engine(struct daemon *d, struct pl_err *err)
+{
+    struct pl_engine_config c = {.db = d->db,
+                                 .stores = d->stores,
+                                 .logs = d->logs,
+                                 .loop = d->loop,
+                                 .pool = d->pool,
+                                 .master_key = d->master_key,
+                                 .epoch = (uint64_t)read_epoch(d),
+                                 .linger_ms = d->config->linger_ms ? d->config->linger_ms : -1};
+    struct pl_exec_local_config x = {.loop = d->loop,
+                                     .data_dir = d->config->data,
+                                     .store_dir = d->store_dir,
+                                     .sandbox = d->config->sandbox,
+                                     .gpus = (int)d->config->gpus};
+    int r;
+
+    if (!pl_streq(d->config->executor, "local"))
+        return pl_err_set(err, PL_EUNAVAILABLE, "--executor %s: accepted is local (kubernetes is not available yet)", d->config->executor);
+    r = pl_engine_create(&c, &d->engine, err);
+    if (r < 0)
+        return r;
+    x.events = pl_engine_executor_events(d->engine);
+    return pl_exec_local_create(&x, &d->executor, err);
+}
+
+static void split_hosts(struct daemon *d)
+{
+    size_t n = 0;
+    char *save = NULL;
+
+    d->hosts_text = strdup(d->config->hosts);
+    for (char *h = d->hosts_text ? strtok_r(d->hosts_text, ", ", &save) : NULL; h && n < HOSTS_MAX - 1; h = strtok_r(NULL, ", ", &save))
+        d->hosts[n++] = h;
+}
+
+/* Roles and TLS come with a later version: until then nothing but this machine may connect. */
+static int check_listen(const char *listen, struct pl_err *err)
+{
+    static const char *const loopback[] = {"127.0.0.1:", "localhost:", "[::1]:"};
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(loopback); i++)
+        if (strncmp(listen, loopback[i], strlen(loopback[i])) == 0)
+            return 0;
+    return pl_err_set(err, PL_EUNAVAILABLE, "--listen %s: accepted are loopback addresses, as 127.0.0.1:7380 (TLS for others is not available yet)",
+                      listen);
+}
+
+static int start_api(struct daemon *d, struct pl_err *err)
+{
+    struct pl_api_config c = {.db = d->db,
+                              .stores = d->stores,
+                              .logs = d->logs,
+                              .loop = d->loop,
+                              .pool = d->pool,
+                              .engine = pl_engine_api_ops(),
+                              .engine_self = d->engine,
+                              .data_dir = d->config->data,
+                              .executor = d->config->executor,
+                              .version = PL_VERSION,
+                              .token = d->token,
+                              .listen = d->config->listen,
+                              .hosts = d->hosts,
+                              .public_url = d->config->public_url};
+    char url[4200];
+    struct pl_api *api = NULL;
+    int r;
+
+    snprintf(url, sizeof url, "file://%s", d->store_dir);
+    c.store_url = url;
+    c.more_routes = pl_engine_routes(d->engine, &c.n_more_routes);
+    r = pl_api_start(&c, &api, err);
+    d->api = api;
+    return r < 0 ? r : write_url(d, err);
+}
+
+static int start(struct daemon *d, struct pl_err *err)
+{
+    int r = check_listen(d->config->listen, err);
+
+    r = r < 0 ? r : make_folders(d, err);
+    r = r < 0 ? r : read_secrets(d, err);
+    r = r < 0 ? r : pl_loop_create(&d->loop, err);
+    r = r < 0 ? r : pl_timer_create(d->loop, "daemon.drain", stop_loop, d, &d->drain_timer, err);
+    r = r < 0 ? r : pl_loop_on_signal(d->loop, SIGTERM, "daemon.sigterm", on_signal, d, err);
+    r = r < 0 ? r : pl_loop_on_signal(d->loop, SIGINT, "daemon.sigint", on_signal, d, err);
+    r = r < 0 ? r : open_store(d, err);
+    r = r < 0 ? r : open_db(d, err);
+    r = r < 0 ? r : pl_pool_create("storage", pl_cores() + 2, POOL_QUEUE_MAX, &d->pool, err);
+    r = r < 0 ? r : start_engine(d, err);
+    split_hosts(d);
+    r = r < 0 ? r : start_api(d, err);
+    return r < 0 ? r : pl_engine_start(d->engine, d->executor, err);
+}
+
+static void stop(struct daemon *d)
+{
+    char path[4096];
+
+    if (d->api)
+        pl_api_stop(d->api, STOP_DEADLINE_MS);
+    pl_executor_destroy(d->executor);
+    if (d->pool)
+        pl_pool_drain(d->pool);
+    d->db = pl_db_close(d->db); /* after it no callback comes */
+    pl_pool_destroy(d->pool);
+    pl_timer_destroy(d->drain_timer);
+    if (d->loop)
+        pl_loop_destroy(d->loop); /* runs what is posted, then closes */
+    pl_engine_destroy(d->engine);
+    pl_api_destroy(d->api);
+    pl_stage_logs_close(d->logs);
+    pl_stores_close(d->stores);
+    pl_object_close(d->objects);
+    free(d->store_dir);
+    free(d->hosts_text);
+    snprintf(path, sizeof path, "%s/pipelined.url", d->config->data);
+    if (d->url_written)
+        unlink(path);
+}
+
+int pl_daemon_run(const struct pl_config *config)
+{
+    struct daemon d = {.config = config};
+    struct rlimit files = {0};
+    struct pl_err err = {0};
+
+    signal(SIGPIPE, SIG_IGN);
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    if (start(&d, &err) < 0) {
+        fprintf(stderr, "pipelined: %s\n", err.msg);
+        d.exit_code = err.code == PL_EFENCED ? EXIT_FENCED : 1;
+    } else {
+        pl_log_info("daemon", "serving, folder %s, port %u", config->data, pl_api_port(d.api));
+        pl_loop_run(d.loop);
+    }
+    stop(&d);
+    return d.exit_code;
+}

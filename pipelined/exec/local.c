@@ -1,0 +1,413 @@
+/* local: workers as child processes of this machine. An agent is its own session, so that a ^C at the daemon's terminal is the daemon's
+ * matter; one that outlived the daemon is watched through its pidfd. */
+#include "executor.h"
+#include "nvml.h"
+
+#include "storage/base/io.h"
+#include "storage/base/log.h"
+#include "storage/base/map.h"
+#include "storage/base/pool.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <uv.h>
+
+
+struct local {
+    struct pl_executor base;
+    struct pl_loop *loop;
+    struct pl_executor_events events;
+    char *data_dir, *store_dir, *program, *sandbox;
+    struct pl_nvml *nvml;
+    unsigned gpus;
+    struct pl_map workers; /* id → struct worker */
+    char host[128];
+};
+
+struct worker {
+    struct local *local;
+    uint64_t id;
+    pid_t pid;
+    struct pl_child *child; /* started by this life, or … */
+    uv_poll_t *watch;       /* … adopted: its pidfd */
+    int pidfd;
+    struct pl_loop_work gone; /* for what must be reported later */
+};
+
+/* Start time of a process in clock ticks since boot (proc(5), stat, field 22); 0 when it is not there. */
+static int64_t process_start(pid_t pid)
+{
+    char path[64], text[1024], *p;
+    int64_t start = 0;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    f = fopen(path, "re");
+    if (!f)
+        return 0;
+    p = fgets(text, sizeof text, f);
+    fclose(f);
+    p = p ? strrchr(text, ')') : NULL; /* the name may hold anything */
+    for (int field = 2; p && field < 22; field++)
+        p = strchr(p + 1, ' ');
+    if (p)
+        start = strtoll(p, NULL, 10);
+    return start;
+}
+
+static void closed(uv_handle_t *h)
+{
+    free(h);
+}
+
+static void forget(struct worker *w, const char *text)
+{
+    struct local *l = w->local;
+    uint64_t id = w->id;
+
+    pl_map_remove(&l->workers, &id, sizeof id);
+    if (w->watch) {
+        uv_poll_stop(w->watch);
+        uv_close((uv_handle_t *)w->watch, closed);
+    }
+    pl_closep(&w->pidfd);
+    free(w);
+    l->events.exited(l->events.self, id, text);
+}
+
+static void on_child_exit(void *arg, int status, int signum)
+{
+    struct worker *w = arg;
+    char text[64];
+
+    if (signum)
+        snprintf(text, sizeof text, "killed by signal %d", signum);
+    else
+        snprintf(text, sizeof text, "exit code %d", status);
+    w->child = NULL;
+    forget(w, text);
+}
+
+/* ---- start ---- */
+
+struct command {
+    const char *argv[32];
+    size_t n;
+    char work[4200], cache[4200], url_file[4200], gpus[256], token[256], incarnation[40];
+    char *env[64];
+    size_t n_env;
+};
+
+static void add(struct command *c, const char *option, const char *value)
+{
+    c->argv[c->n++] = option;
+    if (value)
+        c->argv[c->n++] = value;
+}
+
+/* The daemon's environment without what is the daemon's alone, and the token. */
+static void make_env(struct command *c)
+{
+    static const char *const kept[] = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "PIPELINED_SANDBOX_RO", "ASAN_OPTIONS", "UBSAN_OPTIONS",
+                                       "LSAN_OPTIONS", "TSAN_OPTIONS", "LD_LIBRARY_PATH", "CUDA_HOME", "NVIDIA_DRIVER_CAPABILITIES"};
+
+    extern char **environ;
+    for (char **e = environ; *e && c->n_env < PL_ARRAY_SIZE(c->env) - 2; e++)
+        for (size_t i = 0; i < PL_ARRAY_SIZE(kept); i++)
+            if (strncmp(*e, kept[i], strlen(kept[i])) == 0 && (*e)[strlen(kept[i])] == '=')
+                c->env[c->n_env++] = *e;
+    c->env[c->n_env++] = c->token;
+}
+
+static void make_command(struct local *l, const struct pl_worker_spec *spec, const char *url, struct command *c)
+{
+    size_t used = 0;
+
+    snprintf(c->work, sizeof c->work, "%s/work/%s", l->data_dir, spec->name);
+    snprintf(c->cache, sizeof c->cache, "%s/cache", l->data_dir);
+    snprintf(c->url_file, sizeof c->url_file, "%s/pipelined.url", l->data_dir);
+    snprintf(c->token, sizeof c->token, "PIPELINED_WORKER_TOKEN=%s", spec->token);
+    snprintf(c->incarnation, sizeof c->incarnation, "1");
+    add(c, l->program, NULL);
+    add(c, "--url", url);
+    add(c, "--url-file", c->url_file);
+    add(c, "--worker", spec->name);
+    add(c, "--incarnation", c->incarnation);
+    add(c, "--work", c->work);
+    add(c, "--cache", c->cache);
+    add(c, "--sandbox", l->sandbox);
+    if (*l->store_dir)
+        add(c, "--store-dir", l->store_dir);
+    if (spec->n_gpus) {
+        for (size_t i = 0; i < spec->n_gpus && used < sizeof c->gpus; i++)
+            used += (size_t)snprintf(c->gpus + used, sizeof c->gpus - used, "%s%u", i ? "," : "", spec->gpus[i]);
+        add(c, "--gpu-devices", c->gpus);
+    }
+    make_env(c);
+}
+
+/* The agent's own lines: DIR/logs/workers.log, all of them, appended. */
+static int open_log(struct local *l)
+{
+    char path[4200];
+
+    snprintf(path, sizeof path, "%s/logs", l->data_dir);
+    if (pl_io_mkdirs(path, 0700, NULL) < 0)
+        return -1;
+    snprintf(path, sizeof path, "%s/logs/workers.log", l->data_dir);
+    return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+}
+
+static int read_url(struct local *l, char out[256], struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {.max = 256};
+    char path[4200];
+    int r;
+
+    snprintf(path, sizeof path, "%s/pipelined.url", l->data_dir);
+    r = pl_io_read_file(path, &text, err);
+    if (r < 0)
+        return r;
+    snprintf(out, 256, "%.*s", (int)text.len, (const char *)text.data);
+    out[strcspn(out, "\r\n")] = '\0';
+    return 0;
+}
+
+static int spawn(struct local *l, struct worker *w, const struct command *c, struct pl_err *err)
+{
+    _cleanup_close_ int log = open_log(l);
+    struct pl_child_options o = {.label = "worker.exit", .argv = c->argv, .env = (const char *const *)c->env, .n_fds = 3, .own_session = true};
+
+    o.fds[0] = -1;
+    o.fds[1] = o.fds[2] = log;
+    return pl_child_spawn(l->loop, &o, on_child_exit, w, &w->child, err);
+}
+
+static struct worker *new_worker(struct local *l, uint64_t id, struct pl_err *err)
+{
+    struct worker *w = calloc(1, sizeof *w);
+
+    if (!w) {
+        pl_err_nomem(err);
+        return NULL;
+    }
+    w->local = l;
+    w->id = id;
+    w->pidfd = -1;
+    if (pl_map_put(&l->workers, &id, sizeof id, w, NULL, err) < 0) {
+        free(w);
+        return NULL;
+    }
+    return w;
+}
+
+static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec, struct pl_err *err)
+{
+    struct local *l = (struct local *)x;
+    _cleanup_free_ struct command *c = calloc(1, sizeof *c);
+    struct worker *w;
+    char url[256];
+    int r = c ? read_url(l, url, err) : pl_err_nomem(err);
+
+    if (r < 0)
+        return r;
+    w = new_worker(l, spec->id, err);
+    if (!w)
+        return PL_ENOMEM;
+    make_command(l, spec, url, c);
+    r = spawn(l, w, c, err);
+    if (r < 0) {
+        pl_map_remove(&l->workers, &spec->id, sizeof spec->id);
+        free(w);
+        return pl_err_wrap(err, r, "worker of stage %s", spec->stage);
+    }
+    w->pid = pl_child_pid(w->child);
+    l->events.started(l->events.self, w->id, l->host, w->pid, process_start(w->pid));
+    return 0;
+}
+
+/* ---- stop ---- */
+
+/* Not within the caller's call: it is in the middle of carrying out a step. */
+static void report_gone(void *arg)
+{
+    forget(arg, "it was gone already");
+}
+
+static void report_later(struct local *l, struct worker *w)
+{
+    pl_loop_post_work(l->loop, &w->gone, "worker.gone", report_gone, w);
+}
+
+static void local_stop(struct pl_executor *x, uint64_t id, bool kill_it)
+{
+    struct local *l = (struct local *)x;
+    struct worker *w = pl_map_get(&l->workers, &id, sizeof id);
+
+    if (!w) {
+        w = new_worker(l, id, NULL);
+        if (w)
+            report_later(l, w);
+        return;
+    }
+    if (w->pid > 0) /* the sandbox dies with its agent; without one the runner sees to the rest */
+        kill(w->pid, kill_it ? SIGKILL : SIGTERM);
+}
+
+/* ---- adopt ---- */
+
+static void on_pidfd(uv_poll_t *handle, int status, int events)
+{
+    struct worker *w = handle->data;
+
+    (void)status;
+    (void)events;
+    forget(w, "it ended after its daemon");
+}
+
+static void local_adopt(struct pl_executor *x, uint64_t id, int64_t pid, int64_t pid_start)
+{
+    struct local *l = (struct local *)x;
+    struct worker *w = new_worker(l, id, NULL);
+
+    if (!w)
+        return;
+    w->pidfd = pid > 0 && pid_start && process_start((pid_t)pid) == pid_start ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
+    w->watch = w->pidfd >= 0 ? calloc(1, sizeof *w->watch) : NULL;
+    if (!w->watch || uv_poll_init(pl_loop_uv(l->loop), w->watch, w->pidfd) != 0) {
+        free(TAKE_PTR(w->watch));
+        report_later(l, w);
+        return;
+    }
+    w->pid = (pid_t)pid;
+    w->watch->data = w;
+    if (uv_poll_start(w->watch, UV_READABLE, on_pidfd) != 0)
+        report_later(l, w);
+}
+
+/* ---- figures ---- */
+
+static void local_capacity(struct pl_executor *x, struct pl_executor_capacity *ret)
+{
+    struct local *l = (struct local *)x;
+
+    *ret = (struct pl_executor_capacity){.cpu_milli = (uint64_t)pl_cores() * 1000, .gpu_slots = l->gpus, .gpu_offered = l->gpus};
+}
+
+static json_t *local_gpus(struct pl_executor *x)
+{
+    struct local *l = (struct local *)x;
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < l->gpus; i++) {
+        struct pl_nvml_gpu gpu;
+        json_t *o = json_pack("{s:i}", "slot", (int)i);
+
+        if (l->nvml && i < pl_nvml_count(l->nvml) && pl_nvml_read(l->nvml, i, &gpu, NULL) == 0) {
+            json_object_set_new(o, "product", json_string(gpu.product));
+            json_object_set_new(o, "uuid", json_string(gpu.uuid));
+            json_object_set_new(o, "memory_mib", json_integer((json_int_t)(gpu.memory_bytes >> 20)));
+            json_object_set_new(o, "used_mib", json_integer((json_int_t)(gpu.used_bytes >> 20)));
+            json_object_set_new(o, "utilisation", json_integer(gpu.utilisation));
+        } else {
+            json_object_set_new(o, "product", json_string("declared by --gpus, not measured"));
+        }
+        json_array_append_new(list, o);
+    }
+    return json_pack("{s:s, s:s, s:o}", "node", l->host, "driver", l->nvml ? pl_nvml_driver(l->nvml) : "", "gpus", list);
+}
+
+/* ---- life ---- */
+
+static void local_destroy(struct pl_executor *x)
+{
+    struct local *l = (struct local *)x;
+    const struct pl_map_slot *slot;
+
+    for (size_t i = 0; (slot = pl_map_next(&l->workers, &i));) {
+        struct worker *w = slot->value;
+
+        if (w->pid > 0)
+            kill(w->pid, SIGKILL);
+        if (w->watch) {
+            uv_poll_stop(w->watch);
+            uv_close((uv_handle_t *)w->watch, closed);
+        }
+        pl_closep(&w->pidfd);
+    }
+    pl_map_finish(&l->workers, NULL); /* a child's own struct is the loop's to call back; nothing runs any more */
+    pl_nvml_close(l->nvml);
+    free(l->data_dir);
+    free(l->store_dir);
+    free(l->program);
+    free(l->sandbox);
+    free(l);
+}
+
+static const struct pl_executor_ops local_ops = {.name = "local",
+                                                 .start = local_start,
+                                                 .stop = local_stop,
+                                                 .adopt = local_adopt,
+                                                 .capacity = local_capacity,
+                                                 .gpus = local_gpus,
+                                                 .destroy = local_destroy};
+
+/* pipelined-worker beside this program. */
+static char *program_beside(void)
+{
+    char path[4096], *slash, *out = NULL;
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+
+    if (n <= 0)
+        return NULL;
+    path[n] = '\0';
+    slash = strrchr(path, '/');
+    if (slash && asprintf(&out, "%.*s/pipelined-worker", (int)(slash - path), path) < 0)
+        return NULL;
+    return out;
+}
+
+static int count_gpus(struct local *l, int wanted, struct pl_err *err)
+{
+    struct pl_err why = {0};
+
+    if (wanted > (int)64)
+        return pl_err_set(err, PL_EINVAL, "--gpus %d: at most 64", wanted);
+    if (pl_nvml_open(&l->nvml, &why) < 0)
+        pl_log_debug("exec", "%s", why.msg);
+    l->gpus = wanted >= 0 ? (unsigned)wanted : l->nvml ? pl_nvml_count(l->nvml) : 0;
+    return 0;
+}
+
+int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_executor **ret, struct pl_err *err)
+{
+    struct local *l = calloc(1, sizeof *l);
+    int r;
+
+    if (!l)
+        return pl_err_nomem(err);
+    l->base.ops = &local_ops;
+    l->loop = config->loop;
+    l->events = config->events;
+    l->data_dir = strdup(config->data_dir);
+    l->store_dir = strdup(config->store_dir);
+    l->program = config->program ? strdup(config->program) : program_beside();
+    l->sandbox = strdup(config->sandbox);
+    if (gethostname(l->host, sizeof l->host - 1) < 0)
+        strcpy(l->host, "localhost");
+    r = l->data_dir && l->store_dir && l->program && l->sandbox ? 0 : pl_err_nomem(err);
+    if (r == 0 && !pl_streq(l->sandbox, "bwrap") && !pl_streq(l->sandbox, "none"))
+        r = pl_err_set(err, PL_EINVAL, "--sandbox \"%s\": accepted are bwrap and none", l->sandbox);
+    if (r == 0 && access(l->program, X_OK) != 0)
+        r = pl_err_set(err, PL_ENOTFOUND, "the agent %s is not there: install pipelined-worker beside pipelined", l->program);
+    r = r < 0 ? r : count_gpus(l, config->gpus, err);
+    if (r < 0) {
+        local_destroy(&l->base);
+        return r;
+    }
+    *ret = &l->base;
+    return 0;
+}
