@@ -183,8 +183,6 @@ static int check_base_below(struct edit *e, size_t i, struct pl_err *err)
     ssize_t deleted;
     int r;
 
-    if (deleted_above(e, op->path, op->path_len) >= 0)
-        return 0;
     pl_buf_clear(&e->scratch);
     r = pl_buf_add(&e->scratch, op->path, op->path_len, err);
     if (r == 0)

@@ -11,50 +11,144 @@ static int edit(struct memory *m, const struct pl_tree_params *params, const str
     return pl_tree_edit(&source, &sink, root, o->op, o->n, ret, err);
 }
 
+/* One random life of a tree. Counts edits done and refused. */
+static void live(uint64_t seed, size_t *done, size_t *refused)
+{
+    const struct pl_tree_params *params = &small_params[seed % SMALL_PARAMS];
+    struct memory mem = {0};
+    struct pl_node_source source = source_of(&mem);
+    struct pl_node_sink sink = sink_of(&mem, params);
+    struct model now = {0}, next = {0};
+    struct pl_hash root, same;
+    struct ops o = {.n = 0};
+    struct pl_err err = {0};
+    uint64_t rng = seed;
+
+    random_model(&rng, pick(&rng, 300), &now);
+    root = build_model(&now, &sink);
+    for (int step = 0; step < 20; step++) {
+        random_ops(&rng, 1 + pick(&rng, step % 4 == 0 ? 100 : 5), &now, step % 4 == 3 ? 2 : 12, &o);
+        model_copy(&next, &now);
+        if (!model_edit(&next, o.op, o.n)) {
+            same = root;
+            assert_int_equal(edit(&mem, params, &root, &o, &root, &err), PL_ECOLLISION);
+            assert_true(pl_hash_eq(&same, &root));
+            ++*refused;
+            continue;
+        }
+        assert_ok(edit(&mem, params, &root, &o, &root, &err), &err);
+        model_copy(&now, &next);
+        same = build_model(&now, &sink);
+        if (!pl_hash_eq(&same, &root))
+            fail_msg("seed %llu step %d: another root", (unsigned long long)seed, step);
+        ++*done;
+    }
+    assert_tree_is(&source, &root, &now);
+    assert_ok(pl_tree_check(&source, &root, params, &err), &err);
+    model_finish(&now);
+    model_finish(&next);
+    memory_finish(&mem);
+}
+
 static void any_sequence_of_edits_gives_the_root_of_its_set(void **state)
 {
     size_t refused = 0, done = 0;
 
     (void)state;
-    for (uint64_t seed = 1; seed <= 400; seed++) {
-        const struct pl_tree_params *params = &small_params[seed % SMALL_PARAMS];
+    for (uint64_t seed = 1; seed <= 300; seed++)
+        live(seed, &done, &refused);
+    assert_true(refused > 500);
+    assert_true(done > 2000);
+}
+
+/* `n` files p/000, p/001, …, from `first` on. */
+static void numbered(size_t first, size_t n, struct model *m)
+{
+    model_finish(m);
+    for (size_t i = first; i < first + n; i++) {
+        struct pl_entry e = pl_entry_inline(PL_KIND_FILE, "0123456789", i % 10);
+        char path[RANDOM_PATH_BYTES];
+
+        snprintf(path, sizeof path, "p/%03zu", i);
+        model_put(m, path, &e);
+    }
+}
+
+static void assert_edit_gives(struct memory *mem, const struct pl_tree_params *params, const struct model *before,
+                              const struct ops *o, const struct model *after)
+{
+    struct pl_node_sink sink = sink_of(mem, params);
+    struct pl_hash old = build_model(before, &sink), expected = build_model(after, &sink), root;
+    struct pl_err err = {0};
+
+    assert_ok(edit(mem, params, &old, o, &root, &err), &err);
+    assert_true(pl_hash_eq(&root, &expected));
+}
+
+/* Trees grow and collapse by any number of levels. */
+static void any_run_of_files_can_be_cut_off_or_put_back(void **state)
+{
+    (void)state;
+    for (size_t which = 0; which < SMALL_PARAMS; which++) {
+        const struct pl_tree_params *params = &small_params[which];
         struct memory mem = {0};
-        struct pl_node_source source = source_of(&mem);
-        struct pl_node_sink sink = sink_of(&mem, params);
-        struct model now = {0}, next = {0};
-        struct pl_hash root = {{0}}, same;
-        struct ops o = {.n = 0};
-        struct pl_err err = {0};
-        uint64_t rng = seed;
+        struct model all = {0}, part = {0};
+        struct ops o;
 
-        for (int step = 0; step < 25; step++) {
-            int r;
-
-            random_ops(&rng, 1 + pick(&rng, step % 5 == 0 ? 60 : 4), &now, &o);
-            model_copy(&next, &now);
-            if (!model_edit(&next, o.op, o.n)) {
-                same = root;
-                assert_int_equal(edit(&mem, params, &root, &o, &root, &err), PL_ECOLLISION);
-                assert_true(pl_hash_eq(&same, &root));
-                refused++;
-                continue;
+        for (size_t n = 1; n < 48; n++) {
+            numbered(0, n, &all);
+            for (size_t k = 0; k <= n; k++) {
+                o.n = 0;
+                for (size_t i = 0; i < k; i++)
+                    ops_add(&o, PL_TREE_DELETE, all.items[i].path, NULL);
+                numbered(k, n - k, &part);
+                assert_edit_gives(&mem, params, &all, &o, &part);
+                for (size_t i = 0; i < k; i++)
+                    ops_add(&o, PL_TREE_PUT, all.items[i].path, &all.items[i].entry);
+                assert_edit_gives(&mem, params, &part, &o, &all);
+                o.n = 0;
+                for (size_t i = n - k; i < n; i++)
+                    ops_add(&o, PL_TREE_DELETE, all.items[i].path, NULL);
+                numbered(0, n - k, &part);
+                assert_edit_gives(&mem, params, &all, &o, &part);
             }
-            r = edit(&mem, params, &root, &o, &root, &err);
-            assert_ok(r, &err);
-            model_copy(&now, &next);
-            same = build_model(&now, &sink);
-            if (!pl_hash_eq(&same, &root))
-                fail_msg("seed %llu step %d: another root", (unsigned long long)seed, step);
-            done++;
         }
-        assert_tree_is(&source, &root, &now);
-        assert_ok(pl_tree_check(&source, &root, params, &err), &err);
-        model_finish(&now);
-        model_finish(&next);
+        model_finish(&all);
+        model_finish(&part);
         memory_finish(&mem);
     }
-    assert_true(refused > 500);
-    assert_true(done > 5000);
+}
+
+/* DELETE_PREFIX with PUTs below it: what a mirror does. Nodes that come back as they were are kept, the rest goes. */
+static void a_directory_can_be_replaced_in_one_edit(void **state)
+{
+    (void)state;
+    for (size_t which = 0; which < SMALL_PARAMS; which++) {
+        struct memory mem = {0};
+        struct model all = {0}, part = {0};
+        struct pl_entry other = pl_entry_inline(PL_KIND_FILE, "other", 5);
+        struct ops o;
+
+        for (size_t k = 0; k <= 50; k++) {
+            o.n = 0;
+            ops_add(&o, PL_TREE_DELETE_PREFIX, "p", NULL);
+            numbered(0, k, &part);
+            for (size_t i = 0; i < k; i++)
+                ops_add(&o, PL_TREE_PUT, part.items[i].path, &part.items[i].entry);
+            numbered(0, 50, &all);
+            for (int i = 0; i < 20; i++) {
+                char path[8];
+
+                snprintf(path, sizeof path, "%c%02d", i % 2 ? 'a' : 'q', i);
+                model_put(&part, path, &other);
+                model_put(&all, path, &other);
+            }
+            assert_edit_gives(&mem, &small_params[which], &all, &o, &part);
+        }
+        model_finish(&all);
+        model_finish(&part);
+        memory_finish(&mem);
+    }
 }
 
 static void files_and_directories_of_one_name_collide(void **state)
@@ -309,6 +403,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_sequence_of_edits_gives_the_root_of_its_set),
+        cmocka_unit_test(any_run_of_files_can_be_cut_off_or_put_back),
+        cmocka_unit_test(a_directory_can_be_replaced_in_one_edit),
         cmocka_unit_test(files_and_directories_of_one_name_collide),
         cmocka_unit_test(empty_directories_give_way),
         cmocka_unit_test(operations_out_of_order_or_malformed_are_refused),

@@ -122,7 +122,7 @@ static UNUSED struct pl_entry random_entry(uint64_t *seed)
 /* Paths of 1 to 4 segments out of few, among them such as sort before "/". */
 static UNUSED size_t random_path(uint64_t *seed, char out[RANDOM_PATH_BYTES])
 {
-    static const char *const segments[] = {"a", "b", "a-x", "a.b", "d", "d!", "long-segment", "z"};
+    static const char *const segments[] = {"a", "b", "a-x", "a.b", "d", "d!", "long-segment", "m0", "m1", "m2", "m3", "z"};
     size_t depth = 1 + pick(seed, 4), n = 0;
 
     for (size_t i = 0; i < depth; i++)
@@ -212,10 +212,11 @@ static UNUSED bool is_below(const char *path, const char *dir)
 static UNUSED bool model_settle_names(struct model *m)
 {
     for (size_t i = 0; i < m->n; i++) {
+        const char *path = m->items[i].path;
         bool below = false;
 
-        for (size_t k = i + 1; k < m->n && !below; k++)
-            below = is_below(m->items[k].path, m->items[i].path);
+        for (size_t k = i + 1; k < m->n && !below && strncmp(m->items[k].path, path, strlen(path)) == 0; k++)
+            below = is_below(m->items[k].path, path);
         if (below && m->items[i].entry.kind != PL_KIND_DIR)
             return false;
         if (below)
@@ -257,32 +258,35 @@ static UNUSED struct pl_hash build_model(const struct model *m, const struct pl_
     return root;
 }
 
-/* A valid set of about `n` random paths. */
+/* A valid set of at most `n` random paths: a path that would not fit to those before is left out. */
 static UNUSED void random_model(uint64_t *seed, size_t n, struct model *m)
 {
     model_finish(m);
     while (n-- > 0) {
-        struct model next = {0};
         char path[RANDOM_PATH_BYTES];
         struct pl_entry e = random_entry(seed);
+        bool fits = true;
+        size_t len = random_path(seed, path);
 
-        random_path(seed, path);
-        model_copy(&next, m);
-        model_put(&next, path, &e);
-        if (model_settle_names(&next)) {
-            model_finish(m);
-            *m = next;
-        } else {
-            model_finish(&next);
+        for (size_t i = 1; i < len && fits; i++) {
+            if (path[i] != '/')
+                continue;
+            path[i] = 0;
+            fits = !model_get(m, path);
+            path[i] = '/';
         }
+        for (size_t i = model_find(m, path); i < m->n && fits && strncmp(m->items[i].path, path, len) == 0; i++)
+            fits = !is_below(m->items[i].path, path);
+        if (fits)
+            model_put(m, path, &e);
     }
 }
 
 /* ---- sorted operations ---- */
 
 struct ops {
-    struct pl_tree_op op[64];
-    char path[64][RANDOM_PATH_BYTES];
+    struct pl_tree_op op[128];
+    char path[128][RANDOM_PATH_BYTES];
     size_t n;
 };
 
@@ -305,26 +309,33 @@ static UNUSED void ops_add(struct ops *o, uint8_t op, const char *path, const st
         o->op[i].path = o->path[i];
 }
 
-static UNUSED void random_ops(uint64_t *seed, size_t n, const struct model *m, struct ops *o)
+/* The first segments of `path`, at least one. */
+static UNUSED void cut_segments(uint64_t *seed, char *path)
+{
+    char *slash;
+
+    while (pick(seed, 3) != 0 && (slash = strrchr(path, '/')))
+        *slash = 0;
+}
+
+/* About `n` operations, half of them on paths that exist; one in `prefixes` removes a directory. */
+static UNUSED void random_ops(uint64_t *seed, size_t n, const struct model *m, unsigned prefixes, struct ops *o)
 {
     o->n = 0;
     while (n-- > 0) {
         char path[RANDOM_PATH_BYTES];
         struct pl_entry e = random_entry(seed);
-        size_t len = random_path(seed, path);
-        uint64_t what = pick(seed, 10);
 
+        random_path(seed, path);
         if (m->n > 0 && pick(seed, 2) == 0)
-            len = (size_t)sprintf(path, "%s", m->items[pick(seed, m->n)].path);
-        if (what >= 9) {
-            while (len > 0 && pick(seed, 2) == 0)
-                path[--len] = 0;
-            while (len > 0 && path[len - 1] == '/')
-                path[--len] = 0;
-            if (len > 0 || pick(seed, 8) == 0)
-                ops_add(o, PL_TREE_DELETE_PREFIX, path, NULL);
+            strcpy(path, m->items[pick(seed, m->n)].path);
+        if (pick(seed, prefixes) == 0) {
+            cut_segments(seed, path);
+            ops_add(o, PL_TREE_DELETE_PREFIX, pick(seed, 50) == 0 ? "" : path, NULL);
+        } else if (pick(seed, 2) == 0) {
+            ops_add(o, PL_TREE_PUT, path, &e);
         } else {
-            ops_add(o, what < 5 ? PL_TREE_PUT : PL_TREE_DELETE, path, what < 5 ? &e : NULL);
+            ops_add(o, PL_TREE_DELETE, path, NULL);
         }
     }
 }
