@@ -44,11 +44,9 @@ int pl_buf_reserve(struct pl_buf *b, size_t n, struct pl_err *err)
 {
     size_t max = buf_max(b);
 
-    if (n <= b->cap - b->len && b->data != NULL)
-        return 0;
     if (b->len > max || n > max - b->len)
         return pl_err_set(err, PL_ETOOBIG, "a buffer would grow past its bound of %zu bytes", max);
-    if (b->len + n <= b->cap)
+    if (b->len + n <= b->cap && b->data != NULL)
         return 0;
     return buf_grow(b, b->len + n, max, err);
 }
@@ -124,7 +122,9 @@ int pl_buf_addf(struct pl_buf *b, struct pl_err *err, const char *fmt, ...)
     va_end(ap);
     if (n < 0)
         return pl_err_set(err, PL_EINTERNAL, "a text could not be formatted");
-    r = pl_buf_reserve(b, (size_t)n + 1, err); /* vsnprintf writes a NUL, which is not counted */
+    r = pl_buf_reserve(b, (size_t)n, err);
+    if (r == 0 && b->cap - b->len <= (size_t)n) /* vsnprintf writes a NUL, which is not counted */
+        r = buf_grow(b, b->len + (size_t)n + 1, SIZE_MAX, err);
     if (r < 0)
         return r;
     va_start(ap, fmt);
