@@ -1,10 +1,14 @@
-/* http_fixture: a plain socket client that says exactly the bytes it is given, and reads whole answers. Everything waits at most 10 s. */
+/* http_fixture: a server to test, and a plain socket client that says exactly the bytes it is given and reads whole answers. Everything
+ * waits at most 10 s. */
 #pragma once
 
+#include "pipelined/net/http_server.h"
+#include "pipelined/net/loop.h"
 #include "storage/base/base.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -169,3 +173,67 @@ static inline void answer_free(struct answer *a)
     free(a->body);
     a->body = NULL;
 }
+
+/* --- a server with a loop on its own thread and a pool --- */
+
+static struct pl_loop *loop;
+static struct pl_pool *pool;
+static struct pl_http_server *server;
+static unsigned port;
+static pthread_t fixture_loop_thread;
+
+/* What handlers tell the test, and it them. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+
+/* Waits for a condition over what `lock` guards. */
+#define UNTIL(condition)                                                                                                         \
+    do {                                                                                                                         \
+        struct timespec until_;                                                                                                  \
+        clock_gettime(CLOCK_REALTIME, &until_);                                                                                  \
+        until_.tv_sec += FIXTURE_WAIT_MS / 1000;                                                                                 \
+        pthread_mutex_lock(&lock);                                                                                               \
+        while (!(condition))                                                                                                     \
+            if (pthread_cond_timedwait(&changed, &lock, &until_) != 0)                                                           \
+                fail_msg("never: %s", #condition);                                                                               \
+        pthread_mutex_unlock(&lock);                                                                                             \
+    } while (0)
+
+static inline void *fixture_run_loop(void *arg)
+{
+    pl_loop_run(arg);
+    return NULL;
+}
+
+static inline int fixture_start(struct pl_http_options o)
+{
+    struct pl_err err = {0};
+
+    o.listen = "127.0.0.1:0";
+    if (pl_loop_create(&loop, &err) < 0 || pl_pool_create("test", 4, 1024, &pool, &err) < 0)
+        return -1;
+    pthread_create(&fixture_loop_thread, NULL, fixture_run_loop, loop);
+    o.loop = loop;
+    o.pool = pool;
+    if (pl_http_server_start(&o, &server, &err) < 0) {
+        print_error("%s\n", err.msg);
+        return -1;
+    }
+    port = pl_http_server_port(server);
+    return 0;
+}
+
+static inline int fixture_stop(void **state)
+{
+    (void)state;
+    pl_http_server_stop(server, FIXTURE_WAIT_MS);
+    pool = pl_pool_destroy(pool);
+    pl_loop_stop(loop);
+    pthread_join(fixture_loop_thread, NULL);
+    loop = pl_loop_destroy(loop);
+    server = pl_http_server_destroy(server);
+    return 0;
+}
+
+#define GET(target)                "GET " target " HTTP/1.1\r\nHost: x\r\n\r\n"
+#define POST(target, length, body) "POST " target " HTTP/1.1\r\nHost: x\r\nContent-Length: " #length "\r\n\r\n" body

@@ -2,12 +2,15 @@
 /* The event loop: what is posted runs in order on one thread, timers fire once, children report how they ended. */
 #include "pipelined/net/loop.h"
 
-#include "http_fixture.h"
 #include <fcntl.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
-#include <stdatomic.h>
+#include <stdarg.h>
 #include <sys/wait.h>
+#include <time.h>
+
+#include <cmocka.h>
 
 static struct pl_loop *loop;
 
