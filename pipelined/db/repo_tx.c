@@ -2,6 +2,8 @@
 
 #include "pipelined/db/names.h"
 
+#include <stdio.h>
+
 static int project_exists(struct pl_tx *tx, const char *name, struct pl_err *err)
 {
     int64_t one;
@@ -86,11 +88,14 @@ int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err)
 static int find_reader(struct pl_tx *tx, const struct pl_repo_args *a, struct pl_err *err)
 {
     _cleanup_free_ char *stage = NULL;
-    int r = pl_sql_text(pl_tx_conn(tx), err, &stage,
-                        "SELECT s.name FROM stage s, json_tree(s.spec, '$.input') t WHERE s.current = 1 AND t.type = 'object'"
-                        " AND json_extract(t.value, '$.repo') IN (?1, ?2 || '/' || ?1, ?1 || '@' || json_extract(t.value, '$.branch'))"
-                        " LIMIT 1",
-                        "ss", a->name, a->project);
+    char leaf[2 * PL_NAME_MAX_BYTES + 3];
+    int r;
+
+    snprintf(leaf, sizeof leaf, "%s/%s@", a->project, a->name); /* as the effective spec writes an input */
+    r = pl_sql_text(pl_tx_conn(tx), err, &stage,
+                        "SELECT s.name FROM stage s, json_tree(s.spec, '$.input') t WHERE s.current = 1 AND t.key = 'repo'"
+                        " AND substr(t.value, 1, length(?1)) = ?1 LIMIT 1",
+                        "s", leaf);
 
     if (r == PL_ENOTFOUND)
         return 0;

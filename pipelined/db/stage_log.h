@@ -1,7 +1,6 @@
-/* stage_log: what stages print. Bytes arrive in pieces per worker, datum and attempt with their offset; they are kept as one growing
- * file a worker and job in DIR/logs, cut into segments of at most PL_STAGE_LOG_SEGMENT_BYTES that become zstd blobs in packs when full
- * and when the job ends, with an index (datum, attempt, offset, length). Read by job, filtered by datum, followed live.
- * Thread-safe. */
+/* stage_log: what stages print. Pieces arrive with the datum, the attempt and their offset in that attempt's output; they are kept in
+ * order of arrival as frames in one growing file a job in DIR/logs, cut into segments of at most PL_STAGE_LOG_SEGMENT_BYTES that become
+ * blobs in packs (compressed there) when full and when the job ends. Read by job, filtered by datum, followed live. Thread-safe. */
 #pragma once
 
 #include "pipelined/db/db.h"

@@ -1,0 +1,291 @@
+#include "pipeline_tx.h"
+
+#include "pipelined/db/job_tx.h"
+#include "pipelined/db/names.h"
+#include "pipelined/db/repo_tx.h"
+
+#include <stdio.h>
+
+int pl_db_stage_owner(struct pl_conn *c, const char *project, const char *stage, char **ret, struct pl_err *err)
+{
+    return pl_sql_text(c, err, ret,
+                       "SELECT p.name FROM stage s JOIN pipeline p ON p.id = s.pipeline WHERE s.current = 1 AND s.project = ? AND s.name = ?",
+                       "ss", project, stage);
+}
+
+/* ---- names ---- */
+
+static int check_owner(struct pl_tx *tx, const struct pl_spec *spec, const char *stage, struct pl_err *err)
+{
+    _cleanup_free_ char *owner = NULL;
+    struct pl_repo_row repo;
+    int r = pl_db_stage_owner(pl_tx_conn(tx), spec->project, stage, &owner, NULL);
+
+    if (r == 0 && !pl_streq(owner, spec->pipeline))
+        return pl_err_set(err, PL_EINUSE,
+                          "stage \"%s\" already belongs to pipeline \"%s\" in project \"%s\": rename it, or set \"project\" in the spec", stage,
+                          owner, spec->project);
+    if (pl_db_repo_find(pl_tx_conn(tx), spec->project, stage, &repo, NULL) == 0 && !repo.output)
+        return pl_err_set(err, PL_EINUSE, "stage \"%s\" would write repo \"%s\", which is an input repo: rename the stage", stage, stage);
+    return 0;
+}
+
+static int make_repos(struct pl_tx *tx, const struct pl_spec *spec, struct pl_err *err)
+{
+    for (size_t i = 0; i < spec->n_repos; i++) {
+        struct pl_repo_args a = {.project = spec->project, .name = spec->repos[i].name, .exist_ok = true};
+        int r = pl_tx_repo_create(tx, &a, err);
+
+        if (r < 0)
+            return r;
+    }
+    for (size_t i = 0; i < spec->n_stages; i++) {
+        struct pl_repo_args a = {.project = spec->project, .name = spec->stages[i].name, .exist_ok = true, .output = true};
+        int r = check_owner(tx, spec, spec->stages[i].name, err);
+
+        r = r < 0 ? r : pl_tx_repo_create(tx, &a, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* Inputs are stages of the file or repos that exist. */
+static int check_inputs(struct pl_tx *tx, const struct pl_spec *spec, struct pl_err *err)
+{
+    struct pl_repo_row repo;
+
+    for (size_t i = 0; i < spec->n_stages; i++) {
+        for (size_t k = 0; k < spec->stages[i].n_leaves; k++) {
+            const struct pl_input *leaf = spec->stages[i].leaves[k];
+            int r = pl_db_repo_find(pl_tx_conn(tx), leaf->project, leaf->repo, &repo, err);
+
+            if (r == PL_ENOTFOUND)
+                return pl_err_set(err, PL_ENOTFOUND,
+                                  "stage \"%s\": repo \"%s\" does not exist: pipelinectl create repo %s, or add \"repos\": {\"%s\": {}}",
+                                  spec->stages[i].name, leaf->repo, leaf->repo, leaf->repo);
+            if (r < 0)
+                return r;
+        }
+    }
+    return 0;
+}
+
+/* ---- what changes ---- */
+
+static int stage_changed(struct pl_tx *tx, const struct pl_pipeline_args *a, size_t i, const char *effective, const char **ret, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(pl_tx_conn(tx), err, &rows, "SELECT spec, code_identity FROM stage WHERE current = 1 AND project = ? AND name = ?", "ss",
+                         a->spec->project, a->spec->stages[i].name);
+    struct pl_hash identity;
+
+    r = r < 0 ? r : pl_sql_next(pl_tx_conn(tx), &rows, err);
+    if (r < 0)
+        return r;
+    if (r == 0) {
+        *ret = "new";
+        return 0;
+    }
+    identity = pl_col_hash(&rows, 1);
+    *ret = pl_hash_eq(&identity, &a->code[i].identity) && pl_streq(pl_col_text(&rows, 0), effective) ? "unchanged" : "changed";
+    return 0;
+}
+
+static int note_removed(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(pl_tx_conn(tx), err, &rows,
+                         "SELECT s.name FROM stage s JOIN pipeline p ON p.id = s.pipeline WHERE s.current = 1 AND p.project = ? AND p.name = ?",
+                         "ss", a->spec->project, a->spec->pipeline);
+
+    while (r >= 0 && (r = pl_sql_next(pl_tx_conn(tx), &rows, err)) > 0) {
+        if (pl_spec_stage(a->spec, pl_col_text(&rows, 0)))
+            continue;
+        json_array_append_new(a->changes, json_pack("{s:s, s:s}", "stage", pl_col_text(&rows, 0), "change", "removed"));
+        a->changed = true;
+    }
+    return r;
+}
+
+static json_t *stage_record(const struct pl_pipeline_args *a, size_t i, const char *effective)
+{
+    char root[PL_HASH_HEX + 1] = "", identity[PL_HASH_HEX + 1];
+
+    if (!pl_hash_is_zero(&a->code[i].root))
+        pl_hash_hex(&a->code[i].root, root);
+    return json_pack("{s:s, s:s, s:o, s:s, s:s, s:o}", "name", a->spec->stages[i].name, "branch", a->spec->stages[i].output.branch, "spec",
+                     json_loads(effective, 0, NULL), "code_root", root, "code_identity", pl_hash_hex(&a->code[i].identity, identity), "git",
+                     a->code[i].git ? json_incref(a->code[i].git) : json_object());
+}
+
+static int make_stages(struct pl_tx *tx, struct pl_pipeline_args *a, json_t *ret, struct pl_err *err)
+{
+    for (size_t i = 0; i < a->spec->n_stages; i++) {
+        _cleanup_(pl_buf_finish) struct pl_buf effective = {0};
+        const char *change = NULL, *text;
+        int r = pl_stage_effective_json(&a->spec->stages[i], &effective, err);
+
+        text = r < 0 ? NULL : pl_buf_str(&effective);
+        r = r < 0 ? r : text ? stage_changed(tx, a, i, text, &change, err) : pl_err_nomem(err);
+        if (r < 0)
+            return r;
+        json_array_append_new(a->changes, json_pack("{s:s, s:s}", "stage", a->spec->stages[i].name, "change", change));
+        a->changed = a->changed || !pl_streq(change, "unchanged");
+        json_array_append_new(ret, stage_record(a, i, text));
+    }
+    return note_removed(tx, a, err);
+}
+
+/* ---- what runs ---- */
+
+static bool has_head(struct pl_tx *tx, const struct pl_input *leaf)
+{
+    int64_t one;
+
+    return pl_sql_int(pl_tx_conn(tx), NULL, &one,
+                      "SELECT 1 FROM branch b JOIN repo r ON r.id = b.repo WHERE r.project = ? AND r.name = ? AND b.name = ? AND b.head IS NOT NULL",
+                      "sss", leaf->project, leaf->repo, leaf->branch) == 0;
+}
+
+/* A stage can run when each input has a commit, or comes from a stage of the file that can; those that did not change need not. */
+static json_t *stages_to_run(struct pl_tx *tx, const struct pl_pipeline_args *a)
+{
+    const struct pl_spec *spec = a->spec;
+    _cleanup_free_ bool *runs = calloc(spec->n_stages + 1, sizeof *runs);
+    json_t *list = json_array();
+
+    for (size_t k = 0; runs && k < spec->n_stages; k++) {
+        uint32_t i = spec->order[k];
+        const struct pl_stage *s = &spec->stages[i];
+        const char *change = json_string_value(json_object_get(json_array_get(a->changes, i), "change"));
+        bool ready = true, upstream = false;
+
+        for (size_t leaf = 0; leaf < s->n_leaves; leaf++) {
+            bool here = s->leaves[leaf]->stage != PL_SPEC_NO_STAGE && runs[s->leaves[leaf]->stage];
+
+            upstream = upstream || here;
+            ready = ready && (here || has_head(tx, s->leaves[leaf]));
+        }
+        runs[i] = ready && (upstream || !pl_streq(change, "unchanged"));
+        if (runs[i])
+            json_array_append_new(list, json_pack("[s, s]", spec->project, s->name));
+    }
+    return list;
+}
+
+static int make_run(struct pl_tx *tx, struct pl_pipeline_args *a, json_t *stages, struct pl_err *err)
+{
+    struct pl_run_args run = {.id = a->run, .cause = "pipeline", .message = a->spec->pipeline, .state = "running", .stages = stages};
+
+    if (json_array_size(stages) == 0)
+        return 0;
+    pl_id_make((uint64_t)(pl_tx_now_us(tx) / 1000), a->run);
+    return pl_tx_run_create(tx, &run, err);
+}
+
+static int emit_pipeline(struct pl_tx *tx, const struct pl_pipeline_args *a, json_t *stages, struct pl_err *err)
+{
+    char user[PL_HASH_HEX + 1], effective[PL_HASH_HEX + 1];
+    int r = pl_tx_emit(tx, PL_RECORD_PIPELINE,
+                       json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:O, s:I}", "project", a->spec->project, "name", a->spec->pipeline, "version",
+                                 (json_int_t)a->version, "user_spec", pl_hash_hex(&a->user_spec, user), "effective_spec",
+                                 pl_hash_hex(&a->effective_spec, effective), "filename", a->filename ? a->filename : "", "run", "", "stages",
+                                 stages, "at", (json_int_t)pl_tx_now_us(tx)),
+                       err);
+
+    return r < 0 ? r
+                 : pl_tx_event(tx, "pipeline",
+                               json_pack("{s:s, s:s, s:I, s:s}", "project", a->spec->project, "pipeline", a->spec->pipeline, "version",
+                                         (json_int_t)a->version, "change", a->version > 1 ? "updated" : "created"),
+                               err);
+}
+
+static int next_version(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_err *err)
+{
+    int64_t version = 0;
+    int r = pl_sql_int(pl_tx_conn(tx), err, &version, "SELECT version FROM pipeline WHERE project = ? AND name = ?", "ss", a->spec->project,
+                       a->spec->pipeline);
+
+    if (r == PL_ENOTFOUND)
+        r = 0;
+    else if (r == 0 && !a->update) {
+        r = pl_err_set(err, PL_EEXISTS, "pipeline \"%s\" exists already in project \"%s\"", a->spec->pipeline, a->spec->project);
+        return pl_err_hint(err, r, "pipelinectl update pipeline -f FILE");
+    }
+    a->version = version + 1;
+    return r;
+}
+
+int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_pipeline_args *a = arg;
+    _cleanup_(json_decrefp) json_t *stages = json_array(), *runs = NULL;
+    int r;
+
+    json_decref(a->changes);
+    a->changes = json_array();
+    a->changed = false;
+    a->run[0] = '\0';
+    r = stages && a->changes ? next_version(tx, a, err) : pl_err_nomem(err);
+    r = r < 0 ? r : make_stages(tx, a, stages, err);
+    r = r < 0 ? r : make_repos(tx, a->spec, err);
+    r = r < 0 ? r : check_inputs(tx, a->spec, err);
+    if (r < 0)
+        return r;
+    if (!a->changed && a->version > 1) {
+        a->version--;
+        return 0;
+    }
+    a->changed = true;
+    runs = stages_to_run(tx, a);
+    r = emit_pipeline(tx, a, stages, err);
+    r = r < 0 ? r : make_run(tx, a, runs, err);
+    if (r == 0 && a->dry_run)
+        r = pl_err_set(err, PL_ECANCELED, "dry run");
+    return r;
+}
+
+/* ---- delete ---- */
+
+static int delete_outputs(struct pl_tx *tx, const struct pl_pipeline_delete_args *a, const json_t *names, struct pl_err *err)
+{
+    const json_t *name;
+    size_t i;
+
+    json_array_foreach(names, i, name) {
+        struct pl_repo_args repo = {.project = a->project, .name = json_string_value(name), .force = a->force};
+        int r = pl_tx_repo_delete(tx, &repo, err);
+
+        if (r < 0 && r != PL_ENOTFOUND)
+            return r;
+    }
+    return 0;
+}
+
+int pl_tx_pipeline_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_pipeline_delete_args *a = arg;
+    _cleanup_(json_decrefp) json_t *names = json_array();
+    int64_t id = 0;
+    int r = pl_sql_int(pl_tx_conn(tx), err, &id, "SELECT id FROM pipeline WHERE project = ? AND name = ?", "ss", a->project, a->name);
+
+    if (r == PL_ENOTFOUND)
+        return pl_err_set(err, PL_ENOTFOUND, "pipeline \"%s\" does not exist in project \"%s\"", a->name, a->project);
+    if (r < 0)
+        return r;
+    {
+        _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+
+        r = pl_sql_query(pl_tx_conn(tx), err, &rows, "SELECT DISTINCT name FROM stage WHERE pipeline = ?", "i", id);
+        while (r >= 0 && (r = pl_sql_next(pl_tx_conn(tx), &rows, err)) > 0)
+            json_array_append_new(names, json_string(pl_col_text(&rows, 0)));
+        if (r < 0)
+            return r;
+    }
+    r = pl_tx_emit(tx, PL_RECORD_PIPELINE_DELETE, json_pack("{s:s, s:s}", "project", a->project, "name", a->name), err);
+    if (r == 0 && !a->keep_repos)
+        r = delete_outputs(tx, a, names, err);
+    return r < 0 ? r
+                 : pl_tx_event(tx, "pipeline", json_pack("{s:s, s:s, s:s}", "project", a->project, "pipeline", a->name, "change", "deleted"), err);
+}

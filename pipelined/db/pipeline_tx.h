@@ -1,0 +1,42 @@
+/* pipeline_tx: transactions on pipelines. A spec becomes a pipeline version, its stages' output repos, the repos it asks for, and a run of
+ * the stages that are new or changed and have something to read. */
+#pragma once
+
+#include "pipelined/core/spec.h"
+#include "pipelined/db/db.h"
+
+/* What belongs to one stage beside the spec; in the order of spec->stages. */
+struct pl_stage_code {
+    struct pl_hash root;     /* tree of its code folder, zero = none */
+    struct pl_hash identity; /* pl_stage_code_identity */
+    json_t *git;             /* {head, dirty, path}; borrowed, NULL = none */
+};
+
+struct pl_pipeline_args {
+    const struct pl_spec *spec;
+    const struct pl_stage_code *code;
+    struct pl_hash user_spec, effective_spec; /* stored as blobs already */
+    const char *filename;
+    bool update;  /* it may exist */
+    bool dry_run; /* everything is checked, nothing is kept: returns PL_ECANCELED */
+    /* out */
+    bool changed;
+    int64_t version;
+    char run[PL_ID_HEX + 1]; /* "" = nothing to run yet */
+    json_t *changes;         /* [{stage, change: "new"|"changed"|"unchanged"|"removed"}]; new reference */
+};
+
+/* arg: struct pl_pipeline_args. PL_EEXISTS (create of an existing one), PL_EINUSE (a name belongs to another pipeline or to a plain repo). */
+PL_MUST_CHECK int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err);
+
+struct pl_pipeline_delete_args {
+    const char *project, *name;
+    bool keep_repos; /* output repos stay, as plain results */
+    bool force;      /* although other pipelines read them */
+};
+
+/* PL_ENOTFOUND; PL_EINUSE. */
+PL_MUST_CHECK int pl_tx_pipeline_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
+
+/* {pipeline name} that owns the output repo `stage`, malloc'ed; PL_ENOTFOUND. */
+PL_MUST_CHECK int pl_db_stage_owner(struct pl_conn *c, const char *project, const char *stage, char **ret, struct pl_err *err);

@@ -1,0 +1,464 @@
+#include "stage_log.h"
+
+#include "storage/base/io.h"
+#include "storage/pack/pack_session.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+
+/* A segment, in its file and as a blob alike: "PLSL", u8 1, then frames:
+ *   datum 32 | u32 attempt | u64 offset within the datum's output | u32 length | the bytes        (little-endian) */
+#define SEGMENT_MAGIC "PLSL\001"
+#define MAGIC_BYTES   5u
+#define FRAME_BYTES   48u
+
+struct watcher {
+    struct watcher *next;
+    int64_t job;
+    void (*wake)(void *arg);
+    void *arg;
+};
+
+/* A job's open segment. */
+struct open_log {
+    int64_t job;
+    uint64_t segment; /* number of the open one; those before it are sealed */
+    int fd;           /* -1 = nothing in it yet */
+    uint64_t size;
+    struct pl_map next; /* datum + attempt → bytes had so far (as a pointer) */
+};
+
+struct pl_stage_logs {
+    char *dir;
+    struct pl_db *db;
+    struct pl_stores *stores;
+    pthread_mutex_t mutex;
+    struct pl_map open; /* job → open_log */
+    struct watcher *watchers;
+};
+
+int pl_stage_logs_open(const char *dir, struct pl_db *db, struct pl_stores *stores, struct pl_stage_logs **ret, struct pl_err *err)
+{
+    struct pl_stage_logs *l = calloc(1, sizeof *l);
+    int r;
+
+    if (!l)
+        return pl_err_nomem(err);
+    l->db = db;
+    l->stores = stores;
+    pthread_mutex_init(&l->mutex, NULL);
+    l->dir = strdup(dir);
+    r = l->dir ? pl_io_mkdirs(dir, 0700, err) : pl_err_nomem(err);
+    if (r < 0) {
+        pl_stage_logs_close(l);
+        return r;
+    }
+    *ret = l;
+    return 0;
+}
+
+static void free_open(void *p)
+{
+    struct open_log *o = p;
+
+    pl_closep(&o->fd);
+    pl_map_finish(&o->next, NULL);
+    free(o);
+}
+
+struct pl_stage_logs *pl_stage_logs_close(struct pl_stage_logs *l)
+{
+    struct watcher *w;
+
+    if (!l)
+        return NULL;
+    pl_map_finish(&l->open, free_open);
+    while ((w = l->watchers)) {
+        l->watchers = w->next;
+        free(w);
+    }
+    pthread_mutex_destroy(&l->mutex);
+    free(l->dir);
+    free(l);
+    return NULL;
+}
+
+static void file_of(const struct pl_stage_logs *l, int64_t job, uint64_t segment, char out[4200])
+{
+    snprintf(out, 4200, "%s/%" PRId64 "-%" PRIu64 ".log", l->dir, job, segment);
+}
+
+/* ---- frames ---- */
+
+struct frame {
+    struct pl_hash datum;
+    uint32_t attempt;
+    uint64_t offset;
+    const uint8_t *bytes;
+    uint32_t len;
+};
+
+static void frame_head(const struct frame *f, uint8_t out[FRAME_BYTES])
+{
+    memcpy(out, f->datum.b, 32);
+    for (unsigned i = 0; i < 4; i++) {
+        out[32 + i] = (uint8_t)(f->attempt >> (8 * i));
+        out[44 + i] = (uint8_t)(f->len >> (8 * i));
+    }
+    for (unsigned i = 0; i < 8; i++)
+        out[36 + i] = (uint8_t)(f->offset >> (8 * i));
+}
+
+/* False at the end, or where a crash cut the last frame off. */
+static bool next_frame(struct pl_cursor *c, struct frame *ret)
+{
+    const uint8_t *datum;
+
+    if (pl_cursor_left(c) < FRAME_BYTES)
+        return false;
+    datum = pl_cursor_bytes(c, 32);
+    memcpy(ret->datum.b, datum, 32);
+    ret->attempt = pl_cursor_le32(c);
+    ret->offset = pl_cursor_le64(c);
+    ret->len = pl_cursor_le32(c);
+    ret->bytes = pl_cursor_bytes(c, ret->len);
+    return !c->failed;
+}
+
+static void next_key(const struct pl_hash *datum, uint32_t attempt, uint8_t out[36])
+{
+    memcpy(out, datum->b, 32);
+    memcpy(out + 32, &attempt, 4);
+}
+
+/* ---- the open segment ---- */
+
+/* What a crash left: the frames that are whole count. */
+static int reopen(struct pl_stage_logs *l, struct open_log *o, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
+    char path[4200];
+    struct pl_cursor c;
+    struct frame f;
+    uint8_t key[36];
+    int r;
+
+    file_of(l, o->job, o->segment, path);
+    r = pl_io_read_file(path, &bytes, err);
+    if (r == PL_ENOTFOUND)
+        return 0;
+    if (r < 0)
+        return r;
+    if (bytes.len < MAGIC_BYTES || memcmp(bytes.data, SEGMENT_MAGIC, MAGIC_BYTES) != 0) {
+        unlink(path);
+        return 0;
+    }
+    c = pl_cursor_of(bytes.data + MAGIC_BYTES, bytes.len - MAGIC_BYTES);
+    o->size = MAGIC_BYTES;
+    while (r == 0 && next_frame(&c, &f)) {
+        next_key(&f.datum, f.attempt, key);
+        r = pl_map_put(&o->next, key, sizeof key, (void *)(uintptr_t)(f.offset + f.len), NULL, err);
+        o->size += FRAME_BYTES + f.len;
+    }
+    if (r < 0)
+        return r;
+    o->fd = open(path, O_RDWR | O_CLOEXEC);
+    if (o->fd < 0 || ftruncate(o->fd, (off_t)o->size) < 0)
+        return pl_err_errno(err, errno, "%s", path);
+    return 0;
+}
+
+static int sealed_count(struct pl_stage_logs *l, int64_t job, int64_t *ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(l->db);
+
+    return pl_sql_int(rd.conn, err, ret, "SELECT count(*) FROM log_segment WHERE job = ?", "i", job);
+}
+
+static int open_of(struct pl_stage_logs *l, int64_t job, struct open_log **ret, struct pl_err *err)
+{
+    struct open_log *o = pl_map_get(&l->open, &job, sizeof job);
+    int64_t sealed = 0;
+    int r;
+
+    if (o) {
+        *ret = o;
+        return 0;
+    }
+    r = sealed_count(l, job, &sealed, err);
+    o = r < 0 ? NULL : calloc(1, sizeof *o);
+    if (!o)
+        return r < 0 ? r : pl_err_nomem(err);
+    o->job = job;
+    o->segment = (uint64_t)sealed;
+    o->fd = -1;
+    r = reopen(l, o, err);
+    r = r < 0 ? r : pl_map_put(&l->open, &job, sizeof job, o, NULL, err);
+    if (r < 0) {
+        free_open(o);
+        return r;
+    }
+    *ret = o;
+    return 0;
+}
+
+static int start_file(struct pl_stage_logs *l, struct open_log *o, struct pl_err *err)
+{
+    char path[4200];
+
+    if (o->fd >= 0)
+        return 0;
+    file_of(l, o->job, o->segment, path);
+    o->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (o->fd < 0)
+        return pl_err_errno(err, errno, "%s", path);
+    o->size = MAGIC_BYTES;
+    return pl_io_pwrite(o->fd, SEGMENT_MAGIC, MAGIC_BYTES, 0, path, err);
+}
+
+/* ---- sealing ---- */
+
+struct sealing {
+    int64_t job;
+    uint64_t segment, raw;
+    struct pl_hash blob;
+};
+
+static int seal_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct sealing *s = arg;
+    int r = pl_sql_exec(pl_tx_conn(tx), err, "INSERT INTO log_segment(job, id, worker, blob, raw_bytes, created_us) VALUES (?, ?, '', ?, ?, ?)",
+                        "iihii", s->job, (int64_t)s->segment, &s->blob, (int64_t)s->raw, pl_tx_now_us(tx));
+
+    return r < 0 ? r : 0;
+}
+
+static int put_blob(struct pl_stage_logs *l, const char *project, const struct pl_buf *bytes, struct pl_hash *ret, struct pl_err *err)
+{
+    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    struct pl_pack_sink sink;
+    struct pl_store *store;
+    int r = pl_stores_get(l->stores, project, &store, err);
+
+    if (r < 0)
+        return r;
+    sink = pl_store_sink(store);
+    r = pl_pack_session_open(&sink, project, &session, err);
+    r = r < 0 ? r : pl_pack_session_add(session, PL_REC_BLOB, bytes->data, bytes->len, ret, err);
+    return r < 0 ? r : pl_pack_session_finish(session, err);
+}
+
+/* File → blob → row → no file. A crash in between leaves the file, which is sealed again. Caller holds the mutex. */
+static int seal(struct pl_stage_logs *l, const char *project, struct open_log *o, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
+    struct sealing s = {.job = o->job, .segment = o->segment, .raw = o->size};
+    char path[4200];
+    int r;
+
+    if (o->fd < 0 || o->size <= MAGIC_BYTES)
+        return 0;
+    file_of(l, o->job, o->segment, path);
+    r = pl_io_read_file(path, &bytes, err);
+    if (r < 0)
+        return r;
+    r = put_blob(l, project, &bytes, &s.blob, err);
+    r = r < 0 ? r : pl_db_run(l->db, PL_TX_UNLOGGED, seal_tx, &s, err);
+    if (r < 0)
+        return r;
+    unlink(path);
+    pl_closep(&o->fd);
+    o->fd = -1;
+    o->size = 0;
+    o->segment++;
+    return 0;
+}
+
+static void wake(struct pl_stage_logs *l, int64_t job)
+{
+    for (struct watcher *w = l->watchers; w; w = w->next)
+        if (w->job == job)
+            w->wake(w->arg);
+}
+
+/* ---- the face ---- */
+
+static int append(struct pl_stage_logs *l, const char *project, struct open_log *o, struct frame *f, struct pl_err *err)
+{
+    uint8_t key[36], head[FRAME_BYTES];
+    uint64_t had, skip;
+    int r;
+
+    next_key(&f->datum, f->attempt, key);
+    had = (uint64_t)(uintptr_t)pl_map_get(&o->next, key, sizeof key);
+    if (f->offset < had) { /* sent twice, wholly or in part */
+        skip = PL_MIN(had - f->offset, (uint64_t)f->len);
+        f->offset += skip;
+        f->bytes += skip;
+        f->len -= (uint32_t)skip;
+    }
+    if (f->len == 0 || f->offset >= PL_STAGE_LOG_DATUM_BYTES + 4096)
+        return 0;
+    if (o->size + FRAME_BYTES + f->len > PL_STAGE_LOG_SEGMENT_BYTES) {
+        r = seal(l, project, o, err);
+        if (r < 0)
+            return r;
+    }
+    r = start_file(l, o, err);
+    frame_head(f, head);
+    r = r < 0 ? r : pl_io_pwrite(o->fd, head, sizeof head, o->size, "stage log", err);
+    r = r < 0 ? r : pl_io_pwrite(o->fd, f->bytes, f->len, o->size + FRAME_BYTES, "stage log", err);
+    r = r < 0 ? r : pl_map_put(&o->next, key, sizeof key, (void *)(uintptr_t)(f->offset + f->len), NULL, err);
+    if (r < 0)
+        return r;
+    o->size += FRAME_BYTES + f->len;
+    return 0;
+}
+
+int pl_stage_logs_append(struct pl_stage_logs *l, const char *project, int64_t job, const char *worker, const struct pl_hash *datum,
+                         unsigned attempt, uint64_t offset, const void *bytes, size_t n, struct pl_err *err)
+{
+    struct frame f = {.datum = *datum, .attempt = attempt, .offset = offset, .bytes = bytes, .len = (uint32_t)n};
+    struct open_log *o;
+    int r;
+
+    (void)worker;
+    if (n > PL_STAGE_LOG_SEGMENT_BYTES - FRAME_BYTES - MAGIC_BYTES)
+        return pl_err_set(err, PL_ETOOBIG, "a piece of %zu bytes of log; at most %u", n, PL_STAGE_LOG_SEGMENT_BYTES - FRAME_BYTES - MAGIC_BYTES);
+    pthread_mutex_lock(&l->mutex);
+    r = open_of(l, job, &o, err);
+    r = r < 0 ? r : append(l, project, o, &f, err);
+    wake(l, job);
+    pthread_mutex_unlock(&l->mutex);
+    return r;
+}
+
+int pl_stage_logs_seal(struct pl_stage_logs *l, const char *project, int64_t job, struct pl_err *err)
+{
+    struct open_log *o;
+    int r;
+
+    pthread_mutex_lock(&l->mutex);
+    r = open_of(l, job, &o, err);
+    r = r < 0 ? r : seal(l, project, o, err);
+    if (r == 0) {
+        pl_map_remove(&l->open, &job, sizeof job);
+        free_open(o);
+    }
+    wake(l, job);
+    pthread_mutex_unlock(&l->mutex);
+    return r;
+}
+
+/* A segment's bytes: 1, or 0 when there is none of that number. */
+static int load_segment(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t segment, struct pl_buf *ret, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    struct pl_store *store;
+    struct pl_hash blob;
+    char path[4200];
+    int r;
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(l->db);
+
+        r = pl_sql_query(rd.conn, err, &rows, "SELECT blob FROM log_segment WHERE job = ? AND id = ?", "ii", job, (int64_t)segment);
+        r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+        if (r > 0)
+            blob = pl_col_hash(&rows, 0);
+        pl_rows_finish(&rows);
+    }
+    if (r < 0)
+        return r;
+    if (r > 0) {
+        r = pl_stores_get(l->stores, project, &store, err);
+        r = r < 0 ? r : pl_store_get(store, &blob, PL_REC_BLOB, ret, err);
+        return r < 0 ? r : 1;
+    }
+    file_of(l, job, segment, path);
+    r = pl_io_read_file(path, ret, err);
+    return r == PL_ENOTFOUND ? 0 : r < 0 ? r : 1;
+}
+
+static int take_frames(const struct pl_buf *segment, const struct pl_hash *datum, struct pl_stage_log_cursor *cursor, size_t max, struct pl_buf *out,
+                       struct pl_err *err)
+{
+    struct pl_cursor c;
+    struct frame f;
+
+    if (cursor->offset < MAGIC_BYTES)
+        cursor->offset = MAGIC_BYTES;
+    if (cursor->offset > segment->len)
+        return 0;
+    c = pl_cursor_of(segment->data + cursor->offset, segment->len - cursor->offset);
+    while (out->len < max && next_frame(&c, &f)) {
+        if (!datum || pl_hash_eq(datum, &f.datum)) {
+            int r = pl_buf_add(out, f.bytes, f.len, err);
+
+            if (r < 0)
+                return r;
+        }
+        cursor->offset += FRAME_BYTES + f.len;
+    }
+    return 0;
+}
+
+int pl_stage_logs_read(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_hash *datum, struct pl_stage_log_cursor *cursor,
+                       size_t max, struct pl_buf *out, struct pl_err *err)
+{
+    size_t limit = out->len + max;
+    int r;
+
+    while (out->len < limit) {
+        _cleanup_(pl_buf_finish) struct pl_buf segment = {0};
+        int64_t sealed = 0;
+
+        pthread_mutex_lock(&l->mutex); /* a segment is sealed between two reads, not within one */
+        r = load_segment(l, project, job, cursor->segment, &segment, err);
+        if (r > 0 && sealed_count(l, job, &sealed, err) < 0)
+            r = PL_EIO;
+        pthread_mutex_unlock(&l->mutex);
+        if (r <= 0)
+            return r;
+        r = take_frames(&segment, datum, cursor, limit, out, err);
+        if (r < 0 || (uint64_t)sealed <= cursor->segment)
+            return r;
+        if (out->len >= limit)
+            return 0;
+        cursor->segment++;
+        cursor->offset = 0;
+    }
+    return 0;
+}
+
+int pl_stage_logs_watch(struct pl_stage_logs *l, int64_t job, void (*wake_fn)(void *arg), void *arg, struct pl_err *err)
+{
+    struct watcher *w = calloc(1, sizeof *w);
+
+    if (!w)
+        return pl_err_nomem(err);
+    *w = (struct watcher){.job = job, .wake = wake_fn, .arg = arg};
+    pthread_mutex_lock(&l->mutex);
+    w->next = l->watchers;
+    l->watchers = w;
+    pthread_mutex_unlock(&l->mutex);
+    return 0;
+}
+
+void pl_stage_logs_unwatch(struct pl_stage_logs *l, void *arg)
+{
+    pthread_mutex_lock(&l->mutex);
+    for (struct watcher **link = &l->watchers; *link;) {
+        struct watcher *w = *link;
+
+        if (w->arg == arg) {
+            *link = w->next;
+            free(w);
+        } else {
+            link = &w->next;
+        }
+    }
+    pthread_mutex_unlock(&l->mutex);
+}
