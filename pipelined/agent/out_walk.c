@@ -19,25 +19,28 @@ struct walk {
     size_t next_folder;
 };
 
-/* A path in a message: bytes that are not printable as \xNN. */
-static const char *quote(const char *text, char out[1024])
+#define QUOTE_BYTES 400
+
+/* A path in a message: bytes that are not printable as \xNN, the end of a very long one left out. */
+static const char *quote(const char *text, char out[QUOTE_BYTES])
 {
     const bool utf8 = pl_utf8_ok(text, strlen(text));
+    const uint8_t *p = (const uint8_t *)text;
     size_t at = 0;
 
-    for (const uint8_t *p = (const uint8_t *)text; *p && at < 1000; p++) {
+    for (; *p && at < QUOTE_BYTES - 8; p++) {
         if (*p < 0x20 || *p == 0x7f || (!utf8 && *p >= 0x80))
-            at += (size_t)snprintf(out + at, 1024 - at, "\\x%02x", *p);
+            at += (size_t)snprintf(out + at, QUOTE_BYTES - at, "\\x%02x", *p);
         else
             out[at++] = (char)*p;
     }
-    out[at] = 0;
+    strcpy(out + at, *p ? "…" : "");
     return out;
 }
 
 static int refuse(const struct walk *k, int code, const char *path, const char *why, struct pl_err *err)
 {
-    char text[1024];
+    char text[QUOTE_BYTES];
 
     return pl_err_set(err, code, "%s/%s %s", k->shown, quote(path, text), why);
 }

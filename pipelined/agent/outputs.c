@@ -246,17 +246,17 @@ static int made_cmp(const void *a, const void *b)
 static int make_ops(const struct capture *c, struct pl_wire_outcome *outcome, struct pl_err *err)
 {
     struct pl_ops_writer writer = {0};
-    struct pl_buf ops = {.max = PL_WIRE_INLINE_MAX};
+    struct pl_buf ops = {.max = PL_WIRE_INLINE_MAX + PL_PATH_MAX_BYTES + PL_ENTRY_MAX_BYTES};
     int r = pl_ops_writer_init(&writer, &ops, err);
 
-    for (size_t i = 0; r == 0 && i < c->n; i++)
+    for (size_t i = 0; r == 0 && i < c->n && ops.len <= PL_WIRE_INLINE_MAX; i++)
         r = pl_ops_writer_put(&writer, c->made[i].path, strlen(c->made[i].path), &c->made[i].entry, err);
     if (r == 0)
         r = pl_ops_writer_end(&writer, err);
     pl_ops_writer_finish(&writer);
-    if (r < 0) {
+    if (r < 0 || ops.len > PL_WIRE_INLINE_MAX) {
         pl_buf_finish(&ops);
-        return r == PL_ETOOBIG ? 0 : r;
+        return r;
     }
     outcome->ops = ops.data;
     outcome->ops_len = ops.len;
