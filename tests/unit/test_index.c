@@ -1,0 +1,341 @@
+// link: pl_pack
+/* index: what was added is found with its place, across segments, merges and restarts; damage only costs reading footers again. */
+#include "store_fixture.h"
+
+#include "storage/pack/index.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+static char *dir;
+static struct pl_index *ix;
+
+static void open_index(void)
+{
+    struct pl_err err;
+
+    assert_ok(pl_index_open(fixture_path(dir, "index"), &ix, &err), &err);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    dir = fixture_dir();
+    open_index();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PL_IO_CALLS; i++)
+        pl_io_fail_nth((enum pl_io_call)i, 0, 0);
+    ix = pl_index_close(ix);
+    fixture_remove(dir);
+    return 0;
+}
+
+static struct pl_hash pack_id(uint64_t pack)
+{
+    struct pl_hash id;
+
+    fixture_bytes(id.b, sizeof(id.b), ~pack);
+    return id;
+}
+
+static struct pl_pack_entry entry_of(uint64_t pack, uint32_t i)
+{
+    struct pl_pack_entry e = {
+        .offset = 80 + i * 100,
+        .stored = 1 + i % 70000,
+        .raw = 1 + i % 262144,
+        .codec = (uint8_t)(i % 2),
+        .kind = (uint8_t)(1 + i % 5),
+    };
+
+    fixture_bytes(e.id.b, sizeof(e.id.b), pack << 32 | i);
+    return e;
+}
+
+static void add_pack(uint64_t pack, uint32_t n)
+{
+    _cleanup_free_ struct pl_pack_entry *entries = calloc(n, sizeof(*entries));
+    struct pl_hash id = pack_id(pack);
+    struct pl_err err;
+
+    for (uint32_t i = 0; i < n; i++)
+        entries[i] = entry_of(pack, i);
+    assert_ok(pl_index_add_pack(ix, &id, entries, n, &err), &err);
+}
+
+/* Every `step`th entry of the pack is found where it is (or is not found). */
+static void assert_pack(uint64_t pack, uint32_t n, uint32_t step, bool there)
+{
+    struct pl_hash id = pack_id(pack);
+
+    assert_int_equal(pl_index_has_pack(ix, &id), there);
+    for (uint32_t i = 0; i < n; i += step) {
+        struct pl_pack_entry e = entry_of(pack, i);
+        struct pl_location at;
+
+        assert_int_equal(pl_index_find(ix, &e.id, &at), there);
+        if (!there)
+            continue;
+        assert_true(pl_hash_eq(&at.pack, &id));
+        assert_int_equal(at.offset, e.offset);
+        assert_int_equal(at.stored, e.stored);
+        assert_int_equal(at.raw, e.raw);
+        assert_int_equal(at.codec, e.codec);
+        assert_int_equal(at.kind, e.kind);
+    }
+}
+
+static struct pl_index_stats stats(void)
+{
+    struct pl_index_stats s;
+
+    pl_index_stats(ix, &s);
+    return s;
+}
+
+static void reopen(void)
+{
+    ix = pl_index_close(ix);
+    open_index();
+}
+
+static void what_is_added_is_found(void **state)
+{
+    struct pl_hash ids[20];
+    uint8_t bits[3];
+
+    (void)state;
+    assert_pack(1, 10, 1, false);
+    add_pack(1, 1000);
+    assert_pack(1, 1000, 1, true);
+    assert_pack(2, 10, 1, false);
+    add_pack(1, 1000); /* again: nothing happens */
+    assert_int_equal(stats().entries, 1000);
+    for (uint32_t i = 0; i < 20; i++)
+        ids[i] = entry_of(i % 3 == 0 ? 1 : 2, i).id;
+    pl_index_find_many(ix, ids, 20, bits);
+    for (uint32_t i = 0; i < 20; i++)
+        assert_int_equal(bits[i / 8] >> (i % 8) & 1, i % 3 == 0);
+    assert_int_equal(bits[2] >> 4, 0);
+}
+
+static void past_the_bound_entries_go_to_segments_and_survive_a_restart(void **state)
+{
+    (void)state;
+    for (uint64_t p = 0; p < 8; p++)
+        add_pack(p, 20000);
+    assert_int_equal(stats().entries, 160000);
+    assert_int_equal(stats().segments, 2);
+    assert_int_equal(stats().memory, 0); /* 80,000 each time */
+    add_pack(8, 100);
+    for (uint64_t p = 0; p < 8; p++)
+        assert_pack(p, 20000, 7, true);
+    assert_pack(8, 100, 1, true);
+    reopen();
+    for (uint64_t p = 0; p < 8; p++)
+        assert_pack(p, 20000, 7, true);
+    assert_pack(8, 100, 1, false); /* it was in memory: the store reads its footer again */
+    assert_int_equal(stats().packs, 8);
+    add_pack(8, 100);
+    assert_pack(8, 100, 1, true);
+}
+
+static void eight_segments_of_a_level_become_one(void **state)
+{
+    struct pl_err err;
+
+    (void)state;
+    for (uint64_t p = 0; p < 75; p++) { /* 64 + 8 + 3 small segments */
+        add_pack(p, 500);
+        assert_ok(pl_index_sync(ix, &err), &err);
+    }
+    assert_int_equal(stats().segments, 1 + 1 + 3);
+    assert_int_equal(stats().entries, 37500);
+    for (uint64_t p = 0; p < 75; p++)
+        assert_pack(p, 500, 11, true);
+    assert_int_equal(fixture_count(fixture_path(dir, "index")), 5 + 1);
+    reopen();
+    assert_int_equal(stats().segments, 5);
+    for (uint64_t p = 0; p < 75; p++)
+        assert_pack(p, 500, 11, true);
+}
+
+static void a_dropped_pack_is_not_found_and_leaves_with_the_next_merge(void **state)
+{
+    struct pl_hash gone = pack_id(3);
+    struct pl_err err;
+
+    (void)state;
+    for (uint64_t p = 0; p < 7; p++) {
+        add_pack(p, 500);
+        assert_ok(pl_index_sync(ix, &err), &err);
+    }
+    pl_index_drop_pack(ix, &gone);
+    pl_index_drop_pack(ix, &gone);
+    assert_pack(3, 500, 1, false);
+    assert_int_equal(stats().packs, 6);
+    add_pack(7, 500);
+    assert_ok(pl_index_sync(ix, &err), &err);
+    assert_int_equal(stats().segments, 1);
+    assert_int_equal(stats().entries, 3500);
+    reopen();
+    assert_pack(3, 500, 1, false);
+    assert_pack(2, 500, 1, true);
+    add_pack(3, 500); /* it may come back */
+    assert_pack(3, 500, 1, true);
+}
+
+static void an_id_in_two_packs_outlives_one_of_them(void **state)
+{
+    struct pl_pack_entry e = entry_of(1, 1);
+    struct pl_hash a = pack_id(100), b = pack_id(101);
+    struct pl_location at;
+    struct pl_err err;
+
+    (void)state;
+    assert_ok(pl_index_add_pack(ix, &a, &e, 1, &err), &err);
+    assert_ok(pl_index_sync(ix, &err), &err);
+    assert_ok(pl_index_add_pack(ix, &b, &e, 1, &err), &err);
+    pl_index_drop_pack(ix, &b);
+    assert_true(pl_index_find(ix, &e.id, &at));
+    assert_true(pl_hash_eq(&at.pack, &a));
+    pl_index_drop_pack(ix, &a);
+    assert_false(pl_index_find(ix, &e.id, &at));
+}
+
+static void flip_byte(const char *name, size_t at)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf b = {0};
+    struct pl_err err;
+
+    assert_ok(pl_io_read_file(fixture_path(dir, name), &b, &err), &err);
+    b.data[at % b.len] ^= 1;
+    assert_ok(pl_io_write_file(fixture_path(dir, name), b.data, b.len, 0644, &err), &err);
+}
+
+static void a_damaged_index_is_begun_anew(void **state)
+{
+    struct {
+        const char *file;
+        size_t at;
+    } cases[] = {
+        {"index/packs", 9}, {"index/packs", 60}, {"index/0000000000000001.seg", 5}, {"index/0000000000000001.seg", 3000}};
+    struct pl_err err;
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        add_pack(1, 500);
+        assert_ok(pl_index_sync(ix, &err), &err);
+        ix = pl_index_close(ix);
+        flip_byte(cases[i].file, cases[i].at);
+        open_index();
+        assert_int_equal(stats().packs, 0);
+        assert_int_equal(stats().entries, 0);
+        assert_int_equal(fixture_count(fixture_path(dir, "index")), 0);
+        assert_pack(1, 500, 50, false);
+    }
+}
+
+static void what_a_crash_left_is_swept(void **state)
+{
+    struct pl_err err;
+
+    (void)state;
+    add_pack(1, 10);
+    assert_ok(pl_index_sync(ix, &err), &err);
+    assert_ok(pl_io_write_file(fixture_path(dir, "index/00000000000000ff.seg"), "x", 1, 0644, &err), &err);
+    assert_ok(pl_io_write_file(fixture_path(dir, "index/0000000000000002.seg.tmp"), "x", 1, 0644, &err), &err);
+    reopen();
+    assert_int_equal(fixture_count(fixture_path(dir, "index")), 2);
+    assert_pack(1, 10, 1, true);
+}
+
+static void a_full_disk_keeps_entries_in_memory(void **state)
+{
+    static const enum pl_io_call calls[] = {PL_IO_WRITE, PL_IO_FSYNC, PL_IO_RENAME};
+    struct pl_err err;
+
+    (void)state;
+    for (size_t c = 0; c < PL_ARRAY_SIZE(calls); c++) {
+        pl_io_fail_nth(calls[c], 1, ENOSPC);
+        add_pack(2 * c, PL_INDEX_SEGMENT_ENTRIES);
+        assert_int_equal(stats().memory, PL_INDEX_SEGMENT_ENTRIES);
+        assert_pack(2 * c, PL_INDEX_SEGMENT_ENTRIES, 1001, true);
+        add_pack(2 * c + 1, PL_INDEX_SEGMENT_ENTRIES); /* tried again, and well */
+        assert_int_equal(stats().memory, 0);
+        assert_int_equal(stats().segments, c + 1);
+    }
+    add_pack(99, 1);
+    pl_io_fail_nth(PL_IO_WRITE, 1, ENOSPC);
+    assert_int_equal(pl_index_sync(ix, &err), PL_ENOSPC);
+    assert_pack(99, 1, 1, true);
+}
+
+static void without_a_folder_all_stays_in_memory(void **state)
+{
+    struct pl_err err;
+
+    (void)state;
+    pl_index_close(ix);
+    assert_ok(pl_index_open(NULL, &ix, &err), &err);
+    for (uint64_t p = 0; p < 5; p++)
+        add_pack(p, 20000);
+    assert_int_equal(stats().memory, 100000);
+    assert_pack(4, 20000, 9, true);
+    assert_ok(pl_index_sync(ix, &err), &err);
+    assert_int_equal(stats().segments, 0);
+}
+
+static _Atomic bool adding;
+
+static void *look(void *arg)
+{
+    uint64_t seen = 0;
+
+    (void)arg;
+    while (atomic_load(&adding)) {
+        struct pl_pack_entry e = entry_of(0, (uint32_t)(seen++ % 20000));
+
+        assert_true(pl_index_find(ix, &e.id, NULL)); /* once there, always there, while segments come and go */
+    }
+    return NULL;
+}
+
+static void readers_find_everything_while_segments_are_written(void **state)
+{
+    pthread_t reader;
+
+    (void)state;
+    add_pack(0, 20000);
+    atomic_store(&adding, true);
+    pthread_create(&reader, NULL, look, NULL);
+    for (uint64_t p = 1; p < 30; p++)
+        add_pack(p, 20000);
+    atomic_store(&adding, false);
+    pthread_join(reader, NULL);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(what_is_added_is_found),
+        TEST(past_the_bound_entries_go_to_segments_and_survive_a_restart),
+        TEST(eight_segments_of_a_level_become_one),
+        TEST(a_dropped_pack_is_not_found_and_leaves_with_the_next_merge),
+        TEST(an_id_in_two_packs_outlives_one_of_them),
+        TEST(a_damaged_index_is_begun_anew),
+        TEST(what_a_crash_left_is_swept),
+        TEST(a_full_disk_keeps_entries_in_memory),
+        TEST(without_a_folder_all_stays_in_memory),
+        TEST(readers_find_everything_while_segments_are_written),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
