@@ -38,7 +38,8 @@ PL_MUST_CHECK
 int pl_merge_add_tree(struct pl_merge *m, const struct pl_node_source *source, const struct pl_hash *root, struct pl_err *err);
 
 /* Sorts and checks. PL_ECOLLISION: `/predictions.csv was written by two datums (test=/test/b1.csv, test=/test/b2.csv): give each
- * a folder with "output": {"prefix": "${test.stem}/"}`; of all collisions the first by path. Once. */
+ * a folder with "output": {"prefix": "${test.stem}/"}`; the same one whatever the order of
+ * adding (two files of one path before a file with a folder, then by path). Once. */
 PL_MUST_CHECK
 int pl_merge_finish(struct pl_merge *m, struct pl_err *err);
 

@@ -1,0 +1,389 @@
+// link: pl_core
+/* plan: which datums there are, in which order, with which keys. */
+#include "plan_fixture.h"
+
+struct case_of_glob {
+    const char *input;     /* fields of the leaf beside "repo" */
+    const char *files[8];  /* of the tree */
+    const char *datums[8]; /* paths of the matches, in order; "" = root */
+};
+
+static void a_glob_says_how_many_datums_there_are(void **state)
+{
+    static const struct case_of_glob cases[] = {
+        {"\"glob\": \"/\"", {"a", "b/c"}, {""}},
+        {"\"glob\": \"/\"", {NULL}, {NULL}},
+        {"\"glob\": \"/\"", {"d/"}, {NULL}},
+        {"\"glob\": \"/*\"", {"a", "b/c", "b/d", "e"}, {"a", "b", "e"}},
+        {"\"glob\": \"/*\"", {"a", "empty/"}, {"a"}},
+        {"\"glob\": \"/*/*\"", {"a", "b/c", "b/d/x", "b/d/y"}, {"b/c", "b/d"}},
+        {"\"glob\": \"/**\"", {"a", "b/c/d"}, {"a", "b", "b/c", "b/c/d"}},
+        {"\"glob\": \"/train/*.csv\"",
+         {"test/1.csv", "train/1.csv", "train/2.csv", "train/x.txt"},
+         {"train/1.csv", "train/2.csv"}},
+        {"\"glob\": \"/train/*\"", {"train/1/a", "train/1/b", "train/2"}, {"train/1", "train/2"}},
+        {"\"glob\": \"/iris.csv\"", {"iris.csv", "iris.csv2", "irisx/a"}, {"iris.csv"}},
+        {"\"glob\": \"/dir\"", {"dir/a", "dir/b", "dir2"}, {"dir"}},
+        {"\"glob\": \"/none/*\"", {"a"}, {NULL}},
+        /* spec order is that of bytes, with a directory as "a/" */
+        {"\"glob\": \"/**\"", {"a!b", "a/x", "a0"}, {"a!b", "a", "a/x", "a0"}},
+        /* files: which of a match count */
+        {"\"glob\": \"/*\", \"files\": [\"*.npz\"]", {"a/1.npz", "b/1.csv", "c.npz", "d.csv"}, {"a", "c.npz"}},
+        {"\"glob\": \"/\", \"files\": [\"*.npz\"]", {"a.csv", "b/c.npz"}, {""}},
+        {"\"glob\": \"/\", \"files\": [\"*.npz\"]", {"a.csv"}, {NULL}},
+        {"\"glob\": \"/*\", \"files\": [\"/m.npz\"]", {"a/m.npz", "b/x/m.npz"}, {"a"}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        struct memory m = {0};
+        struct pl_node_source source = source_of(&m);
+        struct pl_hash root = tree_of(&m, cases[i].files, 8);
+        struct pl_plan *plan = NULL;
+        struct pl_err err = {0};
+        struct pl_spec *spec;
+        char fields[256];
+        size_t n = 0;
+
+        (void)snprintf(fields, sizeof(fields), "\"input\": {\"repo\": \"r\", %s}", cases[i].input);
+        spec = spec_of(fields);
+        assert_ok(plan_of(spec, &source, &root, &plan, &err), &err);
+        for (; n < plan->n_datums && n < 8 && cases[i].datums[n] != NULL; n++)
+            if (!pl_streq(pl_plan_match_of(plan, n, 0)->path, cases[i].datums[n]))
+                fail_msg("%s: datum %zu is %s", cases[i].input, n, pl_plan_match_of(plan, n, 0)->path);
+        if (n != plan->n_datums || (n < 8 && cases[i].datums[n] != NULL))
+            fail_msg("%s: %zu datums", cases[i].input, plan->n_datums);
+        pl_plan_destroy(plan);
+        pl_spec_destroy(spec);
+        memory_finish(&m);
+    }
+}
+
+static void a_cross_takes_every_combination_the_first_input_slowest(void **state)
+{
+    static const char *const a[] = {"1", "2"}, *const b[] = {"x", "y", "z"};
+    static const char *const want[] = {"a=/1, b=/x, c=/", "a=/1, b=/y, c=/", "a=/1, b=/z, c=/",
+                                       "a=/2, b=/x, c=/", "a=/2, b=/y, c=/", "a=/2, b=/z, c=/"};
+    struct memory m = {0};
+    struct pl_node_source source = source_of(&m);
+    struct pl_hash roots[3] = {tree_of(&m, a, 2), tree_of(&m, b, 3), tree_of(&m, b, 1)};
+    struct pl_spec *spec =
+        spec_of("\"input\": {\"cross\": [{\"cross\": [{\"repo\": \"a\", \"glob\": \"/*\"}, {\"repo\": \"b\", \"glob\": "
+                "\"/*\"}]}, {\"repo\": \"c\"}]}");
+    struct pl_plan *plan = NULL;
+    struct pl_err err = {0};
+    char text[64];
+
+    (void)state;
+    assert_ok(plan_of(spec, &source, roots, &plan, &err), &err);
+    assert_int_equal(plan->n_datums, 6);
+    for (size_t i = 0; i < 6; i++)
+        assert_string_equal(pl_plan_datum_text(plan, i, text, sizeof(text)), want[i]);
+    plan = pl_plan_destroy(plan);
+
+    roots[1] = (struct pl_hash){0}; /* nothing committed yet: no combination */
+    assert_ok(plan_of(spec, &source, roots, &plan, &err), &err);
+    assert_int_equal(plan->n_datums, 0);
+    pl_plan_destroy(plan);
+    pl_spec_destroy(spec);
+    memory_finish(&m);
+}
+
+static struct pl_plan *plan_one(struct memory *m, const char *fields, const char *const *files, size_t n,
+                                struct pl_spec **ret_spec)
+{
+    struct pl_node_source source = source_of(m);
+    struct pl_hash root = tree_of(m, files, n);
+    struct pl_plan *plan = NULL;
+    struct pl_err err = {0};
+
+    *ret_spec = spec_of(fields);
+    assert_ok(plan_of(*ret_spec, &source, &root, &plan, &err), &err);
+    return plan;
+}
+
+static void enumeration_keys_are_what_the_header_says(void **state)
+{
+    static const char *const files[] = {"a!b", "a/x", "a0"};
+    static const struct {
+        const char *bytes;
+        size_t n;
+    } want[] = {{"\0\0a!b\0", 6}, {"\0\0a/\0", 5}, {"\0\0a/x\0", 6}, {"\0\0a0\0", 5}};
+    struct memory m = {0};
+    struct pl_spec *spec;
+    struct pl_plan *plan = plan_one(&m, "\"input\": {\"repo\": \"r\", \"glob\": \"/**\"}", files, 3, &spec);
+    uint8_t key[PL_ENUM_KEY_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(pl_plan_enum_key(plan, i, key), want[i].n);
+        assert_memory_equal(key, want[i].bytes, want[i].n);
+    }
+    pl_plan_destroy(plan);
+    pl_spec_destroy(spec);
+    plan = plan_one(&m, "\"input\": {\"repo\": \"r\"}", files, 3, &spec);
+    assert_int_equal(pl_plan_enum_key(plan, 0, key), 3);
+    assert_memory_equal(key, "\0\0\0", 3);
+    pl_plan_destroy(plan);
+    pl_spec_destroy(spec);
+    memory_finish(&m);
+}
+
+static void enumeration_keys_ascend_in_spec_order(void **state)
+{
+    uint64_t seed = 5;
+
+    (void)state;
+    for (unsigned round = 0; round < 60; round++) {
+        struct memory m = {0};
+        struct pl_node_sink sink = sink_of(&m, NULL);
+        struct pl_node_source source = source_of(&m);
+        struct pl_hash roots[2];
+        struct pl_spec *spec =
+            spec_of("\"input\": {\"cross\": [{\"repo\": \"a\", \"glob\": \"/**\"}, {\"repo\": \"b\", \"glob\": "
+                    "\"/{*,*/*}\"}]}");
+        struct pl_plan *plan = NULL;
+        struct pl_err err = {0};
+        uint8_t keys[2][PL_ENUM_KEY_MAX];
+        size_t lens[2] = {0};
+
+        for (size_t t = 0; t < 2; t++) {
+            struct pl_hash root = {0};
+
+            for (size_t i = 0; i < 8; i++) {
+                char path[RANDOM_PATH_BYTES];
+                size_t len = random_path(&seed, path);
+                struct pl_tree_op op = {
+                    .op = PL_TREE_PUT, .path = path, .path_len = len, .entry = pl_entry_inline(PL_KIND_FILE, "x", 1)};
+
+                (void)!pl_tree_edit(&source, &sink, &root, &op, 1, &root, NULL); /* name conflicts leave it as it is */
+            }
+            roots[t] = root;
+        }
+        assert_ok(plan_of(spec, &source, roots, &plan, &err), &err);
+        for (size_t d = 0; d < plan->n_datums; d++) {
+            lens[d & 1] = pl_plan_enum_key(plan, d, keys[d & 1]);
+            if (d > 0)
+                assert_true(pl_key_cmp(keys[~d & 1], lens[~d & 1], keys[d & 1], lens[d & 1]) < 0);
+        }
+        pl_plan_destroy(plan);
+        pl_spec_destroy(spec);
+        memory_finish(&m);
+    }
+}
+
+static void a_long_enumeration_key_becomes_its_hash(void **state)
+{
+    static const struct {
+        size_t path_len, key_len;
+    } cases[] = {{PL_ENUM_KEY_MAX - 3, PL_ENUM_KEY_MAX}, {PL_ENUM_KEY_MAX - 2, 33}};
+    char path[PL_PATH_MAX_BYTES + 1];
+    const char *files[] = {path};
+    uint8_t key[PL_ENUM_KEY_MAX], exact[PL_ENUM_KEY_MAX + 1] = {0};
+    struct pl_hash hash;
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        struct memory m = {0};
+        struct pl_spec *spec;
+        struct pl_plan *plan;
+        size_t len = cases[i].path_len;
+
+        for (size_t p = 0; p < len; p++)
+            path[p] = p % 100 == 99 ? '/' : 'p';
+        path[len] = '\0';
+        plan = plan_one(&m, "\"input\": {\"repo\": \"r\", \"glob\": \"/p**p\"}", files, 1, &spec);
+        assert_int_equal(pl_plan_match_of(plan, plan->n_datums - 1, 0)->path_len, len);
+        assert_int_equal(pl_plan_enum_key(plan, plan->n_datums - 1, key), cases[i].key_len);
+        memcpy(exact + 2, path, len);
+        if (cases[i].key_len > 33) {
+            assert_memory_equal(key, exact, len + 3);
+        } else {
+            pl_hash_sha256(exact, len + 3, &hash);
+            assert_int_equal(key[0], 0xFF);
+            assert_memory_equal(key + 1, hash.b, PL_HASH_BYTES);
+        }
+        pl_plan_destroy(plan);
+        pl_spec_destroy(spec);
+        memory_finish(&m);
+    }
+}
+
+static void contents_are_those_of_the_match(void **state)
+{
+    static const char *const before[] = {"a/1=x", "a/2=y", "b/1=z"}, *const after[] = {"a/1=x", "a/2=changed", "b/1=z"};
+    struct memory m = {0};
+    struct pl_spec *specs[4];
+    struct pl_plan *all = plan_one(&m, "\"input\": {\"repo\": \"r\", \"glob\": \"/*\"}", before, 3, &specs[0]);
+    struct pl_plan *changed = plan_one(&m, "\"input\": {\"repo\": \"r\", \"glob\": \"/*\"}", after, 3, &specs[1]);
+    struct pl_plan *ones =
+        plan_one(&m, "\"input\": {\"repo\": \"r\", \"glob\": \"/*\", \"files\": [\"1\"]}", before, 3, &specs[2]);
+    struct pl_plan *ones_changed =
+        plan_one(&m, "\"input\": {\"repo\": \"r\", \"glob\": \"/*\", \"files\": [\"1\"]}", after, 3, &specs[3]);
+    struct pl_hash a, b;
+
+    (void)state;
+    assert_false(pl_hash_eq(&all->keys[0], &changed->keys[0])); /* a/2 changed: datum a runs again, b does not */
+    assert_true(pl_hash_eq(&all->keys[1], &changed->keys[1]));
+    assert_true(pl_hash_eq(&ones->keys[0], &ones_changed->keys[0])); /* files it does not take do not count */
+    assert_false(pl_hash_eq(&all->keys[0], &ones->keys[0]));
+    pl_plan_datum_id(all, 0, &a);
+    pl_plan_datum_id(changed, 0, &b);
+    assert_true(pl_hash_eq(&a, &b)); /* a name, whatever the content */
+    pl_plan_datum_id(all, 1, &b);
+    assert_false(pl_hash_eq(&a, &b));
+    pl_plan_destroy(all);
+    pl_plan_destroy(changed);
+    pl_plan_destroy(ones);
+    pl_plan_destroy(ones_changed);
+    for (size_t i = 0; i < 4; i++)
+        pl_spec_destroy(specs[i]);
+    memory_finish(&m);
+}
+
+static void the_root_is_its_tree(void **state)
+{
+    static const char *const files[] = {"a", "b"};
+    struct memory m = {0};
+    struct pl_hash root = tree_of(&m, files, 2);
+    struct pl_spec *spec;
+    struct pl_plan *plan = plan_one(&m, "\"input\": {\"repo\": \"r\"}", files, 2, &spec);
+
+    (void)state;
+    assert_true(pl_hash_eq(&pl_plan_match_of(plan, 0, 0)->content, &root));
+    assert_int_equal(pl_plan_match_of(plan, 0, 0)->kind, PL_KIND_DIR);
+    pl_plan_destroy(plan);
+    pl_spec_destroy(spec);
+    memory_finish(&m);
+}
+
+static void prefixes_are_rendered_for_each_datum(void **state)
+{
+    static const char *const files[] = {"cats/tom.jpg", "top.jpg"};
+    static const struct {
+        const char *glob, *prefix, *want[2];
+    } cases[] = {
+        {"/**/(*).jpg", "${r.1}/", {"tom/", "top/"}},
+        {"/**/*.jpg", "${r.dir}/x-", {"cats/x-", "x-"}},
+        {"/**/*.jpg", "", {"", ""}},
+        {"/**/*.jpg", "${r.path}/", {"cats/tom.jpg/", "top.jpg/"}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        struct memory m = {0};
+        struct pl_spec *spec;
+        char fields[256];
+        struct pl_plan *plan;
+
+        (void)snprintf(fields, sizeof(fields), "\"input\": {\"repo\": \"r\", \"glob\": \"%s\"}, \"output\": {\"prefix\": \"%s\"}",
+                       cases[i].glob, cases[i].prefix);
+        plan = plan_one(&m, fields, files, 2, &spec);
+        assert_int_equal(plan->n_datums, 2);
+        for (size_t d = 0; d < 2; d++) {
+            struct pl_buf out = {0};
+
+            assert_int_equal(pl_plan_prefix(plan, d, &out, NULL), 0);
+            assert_string_equal(pl_buf_str(&out), cases[i].want[d]);
+            pl_buf_finish(&out);
+        }
+        pl_plan_destroy(plan);
+        pl_spec_destroy(spec);
+        memory_finish(&m);
+    }
+}
+
+/* n files "f0000000"…, flat. */
+static struct pl_hash many_files(struct memory *m, unsigned n)
+{
+    struct pl_node_sink sink = sink_of(m, NULL);
+    struct pl_tree_builder *b = NULL;
+    struct pl_entry e = pl_entry_inline(PL_KIND_FILE, "x", 1);
+    struct pl_hash root;
+    char path[16];
+
+    assert_int_equal(pl_tree_builder_create(&sink, &b, NULL), 0);
+    for (unsigned i = 0; i < n; i++) {
+        (void)snprintf(path, sizeof(path), "f%07u", i);
+        assert_int_equal(pl_tree_builder_add(b, path, 8, &e, NULL), 0);
+    }
+    assert_int_equal(pl_tree_builder_finish(b, &root, NULL, NULL), 0);
+    pl_tree_builder_destroy(b);
+    return root;
+}
+
+static void bounds_are_errors_that_say_which(void **state)
+{
+    struct memory m = {0};
+    struct pl_node_source source = source_of(&m);
+    struct pl_hash roots[2] = {many_files(&m, 5000), many_files(&m, 5000)};
+    struct pl_spec *spec =
+        spec_of("\"input\": {\"cross\": [{\"repo\": \"a\", \"glob\": \"/*\"}, {\"repo\": \"b\", \"glob\": \"/*\"}]}");
+    struct pl_plan_input inputs[2] = {{roots[0], &source}, {roots[1], &source}};
+    struct pl_plan_request request = {.stage = &spec->stages[0], .inputs = inputs};
+    struct pl_plan *plan = NULL;
+    struct pl_err err = {0};
+
+    (void)state;
+    assert_int_equal(pl_plan_create(&request, &plan, &err), PL_ELIMIT);
+    assert_string_equal(err.msg, "stage s would have more than 16777216 datums (a 5000 × b 5000)");
+    request.max_bytes = 1 << 20;
+    assert_int_equal(pl_plan_create(&request, &plan, &err), PL_ELIMIT);
+    assert_non_null(strstr(err.msg, "bound of 1 MiB"));
+    pl_spec_destroy(spec);
+    memory_finish(&m);
+}
+
+static void a_hundred_thousand_datums_stay_under_200_bytes_each(void **state)
+{
+    struct memory m = {0};
+    struct pl_node_source source = source_of(&m);
+    struct pl_hash root = many_files(&m, 100000);
+    struct pl_spec *spec = spec_of("\"input\": {\"repo\": \"r\", \"glob\": \"/*\"}");
+    struct pl_plan_input input = {root, &source};
+    struct pl_plan_request request = {.stage = &spec->stages[0], .inputs = &input, .max_bytes = 100000 * (200 + 16)};
+    struct pl_plan *plan = NULL;
+    struct pl_err err = {0};
+
+    (void)state;
+    assert_ok(pl_plan_create(&request, &plan, &err), &err);
+    assert_int_equal(plan->n_datums, 100000);
+    pl_plan_destroy(plan);
+    pl_spec_destroy(spec);
+    memory_finish(&m);
+}
+
+static void a_source_that_fails_is_named_by_its_input(void **state)
+{
+    struct memory m = {0};
+    struct pl_node_source source = source_of(&m);
+    struct pl_hash root = {{1}};
+    struct pl_spec *spec = spec_of("\"input\": {\"repo\": \"photos\", \"glob\": \"/*\"}");
+    struct pl_plan *plan = NULL;
+    struct pl_err err = {0};
+
+    (void)state;
+    assert_int_equal(plan_of(spec, &source, &root, &plan, &err), PL_ENOTFOUND);
+    assert_ptr_equal(strstr(err.msg, "input photos: "), err.msg);
+    pl_spec_destroy(spec);
+    memory_finish(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_glob_says_how_many_datums_there_are),
+        cmocka_unit_test(a_cross_takes_every_combination_the_first_input_slowest),
+        cmocka_unit_test(enumeration_keys_are_what_the_header_says),
+        cmocka_unit_test(enumeration_keys_ascend_in_spec_order),
+        cmocka_unit_test(a_long_enumeration_key_becomes_its_hash),
+        cmocka_unit_test(contents_are_those_of_the_match),
+        cmocka_unit_test(the_root_is_its_tree),
+        cmocka_unit_test(prefixes_are_rendered_for_each_datum),
+        cmocka_unit_test(bounds_are_errors_that_say_which),
+        cmocka_unit_test(a_hundred_thousand_datums_stay_under_200_bytes_each),
+        cmocka_unit_test(a_source_that_fails_is_named_by_its_input),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
