@@ -41,7 +41,7 @@ struct pl_cursor {
 
 static inline struct pl_cursor pl_cursor_of(const void *data, size_t len)
 {
-    return (struct pl_cursor){.p = data, .end = (const uint8_t *)data + len};
+    return (struct pl_cursor){.p = data, .end = len > 0 ? (const uint8_t *)data + len : data};
 }
 uint8_t pl_cursor_u8(struct pl_cursor *c);
 uint16_t pl_cursor_le16(struct pl_cursor *c);

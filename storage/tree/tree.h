@@ -31,7 +31,7 @@
 #define PL_NODE_LIMIT_BYTES   (256u << 10)
 #define PL_NODE_LIMIT_ENTRIES 4096u
 
-/* What an entry is. ROW is the value of a table that is kept as a tree (DESIGN: "datum table"); a tree has either rows or the
+/* What an entry is. ROW is the value of a table that is kept as a tree (the datum table of a job); a tree has either rows or the
  * others. */
 enum { PL_KIND_FILE = 1, PL_KIND_EXEC = 2, PL_KIND_LINK = 3, PL_KIND_DIR = 4, PL_KIND_ROW = 5 };
 

@@ -150,31 +150,35 @@ static int start(struct pl_tree_differ *d, struct pl_err *err)
     return r;
 }
 
+/* Leaves behind what was given or found equal. */
+static void leave_compared(struct pl_tree_differ *d)
+{
+    if (d->a_given)
+        pl_node_stack_next(&d->a);
+    if (d->b_given)
+        pl_node_stack_next(&d->b);
+    d->a_given = d->b_given = false;
+}
+
 int pl_tree_differ_next(struct pl_tree_differ *d, struct pl_tree_change *ret, struct pl_err *err)
 {
-    bool a_end, b_end;
-    int r = 0;
+    int r = d->started ? 0 : start(d, err);
 
-    if (!d->started)
-        r = start(d, err);
     while (r == 0) {
-        if (d->a_given)
-            pl_node_stack_next(&d->a);
-        if (d->b_given)
-            pl_node_stack_next(&d->b);
-        d->a_given = d->b_given = false;
+        bool a_end, b_end, on_subtree;
+
+        leave_compared(d);
         a_end = at_end(d, &d->a);
         b_end = at_end(d, &d->b);
         if (a_end && b_end)
             return 0;
-        if (!a_end && b_end && d->a.low > 0)
-            r = enter(d, &d->a, err);
-        else if (a_end && !b_end && d->b.low > 0)
-            r = enter(d, &d->b, err);
-        else if (!a_end && !b_end && (d->a.low > 0 || d->b.low > 0))
-            r = step_subtrees(d, err);
-        else
+        on_subtree = (!a_end && d->a.low > 0) || (!b_end && d->b.low > 0);
+        if (!on_subtree)
             r = compare_entries(d, a_end, b_end, ret);
+        else if (a_end || b_end)
+            r = enter(d, a_end ? &d->b : &d->a, err);
+        else
+            r = step_subtrees(d, err);
     }
     return r;
 }

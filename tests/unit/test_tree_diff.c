@@ -171,11 +171,11 @@ static void the_cost_follows_the_change(void **state)
         unsigned changes, reads;
     } table[] = {
         {"dir-0077/file-077777.bin", PL_TREE_PUT, 1, 6},
-        {"dir-0077/file-077777.bin", PL_TREE_DELETE, 1, 10},
-        {"dir-0077/a-new-one", PL_TREE_PUT, 1, 10},
-        {"dir-0000/file-000000.bin", PL_TREE_DELETE, 1, 10},
-        {"zzz", PL_TREE_PUT, 1, 10},
-        {"dir-0100", PL_TREE_DELETE_PREFIX, 1000, 24},
+        {"dir-0077/file-077777.bin", PL_TREE_DELETE, 1, 8},
+        {"dir-0077/a-new-one", PL_TREE_PUT, 1, 8},
+        {"dir-0000/file-000000.bin", PL_TREE_DELETE, 1, 8},
+        {"zzz", PL_TREE_PUT, 1, 8},
+        {"dir-0100", PL_TREE_DELETE_PREFIX, 1000, 12},
     };
     struct memory mem = {0};
     struct pl_node_source source = source_of(&mem);
@@ -205,12 +205,57 @@ static void the_cost_follows_the_change(void **state)
     memory_finish(&mem);
 }
 
+static int count_node(void *self, const struct pl_hash *id, unsigned level, struct pl_err *err)
+{
+    (void)id;
+    (void)level;
+    (void)err;
+    ++*(unsigned *)self;
+    return 0;
+}
+
+/* What stays when the first third is gone stands elsewhere, and is skipped all the same. */
+static void equal_subtrees_are_skipped_wherever_they_stand(void **state)
+{
+    struct memory mem = {0};
+    struct pl_node_source source = source_of(&mem);
+    struct pl_node_sink sink = sink_of(&mem, &small_params[3]); /* three entries a node, at all levels */
+    struct model all = {0}, gone = {0}, left = {0};
+    struct pl_entry e = pl_entry_inline(PL_KIND_FILE, "x", 1);
+    struct pl_hash all_root, gone_root, left_root;
+    unsigned gone_nodes = 0, changes = 0;
+    struct pl_err err = {0};
+
+    (void)state;
+    for (unsigned i = 0; i < 729; i++) {
+        char path[RANDOM_PATH_BYTES];
+
+        snprintf(path, sizeof path, "%04u", i);
+        model_put(&all, path, &e);
+        model_put(i < 243 ? &gone : &left, path, &e);
+    }
+    all_root = build_model(&all, &sink);
+    gone_root = build_model(&gone, &sink);
+    left_root = build_model(&left, &sink);
+    assert_ok(pl_tree_visit_nodes(&source, &gone_root, count_node, &gone_nodes, &err), &err);
+    mem.reads = 0;
+    assert_ok(pl_tree_diff(&source, &all_root, &left_root, NULL, 0, count_change, &changes, &err), &err);
+    assert_int_equal(changes, gone.n);
+    if (mem.reads > gone_nodes + 9)
+        fail_msg("%llu reads, %u nodes gone", (unsigned long long)mem.reads, gone_nodes);
+    model_finish(&all);
+    model_finish(&gone);
+    model_finish(&left);
+    memory_finish(&mem);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(differences_agree_with_brute_force),
         cmocka_unit_test(the_callback_can_end_it),
         cmocka_unit_test(the_cost_follows_the_change),
+        cmocka_unit_test(equal_subtrees_are_skipped_wherever_they_stand),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

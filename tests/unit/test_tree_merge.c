@@ -151,6 +151,7 @@ static void sides_agree_or_the_conflict_names_both(void **state)
         }
         if (!table[i].path) {
             assert_ok(pl_tree_merge(&source, &sink, &base, &side[0], &side[1], &root, note, &seen, &err), &err);
+            assert_ok(pl_tree_check(&source, &root, NULL, &err), &err); /* no empty directory with something below it */
         } else {
             assert_int_equal(pl_tree_merge(&source, &sink, &base, &side[0], &side[1], &root, note, &seen, &err), PL_ECONFLICT);
             assert_int_equal(seen.n, 1);

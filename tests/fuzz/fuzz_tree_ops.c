@@ -1,0 +1,37 @@
+// link: pl_tree
+/* Any bytes as a stream of operations: refused, or operations that are written as the same bytes again. */
+#include "storage/tree/ops.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+static int write_op(struct pl_ops_writer *w, const struct pl_tree_op *op)
+{
+    if (op->op == PL_TREE_PUT)
+        return pl_ops_writer_put(w, op->path, op->path_len, &op->entry, NULL);
+    if (op->op == PL_TREE_DELETE)
+        return pl_ops_writer_delete(w, op->path, op->path_len, NULL);
+    return pl_ops_writer_delete_prefix(w, op->path, op->path_len, NULL);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    struct pl_buf out = {0};
+    struct pl_ops_writer w = {0};
+    struct pl_tree_op *ops = NULL;
+    size_t count = 0;
+    int r;
+
+    if (pl_ops_read(data, n, &ops, &count, NULL) == 0) {
+        r = pl_ops_writer_init(&w, &out, NULL);
+        for (size_t i = 0; r == 0 && i < count; i++)
+            r = write_op(&w, &ops[i]);
+        if (r == 0)
+            r = pl_ops_writer_end(&w, NULL);
+        if (r < 0 || out.len != n || memcmp(out.data, data, n) != 0)
+            abort();
+    }
+    free(ops);
+    pl_ops_writer_finish(&w);
+    pl_buf_finish(&out);
+    return 0;
+}
