@@ -11,31 +11,31 @@
 #include <unistd.h>
 
 /* Every function that can fail: its result is looked at. */
-#define PL_MUST_CHECK __attribute__((warn_unused_result))
+#define PL_MUST_CHECK         __attribute__((warn_unused_result))
 #define PL_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 
 /* `_cleanup_(f) T x = {0};` calls f(&x) when x leaves its scope. */
-#define _cleanup_(f) __attribute__((cleanup(f)))
-#define _cleanup_free_ _cleanup_(pl_freep)
+#define _cleanup_(f)    __attribute__((cleanup(f)))
+#define _cleanup_free_  _cleanup_(pl_freep)
 #define _cleanup_close_ _cleanup_(pl_closep)
 
 /* Hand-over: yields the value and leaves the variable empty, so that its cleanup does nothing. */
-#define TAKE_PTR(p)                                                                                                                  \
-    ({                                                                                                                               \
-        __typeof__(p) pl_taken_ = (p);                                                                                               \
-        (p) = NULL;                                                                                                                  \
-        pl_taken_;                                                                                                                   \
+#define TAKE_PTR(p)                                                                                                              \
+    ({                                                                                                                           \
+        __typeof__(p) pl_taken_ = (p);                                                                                           \
+        (p) = NULL;                                                                                                              \
+        pl_taken_;                                                                                                               \
     })
-#define TAKE_FD(fd)                                                                                                                  \
-    ({                                                                                                                               \
-        int pl_taken_ = (fd);                                                                                                        \
-        (fd) = -1;                                                                                                                   \
-        pl_taken_;                                                                                                                   \
+#define TAKE_FD(fd)                                                                                                              \
+    ({                                                                                                                           \
+        int pl_taken_ = (fd);                                                                                                    \
+        (fd) = -1;                                                                                                               \
+        pl_taken_;                                                                                                               \
     })
 
 #define PL_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define PL_MIN(a, b) ((a) < (b) ? (a) : (b))
-#define PL_MAX(a, b) ((a) > (b) ? (a) : (b))
+#define PL_MIN(a, b)     ((a) < (b) ? (a) : (b))
+#define PL_MAX(a, b)     ((a) > (b) ? (a) : (b))
 
 /* The struct that holds `member` at `ptr`. */
 #define PL_CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))

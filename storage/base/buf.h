@@ -16,16 +16,25 @@ void pl_buf_finish(struct pl_buf *b);
 /* Empties it, keeps the memory. */
 void pl_buf_clear(struct pl_buf *b);
 /* Room for `n` more bytes. PL_ETOOBIG, PL_ENOMEM. */
-PL_MUST_CHECK int pl_buf_reserve(struct pl_buf *b, size_t n, struct pl_err *err);
-PL_MUST_CHECK int pl_buf_add(struct pl_buf *b, const void *data, size_t n, struct pl_err *err);
-PL_MUST_CHECK int pl_buf_add_u8(struct pl_buf *b, uint8_t v, struct pl_err *err);
-PL_MUST_CHECK int pl_buf_add_le16(struct pl_buf *b, uint16_t v, struct pl_err *err);
-PL_MUST_CHECK int pl_buf_add_le32(struct pl_buf *b, uint32_t v, struct pl_err *err);
-PL_MUST_CHECK int pl_buf_add_le64(struct pl_buf *b, uint64_t v, struct pl_err *err);
+PL_MUST_CHECK
+int pl_buf_reserve(struct pl_buf *b, size_t n, struct pl_err *err);
+PL_MUST_CHECK
+int pl_buf_add(struct pl_buf *b, const void *data, size_t n, struct pl_err *err);
+PL_MUST_CHECK
+int pl_buf_add_u8(struct pl_buf *b, uint8_t v, struct pl_err *err);
+PL_MUST_CHECK
+int pl_buf_add_le16(struct pl_buf *b, uint16_t v, struct pl_err *err);
+PL_MUST_CHECK
+int pl_buf_add_le32(struct pl_buf *b, uint32_t v, struct pl_err *err);
+PL_MUST_CHECK
+int pl_buf_add_le64(struct pl_buf *b, uint64_t v, struct pl_err *err);
 /* LEB128, 1..10 bytes, canonical (shortest). */
-PL_MUST_CHECK int pl_buf_add_varint(struct pl_buf *b, uint64_t v, struct pl_err *err);
-PL_MUST_CHECK int pl_buf_add_str(struct pl_buf *b, const char *s, struct pl_err *err);
-PL_MUST_CHECK int pl_buf_addf(struct pl_buf *b, struct pl_err *err, const char *fmt, ...) PL_PRINTF(3, 4);
+PL_MUST_CHECK
+int pl_buf_add_varint(struct pl_buf *b, uint64_t v, struct pl_err *err);
+PL_MUST_CHECK
+int pl_buf_add_str(struct pl_buf *b, const char *s, struct pl_err *err);
+PL_MUST_CHECK
+int pl_buf_addf(struct pl_buf *b, struct pl_err *err, const char *fmt, ...) PL_PRINTF(3, 4);
 /* The bytes as a C string: a NUL is put after them (not counted in len). NULL only without memory. */
 char *pl_buf_str(struct pl_buf *b);
 /* Hands the memory over as a NUL-terminated malloc'ed string; the buffer is empty afterwards. NULL only without memory. */

@@ -4,7 +4,7 @@
 #include "err.h"
 
 #define PL_HASH_BYTES 32
-#define PL_HASH_HEX 64 /* digits, without the NUL */
+#define PL_HASH_HEX   64 /* digits, without the NUL */
 
 struct pl_hash {
     uint8_t b[PL_HASH_BYTES];
@@ -34,15 +34,18 @@ bool pl_hash_is_zero(const struct pl_hash *h);
 /* 64 lower-case digits and a NUL into `out[65]`; returns `out`. */
 char *pl_hash_hex(const struct pl_hash *h, char out[PL_HASH_HEX + 1]);
 /* Exactly 64 hex digits (either case). PL_EINVAL. */
-PL_MUST_CHECK int pl_hash_parse(const char *hex, struct pl_hash *ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_hash_parse(const char *hex, struct pl_hash *ret, struct pl_err *err);
 
 void pl_hex_encode(const void *data, size_t n, char *out /* 2n + 1 */);
 /* Exactly 2n hex digits at `hex`; false otherwise. */
 bool pl_hex_decode(const char *hex, void *out, size_t n);
 /* Standard base64 with padding, for bytes inside JSON. */
-PL_MUST_CHECK int pl_base64_encode(const void *data, size_t n, char **ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_base64_encode(const void *data, size_t n, char **ret, struct pl_err *err);
 struct pl_buf;
-PL_MUST_CHECK int pl_base64_decode(const char *text, struct pl_buf *ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_base64_decode(const char *text, struct pl_buf *ret, struct pl_err *err);
 
 /* XXH64 with `seed`. */
 uint64_t pl_xxh64(const void *data, size_t n, uint64_t seed);

@@ -6,25 +6,37 @@
 #include <sys/uio.h>
 
 /* Writes all of it. PL_EIO, PL_ENOSPC. */
-PL_MUST_CHECK int pl_io_write(int fd, const void *data, size_t n, const char *what, struct pl_err *err);
-PL_MUST_CHECK int pl_io_pwrite(int fd, const void *data, size_t n, uint64_t offset, const char *what, struct pl_err *err);
+PL_MUST_CHECK
+int pl_io_write(int fd, const void *data, size_t n, const char *what, struct pl_err *err);
+PL_MUST_CHECK
+int pl_io_pwrite(int fd, const void *data, size_t n, uint64_t offset, const char *what, struct pl_err *err);
 /* Reads up to `n` bytes until the end of file; returns the count. */
-PL_MUST_CHECK ssize_t pl_io_read(int fd, void *out, size_t n, const char *what, struct pl_err *err);
+PL_MUST_CHECK
+ssize_t pl_io_read(int fd, void *out, size_t n, const char *what, struct pl_err *err);
 /* Exactly `n` bytes at `offset`, else PL_ECORRUPT ("ends early"). */
-PL_MUST_CHECK int pl_io_pread(int fd, void *out, size_t n, uint64_t offset, const char *what, struct pl_err *err);
-PL_MUST_CHECK int pl_io_fdatasync(int fd, const char *what, struct pl_err *err);
-PL_MUST_CHECK int pl_io_fsync_dir(const char *dir, struct pl_err *err);
+PL_MUST_CHECK
+int pl_io_pread(int fd, void *out, size_t n, uint64_t offset, const char *what, struct pl_err *err);
+PL_MUST_CHECK
+int pl_io_fdatasync(int fd, const char *what, struct pl_err *err);
+PL_MUST_CHECK
+int pl_io_fsync_dir(const char *dir, struct pl_err *err);
 /* renameat2(RENAME_NOREPLACE): PL_EEXISTS when `to` is there. Falls back to link+unlink where the filesystem has no such flag. */
-PL_MUST_CHECK int pl_io_rename_noreplace(const char *from, const char *to, struct pl_err *err);
-PL_MUST_CHECK int pl_io_rename(const char *from, const char *to, struct pl_err *err);
+PL_MUST_CHECK
+int pl_io_rename_noreplace(const char *from, const char *to, struct pl_err *err);
+PL_MUST_CHECK
+int pl_io_rename(const char *from, const char *to, struct pl_err *err);
 /* A whole file, at most `out->max` bytes. PL_ENOTFOUND, PL_ETOOBIG. */
-PL_MUST_CHECK int pl_io_read_file(const char *path, struct pl_buf *out, struct pl_err *err);
+PL_MUST_CHECK
+int pl_io_read_file(const char *path, struct pl_buf *out, struct pl_err *err);
 /* Writes `path` by temp name, fdatasync, rename, directory fsync. `mode` e.g. 0600. */
-PL_MUST_CHECK int pl_io_write_file(const char *path, const void *data, size_t n, mode_t mode, struct pl_err *err);
+PL_MUST_CHECK
+int pl_io_write_file(const char *path, const void *data, size_t n, mode_t mode, struct pl_err *err);
 /* mkdir -p. Existing is fine. */
-PL_MUST_CHECK int pl_io_mkdirs(const char *path, mode_t mode, struct pl_err *err);
+PL_MUST_CHECK
+int pl_io_mkdirs(const char *path, mode_t mode, struct pl_err *err);
 /* Removes a tree without following links; absent is fine. Makes folders writable on the way when they are not. */
-PL_MUST_CHECK int pl_io_remove_tree(const char *path, struct pl_err *err);
+PL_MUST_CHECK
+int pl_io_remove_tree(const char *path, struct pl_err *err);
 
 /* Fault injection (tests only; also by the environment PL_FAULT="write=17,fsync=3,rename=2,errno=28"): the nth call from now fails
  * once with `errnum`. 0 switches off. Thread-safe. */

@@ -21,7 +21,8 @@ struct pl_map_slot {
 /* Calls free_value (may be NULL) on each value. */
 void pl_map_finish(struct pl_map *m, void (*free_value)(void *));
 /* Puts or replaces; `ret_old` (may be NULL) gets the value replaced or NULL. PL_ENOMEM. */
-PL_MUST_CHECK int pl_map_put(struct pl_map *m, const void *key, size_t key_len, void *value, void **ret_old, struct pl_err *err);
+PL_MUST_CHECK
+int pl_map_put(struct pl_map *m, const void *key, size_t key_len, void *value, void **ret_old, struct pl_err *err);
 /* NULL when absent. */
 void *pl_map_get(const struct pl_map *m, const void *key, size_t key_len);
 /* The value removed or NULL. */

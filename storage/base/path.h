@@ -4,18 +4,21 @@
 
 #include "err.h"
 
-#define PL_PATH_MAX_BYTES 1024
+#define PL_PATH_MAX_BYTES    1024
 #define PL_SEGMENT_MAX_BYTES 255
-#define PL_NAME_MAX_BYTES 51
+#define PL_NAME_MAX_BYTES    51
 
 /* A path inside a tree: valid UTF-8, segments 1..255 bytes, no byte < 0x20 or 0x7F, no empty, "." or ".." segment, ≤ 1,024 bytes.
  * PL_EPATH with the reason. The empty path is refused. */
-PL_MUST_CHECK int pl_path_check(const char *path, size_t len, struct pl_err *err);
+PL_MUST_CHECK
+int pl_path_check(const char *path, size_t len, struct pl_err *err);
 /* A user's spelling ("/a/b/", "a/b", "/") into canonical form ("a/b", "a/b", ""); checks it. `out` holds PL_PATH_MAX_BYTES + 1. */
-PL_MUST_CHECK int pl_path_canonical(const char *in, char *out, struct pl_err *err);
+PL_MUST_CHECK
+int pl_path_canonical(const char *in, char *out, struct pl_err *err);
 /* Names of projects, repos, branches, stages, inputs: [A-Za-z0-9][A-Za-z0-9_-]{0,50}, not 32 or 64 hex digits. `what` goes into the
  * message ("repo"). PL_ENAME. */
-PL_MUST_CHECK int pl_name_check(const char *what, const char *name, struct pl_err *err);
+PL_MUST_CHECK
+int pl_name_check(const char *what, const char *name, struct pl_err *err);
 /* Valid UTF-8 (RFC 3629: no surrogates, no overlong forms). */
 bool pl_utf8_ok(const void *data, size_t len);
 /* For "did you mean": the nearest of `n` words within edit distance 2 (1 for words under 4 letters), NULL when none. */

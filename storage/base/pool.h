@@ -7,11 +7,14 @@ struct pl_pool;
 typedef void (*pl_pool_fn)(void *arg);
 
 /* `name` is the threads' name (≤ 15 bytes), `threads` 1..64, `queue_max` the bound of waiting work. */
-PL_MUST_CHECK int pl_pool_create(const char *name, unsigned threads, size_t queue_max, struct pl_pool **ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_pool_create(const char *name, unsigned threads, size_t queue_max, struct pl_pool **ret, struct pl_err *err);
 /* Runs fn(arg) on one of the threads, in order of submission. PL_EBUSY at the bound; never blocks. */
-PL_MUST_CHECK int pl_pool_submit(struct pl_pool *p, pl_pool_fn fn, void *arg, struct pl_err *err);
+PL_MUST_CHECK
+int pl_pool_submit(struct pl_pool *p, pl_pool_fn fn, void *arg, struct pl_err *err);
 /* As submit, but waits for room: for producers that are threads themselves (ingest). */
-PL_MUST_CHECK int pl_pool_submit_wait(struct pl_pool *p, pl_pool_fn fn, void *arg, struct pl_err *err);
+PL_MUST_CHECK
+int pl_pool_submit_wait(struct pl_pool *p, pl_pool_fn fn, void *arg, struct pl_err *err);
 /* Until nothing waits and nothing runs. */
 void pl_pool_drain(struct pl_pool *p);
 /* Drains, then joins. */

@@ -206,13 +206,33 @@ void pl_list_entry(const struct pl_list *list, size_t i, struct pl_hash *ret_id,
         *ret_bytes |= (uint64_t)p[PL_HASH_BYTES + k] << (8 * k);
 }
 
+/* Adds up the entries, each of which has to be of a possible length. */
+static int list_sum(struct pl_list *list, struct pl_err *err)
+{
+    uint64_t max = list->level == 0 ? PL_CHUNK_MAX_BYTES : PL_FILE_MAX_BYTES;
+
+    for (size_t i = 0; i < list->count; i++) {
+        struct pl_hash id;
+        uint64_t len;
+
+        pl_list_entry(list, i, &id, &len);
+        if (len == 0 || len > max)
+            return pl_err_set(err, PL_ECORRUPT, "a chunk list whose entry %zu has %llu bytes", i, (unsigned long long)len);
+        list->bytes += len;
+    }
+    if (list->bytes > PL_FILE_MAX_BYTES)
+        return pl_err_set(err, PL_ECORRUPT, "a chunk list of %llu bytes", (unsigned long long)list->bytes);
+    return 0;
+}
+
 int pl_list_decode(const void *bytes, size_t n, struct pl_list *ret, struct pl_err *err)
 {
     struct pl_cursor c = pl_cursor_of(bytes, n);
     struct pl_list list = {0};
     const uint8_t *magic = pl_cursor_bytes(&c, sizeof(list_magic));
     uint8_t version = pl_cursor_u8(&c);
-    uint64_t count, max;
+    uint64_t count;
+    int r;
 
     if (magic == NULL || memcmp(magic, list_magic, sizeof(list_magic)) != 0)
         return pl_err_set(err, PL_ECORRUPT, "no chunk list: the magic is missing");
@@ -225,18 +245,9 @@ int pl_list_decode(const void *bytes, size_t n, struct pl_list *ret, struct pl_e
         return pl_err_set(err, PL_ECORRUPT, "a damaged chunk list");
     list.count = (size_t)count;
     list.entries = c.p;
-    max = list.level == 0 ? PL_CHUNK_MAX_BYTES : PL_FILE_MAX_BYTES;
-    for (size_t i = 0; i < list.count; i++) {
-        struct pl_hash id;
-        uint64_t len;
-
-        pl_list_entry(&list, i, &id, &len);
-        if (len == 0 || len > max)
-            return pl_err_set(err, PL_ECORRUPT, "a chunk list whose entry %zu has %llu bytes", i, (unsigned long long)len);
-        list.bytes += len;
-    }
-    if (list.bytes > PL_FILE_MAX_BYTES)
-        return pl_err_set(err, PL_ECORRUPT, "a chunk list of %llu bytes", (unsigned long long)list.bytes);
+    r = list_sum(&list, err);
+    if (r < 0)
+        return r;
     *ret = list;
     return 0;
 }

@@ -338,11 +338,32 @@ static bool prefix_may_match(const char *key, size_t len, const char *prefix)
     return strncmp(key, prefix, PL_MIN(len, want)) == 0 && (len >= want || (len > 0 && key[len - 1] == '/'));
 }
 
-/* The names of folder `rel` ("" or ending with '/') that are keys or may hold some under the prefix. Other files are not ours. */
+/* Notes a name of folder `rel` ("" or ending with '/') that is a key or may hold some under the prefix. Other files are not ours. */
+static int file_read_name(DIR *dir, const char *name, const char *rel, const char *prefix, struct file_names *v,
+                          struct pl_err *err)
+{
+    char key[PATH_MAX];
+    struct stat st;
+    int n = snprintf(key, sizeof(key), "%s%s", rel, name);
+    bool is_dir;
+
+    if (n >= (int)sizeof(key) - 1 || pl_object_key_check(key, NULL) < 0)
+        return 0;
+    if (fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0; /* removed meanwhile */
+    is_dir = S_ISDIR(st.st_mode);
+    if (is_dir)
+        key[n++] = '/';
+    if ((!is_dir && !S_ISREG(st.st_mode)) || !prefix_may_match(key, (size_t)n, prefix))
+        return 0;
+    return file_names_add(v, name, is_dir, (uint64_t)st.st_size, err);
+}
+
+/* Its names in order of the keys. */
 static int file_read_dir(const struct object_file *f, const char *rel, const char *prefix, struct file_names *v,
                          struct pl_err *err)
 {
-    char path[PATH_MAX], key[PATH_MAX];
+    char path[PATH_MAX];
     struct dirent *e;
     DIR *dir;
     int r = file_path(f, rel, path, err);
@@ -352,19 +373,8 @@ static int file_read_dir(const struct object_file *f, const char *rel, const cha
     dir = opendir(path);
     if (dir == NULL)
         return errno == ENOENT ? 0 : pl_err_errno(err, errno, "open folder %s", path);
-    while (r == 0 && (errno = 0, e = readdir(dir)) != NULL) {
-        struct stat st;
-        int n = snprintf(key, sizeof(key), "%s%s", rel, e->d_name);
-
-        if (n >= (int)sizeof(key) - 1 || pl_object_key_check(key, NULL) < 0)
-            continue;
-        if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-            continue; /* removed meanwhile */
-        if (S_ISDIR(st.st_mode))
-            key[n++] = '/';
-        if ((S_ISDIR(st.st_mode) || S_ISREG(st.st_mode)) && prefix_may_match(key, (size_t)n, prefix))
-            r = file_names_add(v, e->d_name, S_ISDIR(st.st_mode), (uint64_t)st.st_size, err);
-    }
+    while (r == 0 && (errno = 0, e = readdir(dir)) != NULL)
+        r = file_read_name(dir, e->d_name, rel, prefix, v, err);
     if (r == 0 && errno != 0)
         r = pl_err_errno(err, errno, "read folder %s", path);
     closedir(dir);
