@@ -143,32 +143,22 @@ static int glob_add_range(struct glob_parser *ps, uint32_t low, uint32_t high)
     return 0;
 }
 
-/* ASCII classes as in POSIX, "word" as in Perl. */
-static bool glob_in_posix(unsigned which, uint32_t c)
-{
-    bool upper = c >= 'A' && c <= 'Z', lower = c >= 'a' && c <= 'z', digit = c >= '0' && c <= '9';
-    bool print = c >= 0x20 && c < 0x7F;
-    const bool in[] = {
-        upper || lower || digit,
-        upper || lower,
-        true,
-        c == ' ' || c == '\t',
-        !print,
-        digit,
-        print && c != ' ',
-        lower,
-        print,
-        print && c != ' ' && !upper && !lower && !digit,
-        c == ' ' || (c >= '\t' && c <= '\r'),
-        upper,
-        upper || lower || digit || c == '_',
-        digit || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'),
-    };
+/* ASCII classes as in POSIX, "word" as in Perl: pairs of first and last character. */
+static const struct {
+    const char *name, *pairs;
+} glob_posix[] = {
+    {"alnum", "09AZaz"}, {"alpha", "AZaz"}, {"ascii", "\x01\x7f"}, {"blank", "\t\t  "},  {"cntrl", "\x01\x1f\x7f\x7f"},
+    {"digit", "09"},     {"graph", "!~"},   {"lower", "az"},       {"print", " ~"},      {"punct", "!/:@[`{~"},
+    {"space", "\t\r  "}, {"upper", "AZ"},   {"word", "09AZ__az"},  {"xdigit", "09AFaf"},
+};
 
-    return in[which];
+static bool glob_in_posix(const char *pairs, uint32_t c)
+{
+    for (; *pairs != '\0'; pairs += 2)
+        if (c >= (unsigned char)pairs[0] && c <= (unsigned char)pairs[1])
+            return true;
+    return false;
 }
-static const char *const glob_posix[] = {"alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph",
-                                         "lower", "print", "punct", "space", "upper", "word",  "xdigit"};
 
 /* [:alpha:] or [:^alpha:] inside a class, at the "[:". */
 static int glob_posix_class(struct glob_parser *ps)
@@ -182,12 +172,12 @@ static int glob_posix_class(struct glob_parser *ps)
     if (close == NULL)
         return glob_fail(ps, ps->p, "[: is never closed by :]");
     for (unsigned i = 0; i < PL_ARRAY_SIZE(glob_posix); i++) {
-        if (strlen(glob_posix[i]) != (size_t)(close - name) || memcmp(glob_posix[i], name, (size_t)(close - name)) != 0)
+        if (strlen(glob_posix[i].name) != (size_t)(close - name) || memcmp(glob_posix[i].name, name, (size_t)(close - name)) != 0)
             continue;
-        for (uint32_t c = 0, low; c < 0x80 && r == 0; c++) {
-            if (glob_in_posix(i, c) == negated)
+        for (uint32_t c = 1, low; c < 0x80 && r == 0; c++) {
+            if (glob_in_posix(glob_posix[i].pairs, c) == negated)
                 continue;
-            for (low = c; c + 1 < 0x80 && glob_in_posix(i, c + 1) != negated; c++)
+            for (low = c; c + 1 < 0x80 && glob_in_posix(glob_posix[i].pairs, c + 1) != negated; c++)
                 ;
             r = glob_add_range(ps, low, c);
         }

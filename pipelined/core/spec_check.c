@@ -24,7 +24,7 @@ static bool spec_one_of(const char *word, const char *const *words, size_t n)
     return false;
 }
 
-static void spec_enter_stage(struct spec_reader *r, size_t i)
+void spec_enter_stage(struct spec_reader *r, size_t i)
 {
     spec_leave(r, 0);
     spec_enter_key(r, "stages");
@@ -48,8 +48,7 @@ static bool spec_enter_leaf_of(struct spec_reader *r, const struct pl_input *tre
     return false;
 }
 
-/* Goes to field `key` (NULL: the leaf itself) of leaf j of stage i; the field itself may be absent. */
-static void spec_enter_leaf(struct spec_reader *r, size_t i, size_t j, const char *key)
+void spec_enter_leaf(struct spec_reader *r, size_t i, size_t j, const char *key)
 {
     spec_enter_stage(r, i);
     spec_enter_key(r, "input");
@@ -300,88 +299,6 @@ static void spec_check_owner(struct spec_reader *r, size_t i)
                      name, project);
 }
 
-/* What Kahn's algorithm leaves over holds a cycle: going from a left-over stage to a left-over input again and again must meet it. */
-static void spec_report_cycle(struct spec_reader *r, const uint32_t *waits_for)
-{
-    const struct pl_spec *spec = r->spec;
-    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
-    uint32_t at = 0, *next = spec_alloc(r, spec->n_stages * sizeof(*next)), first, leaf = 0;
-    int failed = 0;
-
-    if (next == NULL)
-        return;
-    for (uint32_t i = 0; i < spec->n_stages; i++) {
-        for (size_t j = 0; j < spec->stages[i].n_leaves; j++) {
-            uint32_t input = spec->stages[i].leaves[j]->stage;
-
-            if (input != PL_SPEC_NO_STAGE && waits_for[input] > 0)
-                next[i] = input;
-        }
-        if (waits_for[i] > 0)
-            at = i;
-    }
-    for (size_t i = 0; i < spec->n_stages; i++)
-        at = next[at]; /* n steps: certainly inside the cycle */
-    first = at;
-    for (uint32_t i = next[at]; i != at; i = next[i])
-        first = PL_MIN(first, i);
-    failed = pl_buf_add_str(&text, spec->stages[first].name, NULL);
-    for (uint32_t i = next[first], n = 0; failed == 0 && i != first && n < 20; i = next[i], n++)
-        failed = pl_buf_addf(&text, NULL, " reads %s", spec->stages[i].name);
-    if (failed == 0)
-        failed = pl_buf_addf(&text, NULL, " reads %s", spec->stages[first].name);
-    if (failed < 0 || pl_buf_str(&text) == NULL) {
-        r->failed = PL_ENOMEM;
-        return;
-    }
-    while (spec->stages[first].leaves[leaf]->stage != next[first])
-        leaf++;
-    spec_enter_leaf(r, first, leaf, "repo");
-    spec_problem(r, "the stages form a circle: %s", (const char *)text.data);
-}
-
-/* spec->order by Kahn's algorithm; of the stages that are ready, the first in the text goes first within its level. */
-static void spec_sort(struct spec_reader *r)
-{
-    struct pl_spec *spec = r->spec;
-    uint32_t *waits_for = spec_alloc(r, (spec->n_stages + 1) * sizeof(*waits_for));
-    uint32_t *start = spec_alloc(r, (spec->n_stages + 2) * sizeof(*start)), *readers;
-    size_t n_edges = 0, done = 0;
-
-    spec->order = spec_alloc(r, (spec->n_stages + 1) * sizeof(*spec->order));
-    if (waits_for == NULL || start == NULL || spec->order == NULL)
-        return;
-    for (size_t i = 0; i < spec->n_stages; i++) {
-        for (size_t j = 0; j < spec->stages[i].n_leaves; j++) {
-            uint32_t input = spec->stages[i].leaves[j]->stage;
-
-            if (input == PL_SPEC_NO_STAGE)
-                continue;
-            waits_for[i]++;
-            start[input + 2]++;
-            n_edges++;
-        }
-    }
-    for (size_t i = 2; i < spec->n_stages + 2; i++)
-        start[i] += start[i - 1];
-    readers = spec_alloc(r, (n_edges + 1) * sizeof(*readers));
-    if (readers == NULL)
-        return;
-    for (uint32_t i = 0; i < spec->n_stages; i++)
-        for (size_t j = 0; j < spec->stages[i].n_leaves; j++)
-            if (spec->stages[i].leaves[j]->stage != PL_SPEC_NO_STAGE)
-                readers[start[spec->stages[i].leaves[j]->stage + 1]++] = i;
-    for (uint32_t i = 0; i < spec->n_stages; i++)
-        if (waits_for[i] == 0)
-            spec->order[done++] = i;
-    for (size_t at = 0; at < done; at++)
-        for (uint32_t e = start[spec->order[at]]; e < start[spec->order[at] + 1]; e++)
-            if (--waits_for[readers[e]] == 0)
-                spec->order[done++] = readers[e];
-    if (done < spec->n_stages)
-        spec_report_cycle(r, waits_for);
-}
-
 static void spec_warn(struct spec_reader *r, size_t i)
 {
     const struct pl_stage *stage = &r->spec->stages[i];
@@ -418,7 +335,7 @@ void spec_check(struct spec_reader *r)
     }
     pl_map_finish(&stages, NULL);
     if (r->failed == 0 && r->n_problems == 0)
-        spec_sort(r);
+        spec_order(r);
     for (size_t i = 0; i < r->spec->n_stages && r->n_problems == 0 && r->failed == 0; i++)
         spec_warn(r, i);
 }

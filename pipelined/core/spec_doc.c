@@ -3,26 +3,12 @@
 
 #include <stdio.h>
 
-/* Appends to an object that becomes NULL without memory. */
-static void doc_set(json_t **object, const char *key, json_t *value)
-{
-    if (*object == NULL)
-        json_decref(value);
-    else if (json_object_set_new(*object, key, value) < 0) {
-        json_decref(*object);
-        *object = NULL;
-    }
-}
-
 static json_t *doc_words(const char *const *words)
 {
     json_t *list = json_array();
 
     for (; *words != NULL && list != NULL; words++)
-        if (json_array_append_new(list, json_string(*words)) < 0) {
-            json_decref(list);
-            list = NULL;
-        }
+        spec_append(&list, json_string(*words));
     return list;
 }
 
@@ -31,17 +17,17 @@ static json_t *doc_field_schema(const struct spec_field *field)
     json_t *schema = field->type->schema[0] != '\0' ? json_loads(field->type->schema, 0, NULL) : json_object();
 
     if (field->type == &spec_type_object)
-        doc_set(&schema, "$ref", json_sprintf("#/$defs/%s", field->child->name));
+        spec_set(&schema, "$ref", json_sprintf("#/$defs/%s", field->child->name));
     if (field->type == &spec_type_count) {
-        doc_set(&schema, "type", json_string("integer"));
-        doc_set(&schema, "minimum", json_integer(field->min));
-        doc_set(&schema, "maximum", json_integer(field->max));
+        spec_set(&schema, "type", json_string("integer"));
+        spec_set(&schema, "minimum", json_integer(field->min));
+        spec_set(&schema, "maximum", json_integer(field->max));
     }
     if (field->words != NULL)
-        doc_set(&schema, "enum", doc_words(field->words));
+        spec_set(&schema, "enum", doc_words(field->words));
     if (field->fallback != NULL)
-        doc_set(&schema, "default", json_loads(field->fallback, JSON_DECODE_ANY, NULL));
-    doc_set(&schema, "description", json_string(field->doc));
+        spec_set(&schema, "default", json_loads(field->fallback, JSON_DECODE_ANY, NULL));
+    spec_set(&schema, "description", json_string(field->doc));
     return schema;
 }
 
@@ -52,13 +38,13 @@ static json_t *doc_object_schema(const struct spec_object *object, bool partial)
     json_t *properties = json_object(), *required = json_array();
 
     for (size_t i = 0; i < object->n; i++) {
-        doc_set(&properties, object->fields[i].name, doc_field_schema(&object->fields[i]));
-        if (object->fields[i].required && !partial && required != NULL)
-            (void)json_array_append_new(required, json_string(object->fields[i].name));
+        spec_set(&properties, object->fields[i].name, doc_field_schema(&object->fields[i]));
+        if (object->fields[i].required && !partial)
+            spec_append(&required, json_string(object->fields[i].name));
     }
-    doc_set(&schema, "properties", properties);
+    spec_set(&schema, "properties", properties);
     if (json_array_size(required) > 0)
-        doc_set(&schema, "required", required);
+        spec_set(&schema, "required", required);
     else
         json_decref(required);
     return schema;
@@ -72,14 +58,14 @@ int pl_spec_schema(struct pl_buf *out, struct pl_err *err)
     int r;
 
     for (const struct spec_object *const *object = spec_objects + 1; *object != NULL; object++)
-        doc_set(&defs, (*object)->name, doc_object_schema(*object, true));
+        spec_set(&defs, (*object)->name, doc_object_schema(*object, true));
     stage = doc_object_schema(&spec_object_stage, true);
-    doc_set(&stage, "required", json_pack("[s]", "name"));
-    doc_set(&defs, "stage", stage);
-    doc_set(&defs, "stage_fields", doc_object_schema(&spec_object_stage, true));
-    doc_set(&schema, "$defs", defs);
-    doc_set(&schema, "$schema", json_string("https://json-schema.org/draft/2020-12/schema"));
-    doc_set(&schema, "title", json_string("pipelined pipeline spec"));
+    spec_set(&stage, "required", json_pack("[s]", "name"));
+    spec_set(&defs, "stage", stage);
+    spec_set(&defs, "stage_fields", doc_object_schema(&spec_object_stage, true));
+    spec_set(&schema, "$defs", defs);
+    spec_set(&schema, "$schema", json_string("https://json-schema.org/draft/2020-12/schema"));
+    spec_set(&schema, "title", json_string("pipelined pipeline spec"));
     text = schema != NULL ? json_dumps(schema, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
     json_decref(schema);
     if (text == NULL)
@@ -119,27 +105,29 @@ static int doc_add_accepts(struct pl_buf *out, const struct spec_field *field, s
     return r;
 }
 
+static int doc_add_field(struct pl_buf *out, const struct spec_field *field, struct pl_err *err)
+{
+    int r = pl_buf_addf(out, err, "| `%s` | ", field->name);
+
+    if (r == 0)
+        r = doc_add_accepts(out, field, err);
+    if (r == 0 && field->fallback != NULL)
+        r = pl_buf_addf(out, err, " | `%s` | ", field->fallback);
+    else if (r == 0)
+        r = pl_buf_add_str(out, field->required ? " | required | " : " | – | ", err);
+    if (r == 0)
+        r = doc_add_cell(out, field->doc, "|", err);
+    return r < 0 ? r : pl_buf_add_str(out, " |\n", err);
+}
+
 static int doc_add_object(struct pl_buf *out, const struct spec_object *object, struct pl_err *err)
 {
     int r = pl_buf_addf(out, err, "\n## %s\n\n%s\n", object->name, object->doc);
 
     if (r == 0 && object->n > 0)
         r = pl_buf_add_str(out, "\n| field | accepts | default | meaning |\n|---|---|---|---|\n", err);
-    for (size_t i = 0; i < object->n && r == 0; i++) {
-        const struct spec_field *field = &object->fields[i];
-
-        r = pl_buf_addf(out, err, "| `%s` | ", field->name);
-        if (r == 0)
-            r = doc_add_accepts(out, field, err);
-        if (r == 0 && field->fallback != NULL)
-            r = pl_buf_addf(out, err, " | `%s` | ", field->fallback);
-        else if (r == 0)
-            r = pl_buf_add_str(out, field->required ? " | required | " : " | – | ", err);
-        if (r == 0)
-            r = doc_add_cell(out, field->doc, "|", err);
-        if (r == 0)
-            r = pl_buf_add_str(out, " |\n", err);
-    }
+    for (size_t i = 0; i < object->n && r == 0; i++)
+        r = doc_add_field(out, &object->fields[i], err);
     for (const char *const *later = object->later; *later != NULL && r == 0; later++)
         r = pl_buf_addf(out, err, "%s`%s`%s", later == object->later ? "\nNot available yet, refused by name: " : "", *later,
                         later[1] != NULL ? ", " : ".\n");

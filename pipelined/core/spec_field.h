@@ -52,6 +52,17 @@ extern const struct spec_type spec_type_name, spec_type_text, spec_type_count, s
     spec_type_gpu, spec_type_cache, spec_type_input, spec_type_cross, spec_type_repo, spec_type_code, spec_type_repos,
     spec_type_stages, spec_type_defaults;
 
+#define SPEC_LIST_MAX 10000u /* elements of a list, members of an object */
+
+/* The field's place in an object. */
+void *spec_at(void *object, const struct spec_field *field);
+const void *spec_from(const void *object, const struct spec_field *field);
+/* Adds to an array or an object that may be NULL already: then, or without memory, it becomes NULL. */
+void spec_append(json_t **array, json_t *value);
+void spec_set(json_t **object, const char *key, json_t *value);
+/* spec_type.write of a text; null when there is none. */
+json_t *spec_write_text(const struct spec_field *field, const void *object);
+
 /* NULL when the object has no such field. */
 const struct spec_field *spec_field_find(const struct spec_object *object, const char *name);
 bool spec_field_later(const struct spec_object *object, const char *name);

@@ -44,3 +44,8 @@ json_t *spec_merge_patch(json_t *target, json_t *patch);
 
 /* Everything that needs more than one value: names, resolution, cycles, templates, what the store says. */
 void spec_check(struct spec_reader *r);
+/* Goes to stage i; to field `key` of leaf j of stage i (absent fields have the place of their leaf). */
+void spec_enter_stage(struct spec_reader *r, size_t i);
+void spec_enter_leaf(struct spec_reader *r, size_t i, size_t j, const char *key);
+/* Makes spec->order; a circle is a problem. Inputs are resolved. */
+void spec_order(struct spec_reader *r);

@@ -21,113 +21,113 @@ static struct pl_glob *compile(const char *pattern)
     return g;
 }
 
+static const struct {
+    const char *pattern, *path;
+    bool matches;
+} paths[] = {
+    /* as in Pachyderm's matcher */
+    {"* ?at * eyes", "my cat has very bright eyes", true},
+    {"*ä", "åä", true},
+    {"abc", "abc", true},
+    {"a*c", "abc", true},
+    {"a*c", "a12345c", true},
+    {"a?c", "a1c", true},
+    {"a?c", "aäc", true},
+    {"a/*", "a/b", true},
+    {"a/**", "a/b/c", true},
+    {"a/?/c", "a/b/c", true},
+    {"a/?/?", "a/b/c", true},
+    {"?at", "cat", true},
+    {"?at", "at", false},
+    {"\\*", "*", true},
+    {"**", "a/b/c", true},
+    {"a/*", "a/b/c", false},
+    {"a/?/c", "a/bb/c", false},
+    {"*", "a/b/c", false},
+    {"?at", "/at", false},
+    {"*is*a*", "this is a test", true},
+    {"**test**", "this is a test", true},
+    {"**is**a***test*", "this is a test", true},
+    {"*is", "this is a test", false},
+    {"[!a]*", "this is a test3", true},
+    {"*abc", "abcabc", true},
+    {"?*?", "ac", true},
+    {"sta", "stagnation", false},
+    {"sta?n", "stagnation", false},
+    {"{abc,def}ghi", "defghi", true},
+    {"{abc,abcd}a", "abcda", true},
+    {"{a,ab}{bc,f}", "abc", true},
+    {"{*,**}{a,b}", "ab", true},
+    {"{*,**}{a,b}", "ac", false},
+    {"[a-z]", "c", true},
+    {"[a-z]", "C", false},
+    {"[[:alpha:]]", "C", true},
+    {"[[:alpha:]]", "5", false},
+    {"[[:^alpha:]]", ".", true},
+    {"[^[:alpha:]]", ".", true},
+    {"/{rate,[a-z][a-z][a-z]}*", "rate", true},
+    {"/{rate,[0-9][0-9][0-9]}*", "rate", true},
+    {"*/{,*.}example.com", "x/www.example.com", true},
+    {"*/{,*.}example.com", "x/example.com", true},
+    {"*/{,*.}example.com", "x/example.com.net", false},
+    {"[a-z][!a-x]*cat*[h][!b]*eyes*", "my cat has very bright eyes", true},
+    {"[a-z][!a-x]*cat*[h][!b]*eyes*", "my dog has very bright eyes", false},
+    {"test/(a|b)", "hi/123", false},
+    /* slashes at the ends do not count */
+    {"/train/*.csv", "train/b1.csv", true},
+    {"train/*.csv", "train/b1.csv", true},
+    {"/*/", "dir", true},
+    {"/train/*.csv", "train/x/b1.csv", false},
+    {"/train/*.csv", "Train/b1.csv", false},
+    /* the root */
+    {"/", "", true},
+    {"/", "a", false},
+    {"/*", "", false},
+    {"/**", "", false},
+    {"{**,a}", "", false},
+    /* two stars as a segment */
+    {"/**/*.jpg", "a.jpg", true},
+    {"/**/*.jpg", "x/y/a.jpg", true},
+    {"a/**/b", "a/b", true},
+    {"a/**/b", "a/x/y/b", true},
+    {"a/**/b", "a/xb", false},
+    {"a/**/b", "axb", false},
+    {"a/**", "a", false},
+    {"a/**", "a/b", true},
+    {"**/a", "ba", false},
+    {"**/a", "b/a", true},
+    {"**/**/a", "a", true},
+    /* two stars elsewhere */
+    {"**.2", "dir/file.2", true},
+    {"a**z", "a/b/z", true},
+    /* classes never take a slash */
+    {"a[!b]c", "a/c", false},
+    {"a[/]c", "a/c", false},
+    {"a[[:punct:]]c", "a/c", false},
+    {"[]a]", "]", true},
+    {"[a-]", "-", true},
+    {"[\\]]", "]", true},
+    {"[ä-ö]", "ï", true},
+    {"[!ä]", "b", true},
+    /* escapes and plain characters */
+    {"\\{a\\}", "{a}", true},
+    {"a\\(b\\)", "a(b)", true},
+    {"a]b", "a]b", true},
+    {"a|b,c", "a|b,c", true},
+    {"@+!^", "@+!^", true},
+    {"{a/b,c}/d", "a/b/d", true},
+    {"{a{b,c},d}", "ac", true},
+    {"{,a}b", "b", true},
+};
+
 static void paths_that_match(void **state)
 {
-    static const struct {
-        const char *pattern, *path;
-        bool matches;
-    } cases[] = {
-        /* as in Pachyderm's matcher */
-        {"* ?at * eyes", "my cat has very bright eyes", true},
-        {"*ä", "åä", true},
-        {"abc", "abc", true},
-        {"a*c", "abc", true},
-        {"a*c", "a12345c", true},
-        {"a?c", "a1c", true},
-        {"a?c", "aäc", true},
-        {"a/*", "a/b", true},
-        {"a/**", "a/b/c", true},
-        {"a/?/c", "a/b/c", true},
-        {"a/?/?", "a/b/c", true},
-        {"?at", "cat", true},
-        {"?at", "at", false},
-        {"\\*", "*", true},
-        {"**", "a/b/c", true},
-        {"a/*", "a/b/c", false},
-        {"a/?/c", "a/bb/c", false},
-        {"*", "a/b/c", false},
-        {"?at", "/at", false},
-        {"*is*a*", "this is a test", true},
-        {"**test**", "this is a test", true},
-        {"**is**a***test*", "this is a test", true},
-        {"*is", "this is a test", false},
-        {"[!a]*", "this is a test3", true},
-        {"*abc", "abcabc", true},
-        {"?*?", "ac", true},
-        {"sta", "stagnation", false},
-        {"sta?n", "stagnation", false},
-        {"{abc,def}ghi", "defghi", true},
-        {"{abc,abcd}a", "abcda", true},
-        {"{a,ab}{bc,f}", "abc", true},
-        {"{*,**}{a,b}", "ab", true},
-        {"{*,**}{a,b}", "ac", false},
-        {"[a-z]", "c", true},
-        {"[a-z]", "C", false},
-        {"[[:alpha:]]", "C", true},
-        {"[[:alpha:]]", "5", false},
-        {"[[:^alpha:]]", ".", true},
-        {"[^[:alpha:]]", ".", true},
-        {"/{rate,[a-z][a-z][a-z]}*", "rate", true},
-        {"/{rate,[0-9][0-9][0-9]}*", "rate", true},
-        {"*/{,*.}example.com", "x/www.example.com", true},
-        {"*/{,*.}example.com", "x/example.com", true},
-        {"*/{,*.}example.com", "x/example.com.net", false},
-        {"[a-z][!a-x]*cat*[h][!b]*eyes*", "my cat has very bright eyes", true},
-        {"[a-z][!a-x]*cat*[h][!b]*eyes*", "my dog has very bright eyes", false},
-        {"test/(a|b)", "hi/123", false},
-        /* slashes at the ends do not count */
-        {"/train/*.csv", "train/b1.csv", true},
-        {"train/*.csv", "train/b1.csv", true},
-        {"/*/", "dir", true},
-        {"/train/*.csv", "train/x/b1.csv", false},
-        {"/train/*.csv", "Train/b1.csv", false},
-        /* the root */
-        {"/", "", true},
-        {"/", "a", false},
-        {"/*", "", false},
-        {"/**", "", false},
-        {"{**,a}", "", false},
-        /* two stars as a segment */
-        {"/**/*.jpg", "a.jpg", true},
-        {"/**/*.jpg", "x/y/a.jpg", true},
-        {"a/**/b", "a/b", true},
-        {"a/**/b", "a/x/y/b", true},
-        {"a/**/b", "a/xb", false},
-        {"a/**/b", "axb", false},
-        {"a/**", "a", false},
-        {"a/**", "a/b", true},
-        {"**/a", "ba", false},
-        {"**/a", "b/a", true},
-        {"**/**/a", "a", true},
-        /* two stars elsewhere */
-        {"**.2", "dir/file.2", true},
-        {"a**z", "a/b/z", true},
-        /* classes never take a slash */
-        {"a[!b]c", "a/c", false},
-        {"a[/]c", "a/c", false},
-        {"a[[:punct:]]c", "a/c", false},
-        {"[]a]", "]", true},
-        {"[a-]", "-", true},
-        {"[\\]]", "]", true},
-        {"[ä-ö]", "ï", true},
-        {"[!ä]", "b", true},
-        /* escapes and plain characters */
-        {"\\{a\\}", "{a}", true},
-        {"a\\(b\\)", "a(b)", true},
-        {"a]b", "a]b", true},
-        {"a|b,c", "a|b,c", true},
-        {"@+!^", "@+!^", true},
-        {"{a/b,c}/d", "a/b/d", true},
-        {"{a{b,c},d}", "ac", true},
-        {"{,a}b", "b", true},
-    };
-
     (void)state;
-    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
-        struct pl_glob *g = compile(cases[i].pattern);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(paths); i++) {
+        struct pl_glob *g = compile(paths[i].pattern);
 
-        if (pl_glob_match(g, cases[i].path, strlen(cases[i].path), NULL) != cases[i].matches)
-            fail_msg("%s on \"%s\": not %d", cases[i].pattern, cases[i].path, cases[i].matches);
+        if (pl_glob_match(g, paths[i].path, strlen(paths[i].path), NULL) != paths[i].matches)
+            fail_msg("%s on \"%s\": not %d", paths[i].pattern, paths[i].path, paths[i].matches);
         pl_glob_destroy(g);
     }
 }
@@ -290,43 +290,57 @@ static void files_of_a_match(void **state)
 
 /* ---- the oracle: alternatives written out, then plain backtracking over one wildcard at a time (single-byte characters) ---- */
 
+static bool naive(const char *p, const char *whole, const char *s);
+
+/* Two stars at p: as a whole segment any number of segments, elsewhere any characters. */
+static bool naive_super(const char *p, const char *whole, const char *s)
+{
+    bool segment = (p == whole || p[-1] == '/') && (p[2] == '/' || p[2] == '\0');
+
+    if (segment && p[2] == '/') {
+        if (naive(p + 3, whole, s))
+            return true;
+        for (const char *t = s; *t != '\0'; t++)
+            if (*t == '/' && t > s && naive(p + 3, whole, t + 1))
+                return true;
+        return false;
+    }
+    for (const char *t = s + segment; t <= s + strlen(s); t++)
+        if (naive(p + 2, whole, t))
+            return true;
+    return false;
+}
+
+static bool naive_star(const char *p, const char *whole, const char *s)
+{
+    for (const char *t = s;; t++) {
+        if (naive(p + 1, whole, t))
+            return true;
+        if (*t == '\0' || *t == '/')
+            return false;
+    }
+}
+
+/* [ab] or [!a]: all that the generator makes. */
+static bool naive_class(const char *p, const char *whole, const char *s)
+{
+    bool in = p[1] == '!' ? *s != p[2] : *s == p[1] || *s == p[2];
+
+    return *s != '/' && in && naive(strchr(p, ']') + 1, whole, s + 1);
+}
+
 static bool naive(const char *p, const char *whole, const char *s)
 {
     if (*p == '\0')
         return *s == '\0';
-    if (p[0] == '*' && p[1] == '*') {
-        bool segment = (p == whole || p[-1] == '/') && (p[2] == '/' || p[2] == '\0');
-
-        if (segment && p[2] == '/') {
-            if (naive(p + 3, whole, s))
-                return true;
-            for (const char *t = s; *t != '\0'; t++)
-                if (*t == '/' && t > s && naive(p + 3, whole, t + 1))
-                    return true;
-            return false;
-        }
-        for (const char *t = s + segment; t <= s + strlen(s); t++)
-            if (naive(p + 2, whole, t))
-                return true;
-        return false;
-    }
-    if (*p == '*') {
-        for (const char *t = s;; t++) {
-            if (naive(p + 1, whole, t))
-                return true;
-            if (*t == '\0' || *t == '/')
-                return false;
-        }
-    }
+    if (p[0] == '*')
+        return p[1] == '*' ? naive_super(p, whole, s) : naive_star(p, whole, s);
     if (*s == '\0')
         return false;
     if (*p == '?')
         return *s != '/' && naive(p + 1, whole, s + 1);
-    if (*p == '[') { /* of the generator: [ab] or [!a] */
-        bool in = p[1] == '!' ? *s != p[2] : *s == p[1] || *s == p[2];
-
-        return *s != '/' && in && naive(strchr(p, ']') + 1, whole, s + 1);
-    }
+    if (*p == '[')
+        return naive_class(p, whole, s);
     return *p == *s && naive(p + 1, whole, s + 1);
 }
 

@@ -59,6 +59,88 @@ static void a_glob_says_how_many_datums_there_are(void **state)
     }
 }
 
+/* Brute force: every file and every directory that holds one, sorted as in the enumeration key, each asked alone. */
+static size_t brute_force(const struct pl_glob *glob, char (*files)[RANDOM_PATH_BYTES], size_t n, char (*ret)[RANDOM_PATH_BYTES])
+{
+    char all[64][RANDOM_PATH_BYTES];
+    size_t n_all = 0, n_ret = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        for (size_t at = 0; files[i][at] != '\0'; at++)
+            if (files[i][at] == '/')
+                (void)snprintf(all[n_all++], RANDOM_PATH_BYTES, "%.*s/", (int)at, files[i]);
+        strcpy(all[n_all++], files[i]);
+    }
+    qsort(all, n_all, RANDOM_PATH_BYTES, (int (*)(const void *, const void *))(void *)strcmp);
+    for (size_t i = 0; i < n_all; i++) {
+        size_t len = strlen(all[i]);
+
+        if (i > 0 && pl_streq(all[i], all[i - 1]))
+            continue;
+        len -= all[i][len - 1] == '/';
+        if (pl_glob_match(glob, all[i], len, NULL))
+            (void)snprintf(ret[n_ret++], RANDOM_PATH_BYTES, "%.*s", (int)len, all[i]);
+    }
+    return n_ret;
+}
+
+static void what_is_skipped_could_not_have_matched(void **state)
+{
+    static const char *const globs[] = {"/*",
+                                        "/a/*",
+                                        "/**",
+                                        "/*/*",
+                                        "/a*/b*",
+                                        "/{a,d}/**",
+                                        "/**/m?",
+                                        "/a/**/b",
+                                        "/a.b",
+                                        "/*/m1/*",
+                                        "/d!/*",
+                                        "/{a,b/d}",
+                                        "/long-segment/**/m[0-2]",
+                                        "/a",
+                                        "/**/a/**",
+                                        "/{**}"};
+    uint64_t seed = 11, matched = 0;
+
+    (void)state;
+    for (unsigned round = 0; round < 600; round++) {
+        const char *pattern = globs[pick(&seed, PL_ARRAY_SIZE(globs))];
+        struct memory m = {0};
+        struct pl_node_sink sink = sink_of(&m, &small_params[pick(&seed, SMALL_PARAMS)]);
+        struct pl_node_source source = source_of(&m);
+        struct pl_hash root = {0};
+        char files[12][RANDOM_PATH_BYTES], want[64][RANDOM_PATH_BYTES], fields[128];
+        struct pl_glob *glob = NULL;
+        struct pl_plan *plan = NULL;
+        struct pl_err err = {0};
+        struct pl_spec *spec;
+        size_t n = 0, n_want;
+
+        for (size_t i = 0; i < 12; i++) {
+            struct pl_tree_op op = {.op = PL_TREE_PUT, .path = files[n], .entry = pl_entry_inline(PL_KIND_FILE, "x", 1)};
+
+            op.path_len = random_path(&seed, files[n]);
+            n += pl_tree_edit(&source, &sink, &root, &op, 1, &root, NULL) == 0; /* names that conflict are left out */
+        }
+        assert_ok(pl_glob_compile(pattern, &glob, &err), &err);
+        n_want = brute_force(glob, files, n, want);
+        (void)snprintf(fields, sizeof(fields), "\"input\": {\"repo\": \"r\", \"glob\": \"%s\"}", pattern);
+        spec = spec_of(fields);
+        assert_ok(plan_of(spec, &source, &root, &plan, &err), &err);
+        assert_int_equal(plan->n_datums, n_want);
+        for (size_t i = 0; i < n_want; i++)
+            assert_string_equal(pl_plan_match_of(plan, i, 0)->path, want[i]);
+        matched += n_want;
+        pl_glob_destroy(glob);
+        pl_plan_destroy(plan);
+        pl_spec_destroy(spec);
+        memory_finish(&m);
+    }
+    assert_true(matched > 1000);
+}
+
 static void a_cross_takes_every_combination_the_first_input_slowest(void **state)
 {
     static const char *const a[] = {"1", "2"}, *const b[] = {"x", "y", "z"};
@@ -373,6 +455,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_glob_says_how_many_datums_there_are),
+        cmocka_unit_test(what_is_skipped_could_not_have_matched),
         cmocka_unit_test(a_cross_takes_every_combination_the_first_input_slowest),
         cmocka_unit_test(enumeration_keys_are_what_the_header_says),
         cmocka_unit_test(enumeration_keys_ascend_in_spec_order),

@@ -1,0 +1,301 @@
+/* How the structured values are read and written: inputs, repos, stages, defaults. */
+#include "spec_reader.h"
+
+#include "storage/base/path.h"
+
+#include <stdio.h>
+
+/* A TREE: a leaf when it has a `repo`, a cross when it has a `cross`; fields of both share one table, so that any typo is caught. */
+static void spec_read_tree(struct spec_reader *r, json_t *value, struct pl_input *input)
+{
+    size_t problems = r->n_problems;
+
+    if (!json_is_object(value)) {
+        spec_problem_value(r, value, spec_type_input.accepts);
+        return;
+    }
+    input->stage = PL_SPEC_NO_STAGE;
+    input->kind = json_object_get(value, "cross") != NULL ? PL_INPUT_CROSS : PL_INPUT_LEAF;
+    spec_read_object(r, &spec_object_input, value, input);
+    if (input->kind == PL_INPUT_CROSS)
+        input->glob = NULL; /* the default of a leaf */
+    if (r->n_problems > problems)
+        return; /* what else is wrong follows from that */
+    if (input->kind == PL_INPUT_CROSS && json_object_size(value) > 1)
+        spec_problem(r, "\"cross\" stands alone: the other fields belong into its inputs");
+    else if (input->kind == PL_INPUT_LEAF && input->repo == NULL)
+        spec_problem(r, "\"repo\" is missing: an input is {\"repo\": \"NAME\", …} or {\"cross\": […]}");
+    else if (input->kind == PL_INPUT_LEAF && input->name == NULL)
+        input->name = input->repo;
+}
+
+static void read_input(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_input *input = spec_alloc(r, sizeof(*input));
+
+    if (input == NULL)
+        return;
+    spec_read_tree(r, value, input);
+    *(struct pl_input **)spec_at(object, field) = input;
+}
+
+static json_t *write_input(const struct spec_field *field, const void *object)
+{
+    const struct pl_input *input = *(const struct pl_input *const *)spec_from(object, field);
+
+    return input != NULL ? spec_object_write(&spec_object_input, input) : json_null();
+}
+
+static void read_cross(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_input *input = object;
+    size_t path_len = r->path.len, n = json_array_size(value);
+
+    if (!json_is_array(value) || n == 0 || n > PL_SPEC_LEAVES_MAX) {
+        spec_problem_value(r, value, field->type->accepts);
+        return;
+    }
+    input->children = spec_alloc(r, n * sizeof(*input->children));
+    if (input->children == NULL)
+        return;
+    input->n_children = n;
+    for (size_t i = 0; i < n; i++) {
+        spec_enter_index(r, i);
+        spec_read_tree(r, json_array_get(value, i), &input->children[i]);
+        spec_leave(r, path_len);
+    }
+}
+
+static json_t *write_cross(const struct spec_field *field, const void *object)
+{
+    const struct pl_input *input = object;
+    json_t *array;
+
+    (void)field;
+    if (input->kind != PL_INPUT_CROSS)
+        return json_null();
+    array = json_array();
+    for (size_t i = 0; i < input->n_children && array != NULL; i++)
+        spec_append(&array, spec_object_write(&spec_object_input, &input->children[i]));
+    return array;
+}
+
+/* "[project/]NAME[@BRANCH]" */
+static void read_repo(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_input *input = object;
+    struct pl_err err = {0};
+    char *text, *slash, *at;
+    const char *project = r->spec->project, *branch = PL_DEFAULT_BRANCH;
+
+    if (!json_is_string(value)) {
+        spec_problem_value(r, value, field->type->accepts);
+        return;
+    }
+    text = spec_strdup(r, json_string_value(value));
+    if (text == NULL)
+        return;
+    at = strchr(text, '@');
+    if (at != NULL) {
+        *at = '\0';
+        branch = at + 1;
+    }
+    slash = strchr(text, '/');
+    if (slash != NULL) {
+        *slash = '\0';
+        project = text;
+        text = slash + 1;
+    }
+    if ((slash != NULL && pl_name_check("project", project, &err) < 0) || pl_name_check("repo", text, &err) < 0 ||
+        (at != NULL && pl_name_check("branch", branch, &err) < 0)) {
+        spec_problem(r, "%s; %s", err.msg, field->type->accepts);
+        return;
+    }
+    input->project = project;
+    input->repo = text;
+    input->branch = branch;
+}
+
+static json_t *write_repo(const struct spec_field *field, const void *object)
+{
+    const struct pl_input *input = object;
+    char text[3 * PL_NAME_MAX_BYTES + 8];
+
+    (void)field;
+    if (input->kind != PL_INPUT_LEAF)
+        return json_null();
+    (void)snprintf(text, sizeof(text), "%s/%s@%s", input->project, input->repo, input->branch);
+    return json_string(text);
+}
+
+static void read_code(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    const char *text = json_string_value(value);
+    char canonical[PL_PATH_MAX_BYTES + 1];
+    struct pl_err err = {0};
+
+    if (text == NULL || text[0] == '\0' || text[0] == '/') {
+        spec_problem_value(r, value, field->type->accepts);
+        return;
+    }
+    while (text[0] == '.' && text[1] == '/')
+        text += 2 + strspn(text + 2, "/");
+    if (text[0] == '\0' || pl_streq(text, "."))
+        *(const char **)spec_at(object, field) = ".";
+    else if (pl_path_canonical(text, canonical, &err) < 0)
+        spec_problem(r, "%s: the folder lies at or below the spec's", err.msg);
+    else
+        *(const char **)spec_at(object, field) = spec_strdup(r, canonical);
+}
+
+static void read_repos(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_spec *spec = object;
+    size_t path_len = r->path.len;
+    const char *key;
+    json_t *member;
+
+    if (!json_is_object(value) || json_object_size(value) > SPEC_LIST_MAX) {
+        spec_problem_value(r, value, field->type->accepts);
+        return;
+    }
+    spec->repos = spec_alloc(r, (json_object_size(value) + 1) * sizeof(*spec->repos));
+    if (spec->repos == NULL)
+        return;
+    json_object_foreach(value, key, member)
+    {
+        struct pl_err err = {0};
+
+        spec_enter_key(r, key);
+        if (pl_name_check("repo", key, &err) < 0)
+            spec_problem_key(r, "%s", err.msg);
+        else if (!json_is_object(member))
+            spec_problem_value(r, member, "an object, {} for the defaults");
+        else
+            spec_read_object(r, &spec_object_repo, member, &spec->repos[spec->n_repos]);
+        spec->repos[spec->n_repos].name = spec_strdup(r, key);
+        spec->n_repos += spec->repos[spec->n_repos].name != NULL;
+        spec_leave(r, path_len);
+    }
+}
+
+static json_t *write_repos(const struct spec_field *field, const void *object)
+{
+    const struct pl_spec *spec = object;
+    json_t *repos = spec->n_repos > 0 ? json_object() : json_null();
+
+    (void)field;
+    for (size_t i = 0; i < spec->n_repos && repos != NULL; i++)
+        spec_set(&repos, spec->repos[i].name, json_object());
+    return repos;
+}
+
+/* Fields that a stage sets to null leave no trace in the merged stage: their names are checked here. */
+static void spec_check_nulls(struct spec_reader *r, json_t *stage)
+{
+    size_t path_len = r->path.len;
+    const char *key;
+    json_t *member;
+
+    json_object_foreach(stage, key, member)
+    {
+        if (!json_is_null(member) || spec_field_find(&spec_object_stage, key) != NULL)
+            continue;
+        spec_enter_key(r, key);
+        spec_problem_key(r, "unknown field \"%.60s\"", key);
+        spec_leave(r, path_len);
+    }
+}
+
+static void spec_read_stage(struct spec_reader *r, json_t *value, struct pl_stage *stage)
+{
+    json_t *merged;
+
+    stage->output.branch = PL_DEFAULT_BRANCH;
+    if (!json_is_object(value)) {
+        spec_problem_value(r, value, "an object");
+        return;
+    }
+    spec_check_nulls(r, value);
+    merged = spec_merge_patch(r->defaults, value);
+    if (merged == NULL) {
+        r->failed = PL_ENOMEM;
+        return;
+    }
+    spec_read_object(r, &spec_object_stage, merged, stage);
+    json_decref(merged);
+}
+
+static void read_stages(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_spec *spec = object;
+    size_t path_len = r->path.len, n = json_array_size(value);
+
+    if (!json_is_array(value) || n == 0 || n > PL_SPEC_STAGES_MAX) {
+        spec_problem_value(r, value, field->type->accepts);
+        return;
+    }
+    spec->stages = spec_alloc(r, n * sizeof(*spec->stages));
+    if (spec->stages == NULL)
+        return;
+    for (size_t i = 0; i < n && r->n_problems < SPEC_PROBLEMS_STOP && r->failed == 0; i++) {
+        spec_enter_index(r, i);
+        spec_read_stage(r, json_array_get(value, i), &spec->stages[i]);
+        spec_leave(r, path_len);
+        spec->n_stages = i + 1;
+    }
+}
+
+static json_t *write_stages(const struct spec_field *field, const void *object)
+{
+    const struct pl_spec *spec = object;
+    json_t *stages = json_array();
+
+    (void)field;
+    for (size_t i = 0; i < spec->n_stages && stages != NULL; i++)
+        spec_append(&stages, spec_object_write(&spec_object_stage, &spec->stages[i]));
+    return stages;
+}
+
+/* The fields of `defaults` are read for their own sake once: a mistake there is found even when every stage overrides it. */
+static void read_defaults(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_stage scratch = {0};
+
+    (void)object;
+    if (!json_is_object(value)) {
+        spec_problem_value(r, value, field->type->accepts);
+        return;
+    }
+    if (r->defaults == NULL)
+        return; /* no memory: said by who made them */
+    spec_check_nulls(r, value);
+    r->partial = true;
+    spec_read_object(r, &spec_object_stage, r->defaults, &scratch);
+    r->partial = false;
+}
+
+/* They are in the stages. */
+static json_t *write_defaults(const struct spec_field *field, const void *object)
+{
+    (void)field;
+    (void)object;
+    return json_null();
+}
+
+const struct spec_type spec_type_input = {"an input is {\"repo\": \"NAME\", …} or {\"cross\": […]}",
+                                          "{\"$ref\":\"#/$defs/input\"}", read_input, write_input};
+const struct spec_type spec_type_cross = {"a list of 1 to 64 inputs",
+                                          "{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/input\"}}", read_cross, write_cross};
+const struct spec_type spec_type_repo = {"a repo is \"NAME\", \"NAME@BRANCH\" or \"PROJECT/NAME@BRANCH\"",
+                                         "{\"type\":\"string\"}", read_repo, write_repo};
+const struct spec_type spec_type_code = {"a folder at or below the spec's, without ..", "{\"type\":\"string\"}", read_code,
+                                         spec_write_text};
+const struct spec_type spec_type_repos = {"an object of repos, each {} for the defaults",
+                                          "{\"type\":\"object\",\"additionalProperties\":{\"$ref\":\"#/$defs/repo\"}}",
+                                          read_repos, write_repos};
+const struct spec_type spec_type_stages = {"a list of at least one stage, at most 100,000",
+                                           "{\"type\":\"array\",\"minItems\":1,\"items\":{\"$ref\":\"#/$defs/stage\"}}",
+                                           read_stages, write_stages};
+const struct spec_type spec_type_defaults = {"an object with fields of a stage", "{\"$ref\":\"#/$defs/stage_fields\"}",
+                                             read_defaults, write_defaults};
