@@ -1,7 +1,4 @@
-/* storage/pack: packs, their index, and the store that reads and writes records through them. Uses storage/chunk and
- * storage/object.
- *
- * store: the records of one project in one object store: get by id, know what is there, take in packs. Every byte that leaves it
+/* store: the records of one project in one object store: get by id, know what is there, take in packs. Every byte that leaves it
  * was verified against its id. All functions may be called from any thread but open and close.
  *
  * Bounds: PL_STORE_CACHE_BYTES of decoded nodes, lists and commits; PL_STORE_OPEN_PACKS descriptors. */
