@@ -16,8 +16,12 @@
     X(packs)                                                                                                                     \
     X(trees)                                                                                                                     \
     X(events)                                                                                                                    \
+    X(pipelines)                                                                                                                 \
+    X(runs)                                                                                                                      \
+    X(logs)                                                                                                                      \
+    X(why)                                                                                                                       \
+    X(status)                                                                                                                    \
     X(openapi)
-
 #define PL_API_LIMIT_DEFAULT 1000u
 #define PL_API_LIMIT_MAX     10000u
 
@@ -78,6 +82,7 @@ struct pl_api {
     char *tmp_dir; /* DIR/tmp: emptied at the start */
     char *url;     /* for people: public_url, or http://host:port */
     struct pl_buf openapi;
+    struct pl_sessions *sessions;
 };
 
 /* ---- what handlers need ---- */
@@ -107,7 +112,10 @@ int pl_api_commit(struct pl_api *a, const struct pl_http_request *req, struct pl
 PL_MUST_CHECK
 int pl_api_commit_at(struct pl_api *a, const struct pl_http_request *req, const char *ref, struct pl_commit_row *ret,
                      struct pl_err *err);
-/* The store of the pattern's {project}. PL_ENOTFOUND unless the project exists: asking makes no folders. */
+/* That the project exists. "default" always does: pipelines bring their code before they have a repo. PL_ENOTFOUND, PL_ENAME. */
+PL_MUST_CHECK
+int pl_api_project(struct pl_conn *c, const char *project, struct pl_err *err);
+/* The store of the pattern's {project}, which must exist: asking makes no folders. */
 PL_MUST_CHECK
 int pl_api_store(struct pl_api *a, const struct pl_http_request *req, struct pl_store **ret, struct pl_err *err);
 PL_MUST_CHECK
@@ -115,6 +123,10 @@ int pl_api_store_named(struct pl_api *a, const char *project, struct pl_store **
 /* A query argument as canonical path; "" when absent. `out` holds PL_PATH_MAX_BYTES + 1. PL_EPATH. */
 PL_MUST_CHECK
 int pl_api_path_arg(const struct pl_http_request *req, const char *name, char *out, struct pl_err *err);
+
+/* Reads the event table's end and makes the hub. Before the server serves. */
+PL_MUST_CHECK
+int pl_api_events_open(struct pl_api *a, struct pl_err *err);
 
 /* SQL NULL or 0 as JSON null, else the number: times that may not have come. */
 json_t *pl_api_time_or_null(int64_t us);

@@ -21,22 +21,28 @@ static const struct field {
     const char *doc;
 } fields[] = {
     {"data", TEXT, offsetof(struct pl_config, data), "", "DIR",
-     "Folder of the daemon: database, token, index, cache, logs. Default: ~/.local/share/pipelined, for root /var/lib/pipelined."},
+     "Folder of the daemon: database, token, index, cache, logs. Default: ~/.local/share/pipelined, for root "
+     "/var/lib/pipelined."},
     {"listen", TEXT, offsetof(struct pl_config, listen), "127.0.0.1:7380", "ADDRESS:PORT",
      "Where to listen; loopback only for now. Port 0 picks one: DIR/pipelined.url holds the URL once it serves."},
     {"store", TEXT, offsetof(struct pl_config, store), "", "URL", "Object storage: file:///FOLDER. Default: DIR/store."},
-    {"executor", TEXT, offsetof(struct pl_config, executor), "local", "NAME", "What starts workers: local (processes of this machine)."},
-    {"gpus", NUMBER, offsetof(struct pl_config, gpus), "-1", "N", "GPU slots of this machine; -1: as NVIDIA's library counts, 0 without it."},
+    {"executor", TEXT, offsetof(struct pl_config, executor), "local", "NAME",
+     "What starts workers: local (processes of this machine)."},
+    {"gpus", NUMBER, offsetof(struct pl_config, gpus), "-1", "N",
+     "GPU slots of this machine; -1: as NVIDIA's library counts, 0 without it."},
     {"sandbox", TEXT, offsetof(struct pl_config, sandbox), "bwrap", "bwrap|none",
-     "How the local executor shuts a stage in: bubblewrap, or not at all (no namespaces here): then scripts use $PL_INPUT_… and $PL_OUT."},
-    {"public_url", TEXT, offsetof(struct pl_config, public_url), "", "URL", "The URL that people use, for links; default: the listening one."},
+     "How the local executor shuts a stage in: bubblewrap, or not at all (no namespaces here): then scripts use $PL_INPUT_… and "
+     "$PL_OUT."},
+    {"public_url", TEXT, offsetof(struct pl_config, public_url), "", "URL",
+     "The URL that people use, for links; default: the listening one."},
     {"hosts", TEXT, offsetof(struct pl_config, hosts), "", "NAMES",
      "Names accepted in the Host header beside the listening address and localhost, separated by commas."},
     {"linger", DURATION, offsetof(struct pl_config, linger_ms), "2s", "DURATION",
      "How long an idle worker is kept for the next run, unless another stage lacks its place."},
     {"drain", DURATION, offsetof(struct pl_config, drain_ms), "10s", "DURATION",
      "How long SIGTERM waits for tasks under way; what is not done by then runs again after the next start."},
-    {"log_level", TEXT, offsetof(struct pl_config, log_level), "info", "LEVEL", "Least level that is logged: debug, info, warn, error."},
+    {"log_level", TEXT, offsetof(struct pl_config, log_level), "info", "LEVEL",
+     "Least level that is logged: debug, info, warn, error."},
 };
 
 static void option_name(const struct field *f, char out[64])
@@ -111,7 +117,8 @@ static int read_file(struct pl_config *c, const char *file, struct pl_err *err)
         json_decref(o);
         return pl_err_set(err, PL_EINVAL, "%s:%d:%d: %s", file, where.line, where.column, o ? "not an object" : where.text);
     }
-    json_object_foreach(o, key, v) {
+    json_object_foreach(o, key, v)
+    {
         r = set_json(c, file, key, v, err);
         if (r < 0)
             break;
@@ -130,7 +137,8 @@ static int unknown_option(const char *arg, struct pl_err *err)
         words[i] = names[i];
     }
     near = pl_word_nearest(arg, words, PL_ARRAY_SIZE(fields));
-    return pl_err_set(err, PL_EUSAGE, "unknown option %s%s%s (pipelined --help)", arg, near ? ": did you mean " : "", near ? near : "");
+    return pl_err_set(err, PL_EUSAGE, "unknown option %s%s%s (pipelined --help)", arg, near ? ": did you mean " : "",
+                      near ? near : "");
 }
 
 /* One option at argv[i]; returns how many words it took. */
@@ -245,18 +253,19 @@ int pl_config_markdown(struct pl_buf *out, struct pl_err *err)
 {
     static const char *const kinds[] = {[TEXT] = "text", [NUMBER] = "number", [DURATION] = "duration"};
     char name[64];
-    int r = pl_buf_add_str(out,
-                           "# Configuration of the daemon\n\n"
-                           "`pipelined --config FILE` reads a JSON object with these keys; each is an option, too, and an option wins over the"
-                           " file. An unknown key is refused. This page is made from the table in `pipelined/daemon/config.c`.\n\n"
-                           "| key | option | value | default | meaning |\n|---|---|---|---|---|\n",
-                           err);
+    int r = pl_buf_add_str(
+        out,
+        "# Configuration of the daemon\n\n"
+        "`pipelined --config FILE` reads a JSON object with these keys; each is an option, too, and an option wins over the"
+        " file. An unknown key is refused. This page is made from the table in `pipelined/daemon/config.c`.\n\n"
+        "| key | option | value | default | meaning |\n|---|---|---|---|---|\n",
+        err);
 
     for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(fields); i++) {
         option_name(&fields[i], name);
         r = pl_buf_addf(out, err, "| `%s` | `%s` | %s | %s%s%s | %s |\n", fields[i].key, name, kinds[fields[i].kind],
-                        *fields[i].fallback ? "`" : "", *fields[i].fallback ? fields[i].fallback : "see right", *fields[i].fallback ? "`" : "",
-                        fields[i].doc);
+                        *fields[i].fallback ? "`" : "", *fields[i].fallback ? fields[i].fallback : "see right",
+                        *fields[i].fallback ? "`" : "", fields[i].doc);
     }
     return r;
 }

@@ -21,8 +21,11 @@ struct pl_config {
 
 /* Reads argv. PL_EUSAGE for an option that is not there, PL_EINVAL naming key, value and what is accepted (a config file's key with its
  * path). Every text is set afterwards. */
-PL_MUST_CHECK int pl_config_read(int argc, char **argv, struct pl_config *ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_config_read(int argc, char **argv, struct pl_config *ret, struct pl_err *err);
 void pl_config_finish(struct pl_config *c);
 /* --help, and docs/config.md. */
-PL_MUST_CHECK int pl_config_help(struct pl_buf *out, struct pl_err *err);
-PL_MUST_CHECK int pl_config_markdown(struct pl_buf *out, struct pl_err *err);
+PL_MUST_CHECK
+int pl_config_help(struct pl_buf *out, struct pl_err *err);
+PL_MUST_CHECK
+int pl_config_markdown(struct pl_buf *out, struct pl_err *err);

@@ -99,7 +99,8 @@ static int write_url(struct daemon *d, struct pl_err *err)
 {
     const char *colon = strrchr(d->config->listen, ':');
     char path[4096], url[300];
-    int n = snprintf(url, sizeof url, "http://%.*s:%u\n", (int)(colon - d->config->listen), d->config->listen, pl_api_port(d->api));
+    int n =
+        snprintf(url, sizeof url, "http://%.*s:%u\n", (int)(colon - d->config->listen), d->config->listen, pl_api_port(d->api));
 
     snprintf(path, sizeof path, "%s/pipelined.url", d->config->data);
     d->url_written = true;
@@ -165,7 +166,8 @@ static int open_store(struct daemon *d, struct pl_err *err)
     else if (strncmp(d->config->store, "file:///", 8) == 0)
         n = asprintf(&d->store_dir, "%s", d->config->store + 7);
     else
-        return pl_err_set(err, PL_EUNAVAILABLE, "--store %s: accepted is file:///FOLDER (s3:// is not available yet)", d->config->store);
+        return pl_err_set(err, PL_EUNAVAILABLE, "--store %s: accepted is file:///FOLDER (s3:// is not available yet)",
+                          d->config->store);
     if (n < 0)
         return pl_err_nomem(err);
     r = pl_object_file_open(d->store_dir, &d->objects, err);
@@ -178,7 +180,8 @@ static int open_store(struct daemon *d, struct pl_err *err)
 
 static int open_db(struct daemon *d, struct pl_err *err)
 {
-    struct pl_db_config c = {.dir = d->config->data, .objects = d->objects, .readers = DB_READERS, .fatal = on_fatal, .event = on_event, .arg = d};
+    struct pl_db_config c = {
+        .dir = d->config->data, .objects = d->objects, .readers = DB_READERS, .fatal = on_fatal, .event = on_event, .arg = d};
     char logs[4096];
     int r = pl_db_open(&c, &d->db, err);
 
@@ -214,7 +217,8 @@ static int start_engine(struct daemon *d, struct pl_err *err)
     int r;
 
     if (!pl_streq(d->config->executor, "local"))
-        return pl_err_set(err, PL_EUNAVAILABLE, "--executor %s: accepted is local (kubernetes is not available yet)", d->config->executor);
+        return pl_err_set(err, PL_EUNAVAILABLE, "--executor %s: accepted is local (kubernetes is not available yet)",
+                          d->config->executor);
     r = pl_engine_create(&c, &d->engine, err);
     if (r < 0)
         return r;
@@ -228,7 +232,8 @@ static void split_hosts(struct daemon *d)
     char *save = NULL;
 
     d->hosts_text = strdup(d->config->hosts);
-    for (char *h = d->hosts_text ? strtok_r(d->hosts_text, ", ", &save) : NULL; h && n < HOSTS_MAX - 1; h = strtok_r(NULL, ", ", &save))
+    for (char *h = d->hosts_text ? strtok_r(d->hosts_text, ", ", &save) : NULL; h && n < HOSTS_MAX - 1;
+         h = strtok_r(NULL, ", ", &save))
         d->hosts[n++] = h;
 }
 
@@ -240,7 +245,8 @@ static int check_listen(const char *listen, struct pl_err *err)
     for (size_t i = 0; i < PL_ARRAY_SIZE(loopback); i++)
         if (strncmp(listen, loopback[i], strlen(loopback[i])) == 0)
             return 0;
-    return pl_err_set(err, PL_EUNAVAILABLE, "--listen %s: accepted are loopback addresses, as 127.0.0.1:7380 (TLS for others is not available yet)",
+    return pl_err_set(err, PL_EUNAVAILABLE,
+                      "--listen %s: accepted are loopback addresses, as 127.0.0.1:7380 (TLS for others is not available yet)",
                       listen);
 }
 

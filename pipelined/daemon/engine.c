@@ -56,8 +56,8 @@ struct pl_ejob *pl_engine_job_by_key(struct pl_engine *e, const char *run, const
     return pl_map_get(&e->by_key, key, (size_t)n);
 }
 
-int pl_engine_add_job(struct pl_engine *e, uint64_t id, uint64_t order, const char *run, struct pl_estage *stage, struct pl_ejob **ret,
-                      struct pl_err *err)
+int pl_engine_add_job(struct pl_engine *e, uint64_t id, uint64_t order, const char *run, struct pl_estage *stage,
+                      struct pl_ejob **ret, struct pl_err *err)
 {
     struct pl_ejob *j = calloc(1, sizeof *j);
     char key[256];
@@ -117,10 +117,10 @@ static json_t *counts_json(const struct pl_etotals *t)
 
 static json_t *ms_json(const struct pl_etotals *t)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "wait", (json_int_t)t->wait_ms, "fetch", (json_int_t)t->fetch_ms,
-                     "compute", (json_int_t)t->compute_ms, "upload", (json_int_t)t->upload_ms, "gpu", (json_int_t)t->gpu_ms, "user",
-                     (json_int_t)(t->user_us / 1000), "sys", (json_int_t)(t->sys_us / 1000), "max_rss_kb", (json_int_t)t->max_rss_kb, "oom",
-                     (json_int_t)t->oom);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "wait", (json_int_t)t->wait_ms, "fetch",
+                     (json_int_t)t->fetch_ms, "compute", (json_int_t)t->compute_ms, "upload", (json_int_t)t->upload_ms, "gpu",
+                     (json_int_t)t->gpu_ms, "user", (json_int_t)(t->user_us / 1000), "sys", (json_int_t)(t->sys_us / 1000),
+                     "max_rss_kb", (json_int_t)t->max_rss_kb, "oom", (json_int_t)t->oom);
 }
 
 void pl_engine_job_args(const struct pl_ejob *j, struct pl_job_args *ret)
@@ -139,7 +139,8 @@ void pl_engine_job_args(const struct pl_ejob *j, struct pl_job_args *ret)
                                 .warnings = json_incref(j->warnings),
                                 .counts = counts_json(&j->totals),
                                 .ms = ms_json(&j->totals),
-                                .bytes = json_pack("{s:I, s:I}", "in", (json_int_t)j->totals.bytes_in, "out", (json_int_t)j->totals.bytes_out),
+                                .bytes = json_pack("{s:I, s:I}", "in", (json_int_t)j->totals.bytes_in, "out",
+                                                   (json_int_t)j->totals.bytes_out),
                                 .created_us = j->created_us,
                                 .started_us = j->started_us,
                                 .live = j->id,
@@ -258,7 +259,8 @@ static void end_run(struct pl_engine *e, const struct pl_sched_action *a)
         return;
     reason[0] = '\0';
     if (failed || unrunnable)
-        snprintf(reason, sizeof reason, "%u job%s failed%s", failed, failed == 1 ? "" : "s", unrunnable ? ", others could not run" : "");
+        snprintf(reason, sizeof reason, "%u job%s failed%s", failed, failed == 1 ? "" : "s",
+                 unrunnable ? ", others could not run" : "");
     snprintf(end->id, sizeof end->id, "%s", a->run.id);
     end->reason = strdup(reason);
     end->args = (struct pl_run_args){.id = end->id, .state = pl_sched_state_name(a->run.state), .reason = end->reason};
@@ -276,6 +278,16 @@ static void set_reason(struct pl_ejob *j, const char *reason)
         free(j->reason);
         j->reason = copy;
     }
+}
+
+static void seal_log(void *arg)
+{
+    struct pl_ejob *j = arg;
+    struct pl_err err = {0};
+
+    if (pl_stage_logs_seal(j->engine->config.logs, j->stage->project, j->row, &err) < 0)
+        pl_log_error("engine", "log of stage %s, run %.8s: %s", j->stage->def->name, j->run, err.msg);
+    pl_ejob_unref(j);
 }
 
 static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
@@ -305,6 +317,8 @@ static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
     j->over = true;
     if (j->state != PL_SCHED_SUCCESS)
         write_job(j, true);
+    if (j->row)
+        pl_engine_pool(e, seal_log, pl_ejob_ref(j));
 }
 
 static void with_job(struct pl_engine *e, uint64_t id, void (*fn)(struct pl_engine *e, struct pl_ejob *j))
@@ -523,9 +537,9 @@ static json_t *workers_json(struct pl_engine *e)
 
         for (uint32_t k = 0; k < w->n_gpus; k++)
             json_array_append_new(gpus, json_integer(w->gpus[k]));
-        json_array_append_new(list, json_pack("{s:I, s:s, s:s, s:s, s:o, s:b, s:b}", "id", (json_int_t)w->id, "project", w->stage->project,
-                                              "stage", w->stage->def->name, "host", w->host, "gpus", gpus, "attached", w->attached,
-                                              "stopping", w->stopping));
+        json_array_append_new(list, json_pack("{s:I, s:s, s:s, s:s, s:o, s:b, s:b}", "id", (json_int_t)w->id, "project",
+                                              w->stage->project, "stage", w->stage->def->name, "host", w->host, "gpus", gpus,
+                                              "attached", w->attached, "stopping", w->stopping));
     }
     return list;
 }
@@ -536,7 +550,8 @@ static json_t *gpus_json(struct pl_engine *e)
     uint64_t stage = 0, job = 0;
     size_t i;
 
-    json_array_foreach(json_object_get(out, "gpus"), i, gpu) {
+    json_array_foreach(json_object_get(out, "gpus"), i, gpu)
+    {
         struct pl_ejob *j;
 
         if (!pl_sched_gpu_holder(e->sched, (uint32_t)i, &stage, &job)) {
@@ -545,8 +560,10 @@ static json_t *gpus_json(struct pl_engine *e)
         }
         j = pl_engine_job(e, job);
         json_object_set_new(gpu, "state", json_string("held"));
-        json_object_set_new(gpu, "by", j ? json_pack("{s:s, s:s, s:s}", "project", j->stage->project, "stage", j->stage->def->name, "run", j->run)
-                                         : json_object());
+        json_object_set_new(gpu, "by",
+                            j ? json_pack("{s:s, s:s, s:s}", "project", j->stage->project, "stage", j->stage->def->name, "run",
+                                          j->run)
+                              : json_object());
     }
     return out;
 }
@@ -558,10 +575,11 @@ static void do_live(struct call *c)
 
     pl_sched_counts(c->engine->sched, &n);
     pl_loop_get_stats(c->engine->config.loop, &loop);
-    c->json = json_pack("{s:o, s:o, s:{s:i, s:i, s:i, s:i, s:i, s:i, s:i}, s:{s:I, s:I, s:I}}", "workers", workers_json(c->engine), "gpus",
-                        gpus_json(c->engine), "queue", "stages", (int)n.stages, "runs", (int)n.runs, "jobs", (int)n.jobs, "tasks", (int)n.tasks,
-                        "workers_busy", (int)n.workers_busy, "gpus", (int)n.gpus, "gpus_used", (int)n.gpus_used, "loop", "turns",
-                        (json_int_t)loop.turns, "slow_turns", (json_int_t)loop.slow_turns, "longest_us", (json_int_t)loop.longest_us);
+    c->json = json_pack("{s:o, s:o, s:{s:i, s:i, s:i, s:i, s:i, s:i, s:i}, s:{s:I, s:I, s:I}}", "workers",
+                        workers_json(c->engine), "gpus", gpus_json(c->engine), "queue", "stages", (int)n.stages, "runs",
+                        (int)n.runs, "jobs", (int)n.jobs, "tasks", (int)n.tasks, "workers_busy", (int)n.workers_busy, "gpus",
+                        (int)n.gpus, "gpus_used", (int)n.gpus_used, "loop", "turns", (json_int_t)loop.turns, "slow_turns",
+                        (json_int_t)loop.slow_turns, "longest_us", (json_int_t)loop.longest_us);
 }
 
 static json_t *ops_live(void *self)
@@ -578,8 +596,9 @@ static void do_job_live(struct call *c)
     struct pl_sched_job_info i;
 
     if (j && pl_sched_job_info(c->engine->sched, j->id, &i, NULL) == 0)
-        c->json = json_pack("{s:I, s:i, s:i, s:i, s:i, s:i, s:i}", "datums", (json_int_t)i.datums, "to_run", (int)i.to_run, "waiting",
-                            (int)i.waiting, "leased", (int)i.leased, "done", (int)i.done, "failed", (int)i.failed, "workers", (int)i.workers);
+        c->json = json_pack("{s:I, s:i, s:i, s:i, s:i, s:i, s:i}", "datums", (json_int_t)i.datums, "to_run", (int)i.to_run,
+                            "waiting", (int)i.waiting, "leased", (int)i.leased, "done", (int)i.done, "failed", (int)i.failed,
+                            "workers", (int)i.workers);
 }
 
 static json_t *ops_job_live(void *self, const char *run, const char *project, const char *stage)
@@ -650,6 +669,7 @@ int pl_engine_create(const struct pl_engine_config *config, struct pl_engine **r
     if (!e)
         return pl_err_nomem(err);
     e->config = *config;
+    e->conn = pl_db_reader(config->db);
     r = pl_sched_create(&sched, &e->sched, err);
     r = r < 0 ? r : pl_timer_create(config->loop, "sched.tick", tick, e, &e->timer, err);
     r = r < 0 ? r : pl_engine_make_routes(e, err);

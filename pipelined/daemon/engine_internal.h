@@ -8,8 +8,8 @@
 #include "pipelined/db/commit_tx.h"
 #include "pipelined/db/job_tx.h"
 
-#define PL_JOB_ATTEMPTS_KEPT 1000   /* rows of `attempt` a job */
-#define PL_BASES_MAX         9      /* tables looked into for reuse: the base and the 8 successful commits before it */
+#define PL_JOB_ATTEMPTS_KEPT 1000 /* rows of `attempt` a job */
+#define PL_BASES_MAX         9    /* tables looked into for reuse: the base and the 8 successful commits before it */
 #define PL_LONG_POLL_MS      25000
 
 /* One version of a stage; does not change once loaded. Counted references, any thread. */
@@ -62,7 +62,7 @@ struct pl_ejob {
     bool over;           /* it has ended and its end was given to the database */
     bool writing, dirty; /* a progress row is under way; there is a newer one */
 
-    json_t *inputs;   /* [{project, repo, branch, commit, name, root}] once planned */
+    json_t *inputs; /* [{project, repo, branch, commit, name, root}] once planned */
     json_t *warnings;
     char base[PL_ID_HEX + 1];
     bool planned;
@@ -110,7 +110,8 @@ struct pl_engine {
     struct pl_executor *executor;
     struct pl_sched *sched;
     struct pl_timer *timer;
-    struct pl_map stages;  /* version (u64) → pl_estage */
+    struct pl_conn *conn; /* the loop's own reader: it never waits for one that a pool thread holds while it waits for the loop */
+    struct pl_map stages; /* version (u64) → pl_estage */
     struct pl_map current; /* stage (u64) → version it was last set to, as pl_estage */
     struct pl_map jobs;    /* id → pl_ejob, until its run has ended */
     struct pl_map by_key;  /* "run/project/stage" → pl_ejob */
@@ -135,8 +136,9 @@ void pl_engine_pool(struct pl_engine *e, pl_pool_fn fn, void *arg);
 struct pl_ejob *pl_engine_job(struct pl_engine *e, uint64_t id);
 struct pl_ejob *pl_engine_job_by_key(struct pl_engine *e, const char *run, const char *project, const char *stage);
 /* A new job enters the maps. */
-PL_MUST_CHECK int pl_engine_add_job(struct pl_engine *e, uint64_t id, uint64_t order, const char *run, struct pl_estage *stage,
-                                    struct pl_ejob **ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_engine_add_job(struct pl_engine *e, uint64_t id, uint64_t order, const char *run, struct pl_estage *stage,
+                      struct pl_ejob **ret, struct pl_err *err);
 /* Writes the job's row soon (coalesced). */
 void pl_engine_job_changed(struct pl_ejob *j);
 /* Fills the row's arguments; JSON in it is the caller's to free with pl_engine_job_args_done. */
@@ -145,23 +147,29 @@ void pl_engine_job_args_done(struct pl_job_args *a);
 
 /* ---- engine_stages.c ---- */
 /* Stage version by its row id, loaded when it is not known. Loop; reads the database (small, by key). */
-PL_MUST_CHECK int pl_engine_stage(struct pl_engine *e, uint64_t version, struct pl_estage **ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_engine_stage(struct pl_engine *e, uint64_t version, struct pl_estage **ret, struct pl_err *err);
 /* Gives a stage version to the scheduler. */
-PL_MUST_CHECK int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err *err);
+PL_MUST_CHECK
+int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err *err);
 /* Brings the scheduler's stages to what the database has as current: sets, removes. */
-PL_MUST_CHECK int pl_engine_sync_stages(struct pl_engine *e, struct pl_err *err);
+PL_MUST_CHECK
+int pl_engine_sync_stages(struct pl_engine *e, struct pl_err *err);
 /* Number of a branch for the scheduler. */
 struct pl_sched_head pl_engine_head(int64_t repo, const char *branch);
 
 /* ---- engine_restore.c ---- */
-PL_MUST_CHECK int pl_engine_restore(struct pl_engine *e, struct pl_err *err);
+PL_MUST_CHECK
+int pl_engine_restore(struct pl_engine *e, struct pl_err *err);
 /* Runs that the database has and the scheduler does not, in order. */
-PL_MUST_CHECK int pl_engine_new_runs(struct pl_engine *e, struct pl_err *err);
+PL_MUST_CHECK
+int pl_engine_new_runs(struct pl_engine *e, struct pl_err *err);
 
 /* ---- job_plan.c ---- */
 /* Makes the plan of a job: inputs, enumeration, reuse. Pool (or the start). Fills plan, rows, roots, commits, inputs, base, results
  * of reused datums. A job with `inputs` set (restored) is planned over these very commits and its base. */
-PL_MUST_CHECK int pl_job_plan(struct pl_ejob *j, struct pl_err *err);
+PL_MUST_CHECK
+int pl_job_plan(struct pl_ejob *j, struct pl_err *err);
 /* The action PLAN. */
 void pl_engine_plan(struct pl_engine *e, struct pl_ejob *j);
 
@@ -170,10 +178,12 @@ void pl_engine_commit(struct pl_engine *e, struct pl_ejob *j);
 
 /* ---- job_results.c ---- */
 /* One row of a RESULT as the worker sent it: {"index", "state", "output"…}: what is kept of a good one. */
-PL_MUST_CHECK int pl_result_of_json(const json_t *row, const char *run, struct pl_eresult *ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_result_of_json(const json_t *row, const char *run, struct pl_eresult *ret, struct pl_err *err);
 void pl_totals_add(struct pl_etotals *t, const json_t *row);
 /* Rows of `result` of a restored job: fills its results; gives the ended rows as ranges (malloc'ed). */
-PL_MUST_CHECK int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_sched_range **ret, size_t *ret_n, struct pl_err *err);
+PL_MUST_CHECK
+int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_sched_range **ret, size_t *ret_n, struct pl_err *err);
 /* Results that came with a `next`: feeds them, persists, then calls done(arg) on the loop. Takes `results` (a JSON array). */
 void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *results, void (*done)(void *arg), void *arg);
 /* The action RESULT, within the step that pl_engine_results made. */
@@ -183,8 +193,9 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
 void pl_engine_start_worker(struct pl_engine *e, const struct pl_sched_action *a);
 void pl_engine_stop_worker(struct pl_engine *e, const struct pl_sched_action *a);
 struct pl_eworker *pl_engine_worker(struct pl_engine *e, uint64_t id);
-PL_MUST_CHECK int pl_engine_add_worker(struct pl_engine *e, uint64_t id, struct pl_estage *stage, const uint16_t *gpus, size_t n_gpus,
-                                       struct pl_eworker **ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_engine_add_worker(struct pl_engine *e, uint64_t id, struct pl_estage *stage, const uint16_t *gpus, size_t n_gpus,
+                         struct pl_eworker **ret, struct pl_err *err);
 void pl_eworker_free(void *worker);
 /* Writes what attach told of it. */
 void pl_engine_worker_attached_row(struct pl_engine *e, const struct pl_eworker *w);
@@ -198,4 +209,5 @@ void pl_engine_drop_task(struct pl_engine *e, uint64_t id);
 void pl_etask_free(void *task);
 
 /* ---- worker_api.c ---- */
-PL_MUST_CHECK int pl_engine_make_routes(struct pl_engine *e, struct pl_err *err);
+PL_MUST_CHECK
+int pl_engine_make_routes(struct pl_engine *e, struct pl_err *err);

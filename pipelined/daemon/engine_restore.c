@@ -25,8 +25,10 @@ static void run_input_finish(struct run_input *in)
 static int read_heads(struct pl_conn *c, struct run_input *in, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(c, err, &rows,
-                         "SELECT c.repo, c.branch FROM commit_ c JOIN repo r ON r.id = c.repo WHERE c.run = ? AND r.kind = 'input'", "s", in->id);
+    int r =
+        pl_sql_query(c, err, &rows,
+                     "SELECT c.repo, c.branch FROM commit_ c JOIN repo r ON r.id = c.repo WHERE c.run = ? AND r.kind = 'input'",
+                     "s", in->id);
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
         struct pl_sched_head *grown = realloc(in->heads, (in->n_heads + 1) * sizeof *grown);
@@ -48,7 +50,8 @@ static int read_stages(struct pl_conn *c, const json_t *list, struct run_input *
     in->stages = calloc(json_array_size(list) + 1, sizeof *in->stages);
     if (!in->stages)
         return pl_err_nomem(err);
-    json_array_foreach(list, i, pair) {
+    json_array_foreach(list, i, pair)
+    {
         const char *project = json_string_value(json_array_get(pair, 0)), *stage = json_string_value(json_array_get(pair, 1));
 
         if (project && stage &&
@@ -64,11 +67,12 @@ static int read_stages(struct pl_conn *c, const json_t *list, struct run_input *
 /* The next open run after `order`: 1, or 0. */
 static int next_run(struct pl_engine *e, uint64_t order, struct run_input *ret, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(e->config.db);
+    const struct pl_db_reading rd = {NULL, e->conn};
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     _cleanup_(json_decrefp) json_t *stages = NULL;
     struct run_input in = {0};
-    int r = pl_sql_query(rd.conn, err, &rows, "SELECT id, ord, stages FROM run WHERE state = 'running' AND ord > ? ORDER BY ord LIMIT 1", "i",
+    int r = pl_sql_query(rd.conn, err, &rows,
+                         "SELECT id, ord, stages FROM run WHERE state = 'running' AND ord > ? ORDER BY ord LIMIT 1", "i",
                          (int64_t)order);
 
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
@@ -122,7 +126,7 @@ int pl_engine_new_runs(struct pl_engine *e, struct pl_err *err)
 /* Row ids given by a query with one integer column. */
 static int read_ids(struct pl_engine *e, const char *sql, const char *text, int64_t **ret, size_t *ret_n, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(e->config.db);
+    const struct pl_db_reading rd = {NULL, e->conn};
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     _cleanup_free_ int64_t *list = NULL;
     size_t n = 0;
@@ -180,10 +184,11 @@ static void job_row_finish(struct job_row *row)
 static int read_job(struct pl_conn *c, int64_t id, struct job_row *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(c, err, &rows,
-                         "SELECT run, version, state, reason, base, inputs, live, planned, final, created_us, coalesce(started_us, 0)"
-                         " FROM job WHERE id = ?",
-                         "i", id);
+    int r =
+        pl_sql_query(c, err, &rows,
+                     "SELECT run, version, state, reason, base, inputs, live, planned, final, created_us, coalesce(started_us, 0)"
+                     " FROM job WHERE id = ?",
+                     "i", id);
 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r <= 0)
@@ -217,7 +222,7 @@ static int restore_plan(struct pl_engine *e, struct pl_ejob *j, const struct job
     if (r < 0)
         return r;
     j->planned = true;
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(e->config.db);
+    const struct pl_db_reading rd = {NULL, e->conn};
     return pl_job_load_results(j, rd.conn, ret_ended, ret_n_ended, err);
 }
 
@@ -232,7 +237,7 @@ static int restore_job(struct pl_engine *e, int64_t id, uint64_t order, struct p
     int r;
 
     {
-        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(e->config.db);
+        const struct pl_db_reading rd = {NULL, e->conn};
 
         r = read_job(rd.conn, id, &row, err);
         r = r < 0 ? r : pl_sql_int(rd.conn, err, &leases, "SELECT count(*) FROM lease WHERE job = ?", "i", id);
@@ -304,10 +309,11 @@ struct worker_row {
 
 static int read_worker(struct pl_engine *e, int64_t id, struct worker_row *ret, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(e->config.db);
+    const struct pl_db_reading rd = {NULL, e->conn};
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     _cleanup_(json_decrefp) json_t *gpus = NULL;
-    int r = pl_sql_query(rd.conn, err, &rows, "SELECT stage, incarnation, gpus, host, pid, pid_start FROM worker WHERE id = ?", "i", id);
+    int r = pl_sql_query(rd.conn, err, &rows, "SELECT stage, incarnation, gpus, host, pid, pid_start FROM worker WHERE id = ?",
+                         "i", id);
 
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
     if (r <= 0)
@@ -403,12 +409,13 @@ static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
     int r;
 
     {
-        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(e->config.db);
+        const struct pl_db_reading rd = {NULL, e->conn};
         _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
         _cleanup_(json_decrefp) json_t *list = NULL;
 
         r = pl_sql_query(rd.conn, err, &rows,
-                         "SELECT l.fence, j.live, l.worker, l.rows, l.failures, l.losses FROM lease l JOIN job j ON j.id = l.job WHERE l.task = ?",
+                         "SELECT l.fence, j.live, l.worker, l.rows, l.failures, l.losses FROM lease l JOIN job j ON j.id = l.job "
+                         "WHERE l.task = ?",
                          "i", id);
         r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
         if (r <= 0)
@@ -450,7 +457,8 @@ static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
     return pl_map_put(&e->tasks, &t->id, sizeof t->id, t, NULL, err);
 }
 
-static int restore_each(struct pl_engine *e, const char *sql, int (*one)(struct pl_engine *e, int64_t id, struct pl_err *err), struct pl_err *err)
+static int restore_each(struct pl_engine *e, const char *sql, int (*one)(struct pl_engine *e, int64_t id, struct pl_err *err),
+                        struct pl_err *err)
 {
     _cleanup_free_ int64_t *ids = NULL;
     size_t n = 0;

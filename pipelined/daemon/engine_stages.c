@@ -51,10 +51,11 @@ static int load(struct pl_conn *c, uint64_t version, struct pl_estage **ret, str
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     struct pl_estage *s;
-    int r = pl_sql_query(c, err, &rows,
-                         "SELECT r.id, s.pipeline, s.version, s.project, p.name, s.spec, s.code_root, s.code_identity, s.git FROM stage s"
-                         " JOIN pipeline p ON p.id = s.pipeline JOIN repo r ON r.project = s.project AND r.name = s.name WHERE s.id = ?",
-                         "i", (int64_t)version);
+    int r = pl_sql_query(
+        c, err, &rows,
+        "SELECT r.id, s.pipeline, s.version, s.project, p.name, s.spec, s.code_root, s.code_identity, s.git FROM stage s"
+        " JOIN pipeline p ON p.id = s.pipeline JOIN repo r ON r.project = s.project AND r.name = s.name WHERE s.id = ?",
+        "i", (int64_t)version);
 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r < 0)
@@ -90,7 +91,7 @@ int pl_engine_stage(struct pl_engine *e, uint64_t version, struct pl_estage **re
     int r;
 
     if (!s) {
-        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(e->config.db);
+        const struct pl_db_reading rd = {NULL, e->conn};
 
         r = load(rd.conn, version, &s, err);
         if (r < 0)
@@ -107,7 +108,7 @@ int pl_engine_stage(struct pl_engine *e, uint64_t version, struct pl_estage **re
 
 static int find_inputs(struct pl_engine *e, const struct pl_estage *s, struct pl_sched_head *heads, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(e->config.db);
+    const struct pl_db_reading rd = {NULL, e->conn};
     struct pl_repo_row repo;
 
     for (size_t i = 0; i < s->def->n_leaves; i++) {
@@ -156,10 +157,11 @@ static bool is_current(struct pl_conn *c, const struct pl_estage *s)
 {
     int64_t one;
 
-    return pl_sql_int(c, NULL, &one,
-                      "SELECT 1 FROM stage s JOIN repo r ON r.project = s.project AND r.name = s.name WHERE s.current = 1 AND r.id = ?"
-                      " AND s.project = ? AND s.name = ?",
-                      "iss", (int64_t)s->stage, s->project, s->def->name) == 0;
+    return pl_sql_int(
+               c, NULL, &one,
+               "SELECT 1 FROM stage s JOIN repo r ON r.project = s.project AND r.name = s.name WHERE s.current = 1 AND r.id = ?"
+               " AND s.project = ? AND s.name = ?",
+               "iss", (int64_t)s->stage, s->project, s->def->name) == 0;
 }
 
 /* Stages whose pipeline was deleted or no longer has them (one with a newer version stays: it is set anew). */
@@ -172,7 +174,7 @@ static int remove_gone(struct pl_engine *e, struct pl_err *err)
     do {
         n = 0;
         {
-            _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(e->config.db);
+            const struct pl_db_reading rd = {NULL, e->conn};
 
             for (i = 0; n < PL_ARRAY_SIZE(gone) && (slot = pl_map_next(&e->current, &i));) {
                 const struct pl_estage *s = slot->value;
@@ -195,7 +197,7 @@ static int remove_gone(struct pl_engine *e, struct pl_err *err)
 
 static int read_current(struct pl_engine *e, uint64_t **ret, size_t *ret_n, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(e->config.db);
+    const struct pl_db_reading rd = {NULL, e->conn};
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     uint64_t *list = NULL, *grown;
     size_t n = 0, cap = 0;

@@ -124,8 +124,8 @@ static json_t *provenance_of(const struct pl_ejob *j)
         if (i && compare_source(&list[i - 1], &list[i]) == 0)
             continue;
         json_array_append_new(out, json_pack("{s:O, s:O, s:O, s:O}", "project", json_object_get(list[i], "project"), "repo",
-                                             json_object_get(list[i], "repo"), "branch", json_object_get(list[i], "branch"), "commit",
-                                             json_object_get(list[i], "commit")));
+                                             json_object_get(list[i], "repo"), "branch", json_object_get(list[i], "branch"),
+                                             "commit", json_object_get(list[i], "commit")));
     }
     return out;
 }

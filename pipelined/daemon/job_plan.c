@@ -9,14 +9,15 @@
 /* ---- inputs ---- */
 
 /* The newest commit of a branch by a run whose order is ≤ `order`: 1, or 0. */
-static int commit_as_of(struct pl_conn *c, int64_t repo, const char *branch, uint64_t order, struct pl_hash *ret_root, char ret_id[PL_ID_HEX + 1],
-                        struct pl_err *err)
+static int commit_as_of(struct pl_conn *c, int64_t repo, const char *branch, uint64_t order, struct pl_hash *ret_root,
+                        char ret_id[PL_ID_HEX + 1], struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(c, err, &rows,
-                         "SELECT c.run, c.root FROM commit_ c JOIN run r ON r.id = c.run WHERE c.repo = ? AND c.branch = ? AND r.ord <= ?"
-                         " ORDER BY r.ord DESC LIMIT 1",
-                         "isi", repo, branch, (int64_t)order);
+    int r = pl_sql_query(
+        c, err, &rows,
+        "SELECT c.run, c.root FROM commit_ c JOIN run r ON r.id = c.run WHERE c.repo = ? AND c.branch = ? AND r.ord <= ?"
+        " ORDER BY r.ord DESC LIMIT 1",
+        "isi", repo, branch, (int64_t)order);
 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r <= 0)
@@ -69,8 +70,9 @@ static int find_inputs(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
             json_decref(inputs);
             return r;
         }
-        json_array_append_new(inputs, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "name", leaf->name, "project", leaf->project, "repo", leaf->repo,
-                                                "branch", leaf->branch, "commit", j->commits[i], "root", pl_hash_hex(&j->roots[i], root)));
+        json_array_append_new(inputs, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "name", leaf->name, "project", leaf->project,
+                                                "repo", leaf->repo, "branch", leaf->branch, "commit", j->commits[i], "root",
+                                                pl_hash_hex(&j->roots[i], root)));
     }
     j->inputs = inputs;
     return 0;
@@ -80,11 +82,14 @@ static int find_inputs(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
 static int take_inputs(struct pl_ejob *j, struct pl_err *err)
 {
     if (json_array_size(j->inputs) != j->stage->def->n_leaves)
-        return pl_err_set(err, PL_ECORRUPT, "the job's row has %zu inputs, its stage %zu", json_array_size(j->inputs), j->stage->def->n_leaves);
+        return pl_err_set(err, PL_ECORRUPT, "the job's row has %zu inputs, its stage %zu", json_array_size(j->inputs),
+                          j->stage->def->n_leaves);
     for (size_t i = 0; i < j->stage->def->n_leaves; i++) {
         const json_t *o = json_array_get(j->inputs, i);
-        const char *root = json_string_value(json_object_get(o, "root")), *commit = json_string_value(json_object_get(o, "commit"));
-        int r = root && commit ? pl_hash_parse(root, &j->roots[i], err) : pl_err_set(err, PL_ECORRUPT, "the job's row has a bad input");
+        const char *root = json_string_value(json_object_get(o, "root")),
+                   *commit = json_string_value(json_object_get(o, "commit"));
+        int r = root && commit ? pl_hash_parse(root, &j->roots[i], err)
+                               : pl_err_set(err, PL_ECORRUPT, "the job's row has a bad input");
 
         if (r < 0)
             return r;

@@ -59,7 +59,8 @@ int pl_result_of_json(const json_t *row, const char *run, struct pl_eresult *ret
 
 void pl_totals_add(struct pl_etotals *t, const json_t *row)
 {
-    const json_t *ms = json_object_get(row, "ms"), *bytes = json_object_get(row, "bytes"), *usage = json_object_get(row, "rusage");
+    const json_t *ms = json_object_get(row, "ms"), *bytes = json_object_get(row, "bytes"),
+                 *usage = json_object_get(row, "rusage");
     uint64_t rss = (uint64_t)num(usage, "max_rss_kb");
 
     t->attempts++;
@@ -164,8 +165,8 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
 }
 
 /* Rows as the scheduler sees them. Texts are the JSON's and the arena's. PL_EPROTO when they are malformed. */
-static int sched_rows(struct pl_etask *t, const json_t *list, struct pl_arena *arena, struct pl_sched_row **ret, uint64_t *ret_compute_us,
-                      struct pl_err *err)
+static int sched_rows(struct pl_etask *t, const json_t *list, struct pl_arena *arena, struct pl_sched_row **ret,
+                      uint64_t *ret_compute_us, struct pl_err *err)
 {
     size_t n = json_array_size(list);
     struct pl_sched_row *rows = pl_arena_alloc(arena, (n + 1) * sizeof *rows);
@@ -260,9 +261,9 @@ static int write_attempt(struct pl_conn *c, int64_t job, const json_t *a, int64_
 {
     const json_t *row = json_object_get(a, "row");
     _cleanup_(json_decrefp) json_t *detail =
-        json_pack("{s:O, s:O?, s:O?, s:O?, s:O?, s:O?}", "paths", json_object_get(a, "paths"), "ms", json_object_get(row, "ms"), "bytes",
-                  json_object_get(row, "bytes"), "rusage", json_object_get(row, "rusage"), "gpu", json_object_get(row, "gpu"), "node",
-                  json_object_get(row, "node"));
+        json_pack("{s:O, s:O?, s:O?, s:O?, s:O?, s:O?}", "paths", json_object_get(a, "paths"), "ms", json_object_get(row, "ms"),
+                  "bytes", json_object_get(row, "bytes"), "rusage", json_object_get(row, "rusage"), "gpu",
+                  json_object_get(row, "gpu"), "node", json_object_get(row, "node"));
     _cleanup_free_ char *text = detail ? json_dumps(detail, JSON_COMPACT) : NULL;
     struct pl_hash datum;
     bool failed = pl_streq(str(row, "state"), "failed");
@@ -270,12 +271,13 @@ static int write_attempt(struct pl_conn *c, int64_t job, const json_t *a, int64_
 
     if (r < 0)
         return r;
-    r = pl_sql_exec(c, err,
-                    "INSERT OR REPLACE INTO attempt(job, datum, attempt, state, exit_code, signal, oom, timed_out, reason, tail, detail,"
-                    " finished_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    "ibisiiddsssi", job, datum.b, (size_t)PL_HASH_BYTES, num(a, "attempt"), failed ? "failed" : "success",
-                    num(row, "exit_code"), num(row, "signal"), (int)json_is_true(json_object_get(row, "oom")),
-                    (int)json_is_true(json_object_get(row, "timed_out")), str(row, "reason"), str(row, "tail"), text, now);
+    r = pl_sql_exec(
+        c, err,
+        "INSERT OR REPLACE INTO attempt(job, datum, attempt, state, exit_code, signal, oom, timed_out, reason, tail, detail,"
+        " finished_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "ibisiiddsssi", job, datum.b, (size_t)PL_HASH_BYTES, num(a, "attempt"), failed ? "failed" : "success",
+        num(row, "exit_code"), num(row, "signal"), (int)json_is_true(json_object_get(row, "oom")),
+        (int)json_is_true(json_object_get(row, "timed_out")), str(row, "reason"), str(row, "tail"), text, now);
     return r < 0 ? r : 0;
 }
 
@@ -292,7 +294,8 @@ static int write_rows(struct pl_conn *c, const struct kept *k, struct pl_err *er
     n = packed ? ZSTD_compress(packed, bound, text, strlen(text), 1) : 0;
     if (!packed || ZSTD_isError(n))
         return pl_err_nomem(err);
-    return pl_sql_exec(c, err, "INSERT OR REPLACE INTO result(job, id, rows) VALUES (?, ?, ?)", "iib", k->job_row, (int64_t)k->id, packed, n);
+    return pl_sql_exec(c, err, "INSERT OR REPLACE INTO result(job, id, rows) VALUES (?, ?, ?)", "iib", k->job_row, (int64_t)k->id,
+                       packed, n);
 }
 
 static int write_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
@@ -306,7 +309,8 @@ static int write_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 
     if (r < 0)
         return r;
-    json_array_foreach(k->attempts, i, a) {
+    json_array_foreach(k->attempts, i, a)
+    {
         r = write_attempt(c, k->job_row, a, pl_tx_now_us(tx), err);
         if (r < 0)
             return r;
@@ -387,7 +391,8 @@ void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *result
         return;
     }
     *p = (struct reporting){.engine = e, .results = results, .done = done, .arg = arg, .writes = 1};
-    json_array_foreach(results, i, result) {
+    json_array_foreach(results, i, result)
+    {
         int r = feed_result(p, result, &err);
 
         if (r < 0)
@@ -433,7 +438,8 @@ static int load_rows(struct pl_ejob *j, const void *packed, size_t n, struct pl_
     if (ZSTD_decompress(text, (size_t)size, packed, n) != size)
         return pl_err_set(err, PL_ECORRUPT, "a stored result does not unpack");
     list = json_loadb(text, (size_t)size, 0, NULL);
-    json_array_foreach(list, i, pair) {
+    json_array_foreach(list, i, pair)
+    {
         int r = load_row(j, pair, err);
 
         if (r < 0)

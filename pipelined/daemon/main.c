@@ -7,7 +7,8 @@
 
 static enum pl_log_level level_of(const char *name)
 {
-    static const char *const names[] = {[PL_LOG_DEBUG] = "debug", [PL_LOG_INFO] = "info", [PL_LOG_WARN] = "warn", [PL_LOG_ERROR] = "error"};
+    static const char *const names[] = {
+        [PL_LOG_DEBUG] = "debug", [PL_LOG_INFO] = "info", [PL_LOG_WARN] = "warn", [PL_LOG_ERROR] = "error"};
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(names); i++)
         if (pl_streq(names[i], name))

@@ -20,7 +20,8 @@ static const char *str(const json_t *o, const char *key)
 }
 
 /* The worker's id from "worker" (a number as text), held against the token that the request came with. */
-static int worker_of(struct pl_engine *e, struct pl_http_request *req, const char *text, struct pl_eworker **ret, struct pl_err *err)
+static int worker_of(struct pl_engine *e, struct pl_http_request *req, const char *text, struct pl_eworker **ret,
+                     struct pl_err *err)
 {
     const char *authorization = pl_http_header(req, "Authorization");
     char expected[160] = "Bearer ", *end;
@@ -67,8 +68,8 @@ static json_t *attach_answer(struct pl_engine *e, const struct pl_eworker *w)
     if (!pl_hash_is_zero(&s->code_root))
         json_object_set_new(stage, "code_root", json_string(pl_hash_hex(&s->code_root, code)));
     json_object_set_new(stage, "pipeline", json_string(s->pipeline));
-    return json_pack("{s:i, s:i, s:i, s:s, s:o, s:{s:o}}", "protocol", 1, "lease_ms", 30000, "renew_ms", 10000, "project", s->project, "stage",
-                     stage, "gpu", "devices", devices);
+    return json_pack("{s:i, s:i, s:i, s:s, s:o, s:{s:o}}", "protocol", 1, "lease_ms", 30000, "renew_ms", 10000, "project",
+                     s->project, "stage", stage, "gpu", "devices", devices);
 }
 
 static int attach(struct pl_engine *e, struct pl_http_request *req, struct pl_eworker **ret, struct pl_err *err)
@@ -266,8 +267,8 @@ static void append_log(void *arg)
     struct piece *p = arg;
     const struct pl_buf *body = pl_http_body(p->req);
 
-    piece_answer(p, pl_stage_logs_append(p->engine->config.logs, p->job->stage->project, p->job_row, p->worker, &p->datum, (unsigned)p->attempt,
-                                         p->offset, body->data, body->len, &p->err));
+    piece_answer(p, pl_stage_logs_append(p->engine->config.logs, p->job->stage->project, p->job_row, p->worker, &p->datum,
+                                         (unsigned)p->attempt, p->offset, body->data, body->len, &p->err));
 }
 
 /* The task of a log or metric; a late piece of a task that has ended is dropped without a fuss (PL_ENOTFOUND). */
@@ -335,7 +336,8 @@ static int metric_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     char hex[PL_HASH_HEX + 1];
     size_t i;
 
-    json_array_foreach(json_object_get(p->body, "lines"), i, line) {
+    json_array_foreach(json_object_get(p->body, "lines"), i, line)
+    {
         const char *text = json_string_value(line);
         json_t *value = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
         int r;
@@ -344,12 +346,14 @@ static int metric_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
             json_decref(value);
             continue; /* the stage's own matter: the file is kept whatever it holds */
         }
-        r = pl_sql_exec(pl_tx_conn(tx), err, "INSERT OR IGNORE INTO metric(job, id, datum, at_us, data) VALUES (?, ?, ?, ?, ?)", "iibis", p->job_row,
-                        (int64_t)p->first_metric + (int64_t)i, p->datum.b, (size_t)PL_HASH_BYTES, pl_tx_now_us(tx), text);
-        r = r < 0 ? r : pl_tx_event(tx, "metric",
-                                    json_pack("{s:s, s:s, s:s, s:s, s:O}", "run", p->job->run, "project", p->job->stage->project, "stage",
-                                              p->job->stage->def->name, "datum", pl_hash_hex(&p->datum, hex), "line", value),
-                                    err);
+        r = pl_sql_exec(pl_tx_conn(tx), err, "INSERT OR IGNORE INTO metric(job, id, datum, at_us, data) VALUES (?, ?, ?, ?, ?)",
+                        "iibis", p->job_row, (int64_t)p->first_metric + (int64_t)i, p->datum.b, (size_t)PL_HASH_BYTES,
+                        pl_tx_now_us(tx), text);
+        r = r < 0 ? r
+                  : pl_tx_event(tx, "metric",
+                                json_pack("{s:s, s:s, s:s, s:s, s:O}", "run", p->job->run, "project", p->job->stage->project,
+                                          "stage", p->job->stage->def->name, "datum", pl_hash_hex(&p->datum, hex), "line", value),
+                                err);
         json_decref(value);
         if (r < 0)
             return r;
@@ -400,9 +404,19 @@ int pl_engine_make_routes(struct pl_engine *e, struct pl_err *err)
 {
     const struct pl_http_route routes[] = {
         {.method = "POST", .pattern = "/api/v1/worker/attach", .where = PL_ON_LOOP, .body = PL_BODY_JSON, .handler = on_attach},
-        {.method = "POST", .pattern = "/api/v1/worker/next", .where = PL_ON_POOL, .body = PL_BODY_JSON, .body_max = RESULTS_BODY_MAX, .handler = on_next},
+        {.method = "POST",
+         .pattern = "/api/v1/worker/next",
+         .where = PL_ON_POOL,
+         .body = PL_BODY_JSON,
+         .body_max = RESULTS_BODY_MAX,
+         .handler = on_next},
         {.method = "POST", .pattern = "/api/v1/worker/renew", .where = PL_ON_LOOP, .body = PL_BODY_JSON, .handler = on_renew},
-        {.method = "POST", .pattern = "/api/v1/worker/log", .where = PL_ON_LOOP, .body = PL_BODY_BYTES, .body_max = LOG_BODY_MAX, .handler = on_log},
+        {.method = "POST",
+         .pattern = "/api/v1/worker/log",
+         .where = PL_ON_LOOP,
+         .body = PL_BODY_BYTES,
+         .body_max = LOG_BODY_MAX,
+         .handler = on_log},
         {.method = "POST", .pattern = "/api/v1/worker/metrics", .where = PL_ON_LOOP, .body = PL_BODY_JSON, .handler = on_metrics},
     };
 

@@ -132,8 +132,9 @@ static int worker_row_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 
     switch (w->what) {
     case ROW_STARTED:
-        r = pl_sql_exec(c, err, "INSERT INTO worker(id, stage, gpus, host, pid, pid_start, created_us) VALUES (?, ?, ?, ?, ?, ?, ?)", "iissiii",
-                        w->id, w->stage, w->gpus, w->host, w->pid, w->pid_start, pl_tx_now_us(tx));
+        r = pl_sql_exec(c, err,
+                        "INSERT INTO worker(id, stage, gpus, host, pid, pid_start, created_us) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                        "iissiii", w->id, w->stage, w->gpus, w->host, w->pid, w->pid_start, pl_tx_now_us(tx));
         break;
     case ROW_ATTACHED:
         r = pl_sql_exec(c, err, "UPDATE worker SET incarnation = ? WHERE id = ?", "si", w->incarnation, w->id);
@@ -143,7 +144,13 @@ static int worker_row_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
         r = r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM worker WHERE id = ?", "i", w->id);
         break;
     }
-    return r < 0 ? r : pl_tx_event(tx, "worker", json_pack("{s:I, s:s}", "id", (json_int_t)w->id, "change", w->what == ROW_STARTED ? "started" : w->what == ROW_ATTACHED ? "attached" : "gone"), err);
+    return r < 0 ? r
+                 : pl_tx_event(tx, "worker",
+                               json_pack("{s:I, s:s}", "id", (json_int_t)w->id, "change",
+                                         w->what == ROW_STARTED    ? "started"
+                                         : w->what == ROW_ATTACHED ? "attached"
+                                                                   : "gone"),
+                               err);
 }
 
 static void worker_row_done(void *arg, int r, const struct pl_err *err)
@@ -387,18 +394,20 @@ static void make_answer(void *arg)
         for (uint32_t row = l->ranges[i].lo; row < l->ranges[i].hi; row++)
             json_array_append_new(rows, row_json(l, row));
     snprintf(job, sizeof job, "%" PRId64, l->job->row);
-    l->answer = json_pack("{s:{s:I, s:I, s:s, s:s, s:s, s:s, s:o}}", "task", "id", (json_int_t)l->task, "fence", (json_int_t)l->fence, "job",
-                          job, "run", l->job->run, "stage", l->job->stage->def->name, "pipeline", l->job->stage->pipeline,
-                          "rows", rows);
+    l->answer = json_pack("{s:{s:I, s:I, s:s, s:s, s:s, s:s, s:o}}", "task", "id", (json_int_t)l->task, "fence",
+                          (json_int_t)l->fence, "job", job, "run", l->job->run, "stage", l->job->stage->def->name, "pipeline",
+                          l->job->stage->pipeline, "rows", rows);
     pl_engine_post(l->engine, "engine.leased", leased, l);
 }
 
 static int lease_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct leasing *l = arg;
-    int r = pl_sql_exec(pl_tx_conn(tx), err,
-                        "INSERT OR REPLACE INTO lease(task, fence, job, worker, rows, failures, losses) VALUES (?, ?, ?, ?, ?, ?, ?)", "iiiisii",
-                        (int64_t)l->task, (int64_t)l->fence, l->job->row, (int64_t)l->worker, l->rows, (int64_t)l->failures, (int64_t)l->losses);
+    int r =
+        pl_sql_exec(pl_tx_conn(tx), err,
+                    "INSERT OR REPLACE INTO lease(task, fence, job, worker, rows, failures, losses) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    "iiiisii", (int64_t)l->task, (int64_t)l->fence, l->job->row, (int64_t)l->worker, l->rows,
+                    (int64_t)l->failures, (int64_t)l->losses);
 
     return r < 0 ? r : 0;
 }
@@ -450,7 +459,8 @@ void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a)
         free(t);
         return;
     }
-    *l = (struct leasing){.engine = e, .job = pl_ejob_ref(j), .worker = a->lease.worker, .task = a->lease.task, .fence = a->lease.fence};
+    *l = (struct leasing){
+        .engine = e, .job = pl_ejob_ref(j), .worker = a->lease.worker, .task = a->lease.task, .fence = a->lease.fence};
     l->failures = a->lease.failures;
     l->losses = a->lease.losses;
     l->ranges = copy_ranges(a->lease.rows, a->lease.n_rows);

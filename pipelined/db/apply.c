@@ -129,13 +129,14 @@ static int apply_commit(struct pl_conn *c, const json_t *o, uint64_t seq, struct
     r = repo_id(c, str(o, "project"), str(o, "repo"), &repo, err);
     if (r < 0)
         return r;
-    r = pl_sql_exec(c, err,
-                    "INSERT INTO commit_(repo, run, branch, parent, object, root, attributes, table_root, owner_root, generation, files,"
-                    " bytes, message, author, stage, code, provenance, seq, created_us)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    "isssbbhhhiiissshsii", repo, str(o, "run"), str(o, "branch"), *parent ? parent : NULL, ROOT(object), ROOT(root),
-                    &attributes, &table, &owner, num(o, "generation"), num(o, "files"), num(o, "bytes"), str(o, "message"),
-                    str(o, "author"), str(o, "stage"), &code, provenance, (int64_t)seq, num(o, "at"));
+    r = pl_sql_exec(
+        c, err,
+        "INSERT INTO commit_(repo, run, branch, parent, object, root, attributes, table_root, owner_root, generation, files,"
+        " bytes, message, author, stage, code, provenance, seq, created_us)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "isssbbhhhiiissshsii", repo, str(o, "run"), str(o, "branch"), *parent ? parent : NULL, ROOT(object), ROOT(root),
+        &attributes, &table, &owner, num(o, "generation"), num(o, "files"), num(o, "bytes"), str(o, "message"), str(o, "author"),
+        str(o, "stage"), &code, provenance, (int64_t)seq, num(o, "at"));
     return r < 0 ? r : move_head(c, repo, str(o, "branch"), str(o, "run"), num(o, "at"), err);
 }
 
@@ -188,18 +189,20 @@ static int apply_run_end(struct pl_conn *c, const json_t *o, uint64_t seq, struc
                        str(o, "reason"), num(o, "at"), str(o, "id"));
 }
 
-static int apply_stage(struct pl_conn *c, int64_t pipeline, int64_t position, const json_t *record, const json_t *o, struct pl_err *err)
+static int apply_stage(struct pl_conn *c, int64_t pipeline, int64_t position, const json_t *record, const json_t *o,
+                       struct pl_err *err)
 {
     _cleanup_free_ char *spec = dump(o, "spec", "{}"), *git = dump(o, "git", "{}");
     struct pl_hash code_root = hash(o, "code_root"), identity = hash(o, "code_identity");
 
     if (!spec || !git)
         return pl_err_nomem(err);
-    return pl_sql_exec(c, err,
-                       "INSERT INTO stage(pipeline, version, position, project, name, branch, spec, code_root, code_identity, git, current)"
-                       " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
-                       "iiissssbbs", pipeline, num(record, "version"), position, str(record, "project"), str(o, "name"), str(o, "branch"),
-                       spec, ROOT(code_root), ROOT(identity), git);
+    return pl_sql_exec(
+        c, err,
+        "INSERT INTO stage(pipeline, version, position, project, name, branch, spec, code_root, code_identity, git, current)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
+        "iiissssbbs", pipeline, num(record, "version"), position, str(record, "project"), str(o, "name"), str(o, "branch"), spec,
+        ROOT(code_root), ROOT(identity), git);
 }
 
 static int apply_pipeline(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -213,15 +216,19 @@ static int apply_pipeline(struct pl_conn *c, const json_t *o, uint64_t seq, stru
                         " ON CONFLICT(project, name) DO UPDATE SET version = excluded.version, updated_us = excluded.updated_us",
                         "ssii", str(o, "project"), str(o, "name"), num(o, "version"), num(o, "at"));
 
-    r = r < 0 ? r : pl_sql_int(c, err, &id, "SELECT id FROM pipeline WHERE project = ? AND name = ?", "ss", str(o, "project"), str(o, "name"));
+    r = r < 0 ? r
+              : pl_sql_int(c, err, &id, "SELECT id FROM pipeline WHERE project = ? AND name = ?", "ss", str(o, "project"),
+                           str(o, "name"));
     r = r < 0 ? r : pl_sql_exec(c, err, "UPDATE stage SET current = 0 WHERE pipeline = ?", "i", id);
     r = r < 0 ? r
-              : pl_sql_exec(c, err,
-                            "INSERT INTO pipeline_version(pipeline, version, user_spec, effective_spec, filename, seq, run, created_us)"
-                            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                            "iibbsisi", id, num(o, "version"), ROOT(user), ROOT(effective), str(o, "filename"), (int64_t)seq,
-                            str(o, "run"), num(o, "at"));
-    json_array_foreach(json_object_get(o, "stages"), i, stage) {
+              : pl_sql_exec(
+                    c, err,
+                    "INSERT INTO pipeline_version(pipeline, version, user_spec, effective_spec, filename, seq, run, created_us)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    "iibbsisi", id, num(o, "version"), ROOT(user), ROOT(effective), str(o, "filename"), (int64_t)seq,
+                    str(o, "run"), num(o, "at"));
+    json_array_foreach(json_object_get(o, "stages"), i, stage)
+    {
         if (r < 0)
             return r;
         r = apply_stage(c, id, (int64_t)i, o, stage, err);
@@ -247,33 +254,36 @@ static int apply_defaults(struct pl_conn *c, const json_t *o, uint64_t seq, stru
 
 static int apply_job(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
-    _cleanup_free_ char *inputs = dump(o, "inputs", "[]"), *warnings = dump(o, "warnings", "[]"), *counts = dump(o, "counts", "{}");
+    _cleanup_free_ char *inputs = dump(o, "inputs", "[]"), *warnings = dump(o, "warnings", "[]"),
+                        *counts = dump(o, "counts", "{}");
     _cleanup_free_ char *ms = dump(o, "ms", "{}"), *bytes = dump(o, "bytes", "{}");
     struct pl_hash code = hash(o, "code");
     int r;
 
     if (!inputs || !warnings || !counts || !ms || !bytes)
         return pl_err_nomem(err);
-    r = pl_sql_exec(c, err,
-                    "INSERT INTO job(run, project, stage, version, pipeline, state, reason, base, output, code, inputs, warnings, counts,"
-                    " ms, bytes, final, seq, created_us, started_us, finished_us)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, nullif(?, 0), ?)"
-                    " ON CONFLICT(run, project, stage) DO UPDATE SET version = excluded.version, state = excluded.state,"
-                    " reason = excluded.reason, base = excluded.base, output = excluded.output, code = excluded.code,"
-                    " inputs = excluded.inputs, warnings = excluded.warnings, counts = excluded.counts, ms = excluded.ms,"
-                    " bytes = excluded.bytes, final = 1, seq = excluded.seq, created_us = excluded.created_us,"
-                    " started_us = excluded.started_us, finished_us = excluded.finished_us",
-                    "sssisssss"
-                    "hsssssiiii",
-                    str(o, "run"), str(o, "project"), str(o, "stage"), num(o, "version"), str(o, "pipeline"), str(o, "state"),
-                    str(o, "reason"), str(o, "base"), str(o, "output"), &code, inputs, warnings, counts, ms, bytes, (int64_t)seq,
-                    num(o, "created"), num(o, "started"), num(o, "finished"));
+    r = pl_sql_exec(
+        c, err,
+        "INSERT INTO job(run, project, stage, version, pipeline, state, reason, base, output, code, inputs, warnings, counts,"
+        " ms, bytes, final, seq, created_us, started_us, finished_us)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, nullif(?, 0), ?)"
+        " ON CONFLICT(run, project, stage) DO UPDATE SET version = excluded.version, state = excluded.state,"
+        " reason = excluded.reason, base = excluded.base, output = excluded.output, code = excluded.code,"
+        " inputs = excluded.inputs, warnings = excluded.warnings, counts = excluded.counts, ms = excluded.ms,"
+        " bytes = excluded.bytes, final = 1, seq = excluded.seq, created_us = excluded.created_us,"
+        " started_us = excluded.started_us, finished_us = excluded.finished_us",
+        "sssisssss"
+        "hsssssiiii",
+        str(o, "run"), str(o, "project"), str(o, "stage"), num(o, "version"), str(o, "pipeline"), str(o, "state"),
+        str(o, "reason"), str(o, "base"), str(o, "output"), &code, inputs, warnings, counts, ms, bytes, (int64_t)seq,
+        num(o, "created"), num(o, "started"), num(o, "finished"));
     if (r < 0)
         return r;
-    r = pl_sql_exec(c, err, "DELETE FROM result WHERE job = (SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?)", "sss",
-                    str(o, "run"), str(o, "project"), str(o, "stage"));
+    r = pl_sql_exec(c, err, "DELETE FROM result WHERE job = (SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?)",
+                    "sss", str(o, "run"), str(o, "project"), str(o, "stage"));
     return r < 0 ? r
-                 : pl_sql_exec(c, err, "DELETE FROM lease WHERE job = (SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?)",
+                 : pl_sql_exec(c, err,
+                               "DELETE FROM lease WHERE job = (SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?)",
                                "sss", str(o, "run"), str(o, "project"), str(o, "stage"));
 }
 
@@ -311,7 +321,8 @@ int pl_apply_record(struct pl_conn *c, uint16_t kind, const json_t *payload, uin
     int r;
 
     if (kind >= PL_ARRAY_SIZE(table) || !table[kind])
-        return pl_err_set(err, PL_EFORMAT, "the log has a record of kind %u, which this program cannot apply: use a newer one", kind);
+        return pl_err_set(err, PL_EFORMAT, "the log has a record of kind %u, which this program cannot apply: use a newer one",
+                          kind);
     r = table[kind](c, payload, seq, err);
     return r < 0 ? pl_err_wrap(err, r, "record %s", pl_record_name(kind)) : 0;
 }

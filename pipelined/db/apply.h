@@ -6,4 +6,5 @@
 #include "pipelined/db/sql.h"
 
 /* Applies one record of object `seq`. Writer's connection, inside a transaction. */
-PL_MUST_CHECK int pl_apply_record(struct pl_conn *c, uint16_t kind, const json_t *payload, uint64_t seq, struct pl_err *err);
+PL_MUST_CHECK
+int pl_apply_record(struct pl_conn *c, uint16_t kind, const json_t *payload, uint64_t seq, struct pl_err *err);

@@ -12,16 +12,16 @@ static char *hex(const struct pl_hash *h, char out[PL_HASH_HEX + 1])
 
 static json_t *commit_record(const struct pl_tx *tx, const struct pl_commit_args *a)
 {
-    char object[PL_HASH_HEX + 1], root[PL_HASH_HEX + 1], attributes[PL_HASH_HEX + 1], table[PL_HASH_HEX + 1], owner[PL_HASH_HEX + 1],
-        code[PL_HASH_HEX + 1];
+    char object[PL_HASH_HEX + 1], root[PL_HASH_HEX + 1], attributes[PL_HASH_HEX + 1], table[PL_HASH_HEX + 1],
+        owner[PL_HASH_HEX + 1], code[PL_HASH_HEX + 1];
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:O, s:I}", "project", a->project,
-                     "repo", a->repo, "branch", a->branch, "run", a->run, "parent", a->parent ? a->parent : "", "object",
-                     pl_hash_hex(&a->object, object), "root", pl_hash_hex(&a->root, root), "attributes", hex(&a->attributes, attributes),
-                     "table", hex(&a->table, table), "owner", hex(&a->owner, owner), "code", hex(&a->code, code), "generation",
-                     (json_int_t)a->generation, "files", (json_int_t)a->files, "bytes", (json_int_t)a->bytes, "message",
-                     a->message ? a->message : "", "author", a->author ? a->author : "", "stage", a->stage ? a->stage : "", "provenance",
-                     a->provenance, "at", (json_int_t)pl_tx_now_us(tx));
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:O, s:I}", "project",
+                     a->project, "repo", a->repo, "branch", a->branch, "run", a->run, "parent", a->parent ? a->parent : "",
+                     "object", pl_hash_hex(&a->object, object), "root", pl_hash_hex(&a->root, root), "attributes",
+                     hex(&a->attributes, attributes), "table", hex(&a->table, table), "owner", hex(&a->owner, owner), "code",
+                     hex(&a->code, code), "generation", (json_int_t)a->generation, "files", (json_int_t)a->files, "bytes",
+                     (json_int_t)a->bytes, "message", a->message ? a->message : "", "author", a->author ? a->author : "", "stage",
+                     a->stage ? a->stage : "", "provenance", a->provenance, "at", (json_int_t)pl_tx_now_us(tx));
 }
 
 static int check_repo(struct pl_tx *tx, const struct pl_commit_args *a, int64_t *ret_repo, struct pl_err *err)
@@ -55,15 +55,16 @@ int pl_tx_commit(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = 0;
     if (!a->output)
         r = pl_tx_emit(tx, PL_RECORD_RUN,
-                       json_pack("{s:s, s:s, s:s, s:I}", "id", a->run, "cause", "push", "message", a->message ? a->message : "", "at",
-                                 (json_int_t)pl_tx_now_us(tx)),
+                       json_pack("{s:s, s:s, s:s, s:I}", "id", a->run, "cause", "push", "message", a->message ? a->message : "",
+                                 "at", (json_int_t)pl_tx_now_us(tx)),
                        err);
     r = r < 0 ? r : pl_tx_emit(tx, PL_RECORD_COMMIT, commit_record(tx, a), err);
-    return r < 0 ? r
-                 : pl_tx_event(tx, "commit",
-                               json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "project", a->project, "repo", a->repo, "branch", a->branch,
-                                         "commit", a->run, "files", (json_int_t)a->files, "bytes", (json_int_t)a->bytes),
-                               err);
+    return r < 0
+               ? r
+               : pl_tx_event(tx, "commit",
+                             json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "project", a->project, "repo", a->repo, "branch",
+                                       a->branch, "commit", a->run, "files", (json_int_t)a->files, "bytes", (json_int_t)a->bytes),
+                             err);
 }
 
 static int read_provenance(const json_t *list, struct pl_commit_source **ret, size_t *ret_n, struct pl_err *err)
@@ -74,7 +75,8 @@ static int read_provenance(const json_t *list, struct pl_commit_source **ret, si
 
     if (n && !out)
         return pl_err_nomem(err);
-    json_array_foreach(list, i, o) {
+    json_array_foreach(list, i, o)
+    {
         out[i].project = json_string_value(json_object_get(o, "project"));
         out[i].repo = json_string_value(json_object_get(o, "repo"));
         out[i].branch = json_string_value(json_object_get(o, "branch"));
@@ -85,7 +87,8 @@ static int read_provenance(const json_t *list, struct pl_commit_source **ret, si
     return 0;
 }
 
-int pl_commit_object_put(struct pl_pack_session *session, struct pl_commit_args *a, const struct pl_hash *parent_object, struct pl_err *err)
+int pl_commit_object_put(struct pl_pack_session *session, struct pl_commit_args *a, const struct pl_hash *parent_object,
+                         struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_COMMIT_OBJECT_MAX_BYTES};
     _cleanup_free_ struct pl_commit_source *provenance = NULL;
@@ -121,7 +124,7 @@ int pl_tx_commit_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     struct pl_commit_delete_args *a = arg;
     struct pl_commit_row commit;
     struct pl_repo_row repo;
-    int64_t open_runs = 0;
+    int64_t open_runs = 0, children = 0;
     int r = pl_db_repo_find(pl_tx_conn(tx), a->project, a->repo, &repo, err);
 
     if (r < 0)
@@ -130,15 +133,25 @@ int pl_tx_commit_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
         return pl_err_set(err, PL_EOUTPUT, "commits of \"%s\" are a stage's results: delete the run instead", a->repo);
     r = pl_db_commit_named(pl_tx_conn(tx), a->project, a->repo, a->run, &commit, err);
     r = r < 0 ? r
-              : pl_sql_int(pl_tx_conn(tx), err, &open_runs, "SELECT count(*) FROM run WHERE id = ? AND state = 'running'", "s", commit.run);
+              : pl_sql_int(pl_tx_conn(tx), err, &open_runs, "SELECT count(*) FROM run WHERE id = ? AND state = 'running'", "s",
+                           commit.run);
+    r = r < 0 ? r
+              : pl_sql_int(pl_tx_conn(tx), err, &children, "SELECT count(*) FROM commit_ WHERE repo = ? AND parent = ?", "is",
+                           repo.id, commit.run);
     if (r < 0)
         return r;
+    if (children)
+        return pl_err_set(err, PL_EINUSE,
+                          "commit %.8s has %lld later ones standing on it: only the newest of a branch can be deleted",
+                          commit.run, (long long)children);
     if (open_runs)
-        return pl_err_set(err, PL_EINUSE, "run %.8s that this commit set off is still going: pipelinectl stop run %.8s", commit.run, commit.run);
-    r = pl_tx_emit(tx, PL_RECORD_COMMIT_DELETE, json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->repo, "run", commit.run), err);
+        return pl_err_set(err, PL_EINUSE, "run %.8s that this commit set off is still going: pipelinectl stop run %.8s",
+                          commit.run, commit.run);
+    r = pl_tx_emit(tx, PL_RECORD_COMMIT_DELETE,
+                   json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->repo, "run", commit.run), err);
     return r < 0 ? r
                  : pl_tx_event(tx, "commit",
-                               json_pack("{s:s, s:s, s:s, s:s}", "project", a->project, "repo", a->repo, "commit", commit.run, "change",
-                                         "deleted"),
+                               json_pack("{s:s, s:s, s:s, s:s}", "project", a->project, "repo", a->repo, "commit", commit.run,
+                                         "change", "deleted"),
                                err);
 }

@@ -8,9 +8,10 @@
 /* One commit of one repo, and with it the run that it starts (a push) or belongs to (a stage's output). */
 struct pl_commit_args {
     const char *project, *repo, *branch;
-    const char *run;    /* the commit's id; a push makes a new one (pl_id_make) */
-    bool output;        /* by a stage: the repo must be an output repo, the run exists; else an input repo and the run is made here */
-    int64_t expect;     /* row id of the head that the roots were built on, 0 = none; -1 = whatever it is (its parent is passed over) */
+    const char *run; /* the commit's id; a push makes a new one (pl_id_make) */
+    bool output; /* by a stage: the repo must be an output repo, the run exists; else an input repo and the run is made here */
+    int64_t
+        expect; /* row id of the head that the roots were built on, 0 = none; -1 = whatever it is (its parent is passed over) */
     struct pl_hash object, root, attributes, table, owner, code;
     int64_t generation, files, bytes;
     const char *parent; /* id of the head built on, "" = none */
@@ -19,33 +20,37 @@ struct pl_commit_args {
 };
 
 /* PL_ERETRY: the head moved on; build anew on it. PL_EOUTPUT, PL_ENOTFOUND. */
-PL_MUST_CHECK int pl_tx_commit(struct pl_tx *tx, void *arg, struct pl_err *err);
+PL_MUST_CHECK
+int pl_tx_commit(struct pl_tx *tx, void *arg, struct pl_err *err);
 
 /* The bytes of the commit object for `args` (its fields but `object`), put as a record into `session`; fills args->object. */
 struct pl_pack_session;
 PL_MUST_CHECK
-int pl_commit_object_put(struct pl_pack_session *session, struct pl_commit_args *args, const struct pl_hash *parent_object, struct pl_err *err);
+int pl_commit_object_put(struct pl_pack_session *session, struct pl_commit_args *args, const struct pl_hash *parent_object,
+                         struct pl_err *err);
 
 struct pl_commit_delete_args {
     const char *project, *repo, *run;
 };
-/* An input repo's commit goes; branches on it fall back to its parent. PL_EOUTPUT, PL_EINUSE (a job reads it now), PL_ENOTFOUND. */
-PL_MUST_CHECK int pl_tx_commit_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
+/* An input repo's commit goes; branches on it fall back to its parent. PL_EOUTPUT, PL_ENOTFOUND, PL_EINUSE: its run is still going, or
+ * later commits stand on it. */
+PL_MUST_CHECK
+int pl_tx_commit_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
 
 /* ---- pushing: operations onto the head of a branch ---- */
 struct pl_stores;
 
 struct pl_push_args {
     const char *project, *repo, *branch;
-    const char *base;    /* ref the writer started from; NULL or "" = none named: the last writer wins */
+    const char *base; /* ref the writer started from; NULL or "" = none named: the last writer wins */
     const char *message, *author;
-    const void *ops;     /* an ops stream (storage/tree/ops.h); what its entries name is durable already */
+    const void *ops; /* an ops stream (storage/tree/ops.h); what its entries name is durable already */
     size_t ops_len;
 };
 
 struct pl_push_result {
-    bool changed;                 /* false: the tree is what it was: no commit, no run */
-    char commit[PL_ID_HEX + 1];   /* the head afterwards; "" = still none */
+    bool changed;               /* false: the tree is what it was: no commit, no run */
+    char commit[PL_ID_HEX + 1]; /* the head afterwards; "" = still none */
     struct pl_hash root;
     int64_t files, bytes;
 };
@@ -54,4 +59,5 @@ struct pl_push_result {
  * PL_ECONFLICT with the paths when `base` was named and somebody changed one of them since; PL_ERETRY naming the hashes that are not
  * in the store; PL_ECOLLISION; PL_EOUTPUT; PL_ENOTFOUND (the repo). */
 PL_MUST_CHECK
-int pl_db_push(struct pl_db *db, struct pl_stores *stores, const struct pl_push_args *args, struct pl_push_result *ret, struct pl_err *err);
+int pl_db_push(struct pl_db *db, struct pl_stores *stores, const struct pl_push_args *args, struct pl_push_result *ret,
+               struct pl_err *err);

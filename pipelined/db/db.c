@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#define READERS_MAX 16
+#define READERS_MAX       16
 #define EVENTS_TRIM_EVERY 4096
 
 struct pending {
@@ -431,8 +431,8 @@ static int open_epoch(struct pl_tx *tx, void *arg, struct pl_err *err)
 
     gethostname(host, sizeof host - 1);
     return pl_tx_emit(tx, PL_RECORD_OPEN_EPOCH,
-                      json_pack("{s:I, s:I, s:s, s:i}", "epoch", (json_int_t)db->head.epoch, "at", (json_int_t)tx->now_us, "host", host, "pid",
-                                (int)getpid()),
+                      json_pack("{s:I, s:I, s:s, s:i}", "epoch", (json_int_t)db->head.epoch, "at", (json_int_t)tx->now_us, "host",
+                                host, "pid", (int)getpid()),
                       err);
 }
 

@@ -14,11 +14,11 @@
 #include "storage/dataset/log.h"
 #include "storage/dataset/record.h"
 
-#define PL_DB_QUEUE_MAX 65536
-#define PL_DB_GROUP_MAX 512
+#define PL_DB_QUEUE_MAX      65536
+#define PL_DB_GROUP_MAX      512
 #define PL_DB_SCHEMA_VERSION 1
-#define PL_EVENTS_KEPT 1000000
-#define PL_EVENTS_KEPT_DAYS 7
+#define PL_EVENTS_KEPT       1000000
+#define PL_EVENTS_KEPT_DAYS  7
 
 struct pl_db;
 struct pl_tx; /* one transaction under way, on the writer thread */
@@ -37,7 +37,8 @@ struct pl_db_config {
 /* Opens or creates the database, takes the folder's lock, replays the log after what was applied (an empty folder and a store with a
  * log: all of it), and writes this start's epoch. PL_ELOCKED: another daemon runs on the folder. PL_EFORMAT: newer than this program.
  * PL_ELOG: ahead of the log, or on another one. */
-PL_MUST_CHECK int pl_db_open(const struct pl_db_config *config, struct pl_db **ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_db_open(const struct pl_db_config *config, struct pl_db **ret, struct pl_err *err);
 /* Finishes what was submitted, checkpoints, closes. */
 struct pl_db *pl_db_close(struct pl_db *db);
 /* 32 hex digits. */
@@ -53,16 +54,20 @@ typedef void (*pl_tx_done)(void *arg, int r, const struct pl_err *err);
 enum pl_tx_class { PL_TX_LOGGED, PL_TX_UNLOGGED };
 
 /* Any thread; never blocks. PL_EBUSY at the queue's bound, PL_ESTOPPING after close began. `done` may be NULL. */
-PL_MUST_CHECK int pl_db_submit(struct pl_db *db, enum pl_tx_class class, pl_tx_fn fn, pl_tx_done done, void *arg, struct pl_err *err);
+PL_MUST_CHECK
+int pl_db_submit(struct pl_db *db, enum pl_tx_class class, pl_tx_fn fn, pl_tx_done done, void *arg, struct pl_err *err);
 /* Submits and waits; not on the loop. */
-PL_MUST_CHECK int pl_db_run(struct pl_db *db, enum pl_tx_class class, pl_tx_fn fn, void *arg, struct pl_err *err);
+PL_MUST_CHECK
+int pl_db_run(struct pl_db *db, enum pl_tx_class class, pl_tx_fn fn, void *arg, struct pl_err *err);
 
 /* Inside a transaction: the connection to read and (unlogged tables only) write with. */
 struct pl_conn *pl_tx_conn(struct pl_tx *tx);
 /* Adds a record to the log object and applies it. Takes `payload`. Only in PL_TX_LOGGED. */
-PL_MUST_CHECK int pl_tx_emit(struct pl_tx *tx, uint16_t kind, json_t *payload, struct pl_err *err);
+PL_MUST_CHECK
+int pl_tx_emit(struct pl_tx *tx, uint16_t kind, json_t *payload, struct pl_err *err);
 /* Writes an event; told to config.event after COMMIT. Takes `data` (≤ 8 KiB). */
-PL_MUST_CHECK int pl_tx_event(struct pl_tx *tx, const char *type, json_t *data, struct pl_err *err);
+PL_MUST_CHECK
+int pl_tx_event(struct pl_tx *tx, const char *type, json_t *data, struct pl_err *err);
 /* Wall time of the group: one clock reading for all its records. */
 int64_t pl_tx_now_us(const struct pl_tx *tx);
 

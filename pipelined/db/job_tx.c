@@ -18,20 +18,21 @@ json_t *pl_job_json(const struct pl_job_args *a)
 
     if (!pl_hash_is_zero(&a->code))
         pl_hash_hex(&a->code, code);
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "run", a->run, "project",
-                     a->project, "stage", a->stage, "pipeline", text(a->pipeline), "version", (json_int_t)a->version, "state", a->state,
-                     "reason", text(a->reason), "base", text(a->base), "output", text(a->output), "code", code, "inputs",
-                     or_empty(a->inputs, true), "warnings", or_empty(a->warnings, true), "counts", or_empty(a->counts, false), "ms",
-                     or_empty(a->ms, false), "bytes", or_empty(a->bytes, false), "created", (json_int_t)a->created_us, "started",
-                     (json_int_t)a->started_us, "finished", (json_int_t)a->finished_us);
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "run", a->run,
+                     "project", a->project, "stage", a->stage, "pipeline", text(a->pipeline), "version", (json_int_t)a->version,
+                     "state", a->state, "reason", text(a->reason), "base", text(a->base), "output", text(a->output), "code", code,
+                     "inputs", or_empty(a->inputs, true), "warnings", or_empty(a->warnings, true), "counts",
+                     or_empty(a->counts, false), "ms", or_empty(a->ms, false), "bytes", or_empty(a->bytes, false), "created",
+                     (json_int_t)a->created_us, "started", (json_int_t)a->started_us, "finished", (json_int_t)a->finished_us);
 }
 
 /* What an event tells of a job: state and figures, not its inputs. */
 static int job_event(struct pl_tx *tx, const struct pl_job_args *a, struct pl_err *err)
 {
     return pl_tx_event(tx, "job",
-                       json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "run", a->run, "project", a->project, "stage", a->stage, "state",
-                                 a->state, "reason", text(a->reason), "counts", or_empty(a->counts, false), "ms", or_empty(a->ms, false)),
+                       json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "run", a->run, "project", a->project, "stage", a->stage,
+                                 "state", a->state, "reason", text(a->reason), "counts", or_empty(a->counts, false), "ms",
+                                 or_empty(a->ms, false)),
                        err);
 }
 
@@ -49,19 +50,21 @@ int pl_tx_job_progress(struct pl_tx *tx, void *arg, struct pl_err *err)
 
     if (!inputs || !warnings || !counts || !ms || !bytes)
         return pl_err_nomem(err);
-    r = pl_sql_exec(pl_tx_conn(tx), err,
-                    "INSERT INTO job(run, project, stage, version, pipeline, state, reason, base, output, code, inputs, warnings, counts,"
-                    " ms, bytes, created_us, started_us, live, planned)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?)"
-                    " ON CONFLICT(run, project, stage) DO UPDATE SET version = excluded.version, state = excluded.state,"
-                    " reason = excluded.reason, base = excluded.base, code = excluded.code, inputs = excluded.inputs,"
-                    " warnings = excluded.warnings, counts = excluded.counts, ms = excluded.ms, bytes = excluded.bytes,"
-                    " started_us = excluded.started_us, live = excluded.live, planned = excluded.planned WHERE final = 0",
-                    "sssissssshsssssiiid", a->run, a->project, a->stage, a->version, text(a->pipeline), a->state, text(a->reason),
-                    text(a->base), text(a->output), &a->code, inputs, warnings, counts, ms, bytes, a->created_us, a->started_us, (int64_t)a->live, (int)a->planned);
+    r = pl_sql_exec(
+        pl_tx_conn(tx), err,
+        "INSERT INTO job(run, project, stage, version, pipeline, state, reason, base, output, code, inputs, warnings, counts,"
+        " ms, bytes, created_us, started_us, live, planned)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?)"
+        " ON CONFLICT(run, project, stage) DO UPDATE SET version = excluded.version, state = excluded.state,"
+        " reason = excluded.reason, base = excluded.base, code = excluded.code, inputs = excluded.inputs,"
+        " warnings = excluded.warnings, counts = excluded.counts, ms = excluded.ms, bytes = excluded.bytes,"
+        " started_us = excluded.started_us, live = excluded.live, planned = excluded.planned WHERE final = 0",
+        "sssissssshsssssiiid", a->run, a->project, a->stage, a->version, text(a->pipeline), a->state, text(a->reason),
+        text(a->base), text(a->output), &a->code, inputs, warnings, counts, ms, bytes, a->created_us, a->started_us,
+        (int64_t)a->live, (int)a->planned);
     r = r < 0 ? r
-              : pl_sql_int(pl_tx_conn(tx), err, &a->id, "SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?", "sss", a->run,
-                           a->project, a->stage);
+              : pl_sql_int(pl_tx_conn(tx), err, &a->id, "SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?", "sss",
+                           a->run, a->project, a->stage);
     return r < 0 ? r : job_event(tx, a, err);
 }
 
@@ -84,8 +87,8 @@ int pl_tx_run_create(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_run_args *a = arg;
     int r = pl_tx_emit(tx, PL_RECORD_RUN,
-                       json_pack("{s:s, s:s, s:s, s:o, s:I}", "id", a->id, "cause", a->cause, "message", text(a->message), "stages",
-                                 or_empty(a->stages, true), "at", (json_int_t)pl_tx_now_us(tx)),
+                       json_pack("{s:s, s:s, s:s, s:o, s:I}", "id", a->id, "cause", a->cause, "message", text(a->message),
+                                 "stages", or_empty(a->stages, true), "at", (json_int_t)pl_tx_now_us(tx)),
                        err);
 
     return r < 0 ? r : run_event(tx, a, err);

@@ -5,30 +5,34 @@
 
 /* A job's row as the engine keeps it. Texts and JSON are borrowed. */
 struct pl_job_args {
-    int64_t id;          /* row id, 0 = not known: by (run, project, stage) */
+    int64_t id; /* row id, 0 = not known: by (run, project, stage) */
     const char *run, *project, *stage, *pipeline;
     int64_t version;
     const char *state, *reason, *base, *output;
     struct pl_hash code;
     json_t *inputs, *warnings, *counts, *ms, *bytes;
     int64_t created_us, started_us, finished_us;
-    uint64_t live;       /* the scheduler's number */
+    uint64_t live; /* the scheduler's number */
     bool planned;
 };
 
 /* Unlogged: inserts or updates the row of an unfinished job, with a "job" event. */
-PL_MUST_CHECK int pl_tx_job_progress(struct pl_tx *tx, void *arg, struct pl_err *err);
+PL_MUST_CHECK
+int pl_tx_job_progress(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* Logged: the final result, with a "job" event. */
-PL_MUST_CHECK int pl_tx_job_end(struct pl_tx *tx, void *arg, struct pl_err *err);
+PL_MUST_CHECK
+int pl_tx_job_end(struct pl_tx *tx, void *arg, struct pl_err *err);
 
 struct pl_run_args {
     const char *id, *cause, *message, *state, *reason;
     json_t *stages; /* borrowed; [[project, stage]…] to run although no input moved; NULL = none */
 };
 /* Logged: a run that no push made (pipeline created, run by hand), with a "run" event. */
-PL_MUST_CHECK int pl_tx_run_create(struct pl_tx *tx, void *arg, struct pl_err *err);
+PL_MUST_CHECK
+int pl_tx_run_create(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* Logged: its end, with a "run" event. */
-PL_MUST_CHECK int pl_tx_run_end(struct pl_tx *tx, void *arg, struct pl_err *err);
+PL_MUST_CHECK
+int pl_tx_run_end(struct pl_tx *tx, void *arg, struct pl_err *err);
 
 /* JSON of a job as events and API give it; new reference. */
 json_t *pl_job_json(const struct pl_job_args *job);

@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define COMMIT_COLUMNS                                                                                                               \
-    "c.id, c.repo, c.run, c.parent, c.branch, c.stage, c.object, c.root, c.attributes, c.table_root, c.owner_root, c.code,"           \
+#define COMMIT_COLUMNS                                                                                                           \
+    "c.id, c.repo, c.run, c.parent, c.branch, c.stage, c.object, c.root, c.attributes, c.table_root, c.owner_root, c.code,"      \
     " c.generation, c.files, c.bytes, c.seq, c.created_us"
 
 /* Appends "did you mean" from the repos of the project. */
@@ -15,7 +15,8 @@ static void hint_nearest(struct pl_conn *c, const char *project, const char *rep
     const char *words[256], *nearest;
     size_t n = 0;
 
-    if (!err || pl_sql_query(c, NULL, &rows, "SELECT name FROM repo WHERE project = ? ORDER BY id DESC LIMIT 256", "s", project) < 0)
+    if (!err ||
+        pl_sql_query(c, NULL, &rows, "SELECT name FROM repo WHERE project = ? ORDER BY id DESC LIMIT 256", "s", project) < 0)
         return;
     while (n < 256 && pl_sql_next(c, &rows, NULL) > 0) {
         snprintf(names[n], sizeof names[n], "%s", pl_col_text(&rows, 0));
@@ -32,7 +33,8 @@ static void hint_nearest(struct pl_conn *c, const char *project, const char *rep
 int pl_db_repo_find(struct pl_conn *c, const char *project, const char *repo, struct pl_repo_row *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(c, err, &rows, "SELECT id, kind = 'output' FROM repo WHERE project = ? AND name = ?", "ss", project, repo);
+    int r =
+        pl_sql_query(c, err, &rows, "SELECT id, kind = 'output' FROM repo WHERE project = ? AND name = ?", "ss", project, repo);
 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r < 0)
@@ -81,9 +83,10 @@ static int one_commit(struct pl_conn *c, struct pl_rows *rows, struct pl_commit_
 int pl_db_branch_head(struct pl_conn *c, int64_t repo, const char *branch, struct pl_commit_row *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(c, err, &rows,
-                         "SELECT " COMMIT_COLUMNS " FROM branch b JOIN commit_ c ON c.id = b.head WHERE b.repo = ? AND b.name = ?", "is",
-                         repo, branch);
+    int r =
+        pl_sql_query(c, err, &rows,
+                     "SELECT " COMMIT_COLUMNS " FROM branch b JOIN commit_ c ON c.id = b.head WHERE b.repo = ? AND b.name = ?",
+                     "is", repo, branch);
 
     return r < 0 ? r : one_commit(c, &rows, ret, err);
 }
@@ -91,7 +94,8 @@ int pl_db_branch_head(struct pl_conn *c, int64_t repo, const char *branch, struc
 static int by_id(struct pl_conn *c, int64_t repo, const char *id, struct pl_commit_row *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(c, err, &rows, "SELECT " COMMIT_COLUMNS " FROM commit_ c WHERE c.repo = ? AND c.run = ?", "is", repo, id);
+    int r =
+        pl_sql_query(c, err, &rows, "SELECT " COMMIT_COLUMNS " FROM commit_ c WHERE c.repo = ? AND c.run = ?", "is", repo, id);
 
     return r < 0 ? r : one_commit(c, &rows, ret, err);
 }
@@ -103,7 +107,8 @@ static int by_prefix(struct pl_conn *c, int64_t repo, const char *prefix, struct
     int r;
 
     snprintf(past, sizeof past, "%sg", prefix); /* past every hex digit */
-    r = pl_sql_query(c, err, &rows, "SELECT " COMMIT_COLUMNS " FROM commit_ c WHERE c.repo = ? AND c.run >= ? AND c.run < ? LIMIT 2", "iss",
+    r = pl_sql_query(c, err, &rows,
+                     "SELECT " COMMIT_COLUMNS " FROM commit_ c WHERE c.repo = ? AND c.run >= ? AND c.run < ? LIMIT 2", "iss",
                      repo, prefix, past);
     r = r < 0 ? r : one_commit(c, &rows, ret, err);
     if (r <= 0)
@@ -114,7 +119,8 @@ static int by_prefix(struct pl_conn *c, int64_t repo, const char *prefix, struct
     return r < 0 ? r : 1;
 }
 
-static int go_back(struct pl_conn *c, const char *project, const char *repo, unsigned back, struct pl_commit_row *row, struct pl_err *err)
+static int go_back(struct pl_conn *c, const char *project, const char *repo, unsigned back, struct pl_commit_row *row,
+                   struct pl_err *err)
 {
     for (unsigned i = 0; i < back; i++) {
         int r = *row->parent ? by_id(c, row->repo, row->parent, row, err) : 0;
@@ -122,14 +128,14 @@ static int go_back(struct pl_conn *c, const char *project, const char *repo, uns
         if (r < 0)
             return r;
         if (r == 0)
-            return pl_err_set(err, PL_ENOTFOUND, "%s/%s has only %u commit%s before that one, not %u", project, repo, i, i == 1 ? "" : "s",
-                              back);
+            return pl_err_set(err, PL_ENOTFOUND, "%s/%s has only %u commit%s before that one, not %u", project, repo, i,
+                              i == 1 ? "" : "s", back);
     }
     return 0;
 }
 
-int pl_db_commit_find(struct pl_conn *c, const char *project, const char *repo, const struct pl_ref *ref, struct pl_commit_row *ret,
-                      struct pl_err *err)
+int pl_db_commit_find(struct pl_conn *c, const char *project, const char *repo, const struct pl_ref *ref,
+                      struct pl_commit_row *ret, struct pl_err *err)
 {
     const char *name = ref->kind == PL_REF_NONE ? "master" : ref->name;
     struct pl_commit_row row = {0};

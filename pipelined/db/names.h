@@ -10,7 +10,8 @@ struct pl_repo_row {
 };
 
 /* PL_ENOTFOUND: `repo "x" does not exist in project "p"`, with the nearest name as hint. */
-PL_MUST_CHECK int pl_db_repo_find(struct pl_conn *c, const char *project, const char *repo, struct pl_repo_row *ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_db_repo_find(struct pl_conn *c, const char *project, const char *repo, struct pl_repo_row *ret, struct pl_err *err);
 
 struct pl_commit_row {
     int64_t id, repo;
@@ -25,8 +26,8 @@ struct pl_commit_row {
 /* The commit that `ref` names in the repo: a branch's head, an id, or the start of one, then ^n back. A ref of kind NONE is the
  * master branch. PL_ENOTFOUND says what is missing (branch without commits included); PL_ECONFLICT an ambiguous prefix. */
 PL_MUST_CHECK
-int pl_db_commit_find(struct pl_conn *c, const char *project, const char *repo, const struct pl_ref *ref, struct pl_commit_row *ret,
-                      struct pl_err *err);
+int pl_db_commit_find(struct pl_conn *c, const char *project, const char *repo, const struct pl_ref *ref,
+                      struct pl_commit_row *ret, struct pl_err *err);
 /* The same from the text after the @ ("" = master). */
 PL_MUST_CHECK
 int pl_db_commit_named(struct pl_conn *c, const char *project, const char *repo, const char *ref, struct pl_commit_row *ret,

@@ -21,14 +21,16 @@ static int refuse_network_filesystem(const char *dir, struct pl_err *err)
     static const struct {
         unsigned long magic;
         const char *name;
-    } refused[] = {{NFS_SUPER_MAGIC, "NFS"}, {SMB_SUPER_MAGIC, "SMB"}, {0xFF534D42, "CIFS"}, {0xFE534D42, "SMB2"}, {AFS_SUPER_MAGIC, "AFS"}};
+    } refused[] = {
+        {NFS_SUPER_MAGIC, "NFS"}, {SMB_SUPER_MAGIC, "SMB"}, {0xFF534D42, "CIFS"}, {0xFE534D42, "SMB2"}, {AFS_SUPER_MAGIC, "AFS"}};
     struct statfs fs;
 
     if (statfs(dir, &fs) < 0)
         return pl_err_errno(err, errno, "%s", dir);
     for (size_t i = 0; i < PL_ARRAY_SIZE(refused); i++)
         if ((unsigned long)fs.f_type == refused[i].magic)
-            return pl_err_set(err, PL_EINVAL, "--data %s is on %s, where the database's locks cannot be trusted: use a local disk", dir,
+            return pl_err_set(err, PL_EINVAL,
+                              "--data %s is on %s, where the database's locks cannot be trusted: use a local disk", dir,
                               refused[i].name);
     return 0;
 }
@@ -65,7 +67,9 @@ int pl_db_save_head(struct pl_conn *c, const struct pl_log_head *head, struct pl
     char hex[PL_HASH_HEX + 1];
     int r = pl_sql_exec(c, err, "INSERT OR REPLACE INTO meta(key, value) VALUES ('log_seq', ?)", "i", (int64_t)head->seq);
 
-    return r < 0 ? r : pl_sql_exec(c, err, "INSERT OR REPLACE INTO meta(key, value) VALUES ('log_hash', ?)", "s", pl_hash_hex(&head->hash, hex));
+    return r < 0 ? r
+                 : pl_sql_exec(c, err, "INSERT OR REPLACE INTO meta(key, value) VALUES ('log_hash', ?)", "s",
+                               pl_hash_hex(&head->hash, hex));
 }
 
 static int make_schema(struct pl_conn *c, const struct pl_log_head *head, struct pl_err *err)
@@ -109,12 +113,14 @@ static int check_position(struct pl_conn *c, struct pl_object_store *objects, st
     pl_log_key(head->seq, key);
     r = pl_object_get(objects, key, 0, PL_OBJECT_TO_END, &bytes, err);
     if (r == PL_ENOTFOUND)
-        return pl_err_set(err, PL_ELOG, "the database is ahead of the log: it has applied %s, which the store does not have", key);
+        return pl_err_set(err, PL_ELOG, "the database is ahead of the log: it has applied %s, which the store does not have",
+                          key);
     if (r < 0)
         return r;
     pl_hash_sha256(bytes.data, bytes.len, &found);
     if (!pl_hash_eq(&found, &head->hash))
-        return pl_err_set(err, PL_ELOG, "the database has applied another %s than the store has: they are of different logs", key);
+        return pl_err_set(err, PL_ELOG, "the database has applied another %s than the store has: they are of different logs",
+                          key);
     return 0;
 }
 
@@ -140,7 +146,8 @@ static int replay_record(void *self, const struct pl_log_record *record, uint64_
 
     if (!json_is_object(payload)) {
         json_decref(payload);
-        return pl_err_set(err, PL_ECORRUPT, "record %s of log object %" PRIu64 " is no JSON object", pl_record_name(record->kind), seq);
+        return pl_err_set(err, PL_ECORRUPT, "record %s of log object %" PRIu64 " is no JSON object", pl_record_name(record->kind),
+                          seq);
     }
     r = pl_apply_record(p->conn, record->kind, payload, seq, err);
     json_decref(payload);
@@ -165,13 +172,14 @@ static int check_version(struct pl_conn *c, bool *ret_empty, struct pl_err *err)
     if (r < 0)
         return r;
     if (version > PL_DB_SCHEMA_VERSION)
-        return pl_err_set(err, PL_EFORMAT, "the database has schema %" PRId64 ", this program knows %d: use the newer program", version,
-                          PL_DB_SCHEMA_VERSION);
+        return pl_err_set(err, PL_EFORMAT, "the database has schema %" PRId64 ", this program knows %d: use the newer program",
+                          version, PL_DB_SCHEMA_VERSION);
     *ret_empty = tables == 0;
     return 0;
 }
 
-int pl_db_prepare(const char *dir, struct pl_object_store *objects, struct pl_conn **ret, struct pl_log_head *ret_head, struct pl_err *err)
+int pl_db_prepare(const char *dir, struct pl_object_store *objects, struct pl_conn **ret, struct pl_log_head *ret_head,
+                  struct pl_err *err)
 {
     struct pl_log_head head = {0};
     struct replay replay = {0};

@@ -8,9 +8,10 @@
 
 int pl_db_stage_owner(struct pl_conn *c, const char *project, const char *stage, char **ret, struct pl_err *err)
 {
-    return pl_sql_text(c, err, ret,
-                       "SELECT p.name FROM stage s JOIN pipeline p ON p.id = s.pipeline WHERE s.current = 1 AND s.project = ? AND s.name = ?",
-                       "ss", project, stage);
+    return pl_sql_text(
+        c, err, ret,
+        "SELECT p.name FROM stage s JOIN pipeline p ON p.id = s.pipeline WHERE s.current = 1 AND s.project = ? AND s.name = ?",
+        "ss", project, stage);
 }
 
 /* ---- names ---- */
@@ -22,11 +23,13 @@ static int check_owner(struct pl_tx *tx, const struct pl_spec *spec, const char 
     int r = pl_db_stage_owner(pl_tx_conn(tx), spec->project, stage, &owner, NULL);
 
     if (r == 0 && !pl_streq(owner, spec->pipeline))
-        return pl_err_set(err, PL_EINUSE,
-                          "stage \"%s\" already belongs to pipeline \"%s\" in project \"%s\": rename it, or set \"project\" in the spec", stage,
-                          owner, spec->project);
+        return pl_err_set(
+            err, PL_EINUSE,
+            "stage \"%s\" already belongs to pipeline \"%s\" in project \"%s\": rename it, or set \"project\" in the spec", stage,
+            owner, spec->project);
     if (pl_db_repo_find(pl_tx_conn(tx), spec->project, stage, &repo, NULL) == 0 && !repo.output)
-        return pl_err_set(err, PL_EINUSE, "stage \"%s\" would write repo \"%s\", which is an input repo: rename the stage", stage, stage);
+        return pl_err_set(err, PL_EINUSE, "stage \"%s\" would write repo \"%s\", which is an input repo: rename the stage", stage,
+                          stage);
     return 0;
 }
 
@@ -61,9 +64,10 @@ static int check_inputs(struct pl_tx *tx, const struct pl_spec *spec, struct pl_
             int r = pl_db_repo_find(pl_tx_conn(tx), leaf->project, leaf->repo, &repo, err);
 
             if (r == PL_ENOTFOUND)
-                return pl_err_set(err, PL_ENOTFOUND,
-                                  "stage \"%s\": repo \"%s\" does not exist: pipelinectl create repo %s, or add \"repos\": {\"%s\": {}}",
-                                  spec->stages[i].name, leaf->repo, leaf->repo, leaf->repo);
+                return pl_err_set(
+                    err, PL_ENOTFOUND,
+                    "stage \"%s\": repo \"%s\" does not exist: pipelinectl create repo %s, or add \"repos\": {\"%s\": {}}",
+                    spec->stages[i].name, leaf->repo, leaf->repo, leaf->repo);
             if (r < 0)
                 return r;
         }
@@ -73,10 +77,12 @@ static int check_inputs(struct pl_tx *tx, const struct pl_spec *spec, struct pl_
 
 /* ---- what changes ---- */
 
-static int stage_changed(struct pl_tx *tx, const struct pl_pipeline_args *a, size_t i, const char *effective, const char **ret, struct pl_err *err)
+static int stage_changed(struct pl_tx *tx, const struct pl_pipeline_args *a, size_t i, const char *effective, const char **ret,
+                         struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(pl_tx_conn(tx), err, &rows, "SELECT spec, code_identity FROM stage WHERE current = 1 AND project = ? AND name = ?", "ss",
+    int r = pl_sql_query(pl_tx_conn(tx), err, &rows,
+                         "SELECT spec, code_identity FROM stage WHERE current = 1 AND project = ? AND name = ?", "ss",
                          a->spec->project, a->spec->stages[i].name);
     struct pl_hash identity;
 
@@ -95,9 +101,10 @@ static int stage_changed(struct pl_tx *tx, const struct pl_pipeline_args *a, siz
 static int note_removed(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(pl_tx_conn(tx), err, &rows,
-                         "SELECT s.name FROM stage s JOIN pipeline p ON p.id = s.pipeline WHERE s.current = 1 AND p.project = ? AND p.name = ?",
-                         "ss", a->spec->project, a->spec->pipeline);
+    int r = pl_sql_query(
+        pl_tx_conn(tx), err, &rows,
+        "SELECT s.name FROM stage s JOIN pipeline p ON p.id = s.pipeline WHERE s.current = 1 AND p.project = ? AND p.name = ?",
+        "ss", a->spec->project, a->spec->pipeline);
 
     while (r >= 0 && (r = pl_sql_next(pl_tx_conn(tx), &rows, err)) > 0) {
         if (pl_spec_stage(a->spec, pl_col_text(&rows, 0)))
@@ -114,8 +121,9 @@ static json_t *stage_record(const struct pl_pipeline_args *a, size_t i, const ch
 
     if (!pl_hash_is_zero(&a->code[i].root))
         pl_hash_hex(&a->code[i].root, root);
-    return json_pack("{s:s, s:s, s:o, s:s, s:s, s:o}", "name", a->spec->stages[i].name, "branch", a->spec->stages[i].output.branch, "spec",
-                     json_loads(effective, 0, NULL), "code_root", root, "code_identity", pl_hash_hex(&a->code[i].identity, identity), "git",
+    return json_pack("{s:s, s:s, s:o, s:s, s:s, s:o}", "name", a->spec->stages[i].name, "branch",
+                     a->spec->stages[i].output.branch, "spec", json_loads(effective, 0, NULL), "code_root", root, "code_identity",
+                     pl_hash_hex(&a->code[i].identity, identity), "git",
                      a->code[i].git ? json_incref(a->code[i].git) : json_object());
 }
 
@@ -144,7 +152,8 @@ static bool has_head(struct pl_tx *tx, const struct pl_input *leaf)
     int64_t one;
 
     return pl_sql_int(pl_tx_conn(tx), NULL, &one,
-                      "SELECT 1 FROM branch b JOIN repo r ON r.id = b.repo WHERE r.project = ? AND r.name = ? AND b.name = ? AND b.head IS NOT NULL",
+                      "SELECT 1 FROM branch b JOIN repo r ON r.id = b.repo WHERE r.project = ? AND r.name = ? AND b.name = ? AND "
+                      "b.head IS NOT NULL",
                       "sss", leaf->project, leaf->repo, leaf->branch) == 0;
 }
 
@@ -176,7 +185,8 @@ static json_t *stages_to_run(struct pl_tx *tx, const struct pl_pipeline_args *a)
 
 static int make_run(struct pl_tx *tx, struct pl_pipeline_args *a, json_t *stages, struct pl_err *err)
 {
-    struct pl_run_args run = {.id = a->run, .cause = "pipeline", .message = a->spec->pipeline, .state = "running", .stages = stages};
+    struct pl_run_args run = {
+        .id = a->run, .cause = "pipeline", .message = a->spec->pipeline, .state = "running", .stages = stages};
 
     if (json_array_size(stages) == 0)
         return 0;
@@ -187,25 +197,26 @@ static int make_run(struct pl_tx *tx, struct pl_pipeline_args *a, json_t *stages
 static int emit_pipeline(struct pl_tx *tx, const struct pl_pipeline_args *a, json_t *stages, struct pl_err *err)
 {
     char user[PL_HASH_HEX + 1], effective[PL_HASH_HEX + 1];
-    int r = pl_tx_emit(tx, PL_RECORD_PIPELINE,
-                       json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:O, s:I}", "project", a->spec->project, "name", a->spec->pipeline, "version",
-                                 (json_int_t)a->version, "user_spec", pl_hash_hex(&a->user_spec, user), "effective_spec",
-                                 pl_hash_hex(&a->effective_spec, effective), "filename", a->filename ? a->filename : "", "run", "", "stages",
-                                 stages, "at", (json_int_t)pl_tx_now_us(tx)),
-                       err);
+    int r =
+        pl_tx_emit(tx, PL_RECORD_PIPELINE,
+                   json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:O, s:I}", "project", a->spec->project, "name",
+                             a->spec->pipeline, "version", (json_int_t)a->version, "user_spec", pl_hash_hex(&a->user_spec, user),
+                             "effective_spec", pl_hash_hex(&a->effective_spec, effective), "filename",
+                             a->filename ? a->filename : "", "run", "", "stages", stages, "at", (json_int_t)pl_tx_now_us(tx)),
+                   err);
 
     return r < 0 ? r
                  : pl_tx_event(tx, "pipeline",
-                               json_pack("{s:s, s:s, s:I, s:s}", "project", a->spec->project, "pipeline", a->spec->pipeline, "version",
-                                         (json_int_t)a->version, "change", a->version > 1 ? "updated" : "created"),
+                               json_pack("{s:s, s:s, s:I, s:s}", "project", a->spec->project, "pipeline", a->spec->pipeline,
+                                         "version", (json_int_t)a->version, "change", a->version > 1 ? "updated" : "created"),
                                err);
 }
 
 static int next_version(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_err *err)
 {
     int64_t version = 0;
-    int r = pl_sql_int(pl_tx_conn(tx), err, &version, "SELECT version FROM pipeline WHERE project = ? AND name = ?", "ss", a->spec->project,
-                       a->spec->pipeline);
+    int r = pl_sql_int(pl_tx_conn(tx), err, &version, "SELECT version FROM pipeline WHERE project = ? AND name = ?", "ss",
+                       a->spec->project, a->spec->pipeline);
 
     if (r == PL_ENOTFOUND)
         r = 0;
@@ -253,7 +264,8 @@ static int delete_outputs(struct pl_tx *tx, const struct pl_pipeline_delete_args
     const json_t *name;
     size_t i;
 
-    json_array_foreach(names, i, name) {
+    json_array_foreach(names, i, name)
+    {
         struct pl_repo_args repo = {.project = a->project, .name = json_string_value(name), .force = a->force};
         int r = pl_tx_repo_delete(tx, &repo, err);
 
@@ -268,7 +280,8 @@ int pl_tx_pipeline_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     struct pl_pipeline_delete_args *a = arg;
     _cleanup_(json_decrefp) json_t *names = json_array();
     int64_t id = 0;
-    int r = pl_sql_int(pl_tx_conn(tx), err, &id, "SELECT id FROM pipeline WHERE project = ? AND name = ?", "ss", a->project, a->name);
+    int r =
+        pl_sql_int(pl_tx_conn(tx), err, &id, "SELECT id FROM pipeline WHERE project = ? AND name = ?", "ss", a->project, a->name);
 
     if (r == PL_ENOTFOUND)
         return pl_err_set(err, PL_ENOTFOUND, "pipeline \"%s\" does not exist in project \"%s\"", a->name, a->project);
@@ -286,6 +299,8 @@ int pl_tx_pipeline_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = pl_tx_emit(tx, PL_RECORD_PIPELINE_DELETE, json_pack("{s:s, s:s}", "project", a->project, "name", a->name), err);
     if (r == 0 && !a->keep_repos)
         r = delete_outputs(tx, a, names, err);
-    return r < 0 ? r
-                 : pl_tx_event(tx, "pipeline", json_pack("{s:s, s:s, s:s}", "project", a->project, "pipeline", a->name, "change", "deleted"), err);
+    return r < 0
+               ? r
+               : pl_tx_event(tx, "pipeline",
+                             json_pack("{s:s, s:s, s:s}", "project", a->project, "pipeline", a->name, "change", "deleted"), err);
 }

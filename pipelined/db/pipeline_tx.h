@@ -27,7 +27,8 @@ struct pl_pipeline_args {
 };
 
 /* arg: struct pl_pipeline_args. PL_EEXISTS (create of an existing one), PL_EINUSE (a name belongs to another pipeline or to a plain repo). */
-PL_MUST_CHECK int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err);
+PL_MUST_CHECK
+int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err);
 
 struct pl_pipeline_delete_args {
     const char *project, *name;
@@ -36,7 +37,9 @@ struct pl_pipeline_delete_args {
 };
 
 /* PL_ENOTFOUND; PL_EINUSE. */
-PL_MUST_CHECK int pl_tx_pipeline_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
+PL_MUST_CHECK
+int pl_tx_pipeline_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
 
 /* {pipeline name} that owns the output repo `stage`, malloc'ed; PL_ENOTFOUND. */
-PL_MUST_CHECK int pl_db_stage_owner(struct pl_conn *c, const char *project, const char *stage, char **ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_db_stage_owner(struct pl_conn *c, const char *project, const char *stage, char **ret, struct pl_err *err);

@@ -35,7 +35,8 @@ static int read_head(struct push *p, struct pl_err *err)
     if (r < 0)
         return r;
     if (repo.output)
-        return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by the stage of that name: push to an input repo", p->args->repo);
+        return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by the stage of that name: push to an input repo",
+                          p->args->repo);
     r = pl_db_branch_head(rd.conn, repo.id, p->args->branch, &p->head, err);
     if (r < 0)
         return r;
@@ -45,9 +46,7 @@ static int read_head(struct push *p, struct pl_err *err)
     return 0;
 }
 
-/* ---- what the operations name must be there ---- */
-
-static int check_list(struct push *p, const struct pl_entry *entry, struct pl_err *err);
+/* ---- what the operations name must be there, and be as long as they say ---- */
 
 static int missing(const struct pl_tree_op *op, const struct pl_hash *id, struct pl_err *err)
 {
@@ -56,40 +55,55 @@ static int missing(const struct pl_tree_op *op, const struct pl_hash *id, struct
     return pl_err_set(err, PL_ERETRY, "/%.*s: data %s is not in the store", (int)op->path_len, op->path, pl_hash_hex(id, text));
 }
 
+static int wrong_size(const struct pl_tree_op *op, uint64_t real, struct pl_err *err)
+{
+    return pl_err_set(err, PL_EINVAL, "/%.*s: it is said to have %llu bytes, its data has %llu", (int)op->path_len, op->path,
+                      (unsigned long long)op->entry.size, (unsigned long long)real);
+}
+
+struct list_check {
+    struct push *push;
+    const struct pl_tree_op *op;
+};
+
+static int check_piece(void *arg, const struct pl_hash *id, bool is_chunk, uint64_t bytes, struct pl_err *err)
+{
+    struct list_check *check = arg;
+    struct pl_location at;
+
+    if (!is_chunk) /* the lists below were compared with what the one above says of them */
+        return pl_hash_eq(id, &check->op->entry.id) && bytes != check->op->entry.size ? wrong_size(check->op, bytes, err) : 0;
+    if (pl_store_locate(check->push->store, id, &at, NULL) < 0)
+        return missing(check->op, id, err);
+    return at.raw == bytes ? 0
+                           : pl_err_set(err, PL_EINVAL, "/%.*s: its list is wrong about a chunk's length",
+                                        (int)check->op->path_len, check->op->path);
+}
+
+static int check_entry(struct push *p, const struct pl_tree_op *op, struct pl_err *err)
+{
+    struct list_check check = {p, op};
+    struct pl_list_source lists = {p->store, pl_store_node_get};
+    struct pl_location at;
+
+    if (pl_store_locate(p->store, &op->entry.id, &at, NULL) < 0)
+        return missing(op, &op->entry.id, err);
+    if (op->entry.content == PL_CONTENT_LIST)
+        return pl_list_visit(&lists, &op->entry.id, check_piece, &check, err);
+    return at.raw == op->entry.size ? 0 : wrong_size(op, at.raw, err);
+}
+
 static int check_content(struct push *p, struct pl_err *err)
 {
-    for (size_t i = 0; i < p->n_ops; i++) {
+    int r = 0;
+
+    for (size_t i = 0; i < p->n_ops && r == 0; i++) {
         const struct pl_tree_op *op = &p->ops[i];
-        int r;
 
-        if (op->op != PL_TREE_PUT || (op->entry.content != PL_CONTENT_CHUNK && op->entry.content != PL_CONTENT_LIST))
-            continue;
-        if (!pl_store_has(p->store, &op->entry.id))
-            return missing(op, &op->entry.id, err);
-        if (op->entry.content == PL_CONTENT_CHUNK)
-            continue;
-        r = check_list(p, &op->entry, err);
-        if (r < 0)
-            return pl_err_wrap(err, r, "/%.*s", (int)op->path_len, op->path);
+        if (op->op == PL_TREE_PUT && (op->entry.content == PL_CONTENT_CHUNK || op->entry.content == PL_CONTENT_LIST))
+            r = check_entry(p, op, err);
     }
-    return 0;
-}
-
-static int check_chunk(void *arg, const struct pl_hash *id, bool is_chunk, uint64_t bytes, struct pl_err *err)
-{
-    struct push *p = arg;
-    char text[PL_HASH_HEX + 1];
-
-    (void)is_chunk;
-    (void)bytes;
-    return pl_store_has(p->store, id) ? 0 : pl_err_set(err, PL_ERETRY, "chunk %s is not in the store", pl_hash_hex(id, text));
-}
-
-static int check_list(struct push *p, const struct pl_entry *entry, struct pl_err *err)
-{
-    struct pl_list_source lists = {p->store, pl_store_node_get};
-
-    return pl_list_visit(&lists, &entry->id, check_chunk, p, err);
+    return r;
 }
 
 /* ---- a named base: whoever changed one of our paths since is a conflict ---- */
@@ -107,17 +121,36 @@ static int compare_path(const void *key, const void *element)
     return pl_key_cmp(a->path, a->path_len, b->path, b->path_len);
 }
 
+/* An operation on the path itself, or one that takes away a folder it lies in. */
+static bool touches(const struct push *p, const char *path, size_t len)
+{
+    struct pl_tree_op key = {.path = path, .path_len = len};
+    const struct pl_tree_op *op = bsearch(&key, p->ops, p->n_ops, sizeof key, compare_path);
+
+    if (op)
+        return true;
+    for (key.path_len = len; key.path_len > 0;) {
+        while (key.path_len > 0 && path[key.path_len - 1] != '/')
+            key.path_len--;
+        key.path_len -= key.path_len > 0;
+        op = bsearch(&key, p->ops, p->n_ops, sizeof key, compare_path);
+        if (op && op->op == PL_TREE_DELETE_PREFIX)
+            return true;
+    }
+    return false;
+}
+
 static int note_conflict(void *self, const struct pl_tree_change *change, struct pl_err *err)
 {
     struct touched *t = self;
-    struct pl_tree_op key = {.path = change->path, .path_len = change->path_len};
     size_t used = strlen(t->paths);
 
     (void)err;
-    if (!bsearch(&key, t->push->ops, t->push->n_ops, sizeof key, compare_path))
+    if (!touches(t->push, change->path, change->path_len))
         return 0;
     if (t->n++ < 5)
-        snprintf(t->paths + used, sizeof t->paths - used, "%s/%.*s", used ? ", " : "", (int)PL_MIN(change->path_len, (size_t)90), change->path);
+        snprintf(t->paths + used, sizeof t->paths - used, "%s/%.*s", used ? ", " : "", (int)PL_MIN(change->path_len, (size_t)90),
+                 change->path);
     return 0;
 }
 
@@ -139,8 +172,8 @@ static int check_base(struct push *p, struct pl_err *err)
     r = pl_tree_diff(&p->source, &base.root, &p->head.root, NULL, 0, note_conflict, &t, err);
     if (r < 0)
         return r;
-    return t.n ? pl_err_set(err, PL_ECONFLICT, "%u path%s changed since base %.8s: %s%s", t.n, t.n == 1 ? "" : "s", base.run, t.paths,
-                            t.n > 5 ? ", …" : "")
+    return t.n ? pl_err_set(err, PL_ECONFLICT, "%u path%s changed since base %.8s: %s%s", t.n, t.n == 1 ? "" : "s", base.run,
+                            t.paths, t.n > 5 ? ", …" : "")
                : 0;
 }
 
@@ -205,7 +238,8 @@ static int attempt(struct push *p, char run[PL_ID_HEX + 1], struct pl_push_resul
     return changed ? pl_db_run(p->db, PL_TX_LOGGED, pl_tx_commit, &c, err) : 0;
 }
 
-int pl_db_push(struct pl_db *db, struct pl_stores *stores, const struct pl_push_args *args, struct pl_push_result *ret, struct pl_err *err)
+int pl_db_push(struct pl_db *db, struct pl_stores *stores, const struct pl_push_args *args, struct pl_push_result *ret,
+               struct pl_err *err)
 {
     struct push p = {.db = db, .args = args};
     struct pl_push_result result = {0};

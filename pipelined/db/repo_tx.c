@@ -77,11 +77,14 @@ int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err)
     if (r == 0)
         return pl_err_set(err, PL_EEXISTS, "repo \"%s\" exists already in project \"%s\"%s", a->name, a->project,
                           row.output ? ": a stage writes it" : "");
-    payload = json_pack("{s:s, s:s, s:s, s:s, s:{}, s:I}", "project", a->project, "name", a->name, "kind", a->output ? "output" : "input",
-                        "description", a->description ? a->description : "", "options", "at", (json_int_t)pl_tx_now_us(tx));
+    payload = json_pack("{s:s, s:s, s:s, s:s, s:{}, s:I}", "project", a->project, "name", a->name, "kind",
+                        a->output ? "output" : "input", "description", a->description ? a->description : "", "options", "at",
+                        (json_int_t)pl_tx_now_us(tx));
     r = pl_tx_emit(tx, PL_RECORD_REPO, payload, err);
     a->changed = r == 0;
-    return r < 0 ? r : pl_tx_event(tx, "repo", json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "created"), err);
+    return r < 0 ? r
+                 : pl_tx_event(tx, "repo",
+                               json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "created"), err);
 }
 
 /* Who reads the repo: a current stage's spec names it as a leaf. */
@@ -93,13 +96,15 @@ static int find_reader(struct pl_tx *tx, const struct pl_repo_args *a, struct pl
 
     snprintf(leaf, sizeof leaf, "%s/%s@", a->project, a->name); /* as the effective spec writes an input */
     r = pl_sql_text(pl_tx_conn(tx), err, &stage,
-                        "SELECT s.name FROM stage s, json_tree(s.spec, '$.input') t WHERE s.current = 1 AND t.key = 'repo'"
-                        " AND substr(t.value, 1, length(?1)) = ?1 LIMIT 1",
-                        "s", leaf);
+                    "SELECT s.name FROM stage s, json_tree(s.spec, '$.input') t WHERE s.current = 1 AND t.key = 'repo'"
+                    " AND substr(t.value, 1, length(?1)) = ?1 LIMIT 1",
+                    "s", leaf);
 
     if (r == PL_ENOTFOUND)
         return 0;
-    return r < 0 ? r : pl_err_set(err, PL_EINUSE, "stage \"%s\" reads repo \"%s\": delete its pipeline first, or use --force", stage, a->name);
+    return r < 0 ? r
+                 : pl_err_set(err, PL_EINUSE, "stage \"%s\" reads repo \"%s\": delete its pipeline first, or use --force", stage,
+                              a->name);
 }
 
 int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
@@ -111,9 +116,10 @@ int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
 
     if (r < 0)
         return r;
-    r = pl_sql_text(pl_tx_conn(tx), err, &pipeline,
-                    "SELECT p.name FROM stage s JOIN pipeline p ON p.id = s.pipeline WHERE s.current = 1 AND s.project = ? AND s.name = ?",
-                    "ss", a->project, a->name);
+    r = pl_sql_text(
+        pl_tx_conn(tx), err, &pipeline,
+        "SELECT p.name FROM stage s JOIN pipeline p ON p.id = s.pipeline WHERE s.current = 1 AND s.project = ? AND s.name = ?",
+        "ss", a->project, a->name);
     if (r == 0)
         return pl_err_set(err, PL_EINUSE, "repo \"%s\" is written by pipeline \"%s\": delete the pipeline", a->name, pipeline);
     r = r == PL_ENOTFOUND ? 0 : r;
@@ -123,7 +129,9 @@ int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
         return r;
     a->changed = true;
     r = pl_tx_emit(tx, PL_RECORD_REPO_DELETE, json_pack("{s:s, s:s}", "project", a->project, "name", a->name), err);
-    return r < 0 ? r : pl_tx_event(tx, "repo", json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "deleted"), err);
+    return r < 0 ? r
+                 : pl_tx_event(tx, "repo",
+                               json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "deleted"), err);
 }
 
 int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err)
@@ -147,8 +155,8 @@ int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err)
             return r;
     }
     return pl_tx_emit(tx, PL_RECORD_BRANCH,
-                      json_pack("{s:s, s:s, s:s, s:s, s:I}", "project", a->project, "repo", a->repo, "name", a->name, "head", from.run, "at",
-                                (json_int_t)pl_tx_now_us(tx)),
+                      json_pack("{s:s, s:s, s:s, s:s, s:I}", "project", a->project, "repo", a->repo, "name", a->name, "head",
+                                from.run, "at", (json_int_t)pl_tx_now_us(tx)),
                       err);
 }
 
@@ -165,7 +173,8 @@ int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
         return pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" has no branch \"%s\"", a->repo, a->name);
     if (repo.output)
         return pl_err_set(err, PL_EOUTPUT, "branch \"%s\" of repo \"%s\" is a stage's: delete its pipeline", a->name, a->repo);
-    return pl_tx_emit(tx, PL_RECORD_BRANCH_DELETE, json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->repo, "name", a->name), err);
+    return pl_tx_emit(tx, PL_RECORD_BRANCH_DELETE,
+                      json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->repo, "name", a->name), err);
 }
 
 int pl_tx_session_open(struct pl_tx *tx, void *arg, struct pl_err *err)
@@ -183,4 +192,13 @@ int pl_tx_session_open(struct pl_tx *tx, void *arg, struct pl_err *err)
                     " VALUES (?, ?, ?, (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'log_seq'), ?)",
                     "sssi", a->id, a->project, a->kind, pl_tx_now_us(tx) + PL_SESSION_LEASE_S * 1000000LL);
     return r < 0 ? r : 0;
+}
+
+int pl_tx_session_renew(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_session_args *a = arg;
+    int r = pl_sql_exec(pl_tx_conn(tx), err, "UPDATE session SET lease_us = ? WHERE id = ? AND project = ?", "iss",
+                        pl_tx_now_us(tx) + PL_SESSION_LEASE_S * 1000000LL, a->id, a->project);
+
+    return r == 0 ? pl_err_set(err, PL_ENOTFOUND, "session %s has ended", a->id) : PL_MIN(r, 0);
 }

@@ -15,13 +15,17 @@ struct pl_repo_args {
 };
 
 /* arg: struct pl_repo_args, `name` is the project. */
-PL_MUST_CHECK int pl_tx_project_create(struct pl_tx *tx, void *arg, struct pl_err *err);
+PL_MUST_CHECK
+int pl_tx_project_create(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* PL_EINUSE while it has repos or pipelines. */
-PL_MUST_CHECK int pl_tx_project_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
+PL_MUST_CHECK
+int pl_tx_project_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* The project "default" is made on the way. PL_EEXISTS; PL_ENAME. */
-PL_MUST_CHECK int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err);
+PL_MUST_CHECK
+int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* PL_EINUSE: a stage of a pipeline reads it (unless force) or writes it (delete the pipeline). */
-PL_MUST_CHECK int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
+PL_MUST_CHECK
+int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
 
 struct pl_branch_args {
     const char *project;
@@ -31,8 +35,10 @@ struct pl_branch_args {
     const char *head; /* move: commit id */
 };
 
-PL_MUST_CHECK int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err);
-PL_MUST_CHECK int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
+PL_MUST_CHECK
+int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err);
+PL_MUST_CHECK
+int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
 
 struct pl_session_args {
     const char *project;
@@ -42,4 +48,8 @@ struct pl_session_args {
 
 /* Unlogged: a writer's or reader's session, with a lease of PL_SESSION_LEASE_S. */
 #define PL_SESSION_LEASE_S 900
-PL_MUST_CHECK int pl_tx_session_open(struct pl_tx *tx, void *arg, struct pl_err *err);
+PL_MUST_CHECK
+int pl_tx_session_open(struct pl_tx *tx, void *arg, struct pl_err *err);
+/* Unlogged: its lease begins anew. PL_ENOTFOUND: it has ended. */
+PL_MUST_CHECK
+int pl_tx_session_renew(struct pl_tx *tx, void *arg, struct pl_err *err);

@@ -151,7 +151,8 @@ static int bind_one(sqlite3_stmt *stmt, int at, char letter, va_list *ap)
     case 'h': {
         const struct pl_hash *h = va_arg(*ap, const struct pl_hash *);
 
-        return !h || pl_hash_is_zero(h) ? sqlite3_bind_null(stmt, at) : sqlite3_bind_blob(stmt, at, h->b, PL_HASH_BYTES, SQLITE_STATIC);
+        return !h || pl_hash_is_zero(h) ? sqlite3_bind_null(stmt, at)
+                                        : sqlite3_bind_blob(stmt, at, h->b, PL_HASH_BYTES, SQLITE_STATIC);
     }
     case 'b': {
         const void *p = va_arg(*ap, const void *);

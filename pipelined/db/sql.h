@@ -15,7 +15,8 @@ struct pl_conn {
 
 /* Opens `path` with the product's pragmas, each read back: WAL, synchronous=FULL, foreign keys, trusted_schema off, defensive.
  * A read-only connection cannot write or checkpoint. PL_EIO, PL_ECORRUPT. */
-PL_MUST_CHECK int pl_conn_open(const char *path, bool read_only, struct pl_conn **ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_conn_open(const char *path, bool read_only, struct pl_conn **ret, struct pl_err *err);
 struct pl_conn *pl_conn_close(struct pl_conn *c);
 
 /* Rows of one running statement; `{0}` is none. */
@@ -30,17 +31,23 @@ void pl_rows_finish(struct pl_rows *rows);
  * Texts and blobs must live until the statement is finished. */
 
 /* Runs a statement that gives no rows; the number of rows changed. PL_EEXISTS for a violated uniqueness, PL_ENOSPC, PL_EIO. */
-PL_MUST_CHECK int pl_sql_exec(struct pl_conn *c, struct pl_err *err, const char *sql, const char *fmt, ...);
+PL_MUST_CHECK
+int pl_sql_exec(struct pl_conn *c, struct pl_err *err, const char *sql, const char *fmt, ...);
 /* Starts a query into `rows` (finish it with _cleanup_(pl_rows_finish)). */
-PL_MUST_CHECK int pl_sql_query(struct pl_conn *c, struct pl_err *err, struct pl_rows *rows, const char *sql, const char *fmt, ...);
+PL_MUST_CHECK
+int pl_sql_query(struct pl_conn *c, struct pl_err *err, struct pl_rows *rows, const char *sql, const char *fmt, ...);
 /* 1: a row stands ready; 0: no more; negative: an error. */
-PL_MUST_CHECK int pl_sql_next(struct pl_conn *c, struct pl_rows *rows, struct pl_err *err);
+PL_MUST_CHECK
+int pl_sql_next(struct pl_conn *c, struct pl_rows *rows, struct pl_err *err);
 /* The first column of the first row. PL_ENOTFOUND (without a message) when there is no row. */
-PL_MUST_CHECK int pl_sql_int(struct pl_conn *c, struct pl_err *err, int64_t *ret, const char *sql, const char *fmt, ...);
+PL_MUST_CHECK
+int pl_sql_int(struct pl_conn *c, struct pl_err *err, int64_t *ret, const char *sql, const char *fmt, ...);
 /* The same as text, malloc'ed. */
-PL_MUST_CHECK int pl_sql_text(struct pl_conn *c, struct pl_err *err, char **ret, const char *sql, const char *fmt, ...);
+PL_MUST_CHECK
+int pl_sql_text(struct pl_conn *c, struct pl_err *err, char **ret, const char *sql, const char *fmt, ...);
 /* Several statements in one text, without arguments. */
-PL_MUST_CHECK int pl_sql_script(struct pl_conn *c, const char *sql, struct pl_err *err);
+PL_MUST_CHECK
+int pl_sql_script(struct pl_conn *c, const char *sql, struct pl_err *err);
 
 static inline int64_t pl_col_int(const struct pl_rows *rows, int column)
 {

@@ -39,7 +39,8 @@ struct pl_stage_logs {
     struct watcher *watchers;
 };
 
-int pl_stage_logs_open(const char *dir, struct pl_db *db, struct pl_stores *stores, struct pl_stage_logs **ret, struct pl_err *err)
+int pl_stage_logs_open(const char *dir, struct pl_db *db, struct pl_stores *stores, struct pl_stage_logs **ret,
+                       struct pl_err *err)
 {
     struct pl_stage_logs *l = calloc(1, sizeof *l);
     int r;
@@ -229,13 +230,15 @@ struct sealing {
 static int seal_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct sealing *s = arg;
-    int r = pl_sql_exec(pl_tx_conn(tx), err, "INSERT INTO log_segment(job, id, worker, blob, raw_bytes, created_us) VALUES (?, ?, '', ?, ?, ?)",
+    int r = pl_sql_exec(pl_tx_conn(tx), err,
+                        "INSERT INTO log_segment(job, id, worker, blob, raw_bytes, created_us) VALUES (?, ?, '', ?, ?, ?)",
                         "iihii", s->job, (int64_t)s->segment, &s->blob, (int64_t)s->raw, pl_tx_now_us(tx));
 
     return r < 0 ? r : 0;
 }
 
-static int put_blob(struct pl_stage_logs *l, const char *project, const struct pl_buf *bytes, struct pl_hash *ret, struct pl_err *err)
+static int put_blob(struct pl_stage_logs *l, const char *project, const struct pl_buf *bytes, struct pl_hash *ret,
+                    struct pl_err *err)
 {
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
     struct pl_pack_sink sink;
@@ -317,8 +320,9 @@ static int append(struct pl_stage_logs *l, const char *project, struct open_log 
     return 0;
 }
 
-int pl_stage_logs_append(struct pl_stage_logs *l, const char *project, int64_t job, const char *worker, const struct pl_hash *datum,
-                         unsigned attempt, uint64_t offset, const void *bytes, size_t n, struct pl_err *err)
+int pl_stage_logs_append(struct pl_stage_logs *l, const char *project, int64_t job, const char *worker,
+                         const struct pl_hash *datum, unsigned attempt, uint64_t offset, const void *bytes, size_t n,
+                         struct pl_err *err)
 {
     struct frame f = {.datum = *datum, .attempt = attempt, .offset = offset, .bytes = bytes, .len = (uint32_t)n};
     struct open_log *o;
@@ -326,7 +330,8 @@ int pl_stage_logs_append(struct pl_stage_logs *l, const char *project, int64_t j
 
     (void)worker;
     if (n > PL_STAGE_LOG_SEGMENT_BYTES - FRAME_BYTES - MAGIC_BYTES)
-        return pl_err_set(err, PL_ETOOBIG, "a piece of %zu bytes of log; at most %u", n, PL_STAGE_LOG_SEGMENT_BYTES - FRAME_BYTES - MAGIC_BYTES);
+        return pl_err_set(err, PL_ETOOBIG, "a piece of %zu bytes of log; at most %u", n,
+                          PL_STAGE_LOG_SEGMENT_BYTES - FRAME_BYTES - MAGIC_BYTES);
     pthread_mutex_lock(&l->mutex);
     r = open_of(l, job, &o, err);
     r = r < 0 ? r : append(l, project, o, &f, err);
@@ -353,7 +358,8 @@ int pl_stage_logs_seal(struct pl_stage_logs *l, const char *project, int64_t job
 }
 
 /* A segment's bytes: 1, or 0 when there is none of that number. */
-static int load_segment(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t segment, struct pl_buf *ret, struct pl_err *err)
+static int load_segment(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t segment, struct pl_buf *ret,
+                        struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     struct pl_store *store;
@@ -364,7 +370,8 @@ static int load_segment(struct pl_stage_logs *l, const char *project, int64_t jo
     {
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(l->db);
 
-        r = pl_sql_query(rd.conn, err, &rows, "SELECT blob FROM log_segment WHERE job = ? AND id = ?", "ii", job, (int64_t)segment);
+        r = pl_sql_query(rd.conn, err, &rows, "SELECT blob FROM log_segment WHERE job = ? AND id = ?", "ii", job,
+                         (int64_t)segment);
         r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
         if (r > 0)
             blob = pl_col_hash(&rows, 0);
@@ -382,8 +389,8 @@ static int load_segment(struct pl_stage_logs *l, const char *project, int64_t jo
     return r == PL_ENOTFOUND ? 0 : r < 0 ? r : 1;
 }
 
-static int take_frames(const struct pl_buf *segment, const struct pl_hash *datum, struct pl_stage_log_cursor *cursor, size_t max, struct pl_buf *out,
-                       struct pl_err *err)
+static int take_frames(const struct pl_buf *segment, const struct pl_hash *datum, struct pl_stage_log_cursor *cursor, size_t max,
+                       struct pl_buf *out, struct pl_err *err)
 {
     struct pl_cursor c;
     struct frame f;
@@ -405,8 +412,8 @@ static int take_frames(const struct pl_buf *segment, const struct pl_hash *datum
     return 0;
 }
 
-int pl_stage_logs_read(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_hash *datum, struct pl_stage_log_cursor *cursor,
-                       size_t max, struct pl_buf *out, struct pl_err *err)
+int pl_stage_logs_read(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_hash *datum,
+                       struct pl_stage_log_cursor *cursor, size_t max, struct pl_buf *out, struct pl_err *err)
 {
     size_t limit = out->len + max;
     int r;

@@ -11,15 +11,19 @@
 
 struct pl_stage_logs;
 
-PL_MUST_CHECK int pl_stage_logs_open(const char *dir, struct pl_db *db, struct pl_stores *stores, struct pl_stage_logs **ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_stage_logs_open(const char *dir, struct pl_db *db, struct pl_stores *stores, struct pl_stage_logs **ret,
+                       struct pl_err *err);
 struct pl_stage_logs *pl_stage_logs_close(struct pl_stage_logs *l);
 
 /* Appends what a worker sent. `offset` counts within (datum, attempt): a piece sent twice is kept once. Blocks on disk: on the pool. */
 PL_MUST_CHECK
-int pl_stage_logs_append(struct pl_stage_logs *l, const char *project, int64_t job, const char *worker, const struct pl_hash *datum,
-                         unsigned attempt, uint64_t offset, const void *bytes, size_t n, struct pl_err *err);
+int pl_stage_logs_append(struct pl_stage_logs *l, const char *project, int64_t job, const char *worker,
+                         const struct pl_hash *datum, unsigned attempt, uint64_t offset, const void *bytes, size_t n,
+                         struct pl_err *err);
 /* The job has ended: its open segments are sealed into packs. Blocks. */
-PL_MUST_CHECK int pl_stage_logs_seal(struct pl_stage_logs *l, const char *project, int64_t job, struct pl_err *err);
+PL_MUST_CHECK
+int pl_stage_logs_seal(struct pl_stage_logs *l, const char *project, int64_t job, struct pl_err *err);
 
 /* A place in a job's log: `{0}` is the start. */
 struct pl_stage_log_cursor {
@@ -28,8 +32,9 @@ struct pl_stage_log_cursor {
 /* Up to `max` bytes (about) after `cursor` into `out`, lines prefixed by nothing; moves the cursor. 0 bytes: nothing more now.
  * `datum` NULL: all. */
 PL_MUST_CHECK
-int pl_stage_logs_read(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_hash *datum, struct pl_stage_log_cursor *cursor,
-                       size_t max, struct pl_buf *out, struct pl_err *err);
+int pl_stage_logs_read(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_hash *datum,
+                       struct pl_stage_log_cursor *cursor, size_t max, struct pl_buf *out, struct pl_err *err);
 /* Calls `wake(arg)` (any thread) after bytes of the job arrive or it is sealed, until unwatch. */
-PL_MUST_CHECK int pl_stage_logs_watch(struct pl_stage_logs *l, int64_t job, void (*wake)(void *arg), void *arg, struct pl_err *err);
+PL_MUST_CHECK
+int pl_stage_logs_watch(struct pl_stage_logs *l, int64_t job, void (*wake)(void *arg), void *arg, struct pl_err *err);
 void pl_stage_logs_unwatch(struct pl_stage_logs *l, void *arg);

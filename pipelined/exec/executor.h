@@ -13,7 +13,7 @@ struct pl_worker_spec {
     uint64_t id;
     const char *name; /* the id as text: --worker */
     const char *project, *stage;
-    const char *token; /* of this worker alone */
+    const char *token;    /* of this worker alone */
     const uint16_t *gpus; /* slots, exclusively its own; none for a CPU worker */
     size_t n_gpus;
     uint32_t cpu_milli;
@@ -68,7 +68,8 @@ struct pl_exec_local_config {
 };
 
 /* PL_EINVAL (sandbox), PL_ENOTFOUND (the agent's program). */
-PL_MUST_CHECK int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_executor **ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_executor **ret, struct pl_err *err);
 
 static inline struct pl_executor *pl_executor_destroy(struct pl_executor *x)
 {

@@ -15,7 +15,6 @@
 #include <sys/syscall.h>
 #include <uv.h>
 
-
 struct local {
     struct pl_executor base;
     struct pl_loop *loop;
@@ -111,8 +110,20 @@ static void add(struct command *c, const char *option, const char *value)
 /* The daemon's environment without what is the daemon's alone, and the token. */
 static void make_env(struct command *c)
 {
-    static const char *const kept[] = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "PIPELINED_SANDBOX_RO", "ASAN_OPTIONS", "UBSAN_OPTIONS",
-                                       "LSAN_OPTIONS", "TSAN_OPTIONS", "LD_LIBRARY_PATH", "CUDA_HOME", "NVIDIA_DRIVER_CAPABILITIES"};
+    static const char *const kept[] = {"PATH",
+                                       "HOME",
+                                       "LANG",
+                                       "LC_ALL",
+                                       "TZ",
+                                       "TMPDIR",
+                                       "PIPELINED_SANDBOX_RO",
+                                       "ASAN_OPTIONS",
+                                       "UBSAN_OPTIONS",
+                                       "LSAN_OPTIONS",
+                                       "TSAN_OPTIONS",
+                                       "LD_LIBRARY_PATH",
+                                       "CUDA_HOME",
+                                       "NVIDIA_DRIVER_CAPABILITIES"};
 
     extern char **environ;
     for (char **e = environ; *e && c->n_env < PL_ARRAY_SIZE(c->env) - 2; e++)
@@ -179,7 +190,8 @@ static int read_url(struct local *l, char out[256], struct pl_err *err)
 static int spawn(struct local *l, struct worker *w, const struct command *c, struct pl_err *err)
 {
     _cleanup_close_ int log = open_log(l);
-    struct pl_child_options o = {.label = "worker.exit", .argv = c->argv, .env = (const char *const *)c->env, .n_fds = 3, .own_session = true};
+    struct pl_child_options o = {
+        .label = "worker.exit", .argv = c->argv, .env = (const char *const *)c->env, .n_fds = 3, .own_session = true};
 
     o.fds[0] = -1;
     o.fds[1] = o.fds[2] = log;

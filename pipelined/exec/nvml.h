@@ -14,9 +14,11 @@ struct pl_nvml_gpu {
 };
 
 /* PL_EUNAVAILABLE with one sentence why there is none. */
-PL_MUST_CHECK int pl_nvml_open(struct pl_nvml **ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_nvml_open(struct pl_nvml **ret, struct pl_err *err);
 struct pl_nvml *pl_nvml_close(struct pl_nvml *n);
 unsigned pl_nvml_count(const struct pl_nvml *n);
 /* "550.90.07" */
 const char *pl_nvml_driver(const struct pl_nvml *n);
-PL_MUST_CHECK int pl_nvml_read(struct pl_nvml *n, unsigned index, struct pl_nvml_gpu *ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_nvml_read(struct pl_nvml *n, unsigned index, struct pl_nvml_gpu *ret, struct pl_err *err);

@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define LOG_MAGIC "PLLG"
-#define LOG_VERSION 1
+#define LOG_MAGIC           "PLLG"
+#define LOG_VERSION         1
 #define RECORD_HEADER_BYTES 8
 
 void pl_log_key(uint64_t seq, char out[PL_LOG_KEY_BYTES])
@@ -108,10 +108,11 @@ static int check_header(const struct log_header *h, const struct pl_log_head *he
     if (h->seq != head->seq + 1)
         return pl_err_set(err, PL_ECORRUPT, "log object says it is number %" PRIu64 ", expected %" PRIu64, h->seq, head->seq + 1);
     if (!pl_hash_eq(&h->prev, &head->hash))
-        return pl_err_set(err, PL_ELOG, "log object %" PRIu64 " does not follow what was applied last: another hash chain", h->seq);
+        return pl_err_set(err, PL_ELOG, "log object %" PRIu64 " does not follow what was applied last: another hash chain",
+                          h->seq);
     if (h->epoch < head->epoch)
-        return pl_err_set(err, PL_ECORRUPT, "log object %" PRIu64 " is of epoch %" PRIu64 ", after epoch %" PRIu64, h->seq, h->epoch,
-                          head->epoch);
+        return pl_err_set(err, PL_ECORRUPT, "log object %" PRIu64 " is of epoch %" PRIu64 ", after epoch %" PRIu64, h->seq,
+                          h->epoch, head->epoch);
     return 0;
 }
 
@@ -127,8 +128,8 @@ static int feed_record(struct pl_cursor *c, const struct pl_log_sink *sink, uint
     if (c->failed || zero != 0)
         return pl_err_set(err, PL_ECORRUPT, "log object %" PRIu64 " ends early", seq);
     if (!pl_record_name(record.kind))
-        return pl_err_set(err, PL_EFORMAT, "log object %" PRIu64 " has a record of kind %u, which this program does not know", seq,
-                          record.kind);
+        return pl_err_set(err, PL_EFORMAT, "log object %" PRIu64 " has a record of kind %u, which this program does not know",
+                          seq, record.kind);
     return sink && sink->record ? sink->record(sink->self, &record, seq, err) : 0;
 }
 

@@ -20,8 +20,8 @@
 #include "storage/object/object.h"
 
 #define PL_LOG_OBJECT_MAX_BYTES (8u << 20)
-#define PL_LOG_HEADER_BYTES 76
-#define PL_LOG_KEY_BYTES 24 /* "log/" + 16 digits + NUL, rounded up */
+#define PL_LOG_HEADER_BYTES     76
+#define PL_LOG_KEY_BYTES        24 /* "log/" + 16 digits + NUL, rounded up */
 
 /* Where the log stands: what the next object follows. */
 struct pl_log_head {
@@ -55,22 +55,25 @@ void pl_log_key(uint64_t seq, char out[PL_LOG_KEY_BYTES]);
 void pl_log_batch_finish(struct pl_log_batch *b);
 void pl_log_batch_clear(struct pl_log_batch *b);
 /* Adds one record. PL_ETOOBIG with the size when the object would pass its limit. */
-PL_MUST_CHECK int pl_log_batch_add(struct pl_log_batch *b, uint16_t kind, const char *payload, size_t len, struct pl_err *err);
+PL_MUST_CHECK
+int pl_log_batch_add(struct pl_log_batch *b, uint16_t kind, const char *payload, size_t len, struct pl_err *err);
 /* The first `records_bytes` of the batch stay, `n` records: undoes what was added since. */
 void pl_log_batch_truncate(struct pl_log_batch *b, size_t records_bytes, uint32_t n);
 
 /* The bytes of the object that follows `head` with this batch. */
-PL_MUST_CHECK int pl_log_encode(const struct pl_log_head *head, const struct pl_log_batch *b, struct pl_buf *ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_log_encode(const struct pl_log_head *head, const struct pl_log_batch *b, struct pl_buf *ret, struct pl_err *err);
 /* Checks the bytes of an object strictly against `head` (store id, seq = head.seq + 1, previous hash, epoch not lower) and moves
  * `head` on; feeds the records to `sink` (may be NULL). PL_EFORMAT, PL_ECORRUPT, PL_ELOG. */
-PL_MUST_CHECK int pl_log_decode(const void *bytes, size_t n, struct pl_log_head *head, const struct pl_log_sink *sink,
-                                struct pl_err *err);
+PL_MUST_CHECK
+int pl_log_decode(const void *bytes, size_t n, struct pl_log_head *head, const struct pl_log_sink *sink, struct pl_err *err);
 
 /* Puts the object that follows `head`; durable on return, and `head` moved on. PL_EFENCED when that seq is taken by another object:
  * another daemon owns the store. On another error the object is not there, unless `*ret_unknown`: then it may be, and only a replay
  * can tell. */
-PL_MUST_CHECK int pl_log_append(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_batch *b,
-                                bool *ret_unknown, struct pl_err *err);
+PL_MUST_CHECK
+int pl_log_append(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_batch *b, bool *ret_unknown,
+                  struct pl_err *err);
 /* Feeds every object after `head` to `sink` until none follows; `head` ends at the last. */
-PL_MUST_CHECK int pl_log_replay(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_sink *sink,
-                                struct pl_err *err);
+PL_MUST_CHECK
+int pl_log_replay(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_sink *sink, struct pl_err *err);

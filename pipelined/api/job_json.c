@@ -1,0 +1,81 @@
+#include "job_json.h"
+
+#include <stdio.h>
+
+json_t *pl_run_row_json(const struct pl_rows *rows)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "id", pl_col_text(rows, 0), "state", pl_col_text(rows, 1), "reason",
+                     pl_col_text(rows, 2), "message", pl_col_text(rows, 3), "cause", pl_col_text(rows, 4), "created_us",
+                     (json_int_t)pl_col_int(rows, 5), "finished_us", pl_api_time_or_null(pl_col_int(rows, 6)));
+}
+
+static int64_t num(const json_t *o, const char *key)
+{
+    return json_integer_value(json_object_get(o, key));
+}
+
+static json_t *datums_json(const json_t *counts, const json_t *live)
+{
+    int64_t total = num(counts, "total"), reused = num(counts, "reused"), done = num(counts, "done"),
+            failed = num(counts, "failed");
+    json_t *out = json_pack("{s:I, s:I, s:I, s:I}", "total", (json_int_t)total, "reused", (json_int_t)reused, "done",
+                            (json_int_t)done, "failed", (json_int_t)failed);
+
+    if (live) {
+        json_object_set(out, "waiting", json_object_get(live, "waiting"));
+        json_object_set(out, "leased", json_object_get(live, "leased"));
+        json_object_set(out, "workers", json_object_get(live, "workers"));
+    }
+    return out;
+}
+
+json_t *pl_job_row_json(struct pl_api *a, const struct pl_rows *rows, bool whole)
+{
+    _cleanup_(json_decrefp) json_t *counts = pl_col_json(rows, 13), *ms = pl_col_json(rows, 14);
+    bool final = pl_col_int(rows, 16) != 0;
+    _cleanup_(json_decrefp) json_t *live = final ? NULL
+                                                 : a->config.engine->job_live(a->config.engine_self, pl_col_text(rows, 1),
+                                                                              pl_col_text(rows, 2), pl_col_text(rows, 3));
+    struct pl_hash code = pl_col_hash(rows, 10);
+    json_t *out =
+        json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:o, s:o, s:O, s:o, s:s, s:s, s:I, s:o, s:o}", "run", pl_col_text(rows, 1),
+                  "project", pl_col_text(rows, 2), "stage", pl_col_text(rows, 3), "pipeline", pl_col_text(rows, 4), "version",
+                  (json_int_t)pl_col_int(rows, 5), "state", pl_col_text(rows, 6), "reason", pl_col_text(rows, 7), "warnings",
+                  pl_col_json(rows, 12), "datums", datums_json(counts, live), "ms", ms, "bytes", pl_col_json(rows, 15), "device",
+                  num(ms, "gpu") > 0 ? "gpu" : "cpu", "output", pl_col_text(rows, 9), "created_us",
+                  (json_int_t)pl_col_int(rows, 17), "started_us", pl_api_time_or_null(pl_col_int(rows, 18)), "finished_us",
+                  pl_api_time_or_null(pl_col_int(rows, 19)));
+
+    if (whole) {
+        json_object_set_new(out, "base", json_string(pl_col_text(rows, 8)));
+        json_object_set_new(out, "code", pl_api_hash_json(&code));
+        json_object_set_new(out, "inputs", pl_col_json(rows, 11));
+        json_object_set_new(out, "attempts", json_integer(num(counts, "attempts")));
+    }
+    return out;
+}
+
+int pl_api_job_find(struct pl_conn *c, const char *project, const char *stage, const char *run, int64_t *ret_id,
+                    char ret_run[PL_ID_HEX + 1], struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char id[PL_ID_HEX + 1] = "";
+    int r = *run ? pl_db_run_find(c, run, id, err) : 0;
+
+    r = r < 0
+            ? r
+            : pl_sql_query(
+                  c, err, &rows,
+                  "SELECT id, run FROM job WHERE project = ?1 AND stage = ?2 AND (?3 = '' OR run = ?3) ORDER BY id DESC LIMIT 1",
+                  "sss", project, stage, id);
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r < 0)
+        return r;
+    if (r == 0 && *run)
+        return pl_err_set(err, PL_ENOTFOUND, "stage \"%s\" of project \"%s\" has no job in run %s", stage, project, run);
+    if (r == 0)
+        return pl_err_set(err, PL_ENOTFOUND, "stage \"%s\" of project \"%s\" has no job", stage, project);
+    *ret_id = pl_col_int(&rows, 0);
+    snprintf(ret_run, PL_ID_HEX + 1, "%s", pl_col_text(&rows, 1));
+    return 0;
+}

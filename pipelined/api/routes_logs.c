@@ -1,0 +1,152 @@
+/* Logs of stages: what is there, or followed as it comes. */
+#include "job_json.h"
+
+#include <stdio.h>
+
+#define PIECE_BYTES (64u << 10)
+
+/* Held by the stream until `closed`, and by the handler until the stream is known here. */
+struct following {
+    _Atomic unsigned refs;
+    struct pl_api *api;
+    struct pl_http_stream *_Atomic stream;
+    char project[PL_NAME_MAX_BYTES + 1];
+    int64_t job;
+    bool follow, all_datums;
+    struct pl_hash datum;
+    struct pl_stage_log_cursor cursor;
+};
+
+static bool job_over(struct following *f)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(f->api->config.db);
+    int64_t final = 1;
+
+    return pl_sql_int(rd.conn, NULL, &final, "SELECT final FROM job WHERE id = ?", "i", f->job) < 0 || final;
+}
+
+static int pull(void *self, struct pl_buf *out, struct pl_err *err)
+{
+    struct following *f = self;
+    size_t before = out->len;
+    bool over = !f->follow || job_over(f); /* asked first: what came before the end is read below */
+    int r = pl_stage_logs_read(f->api->config.logs, f->project, f->job, f->all_datums ? NULL : &f->datum, &f->cursor, PIECE_BYTES,
+                               out, err);
+
+    if (r < 0)
+        return r;
+    if (out->len > before)
+        return PL_PULL_MORE;
+    return over ? PL_PULL_END : PL_PULL_WAIT;
+}
+
+static void wake(void *arg)
+{
+    struct following *f = arg;
+
+    if (f->stream)
+        pl_http_stream_wake(f->stream);
+}
+
+static void unref(struct following *f)
+{
+    if (--f->refs == 0)
+        free(f);
+}
+
+static void closed(void *self)
+{
+    struct following *f = self;
+
+    pl_stage_logs_unwatch(f->api->config.logs, f); /* after it no wake comes */
+    unref(f);
+}
+
+/* The datum by its id, the start of it, or its paths, among the attempts kept; else it must be a whole id. */
+static int find_datum(struct pl_conn *c, struct following *f, const char *text, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_hash_parse(text, &f->datum, NULL);
+
+    if (r == 0)
+        return 0;
+    r = pl_sql_query(c, err, &rows,
+                     "SELECT datum FROM attempt WHERE job = ?1 AND (substr(lower(hex(datum)), 1, length(?2)) = lower(?2)"
+                     " OR json_extract(detail, '$.paths') = ?2) LIMIT 1",
+                     "is", f->job, text);
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r > 0)
+        f->datum = pl_col_hash(&rows, 0);
+    return r < 0    ? r
+           : r == 0 ? pl_err_set(err, PL_ENOTFOUND, "the job has no datum \"%s\": list datum shows their ids", text)
+                    : 0;
+}
+
+static int start(struct pl_api *a, struct pl_http_request *req, struct following **ret, struct pl_err *err)
+{
+    const char *run = pl_http_query(req, "run"), *datum = pl_http_query(req, "datum");
+    char id[PL_ID_HEX + 1];
+    struct following *f = calloc(1, sizeof *f);
+    int r = f ? 0 : pl_err_nomem(err);
+
+    if (r == 0) {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+
+        f->refs = 2;
+        f->api = a;
+        f->follow = pl_http_query_flag(req, "follow");
+        f->all_datums = !datum;
+        snprintf(f->project, sizeof f->project, "%s", pl_http_param(req, "project"));
+        r = pl_api_job_find(rd.conn, f->project, pl_http_param(req, "stage"), run ? run : "", &f->job, id, err);
+        if (r == 0 && datum)
+            r = find_datum(rd.conn, f, datum, err);
+    }
+    if (r < 0) {
+        free(f);
+        return r;
+    }
+    pl_http_reply_header(req, "X-Run", id);
+    *ret = f;
+    return 0;
+}
+
+static void get_logs(struct pl_api *a, struct pl_http_request *req)
+{
+    static const struct pl_http_stream_options options = {.content_type = "text/plain; charset=utf-8",
+                                                          .length = PL_HTTP_LENGTH_UNKNOWN};
+    struct pl_http_stream_ops ops = {.pull = pull, .closed = closed};
+    struct pl_http_stream *stream;
+    struct following *f;
+    struct pl_err err = {0};
+
+    if (start(a, req, &f, &err) < 0) {
+        pl_http_reply_error(req, &err);
+        return;
+    }
+    if (f->follow && pl_stage_logs_watch(a->config.logs, f->job, wake, f, &err) < 0) {
+        free(f);
+        pl_http_reply_error(req, &err);
+        return;
+    }
+    ops.self = f;
+    stream = pl_http_reply_stream(req, &options, &ops);
+    f->stream = stream;
+    pl_http_stream_wake(stream);
+    unref(f);
+    pl_http_stream_close(stream); /* it goes on until `pull` says that was all */
+}
+
+static const struct pl_api_route routes[] = {
+    {.method = "GET",
+     .pattern = "/api/v1/logs/{project}/{stage}",
+     .raw = get_logs,
+     .summary = "What the stage printed in its newest job, or in that of `run`; with `follow` until the job has ended.",
+     .query = "run datum follow:boolean",
+     .reply = "text/plain"},
+};
+
+static const struct pl_api_schema schemas[] = {
+    {"Log", "text:string"},
+};
+
+PL_API_TABLE(logs, routes, schemas);

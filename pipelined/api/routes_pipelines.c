@@ -1,0 +1,361 @@
+/* Pipelines: a spec comes in as text with the roots of its code folders; everything is checked before anything is kept. */
+#include "api_internal.h"
+
+#include "pipelined/core/identity.h"
+#include "pipelined/db/pipeline_tx.h"
+#include "storage/pack/pack_session.h"
+
+#include <stdio.h>
+
+#define SPEC_BODY_MAX (12u << 20)
+
+/* ---- what the spec reader asks of the store ---- */
+
+struct context {
+    struct pl_conn *conn;
+    const char *pipeline; /* owners of this name are no strangers */
+    char owner[PL_NAME_MAX_BYTES + 1];
+};
+
+static bool repo_exists(void *self, const char *project, const char *repo)
+{
+    struct pl_repo_row row;
+
+    return pl_db_repo_find(((struct context *)self)->conn, project, repo, &row, NULL) == 0;
+}
+
+static const char *stage_owner(void *self, const char *project, const char *stage)
+{
+    struct context *c = self;
+    _cleanup_free_ char *owner = NULL;
+
+    if (pl_db_stage_owner(c->conn, project, stage, &owner, NULL) < 0)
+        return NULL;
+    snprintf(c->owner, sizeof c->owner, "%s", owner);
+    return c->owner;
+}
+
+static json_t *problems_json(const struct pl_spec_problem *list, size_t n)
+{
+    json_t *out = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(out, json_string(list[i].text));
+    return out;
+}
+
+/* ---- set ---- */
+
+struct setting {
+    struct pl_api *api;
+    json_t *body;
+    const char *text, *filename;
+    struct pl_spec *spec;
+    struct pl_spec_errors problems;
+    struct pl_stage_code *code;
+    struct pl_pipeline_args args;
+};
+
+static void setting_finish(struct setting *s)
+{
+    pl_spec_destroy(s->spec);
+    free(s->code);
+    json_decref(s->args.changes);
+    json_decref(s->body);
+}
+
+static int parse(struct setting *s, const char *project, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s->api->config.db);
+    struct context c = {.conn = rd.conn};
+    struct pl_spec_context ctx = {&c, project, repo_exists, stage_owner};
+
+    return pl_spec_parse(s->text, strlen(s->text), s->filename, &ctx, &s->spec, &s->problems, err);
+}
+
+/* Code roots as the client stored them; a stage with `code` must come with one that is there. */
+static int read_code(struct setting *s, struct pl_err *err)
+{
+    json_t *code = json_object_get(s->body, "code");
+    struct pl_store *store;
+    int r = pl_stores_get(s->api->config.stores, s->spec->project, &store, err);
+
+    s->code = calloc(s->spec->n_stages + 1, sizeof *s->code);
+    if (r < 0 || !s->code)
+        return r < 0 ? r : pl_err_nomem(err);
+    for (size_t i = 0; i < s->spec->n_stages; i++) {
+        const struct pl_stage *stage = &s->spec->stages[i];
+        json_t *one = json_object_get(code, stage->name);
+        const char *root = json_string_value(json_object_get(one, "root"));
+
+        if (stage->code && !root)
+            return pl_err_set(err, PL_EINVAL, "stage \"%s\" has \"code\": \"%s\", but the request has no code.%s.root",
+                              stage->name, stage->code, stage->name);
+        if (stage->code) {
+            r = pl_hash_parse(root, &s->code[i].root, err);
+            if (r == 0 && !pl_hash_is_zero(&s->code[i].root) && !pl_store_has(store, &s->code[i].root))
+                r = pl_err_set(err, PL_ERETRY, "the code folder of stage \"%s\" is not in the store", stage->name);
+            if (r < 0)
+                return r;
+        }
+        s->code[i].git = json_object_get(one, "git");
+        pl_stage_code_identity(stage, stage->code ? &s->code[i].root : NULL, &s->code[i].identity);
+    }
+    return 0;
+}
+
+static int store_specs(struct setting *s, struct pl_err *err)
+{
+    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_buf_finish) struct pl_buf effective = {0};
+    struct pl_pack_sink sink;
+    struct pl_store *store;
+    int r = pl_stores_get(s->api->config.stores, s->spec->project, &store, err);
+
+    r = r < 0 ? r : pl_spec_effective_json(s->spec, &effective, err);
+    if (r < 0)
+        return r;
+    sink = pl_store_sink(store);
+    r = pl_pack_session_open(&sink, s->spec->project, &session, err);
+    r = r < 0 ? r : pl_pack_session_add(session, PL_REC_BLOB, s->text, strlen(s->text), &s->args.user_spec, err);
+    r = r < 0 ? r : pl_pack_session_add(session, PL_REC_BLOB, effective.data, effective.len, &s->args.effective_spec, err);
+    return r < 0 ? r : pl_pack_session_finish(session, err);
+}
+
+static json_t *set_reply(const struct setting *s)
+{
+    return json_pack("{s:s, s:s, s:I, s:b, s:s, s:O, s:o}", "project", s->spec->project, "pipeline", s->spec->pipeline, "version",
+                     (json_int_t)s->args.version, "changed", (int)s->args.changed, "run", s->args.run, "stages", s->args.changes,
+                     "warnings", problems_json(s->problems.warnings, s->problems.n_warnings));
+}
+
+static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(setting_finish) struct setting s = {.api = a};
+    const char *project = NULL;
+    int update = 0, dry_run = 0, r;
+    json_t *code = NULL;
+
+    s.filename = "spec.json";
+    r = pl_api_body(req, &s.body, err, "{s:s, s?:s, s?:s, s?:o, s?:b, s?:b}", "spec", &s.text, "filename", &s.filename, "project",
+                    &project, "code", &code, "update", &update, "dry_run", &dry_run);
+    r = r < 0 ? r : parse(&s, project, err);
+    r = r < 0 ? r : read_code(&s, err);
+    r = r < 0 ? r : store_specs(&s, err);
+    if (r < 0)
+        return r;
+    s.args.spec = s.spec;
+    s.args.code = s.code;
+    s.args.filename = s.filename;
+    s.args.update = update;
+    s.args.dry_run = dry_run;
+    r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_pipeline_set, &s.args, err);
+    if (r < 0 && !(dry_run && r == PL_ECANCELED))
+        return r;
+    *ret = set_reply(&s);
+    if (!dry_run && s.args.changed)
+        a->config.engine->pipelines_changed(a->config.engine_self, s.args.run);
+    return 0;
+}
+
+/* ---- list, inspect, delete ---- */
+
+static void add_inputs(const json_t *node, json_t *out)
+{
+    const char *repo = json_string_value(json_object_get(node, "repo")), *slash;
+    const json_t *child;
+    char name[PL_NAME_MAX_BYTES + 1];
+    size_t i;
+
+    json_array_foreach(json_object_get(node, "cross"), i, child) add_inputs(child, out);
+    if (!repo)
+        return;
+    slash = strchr(repo, '/');
+    snprintf(name, sizeof name, "%s", slash ? slash + 1 : repo);
+    name[strcspn(name, "@")] = '\0';
+    json_array_append_new(out, json_string(name));
+}
+
+static json_t *stage_json(const struct pl_rows *rows, bool whole)
+{
+    json_t *spec = pl_col_json(rows, 2), *inputs = json_array(), *out;
+    struct pl_hash code = pl_col_hash(rows, 4);
+    bool gpu = json_is_object(json_object_get(spec, "gpu"));
+
+    add_inputs(json_object_get(spec, "input"), inputs);
+    out = json_pack("{s:s, s:s, s:o, s:b}", "name", pl_col_text(rows, 0), "branch", pl_col_text(rows, 1), "inputs", inputs, "gpu",
+                    (int)gpu);
+    if (whole) {
+        json_object_set(out, "spec", spec);
+        json_object_set_new(out, "git", pl_col_json(rows, 3));
+        json_object_set_new(out, "code", pl_api_hash_json(&code));
+    }
+    json_decref(spec);
+    return out;
+}
+
+static int stages_json(struct pl_conn *c, int64_t pipeline, bool whole, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    json_t *list = json_array();
+    int r = pl_sql_query(
+        c, err, &rows,
+        "SELECT name, branch, spec, git, code_identity FROM stage WHERE pipeline = ? AND current = 1 ORDER BY position", "i",
+        pipeline);
+
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
+        json_array_append_new(list, stage_json(&rows, whole));
+    if (r < 0) {
+        json_decref(list);
+        return r;
+    }
+    *ret = list;
+    return 0;
+}
+
+static int pipeline_json(struct pl_conn *c, const struct pl_rows *rows, bool whole, json_t **ret, struct pl_err *err)
+{
+    json_t *stages = NULL;
+    int r = stages_json(c, pl_col_int(rows, 0), whole, &stages, err);
+
+    if (r < 0)
+        return r;
+    *ret = json_pack("{s:s, s:s, s:I, s:I, s:I, s:o}", "project", pl_col_text(rows, 1), "name", pl_col_text(rows, 2), "version",
+                     (json_int_t)pl_col_int(rows, 3), "created_us", (json_int_t)pl_col_int(rows, 4), "updated_us",
+                     (json_int_t)pl_col_int(rows, 5), "stages", stages);
+    return 0;
+}
+
+#define PIPELINE_COLUMNS "SELECT id, project, name, version, created_us, updated_us FROM pipeline"
+
+static int list_pipelines(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    const char *project = pl_http_query(req, "project");
+    struct pl_api_page page;
+    json_t *list = json_array(), *one;
+    char last[32] = "";
+    size_t n = 0;
+    int r = pl_api_page_read(req, &page, err);
+
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows,
+                             PIPELINE_COLUMNS " WHERE (?1 IS NULL OR project = ?1) AND id > ?2 ORDER BY id LIMIT ?3", "sii",
+                             project, page.after ? strtoll(page.after, NULL, 10) : (int64_t)0, (int64_t)page.limit);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+        r = pipeline_json(rd.conn, &rows, false, &one, err);
+        if (r < 0)
+            break;
+        json_array_append_new(list, one);
+        snprintf(last, sizeof last, "%lld", (long long)pl_col_int(&rows, 0));
+        n++;
+    }
+    if (r < 0) {
+        json_decref(list);
+        return r;
+    }
+    *ret = pl_api_list("pipelines", list, n == page.limit ? last : NULL);
+    return 0;
+}
+
+static int no_pipeline(const char *project, const char *name, struct pl_err *err)
+{
+    return pl_err_set(err, PL_ENOTFOUND, "pipeline \"%s\" does not exist in project \"%s\"", name, project);
+}
+
+static int add_spec_text(struct pl_api *a, struct pl_conn *c, int64_t id, json_t *out, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+    struct pl_store *store;
+    struct pl_hash spec;
+    int r = pl_sql_query(
+        c, err, &rows,
+        "SELECT v.user_spec, v.filename FROM pipeline_version v JOIN pipeline p ON p.id = v.pipeline AND p.version = v.version"
+        " WHERE p.id = ?",
+        "i", id);
+
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r <= 0)
+        return r;
+    spec = pl_col_hash(&rows, 0);
+    json_object_set_new(out, "filename", json_string(pl_col_text(&rows, 1)));
+    r = pl_stores_get(a->config.stores, json_string_value(json_object_get(out, "project")), &store, err);
+    r = r < 0 ? r : pl_store_get(store, &spec, PL_REC_BLOB, &text, err);
+    if (r < 0)
+        return r;
+    json_object_set_new(out, "spec", json_stringn((const char *)text.data, text.len));
+    return 0;
+}
+
+static int inspect_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    const char *project = pl_http_param(req, "project"), *name = pl_http_param(req, "pipeline");
+    int r = pl_sql_query(rd.conn, err, &rows, PIPELINE_COLUMNS " WHERE project = ? AND name = ?", "ss", project, name);
+
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r <= 0)
+        return r < 0 ? r : no_pipeline(project, name, err);
+    r = pipeline_json(rd.conn, &rows, true, ret, err);
+    return r < 0 ? r : add_spec_text(a, rd.conn, pl_col_int(&rows, 0), *ret, err);
+}
+
+static int delete_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    struct pl_pipeline_delete_args args = {.project = pl_http_param(req, "project"),
+                                           .name = pl_http_param(req, "pipeline"),
+                                           .keep_repos = pl_http_query_flag(req, "keep_repos"),
+                                           .force = pl_http_query_flag(req, "force")};
+    int r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_pipeline_delete, &args, err);
+
+    if (r < 0)
+        return r;
+    a->config.engine->pipelines_changed(a->config.engine_self, "");
+    *ret = json_pack("{s:s, s:s}", "project", args.project, "deleted", args.name);
+    return 0;
+}
+
+static const struct pl_api_route routes[] = {
+    {.method = "GET",
+     .pattern = "/api/v1/pipelines",
+     .json = list_pipelines,
+     .summary = "Pipelines with their stages.",
+     .query = "project after limit:integer",
+     .reply = "PipelineList"},
+    {.method = "POST",
+     .pattern = "/api/v1/pipelines",
+     .json = set_pipeline,
+     .body = PL_BODY_JSON,
+     .body_max = SPEC_BODY_MAX,
+     .summary = "Creates a pipeline, or with `update` changes one; with `dry_run` only says what would happen.",
+     .request = "PipelineSet",
+     .reply = "PipelineSetReply"},
+    {.method = "GET",
+     .pattern = "/api/v1/pipelines/{project}/{pipeline}",
+     .json = inspect_pipeline,
+     .summary = "One pipeline: its spec as written, its stages with their effective specs and code.",
+     .reply = "Pipeline"},
+    {.method = "DELETE",
+     .pattern = "/api/v1/pipelines/{project}/{pipeline}",
+     .json = delete_pipeline,
+     .summary = "Deletes a pipeline with its output repos.",
+     .query = "keep_repos:boolean force:boolean",
+     .reply = "PipelineDeleted"},
+};
+
+static const struct pl_api_schema schemas[] = {
+    {"Stage", "name:string branch:string inputs:string[] gpu:boolean spec:object? git:object? code:string?"},
+    {"Pipeline", "project:string name:string version:integer created_us:integer updated_us:integer stages:Stage[] "
+                 "filename:string? spec:string?"},
+    {"PipelineList", "pipelines:Pipeline[] next:string?"},
+    {"PipelineSet", "spec:string filename:string? project:string? code:object? update:boolean? dry_run:boolean?"},
+    {"StageChange", "stage:string change:string"},
+    {"PipelineSetReply",
+     "project:string pipeline:string version:integer changed:boolean run:string stages:StageChange[] warnings:string[]"},
+    {"PipelineDeleted", "project:string deleted:string"},
+};
+
+PL_API_TABLE(pipelines, routes, schemas);

@@ -1,0 +1,503 @@
+/* Runs, jobs and datums: what happened, what is going on, and stopping it. */
+#include "job_json.h"
+
+#include "pipelined/core/table.h"
+#include "pipelined/db/job_tx.h"
+#include "storage/base/clock.h"
+#include "storage/tree/tree_walk.h"
+
+#include <stdio.h>
+
+#define WAIT_MS 25000
+#define POLL_MS 20
+
+/* ---- runs ---- */
+
+static int list_runs(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    json_t *list = json_array();
+    struct pl_api_page page;
+    char last[32] = "";
+    size_t n = 0;
+    int r = pl_api_page_read(req, &page, err);
+
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows,
+                             "SELECT id, state, reason, message, cause, created_us, finished_us, ord FROM run WHERE ord < ?1"
+                             " AND (?2 IS NULL OR state = ?2) ORDER BY ord DESC LIMIT ?3",
+                             "isi", page.after ? strtoll(page.after, NULL, 10) : INT64_MAX, pl_http_query(req, "state"),
+                             (int64_t)page.limit);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+        json_array_append_new(list, pl_run_row_json(&rows));
+        snprintf(last, sizeof last, "%lld", (long long)pl_col_int(&rows, 7));
+        n++;
+    }
+    if (r < 0) {
+        json_decref(list);
+        return r;
+    }
+    *ret = pl_api_list("runs", list, n == page.limit ? last : NULL);
+    return 0;
+}
+
+/* "ID" or its start, or the head of "REPO@REF" that a client resolved: its commit id is the run's. */
+static int run_of(struct pl_conn *c, const char *text, struct pl_rows *rows, struct pl_err *err)
+{
+    char id[PL_ID_HEX + 1];
+    int r = pl_db_run_find(c, text, id, err);
+
+    r = r < 0 ? r
+              : pl_sql_query(c, err, rows,
+                             "SELECT id, state, reason, message, cause, created_us, finished_us FROM run WHERE id = ?", "s", id);
+    r = r < 0 ? r : pl_sql_next(c, rows, err);
+    return r < 0 ? r : r == 0 ? pl_err_set(err, PL_ENOTFOUND, "there is no run %s", text) : 0;
+}
+
+static int jobs_where(struct pl_api *a, struct pl_conn *c, const char *run, bool whole, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    json_t *list = json_array();
+    int r = pl_sql_query(c, err, &rows, PL_JOB_COLUMNS " FROM job j WHERE j.run = ? ORDER BY j.id", "s", run);
+
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
+        json_array_append_new(list, pl_job_row_json(a, &rows, whole));
+    if (r < 0) {
+        json_decref(list);
+        return r;
+    }
+    *ret = list;
+    return 0;
+}
+
+static int inspect_run(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    json_t *jobs = NULL, *out;
+    int r = run_of(rd.conn, pl_http_param(req, "run"), &rows, err);
+
+    r = r < 0 ? r : jobs_where(a, rd.conn, pl_col_text(&rows, 0), true, &jobs, err);
+    if (r < 0)
+        return r;
+    out = pl_run_row_json(&rows);
+    json_object_set_new(out, "jobs", jobs);
+    *ret = out;
+    return 0;
+}
+
+static int stop_run(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    char id[PL_ID_HEX + 1];
+    int r;
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+
+        r = pl_db_run_find(rd.conn, pl_http_param(req, "run"), id, err);
+    }
+    r = r < 0 ? r : a->config.engine->stop(a->config.engine_self, id, NULL, NULL, "stopped by a user", err);
+    if (r < 0)
+        return r;
+    *ret = json_pack("{s:s}", "stopped", id);
+    return 0;
+}
+
+/* ---- waiting: answered when the run ends, or after WAIT_MS with what is then ---- */
+
+/* A run that does nothing but be superseded leads on to the one that took its place: "superseded by run <id>". */
+static int superseded_by(struct pl_conn *c, const char *run, char ret[PL_ID_HEX + 1], struct pl_err *err)
+{
+    _cleanup_free_ char *by = NULL;
+    int r = pl_sql_text(c, err, &by,
+                        "SELECT substr(reason, length('superseded by run ') + 1, 32) FROM job WHERE run = ? AND state = 'killed'"
+                        " AND reason LIKE 'superseded by run %' LIMIT 1",
+                        "s", run);
+
+    if (r == PL_ENOTFOUND)
+        return 0;
+    r = r < 0 ? r : pl_db_run_find(c, by, ret, err);
+    return r < 0 ? r : 1;
+}
+
+static int wait_once(struct pl_api *a, const char *text, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char next[PL_ID_HEX + 1];
+    json_t *out;
+    bool done;
+    int r = run_of(rd.conn, text, &rows, err);
+
+    if (r < 0)
+        return r;
+    done = !pl_streq(pl_col_text(&rows, 1), "running");
+    out = pl_run_row_json(&rows);
+    json_object_set_new(out, "done", json_boolean(done));
+    if (done && superseded_by(rd.conn, pl_col_text(&rows, 0), next, NULL) > 0)
+        json_object_set_new(out, "superseded_by", json_string(next));
+    *ret = out;
+    return done;
+}
+
+/* A waiter: asked again at each event of a run, by the loop's timer here: cheap, and no thread waits. */
+struct waiting {
+    struct pl_api *api;
+    struct pl_http_request *req;
+    struct pl_timer *timer;
+    int64_t until_ms;
+};
+
+static void wait_over(struct waiting *w)
+{
+    pl_timer_destroy(w->timer);
+    free(w);
+}
+
+static void wait_check(void *arg);
+
+static void wait_on_pool(void *arg);
+
+static void wait_again(void *arg)
+{
+    struct waiting *w = arg;
+
+    pl_timer_start(w->timer, POLL_MS);
+}
+
+static void wait_reply(void *arg)
+{
+    wait_over(arg);
+}
+
+static void wait_on_pool(void *arg)
+{
+    struct waiting *w = arg;
+    struct pl_err err = {0};
+    json_t *out = NULL;
+    int r = wait_once(w->api, pl_http_param(w->req, "run"), &out, &err);
+
+    if (r == 0 && pl_clock_mono_ms() < w->until_ms && !pl_http_request_gone(w->req)) {
+        json_decref(out);
+        if (pl_loop_post(w->api->config.loop, "api.wait", wait_again, w, NULL) == 0)
+            return;
+        out = NULL;
+        r = pl_err_set(&err, PL_EBUSY, "too much waits");
+    }
+    if (r < 0)
+        pl_http_reply_error(w->req, &err);
+    else
+        pl_http_reply_json(w->req, 200, out);
+    while (pl_loop_post(w->api->config.loop, "api.wait", wait_reply, w, NULL) < 0)
+        usleep(1000);
+}
+
+static void wait_check(void *arg)
+{
+    struct waiting *w = arg;
+    struct pl_err err = {0};
+
+    if (pl_pool_submit(w->api->config.pool, wait_on_pool, w, &err) < 0) {
+        pl_http_reply_error(w->req, &err);
+        wait_over(w);
+    }
+}
+
+static void wait_run(struct pl_api *a, struct pl_http_request *req)
+{
+    struct waiting *w = calloc(1, sizeof *w);
+    struct pl_err err = {0};
+    uint64_t ms = WAIT_MS;
+    int r = w ? pl_http_query_u64(req, "timeout_ms", WAIT_MS, WAIT_MS, &ms, &err) : pl_err_nomem(&err);
+
+    r = r < 0 ? r : pl_timer_create(a->config.loop, "api.wait", wait_check, w, &w->timer, &err);
+    if (r < 0) {
+        free(w);
+        pl_http_reply_error(req, &err);
+        return;
+    }
+    w->api = a;
+    w->req = req;
+    w->until_ms = pl_clock_mono_ms() + (int64_t)ms;
+    wait_check(w);
+}
+
+/* ---- jobs ---- */
+
+static int list_jobs(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    const char *run = pl_http_query(req, "run");
+    json_t *list = json_array();
+    char id[PL_ID_HEX + 1] = "", last[32] = "";
+    struct pl_api_page page;
+    size_t n = 0;
+    int r = pl_api_page_read(req, &page, err);
+
+    if (r == 0 && run)
+        r = pl_db_run_find(rd.conn, run, id, err);
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows,
+                             PL_JOB_COLUMNS
+                             " FROM job j WHERE j.id < ?1 AND (?2 = '' OR j.run = ?2) AND (?3 IS NULL OR j.stage = ?3)"
+                             " AND (?4 IS NULL OR j.state = ?4) AND (?5 IS NULL OR j.project = ?5) ORDER BY j.id DESC LIMIT ?6",
+                             "issssi", page.after ? strtoll(page.after, NULL, 10) : INT64_MAX, id, pl_http_query(req, "stage"),
+                             pl_http_query(req, "state"), pl_http_query(req, "project"), (int64_t)page.limit);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+        json_array_append_new(list, pl_job_row_json(a, &rows, false));
+        snprintf(last, sizeof last, "%lld", (long long)pl_col_int(&rows, 0));
+        n++;
+    }
+    if (r < 0) {
+        json_decref(list);
+        return r;
+    }
+    *ret = pl_api_list("jobs", list, n == page.limit ? last : NULL);
+    return 0;
+}
+
+static int find_job(struct pl_conn *c, struct pl_http_request *req, int64_t *ret_id, char ret_run[PL_ID_HEX + 1],
+                    struct pl_err *err)
+{
+    return pl_api_job_find(c, pl_http_param(req, "project"), pl_http_param(req, "stage"), pl_http_param(req, "run"), ret_id,
+                           ret_run, err);
+}
+
+static int inspect_job(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char run[PL_ID_HEX + 1];
+    int64_t id = 0;
+    int r = find_job(rd.conn, req, &id, run, err);
+
+    r = r < 0 ? r : pl_sql_query(rd.conn, err, &rows, PL_JOB_COLUMNS " FROM job j WHERE j.id = ?", "i", id);
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r < 0)
+        return r;
+    *ret = pl_job_row_json(a, &rows, true);
+    return 0;
+}
+
+static int stop_job(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    const char *project = pl_http_param(req, "project"), *stage = pl_http_param(req, "stage");
+    char run[PL_ID_HEX + 1];
+    int64_t id = 0;
+    int r;
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+
+        r = find_job(rd.conn, req, &id, run, err);
+    }
+    r = r < 0 ? r : a->config.engine->stop(a->config.engine_self, run, project, stage, "stopped by a user", err);
+    if (r < 0)
+        return r;
+    *ret = json_pack("{s:s, s:s}", "stopped", stage, "run", run);
+    return 0;
+}
+
+/* ---- datums: attempts that are kept ---- */
+
+#define ATTEMPT_COLUMNS                                                                                                          \
+    "SELECT datum, attempt, state, coalesce(exit_code, 0), coalesce(signal, 0), oom, timed_out, reason, detail, finished_us, "   \
+    "tail FROM attempt"
+
+static json_t *attempt_json(const struct pl_rows *rows, bool whole)
+{
+    struct pl_hash datum = pl_col_hash(rows, 0);
+    json_t *detail = pl_col_json(rows, 8), *out;
+
+    out = json_pack("{s:o, s:I, s:s, s:I, s:I, s:b, s:b, s:s, s:I}", "id", pl_api_hash_json(&datum), "attempt",
+                    (json_int_t)pl_col_int(rows, 1), "state", pl_col_text(rows, 2), "exit_code", (json_int_t)pl_col_int(rows, 3),
+                    "signal", (json_int_t)pl_col_int(rows, 4), "oom", (int)pl_col_int(rows, 5), "timed_out",
+                    (int)pl_col_int(rows, 6), "reason", pl_col_text(rows, 7), "finished_us", (json_int_t)pl_col_int(rows, 9));
+    json_object_update_missing(out, detail);
+    json_decref(detail);
+    if (whole)
+        json_object_set_new(out, "tail", json_string(pl_col_text(rows, 10)));
+    return out;
+}
+
+static int list_datums(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char run[PL_ID_HEX + 1], last[PL_HASH_HEX + 1] = "";
+    json_t *list = json_array();
+    struct pl_hash after = {0};
+    struct pl_api_page page;
+    int64_t id = 0;
+    size_t n = 0;
+    int r = pl_api_page_read(req, &page, err);
+
+    r = r < 0 ? r : find_job(rd.conn, req, &id, run, err);
+    if (r == 0 && page.after)
+        r = pl_hash_parse(page.after, &after, err);
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows,
+                             ATTEMPT_COLUMNS
+                             " WHERE job = ?1 AND datum > ?2 AND (?3 IS NULL OR state = ?3) ORDER BY datum, attempt LIMIT ?4",
+                             "ibsi", id, after.b, (size_t)PL_HASH_BYTES, pl_http_query(req, "state"), (int64_t)page.limit);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+        struct pl_hash datum = pl_col_hash(&rows, 0);
+
+        json_array_append_new(list, attempt_json(&rows, false));
+        pl_hash_hex(&datum, last);
+        n++;
+    }
+    if (r < 0) {
+        json_decref(list);
+        return r;
+    }
+    *ret = pl_api_list("datums", list, n == page.limit ? last : NULL);
+    return 0;
+}
+
+static int inspect_datum(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    const char *text = pl_http_param(req, "datum");
+    char run[PL_ID_HEX + 1];
+    json_t *list = json_array();
+    int64_t id = 0;
+    int r = find_job(rd.conn, req, &id, run, err);
+
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows,
+                             ATTEMPT_COLUMNS " WHERE job = ?1 AND (substr(lower(hex(datum)), 1, length(?2)) = lower(?2)"
+                                             " OR json_extract(detail, '$.paths') = ?2) ORDER BY datum, attempt LIMIT 100",
+                             "is", id, text);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0)
+        json_array_append_new(list, attempt_json(&rows, true));
+    if (r == 0 && json_array_size(list) == 0)
+        r = pl_err_set(err, PL_ENOTFOUND,
+                       "job %s of run %.8s has no attempt kept of a datum \"%s\": list datum shows those it has",
+                       pl_http_param(req, "stage"), run, text);
+    if (r < 0) {
+        json_decref(list);
+        return r;
+    }
+    *ret = json_pack("{s:O, s:o}", "id", json_object_get(json_array_get(list, 0), "id"), "attempts", list);
+    return 0;
+}
+
+/* ---- metrics ---- */
+
+static int list_metrics(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    const char *asked = pl_http_query(req, "run");
+    char run[PL_ID_HEX + 1], last[32] = "";
+    json_t *list = json_array();
+    struct pl_api_page page;
+    int64_t id = 0;
+    size_t n = 0;
+    int r = pl_api_page_read(req, &page, err);
+
+    r = r < 0 ? r
+              : pl_api_job_find(rd.conn, pl_http_param(req, "project"), pl_http_param(req, "stage"), asked ? asked : "", &id, run,
+                                err);
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows,
+                             "SELECT id, datum, at_us, data FROM metric WHERE job = ? AND id > ? ORDER BY id LIMIT ?", "iii", id,
+                             page.after ? strtoll(page.after, NULL, 10) : (int64_t)-1, (int64_t)page.limit);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+        struct pl_hash datum = pl_col_hash(&rows, 1);
+
+        json_array_append_new(list, json_pack("{s:o, s:I, s:o}", "datum", pl_api_hash_json(&datum), "at_us",
+                                              (json_int_t)pl_col_int(&rows, 2), "line", pl_col_json(&rows, 3)));
+        snprintf(last, sizeof last, "%lld", (long long)pl_col_int(&rows, 0));
+        n++;
+    }
+    if (r < 0) {
+        json_decref(list);
+        return r;
+    }
+    *ret = pl_api_list("metrics", list, n == page.limit ? last : NULL);
+    return 0;
+}
+
+static const struct pl_api_route routes[] = {
+    {.method = "GET",
+     .pattern = "/api/v1/runs",
+     .json = list_runs,
+     .summary = "Runs, newest first.",
+     .query = "state after limit:integer",
+     .reply = "RunList"},
+    {.method = "GET", .pattern = "/api/v1/runs/{run}", .json = inspect_run, .summary = "One run with its jobs.", .reply = "Run"},
+    {.method = "GET",
+     .pattern = "/api/v1/runs/{run}/wait",
+     .raw = wait_run,
+     .on_loop = true,
+     .summary = "Answers when the run has ended, at the latest after 25 s; `done` says which.",
+     .query = "timeout_ms:integer",
+     .reply = "Run"},
+    {.method = "POST",
+     .pattern = "/api/v1/runs/{run}/stop",
+     .json = stop_run,
+     .summary = "Stops every job of the run.",
+     .reply = "Stopped"},
+    {.method = "GET",
+     .pattern = "/api/v1/jobs",
+     .json = list_jobs,
+     .summary = "Jobs, newest first.",
+     .query = "run stage state project after limit:integer",
+     .reply = "JobList"},
+    {.method = "GET",
+     .pattern = "/api/v1/jobs/{project}/{stage}/{run}",
+     .json = inspect_job,
+     .summary = "One job.",
+     .reply = "Job"},
+    {.method = "POST",
+     .pattern = "/api/v1/jobs/{project}/{stage}/{run}/stop",
+     .json = stop_job,
+     .summary = "Stops a job.",
+     .reply = "Stopped"},
+    {.method = "GET",
+     .pattern = "/api/v1/jobs/{project}/{stage}/{run}/datums",
+     .json = list_datums,
+     .summary = "Attempts at datums that are kept: all failed ones and the last good ones, at most 1,000 a job.",
+     .query = "state after limit:integer",
+     .reply = "DatumList"},
+    {.method = "GET",
+     .pattern = "/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}",
+     .json = inspect_datum,
+     .summary = "The attempts at one datum, by its id, the start of it, or its paths.",
+     .reply = "DatumAttempts"},
+    {.method = "GET",
+     .pattern = "/api/v1/metrics/{project}/{stage}",
+     .json = list_metrics,
+     .summary = "Lines of metrics.jsonl of a job, in order.",
+     .query = "run after limit:integer",
+     .reply = "MetricList"},
+};
+
+static const struct pl_api_schema schemas[] = {
+    {"Run", "id:string state:string reason:string message:string cause:string created_us:integer finished_us:integer? "
+            "jobs:Job[]? done:boolean?"
+            " superseded_by:string?"},
+    {"RunList", "runs:Run[] next:string?"},
+    {"Datums", "total:integer reused:integer done:integer failed:integer waiting:integer? leased:integer? workers:integer?"},
+    {"Job", "run:string project:string stage:string pipeline:string version:integer state:string reason:string warnings:string[] "
+            "datums:Datums"
+            " ms:object bytes:object device:string output:string created_us:integer started_us:integer? finished_us:integer? "
+            "base:string?"
+            " code:string? inputs:object[]? attempts:integer?"},
+    {"JobList", "jobs:Job[] next:string?"},
+    {"Stopped", "stopped:string run:string?"},
+    {"Attempt",
+     "id:string attempt:integer state:string exit_code:integer signal:integer oom:boolean timed_out:boolean reason:string"
+     " finished_us:integer paths:string? ms:object? bytes:object? rusage:object? gpu:object? node:string? tail:string?"},
+    {"DatumList", "datums:Attempt[] next:string?"},
+    {"DatumAttempts", "id:string attempts:Attempt[]"},
+    {"MetricLine", "datum:string at_us:integer line:object"},
+    {"MetricList", "metrics:MetricLine[] next:string?"},
+};
+
+PL_API_TABLE(runs, routes, schemas);

@@ -1,0 +1,319 @@
+/* Why: from a path of a commit to the datum that wrote it, its inputs, their commits, and so on back to what was pushed. */
+#include "job_json.h"
+
+#include "pipelined/core/glob.h"
+#include "pipelined/core/table.h"
+#include "storage/tree/tree_walk.h"
+
+#include <stdio.h>
+
+#define NODES_MAX 500 /* of one answer; the rest is said to be left out */
+#define DEPTH_MAX 64
+#define FILES_MAX 20 /* of a folder that a datum read: so many are followed, the rest counted */
+
+struct why {
+    struct pl_api *api;
+    struct pl_conn *conn;
+    unsigned nodes;
+};
+
+struct place {
+    const char *project, *repo;
+    struct pl_commit_row commit;
+    struct pl_store *store;
+    struct pl_node_source source;
+};
+
+static int explain(struct why *w, const struct place *at, const char *path, unsigned depth, json_t **ret, struct pl_err *err);
+
+static int open_place(struct why *w, const char *project, const char *repo, const char *commit, struct place *ret,
+                      struct pl_err *err)
+{
+    int r = pl_stores_get(w->api->config.stores, project, &ret->store, err);
+
+    ret->project = project;
+    ret->repo = repo;
+    ret->source = (struct pl_node_source){ret->store, pl_store_node_get};
+    return r < 0 ? r : pl_db_commit_named(w->conn, project, repo, commit, &ret->commit, err);
+}
+
+/* ---- the datum of an output path ---- */
+
+/* Reads a row of a tree of rows into `out`: 1, or 0. */
+static int row_at(const struct place *at, const struct pl_hash *root, const void *key, size_t len, struct pl_buf *out,
+                  struct pl_err *err)
+{
+    _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *c = NULL;
+    struct pl_tree_item item;
+    int r = pl_tree_cursor_create(&at->source, root, NULL, 0, &c, err);
+
+    r = r < 0 ? r : pl_tree_cursor_get(c, key, len, &item, err);
+    if (r <= 0)
+        return r;
+    r = pl_buf_add(out, item.entry.row, item.entry.size, err);
+    return r < 0 ? r : 1;
+}
+
+/* The paths in an enumeration key (plan.h), one per input; false when the key was too long and is a hash. */
+static bool next_match(struct pl_cursor *c, char path[PL_PATH_MAX_BYTES + 1], bool *ret_dir)
+{
+    const uint8_t *start, *end;
+    size_t len;
+
+    if (pl_cursor_left(c) < 3 || c->p[0] == 0xFF)
+        return false;
+    pl_cursor_u8(c);
+    pl_cursor_u8(c);
+    start = c->p;
+    end = memchr(start, 0, pl_cursor_left(c));
+    if (!end)
+        return false;
+    len = (size_t)(end - start);
+    *ret_dir = len == 0 || start[len - 1] == '/';
+    if (len && *ret_dir)
+        len--;
+    if (len > PL_PATH_MAX_BYTES)
+        return false;
+    memcpy(path, start, len);
+    path[len] = '\0';
+    c->p = end + 1;
+    return true;
+}
+
+/* ---- inputs ---- */
+
+/* `files` of the input; NULL = all. */
+static int compile_files(const json_t *files, struct pl_glob_set **ret, struct pl_err *err)
+{
+    size_t n = json_array_size(files);
+    _cleanup_free_ const char **patterns = calloc(n + 1, sizeof *patterns);
+
+    *ret = NULL;
+    if (!patterns)
+        return pl_err_nomem(err);
+    for (size_t i = 0; i < n; i++)
+        patterns[i] = json_string_value(json_array_get(files, i));
+    return n ? pl_glob_set_compile(patterns, n, ret, err) : 0;
+}
+
+/* A folder: its files, the first FILES_MAX of them explained. */
+static int explain_folder(struct why *w, const struct place *at, const char *path, const json_t *files, unsigned depth,
+                          json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *c = NULL;
+    char prefix[PL_PATH_MAX_BYTES + 2];
+    size_t prefix_len = (size_t)snprintf(prefix, sizeof prefix, "%s%s", path, *path ? "/" : ""), count = 0;
+    struct pl_tree_item item;
+    json_t *inputs = json_array(), *child;
+    _cleanup_(pl_glob_set_destroyp) struct pl_glob_set *set = NULL;
+    int r = compile_files(files, &set, err);
+
+    r = r < 0 ? r : pl_tree_cursor_create(&at->source, &at->commit.root, prefix, prefix_len, &c, err);
+    while (r >= 0 && (r = pl_tree_cursor_next(c, &item, err)) > 0) {
+        if (item.entry.kind == PL_KIND_DIR ||
+            (set && !pl_glob_set_takes(set, item.path + prefix_len, item.path_len - prefix_len)))
+            continue;
+        if (count++ >= FILES_MAX)
+            continue;
+        r = explain(w, at, item.path, depth, &child, err);
+        if (r >= 0)
+            json_array_append_new(inputs, child);
+    }
+    if (r < 0) {
+        json_decref(inputs);
+        return r;
+    }
+    *ret = json_pack("{s:s, s:s, s:s, s:s, s:I, s:o}", "project", at->project, "repo", at->repo, "path", prefix, "commit",
+                     at->commit.run, "files", (json_int_t)count, "inputs", inputs);
+    return 0;
+}
+
+static const json_t *leaf_of(const json_t *node, size_t *at, size_t wanted_leaf)
+{
+    const json_t *child, *found;
+    size_t i;
+
+    if (json_object_get(node, "repo"))
+        return (*at)++ == wanted_leaf ? node : NULL;
+    json_array_foreach(json_object_get(node, "cross"), i, child)
+    {
+        found = leaf_of(child, at, wanted_leaf);
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+/* One input of the datum: `in` is the job's {project, repo, branch, commit, name}. */
+static int explain_input(struct why *w, const json_t *in, const json_t *leaf, const char *path, bool dir, unsigned depth,
+                         json_t **ret, struct pl_err *err)
+{
+    const char *commit = json_string_value(json_object_get(in, "commit"));
+    struct place at = {0};
+    json_t *child = NULL;
+    int r;
+
+    if (!commit || !*commit)
+        return 0;
+    r = open_place(w, json_string_value(json_object_get(in, "project")), json_string_value(json_object_get(in, "repo")), commit,
+                   &at, err);
+    if (r == PL_ENOTFOUND) {
+        *ret = json_pack("{s:O, s:s, s:s}", "repo", json_object_get(in, "repo"), "path", path, "note",
+                         "the commit was deleted since");
+        return 0;
+    }
+    r = r < 0 ? r
+        : dir ? explain_folder(w, &at, path, json_object_get(leaf, "files"), depth, &child, err)
+              : explain(w, &at, path, depth, &child, err);
+    if (r < 0)
+        return r;
+    json_object_set(child, "input", json_object_get(in, "name"));
+    *ret = child;
+    return 0;
+}
+
+/* ---- one node ---- */
+
+struct maker {
+    json_t *inputs, *spec, *git;
+};
+
+static void maker_finish(struct maker *m)
+{
+    json_decref(m->inputs);
+    json_decref(m->spec);
+    json_decref(m->git);
+}
+
+static int find_maker(struct why *w, const struct place *at, struct maker *ret, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(w->conn, err, &rows,
+                         "SELECT j.inputs, s.spec, s.git FROM job j LEFT JOIN stage s ON s.id = j.version"
+                         " WHERE j.run = ? AND j.project = ? AND j.stage = ?",
+                         "sss", at->commit.run, at->project, at->repo);
+
+    r = r < 0 ? r : pl_sql_next(w->conn, &rows, err);
+    if (r <= 0)
+        return r;
+    ret->inputs = pl_col_json(&rows, 0);
+    ret->spec = pl_col_json(&rows, 1);
+    ret->git = pl_col_json(&rows, 2);
+    return 1;
+}
+
+static int add_inputs(struct why *w, const struct maker *m, const struct pl_buf *key, unsigned depth, json_t *out,
+                      struct pl_err *err)
+{
+    struct pl_cursor c = pl_cursor_of(key->data, key->len);
+    json_t *list = json_array(), *child;
+    char path[PL_PATH_MAX_BYTES + 1];
+    bool dir;
+
+    json_object_set_new(out, "inputs", list);
+    for (size_t i = 0; i < json_array_size(m->inputs); i++) {
+        size_t at = 0;
+        int r;
+
+        if (!next_match(&c, path, &dir))
+            break;
+        child = NULL;
+        r = explain_input(w, json_array_get(m->inputs, i), leaf_of(json_object_get(m->spec, "input"), &at, i), path, dir,
+                          depth + 1, &child, err);
+        if (r < 0)
+            return r;
+        if (child)
+            json_array_append_new(list, child);
+    }
+    return 0;
+}
+
+static int add_datum(struct why *w, const struct place *at, const char *path, unsigned depth, json_t *out, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf key = {0}, bytes = {0};
+    _cleanup_(maker_finish) struct maker m = {0};
+    char run[PL_ID_HEX + 1];
+    struct pl_row row;
+    int r = row_at(at, &at->commit.owner, path, strlen(path), &key, err);
+
+    if (r <= 0)
+        return r;
+    r = row_at(at, &at->commit.table, key.data, key.len, &bytes, err);
+    r = r > 0 ? pl_row_decode(bytes.data, bytes.len, &row, err) : r < 0 ? r : PL_ECORRUPT;
+    if (r < 0)
+        return r;
+    pl_hex_encode(row.run, sizeof row.run, run);
+    json_object_set_new(out, "stage", json_string(at->repo));
+    json_object_set_new(out, "run", json_string(run));
+    json_object_set_new(out, "reused", json_boolean(!pl_streq(run, at->commit.run)));
+    json_object_set_new(out, "key", pl_api_hash_json(&row.key));
+    json_object_set_new(out, "code", pl_api_hash_json(&at->commit.code));
+    r = find_maker(w, at, &m, err);
+    if (r <= 0)
+        return r;
+    if (json_object_size(m.git))
+        json_object_set(out, "git", m.git);
+    return depth < DEPTH_MAX ? add_inputs(w, &m, &key, depth, out, err) : 0;
+}
+
+static int explain(struct why *w, const struct place *at, const char *path, unsigned depth, json_t **ret, struct pl_err *err)
+{
+    char shown[PL_PATH_MAX_BYTES + 2];
+    struct pl_entry entry;
+    json_t *out;
+    int r = pl_tree_get(&at->source, &at->commit.root, path, strlen(path), &entry, err);
+
+    if (r < 0)
+        return r;
+    snprintf(shown, sizeof shown, "/%s", path);
+    out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "project", at->project, "repo", at->repo, "path", shown, "commit",
+                    at->commit.run, "size", (json_int_t)entry.size, "created_us", (json_int_t)at->commit.created_us);
+    if (++w->nodes > NODES_MAX)
+        json_object_set_new(out, "note", json_string("its origin is left out: the answer is large; ask for this path alone"));
+    else if (!pl_hash_is_zero(&at->commit.owner))
+        r = add_datum(w, at, path, depth, out, err);
+    if (r < 0) {
+        json_decref(out);
+        return r;
+    }
+    *ret = out;
+    return 0;
+}
+
+static int get_why(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    struct why w = {.api = a, .conn = rd.conn};
+    char path[PL_PATH_MAX_BYTES + 1];
+    struct place at = {0};
+    int r = pl_path_canonical(pl_http_param(req, "path"), path, err);
+
+    r = r < 0 ? r
+              : open_place(&w, pl_http_param(req, "project"), pl_http_param(req, "repo"), pl_http_param(req, "ref"), &at, err);
+    if (r == 0 && !*path)
+        return explain_folder(&w, &at, path, NULL, 0, ret, err);
+    r = r < 0 ? r : explain(&w, &at, path, 0, ret, err);
+    if (r == PL_ENOTFOUND && explain_folder(&w, &at, path, NULL, 0, ret, NULL) == 0) {
+        if (json_integer_value(json_object_get(*ret, "files")) > 0)
+            return 0;
+        json_decref(*ret);
+        return r;
+    }
+    return r;
+}
+
+static const struct pl_api_route routes[] = {
+    {.method = "GET",
+     .pattern = "/api/v1/why/{project}/{repo}/{ref}/{path...}",
+     .json = get_why,
+     .summary = "Where a file comes from: its datum, the datum's inputs, and so on back to what was pushed.",
+     .reply = "WhyNode"},
+};
+
+static const struct pl_api_schema schemas[] = {
+    {"WhyNode", "project:string? repo:string path:string commit:string? size:integer? created_us:integer? stage:string? "
+                "run:string? reused:boolean?"
+                " key:string? code:string? git:object? files:integer? input:string? note:string? inputs:WhyNode[]?"},
+};
+
+PL_API_TABLE(why, routes, schemas);
