@@ -17,7 +17,7 @@ struct http_intake {
 
 static void intake_job(void *arg);
 
-void http_intake_free(struct http_intake *in)
+void pl_httpd_intake_free(struct http_intake *in)
 {
     if (!in)
         return;
@@ -35,22 +35,22 @@ static void intake_schedule(struct pl_http_request *r)
         return;
     in->running = true;
     in->wanted = false;
-    http_request_ref(r);
+    pl_httpd_request_ref(r);
     if (pl_pool_submit(r->server->pool, intake_job, r, NULL) == 0)
         return;
     in->running = false;
     in->wanted = true;
-    http_hurry(r->server);
-    http_request_unref(r); /* never the last: libmicrohttpd or the handler holds one */
+    pl_httpd_hurry(r->server);
+    pl_httpd_request_unref(r); /* never the last: libmicrohttpd or the handler holds one */
 }
 
-void http_intake_kick(struct pl_http_request *r)
+void pl_httpd_intake_kick(struct pl_http_request *r)
 {
     if (r->intake->wanted)
         intake_schedule(r);
 }
 
-size_t http_intake_add(struct pl_http_request *r, const void *data, size_t n)
+size_t pl_httpd_intake_add(struct pl_http_request *r, const void *data, size_t n)
 {
     struct http_intake *in = r->intake;
     size_t room = INTAKE_HALF - in->fill.len, take = PL_MIN(room, n);
@@ -64,20 +64,20 @@ size_t http_intake_add(struct pl_http_request *r, const void *data, size_t n)
     return take;
 }
 
-void http_intake_fail(struct pl_http_request *r, const struct pl_err *err)
+void pl_httpd_intake_fail(struct pl_http_request *r, const struct pl_err *err)
 {
     if (!r->intake->failure.code && !r->intake->ended)
         r->intake->failure = *err;
     intake_schedule(r);
 }
 
-void http_intake_eof(struct pl_http_request *r)
+void pl_httpd_intake_eof(struct pl_http_request *r)
 {
     r->intake->eof = true;
     intake_schedule(r);
 }
 
-void http_intake_gone(struct pl_http_request *r)
+void pl_httpd_intake_gone(struct pl_http_request *r)
 {
     struct http_intake *in = r->intake;
 
@@ -88,7 +88,7 @@ void http_intake_gone(struct pl_http_request *r)
     intake_schedule(r);
 }
 
-void http_intake_settle(struct pl_http_request *r)
+void pl_httpd_intake_settle(struct pl_http_request *r)
 {
     bool run;
 
@@ -98,7 +98,7 @@ void http_intake_settle(struct pl_http_request *r)
     pthread_mutex_unlock(&r->lock);
     if (!run)
         return;
-    http_request_ref(r);
+    pl_httpd_request_ref(r);
     intake_job(r);
 }
 
@@ -117,7 +117,7 @@ static bool intake_next(struct pl_http_request *r, bool *ret_end)
         in->drain = full;
         pl_buf_clear(&in->fill);
         if (!in->eof)
-            http_resume(r); /* it waited for room; after the end it waits for the reply */
+            pl_httpd_resume(r); /* it waited for room; after the end it waits for the reply */
     } else {
         in->running = false;
         *ret_end = !in->ended && (in->eof || in->failure.code);
@@ -147,7 +147,7 @@ static void intake_job(void *arg)
     }
     if (end)
         in->sink.end(in->sink.self, r, in->failure.code ? &in->failure : NULL); /* replies: the handler's reference goes */
-    http_request_unref(r);
+    pl_httpd_request_unref(r);
 }
 
 void pl_http_body_to(struct pl_http_request *r, const struct pl_http_sink *sink)
@@ -163,15 +163,15 @@ void pl_http_body_to(struct pl_http_request *r, const struct pl_http_sink *sink)
     }
     in->sink = *sink;
     in->fill.max = in->drain.max = INTAKE_HALF;
-    http_request_ref(r); /* `end` may give up the handler's at once */
+    pl_httpd_request_ref(r); /* `end` may give up the handler's at once */
     pthread_mutex_lock(&r->lock);
     r->intake = in;
     gone = !r->connection;
     if (gone)
-        http_intake_gone(r);
-    http_resume(r);
+        pl_httpd_intake_gone(r);
+    pl_httpd_resume(r);
     pthread_mutex_unlock(&r->lock);
     if (gone)
-        http_intake_settle(r);
-    http_request_unref(r);
+        pl_httpd_intake_settle(r);
+    pl_httpd_request_unref(r);
 }

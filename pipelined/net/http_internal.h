@@ -123,53 +123,53 @@ struct pl_http_request {
 };
 
 /* http_server.c */
-void http_request_ref(struct pl_http_request *r);
-void http_request_unref(struct pl_http_request *r);
+void pl_httpd_request_ref(struct pl_http_request *r);
+void pl_httpd_request_unref(struct pl_http_request *r);
 /* With the request's lock held, on libmicrohttpd's thread. False when the server is cutting off: give up instead. */
-bool http_suspend(struct pl_http_request *r);
+bool pl_httpd_suspend(struct pl_http_request *r);
 /* With the request's lock held; nothing when it is not suspended. */
-void http_resume(struct pl_http_request *r);
+void pl_httpd_resume(struct pl_http_request *r);
 /* Asks the keeper to try again soon what the pool had no room for. */
-void http_hurry(struct pl_http_server *s);
+void pl_httpd_hurry(struct pl_http_server *s);
 
 /* http_request.c */
 /* Copies what the first line says. NULL without memory. */
-struct pl_http_request *http_request_create(struct pl_http_server *s, const char *uri);
-void http_request_free(struct pl_http_request *r);
+struct pl_http_request *pl_httpd_request_create(struct pl_http_server *s, const char *uri);
+void pl_httpd_request_free(struct pl_http_request *r);
 /* Reads method, headers, path and query of the connection. PL_EINVAL, PL_ENOMEM, PL_EPROTO. */
 PL_MUST_CHECK
-int http_request_read(struct pl_http_request *r, const char *method, struct pl_err *err);
+int pl_httpd_request_read(struct pl_http_request *r, const char *method, struct pl_err *err);
 
 /* http_route.c */
 PL_MUST_CHECK
-int http_matchers_compile(const struct pl_http_route *routes, size_t n, struct http_matcher **ret, struct pl_err *err);
+int pl_httpd_matchers_compile(const struct pl_http_route *routes, size_t n, struct http_matcher **ret, struct pl_err *err);
 /* Sets route and params. PL_ENOTFOUND; PL_EINVAL with `allow` filled when only the method does not fit. */
 PL_MUST_CHECK
-int http_route_find(struct pl_http_server *s, struct pl_http_request *r, char *allow, size_t allow_size, struct pl_err *err);
+int pl_httpd_route_find(struct pl_http_server *s, struct pl_http_request *r, char *allow, size_t allow_size, struct pl_err *err);
 
 /* http_reply.c */
 /* An answer by the server itself, before a handler has the request. `status` 0 = the code's. */
-void http_refuse(struct pl_http_request *r, unsigned status, const struct pl_err *err);
+void pl_httpd_refuse(struct pl_http_request *r, unsigned status, const struct pl_err *err);
 /* Gives the request its answer and resumes it; the response is the request's from here on. */
-void http_answer(struct pl_http_request *r, unsigned status, struct MHD_Response *response);
-void http_add_header(struct MHD_Response *response, const char *name, const char *value);
+void pl_httpd_answer(struct pl_http_request *r, unsigned status, struct MHD_Response *response);
+void pl_httpd_add_header(struct MHD_Response *response, const char *name, const char *value);
 /* Takes the headers that the handler asked for into `response`, with those that every answer has. */
-void http_dress(struct pl_http_request *r, struct MHD_Response *response, const char *content_type);
+void pl_httpd_dress(struct pl_http_request *r, struct MHD_Response *response, const char *content_type);
 /* Sends the error of `r` straight over the socket, with Connection: close. With the request's lock held. */
-void http_send_raw(struct pl_http_request *r);
+void pl_httpd_send_raw(struct pl_http_request *r);
 
 /* http_intake.c */
-void http_intake_free(struct http_intake *in);
+void pl_httpd_intake_free(struct http_intake *in);
 /* After the last chance for a kick: runs here and now what the pool had no room for. Without the lock. */
-void http_intake_settle(struct pl_http_request *r);
+void pl_httpd_intake_settle(struct pl_http_request *r);
 /* The rest with the request's lock held. Takes what fits and says how much; 0 = full. */
-size_t http_intake_add(struct pl_http_request *r, const void *data, size_t n);
-void http_intake_fail(struct pl_http_request *r, const struct pl_err *err);
-void http_intake_eof(struct pl_http_request *r);
-void http_intake_gone(struct pl_http_request *r);
-void http_intake_kick(struct pl_http_request *r);
+size_t pl_httpd_intake_add(struct pl_http_request *r, const void *data, size_t n);
+void pl_httpd_intake_fail(struct pl_http_request *r, const struct pl_err *err);
+void pl_httpd_intake_eof(struct pl_http_request *r);
+void pl_httpd_intake_gone(struct pl_http_request *r);
+void pl_httpd_intake_kick(struct pl_http_request *r);
 
 /* http_stream.c; with the request's lock held */
-void http_stream_gone(struct pl_http_stream *s);
-void http_stream_drain(struct pl_http_stream *s);
-void http_stream_tick(struct pl_http_stream *s, int64_t now_ms);
+void pl_httpd_stream_gone(struct pl_http_stream *s);
+void pl_httpd_stream_drain(struct pl_http_stream *s);
+void pl_httpd_stream_tick(struct pl_http_stream *s, int64_t now_ms);

@@ -8,7 +8,7 @@
 
 /* --- headers --- */
 
-void http_add_header(struct MHD_Response *response, const char *name, const char *value)
+void pl_httpd_add_header(struct MHD_Response *response, const char *name, const char *value)
 {
     MHD_add_response_header(response, name,
                             value); /* refused only for control characters or without memory: the reply goes without */
@@ -39,24 +39,24 @@ static const char *reply_header(const struct pl_http_request *r, const char *nam
     return NULL;
 }
 
-void http_dress(struct pl_http_request *r, struct MHD_Response *response, const char *content_type)
+void pl_httpd_dress(struct pl_http_request *r, struct MHD_Response *response, const char *content_type)
 {
     char id[24];
 
     snprintf(id, sizeof(id), "%llu", (unsigned long long)r->id);
-    http_add_header(response, "X-Request-Id", id);
-    http_add_header(response, "X-Content-Type-Options", "nosniff");
+    pl_httpd_add_header(response, "X-Request-Id", id);
+    pl_httpd_add_header(response, "X-Content-Type-Options", "nosniff");
     if (content_type)
-        http_add_header(response, "Content-Type", content_type);
+        pl_httpd_add_header(response, "Content-Type", content_type);
     if (atomic_load(&r->server->stopping) != HTTP_SERVING)
-        http_add_header(response, "Connection", "close");
+        pl_httpd_add_header(response, "Connection", "close");
     for (size_t i = 0; i < r->n_reply_headers; i++)
-        http_add_header(response, r->reply_headers[i].name, r->reply_headers[i].value);
+        pl_httpd_add_header(response, r->reply_headers[i].name, r->reply_headers[i].value);
 }
 
 /* --- answering --- */
 
-void http_answer(struct pl_http_request *r, unsigned status, struct MHD_Response *response)
+void pl_httpd_answer(struct pl_http_request *r, unsigned status, struct MHD_Response *response)
 {
     pthread_mutex_lock(&r->lock);
     if (r->replied)
@@ -66,12 +66,12 @@ void http_answer(struct pl_http_request *r, unsigned status, struct MHD_Response
     if (r->connection) {
         r->response = response;
         response = NULL;
-        http_resume(r);
+        pl_httpd_resume(r);
     }
     pthread_mutex_unlock(&r->lock);
     if (response)
         MHD_destroy_response(response); /* the client is gone */
-    http_request_unref(r);
+    pl_httpd_request_unref(r);
 }
 
 /* Without memory for a response the connection ends: a response of nothing, with 503. */
@@ -95,8 +95,8 @@ static void reply_bytes(struct pl_http_request *r, unsigned status, const char *
 {
     struct MHD_Response *response = response_of(bytes, n, mode, &status);
 
-    http_dress(r, response, type);
-    http_answer(r, status, response);
+    pl_httpd_dress(r, response, type);
+    pl_httpd_answer(r, status, response);
 }
 
 void pl_http_reply(struct pl_http_request *r, unsigned status, const char *content_type, const void *bytes, size_t n)
@@ -182,11 +182,11 @@ static struct MHD_Response *error_response(struct pl_http_request *r, unsigned *
     char *text = error_json(err, &n);
     struct MHD_Response *response = response_of(text, n, MHD_RESPMEM_MUST_FREE, status);
 
-    http_dress(r, response, "application/json");
+    pl_httpd_dress(r, response, "application/json");
     if (*status == 401)
-        http_add_header(response, "WWW-Authenticate", "Bearer");
+        pl_httpd_add_header(response, "WWW-Authenticate", "Bearer");
     if (*status == 503)
-        http_add_header(response, "Retry-After", "1");
+        pl_httpd_add_header(response, "Retry-After", "1");
     if (text) {
         r->error_text = text; /* lives as long as the response */
         r->error_len = n;
@@ -199,10 +199,10 @@ void pl_http_reply_error(struct pl_http_request *r, const struct pl_err *err)
     unsigned status = (unsigned)pl_err_info(err->code)->http_status;
     struct MHD_Response *response = error_response(r, &status, err);
 
-    http_answer(r, status, response);
+    pl_httpd_answer(r, status, response);
 }
 
-void http_refuse(struct pl_http_request *r, unsigned status, const struct pl_err *err)
+void pl_httpd_refuse(struct pl_http_request *r, unsigned status, const struct pl_err *err)
 {
     struct MHD_Response *response;
 
@@ -214,7 +214,7 @@ void http_refuse(struct pl_http_request *r, unsigned status, const struct pl_err
     r->response = response;
 }
 
-void http_send_raw(struct pl_http_request *r)
+void pl_httpd_send_raw(struct pl_http_request *r)
 {
     char head[256];
     struct iovec parts[2];
@@ -314,6 +314,6 @@ void pl_http_reply_fd(struct pl_http_request *r, int fd, uint64_t offset, uint64
         pl_http_reply_error(r, &err);
         return;
     }
-    http_dress(r, response, content_type);
-    http_answer(r, kind == PL_RANGE_PART ? 206 : 200, response);
+    pl_httpd_dress(r, response, content_type);
+    pl_httpd_answer(r, kind == PL_RANGE_PART ? 206 : 200, response);
 }

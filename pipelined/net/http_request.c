@@ -46,7 +46,7 @@ static bool percent_decode(const char *in, size_t n, bool plus_is_space, char *o
 
 /* --- the first line --- */
 
-struct pl_http_request *http_request_create(struct pl_http_server *s, const char *uri)
+struct pl_http_request *pl_httpd_request_create(struct pl_http_server *s, const char *uri)
 {
     struct pl_http_request *r = calloc(1, sizeof(*r));
     const char *query = strchr(uri, '?');
@@ -72,7 +72,7 @@ struct pl_http_request *http_request_create(struct pl_http_server *s, const char
     return r;
 }
 
-void http_request_free(struct pl_http_request *r)
+void pl_httpd_request_free(struct pl_http_request *r)
 {
     if (r->drop_context)
         r->drop_context(r->context);
@@ -81,7 +81,7 @@ void http_request_free(struct pl_http_request *r)
     for (size_t i = 0; i < r->n_reply_headers; i++)
         free((void *)(uintptr_t)r->reply_headers[i].name); /* the value lies behind it */
     free(r->reply_headers);
-    http_intake_free(r->intake);
+    pl_httpd_intake_free(r->intake);
     pl_buf_finish(&r->body);
     free(r->target);
     free(r->decoded);
@@ -257,7 +257,7 @@ static void request_read_peer(struct pl_http_request *r)
         inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)info->client_addr)->sin6_addr, r->peer, sizeof(r->peer));
 }
 
-int http_request_read(struct pl_http_request *r, const char *method, struct pl_err *err)
+int pl_httpd_request_read(struct pl_http_request *r, const char *method, struct pl_err *err)
 {
     struct header_pass pass = {.r = r};
     int e;

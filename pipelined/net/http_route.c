@@ -47,7 +47,7 @@ static int matcher_compile(const struct pl_http_route *route, struct http_matche
     return 0;
 }
 
-int http_matchers_compile(const struct pl_http_route *routes, size_t n, struct http_matcher **ret, struct pl_err *err)
+int pl_httpd_matchers_compile(const struct pl_http_route *routes, size_t n, struct http_matcher **ret, struct pl_err *err)
 {
     struct http_matcher *matchers = calloc(n + 1, sizeof(*matchers));
     int r;
@@ -117,7 +117,7 @@ static void add_allowed(char *allow, size_t size, const char *method)
         snprintf(allow + len, size - len, "%s%s%s", len ? ", " : "", method, pl_streq(method, "GET") ? ", HEAD" : "");
 }
 
-int http_route_find(struct pl_http_server *s, struct pl_http_request *r, char *allow, size_t allow_size, struct pl_err *err)
+int pl_httpd_route_find(struct pl_http_server *s, struct pl_http_request *r, char *allow, size_t allow_size, struct pl_err *err)
 {
     *allow = 0;
     for (size_t i = 0; i < s->n_matchers; i++) {

@@ -32,22 +32,22 @@ static void server_unref(struct pl_http_server *s)
     free(s);
 }
 
-void http_request_ref(struct pl_http_request *r)
+void pl_httpd_request_ref(struct pl_http_request *r)
 {
     atomic_fetch_add(&r->refs, 1);
 }
 
-void http_request_unref(struct pl_http_request *r)
+void pl_httpd_request_unref(struct pl_http_request *r)
 {
     struct pl_http_server *s = r->server;
 
     if (atomic_fetch_sub(&r->refs, 1) != 1)
         return;
-    http_request_free(r);
+    pl_httpd_request_free(r);
     server_unref(s);
 }
 
-bool http_suspend(struct pl_http_request *r)
+bool pl_httpd_suspend(struct pl_http_request *r)
 {
     if (atomic_load(&r->server->stopping) == HTTP_CUTTING)
         return false;
@@ -56,7 +56,7 @@ bool http_suspend(struct pl_http_request *r)
     return true;
 }
 
-void http_resume(struct pl_http_request *r)
+void pl_httpd_resume(struct pl_http_request *r)
 {
     if (!r->suspended)
         return;
@@ -72,7 +72,7 @@ static void keeper_wake(struct pl_http_server *s)
         return; /* EAGAIN: it is awake */
 }
 
-void http_hurry(struct pl_http_server *s)
+void pl_httpd_hurry(struct pl_http_server *s)
 {
     if (!atomic_exchange(&s->hurry, true))
         keeper_wake(s);
@@ -136,12 +136,12 @@ static int request_admit(struct pl_http_server *s, struct pl_http_request *r, co
     char allow[96];
     int e, guard = 0;
 
-    e = http_request_read(r, method, err);
+    e = pl_httpd_request_read(r, method, err);
     if (e < 0)
         return e;
     if (atomic_load(&s->stopping) != HTTP_SERVING)
         return pl_err_set(err, PL_ESTOPPING, "the daemon is shutting down");
-    e = http_route_find(s, r, allow, sizeof(allow), err);
+    e = pl_httpd_route_find(s, r, allow, sizeof(allow), err);
     if (s->guard && (e == 0 || s->guard_unknown)) {
         struct pl_err why = {0};
 
@@ -191,21 +191,21 @@ static enum MHD_Result request_dispatch(struct pl_http_server *s, struct pl_http
     bool waits;
 
     pthread_mutex_lock(&r->lock);
-    waits = http_suspend(r);
+    waits = pl_httpd_suspend(r);
     pthread_mutex_unlock(&r->lock);
     if (!waits)
         return MHD_NO;
-    http_request_ref(r); /* the handler's */
+    pl_httpd_request_ref(r); /* the handler's */
     if (r->route->where == PL_ON_LOOP) {
         pl_loop_post_work(s->loop, &r->work, r->route->pattern, run_handler, r);
         return MHD_YES;
     }
     if (pl_pool_submit(s->pool, run_handler, r, &err) == 0)
         return MHD_YES;
-    http_request_unref(r);
+    pl_httpd_request_unref(r);
     pthread_mutex_lock(&r->lock);
-    http_refuse(r, 0, &err);
-    http_resume(r);
+    pl_httpd_refuse(r, 0, &err);
+    pl_httpd_resume(r);
     pthread_mutex_unlock(&r->lock);
     return MHD_YES;
 }
@@ -223,7 +223,7 @@ static enum MHD_Result request_open(struct pl_http_server *s, struct pl_http_req
     r->phase = HTTP_BODY;
     e = request_admit(s, r, method, &status, &err);
     if (e < 0) {
-        http_refuse(r, status, &err);
+        pl_httpd_refuse(r, status, &err);
         /* What is badly framed, and a client that waits to be told whether to send: reply now and close. */
         return e == PL_EPROTO || (r->expects_continue && r->length) ? request_queue(r) : MHD_YES;
     }
@@ -241,7 +241,7 @@ static enum MHD_Result request_discard(struct pl_http_request *r, size_t n)
     if (r->discarded > HTTP_DISCARD_MAX)
         return MHD_NO;
     if (!r->sent_raw && r->error_text && (r->length < 0 || (uint64_t)r->length > r->received + HTTP_DISCARD_QUIET))
-        http_send_raw(r);
+        pl_httpd_send_raw(r);
     return MHD_YES;
 }
 
@@ -257,14 +257,14 @@ static enum MHD_Result request_take(struct pl_http_request *r, const char *data,
         int e = r->received + *n > body_max(r->route) ? too_large(r, &err) : pl_buf_add(&r->body, data, *n, &err);
 
         if (e < 0)
-            http_refuse(r, 0, &err);
+            pl_httpd_refuse(r, 0, &err);
     } else if (!r->response) {
         if (r->received + *n > body_max(r->route)) {
             too_large(r, &err);
-            http_intake_fail(r, &err);
+            pl_httpd_intake_fail(r, &err);
         }
-        taken = http_intake_add(r, data, *n);
-        if (taken < *n && !http_suspend(r))
+        taken = pl_httpd_intake_add(r, data, *n);
+        if (taken < *n && !pl_httpd_suspend(r))
             ok = MHD_NO;
     }
     if (r->response)
@@ -283,7 +283,7 @@ static enum MHD_Result request_finish(struct pl_http_request *r)
     pthread_mutex_lock(&r->lock);
     answered = r->response;
     if (!answered)
-        waits = http_suspend(r);
+        waits = pl_httpd_suspend(r);
     pthread_mutex_unlock(&r->lock);
     if (answered)
         return r->sent_raw ? MHD_NO : request_queue(r);
@@ -298,7 +298,7 @@ static enum MHD_Result request_body_complete(struct pl_http_server *s, struct pl
     pthread_mutex_lock(&r->lock);
     answered = r->response;
     if (!answered && r->intake)
-        http_intake_eof(r);
+        pl_httpd_intake_eof(r);
     pthread_mutex_unlock(&r->lock);
     if (answered || r->intake)
         return request_finish(r);
@@ -327,7 +327,7 @@ static enum MHD_Result request_opened(struct pl_http_request *r)
 static void *on_uri(void *arg, const char *uri, struct MHD_Connection *connection)
 {
     struct pl_http_server *s = arg;
-    struct pl_http_request *r = http_request_create(s, uri ? uri : "");
+    struct pl_http_request *r = pl_httpd_request_create(s, uri ? uri : "");
 
     (void)connection;
     if (r)
@@ -374,14 +374,14 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **co
     r->response = NULL;
     settle = r->intake;
     if (r->intake)
-        http_intake_gone(r);
+        pl_httpd_intake_gone(r);
     pthread_mutex_unlock(&r->lock);
     if (response)
         MHD_destroy_response(response);
     request_unlink(arg, r);
     if (settle)
-        http_intake_settle(r);
-    http_request_unref(r);
+        pl_httpd_intake_settle(r);
+    pl_httpd_request_unref(r);
 }
 
 static size_t on_unescape(void *arg, struct MHD_Connection *connection, char *text)
@@ -445,9 +445,9 @@ static void keeper_sweep(struct pl_http_server *s, struct sweep *sweep)
     for (struct pl_http_request *r = s->first; r; r = r->next) {
         pthread_mutex_lock(&r->lock);
         if (r->intake)
-            http_intake_kick(r);
+            pl_httpd_intake_kick(r);
         if (r->stream)
-            http_stream_tick(r->stream, now);
+            pl_httpd_stream_tick(r->stream, now);
         if (r->suspended && !r->gone && r->fd >= 0 && now - r->begun_ms >= HTTP_TICK_MS)
             sweep_add(sweep, r);
         pthread_mutex_unlock(&r->lock);
@@ -461,7 +461,7 @@ static void keeper_sweep(struct pl_http_server *s, struct sweep *sweep)
             pthread_mutex_lock(&r->lock);
             r->gone = true;
             if (r->stream)
-                http_stream_gone(r->stream);
+                pl_httpd_stream_gone(r->stream);
             pthread_mutex_unlock(&r->lock);
         }
     pthread_mutex_unlock(&s->lock);
@@ -611,7 +611,7 @@ int pl_http_server_start(const struct pl_http_options *o, struct pl_http_server 
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&s->idle, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    r = http_matchers_compile(o->routes, o->n_routes, &s->matchers, err);
+    r = pl_httpd_matchers_compile(o->routes, o->n_routes, &s->matchers, err);
     if (r == 0)
         r = server_listen(s, o->listen, err);
     if (r == 0)
@@ -657,7 +657,7 @@ void pl_http_server_drain(struct pl_http_server *s)
     for (struct pl_http_request *r = s->first; r; r = r->next) {
         pthread_mutex_lock(&r->lock);
         if (r->stream)
-            http_stream_drain(r->stream);
+            pl_httpd_stream_drain(r->stream);
         pthread_mutex_unlock(&r->lock);
     }
     pthread_mutex_unlock(&s->lock);
@@ -693,7 +693,7 @@ void pl_http_server_stop(struct pl_http_server *s, int64_t deadline_ms)
     pthread_mutex_lock(&s->lock);
     for (struct pl_http_request *r = s->first; r; r = r->next) {
         pthread_mutex_lock(&r->lock);
-        http_resume(r);
+        pl_httpd_resume(r);
         pthread_mutex_unlock(&r->lock);
     }
     pthread_mutex_unlock(&s->lock);

@@ -35,7 +35,7 @@ static void stream_unref(struct pl_http_stream *s)
     atomic_fetch_sub(&s->request->server->streams, 1);
     pl_buf_finish(&s->front);
     pl_buf_finish(&s->back);
-    http_request_unref(s->request);
+    pl_httpd_request_unref(s->request);
     free(s);
 }
 
@@ -66,7 +66,7 @@ static void stream_ask(struct pl_http_stream *s)
     atomic_fetch_sub(&s->refs, 1); /* never the last: the response holds one until over */
     s->pulling = false;
     s->wanted = true;
-    http_hurry(s->request->server);
+    pl_httpd_hurry(s->request->server);
 }
 
 /* --- the generator's side --- */
@@ -89,7 +89,7 @@ static bool stream_take(struct pl_http_stream *s, int result)
     s->ending |= result == PL_PULL_END;
     s->waiting = result == PL_PULL_WAIT && !s->woken;
     s->woken = false;
-    http_resume(s->request);
+    pl_httpd_resume(s->request);
     return !s->ending && !s->failed && !s->over && !s->waiting && stream_queued(s) < STREAM_LOW;
 }
 
@@ -142,7 +142,7 @@ static ssize_t on_read(void *arg, uint64_t at, char *out, size_t max)
         result = MHD_CONTENT_READER_END_OF_STREAM;
     } else {
         stream_ask(s);
-        result = http_suspend(s->request) ? 0 : MHD_CONTENT_READER_END_WITH_ERROR;
+        result = pl_httpd_suspend(s->request) ? 0 : MHD_CONTENT_READER_END_WITH_ERROR;
     }
     pthread_mutex_unlock(&s->request->lock);
     return result;
@@ -164,21 +164,21 @@ static void on_free(void *arg)
     stream_unref(s);
 }
 
-void http_stream_gone(struct pl_http_stream *s)
+void pl_httpd_stream_gone(struct pl_http_stream *s)
 {
     s->gone = true;
-    http_resume(s->request);
+    pl_httpd_resume(s->request);
 }
 
-void http_stream_drain(struct pl_http_stream *s)
+void pl_httpd_stream_drain(struct pl_http_stream *s)
 {
     if (!s->endless)
         return;
     s->ending = true;
-    http_resume(s->request);
+    pl_httpd_resume(s->request);
 }
 
-void http_stream_tick(struct pl_http_stream *s, int64_t now_ms)
+void pl_httpd_stream_tick(struct pl_http_stream *s, int64_t now_ms)
 {
     if (s->wanted)
         stream_ask(s);
@@ -186,7 +186,7 @@ void http_stream_tick(struct pl_http_stream *s, int64_t now_ms)
         return;
     s->sent_ms = now_ms;
     if (pl_buf_add_str(&s->front, s->heartbeat, NULL) == 0)
-        http_resume(s->request);
+        pl_httpd_resume(s->request);
 }
 
 /* --- the owner's side --- */
@@ -221,7 +221,7 @@ struct pl_http_stream *pl_http_reply_stream(struct pl_http_request *r, const str
     if (!s)
         abort(); /* as everywhere where a few bytes are missing and nobody could be told */
     atomic_init(&s->refs, 2);
-    http_request_ref(r);
+    pl_httpd_request_ref(r);
     s->request = r;
     if (ops)
         s->ops = *ops;
@@ -237,14 +237,14 @@ struct pl_http_stream *pl_http_reply_stream(struct pl_http_request *r, const str
         stream_stillborn(s);
         return s;
     }
-    http_dress(r, response, o->content_type);
+    pl_httpd_dress(r, response, o->content_type);
     pthread_mutex_lock(&r->lock);
     r->stream = s;
     s->ending = s->endless && atomic_load(&r->server->stopping) != HTTP_SERVING;
     if (r->connection)
         stream_ask(s);
     pthread_mutex_unlock(&r->lock);
-    http_answer(r, o->status ? o->status : 200, response);
+    pl_httpd_answer(r, o->status ? o->status : 200, response);
     return s;
 }
 
@@ -265,7 +265,7 @@ int pl_http_stream_write(struct pl_http_stream *s, const void *data, size_t n, s
     if (r == 0)
         r = pl_buf_add(&s->front, data, n, err);
     if (r == 0)
-        http_resume(s->request);
+        pl_httpd_resume(s->request);
     pthread_mutex_unlock(&s->request->lock);
     return r;
 }
@@ -294,7 +294,7 @@ void pl_http_stream_close(struct pl_http_stream *s)
     pthread_mutex_lock(&s->request->lock);
     if (!s->ops.pull) {
         s->ending = true;
-        http_resume(s->request);
+        pl_httpd_resume(s->request);
     }
     pthread_mutex_unlock(&s->request->lock);
     stream_unref(s);
@@ -304,7 +304,7 @@ void pl_http_stream_fail(struct pl_http_stream *s)
 {
     pthread_mutex_lock(&s->request->lock);
     s->failed = true;
-    http_resume(s->request);
+    pl_httpd_resume(s->request);
     pthread_mutex_unlock(&s->request->lock);
     stream_unref(s);
 }

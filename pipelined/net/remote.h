@@ -12,11 +12,10 @@
 #define PL_REMOTE_HAVE_MAX     65536      /* ids in one question */
 #define PL_REMOTE_WINDOW_BYTES (8u << 20) /* of one ranged read */
 #define PL_REMOTE_WINDOWS      4          /* kept: 32 MiB a remote */
-#define PL_REMOTE_LOCATED_MAX  (1u << 20) /* located ids kept (64 MiB); the oldest half goes */
+#define PL_REMOTE_LOCATED_MAX  (1u << 18) /* located ids kept (27 MiB); the older half goes */
 
 struct pl_remote;
 struct pl_pack_sink;
-struct pl_commit_reply;
 
 /* A remote of one project; asks the daemon once where its store is. `client` must outlive it. Thread-safe. */
 PL_MUST_CHECK
@@ -26,6 +25,10 @@ static inline void pl_remote_closep(struct pl_remote **r)
 {
     *r = pl_remote_close(*r);
 }
+/* Tells where the daemon's store is ("file:///DIR"), for a worker that may not ask. Anything that is no readable folder is ignored.
+ * Before the first read. */
+PL_MUST_CHECK
+int pl_remote_set_store(struct pl_remote *r, const char *url, struct pl_err *err);
 /* True when pack files are read directly. */
 bool pl_remote_is_local(const struct pl_remote *r);
 

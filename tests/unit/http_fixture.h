@@ -183,8 +183,8 @@ static unsigned port;
 static pthread_t fixture_loop_thread;
 
 /* What handlers tell the test, and it them. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static __attribute__((unused)) pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static __attribute__((unused)) pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
 /* Waits for a condition over what `lock` guards. */
 #define UNTIL(condition)                                                                                                         \
