@@ -134,22 +134,31 @@ static int encode_provenance(const struct pl_commit *c, struct pl_buf *b, struct
     return r;
 }
 
+static int encode_middle(const struct pl_commit *c, struct pl_buf *b, struct pl_err *err)
+{
+    int r;
+
+    if ((r = pl_buf_add_varint(b, c->generation, err)) < 0 || (r = pl_buf_add_le64(b, (uint64_t)c->wall_us, err)) < 0 ||
+        (r = pl_buf_add_varint(b, c->files, err)) < 0 || (r = pl_buf_add_varint(b, c->bytes, err)) < 0 ||
+        (r = add_text(b, c->author, err)) < 0 || (r = add_text(b, c->message, err)) < 0 || (r = add_text(b, c->stage, err)) < 0)
+        return r;
+    return pl_buf_add(b, c->code.b, PL_HASH_BYTES, err);
+}
+
+static int encode_parents(const struct pl_commit *c, struct pl_buf *b, struct pl_err *err)
+{
+    int r = pl_buf_add_varint(b, c->n_parents, err);
+
+    return r < 0 || c->n_parents == 0 ? r : pl_buf_add(b, c->parents, c->n_parents * PL_HASH_BYTES, err);
+}
+
 int pl_commit_encode(const struct pl_commit *c, struct pl_buf *ret, struct pl_err *err)
 {
     size_t before = ret->len;
     int r;
 
-    if ((r = commit_check(c, err)) < 0)
-        return r;
-    if ((r = encode_head(c, ret, err)) < 0 || (r = pl_buf_add_varint(ret, c->generation, err)) < 0 ||
-        (r = pl_buf_add_le64(ret, (uint64_t)c->wall_us, err)) < 0 || (r = pl_buf_add_varint(ret, c->files, err)) < 0 ||
-        (r = pl_buf_add_varint(ret, c->bytes, err)) < 0 || (r = add_text(ret, c->author, err)) < 0 ||
-        (r = add_text(ret, c->message, err)) < 0 || (r = add_text(ret, c->stage, err)) < 0 ||
-        (r = pl_buf_add(ret, c->code.b, PL_HASH_BYTES, err)) < 0 || (r = pl_buf_add_varint(ret, c->n_parents, err)) < 0)
-        return r;
-    if (c->n_parents > 0 && (r = pl_buf_add(ret, c->parents, c->n_parents * PL_HASH_BYTES, err)) < 0)
-        return r;
-    if ((r = encode_provenance(c, ret, err)) < 0)
+    if ((r = commit_check(c, err)) < 0 || (r = encode_head(c, ret, err)) < 0 || (r = encode_middle(c, ret, err)) < 0 ||
+        (r = encode_parents(c, ret, err)) < 0 || (r = encode_provenance(c, ret, err)) < 0)
         return r;
     if (ret->len - before > PL_COMMIT_OBJECT_MAX_BYTES)
         return pl_err_set(err, PL_ETOOBIG, "commit: %zu bytes; at most %u are accepted", ret->len - before,

@@ -22,6 +22,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#define print_to(out, size, ...) assert_true((size_t)snprintf((out), (size), __VA_ARGS__) < (size))
+
 struct fixture {
     char dir[64];
     struct pl_object_store *objects;
@@ -49,7 +51,7 @@ static inline void fixture_open_store(struct fixture *f)
 {
     char path[PATH_MAX];
 
-    (void)snprintf(path, sizeof(path), "%s/store", f->dir);
+    print_to(path, sizeof(path), "%s/store", f->dir);
     OK(f, pl_object_file_open(path, &f->objects, &f->err));
     OK(f, pl_store_open(f->objects, "default", NULL, &f->store, &f->err));
 }
@@ -90,7 +92,7 @@ static inline const char *at(const struct fixture *f, const char *path)
     static unsigned next;
     char *s = out[next++ % 4];
 
-    (void)snprintf(s, PATH_MAX, "%s/%s", f->dir, path);
+    print_to(s, PATH_MAX, "%s/%s", f->dir, path);
     return s;
 }
 
@@ -105,7 +107,7 @@ static inline void put_bytes(struct fixture *f, const char *path, const void *da
     char parent[PATH_MAX];
     int fd;
 
-    (void)snprintf(parent, sizeof(parent), "%s", at(f, path));
+    print_to(parent, sizeof(parent), "%s", at(f, path));
     *strrchr(parent, '/') = '\0';
     OK(f, pl_io_mkdirs(parent, 0755, &f->err));
     fd = open(at(f, path), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);

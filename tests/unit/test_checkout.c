@@ -14,11 +14,11 @@ static void put_tree(struct fixture *f)
     char path[PATH_MAX];
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(sizes); i++) {
-        (void)snprintf(path, sizeof(path), "in/sizes/%zu.bin", sizes[i]);
+        print_to(path, sizeof(path), "in/sizes/%zu.bin", sizes[i]);
         put_noise(f, path, sizes[i], i + 1);
     }
     for (size_t i = 0; i < 300; i++) { /* several batches, many folders */
-        (void)snprintf(path, sizeof(path), "in/many/%zu/%zu", i % 40, i);
+        print_to(path, sizeof(path), "in/many/%zu/%zu", i % 40, i);
         put_noise(f, path, 100 + i, i);
     }
     put_text(f, "in/a/b", "1");
@@ -57,8 +57,8 @@ static void assert_same_folder(struct fixture *f, const char *in, const char *ou
         n_in++;
         if (pl_streq(d->d_name, ".") || pl_streq(d->d_name, ".."))
             continue;
-        (void)snprintf(a, sizeof(a), "%s/%s", in, d->d_name);
-        (void)snprintf(b, sizeof(b), "%s/%s", out, d->d_name);
+        print_to(a, sizeof(a), "%s/%s", in, d->d_name);
+        print_to(b, sizeof(b), "%s/%s", out, d->d_name);
         assert_same(f, a, b);
     }
     closedir(dir);
@@ -123,7 +123,7 @@ static void what_was_put_comes_back(void **state)
         struct pl_checkout_options o = {.threads = threads};
         struct pl_checkout_stats stats;
 
-        (void)snprintf(dest, sizeof(dest), "deep/out%u", threads);
+        print_to(dest, sizeof(dest), "deep/out%u", threads);
         OK(f, checkout_ops(f, &ops, dest, &o, &stats));
         assert_same(f, "in", dest);
         assert_int_equal(stats.linked, 0);
@@ -352,7 +352,7 @@ static void where_no_link_can_be_made_the_file_is_written(void **state)
     ops_of_tree(f, &ops);
     OK(f, checkout_ops(f, &ops, "one", &o, NULL));
     for (size_t i = 0; i < PL_ARRAY_SIZE(reasons); i++) {
-        (void)snprintf(dest, sizeof(dest), "out%zu", i);
+        print_to(dest, sizeof(dest), "out%zu", i);
         pl_file_cache_fail_link(cache, reasons[i]);
         OK(f, checkout_ops(f, &ops, dest, &o, &stats));
         assert_int_equal(stats.linked, 0);
@@ -391,14 +391,14 @@ static void the_bound_holds_and_what_is_in_use_stays(void **state)
     char path[32];
 
     for (size_t i = 0; i < 9; i++) {
-        (void)snprintf(path, sizeof(path), "in/%zu", i);
+        print_to(path, sizeof(path), "in/%zu", i);
         put_noise(f, path, 100000, i);
     }
     OK(f, ingest_folder(f, "in", NULL, &first, NULL));
     OK(f, checkout_ops(f, &first, "one", &o, NULL));
     assert_int_equal(pl_file_cache_bytes(cache), 900000);
     for (size_t i = 0; i < 9; i++) {
-        (void)snprintf(path, sizeof(path), "in/%zu", i);
+        print_to(path, sizeof(path), "in/%zu", i);
         put_noise(f, path, 100000, 100 + i);
     }
     OK(f, ingest_folder(f, "in", NULL, &second, NULL));

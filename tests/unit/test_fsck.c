@@ -48,7 +48,7 @@ static struct pl_hash make_store(struct fixture *f, unsigned extra)
     put_text(f, "in/inline", "small");
     put_link(f, "in/link", "one");
     for (unsigned i = 0; i < extra; i++) {
-        (void)snprintf(path, sizeof(path), "in/many/%05u", i);
+        print_to(path, sizeof(path), "in/many/%05u", i);
         put_text(f, path, "x");
     }
     OK(f, ingest_folder(f, "in", NULL, &ops, NULL));
@@ -76,7 +76,7 @@ static const char *pack_path(const struct fixture *f, const struct pl_hash *pack
 {
     char key[PL_PACK_KEY_BYTES], path[256];
 
-    (void)snprintf(path, sizeof(path), "store/%s", pl_pack_key("default", pack, key));
+    print_to(path, sizeof(path), "store/%s", pl_pack_key("default", pack, key));
     return at(f, path);
 }
 

@@ -29,11 +29,11 @@ static void put_nasty_tree(struct fixture *f)
     char name[PL_SEGMENT_MAX_BYTES + 1], path[PATH_MAX];
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(sizes); i++) {
-        (void)snprintf(path, sizeof(path), "in/sizes/%zu.bin", sizes[i]);
+        print_to(path, sizeof(path), "in/sizes/%zu.bin", sizes[i]);
         put_noise(f, path, sizes[i], i + 1);
     }
     name_255(name);
-    (void)snprintf(path, sizeof(path), "in/%s", name);
+    print_to(path, sizeof(path), "in/%s", name);
     put_text(f, path, "long name");
     put_text(f, "in/a/b", "a/b sorts after a-b and a.b, before a0");
     put_text(f, "in/a-b", "1");
@@ -242,7 +242,7 @@ static void sockets_fifos_and_devices_are_refused_by_name(void **state)
     FAILS(f, ingest_folder(f, "in", NULL, &ops, NULL), PL_EINVAL, "in/pipe: it is a FIFO");
     unlink(at(f, "in/pipe"));
     s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    (void)snprintf(a.sun_path, sizeof(a.sun_path), "%s", at(f, "in/sock"));
+    print_to(a.sun_path, sizeof(a.sun_path), "%s", at(f, "in/sock"));
     assert_int_equal(bind(s, (struct sockaddr *)&a, sizeof(a)), 0);
     FAILS(f, ingest_folder(f, "in", NULL, &ops, NULL), PL_EINVAL, "in/sock: it is a socket");
     close(s);
@@ -356,9 +356,9 @@ static void sources_are_put_where_they_are_told(void **state)
     put_text(f, "one/x", "1");
     put_text(f, "two/y", "2");
     put_text(f, "z.txt", "3");
-    (void)snprintf(one, sizeof(one), "%s", at(f, "one"));
-    (void)snprintf(two, sizeof(two), "%s/", at(f, "two"));
-    (void)snprintf(z, sizeof(z), "%s", at(f, "z.txt"));
+    print_to(one, sizeof(one), "%s", at(f, "one"));
+    print_to(two, sizeof(two), "%s/", at(f, "two"));
+    print_to(z, sizeof(z), "%s", at(f, "z.txt"));
     OK(f, pl_pack_session_open(&sink, "default", &session, &f->err));
 
     struct pl_ingest_source sources[] = {{.local = z, .dest = "d/z"}, {.local = two, .dest = "d"}, {.local = one, .dest = "a/b"}};
