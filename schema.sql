@@ -18,7 +18,7 @@ CREATE TABLE repo (                      -- [log]
     name        TEXT NOT NULL,
     kind        TEXT NOT NULL CHECK (kind IN ('input', 'output')),
     description TEXT NOT NULL DEFAULT '',
-    options     TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(options)),
+    options     TEXT NOT NULL DEFAULT '{}',
     created_us  INTEGER NOT NULL,
     UNIQUE (project, name)
 ) STRICT;
@@ -41,7 +41,7 @@ CREATE TABLE commit_ (                   -- [log]
     author     TEXT NOT NULL DEFAULT '',
     stage      TEXT NOT NULL DEFAULT '',
     code       BLOB,                     -- code identity of the stage that made it
-    provenance TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(provenance)),
+    provenance TEXT NOT NULL DEFAULT '[]',
     state      TEXT NOT NULL DEFAULT 'finished' CHECK (state IN ('open', 'finished')),
     seq        INTEGER NOT NULL,         -- log object that brought it: the order that decides
     created_us INTEGER NOT NULL,
@@ -69,7 +69,7 @@ CREATE TABLE run (                       -- [log]
     id          TEXT PRIMARY KEY CHECK (length(id) = 32),
     seq         INTEGER NOT NULL,
     ord         INTEGER NOT NULL UNIQUE,  -- 1, 2, 3 …: the order of runs, as the log has it
-    stages      TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(stages)),   -- [project, stage] to run although no input moved
+    stages      TEXT NOT NULL DEFAULT '[]',   -- [project, stage] to run although no input moved
     cause       TEXT NOT NULL DEFAULT '' CHECK (cause IN ('', 'push', 'pipeline', 'manual', 'cron', 'delete')),
     message     TEXT NOT NULL DEFAULT '',
     state       TEXT NOT NULL CHECK (state IN ('running', 'success', 'failure', 'killed')),
@@ -109,10 +109,10 @@ CREATE TABLE stage (                     -- [log] one row a stage version; `curr
     project       TEXT NOT NULL,
     name          TEXT NOT NULL,         -- also its output repo
     branch        TEXT NOT NULL DEFAULT 'master',
-    spec          TEXT NOT NULL CHECK (json_valid(spec)),
+    spec          TEXT NOT NULL,
     code_root     BLOB,
     code_identity BLOB NOT NULL,
-    git           TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(git)),
+    git           TEXT NOT NULL DEFAULT '{}',
     current       INTEGER NOT NULL CHECK (current IN (0, 1)),
     UNIQUE (pipeline, version, name)
 ) STRICT;
@@ -120,7 +120,7 @@ CREATE UNIQUE INDEX stage_current ON stage(project, name) WHERE current = 1;
 
 CREATE TABLE defaults (                  -- [log]
     scope TEXT PRIMARY KEY,              -- 'cluster' or 'project/NAME'
-    spec  TEXT NOT NULL CHECK (json_valid(spec))
+    spec  TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE job (                       -- final results [log]; rows of unfinished jobs are of this machine
@@ -136,11 +136,11 @@ CREATE TABLE job (                       -- final results [log]; rows of unfinis
     base          TEXT NOT NULL DEFAULT '',   -- output commit whose table was reused
     output        TEXT NOT NULL DEFAULT '',   -- output commit id, '' when none was made
     code          BLOB,
-    inputs        TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(inputs)),
-    warnings      TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(warnings)),
-    counts        TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(counts)),    -- datums: total, reused, done, failed, attempts
-    ms            TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(ms)),        -- wait, fetch, compute, upload, gpu; rusage sums
-    bytes         TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(bytes)),     -- in, out
+    inputs        TEXT NOT NULL DEFAULT '[]',
+    warnings      TEXT NOT NULL DEFAULT '[]',
+    counts        TEXT NOT NULL DEFAULT '{}',    -- datums: total, reused, done, failed, attempts
+    ms            TEXT NOT NULL DEFAULT '{}',        -- wait, fetch, compute, upload, gpu; rusage sums
+    bytes         TEXT NOT NULL DEFAULT '{}',     -- in, out
     live          INTEGER NOT NULL DEFAULT 0,      -- the scheduler's number while it is unfinished
     planned       INTEGER NOT NULL DEFAULT 0 CHECK (planned IN (0, 1)),
     final         INTEGER NOT NULL DEFAULT 0 CHECK (final IN (0, 1)),
@@ -164,7 +164,7 @@ CREATE TABLE worker (                    -- workers that were started and are no
     id          INTEGER PRIMARY KEY,
     stage       INTEGER NOT NULL,        -- stage.id: the version it serves
     incarnation TEXT NOT NULL DEFAULT '',
-    gpus        TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(gpus)),
+    gpus        TEXT NOT NULL DEFAULT '[]',
     host        TEXT NOT NULL DEFAULT '',
     pid         INTEGER NOT NULL DEFAULT 0,
     pid_start   INTEGER NOT NULL DEFAULT 0, -- start time in clock ticks since boot: the same pid of another process is not it
@@ -176,7 +176,7 @@ CREATE TABLE lease (                     -- tasks that are leased
     fence    INTEGER NOT NULL,
     job      INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,
     worker   INTEGER NOT NULL,
-    rows     TEXT NOT NULL CHECK (json_valid(rows)),     -- [[lo, hi]…] of the job's rows
+    rows     TEXT NOT NULL,     -- [[lo, hi]…] of the job's rows
     failures INTEGER NOT NULL,
     losses   INTEGER NOT NULL
 ) STRICT;
@@ -193,7 +193,7 @@ CREATE TABLE attempt (                   -- ends of the command: every failed on
     timed_out   INTEGER NOT NULL DEFAULT 0,
     reason      TEXT NOT NULL DEFAULT '',
     tail        TEXT NOT NULL DEFAULT '',
-    detail      TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(detail)),      -- paths, ms, bytes, rusage, gpu, node, worker
+    detail      TEXT NOT NULL DEFAULT '{}',      -- paths, ms, bytes, rusage, gpu, node, worker
     finished_us INTEGER NOT NULL,
     PRIMARY KEY (job, datum, attempt)
 ) STRICT, WITHOUT ROWID;
@@ -202,7 +202,7 @@ CREATE TABLE event (
     id    INTEGER PRIMARY KEY AUTOINCREMENT,
     at_us INTEGER NOT NULL,
     type  TEXT NOT NULL,
-    data  TEXT NOT NULL CHECK (json_valid(data) AND length(data) <= 8192)
+    data  TEXT NOT NULL CHECK (length(data) <= 8192)
 ) STRICT;
 CREATE INDEX event_by_time ON event(at_us);
 
@@ -211,7 +211,7 @@ CREATE TABLE metric (                    -- lines of metrics.jsonl
     id    INTEGER NOT NULL,
     datum BLOB NOT NULL,
     at_us INTEGER NOT NULL,
-    data  TEXT NOT NULL CHECK (json_valid(data) AND length(data) <= 1024),
+    data  TEXT NOT NULL CHECK (length(data) <= 1024),
     PRIMARY KEY (job, id)
 ) STRICT, WITHOUT ROWID;
 
@@ -244,7 +244,7 @@ CREATE TABLE log_segment (               -- stage logs: per worker zstd segments
     blob        BLOB,                    -- hash once packed, NULL while in DIR/logs
     file        TEXT NOT NULL DEFAULT '',
     raw_bytes   INTEGER NOT NULL,
-    entries     TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(entries)),     -- [datum, attempt, offset, length]
+    entries     TEXT NOT NULL DEFAULT '[]',     -- [datum, attempt, offset, length]
     created_us  INTEGER NOT NULL,
     PRIMARY KEY (job, id)
 ) STRICT, WITHOUT ROWID;
@@ -264,10 +264,10 @@ CREATE TABLE token (                     -- [log]
 
 CREATE TABLE source (                    -- [log] watched git repositories
     name TEXT PRIMARY KEY,
-    spec TEXT NOT NULL CHECK (json_valid(spec))
+    spec TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE notify (                    -- [log]
     name TEXT PRIMARY KEY,
-    spec TEXT NOT NULL CHECK (json_valid(spec))
+    spec TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;

@@ -268,9 +268,9 @@ static struct pending *run_group(struct pl_db *db, struct pending *group)
         fail_group(group, r, &err);
     else
         publish(db, &tx);
-    answer(group);
     if (r < 0 && db->broken && db->config.fatal)
         db->config.fatal(db->config.arg, &err);
+    answer(group);
     drop_events_from(&tx, 0);
     free(tx.events);
     pl_log_batch_finish(&tx.batch);

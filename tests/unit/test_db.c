@@ -1,0 +1,360 @@
+/* The writer, the log and the database: what is acknowledged is there after any crash, and replay gives the same database. */
+// link: pl_db
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include "pipelined/db/db.h"
+#include "pipelined/db/names.h"
+#include "pipelined/db/repo_tx.h"
+#include "storage/base/hash.h"
+#include "storage/base/io.h"
+
+struct fixture {
+    char dir[64], store[96], data[96];
+    struct pl_object_store *objects;
+    struct pl_db *db;
+    struct pl_err fatal;
+};
+
+static void on_fatal(void *arg, const struct pl_err *err)
+{
+    ((struct fixture *)arg)->fatal = *err;
+}
+
+static int open_db(struct fixture *f, const char *data, struct pl_db **ret, struct pl_err *err)
+{
+    struct pl_db_config c = {.dir = data, .objects = f->objects, .readers = 2, .fatal = on_fatal, .arg = f};
+
+    assert_int_equal(pl_io_mkdirs(data, 0700, NULL), 0);
+    return pl_db_open(&c, ret, err);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+
+    strcpy(f->dir, "/tmp/pl-db-XXXXXX");
+    assert_non_null(mkdtemp(f->dir));
+    snprintf(f->store, sizeof f->store, "%s/store", f->dir);
+    snprintf(f->data, sizeof f->data, "%s/data", f->dir);
+    assert_int_equal(pl_object_file_open(f->store, &f->objects, NULL), 0);
+    assert_int_equal(open_db(f, f->data, &f->db, NULL), 0);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    pl_io_fail_nth(PL_IO_WRITE, 0, 0);
+    pl_db_close(f->db);
+    pl_object_close(f->objects);
+    assert_int_equal(pl_io_remove_tree(f->dir, NULL), 0);
+    free(f);
+    return 0;
+}
+
+static int make_repo(struct pl_db *db, const char *name, struct pl_err *err)
+{
+    struct pl_repo_args a = {.project = "default", .name = name};
+
+    return pl_db_run(db, PL_TX_LOGGED, pl_tx_repo_create, &a, err);
+}
+
+static bool has_repo(struct pl_db *db, const char *name)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(db);
+    struct pl_repo_row row;
+
+    return pl_db_repo_find(rd.conn, "default", name, &row, NULL) == 0;
+}
+
+/* Logged tables as text: two databases are equal when these are. */
+static char *dump(struct pl_db *db)
+{
+    static const char *const queries[] = {
+        "SELECT name || '|' || created_us FROM project ORDER BY name",
+        "SELECT project || '|' || name || '|' || kind || '|' || description || '|' || created_us FROM repo ORDER BY project, "
+        "name",
+        "SELECT r.name || '|' || b.name FROM branch b JOIN repo r ON r.id = b.repo ORDER BY r.name, b.name",
+        "SELECT key || '=' || value FROM meta WHERE key IN ('store_id', 'log_seq', 'log_hash') ORDER BY key",
+    };
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(db);
+    struct pl_buf out = {0};
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(queries); i++) {
+        _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+
+        assert_int_equal(pl_sql_query(rd.conn, NULL, &rows, queries[i], ""), 0);
+        while (pl_sql_next(rd.conn, &rows, NULL) > 0)
+            assert_int_equal(pl_buf_addf(&out, NULL, "%s\n", pl_col_text(&rows, 0)), 0);
+    }
+    return pl_buf_take_str(&out);
+}
+
+static void test_a_transaction_is_there_after_reopening(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(make_repo(f->db, "digits", NULL), 0);
+    f->db = pl_db_close(f->db);
+    assert_int_equal(open_db(f, f->data, &f->db, NULL), 0);
+    assert_true(has_repo(f->db, "digits"));
+}
+
+static void test_a_refused_transaction_leaves_nothing_and_no_log_object(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_err err = {0};
+    uint64_t seq;
+
+    assert_int_equal(make_repo(f->db, "digits", NULL), 0);
+    seq = pl_db_log_seq(f->db);
+    assert_int_equal(make_repo(f->db, "digits", &err), PL_EEXISTS);
+    assert_non_null(strstr(err.msg, "\"digits\" exists already"));
+    assert_int_equal(make_repo(f->db, "no spaces", &err), PL_ENAME);
+    assert_int_equal(pl_db_log_seq(f->db), seq);
+}
+
+static void test_an_empty_folder_and_a_store_with_a_log_give_the_same_database(void **state)
+{
+    struct fixture *f = *state;
+    char other[96], *was, *is;
+    struct pl_db *recovered;
+
+    for (int i = 0; i < 20; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "repo%d", i);
+        assert_int_equal(make_repo(f->db, name, NULL), 0);
+    }
+    f->db = pl_db_close(f->db);
+    snprintf(other, sizeof other, "%s/other", f->dir);
+    assert_int_equal(open_db(f, other, &recovered, NULL), 0);
+    is = dump(recovered);
+    pl_db_close(recovered);
+    assert_int_equal(open_db(f, f->data, &f->db, NULL), 0); /* replays the other's epoch */
+    was = dump(f->db);
+    assert_non_null(strstr(was, "repo19"));
+    assert_memory_equal(was, is, (size_t)(strstr(was, "log_hash") - was));
+    free(was);
+    free(is);
+}
+
+static void test_a_second_daemon_on_the_folder_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_err err = {0};
+    struct pl_db *second;
+
+    assert_int_equal(open_db(f, f->data, &second, &err), PL_ELOCKED);
+    assert_non_null(strstr(err.msg, "another daemon (process "));
+}
+
+static void test_a_stale_daemon_is_fenced_by_the_log(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_err err = {0};
+    struct pl_db *newer;
+    char other[96];
+
+    snprintf(other, sizeof other, "%s/other", f->dir);
+    assert_int_equal(open_db(f, other, &newer, NULL), 0);
+    assert_int_equal(make_repo(f->db, "late", &err), PL_EFENCED);
+    assert_int_equal(f->fatal.code, PL_EFENCED);
+    assert_int_equal(make_repo(f->db, "later", &err), PL_ESTOPPING);
+    assert_int_equal(make_repo(newer, "mine", NULL), 0);
+    assert_false(has_repo(newer, "late"));
+    pl_db_close(newer);
+}
+
+static void test_a_full_disk_fails_the_transaction_and_nothing_else(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_err err = {0};
+
+    assert_int_equal(make_repo(f->db, "before", NULL), 0);
+    pl_io_fail_nth(PL_IO_WRITE, 1, ENOSPC);
+    assert_int_equal(make_repo(f->db, "during", &err), PL_ENOSPC);
+    assert_int_equal(make_repo(f->db, "after", &err), 0);
+    assert_true(has_repo(f->db, "before"));
+    assert_false(has_repo(f->db, "during"));
+    assert_true(has_repo(f->db, "after"));
+}
+
+static void test_a_database_of_a_newer_program_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_err err = {0};
+    struct pl_conn *c;
+    char path[128];
+
+    f->db = pl_db_close(f->db);
+    snprintf(path, sizeof path, "%s/pipelined.db", f->data);
+    assert_int_equal(pl_conn_open(path, false, &c, NULL), 0);
+    assert_int_equal(pl_sql_script(c, "PRAGMA user_version = 99", NULL), 0);
+    pl_conn_close(c);
+    assert_int_equal(open_db(f, f->data, &f->db, &err), PL_EFORMAT);
+    assert_non_null(strstr(err.msg, "schema 99"));
+}
+
+static void test_a_database_ahead_of_the_log_or_of_another_one_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_err err = {0};
+    char key[PL_LOG_KEY_BYTES];
+    struct iovec iov = {(void *)"other bytes", 11};
+
+    assert_int_equal(make_repo(f->db, "digits", NULL), 0);
+    pl_log_key(pl_db_log_seq(f->db), key);
+    f->db = pl_db_close(f->db);
+    assert_int_equal(pl_object_remove(f->objects, key, NULL), 0);
+    assert_int_equal(open_db(f, f->data, &f->db, &err), PL_ELOG);
+    assert_non_null(strstr(err.msg, "ahead of the log"));
+    assert_int_equal(pl_object_put(f->objects, key, &iov, 1, true, NULL), 0);
+    assert_int_equal(open_db(f, f->data, &f->db, &err), PL_ELOG);
+    assert_non_null(strstr(err.msg, "different logs"));
+}
+
+struct counting {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    unsigned left;
+};
+
+static void count_down(void *arg, int r, const struct pl_err *err)
+{
+    struct counting *c = arg;
+
+    (void)err;
+    assert_true(r == 0 || r == PL_EEXISTS);
+    pthread_mutex_lock(&c->mutex);
+    c->left--;
+    pthread_cond_signal(&c->cond);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+static int one_more(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_repo_args a = {.project = "default", .exist_ok = false};
+    int64_t n = 0;
+    char name[32];
+
+    (void)arg;
+    if (pl_sql_int(pl_tx_conn(tx), err, &n, "SELECT count(*) FROM repo", "") < 0)
+        return PL_EIO;
+    snprintf(name, sizeof name, "r%lld", (long long)n); /* sees what those before it in the group did */
+    a.name = name;
+    return pl_tx_repo_create(tx, &a, err);
+}
+
+static void test_transactions_of_a_group_see_each_other_and_share_log_objects(void **state)
+{
+    struct fixture *f = *state;
+    struct counting c = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 400};
+    uint64_t before = pl_db_log_seq(f->db);
+
+    for (int i = 0; i < 400; i++)
+        assert_int_equal(pl_db_submit(f->db, PL_TX_LOGGED, one_more, count_down, &c, NULL), 0);
+    pthread_mutex_lock(&c.mutex);
+    while (c.left)
+        pthread_cond_wait(&c.cond, &c.mutex);
+    pthread_mutex_unlock(&c.mutex);
+    assert_true(has_repo(f->db, "r399"));
+    assert_true(pl_db_log_seq(f->db) - before < 400);
+}
+
+/* ---- kill -9 ---- */
+
+/* Makes repos for ever, writing each acknowledged number to `fd`. */
+static void child_main(struct fixture *f, int fd, unsigned first)
+{
+    struct pl_db *db;
+    char name[32];
+
+    if (open_db(f, f->data, &db, NULL) < 0)
+        _exit(1);
+    for (unsigned i = first;; i++) {
+        snprintf(name, sizeof name, "k%u", i);
+        if (make_repo(db, name, NULL) == 0 && write(fd, &i, sizeof i) != sizeof i)
+            _exit(1);
+    }
+}
+
+static void test_what_was_acknowledged_survives_kill_9_at_any_moment(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t seed = 20261121;
+    unsigned acknowledged = 0, next = 0;
+
+    f->db = pl_db_close(f->db);
+    for (int round = 0; round < 12; round++) {
+        unsigned wanted = (unsigned)(pl_splitmix64(&seed) % 40) + 1, got = 0, value;
+        char other[128], name[32], *was, *is;
+        struct pl_db *recovered;
+        int fds[2];
+        pid_t pid;
+
+        assert_int_equal(pipe(fds), 0);
+        pid = fork();
+        if (pid == 0)
+            child_main(f, fds[1], next);
+        close(fds[1]);
+        while (got < wanted && read(fds[0], &value, sizeof value) == sizeof value) {
+            acknowledged = value + 1;
+            got++;
+        }
+        kill(pid, SIGKILL);
+        while (read(fds[0], &value, sizeof value) == sizeof value)
+            acknowledged = value + 1;
+        close(fds[0]);
+        waitpid(pid, NULL, 0);
+        assert_int_equal(open_db(f, f->data, &f->db, NULL), 0);
+        for (unsigned i = 0; i < acknowledged; i++) {
+            snprintf(name, sizeof name, "k%u", i);
+            assert_true(has_repo(f->db, name));
+        }
+        snprintf(name, sizeof name, "k%u", acknowledged);
+        next = acknowledged + (has_repo(f->db, name) ? 1 : 0); /* done, but not yet said */
+        was = dump(f->db);
+        f->db = pl_db_close(f->db);
+        snprintf(other, sizeof other, "%s/recovered%d", f->dir, round);
+        assert_int_equal(open_db(f, other, &recovered, NULL), 0);
+        is = dump(recovered);
+        pl_db_close(recovered);
+        assert_memory_equal(was, is, (size_t)(strstr(was, "log_hash") - was));
+        free(was);
+        free(is);
+        acknowledged = next;
+    }
+    assert_int_equal(open_db(f, f->data, &f->db, NULL), 0);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(test_a_transaction_is_there_after_reopening),
+        T(test_a_refused_transaction_leaves_nothing_and_no_log_object),
+        T(test_an_empty_folder_and_a_store_with_a_log_give_the_same_database),
+        T(test_a_second_daemon_on_the_folder_is_refused),
+        T(test_a_stale_daemon_is_fenced_by_the_log),
+        T(test_a_full_disk_fails_the_transaction_and_nothing_else),
+        T(test_a_database_of_a_newer_program_is_refused),
+        T(test_a_database_ahead_of_the_log_or_of_another_one_is_refused),
+        T(test_transactions_of_a_group_see_each_other_and_share_log_objects),
+        T(test_what_was_acknowledged_survives_kill_9_at_any_moment),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
