@@ -8,7 +8,6 @@
 #include "storage/pack/pack_format.h"
 #include "storage/tree/ops.h"
 #include "storage/tree/tree_build.h"
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 
@@ -302,24 +301,4 @@ int pl_outputs_capture(const struct pl_outputs_request *request, struct pl_wire_
     free(c.made);
     pl_out_walk_finish(&c.walk);
     return r < 0 ? r : 0;
-}
-
-int pl_outputs_clear(const char *out, struct pl_err *err)
-{
-    DIR *dir = opendir(out);
-    const struct dirent *e;
-    char path[8192];
-    int r = 0;
-
-    if (!dir)
-        return pl_err_errno(err, errno, "%s", out);
-    while (r == 0 && (e = readdir(dir))) {
-        if (pl_streq(e->d_name, ".") || pl_streq(e->d_name, ".."))
-            continue;
-        snprintf(path, sizeof(path), "%s/%s", out, e->d_name);
-        if (unlinkat(dirfd(dir), e->d_name, 0) < 0)
-            r = pl_io_remove_tree(path, err);
-    }
-    closedir(dir);
-    return r;
 }

@@ -38,6 +38,3 @@ PL_MUST_CHECK
 int pl_outputs_flush(struct pl_outputs_store *store, struct pl_err *err);
 /* Drops what was not flushed. */
 void pl_outputs_drop(struct pl_outputs_store *store);
-/* Empties the output folder; the folder itself stays (it is a mount point). */
-PL_MUST_CHECK
-int pl_outputs_clear(const char *out, struct pl_err *err);

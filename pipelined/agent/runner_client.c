@@ -397,7 +397,7 @@ int pl_runner_client_probe(const char *runner, const char *extra_ro, const char 
     if (r == 0)
         r = pl_runner_client_start(c, err);
     pl_runner_client_destroy(c);
-    if (pl_io_remove_tree(work, r < 0 ? NULL : err) < 0 && r == 0)
+    if (pl_sandbox_remove_folders(&config, r < 0 ? NULL : err) < 0 && r == 0)
         r = PL_EIO;
     return r;
 }

@@ -255,11 +255,43 @@ int pl_sandbox_paths(const struct pl_sandbox_config *config, struct pl_sandbox_p
     return 0;
 }
 
+int pl_sandbox_clear(const char *folder, struct pl_err *err)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *e;
+    char path[8192];
+    int r = 0;
+
+    if (!dir)
+        return pl_err_errno(err, errno, "%s", folder);
+    while (r == 0 && (e = readdir(dir))) {
+        if (pl_streq(e->d_name, ".") || pl_streq(e->d_name, ".."))
+            continue;
+        snprintf(path, sizeof(path), "%s/%s", folder, e->d_name);
+        if (unlinkat(dirfd(dir), e->d_name, 0) < 0)
+            r = pl_io_remove_tree(path, err);
+    }
+    closedir(dir);
+    return r;
+}
+
+int pl_sandbox_remove_folders(const struct pl_sandbox_config *config, struct pl_err *err)
+{
+    int r;
+
+    if (access(config->work, F_OK) < 0 && errno == ENOENT)
+        return 0;
+    r = pl_sandbox_clear(config->work, err);
+    if (r == 0 && rmdir(config->work) < 0 && errno != EBUSY)
+        r = pl_err_errno(err, errno, "%s", config->work);
+    return r;
+}
+
 int pl_sandbox_make_folders(const struct pl_sandbox_config *config, struct pl_err *err)
 {
     static const char *const folders[] = {"pfs/out", "next", "old", "code", "tmp/home"};
     char path[4096];
-    int r = pl_io_remove_tree(config->work, err);
+    int r = pl_sandbox_remove_folders(config, err);
 
     for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(folders); i++) {
         snprintf(path, sizeof(path), "%s/%s", config->work, folders[i]);

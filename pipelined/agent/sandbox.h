@@ -1,4 +1,4 @@
-/* sandbox: what a stage's command may see and do on this machine (DESIGN §12, local). One sandbox holds one runner for the
+/* sandbox: what a stage's command may see and do on this machine. One sandbox holds one runner for the
  * worker's whole life; a datum is a fork and exec inside it.
  *
  * With bubblewrap: read-only /usr /bin /sbin /lib* and the harmless part of /etc, private /tmp /home /root /run, own pid, ipc and
@@ -58,6 +58,12 @@ void pl_sandbox_argv_finish(struct pl_sandbox_argv *argv);
 /* PL_EINVAL when the work folder's name is too long. */
 PL_MUST_CHECK
 int pl_sandbox_paths(const struct pl_sandbox_config *config, struct pl_sandbox_paths *ret, struct pl_err *err);
+/* Removes what is in a folder; the folder itself stays (it may be a mount point). PL_ENOTFOUND, PL_EIO. */
+PL_MUST_CHECK
+int pl_sandbox_clear(const char *folder, struct pl_err *err);
+/* Removes the work folder; of one that is a mount point what is in it. Absent is fine. */
+PL_MUST_CHECK
+int pl_sandbox_remove_folders(const struct pl_sandbox_config *config, struct pl_err *err);
 /* Makes the work folder anew: what an earlier worker left there is removed. PL_EIO, PL_ENOSPC. */
 PL_MUST_CHECK
 int pl_sandbox_make_folders(const struct pl_sandbox_config *config, struct pl_err *err);

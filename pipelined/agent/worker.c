@@ -84,7 +84,7 @@ struct pl_worker *pl_worker_destroy(struct pl_worker *w)
     pl_uplink_destroy(w->uplink);
     pl_wire_attach_finish(&w->stage);
     pl_closep(&w->context.out_fd);
-    if (w->sandbox.work && pl_io_remove_tree(w->sandbox.work, &err) < 0)
+    if (w->sandbox.work && pl_sandbox_remove_folders(&w->sandbox, &err) < 0)
         pl_log_warn("worker", "work folder: %s", err.msg);
     free(w);
     return NULL;

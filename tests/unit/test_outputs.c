@@ -229,7 +229,7 @@ static void links_that_lead_elsewhere_are_refused_by_name(void **state)
         assert_true(capture(f, &err) < 0);
         if (!strstr(err.msg, cases[i].says))
             fail_msg("%s: %s", cases[i].text, err.msg);
-        assert_int_equal(pl_outputs_clear(f->files->out, NULL), 0);
+        assert_int_equal(pl_sandbox_clear(f->files->out, NULL), 0);
     }
 }
 
@@ -252,7 +252,7 @@ static void names_that_no_dataset_can_hold_are_refused(void **state)
         assert_int_equal(capture(f, &err), PL_EPATH);
         if (!strstr(err.msg, cases[i].says))
             fail_msg("%s", err.msg);
-        assert_int_equal(pl_outputs_clear(f->files->out, NULL), 0);
+        assert_int_equal(pl_sandbox_clear(f->files->out, NULL), 0);
     }
 }
 
@@ -284,7 +284,7 @@ static void special_files_are_refused_by_name(void **state)
     assert_int_equal(mkfifo(path, 0644), 0);
     assert_int_equal(capture(f, &err), PL_EINVAL);
     assert_non_null(strstr(err.msg, "/pfs/out/pipe is a FIFO"));
-    assert_int_equal(pl_outputs_clear(f->files->out, NULL), 0);
+    assert_int_equal(pl_sandbox_clear(f->files->out, NULL), 0);
     assert_true(snprintf(path, sizeof(path), "%s/sock", f->files->out) < (int)sizeof(address.sun_path));
     strcpy(address.sun_path, path);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
@@ -302,7 +302,7 @@ static void what_the_command_made_unreadable_is_opened_up(void **state)
     snprintf(path, sizeof(path), "%s/d", f->files->out);
     assert_int_equal(chmod(path, 0), 0);
     ASSERT_OUTPUT(f, "d/file F1 ");
-    assert_int_equal(pl_outputs_clear(f->files->out, NULL), 0);
+    assert_int_equal(pl_sandbox_clear(f->files->out, NULL), 0);
     ASSERT_OUTPUT(f, "");
 }
 

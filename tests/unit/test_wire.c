@@ -12,6 +12,8 @@
 
 #define ID "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
+static uint8_t empty_ops[] = "PLOP\1\0";
+
 static json_t *load(const char *text)
 {
     json_error_t where;
@@ -140,13 +142,14 @@ static void a_malformed_task_is_refused(void **state)
 static void a_result_holds_rows_and_what_was_given_back(void **state)
 {
     (void)state;
+    char bye[] = "bye";
     const struct pl_wire_lease lease = {.task = "42", .task_is_number = true, .fence = 5};
     struct pl_wire_outcome o[3] = {
-        {.index = 1, .success = true, .ops = (uint8_t *)"PLOP\1\0\0", .ops_len = 7},
+        {.index = 1, .success = true, .ops = empty_ops, .ops_len = 7},
         {.index = 2,
          .run = {.how = PL_RUNNER_SIGNALED, .code = 9, .timed_out = true},
          .reason = "timed out after 1s",
-         .tail = "bye"},
+         .tail = bye},
         {.index = 3, .gave_back = true},
     };
     json_t *result = pl_wire_result_json(&lease, o, 3), *rows = json_object_get(result, "rows"), *row;
@@ -180,7 +183,7 @@ static void tails_of_failed_rows_come_first(void **state)
     memset(tail, 'x', PL_WIRE_TAIL_MAX);
     tail[PL_WIRE_TAIL_MAX] = 0;
     for (int i = 0; i < N; i++)
-        o[i] = (struct pl_wire_outcome){.index = (uint32_t)i, .success = i < N - 1, .ops = (uint8_t *)"", .tail = tail};
+        o[i] = (struct pl_wire_outcome){.index = (uint32_t)i, .success = i < N - 1, .ops = empty_ops, .tail = tail};
     result = pl_wire_result_json(&lease, o, N);
     rows = json_object_get(result, "rows");
     for (size_t i = 0; i < N; i++)

@@ -1,0 +1,262 @@
+"""A daemon that speaks only the workers' side of the API: it hands out the tasks that a test gives it and keeps what comes back."""
+
+import base64
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import threading
+import urllib.parse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+BIN = pathlib.Path(os.environ.get("PL_BIN", "build/asan/bin")).resolve()
+DATUM = hashlib.sha256(b"datum").hexdigest()
+KEY = "01" * 32
+EMPTY_ROOT = "00" * 32
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, status, body, content_type="application/json"):
+        if not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def handle_any(self):
+        url = urllib.parse.urlsplit(self.path)
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length)
+        if self.headers.get("Authorization") != "Bearer secret":
+            return self.answer(401, {"error": {"code": "unauthorized", "message": "no"}})
+        query = {k: v[0] for k, v in urllib.parse.parse_qs(url.query).items()}
+        return self.server.daemon.serve(self, url.path, query, body)
+
+    do_GET = do_POST = do_PUT = handle_any
+
+
+class FakeDaemon:
+    def __init__(self, stage=None, **attach):
+        self.stage = {"name": "st", "run": ["sh", "-c", "true"], "env": {}, **(stage or {})}
+        self.attach_reply = {"protocol": 1, "lease_ms": 3000, "renew_ms": 100, "project": "default", "pipeline": "pipe", **attach}
+        self.changed = threading.Condition()
+        self.tasks = []  # waiting to be handed out
+        self.leased = {}  # id → fence, not yet answered
+        self.results = []  # RESULT, as they came
+        self.attaches, self.nexts, self.renews = [], [], []
+        self.logs = {}  # (datum, attempt) → bytes
+        self.metric_lines = []
+        self.packs = {}
+        self.renew_reply = {}
+        self.refuse = {}  # path's last word → (status, code), once
+        self.ending = False
+        self.known = set()
+        self.server = None
+        self.port = 0
+        self.up()
+
+    # --- life ---
+    def up(self, port=None):
+        self.server = ThreadingHTTPServer(("127.0.0.1", self.port if port is None else port), Handler)
+        self.server.daemon_threads = True
+        self.server.daemon = self
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def down(self):
+        self.server.shutdown()
+        self.server.server_close()
+        with self.changed:
+            self.changed.notify_all()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    # --- what a test does ---
+    def give(self, task_id, rows, fence=1, run="ab" * 16):
+        with self.changed:
+            self.tasks.append({"id": task_id, "fence": fence, "job": "job", "run": run, "rows": rows})
+            self.changed.notify_all()
+
+    def end(self):
+        with self.changed:
+            self.ending = True
+            self.changed.notify_all()
+
+    def wait(self, condition, seconds=20):
+        with self.changed:
+            if not self.changed.wait_for(condition, seconds):
+                raise TimeoutError(f"results {self.results} logs {self.logs}")
+
+    def result(self, n=1):
+        """The nth RESULT, when it has come."""
+        self.wait(lambda: len(self.results) >= n)
+        return self.results[n - 1]
+
+    # --- routes ---
+    def serve(self, http, path, query, body):
+        word = path.rsplit("/", 1)[-1]
+        with self.changed:
+            if word in self.refuse:
+                status, code = self.refuse.pop(word)
+                return http.answer(status, {"error": {"code": code, "message": "refused by the test"}})
+        if path.startswith("/api/v1/worker/"):
+            return getattr(self, word)(http, query, body)
+        if path == "/api/v1/status":
+            return http.answer(200, {"version": "0", "store": "s3://elsewhere", "store_dir": None})
+        if path == "/api/v1/sessions":
+            return http.answer(200, {"session": "s1", "nonce": "00" * 16})
+        if path.endswith("/have"):
+            return http.answer(200, bytes(len(body) // 32), "application/octet-stream")
+        if "/packs/" in path:
+            with self.changed:
+                self.packs[word] = body
+            return http.answer(201, {})
+        return http.answer(404, {"error": {"code": "not_found", "message": path}})
+
+    def attach(self, http, _query, body):
+        body = json.loads(body)
+        with self.changed:
+            self.attaches.append(body)
+            self.known.add(body["worker"])
+            self.changed.notify_all()
+        return http.answer(200, {**self.attach_reply, "stage": self.stage})
+
+    def next(self, http, _query, body):
+        body = json.loads(body)
+        server = self.server
+        with self.changed:
+            if body["worker"] not in self.known:
+                return http.answer(404, {"error": {"code": "not_found", "message": "unknown worker"}})
+            self.nexts.append(body)
+            for result in body["results"]:
+                if self.leased.pop(result["task"], None) is not None:
+                    self.results.append(result)
+            self.changed.notify_all()
+            self.changed.wait_for(lambda: self.tasks or self.ending or self.server is not server, body["wait_ms"] / 1000)
+            if body.get("leaving") or (self.ending and not self.tasks):
+                return http.answer(200, {"end": True})
+            if not self.tasks:
+                return http.answer(200, {"idle": True})
+            task = self.tasks.pop(0)
+            self.leased[task["id"]] = task["fence"]
+        return http.answer(200, {"task": task})
+
+    def renew(self, http, _query, body):
+        body = json.loads(body)
+        with self.changed:
+            if body["worker"] not in self.known:
+                return http.answer(404, {"error": {"code": "not_found", "message": "unknown worker"}})
+            self.renews.append(body)
+            self.changed.notify_all()
+            return http.answer(200, {"lost": [], "stop": False, "abandon": [], **self.renew_reply})
+
+    def log(self, http, query, body):
+        with self.changed:
+            key = (query["datum"], int(query["attempt"]))
+            have = self.logs.setdefault(key, bytearray())
+            assert int(query["offset"]) == len(have), "output arrives in order, without gaps"
+            have += body
+            self.changed.notify_all()
+        return http.answer(200, {})
+
+    def metrics(self, http, _query, body):
+        with self.changed:
+            self.metric_lines += json.loads(body)["lines"]
+            self.changed.notify_all()
+        return http.answer(200, {})
+
+
+def row(index=0, datum=DATUM, attempt=1, timeout_ms=0, inputs=()):
+    return {"index": index, "datum": datum, "key": KEY, "attempt": attempt, "timeout_ms": timeout_ms, "inputs": list(inputs)}
+
+
+class Worker:
+    """A pipelined-worker process."""
+
+    def __init__(self, daemon, tmp, *options, sandbox="none", env=None):
+        self.work = tmp / "work"
+        self.errors = open(tmp / "stderr", "ab+")
+        environment = {**os.environ, "PIPELINED_WORKER_TOKEN": "secret", **(env or {})}
+        arguments = ["--url", daemon.url, "--worker", "w1", "--incarnation", "1", "--work", self.work, "--cache", tmp / "cache"]
+        self.process = subprocess.Popen([BIN / "pipelined-worker", *arguments, "--sandbox", sandbox, *options], env=environment,
+                                        stderr=self.errors, stdin=subprocess.DEVNULL)
+
+    def said(self):
+        self.errors.seek(0)
+        return self.errors.read().decode()
+
+    def end(self, seconds=20):
+        """Waits for its end: the exit code."""
+        return self.process.wait(seconds)
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.errors.close()
+
+
+def decode_ops(result_row):
+    """The inline output of a row: path → (kind, inline bytes or None)."""
+    data = base64.b64decode(result_row["output"]["ops"])
+    assert data[:5] == b"PLOP\x01"
+    at, entries = 5, {}
+
+    def varint():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while data[at] != 0:
+        assert data[at] == 1
+        at += 1
+        n = varint()
+        path = data[at : at + n].decode()
+        at += n
+        kind, content = data[at], data[at + 1]
+        at += 2
+        size = varint()
+        if content == 1:
+            entries[path] = (kind, data[at : at + size])
+            at += size
+        elif content in (2, 3):
+            entries[path] = (kind, None)
+            at += 32
+        else:
+            entries[path] = (kind, b"")
+    return entries
+
+
+def processes_with(text):
+    """Ids of processes whose command line holds `text`."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if text.encode() in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                pass
+    return found
