@@ -1,0 +1,243 @@
+"""Fixtures that own a daemon: its folder, its port, its end. A test that leaves sanitizer output, a process or a folder behind fails."""
+
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pytest
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BIN = os.environ.get("PL_BIN", os.path.join(TOP, "build", "asan", "bin"))
+SANITIZER = re.compile(r"ERROR: (Address|Leak|Thread|Undefined)\w*|runtime error:|WARNING: ThreadSanitizer")
+
+
+def wait_until(check, what, timeout=60.0):
+    """Calls check() until it gives something true; the pause is short, the timeout only ends a hang."""
+    deadline = time.monotonic() + timeout
+    while True:
+        value = check()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            pytest.fail(f"waited {timeout:.0f} s for: {what}")
+        time.sleep(0.01)
+
+
+class HttpError(Exception):
+    def __init__(self, status, body):
+        super().__init__(f"{status}: {body[:300]!r}")
+        self.status = status
+        self.body = body
+        try:
+            self.error = json.loads(body)["error"]
+        except (ValueError, KeyError, TypeError):
+            self.error = {"code": "", "message": ""}
+
+
+class Result:
+    """What a run of pipelinectl gave."""
+
+    def __init__(self, process):
+        self.code = process.returncode
+        self.out = process.stdout.decode("utf-8", "replace")
+        self.err = process.stderr.decode("utf-8", "replace")
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+class Daemon:
+    def __init__(self, root, *options):
+        self.root = str(root)
+        self.dir = os.path.join(self.root, "data")
+        self.options = list(options)
+        self.process = None
+        self.starts = 0
+        self.logs = []
+
+    # --- life
+    def start(self, *more, expect_failure=False, env=None):
+        self.starts += 1
+        log = os.path.join(self.root, f"daemon-{self.starts}.log")
+        self.logs.append(log)
+        url = os.path.join(self.dir, "pipelined.url")
+        if os.path.exists(url):
+            os.unlink(url)
+        with open(log, "wb") as out:
+            self.process = subprocess.Popen(
+                [os.path.join(BIN, "pipelined"), "--data", self.dir, "--listen", "127.0.0.1:0", *self.options, *more],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out, env={**os.environ, **(env or {})})
+        if expect_failure:
+            self.process.wait(timeout=60)
+            return self
+        wait_until(lambda: os.path.exists(url) or self.process.poll() is not None, "the daemon's URL")
+        if self.process.poll() is not None:
+            pytest.fail(f"the daemon did not start: {self.log()}")
+        with open(url, encoding="utf-8") as f:
+            self.url = f.read().strip()
+        with open(os.path.join(self.dir, "token"), encoding="utf-8") as f:
+            self.token = f.read().strip()
+        return self
+
+    def log(self):
+        with open(self.logs[-1], encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def stop(self, timeout=60):
+        """SIGTERM; the exit code."""
+        if self.process is None:
+            return None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            pytest.fail(f"the daemon did not stop within {timeout} s:\n{self.log()[-3000:]}")
+        self.process = None
+        return code
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    # --- faces
+    def http(self, method, path, body=None, headers=None, token=True, raw=False, timeout=60):
+        data = body
+        sent = dict(headers or {})
+        if body is not None and not isinstance(body, (bytes, bytearray)):
+            data = json.dumps(body).encode()
+            sent.setdefault("Content-Type", "application/json")
+        if token:
+            sent["Authorization"] = "Bearer " + (self.token if token is True else token)
+        request = urllib.request.Request(self.url + path, data=data, headers=sent, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as reply:
+                got = reply.read()
+                return got if raw else json.loads(got)
+        except urllib.error.HTTPError as e:
+            raise HttpError(e.code, e.read()) from None
+
+    def get(self, path, **query):
+        query = {k: v for k, v in query.items() if v is not None}
+        return self.http("GET", "/api/v1" + path + ("?" + urllib.parse.urlencode(query) if query else ""))
+
+    def post(self, path, body=None):
+        return self.http("POST", "/api/v1" + path, body if body is not None else {})
+
+    def ctl(self, *args, stdin=None, ok=True, cwd=None, timeout=240, env=None):
+        """Runs pipelinectl against this daemon."""
+        process = subprocess.run([os.path.join(BIN, "pipelinectl"), "--data", self.dir, *map(str, args)], input=stdin, capture_output=True,
+                                 cwd=cwd or self.root, timeout=timeout, env={**os.environ, "XDG_CACHE_HOME": os.path.join(self.root, "xdg"), **(env or {})},
+                                 check=False)
+        result = Result(process)
+        assert not SANITIZER.search(result.err), result.err
+        if ok:
+            assert result.code == 0, f"pipelinectl {' '.join(map(str, args))}: exit {result.code}\n{result.out}\n{result.err}"
+        return result
+
+    # --- shortcuts
+    def write(self, path, content):
+        """A file below the test's folder; gives its path."""
+        full = os.path.join(self.root, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        with open(full, "wb") as f:
+            f.write(content if isinstance(content, bytes) else content.encode())
+        return full
+
+    def push(self, repo, path, content, branch="master"):
+        """One file into a repo; the reply."""
+        if isinstance(content, str):
+            content = content.encode()
+        return self.http("PUT", f"/api/v1/repos/default/{repo}/branches/{branch}/files/{urllib.parse.quote(path)}", bytes(content))
+
+    def read(self, repo, path, ref="master"):
+        return self.http("GET", f"/api/v1/repos/default/{repo}/refs/{ref}/files/{urllib.parse.quote(path)}", raw=True)
+
+    def pipeline(self, spec, update=False, **more):
+        """Sets a pipeline from a dict, without code folders."""
+        return self.post("/pipelines", {"spec": json.dumps(spec), "filename": "spec.json", "update": update, **more})
+
+    def wait(self, run, timeout=180):
+        """The run's end, with its jobs."""
+        deadline = time.monotonic() + timeout
+        while True:
+            state = self.get(f"/runs/{run}/wait", timeout_ms=5000)
+            if state["done"]:
+                return self.get(f"/runs/{run}")
+            if time.monotonic() > deadline:
+                pytest.fail(f"run {run[:8]} did not end: {json.dumps(self.get(f'/runs/{run}'), indent=1)}\n{self.log()[-3000:]}")
+
+    def job(self, run, stage):
+        return next(j for j in self.get(f"/runs/{run}")["jobs"] if j["stage"] == stage)
+
+
+def processes_with(text):
+    """Command lines of processes that mention a text."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, "rb") as f:
+                line = f.read().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+        if text in line and int(path.split("/")[2]) != os.getpid():
+            found.append(line)
+    return found
+
+
+def check_clean(daemon):
+    for log in daemon.logs:
+        with open(log, encoding="utf-8", errors="replace") as f:
+            text = f.read()
+        assert not SANITIZER.search(text), text[-8000:]
+    workers = os.path.join(daemon.dir, "logs", "workers.log")
+    if os.path.exists(workers):
+        with open(workers, encoding="utf-8", errors="replace") as f:
+            text = f.read()
+        assert not SANITIZER.search(text), text[-8000:]
+    wait_until(lambda: not processes_with(daemon.dir), f"processes of {daemon.dir} to end: {processes_with(daemon.dir)}", 45)
+
+
+@pytest.fixture
+def make_daemon(tmp_path):
+    """Makes daemons (not started) with options; stops and checks them all at the end."""
+    made = []
+
+    def make(*options, name="d", sandbox=None):
+        root = tmp_path / (name + str(len(made)))
+        root.mkdir()
+        daemon = Daemon(root, "--sandbox", sandbox or SANDBOX, *options)
+        made.append(daemon)
+        return daemon
+
+    yield make
+    for daemon in made:
+        daemon.stop()
+    for daemon in made:
+        check_clean(daemon)
+        shutil.rmtree(daemon.root, ignore_errors=True)
+
+
+@pytest.fixture
+def daemon(make_daemon):
+    return make_daemon().start()
+
+
+def bwrap_works():
+    worker = os.path.join(BIN, "pipelined-worker")
+    return os.path.exists(worker) and subprocess.run([worker, "--probe-sandbox"], capture_output=True, check=False).returncode == 0
+
+
+SANDBOX = "bwrap" if bwrap_works() else "none"
