@@ -23,7 +23,7 @@ struct ingest {
     uint64_t published, taken;
     unsigned busy; /* readers with a batch: each may yet share a file */
     bool ending;
-    bool failed;
+    _Atomic bool failed;           /* set under the lock */
     struct pl_segment_job *shared; /* a large file that has room for helpers */
     unsigned helpers;              /* on it, besides its owner */
     struct pl_err err;             /* the first */
@@ -254,8 +254,8 @@ static int ingest_run(struct ingest *in, struct pl_pack_session *session, bool t
         cache = NULL;
     for (unsigned i = 0; i < n; i++) {
         threads[i].in = in;
-        threads[i].reader =
-            (struct pl_reader){.sink = pl_stream_sink_session(session), .stat_cache = cache, .share = reader_share, .self = in};
+        threads[i].reader = (struct pl_reader){
+            .sink = pl_stream_sink_session(session), .stat_cache = cache, .stop = &in->failed, .share = reader_share, .self = in};
     }
     r = readers_start(threads, n, &started, err);
     if (r == 0)

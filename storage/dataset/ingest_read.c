@@ -82,7 +82,7 @@ static int read_large(struct pl_reader *rd, int fd, const struct stat *st, struc
 
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     if ((r = pl_segment_buffer_init(&rd->segment, err)) < 0 ||
-        (r = pl_segment_job_create(fd, (uint64_t)st->st_size, &rd->sink, &job, err)) < 0)
+        (r = pl_segment_job_create(fd, (uint64_t)st->st_size, &rd->sink, rd->stop, &job, err)) < 0)
         return r;
     rd->share(rd->self, job, &rd->segment);
     return pl_segment_job_finish(job, file_kind(st->st_mode), ret, err);

@@ -12,6 +12,7 @@ struct pl_reader {
     uint8_t *stream;                        /* PL_STREAM_BUFFER_BYTES */
     struct pl_segment_buffer segment;
     /* A large file: offers the job to others while this reader works on it; returns when all have left it. */
+    const _Atomic bool *stop; /* true: a large file is given up */
     void (*share)(void *self, struct pl_segment_job *job, struct pl_segment_buffer *buffer);
     void *self;
 };

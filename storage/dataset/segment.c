@@ -19,6 +19,7 @@ struct pl_segment_job {
     uint64_t size;
     uint64_t segments;
     const struct pl_stream_sink *sink;
+    const _Atomic bool *stop;
 
     pthread_mutex_t lock;
     pthread_cond_t moved; /* cut_next or list_next rose, or an error */
@@ -51,8 +52,8 @@ void pl_segment_buffer_finish(struct pl_segment_buffer *b)
     *b = (struct pl_segment_buffer){0};
 }
 
-int pl_segment_job_create(int fd, uint64_t size, const struct pl_stream_sink *sink, struct pl_segment_job **ret,
-                          struct pl_err *err)
+int pl_segment_job_create(int fd, uint64_t size, const struct pl_stream_sink *sink, const _Atomic bool *stop,
+                          struct pl_segment_job **ret, struct pl_err *err)
 {
     _cleanup_(pl_segment_job_destroyp) struct pl_segment_job *job = calloc(1, sizeof(*job));
     struct pl_list_sink lists = {.self = sink->self, .put = sink->list};
@@ -64,6 +65,7 @@ int pl_segment_job_create(int fd, uint64_t size, const struct pl_stream_sink *si
     job->size = size;
     job->segments = (size + SEGMENT - 1) / SEGMENT;
     job->sink = sink;
+    job->stop = stop;
     pthread_mutex_init(&job->lock, NULL);
     pthread_cond_init(&job->moved, NULL);
     r = pl_list_builder_create(&lists, &job->list, err);
@@ -97,6 +99,10 @@ static bool job_take(struct pl_segment_job *job, uint64_t *ret)
     bool ok;
 
     pthread_mutex_lock(&job->lock);
+    if (job->stop != NULL && atomic_load(job->stop) && job->err.code == 0) {
+        (void)pl_err_set(&job->err, PL_ECANCELED, "reading was given up");
+        pthread_cond_broadcast(&job->moved);
+    }
     while (job->err.code == 0 && job->taken < job->segments && job->taken - job->list_next >= PL_SEGMENTS_AHEAD)
         pthread_cond_wait(&job->moved, &job->lock);
     ok = job->err.code == 0 && job->taken < job->segments;

@@ -23,10 +23,11 @@ void pl_segment_buffer_finish(struct pl_segment_buffer *b);
 
 struct pl_segment_job;
 
-/* `fd` is open for reading at least `size` bytes, more than PL_CHUNK_MAX_BYTES; it and `sink` outlive the job. */
+/* `fd` is open for reading at least `size` bytes, more than PL_CHUNK_MAX_BYTES; it, `sink` and `stop` outlive the job. `stop` (may be
+ * NULL): true ends the job with PL_ECANCELED. */
 PL_MUST_CHECK
-int pl_segment_job_create(int fd, uint64_t size, const struct pl_stream_sink *sink, struct pl_segment_job **ret,
-                          struct pl_err *err);
+int pl_segment_job_create(int fd, uint64_t size, const struct pl_stream_sink *sink, const _Atomic bool *stop,
+                          struct pl_segment_job **ret, struct pl_err *err);
 /* Works on the file until no segment is left to take. Any number of threads, each with its own buffer. Errors are the job's: they
  * come from finish. */
 void pl_segment_job_help(struct pl_segment_job *job, struct pl_segment_buffer *buffer);

@@ -178,7 +178,7 @@ static void shared_files_are_cut_as_the_format_says(void **state)
         fd = open(at(f, "big"), O_RDONLY | O_CLOEXEC);
         OK(f, pl_stream_entry(&sink, buffer, PL_KIND_FILE, memory_read, &m, &scalar, &f->err));
         OK(f, pl_segment_buffer_init(&segment, &f->err));
-        OK(f, pl_segment_job_create(fd, n, &sink, &job, &f->err));
+        OK(f, pl_segment_job_create(fd, n, &sink, NULL, &job, &f->err));
         pl_segment_job_help(job, &segment);
         OK(f, pl_segment_job_finish(job, PL_KIND_FILE, &shared, &f->err));
         close(fd);
