@@ -4,6 +4,7 @@
 #pragma once
 
 #include "pipelined/db/db.h"
+#include "pipelined/db/stage_log.h"
 #include "pipelined/net/http_server.h"
 #include "pipelined/net/loop.h"
 #include "pipelined/net/sse.h"
@@ -35,6 +36,7 @@ struct pl_engine_ops {
 struct pl_api_config {
     struct pl_db *db;
     struct pl_stores *stores;
+    struct pl_stage_logs *logs;
     struct pl_loop *loop;
     struct pl_pool *pool;          /* storage pool: hashing, disk, SQL reads */
     const struct pl_engine_ops *engine;

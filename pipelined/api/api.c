@@ -1,0 +1,246 @@
+#include "api_internal.h"
+
+#include "openapi.h"
+#include "sessions.h"
+#include "storage/base/io.h"
+#include "storage/base/log.h"
+
+#include <stdio.h>
+
+#define API_THREADS 2
+
+/* A row as the server's handler gets it. */
+struct pl_api_bound {
+    struct pl_api *api;
+    const struct pl_api_route *route;
+};
+
+#define PL_API_TABLE_ADDRESS(noun) &pl_api_routes_##noun,
+static const struct pl_api_table *const tables[] = {PL_API_TABLES(PL_API_TABLE_ADDRESS)};
+#undef PL_API_TABLE_ADDRESS
+
+const struct pl_api_table *const *pl_api_tables(size_t *ret_n)
+{
+    *ret_n = PL_ARRAY_SIZE(tables);
+    return tables;
+}
+
+/* ---- from the server to a row ---- */
+
+/* Parameters that are names are looked at before any handler: whatever it does with them, they are none that could be a path. */
+static int check_params(const struct pl_http_request *req, const char *pattern, struct pl_err *err)
+{
+    static const char *const names[] = {"project", "repo", "branch", "pipeline", "stage"};
+    char braced[16];
+    int r;
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(names); i++) {
+        snprintf(braced, sizeof braced, "{%s}", names[i]);
+        if (!strstr(pattern, braced))
+            continue;
+        r = pl_name_check(names[i], pl_http_param(req, names[i]), err);
+        if (r < 0)
+            return pl_err_field(err, r, names[i]);
+    }
+    return 0;
+}
+
+static void on_request(struct pl_http_request *req, void *arg)
+{
+    const struct pl_api_bound *bound = arg;
+    const struct pl_api_route *route = bound->route;
+    struct pl_err err = {0};
+    json_t *value = NULL;
+    int r = check_params(req, route->pattern, &err);
+
+    if (r == 0 && route->raw) {
+        route->raw(bound->api, req);
+        return;
+    }
+    r = r < 0 ? r : route->json(bound->api, req, &value, &err);
+    if (r < 0) {
+        json_decref(value);
+        err.code = r;
+        pl_http_reply_error(req, &err);
+        return;
+    }
+    pl_http_reply_json(req, r ? (unsigned)r : 200, value ? value : json_object());
+}
+
+static struct pl_http_route route_of(const struct pl_api_route *row, struct pl_api_bound *bound)
+{
+    return (struct pl_http_route){.method = row->method,
+                                  .pattern = row->pattern,
+                                  .where = row->on_loop ? PL_ON_LOOP : PL_ON_POOL,
+                                  .body = row->body,
+                                  .body_max = row->body_max,
+                                  .handler = on_request,
+                                  .arg = bound,
+                                  .access = row->open     ? PL_ACCESS_OPEN
+                                            : row->worker ? PL_ACCESS_WORKER
+                                                          : PL_ACCESS_USER};
+}
+
+static int collect_routes(struct pl_api *a, struct pl_err *err)
+{
+    size_t n = a->config.n_more_routes;
+
+    for (size_t t = 0; t < PL_ARRAY_SIZE(tables); t++)
+        n += tables[t]->n_routes;
+    a->routes = calloc(n + 1, sizeof *a->routes);
+    a->bound = calloc(n + 1, sizeof *a->bound);
+    if (!a->routes || !a->bound)
+        return pl_err_nomem(err);
+    for (size_t t = 0; t < PL_ARRAY_SIZE(tables); t++) {
+        for (size_t i = 0; i < tables[t]->n_routes; i++) {
+            struct pl_api_bound *bound = &a->bound[a->n_routes];
+
+            *bound = (struct pl_api_bound){a, &tables[t]->routes[i]};
+            a->routes[a->n_routes++] = route_of(bound->route, bound);
+        }
+    }
+    for (size_t i = 0; i < a->config.n_more_routes; i++)
+        a->routes[a->n_routes++] = a->config.more_routes[i];
+    return 0;
+}
+
+/* ---- start and stop ---- */
+
+static int copy_text(const char **text, struct pl_err *err)
+{
+    *text = strdup(*text ? *text : "");
+    return *text ? 0 : pl_err_nomem(err);
+}
+
+/* On failure the texts copied so far are the struct's, the others the caller's: they are taken out first. */
+static int copy_config(struct pl_api *a, const struct pl_api_config *config, struct pl_err *err)
+{
+    const char **texts[] = {&a->config.data_dir, &a->config.store_url, &a->config.executor,  &a->config.version,
+                            &a->config.token,    &a->config.listen,    &a->config.public_url};
+    const char *given[PL_ARRAY_SIZE(texts)];
+    int r = 0;
+
+    a->config = *config;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(texts); i++) {
+        given[i] = *texts[i];
+        *texts[i] = NULL;
+    }
+    for (size_t i = 0; i < PL_ARRAY_SIZE(texts) && r == 0; i++) {
+        *texts[i] = given[i];
+        r = copy_text(texts[i], err);
+    }
+    return r;
+}
+
+/* What a crash left of half-received bodies is of no use to anybody. */
+static int make_tmp(struct pl_api *a, struct pl_err *err)
+{
+    int r;
+
+    if (asprintf(&a->tmp_dir, "%s/tmp", a->config.data_dir) < 0) {
+        a->tmp_dir = NULL;
+        return pl_err_nomem(err);
+    }
+    r = pl_io_remove_tree(a->tmp_dir, err);
+    return r < 0 ? r : pl_io_mkdirs(a->tmp_dir, 0700, err);
+}
+
+static int make_guard(struct pl_api *a, struct pl_err *err)
+{
+    struct pl_guard_config config = {.token = a->config.token,
+                                     .listen = a->config.listen,
+                                     .hosts = a->config.hosts,
+                                     .public_url = a->config.public_url,
+                                     .worker_token_ok = a->config.engine->worker_token_ok,
+                                     .self = a->config.engine_self};
+
+    return pl_guard_create(&config, &a->guard, err);
+}
+
+static int make_url(struct pl_api *a, struct pl_err *err)
+{
+    const char *listen = a->config.listen, *colon = strrchr(listen, ':');
+    bool any = strncmp(listen, "0.0.0.0:", 8) == 0 || strncmp(listen, "[::]:", 5) == 0;
+
+    if (*a->config.public_url)
+        a->url = strdup(a->config.public_url);
+    else if (asprintf(&a->url, "http://%.*s:%u", any ? 9 : (int)(colon - listen), any ? "127.0.0.1" : listen, pl_api_port(a)) < 0)
+        a->url = NULL;
+    return a->url ? 0 : pl_err_nomem(err);
+}
+
+static int serve(struct pl_api *a, struct pl_err *err)
+{
+    struct pl_http_options options = {.listen = a->config.listen,
+                                      .routes = a->routes,
+                                      .n_routes = a->n_routes,
+                                      .guard = pl_guard_check,
+                                      .guard_arg = a->guard,
+                                      .guard_unknown = true,
+                                      .loop = a->config.loop,
+                                      .pool = a->config.pool,
+                                      .threads = API_THREADS};
+    int r = pl_http_server_start(&options, &a->server, err);
+
+    if (r < 0)
+        return r;
+    pl_guard_set_port(a->guard, pl_http_server_port(a->server));
+    return make_url(a, err);
+}
+
+int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct pl_err *err)
+{
+    struct pl_api *a = calloc(1, sizeof *a);
+    int r;
+
+    if (!a)
+        return pl_err_nomem(err);
+    r = copy_config(a, config, err);
+    r = r < 0 ? r : make_tmp(a, err);
+    r = r < 0 ? r : make_guard(a, err);
+    r = r < 0 ? r : collect_routes(a, err);
+    r = r < 0 ? r : pl_openapi_document(a->config.version, a->config.more_routes, a->config.n_more_routes, &a->openapi, err);
+    r = r < 0 ? r : pl_sessions_create(&a->sessions, err);
+    r = r < 0 ? r : pl_api_events_open(a, err);
+    r = r < 0 ? r : serve(a, err);
+    if (r < 0) {
+        pl_api_destroy(a);
+        return pl_err_wrap(err, r, "API");
+    }
+    *ret = a;
+    return 0;
+}
+
+unsigned pl_api_port(const struct pl_api *a)
+{
+    return pl_http_server_port(a->server);
+}
+
+void pl_api_stop(struct pl_api *a, int64_t deadline_ms)
+{
+    pl_http_server_stop(a->server, deadline_ms);
+}
+
+struct pl_api *pl_api_destroy(struct pl_api *a)
+{
+    if (!a)
+        return NULL;
+    pl_http_server_destroy(a->server);
+    pl_sse_hub_destroy(a->hub);
+    pl_guard_destroy(a->guard);
+    pl_sessions_destroy(a->sessions);
+    pl_buf_finish(&a->openapi);
+    free(a->routes);
+    free(a->bound);
+    free(a->tmp_dir);
+    free(a->url);
+    free((void *)a->config.data_dir);
+    free((void *)a->config.store_url);
+    free((void *)a->config.executor);
+    free((void *)a->config.version);
+    free((void *)a->config.token);
+    free((void *)a->config.listen);
+    free((void *)a->config.public_url);
+    free(a);
+    return NULL;
+}

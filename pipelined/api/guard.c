@@ -1,0 +1,332 @@
+#include "guard.h"
+
+#include "api.h"
+#include "storage/base/clock.h"
+#include "storage/base/hash.h"
+#include "storage/base/log.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <strings.h>
+
+#define NAMES_MAX     64
+#define AUTHORITY_MAX 300 /* host and port as text */
+
+struct login_code {
+    struct pl_hash hash; /* of the code: what lies in memory is not the secret */
+    int64_t until_ms;    /* monotonic; 0 = free */
+};
+
+struct pl_guard {
+    struct pl_hash token; /* SHA-256 of the daemon's */
+    char *token_text;     /* makes the cookies */
+    char *names[NAMES_MAX];
+    size_t n_names;
+    bool any_address;                  /* it listens on all addresses: any literal one is ours */
+    char public_origin[AUTHORITY_MAX]; /* "https://host:port" */
+    atomic_uint port;
+    bool (*worker_token_ok)(void *self, const char *token);
+    void *self;
+
+    pthread_mutex_t lock; /* the rest */
+    struct login_code codes[PL_LOGIN_CODES_MAX];
+    size_t next_code;
+    int64_t window_ms;
+    unsigned failures;
+};
+
+/* ---- names of this daemon ---- */
+
+/* "host:port", "[::1]:port", "host" → both parts; a part that is not there is "". False when it is neither. */
+static bool authority_split(const char *text, char host[AUTHORITY_MAX], char port[8])
+{
+    const char *end = *text == '[' ? strchr(text, ']') : text + strcspn(text, ":"), *colon;
+
+    if (!end || (size_t)(end - text) >= AUTHORITY_MAX - 1)
+        return false;
+    end += *text == '[';
+    colon = end;
+    snprintf(host, AUTHORITY_MAX, "%.*s", (int)(end - text), text);
+    if (*colon && *colon != ':')
+        return false;
+    snprintf(port, 8, "%s", *colon ? colon + 1 : "");
+    return *host && strlen(port) < 6 && strspn(port, "0123456789") == strlen(port);
+}
+
+static int add_name(struct pl_guard *g, const char *name, struct pl_err *err)
+{
+    if (g->n_names == NAMES_MAX)
+        return pl_err_set(err, PL_ELIMIT, "more than %d names of this daemon are configured", NAMES_MAX);
+    g->names[g->n_names] = strdup(name);
+    if (!g->names[g->n_names])
+        return pl_err_nomem(err);
+    g->n_names++;
+    return 0;
+}
+
+static int add_names(struct pl_guard *g, const struct pl_guard_config *config, struct pl_err *err)
+{
+    static const char *const own[] = {"localhost", "127.0.0.1", "[::1]"};
+    char host[AUTHORITY_MAX], port[8];
+    int r = 0;
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(own) && r == 0; i++)
+        r = add_name(g, own[i], err);
+    for (size_t i = 0; config->hosts && config->hosts[i] && r == 0; i++)
+        r = add_name(g, config->hosts[i], err);
+    if (r < 0 || !authority_split(config->listen, host, port))
+        return r; /* the server says what is wrong with the address */
+    g->any_address = pl_streq(host, "0.0.0.0") || pl_streq(host, "[::]");
+    return g->any_address ? 0 : add_name(g, host, err);
+}
+
+/* "https://host/path" → "https://host". */
+static int set_public(struct pl_guard *g, const char *url, struct pl_err *err)
+{
+    const char *host = strstr(url, "://");
+    int len;
+
+    if (!*url)
+        return 0;
+    if (!host || (strncasecmp(url, "http://", 7) != 0 && strncasecmp(url, "https://", 8) != 0))
+        return pl_err_field(err, pl_err_set(err, PL_EINVAL, "\"%s\" is no URL: give http://… or https://…", url), "public_url");
+    len = (int)(host + 3 - url) + (int)strcspn(host + 3, "/");
+    snprintf(g->public_origin, sizeof g->public_origin, "%.*s", len, url);
+    return 0;
+}
+
+int pl_guard_create(const struct pl_guard_config *config, struct pl_guard **ret, struct pl_err *err)
+{
+    struct pl_guard *g = calloc(1, sizeof *g);
+    int r;
+
+    if (!g)
+        return pl_err_nomem(err);
+    pthread_mutex_init(&g->lock, NULL);
+    pl_hash_sha256(config->token, strlen(config->token), &g->token);
+    g->worker_token_ok = config->worker_token_ok;
+    g->self = config->self;
+    g->token_text = strdup(config->token);
+    r = g->token_text ? add_names(g, config, err) : pl_err_nomem(err);
+    r = r < 0 ? r : set_public(g, config->public_url ? config->public_url : "", err);
+    if (r < 0) {
+        pl_guard_destroy(g);
+        return r;
+    }
+    *ret = g;
+    return 0;
+}
+
+struct pl_guard *pl_guard_destroy(struct pl_guard *g)
+{
+    if (!g)
+        return NULL;
+    for (size_t i = 0; i < g->n_names; i++)
+        free(g->names[i]);
+    free(g->token_text);
+    pthread_mutex_destroy(&g->lock);
+    free(g);
+    return NULL;
+}
+
+void pl_guard_set_port(struct pl_guard *g, unsigned port)
+{
+    atomic_store(&g->port, port);
+}
+
+/* An address that is written as numbers: no name server can point it elsewhere. */
+static bool is_literal(const char *host)
+{
+    char inner[AUTHORITY_MAX];
+    struct in6_addr address;
+    size_t len = strlen(host);
+
+    if (*host != '[')
+        return inet_pton(AF_INET, host, &address) == 1;
+    snprintf(inner, sizeof inner, "%.*s", (int)len - 2, host + 1);
+    return inet_pton(AF_INET6, inner, &address) == 1;
+}
+
+static bool host_ours(const struct pl_guard *g, const char *header)
+{
+    const char *public_host = strstr(g->public_origin, "://");
+    char host[AUTHORITY_MAX], port[8];
+
+    if (public_host && strcasecmp(header, public_host + 3) == 0)
+        return true;
+    if (!authority_split(header, host, port))
+        return false;
+    if (*port && strtoul(port, NULL, 10) != atomic_load(&g->port))
+        return false;
+    for (size_t i = 0; i < g->n_names; i++)
+        if (strcasecmp(g->names[i], host) == 0)
+            return true;
+    return g->any_address && is_literal(host);
+}
+
+/* A page is ours when it came from the very host and port that it now talks to, or from the public URL. */
+static bool origin_ours(const struct pl_guard *g, const char *origin, const char *host)
+{
+    const char *authority = strstr(origin, "://");
+
+    if (*g->public_origin && strcasecmp(origin, g->public_origin) == 0)
+        return true;
+    return authority && strcasecmp(authority + 3, host) == 0;
+}
+
+static bool only_reads(const struct pl_http_request *req)
+{
+    return pl_streq(pl_http_method(req), "GET") || pl_streq(pl_http_method(req), "HEAD");
+}
+
+static int check_names(const struct pl_guard *g, const struct pl_http_request *req, struct pl_err *err)
+{
+    const char *host = pl_http_header(req, "Host"), *origin = pl_http_header(req, "Origin");
+
+    if (!host || !host_ours(g, host))
+        return pl_err_set(err, PL_EHOST, "\"%.200s\" is no name of this daemon", host ? host : "");
+    if (origin && !only_reads(req) && !origin_ours(g, origin, host))
+        return pl_err_set(err, PL_EORIGIN, "a page of %.200s may not change anything here", origin);
+    return 0;
+}
+
+/* ---- tokens ---- */
+
+static bool is_token(const struct pl_guard *g, const char *text)
+{
+    struct pl_hash given;
+
+    pl_hash_sha256(text, strlen(text), &given);
+    return pl_secret_eq(given.b, g->token.b, PL_HASH_BYTES);
+}
+
+/* The bearer token, NULL when there is none. */
+static const char *bearer_of(const struct pl_http_request *req)
+{
+    const char *header = pl_http_header(req, "Authorization");
+
+    if (!header || strncasecmp(header, "Bearer ", 7) != 0)
+        return NULL;
+    return header + 7 + strspn(header + 7, " ");
+}
+
+/* A cookie is "<seconds since 1970>.<64 hex digits>", the digits made from the daemon's token: it outlives restarts, not the token. */
+static void cookie_make(const struct pl_guard *g, uint64_t issued_s, char ret[PL_SESSION_COOKIE_SIZE])
+{
+    struct pl_hasher *hasher = pl_hasher_create();
+    char hex[PL_HASH_HEX + 1], issued[24];
+    struct pl_hash mac;
+
+    snprintf(issued, sizeof issued, "%llu", (unsigned long long)issued_s);
+    pl_hasher_add_field(hasher, g->token_text, strlen(g->token_text));
+    pl_hasher_add_field(hasher, "pl-session-1", 12);
+    pl_hasher_add_field(hasher, issued, strlen(issued));
+    pl_hasher_add_field(hasher, g->token_text, strlen(g->token_text));
+    pl_hasher_get(hasher, &mac);
+    pl_hasher_destroy(hasher);
+    snprintf(ret, PL_SESSION_COOKIE_SIZE, "%s.%s", issued, pl_hash_hex(&mac, hex));
+}
+
+static bool cookie_ok(const struct pl_guard *g, const struct pl_http_request *req, bool *ret_there)
+{
+    char given[PL_SESSION_COOKIE_SIZE] = {0}, expected[PL_SESSION_COOKIE_SIZE] = {0};
+    uint64_t issued_s, now_s = (uint64_t)(pl_clock_wall_us() / 1000000);
+
+    *ret_there = pl_http_cookie(req, PL_SESSION_COOKIE, given, sizeof given);
+    if (!*ret_there || !isdigit((unsigned char)*given))
+        return false;
+    issued_s = strtoull(given, NULL, 10);
+    cookie_make(g, issued_s, expected);
+    return pl_secret_eq(given, expected, sizeof given) && now_s < issued_s + PL_SESSION_COOKIE_DAYS * 86400u;
+}
+
+/* Counts a refusal; PL_EBUSY once there were too many. */
+static int refuse(struct pl_guard *g, const struct pl_http_request *req, int code, const char *why, struct pl_err *err)
+{
+    int64_t now = pl_clock_mono_ms();
+    bool too_many, first;
+
+    pthread_mutex_lock(&g->lock);
+    if (now - g->window_ms >= PL_GUARD_WINDOW_MS) {
+        g->window_ms = now;
+        g->failures = 0;
+    }
+    too_many = ++g->failures > PL_GUARD_FAILURES;
+    first = g->failures == PL_GUARD_FAILURES + 1;
+    pthread_mutex_unlock(&g->lock);
+    if (first)
+        pl_log_warn("api", "more than %d requests with wrong or missing tokens in %d s, the last from %s", PL_GUARD_FAILURES,
+                    PL_GUARD_WINDOW_MS / 1000, pl_http_peer(req));
+    if (too_many)
+        return pl_err_set(err, PL_EBUSY, "too many requests with a wrong or missing token");
+    return pl_err_set(err, code, "%s", why);
+}
+
+static int check_token(struct pl_guard *g, const struct pl_http_request *req, unsigned access, struct pl_err *err)
+{
+    const char *bearer = bearer_of(req);
+    bool cookie = false;
+
+    if (bearer && is_token(g, bearer))
+        return 0;
+    if (bearer && g->worker_token_ok && g->worker_token_ok(g->self, bearer))
+        return access == PL_ACCESS_WORKER ? 0 : refuse(g, req, PL_EFORBIDDEN, "a worker's token does not allow this", err);
+    if (bearer)
+        return refuse(g, req, PL_EAUTH, "the token is not this daemon's", err);
+    if (cookie_ok(g, req, &cookie))
+        return 0;
+    return refuse(g, req, PL_EAUTH, cookie ? "the session has ended: run pipelinectl open" : "the request carries no token", err);
+}
+
+int pl_guard_check(struct pl_http_request *req, const struct pl_http_route *route, void *guard, struct pl_err *err)
+{
+    struct pl_guard *g = guard;
+    int r = check_names(g, req, err);
+
+    if (r < 0 || (route && route->access == PL_ACCESS_OPEN))
+        return r;
+    return check_token(g, req, route ? route->access : PL_ACCESS_WORKER, err);
+}
+
+/* ---- login links ---- */
+
+void pl_guard_login_code(struct pl_guard *g, char out[PL_LOGIN_CODE_HEX + 1])
+{
+    uint8_t random[PL_LOGIN_CODE_HEX / 2];
+    struct login_code code = {.until_ms = pl_clock_mono_ms() + PL_LOGIN_CODE_MS};
+
+    pl_random_bytes(random, sizeof random);
+    pl_hex_encode(random, sizeof random, out);
+    pl_hash_sha256(out, PL_LOGIN_CODE_HEX, &code.hash);
+    pthread_mutex_lock(&g->lock);
+    g->codes[g->next_code++ % PL_LOGIN_CODES_MAX] = code;
+    pthread_mutex_unlock(&g->lock);
+}
+
+int pl_guard_login(struct pl_guard *g, const char *code, char ret_cookie[PL_SESSION_COOKIE_SIZE], struct pl_err *err)
+{
+    int64_t now = pl_clock_mono_ms();
+    struct pl_hash given;
+    bool ok = false;
+
+    pl_hash_sha256(code, strlen(code), &given);
+    pthread_mutex_lock(&g->lock);
+    for (size_t i = 0; i < PL_LOGIN_CODES_MAX; i++) {
+        struct login_code *c = &g->codes[i];
+
+        if (c->until_ms <= now || !pl_secret_eq(c->hash.b, given.b, PL_HASH_BYTES))
+            continue;
+        c->until_ms = 0;
+        ok = true;
+    }
+    pthread_mutex_unlock(&g->lock);
+    if (!ok) {
+        pl_err_set(err, PL_EAUTH, "this login link was used already, or is older than five minutes");
+        return pl_err_hint(err, PL_EAUTH, "Run pipelinectl open for a new one.");
+    }
+    cookie_make(g, (uint64_t)(pl_clock_wall_us() / 1000000), ret_cookie);
+    return 0;
+}

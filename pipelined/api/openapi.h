@@ -1,0 +1,10 @@
+/* openapi: the OpenAPI 3.1 document of all routes, from the very rows that serve them. */
+#pragma once
+
+#include "api_internal.h"
+
+/* As JSON text into `ret`. `more`: routes without rows (the workers' protocol), listed by method and path. PL_EINTERNAL: a row names a
+ * schema that no table has, a field of a type that there is none of, or has no summary. */
+PL_MUST_CHECK
+int pl_openapi_document(const char *version, const struct pl_http_route *more, size_t n_more, struct pl_buf *ret,
+                        struct pl_err *err);

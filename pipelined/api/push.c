@@ -1,0 +1,46 @@
+#include "push.h"
+
+#include "pipelined/db/commit_tx.h"
+
+int pl_api_may_push(struct pl_api *a, const struct pl_http_request *req, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    const char *name = pl_http_param(req, "repo");
+    struct pl_repo_row repo;
+    int r = pl_db_repo_find(rd.conn, pl_http_param(req, "project"), name, &repo, err);
+
+    if (r == 0 && repo.output)
+        r = pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by the stage of that name: push to an input repo", name);
+    return r;
+}
+
+static const char *text_or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
+int pl_api_push(struct pl_api *a, const struct pl_http_request *req, const void *ops, size_t n, uint64_t new_bytes, json_t **ret,
+                struct pl_err *err)
+{
+    struct pl_push_args args = {.project = pl_http_param(req, "project"),
+                                .repo = pl_http_param(req, "repo"),
+                                .branch = pl_http_param(req, "branch"),
+                                .base = text_or_empty(pl_http_query(req, "base")),
+                                .message = text_or_empty(pl_http_query(req, "message")),
+                                .author = text_or_empty(pl_http_query(req, "author")),
+                                .ops = ops,
+                                .ops_len = n};
+    struct pl_push_result result;
+    char root[PL_HASH_HEX + 1];
+    int r = pl_db_push(a->config.db, a->config.stores, &args, &result, err);
+
+    if (r < 0)
+        return r;
+    if (result.changed)
+        a->config.engine->run_created(a->config.engine_self, result.commit);
+    *ret = json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:I, s:I}", "project", args.project, "repo", args.repo, "branch",
+                     args.branch, "commit", result.commit, "run", result.changed ? result.commit : "", "changed", result.changed,
+                     "root", pl_hash_hex(&result.root, root), "files", (json_int_t)result.files, "bytes",
+                     (json_int_t)result.bytes, "new_bytes", (json_int_t)new_bytes);
+    return result.changed ? 201 : 200;
+}

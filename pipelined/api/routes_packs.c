@@ -1,0 +1,276 @@
+/* The data plane: sessions of writers, which ids are there and where, packs in and out. Bytes only; what they mean is for commits. */
+#include "api_internal.h"
+
+#include "pipelined/db/repo_tx.h"
+#include "sessions.h"
+#include "storage/base/io.h"
+#include "storage/pack/pack_sink.h"
+#include "storage/pack/store.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+
+#define IDS_BODY_MAX  ((uint64_t)PL_PACK_SINK_HAS_MAX * PL_HASH_BYTES)
+#define LOCATED_BYTES 80 /* of one id's answer */
+#define BYTES_TYPE    "application/octet-stream"
+
+/* ---- sessions ---- */
+
+static int open_session(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    struct pl_session_args args = {.project = "default", .kind = "write"};
+    int r = pl_api_body(req, &body, err, "{s?:s, s?:s}", "project", &args.project, "kind", &args.kind);
+
+    if (r == 0 && !pl_streq(args.kind, "write") && !pl_streq(args.kind, "read"))
+        r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "\"%s\" is no kind of session; accepted: write, read", args.kind),
+                         "kind");
+    if (r == 0) {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+
+        r = pl_api_project(rd.conn, args.project, err);
+    }
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_UNLOGGED, pl_tx_session_open, &args, err);
+    if (r < 0)
+        return r;
+    *ret = json_pack("{s:s, s:s, s:i}", "session", args.id, "project", args.project, "lease_s", PL_SESSION_LEASE_S);
+    return 201;
+}
+
+/* ---- questions about ids ---- */
+
+/* The body as ids, and the store that they are asked of. */
+static int read_ids(struct pl_api *a, struct pl_http_request *req, struct pl_store **ret_store, const struct pl_hash **ret,
+                    size_t *ret_n, struct pl_err *err)
+{
+    const struct pl_buf *body = pl_http_body(req);
+
+    if (body->len % PL_HASH_BYTES != 0)
+        return pl_err_set(err, PL_EPROTO, "the body has %zu bytes, which is no number of ids of %d bytes", body->len,
+                          PL_HASH_BYTES);
+    *ret = (const struct pl_hash *)body->data;
+    *ret_n = body->len / PL_HASH_BYTES;
+    return pl_api_store(a, req, ret_store, err);
+}
+
+static int have(struct pl_api *a, struct pl_http_request *req, struct pl_buf *out, struct pl_err *err)
+{
+    const char *project = pl_http_param(req, "project");
+    _cleanup_free_ uint8_t *bitmap = NULL;
+    const struct pl_hash *ids;
+    struct pl_store *store;
+    size_t n;
+    int r = pl_session_use(a->config.db, pl_http_query(req, "session"), project, err);
+
+    r = r < 0 ? r : read_ids(a, req, &store, &ids, &n, err);
+    if (r < 0)
+        return r;
+    bitmap = calloc(n / 8 + 1, 1);
+    if (!bitmap)
+        return pl_err_nomem(err);
+    pl_store_has_many(store, ids, n, bitmap);
+    r = pl_buf_reserve(out, n, err);
+    for (size_t i = 0; i < n && r == 0; i++)
+        r = pl_buf_add_u8(out, bitmap[i / 8] >> (i % 8) & 1, err);
+    return r;
+}
+
+static int add_location(struct pl_buf *out, const struct pl_location *at, struct pl_err *err)
+{
+    static const uint8_t zeros[24];
+    int r = pl_buf_add_u8(out, 1, err);
+
+    r = r < 0 ? r : pl_buf_add_u8(out, at->codec, err);
+    r = r < 0 ? r : pl_buf_add_u8(out, at->kind, err);
+    r = r < 0 ? r : pl_buf_add_u8(out, 0, err);
+    r = r < 0 ? r : pl_buf_add_le32(out, at->stored, err);
+    r = r < 0 ? r : pl_buf_add_le32(out, at->raw, err);
+    r = r < 0 ? r : pl_buf_add_le32(out, 0, err);
+    r = r < 0 ? r : pl_buf_add_le64(out, at->offset, err);
+    r = r < 0 ? r : pl_buf_add(out, at->pack.b, PL_HASH_BYTES, err);
+    return r < 0 ? r : pl_buf_add(out, zeros, sizeof zeros, err);
+}
+
+static int locate(struct pl_api *a, struct pl_http_request *req, struct pl_buf *out, struct pl_err *err)
+{
+    static const uint8_t missing[LOCATED_BYTES];
+    const struct pl_hash *ids;
+    struct pl_location at;
+    struct pl_store *store;
+    size_t n;
+    int r = read_ids(a, req, &store, &ids, &n, err);
+
+    r = r < 0 ? r : pl_buf_reserve(out, n * LOCATED_BYTES, err);
+    for (size_t i = 0; i < n && r == 0; i++)
+        r = pl_store_locate(store, &ids[i], &at, NULL) == 0 ? add_location(out, &at, err)
+                                                            : pl_buf_add(out, missing, sizeof missing, err);
+    return r;
+}
+
+static void reply_bytes(struct pl_http_request *req, int r, struct pl_buf *out, const struct pl_err *err)
+{
+    if (r < 0)
+        pl_http_reply_error(req, err);
+    else
+        pl_http_reply_buf(req, 200, BYTES_TYPE, out);
+}
+
+static void on_have(struct pl_api *a, struct pl_http_request *req)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf out = {0};
+    struct pl_err err = {0};
+
+    reply_bytes(req, have(a, req, &out, &err), &out, &err);
+}
+
+static void on_locate(struct pl_api *a, struct pl_http_request *req)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf out = {0};
+    struct pl_err err = {0};
+
+    reply_bytes(req, locate(a, req, &out, &err), &out, &err);
+}
+
+/* ---- packs in: to a file of the object store's, verified there, renamed in ---- */
+
+struct intake {
+    struct pl_api *api;
+    struct pl_store *store;
+    struct pl_hash id;
+    char path[PATH_MAX];
+    int fd;
+    uint64_t size;
+};
+
+static int intake_write(void *self, const void *data, size_t n, struct pl_err *err)
+{
+    struct intake *in = self;
+
+    in->size += n;
+    return pl_io_write(in->fd, data, n, in->path, err);
+}
+
+/* Durable when it returns 0; the file is gone or renamed in any case. */
+static int intake_finish(struct intake *in, const struct pl_err *failure, struct pl_err *err)
+{
+    int r;
+
+    pl_closep(&in->fd);
+    in->fd = -1;
+    if (failure) {
+        unlink(in->path);
+        *err = *failure;
+        return failure->code;
+    }
+    r = pl_store_receive_pack(in->store, in->path, &in->id, err);
+    if (r == PL_ECORRUPT || r == PL_EFORMAT) /* the writer's bytes, not ours */
+        r = err->code = PL_EPROTO;
+    return r < 0 ? r : pl_store_flush(in->store, err);
+}
+
+static void intake_end(void *self, struct pl_http_request *req, const struct pl_err *failure)
+{
+    struct intake *in = self;
+    struct pl_err err = {0};
+    char hex[PL_HASH_HEX + 1];
+
+    if (intake_finish(in, failure, &err) < 0) {
+        pl_http_reply_error(req, &err);
+    } else {
+        pl_sessions_brought(in->api->sessions, pl_http_query(req, "session"), in->size);
+        pl_http_reply_json(req, 201, json_pack("{s:s, s:I}", "pack", pl_hash_hex(&in->id, hex), "bytes", (json_int_t)in->size));
+    }
+    free(in);
+}
+
+static int pack_id(const struct pl_http_request *req, struct pl_hash *ret, struct pl_err *err)
+{
+    int r = pl_hash_parse(pl_http_param(req, "id"), ret, err);
+
+    return r < 0 ? pl_err_field(err, r, "id") : 0;
+}
+
+static int intake_open(struct pl_api *a, struct pl_http_request *req, struct intake *in, struct pl_err *err)
+{
+    int r = pack_id(req, &in->id, err);
+
+    in->api = a;
+    r = r < 0 ? r : pl_session_use(a->config.db, pl_http_query(req, "session"), pl_http_param(req, "project"), err);
+    r = r < 0 ? r : pl_api_store(a, req, &in->store, err);
+    r = r < 0 ? r : pl_object_tmp_path(pl_store_objects(in->store), in->path, err);
+    if (r < 0)
+        return r;
+    in->fd = open(in->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    return in->fd < 0 ? pl_err_errno(err, errno, "make %s", in->path) : 0;
+}
+
+static void put_pack(struct pl_api *a, struct pl_http_request *req)
+{
+    struct intake *in = calloc(1, sizeof *in);
+    struct pl_err err = {0};
+    int r = in ? intake_open(a, req, in, &err) : pl_err_nomem(&err);
+
+    if (r < 0) {
+        free(in);
+        pl_http_reply_error(req, &err);
+        return;
+    }
+    pl_http_body_to(req, &(struct pl_http_sink){.self = in, .write = intake_write, .end = intake_end});
+}
+
+/* ---- packs out ---- */
+
+static int open_pack(struct pl_api *a, struct pl_http_request *req, int *ret_fd, uint64_t *ret_size, struct pl_err *err)
+{
+    char key[PL_PACK_KEY_BYTES];
+    struct pl_store *store;
+    struct pl_hash id;
+    int r = pack_id(req, &id, err);
+
+    r = r < 0 ? r : pl_api_store(a, req, &store, err);
+    if (r < 0)
+        return r;
+    pl_pack_key(pl_store_project(store), &id, key);
+    r = pl_object_size(pl_store_objects(store), key, ret_size, err);
+    return r < 0 ? r : pl_object_open_fd(pl_store_objects(store), key, ret_fd, err);
+}
+
+static void get_pack(struct pl_api *a, struct pl_http_request *req)
+{
+    struct pl_err err = {0};
+    uint64_t size;
+    int fd;
+
+    if (open_pack(a, req, &fd, &size, &err) < 0) {
+        pl_http_reply_error(req, &err);
+        return;
+    }
+    pl_http_reply_header(req, "Cache-Control", "private, max-age=31536000, immutable"); /* its id is the hash of what it holds */
+    pl_http_reply_fd(req, fd, 0, size, BYTES_TYPE);
+}
+
+static const struct pl_api_route routes[] = {
+    {"POST", "/api/v1/sessions", open_session, .body = PL_BODY_JSON, .worker = true,
+     .summary = "Opens a session for writing or reading packs; its lease goes on while it is used.", .request = "NewSession",
+     .reply = "Session"},
+    {"POST", "/api/v1/projects/{project}/have", .raw = on_have, .body = PL_BODY_BYTES, .body_max = IDS_BODY_MAX, .worker = true,
+     .summary = "For each id (32 bytes) a byte: 1 when its record is in the project's store.", .query = "session",
+     .request = BYTES_TYPE, .reply = BYTES_TYPE},
+    {"POST", "/api/v1/projects/{project}/locate", .raw = on_locate, .body = PL_BODY_BYTES, .body_max = IDS_BODY_MAX,
+     .worker = true,
+     .summary = "For each id (32 bytes) 80 bytes: u8 found, codec, kind, 0; u32 stored size, raw size, 0; u64 offset of the "
+                "record; pack id"
+                " 32; zero 24. Little-endian; all zero when it is not there.",
+     .request = BYTES_TYPE, .reply = BYTES_TYPE},
+    {"PUT", "/api/v1/projects/{project}/packs/{id}", .raw = put_pack, .body = PL_BODY_STREAM, .body_max = PL_PACK_MAX_BYTES,
+     .worker = true, .summary = "Takes in a pack: verified, and durable when it is answered.", .query = "session",
+     .request = BYTES_TYPE, .reply = "Pack"},
+    {"GET", "/api/v1/projects/{project}/packs/{id}", .raw = get_pack, .worker = true,
+     .summary = "The bytes of a pack, or of it what Range asks for.", .reply = BYTES_TYPE},
+};
+static const struct pl_api_schema schemas[] = {
+    {"NewSession", "project:string? kind:string?"},
+    {"Session", "session:string project:string lease_s:integer"},
+    {"Pack", "pack:string bytes:integer"},
+};
+PL_API_TABLE(packs, routes, schemas);

@@ -1,0 +1,124 @@
+/* What anybody may ask: whether it is alive, the embedded page, and the login link that the page needs. */
+#include "api_internal.h"
+
+#include "pl_web.h"
+
+#include <stdio.h>
+#include <strings.h>
+
+#define PAGE_CSP                                                                                                                 \
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'none';"     \
+    " base-uri 'none'; frame-ancestors 'none'"
+
+static void get_health(struct pl_api *a, struct pl_http_request *req)
+{
+    (void)a;
+    pl_http_reply_static(req, 200, "text/plain; charset=utf-8", "ok\n", 3);
+}
+
+/* ---- the page ---- */
+
+static const struct pl_embedded_file *find_page(const char *name)
+{
+    for (size_t i = 0; i < pl_web_files_count; i++)
+        if (pl_streq(pl_web_files[i].name, name))
+            return &pl_web_files[i];
+    return NULL;
+}
+
+static void reply_page(struct pl_http_request *req, const char *name)
+{
+    const struct pl_embedded_file *file = find_page(name);
+    const char *known = pl_http_header(req, "If-None-Match");
+    struct pl_err err = {0};
+
+    if (!file) {
+        if (pl_web_files_count == 0)
+            pl_err_set(&err, PL_EUNAVAILABLE, "this daemon was built without its web page; the API is under /api/v1/");
+        else
+            pl_err_set(&err, PL_ENOTFOUND, "the page has no \"%.100s\"", name);
+        pl_http_reply_error(req, &err);
+        return;
+    }
+    pl_http_reply_header(req, "Content-Security-Policy", PAGE_CSP);
+    pl_http_reply_header(req, "Referrer-Policy", "no-referrer");
+    pl_http_reply_header(req, "Cache-Control", "no-cache");
+    pl_http_reply_header(req, "ETag", file->etag);
+    if (known && strstr(known, file->etag))
+        pl_http_reply(req, 304, NULL, NULL, 0);
+    else
+        pl_http_reply_static(req, 200, file->type, file->data, file->size);
+}
+
+static void get_index(struct pl_api *a, struct pl_http_request *req)
+{
+    (void)a;
+    reply_page(req, "index.html");
+}
+
+static void get_ui(struct pl_api *a, struct pl_http_request *req)
+{
+    const char *name = pl_http_param(req, "path");
+
+    (void)a;
+    reply_page(req, *name ? name : "index.html");
+}
+
+/* ---- login ---- */
+
+static int make_login_link(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    size_t len = strlen(a->url);
+    char code[PL_LOGIN_CODE_HEX + 1];
+
+    (void)req;
+    (void)err;
+    while (len > 0 && a->url[len - 1] == '/')
+        len--;
+    pl_guard_login_code(a->guard, code);
+    *ret = json_pack("{s:o, s:i}", "url", json_sprintf("%.*s/login?token=%s", (int)len, a->url, code), "valid_s",
+                     PL_LOGIN_CODE_MS / 1000);
+    return 201;
+}
+
+/* The page is beside /login, wherever a proxy may have put both. */
+static void login(struct pl_api *a, struct pl_http_request *req)
+{
+    const char *code = pl_http_query(req, "token");
+    char value[PL_SESSION_COOKIE_SIZE], cookie[PL_SESSION_COOKIE_SIZE + 128];
+    bool secure = strncasecmp(a->url, "https:", 6) == 0;
+    struct pl_err err = {0};
+
+    pl_http_reply_header(req, "Cache-Control", "no-store");
+    pl_http_reply_header(req, "Referrer-Policy", "no-referrer");
+    if (pl_streq(pl_http_method(req), "HEAD")) { /* somebody only looks: the code stays good */
+        pl_http_reply(req, 200, NULL, NULL, 0);
+        return;
+    }
+    if (pl_guard_login(a->guard, code ? code : "", value, &err) < 0) {
+        pl_http_reply_error(req, &err);
+        return;
+    }
+    snprintf(cookie, sizeof cookie, PL_SESSION_COOKIE "=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Strict%s", value,
+             PL_SESSION_COOKIE_DAYS * 86400, secure ? "; Secure" : "");
+    pl_http_reply_header(req, "Set-Cookie", cookie);
+    pl_http_reply_header(req, "Location", "./");
+    pl_http_reply(req, 303, NULL, NULL, 0);
+}
+
+static const struct pl_api_route routes[] = {
+    {"GET", "/healthz", .raw = get_health, .open = true, .summary = "\"ok\" while the program answers.", .reply = "text/plain"},
+    {"GET", "/readyz", .raw = get_health, .open = true, .summary = "\"ok\" while it takes work; 503 when it stops.",
+     .reply = "text/plain"},
+    {"GET", "/", .raw = get_index, .open = true, .summary = "The web page.", .reply = "text/html"},
+    {"GET", "/ui", .raw = get_index, .open = true, .summary = "The web page.", .reply = "text/html"},
+    {"GET", "/ui/{path...}", .raw = get_ui, .open = true, .summary = "A file of the web page.", .reply = "text/html"},
+    {"GET", "/login", .raw = login, .open = true,
+     .summary = "Spends a login link: sets the session cookie and leads to the page.", .query = "token"},
+    {"POST", "/api/v1/login-links", make_login_link, .summary = "Makes a link that logs a browser in, once, within five minutes.",
+     .reply = "LoginLink"},
+};
+static const struct pl_api_schema schemas[] = {
+    {"LoginLink", "url:string valid_s:integer"},
+};
+PL_API_TABLE(page, routes, schemas);

@@ -1,0 +1,196 @@
+/* Projects and their repos. */
+#include "api_internal.h"
+
+#include "pipelined/db/repo_tx.h"
+
+#include <stdio.h>
+
+/* ---- projects ---- */
+
+static int list_projects(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_(json_decrefp) json_t *items = json_array();
+    char last[PL_NAME_MAX_BYTES + 1] = "";
+    struct pl_api_page page;
+    int r = pl_api_page_read(req, &page, err);
+
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows, "SELECT name, created_us FROM project WHERE name > ? ORDER BY name LIMIT ?",
+                             "si", page.after ? page.after : "", (int64_t)page.limit + 1);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0 && json_array_size(items) < page.limit) {
+        snprintf(last, sizeof last, "%s", pl_col_text(&rows, 0));
+        json_array_append_new(items, json_pack("{s:s, s:I}", "name", last, "created_us", (json_int_t)pl_col_int(&rows, 1)));
+    }
+    if (r < 0)
+        return r;
+    *ret = pl_api_list("projects", TAKE_PTR(items), r > 0 ? last : NULL);
+    return 0;
+}
+
+static int create_project(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    struct pl_repo_args args = {0};
+    int exist_ok = 0;
+    int r = pl_api_body(req, &body, err, "{s:s, s?:b}", "name", &args.name, "exist_ok", &exist_ok);
+
+    args.exist_ok = exist_ok;
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_project_create, &args, err);
+    if (r < 0)
+        return r;
+    *ret = json_pack("{s:s}", "name", args.name);
+    return args.changed ? 201 : 200;
+}
+
+static int delete_project(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    struct pl_repo_args args = {.name = pl_http_param(req, "project")};
+
+    (void)ret;
+    return pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_project_delete, &args, err);
+}
+
+/* ---- repos ---- */
+
+/* The newest of the branches' heads stands for the repo. */
+#define REPO_SELECT                                                                                                              \
+    "SELECT r.project, r.name, r.kind, r.description, r.created_us, c.run, c.branch, c.files, c.bytes FROM repo r"               \
+    " LEFT JOIN commit_ c ON c.id = (SELECT max(head) FROM branch WHERE repo = r.id)"
+
+static json_t *repo_json(const struct pl_rows *rows)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I}", "project", pl_col_text(rows, 0), "name",
+                     pl_col_text(rows, 1), "kind", pl_col_text(rows, 2), "description", pl_col_text(rows, 3), "created_us",
+                     (json_int_t)pl_col_int(rows, 4), "commit", pl_col_text(rows, 5), "branch", pl_col_text(rows, 6), "files",
+                     (json_int_t)pl_col_int(rows, 7), "bytes", (json_int_t)pl_col_int(rows, 8));
+}
+
+/* "project/name" of the last repo of the page before. */
+struct place {
+    char project[PL_NAME_MAX_BYTES + 1];
+    const char *name;
+};
+
+static int read_place(const char *after, struct place *ret, struct pl_err *err)
+{
+    const char *slash = after ? strchr(after, '/') : NULL;
+
+    *ret = (struct place){.name = ""};
+    if (!after)
+        return 0;
+    if (!slash || slash - after > PL_NAME_MAX_BYTES)
+        return pl_err_field(err,
+                            pl_err_set(err, PL_EINVAL, "\"%.120s\" is no place in this list: give the \"next\" of a page", after),
+                            "after");
+    snprintf(ret->project, sizeof ret->project, "%.*s", (int)(slash - after), after);
+    ret->name = slash + 1;
+    return 0;
+}
+
+static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_(json_decrefp) json_t *items = json_array();
+    const char *project = pl_http_query(req, "project");
+    char last[2 * PL_NAME_MAX_BYTES + 2] = "";
+    struct pl_api_page page;
+    struct place place;
+    int r = pl_api_page_read(req, &page, err);
+
+    r = r < 0 || !project ? r : pl_api_project(rd.conn, project, err);
+    r = r < 0 ? r : read_place(page.after, &place, err);
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows,
+                             REPO_SELECT " WHERE (?1 IS NULL OR r.project = ?1) AND (r.project, r.name) > (?2, ?3)"
+                                         " ORDER BY r.project, r.name LIMIT ?4",
+                             "sssi", project, place.project, place.name, (int64_t)page.limit + 1);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0 && json_array_size(items) < page.limit) {
+        snprintf(last, sizeof last, "%s/%s", pl_col_text(&rows, 0), pl_col_text(&rows, 1));
+        json_array_append_new(items, repo_json(&rows));
+    }
+    if (r < 0)
+        return r;
+    *ret = pl_api_list("repos", TAKE_PTR(items), r > 0 ? last : NULL);
+    return 0;
+}
+
+static int read_repo(struct pl_api *a, const char *project, const char *name, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    struct pl_repo_row row;
+    int r = pl_db_repo_find(rd.conn, project, name, &row, err); /* says what may have been meant */
+
+    r = r < 0 ? r : pl_sql_query(rd.conn, err, &rows, REPO_SELECT " WHERE r.id = ?", "i", row.id);
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r <= 0)
+        return r < 0 ? r : pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" was deleted just now", name);
+    *ret = repo_json(&rows);
+    return 0;
+}
+
+static int create_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    struct pl_repo_args args = {.project = "default", .description = ""};
+    int exist_ok = 0;
+    int r = pl_api_body(req, &body, err, "{s?:s, s:s, s?:s, s?:b}", "project", &args.project, "name", &args.name, "description",
+                        &args.description, "exist_ok", &exist_ok);
+
+    r = r < 0 ? r : pl_name_check("project", args.project, err);
+    if (r < 0)
+        return r;
+    args.exist_ok = exist_ok;
+    r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_repo_create, &args, err);
+    r = r < 0 ? r : read_repo(a, args.project, args.name, ret, err);
+    return r < 0 ? r : args.changed ? 201 : 200;
+}
+
+static int inspect_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    return read_repo(a, pl_http_param(req, "project"), pl_http_param(req, "repo"), ret, err);
+}
+
+static int delete_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    struct pl_repo_args args = {.project = pl_http_param(req, "project"),
+                                .name = pl_http_param(req, "repo"),
+                                .force = pl_http_query_flag(req, "force")};
+
+    (void)ret;
+    return pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_repo_delete, &args, err);
+}
+
+static const struct pl_api_route routes[] = {
+    {"GET", "/api/v1/projects", list_projects, .summary = "Lists projects by name.", .query = "after limit:integer",
+     .reply = "Projects"},
+    {"POST", "/api/v1/projects", create_project, .body = PL_BODY_JSON, .summary = "Creates a project.", .request = "NewProject",
+     .reply = "ProjectName"},
+    {"DELETE", "/api/v1/projects/{project}", delete_project, .summary = "Deletes a project that has no repos and pipelines.",
+     .reply = "Nothing"},
+    {"GET", "/api/v1/repos", list_repos,
+     .summary = "Lists repos by project and name, each with the newest of its branches' heads.",
+     .query = "project after limit:integer", .reply = "Repos"},
+    {"POST", "/api/v1/repos", create_repo, .body = PL_BODY_JSON,
+     .summary = "Creates an input repo; the project \"default\" on the way.", .request = "NewRepo", .reply = "Repo"},
+    {"GET", "/api/v1/repos/{project}/{repo}", inspect_repo, .summary = "Tells about a repo.", .reply = "Repo"},
+    {"DELETE", "/api/v1/repos/{project}/{repo}", delete_repo,
+     .summary = "Deletes a repo with its branches and commits; refused while a stage reads it (unless force) or writes it.",
+     .query = "force:boolean", .reply = "Nothing"},
+};
+static const struct pl_api_schema schemas[] = {
+    {"Nothing", ""},
+    {"Project", "name:string created_us:integer"},
+    {"ProjectName", "name:string"},
+    {"Projects", "projects:Project[] next:string?"},
+    {"NewProject", "name:string exist_ok:boolean?"},
+    {"Repo",
+     "project:string name:string kind:string description:string created_us:integer commit:string branch:string files:integer"
+     " bytes:integer"},
+    {"Repos", "repos:Repo[] next:string?"},
+    {"NewRepo", "project:string? name:string description:string? exist_ok:boolean?"},
+};
+PL_API_TABLE(repos, routes, schemas);

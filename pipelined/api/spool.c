@@ -1,0 +1,85 @@
+#include "spool.h"
+
+#include "storage/base/io.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+void pl_spool_init(struct pl_spool *s, const char *dir)
+{
+    *s = (struct pl_spool){.dir = dir, .memory = {.max = PL_SPOOL_MEMORY_BYTES}, .fd = -1};
+}
+
+void pl_spool_finish(struct pl_spool *s)
+{
+    if (s->mapped)
+        munmap(s->mapped, (size_t)s->size);
+    pl_closep(&s->fd);
+    pl_buf_finish(&s->memory);
+}
+
+static int make_file(struct pl_spool *s, struct pl_err *err)
+{
+    char path[PATH_MAX];
+
+    if (snprintf(path, sizeof path, "%s/body.XXXXXX", s->dir) >= (int)sizeof path)
+        return pl_err_set(err, PL_EINVAL, "the folder name %.64s… is too long", s->dir);
+    s->fd = mkostemp(path, O_CLOEXEC);
+    if (s->fd < 0)
+        return pl_err_errno(err, errno, "make %s", path);
+    unlink(path);
+    return 0;
+}
+
+int pl_spool_write(struct pl_spool *s, const void *data, size_t n, struct pl_err *err)
+{
+    int r = 0;
+
+    if (s->fd < 0 && s->memory.len + n <= PL_SPOOL_MEMORY_BYTES) {
+        r = pl_buf_add(&s->memory, data, n, err);
+        s->size += r == 0 ? n : 0;
+        return r;
+    }
+    if (s->fd < 0) {
+        r = make_file(s, err);
+        r = r < 0 ? r : pl_io_write(s->fd, s->memory.data, s->memory.len, "a request's body", err);
+        pl_buf_finish(&s->memory);
+    }
+    r = r < 0 ? r : pl_io_write(s->fd, data, n, "a request's body", err);
+    s->size += r == 0 ? n : 0;
+    return r;
+}
+
+int pl_spool_map(struct pl_spool *s, const void **ret, struct pl_err *err)
+{
+    if (s->fd >= 0 && !s->mapped) {
+        void *p = mmap(NULL, (size_t)s->size, PROT_READ, MAP_PRIVATE, s->fd, 0);
+
+        if (p == MAP_FAILED)
+            return pl_err_errno(err, errno, "map a request's body");
+        s->mapped = p;
+    }
+    *ret = s->mapped ? s->mapped : s->memory.data ? s->memory.data : (const void *)"";
+    return 0;
+}
+
+ssize_t pl_spool_read(void *spool, void *out, size_t n, struct pl_err *err)
+{
+    struct pl_spool *s = spool;
+    int r;
+
+    n = (size_t)PL_MIN((uint64_t)n, s->size - s->at);
+    if (n == 0)
+        return 0;
+    if (s->fd < 0) {
+        memcpy(out, s->memory.data + s->at, n);
+    } else {
+        r = pl_io_pread(s->fd, out, n, s->at, "a request's body", err);
+        if (r < 0)
+            return r;
+    }
+    s->at += n;
+    return (ssize_t)n;
+}

@@ -1,0 +1,28 @@
+/* spool: a body that may be large, kept until it is whole: small ones in memory, the rest in a nameless file. One thread at a time. */
+#pragma once
+
+#include "storage/base/buf.h"
+
+#define PL_SPOOL_MEMORY_BYTES ((size_t)1 << 20)
+
+struct pl_spool {
+    const char *dir; /* where files are made */
+    struct pl_buf memory;
+    int fd; /* -1 while all of it is in memory */
+    uint64_t size;
+    uint64_t at; /* read so far */
+    void *mapped;
+};
+
+/* `dir` must outlive it. */
+void pl_spool_init(struct pl_spool *s, const char *dir);
+void pl_spool_finish(struct pl_spool *s);
+/* PL_ENOSPC, PL_EIO. */
+PL_MUST_CHECK
+int pl_spool_write(struct pl_spool *s, const void *data, size_t n, struct pl_err *err);
+/* All of it as memory (of the page cache when it is a file), until finish. */
+PL_MUST_CHECK
+int pl_spool_map(struct pl_spool *s, const void **ret, struct pl_err *err);
+/* The next bytes, 0 at the end: a pl_ingest_read_fn whose self is the spool. */
+PL_MUST_CHECK
+ssize_t pl_spool_read(void *spool, void *out, size_t n, struct pl_err *err);
