@@ -231,9 +231,9 @@ void pl_engine_job_changed(struct pl_ejob *j)
 }
 
 struct run_end {
+    struct pl_run_args args; /* first: what the transaction is given is the whole */
     char id[PL_ID_HEX + 1];
     char *reason;
-    struct pl_run_args args;
 };
 
 static void run_ended(void *arg, int r, const struct pl_err *err)
@@ -264,7 +264,7 @@ static void end_run(struct pl_engine *e, const struct pl_sched_action *a)
     snprintf(end->id, sizeof end->id, "%s", a->run.id);
     end->reason = strdup(reason);
     end->args = (struct pl_run_args){.id = end->id, .state = pl_sched_state_name(a->run.state), .reason = end->reason};
-    if (pl_db_submit(e->config.db, PL_TX_LOGGED, pl_tx_run_end, run_ended, &end->args, &err) < 0)
+    if (pl_db_submit(e->config.db, PL_TX_LOGGED, pl_tx_run_end, run_ended, end, &err) < 0)
         run_ended(end, err.code, &err);
 }
 

@@ -236,6 +236,8 @@ void pl_engine_commit(struct pl_engine *e, struct pl_ejob *j)
                                         .provenance = c->provenance};
     pl_engine_job_args(j, &c->end);
     c->end.state = "success";
+    free((char *)c->end.reason); /* it says that the job commits */
+    c->end.reason = NULL;
     c->end.output = j->run;
     pl_engine_pool(e, commit_on_pool, c);
 }
