@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#define PATH_BYTES 8192
+
 /* What lies in WORK/pfs/<name> now. */
 struct slot {
     char name[PL_NAME_MAX_BYTES + 1];
@@ -152,19 +154,34 @@ void pl_inputs_prepare(struct pl_inputs *in, const struct pl_wire_task *task)
 
 /* --- few files, written here --- */
 
-/* Makes the folders above `path` below `base`; `last` remembers the ones made for the path before. */
+/* "a/b" with its end cut off: PL_EINVAL. */
+static int join(char out[PATH_BYTES], const char *folder, const char *name, struct pl_err *err)
+{
+    if (snprintf(out, PATH_BYTES, "%s%s%s", folder, *name ? "/" : "", name) >= PATH_BYTES)
+        return pl_err_set(err, PL_EINVAL, "path of more than %d bytes below %.200s", PATH_BYTES, folder);
+    return 0;
+}
+
+/* Makes the folders above `path` below `base`, which is there; `last` remembers the ones made for the path before. */
 static int make_parents(const char *base, const char *path, char *last, struct pl_err *err)
 {
     const char *slash = strrchr(path, '/');
     size_t len = slash ? (size_t)(slash - path) : 0;
-    char folder[8192];
+    char folder[PATH_BYTES];
+    int r;
 
     if (len == 0 || (strncmp(last, path, len) == 0 && last[len] == 0))
         return 0;
-    memcpy(last, path, len);
-    last[len] = 0;
-    snprintf(folder, sizeof(folder), "%s/%s", base, last);
-    return pl_io_mkdirs(folder, 0755, err);
+    for (slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        memcpy(last, path, (size_t)(slash - path));
+        last[slash - path] = 0;
+        r = join(folder, base, last, err);
+        if (r < 0)
+            return r;
+        if (mkdir(folder, 0755) < 0 && errno != EEXIST)
+            return pl_err_errno(err, errno, "%s", folder);
+    }
+    return 0;
 }
 
 static int write_piece(void *self, const void *bytes, size_t n, struct pl_err *err)
@@ -228,7 +245,7 @@ static int write_entry(struct pl_inputs *in, const struct pl_entry *e, const cha
 
 static int write_few(struct pl_inputs *in, struct pl_tree_source *source, const char *dest, struct pl_err *err)
 {
-    char path[8192], last[PL_PATH_MAX_BYTES + 1] = "";
+    char path[PATH_BYTES], last[PL_PATH_MAX_BYTES + 1] = "";
     struct pl_entry e;
     const char *p;
     size_t len;
@@ -236,7 +253,8 @@ static int write_few(struct pl_inputs *in, struct pl_tree_source *source, const 
 
     while ((r = pl_tree_source_next(source, &p, &len, &e, err)) > 0) {
         r = make_parents(dest, p, last, err);
-        snprintf(path, sizeof(path), "%s/%s", dest, p);
+        if (r == 0)
+            r = join(path, dest, p, err);
         if (r == 0)
             r = write_entry(in, &e, path, err);
         if (r < 0)
@@ -249,13 +267,14 @@ static int write_few(struct pl_inputs *in, struct pl_tree_source *source, const 
 
 static int build_file(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *dest, struct pl_err *err)
 {
-    char path[8192], last[PL_PATH_MAX_BYTES + 1] = "";
+    char path[PATH_BYTES], last[PL_PATH_MAX_BYTES + 1] = "";
     struct pl_entry e;
     int r = find_file(in, s, wi, &e, err);
 
     if (r == 0)
         r = make_parents(dest, wi->path, last, err);
-    snprintf(path, sizeof(path), "%s/%s", dest, wi->path);
+    if (r == 0)
+        r = join(path, dest, wi->path, err);
     if (r == 0)
         r = write_entry(in, &e, path, err);
     if (r == 0)
@@ -263,24 +282,32 @@ static int build_file(struct pl_inputs *in, struct slot *s, const struct pl_wire
     return r;
 }
 
+/* The folder that matched, which is there even when all of it is left out. */
+static int make_match(const char *dest, const struct pl_wire_input *wi, struct pl_err *err)
+{
+    char inside[PL_PATH_MAX_BYTES + 3], last[PL_PATH_MAX_BYTES + 3] = "";
+
+    snprintf(inside, sizeof(inside), "%s/x", wi->path);
+    return *wi->path ? make_parents(dest, inside, last, err) : 0;
+}
+
 static int build_folder(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *dest,
                         struct pl_err *err)
 {
     const struct pl_node_source nodes = pl_node_cache_source(&in->nodes);
-    const struct pl_checkout_options options = {.cache = in->cache};
+    const struct pl_checkout_options options = {.cache = in->cache, .replace = true};
     struct pl_tree_source source = {0};
     struct pl_tree_stats stats;
     struct pl_checkout_stats done = {0};
-    char path[8192], prefix[PL_PATH_MAX_BYTES + 2];
+    char prefix[PL_PATH_MAX_BYTES + 2];
     int r;
 
     snprintf(prefix, sizeof(prefix), "%s%s", wi->path, *wi->path ? "/" : "");
     r = pl_tree_stats_get(&nodes, &wi->root, prefix, strlen(prefix), &stats, err);
     if (r == 0)
         r = pl_tree_source_open(&in->nodes, in->config.uplink, wi, &source, err);
-    snprintf(path, sizeof(path), "%s/%s", dest, wi->path);
     if (r == 0)
-        r = pl_io_mkdirs(path, 0755, err); /* the match is there even when all of it is left out */
+        r = make_match(dest, wi, err);
     if (r == 0 && stats.files <= PL_INPUTS_FEW && stats.bytes <= PL_INPUTS_FEW_BYTES) {
         s->bytes = stats.bytes;
         r = write_few(in, &source, dest, err);
@@ -295,19 +322,17 @@ static int build_folder(struct pl_inputs *in, struct slot *s, const struct pl_wi
 
 static int remove_old(const struct pl_inputs *in, const char *folder, const char *name, struct pl_err *err)
 {
-    char path[8192];
+    char parent[PATH_BYTES], path[PATH_BYTES];
+    int r = join(parent, in->config.work, folder, err);
 
-    snprintf(path, sizeof(path), "%s/%s/%s", in->config.work, folder, name);
-    return pl_io_remove_tree(path, err);
+    if (r == 0)
+        r = join(path, parent, name, err);
+    return r == 0 ? pl_io_remove_tree(path, err) : r;
 }
 
-/* WORK/next/<name> becomes WORK/pfs/<name>; what was there is removed. */
-static int swap_in(struct pl_inputs *in, const struct slot *s, struct pl_err *err)
+/* `next` becomes `pfs`; what was there is removed. */
+static int swap_in(const char *next, const char *pfs, struct pl_err *err)
 {
-    char next[8192], pfs[8192];
-
-    snprintf(next, sizeof(next), "%s/next/%s", in->config.work, s->name);
-    snprintf(pfs, sizeof(pfs), "%s/pfs/%s", in->config.work, s->name);
     if (renameat2(AT_FDCWD, next, AT_FDCWD, pfs, RENAME_EXCHANGE) == 0)
         return pl_io_remove_tree(next, err);
     if (errno != ENOENT && errno != EINVAL)
@@ -317,21 +342,60 @@ static int swap_in(struct pl_inputs *in, const struct slot *s, struct pl_err *er
     return rename(next, pfs) < 0 ? pl_err_errno(err, errno, "%s", pfs) : 0;
 }
 
+/* The last datum's file and this one's lie in one folder, no command runs, and none could write there: the file alone is replaced. */
+static bool is_next_file(const struct pl_inputs *in, const struct slot *s, const struct pl_wire_input *wi)
+{
+    const char *a = s->filled ? strrchr(s->path, '/') : NULL, *b = strrchr(wi->path, '/');
+    size_t len = b ? (size_t)(b - wi->path) : 0;
+
+    if (!in->config.read_only || !s->filled || !s->file || !wi->file || (a ? (size_t)(a - s->path) : 0) != len)
+        return false;
+    return memcmp(s->path, wi->path, len) == 0;
+}
+
+static int replace_file(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *pfs, struct pl_err *err)
+{
+    char old[PATH_BYTES];
+    int r = join(old, pfs, s->path, err);
+
+    if (r == 0 && unlink(old) < 0)
+        r = pl_err_errno(err, errno, "%s", old);
+    slot_forget(s);
+    return r == 0 ? build_file(in, s, wi, pfs, err) : r;
+}
+
+static int rebuild(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *pfs, struct pl_err *err)
+{
+    char parent[PATH_BYTES], next[PATH_BYTES];
+    int r = join(parent, in->config.work, "next", err);
+
+    slot_forget(s);
+    if (r == 0)
+        r = join(next, parent, s->name, err);
+    if (r == 0 && mkdir(next, 0755) < 0)
+        r = pl_err_errno(err, errno, "%s", next);
+    if (r < 0)
+        return r;
+    r = wi->file ? build_file(in, s, wi, next, err) : build_folder(in, s, wi, next, err);
+    if (r == 0)
+        r = swap_in(next, pfs, err);
+    if (r < 0)
+        (void)!pl_io_remove_tree(next, NULL);
+    return r;
+}
+
 static int fill(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const struct pl_buf *files,
                 struct pl_err *err)
 {
-    char dest[8192];
-    int r;
+    char parent[PATH_BYTES], pfs[PATH_BYTES];
+    int r = join(parent, in->config.work, "pfs", err);
 
-    slot_forget(s);
-    snprintf(dest, sizeof(dest), "%s/next/%s", in->config.work, s->name);
-    if (mkdir(dest, 0755) < 0)
-        return pl_err_errno(err, errno, "%s", dest);
-    r = wi->file ? build_file(in, s, wi, dest, err) : build_folder(in, s, wi, dest, err);
     if (r == 0)
-        r = swap_in(in, s, err);
+        r = join(pfs, parent, s->name, err);
+    if (r == 0)
+        r = is_next_file(in, s, wi) ? replace_file(in, s, wi, pfs, err) : rebuild(in, s, wi, pfs, err);
     if (r < 0) {
-        (void)!remove_old(in, "next", s->name, NULL);
+        (void)!remove_old(in, "pfs", s->name, NULL); /* not the last datum's files for the next one */
         return r;
     }
     s->root = wi->root;

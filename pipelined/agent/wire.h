@@ -20,6 +20,7 @@
 #define PL_WIRE_INPUTS_MAX 64u
 #define PL_WIRE_REASON_MAX 1024
 #define PL_WIRE_INLINE_MAX 960u       /* an output up to here (an ops stream) travels in the result; PL_ROW_INLINE_OPS_MAX */
+#define PL_WIRE_EMPTY_OPS  7u         /* bytes of an ops stream without operations */
 #define PL_WIRE_TAIL_MAX   4096u      /* of the command's output, per row … */
 #define PL_WIRE_TAILS_MAX  (1u << 20) /* … and of all rows of one result; rows that failed come first */
 

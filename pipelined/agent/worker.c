@@ -7,9 +7,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-#define DRAIN_MS      5000
-#define DRAIN_END_MS  1000
-#define EMPTY_OPS_LEN 7 /* of an ops stream without operations */
+#define DRAIN_MS     5000
+#define DRAIN_END_MS 1000
 
 struct pl_worker {
     struct pl_worker_config config;
@@ -181,7 +180,7 @@ static void upload_failed(struct pl_wire_outcome *outcomes, size_t n, int code, 
 {
     for (size_t i = 0; i < n; i++) {
         struct pl_wire_outcome *o = &outcomes[i];
-        if (!o->success || (o->ops && o->ops_len <= EMPTY_OPS_LEN))
+        if (!o->success || (o->ops && o->ops_len <= PL_WIRE_EMPTY_OPS))
             continue;
         o->success = false;
         o->gave_back = code == PL_ECANCELED || code == PL_EAUTH || code == PL_ERETRY || pl_uplink_is_away(code);
