@@ -86,6 +86,7 @@ static void glob_swap(struct glob_run *run)
     run->next = now;
 }
 
+/* The path starts with the prefix: the threads stand behind it. */
 static void glob_start(struct glob_run *run, const struct pl_glob *g, bool captures)
 {
     run->g = g;
@@ -96,7 +97,7 @@ static void glob_start(struct glob_run *run, const struct pl_glob *g, bool captu
     run->now->n = run->next->n = 0;
     memset(run->mark, 0, g->n_program * sizeof(run->mark[0]));
     memset(run->slots, 0xFF, sizeof(run->slots));
-    glob_add(run, 0, 0);
+    glob_add(run, g->prefix_chars, g->prefix_len);
     glob_swap(run);
 }
 
@@ -149,15 +150,16 @@ static void glob_give_captures(const struct glob_run *run, unsigned thread, stru
 unsigned pl_glob_test(const struct pl_glob *g, const char *path, size_t len, struct pl_span *ret_captures)
 {
     __attribute__((uninitialized)) struct glob_run run; /* large; glob_start sets what is used */
-    const char *p = path, *end = path + len;
-    size_t common = PL_MIN(len, g->prefix_len);
+    const char *p = path + g->prefix_len, *end = path + len;
     unsigned result = 0;
     int thread;
 
     if (len == 0)
         return g->root ? PL_GLOB_MATCH | PL_GLOB_BELOW : PL_GLOB_BELOW;
-    if (len > PL_PATH_MAX_BYTES || memcmp(path, g->prefix, common) != 0)
+    if (len > PL_PATH_MAX_BYTES || memcmp(path, g->prefix, PL_MIN(len, g->prefix_len)) != 0)
         return 0;
+    if (len < g->prefix_len)
+        return g->prefix[len] == '/' ? PL_GLOB_BELOW : 0;
     glob_start(&run, g, ret_captures != NULL);
     while (p < end) {
         uint32_t c = glob_next_char(&p, end);
@@ -184,11 +186,11 @@ bool pl_glob_match(const struct pl_glob *g, const char *path, size_t len, struct
 bool pl_glob_match_within(const struct pl_glob *g, const char *path, size_t len)
 {
     __attribute__((uninitialized)) struct glob_run run;
-    const char *p = path, *end = path + len;
+    const char *p = path + g->prefix_len, *end = path + len;
 
     if (g->root)
         return true;
-    if (len == 0 || len > PL_PATH_MAX_BYTES)
+    if (len == 0 || len > PL_PATH_MAX_BYTES || len < g->prefix_len || memcmp(path, g->prefix, g->prefix_len) != 0)
         return false;
     glob_start(&run, g, false);
     while (p < end) {

@@ -64,6 +64,7 @@ static int glob_emit_char(struct glob_parser *ps, const char *from)
     if (ps->literal) {
         memcpy(ps->g->prefix + ps->g->prefix_len, from, (size_t)(p - from));
         ps->g->prefix_len += (size_t)(p - from);
+        ps->g->prefix_chars++;
     }
     ps->p = p;
     return glob_emit(ps, (struct glob_instr){.op = GLOB_CHAR, .value = c});

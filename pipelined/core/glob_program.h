@@ -30,6 +30,7 @@ struct pl_glob {
     bool root;
     char *prefix;
     size_t prefix_len;
+    unsigned prefix_chars; /* as many CHAR instructions the program begins with */
 };
 
 /* One character at *p (< end), which moves past it. Bytes that are no UTF-8 stand for themselves, outside Unicode. */

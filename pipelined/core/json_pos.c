@@ -320,12 +320,13 @@ static int json_compare_keys(const void *a, const void *b, void *arg)
 /* The keys of the object that just ended (from `first` on) must differ. Sorting leaves the text order of equal ones. */
 static int json_check_duplicates(struct json_scan *s, size_t first)
 {
-    struct json_key *keys = (struct json_key *)(void *)s->open_keys.data + first;
-    size_t n = s->open_keys.len / sizeof(*keys) - first;
+    size_t n = s->open_keys.len / sizeof(struct json_key) - first;
     const struct json_key *twice = NULL;
+    struct json_key *keys;
 
     if (n < 2)
         return 0;
+    keys = (struct json_key *)(void *)s->open_keys.data + first;
     qsort_r(keys, n, sizeof(*keys), json_compare_keys, s->keys.data);
     for (size_t i = 1; i < n; i++)
         if (keys[i].len == keys[i - 1].len &&
@@ -335,14 +336,17 @@ static int json_check_duplicates(struct json_scan *s, size_t first)
     if (twice == NULL)
         return 0;
     return json_fail(s, twice->quote, "the key \"%.*s\" stands here a second time", (int)PL_MIN(twice->len, (size_t)100),
-                     (const char *)s->keys.data + twice->at);
+                     twice->len > 0 ? (const char *)s->keys.data + twice->at : "");
 }
 
 static bool json_key_wanted(const struct json_scan *s, const struct json_key *key, bool on_path, size_t matched)
 {
-    const struct json_segment *want = s->segments + matched;
+    const struct json_segment *want;
 
-    return on_path && matched < s->n_segments && want->key != NULL && want->key_len == key->len &&
+    if (!on_path || matched >= s->n_segments)
+        return false;
+    want = &s->segments[matched];
+    return want->key != NULL && want->key_len == key->len &&
            (key->len == 0 || memcmp(s->keys.data + key->at, want->key, key->len) == 0);
 }
 
