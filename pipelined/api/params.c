@@ -5,9 +5,23 @@
 
 #include <stdio.h>
 
+/* The key before the `column`th letter of the format: jansson says where a value of the wrong type was met, not of which field. Every
+ * argument is a pointer, two a field. NULL: it was the body itself. */
+static const char *key_at(const char *fmt, int column, va_list ap)
+{
+    int n = 0;
+
+    for (int i = 0; i < column && fmt[i]; i++)
+        n += fmt[i] == ':';
+    for (int i = 0; i < 2 * (n - 1); i++)
+        (void)va_arg(ap, void *);
+    return n > 0 ? va_arg(ap, const char *) : NULL;
+}
+
 int pl_api_body(struct pl_http_request *req, json_t **ret_body, struct pl_err *err, const char *fmt, ...)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
+    const char *key = NULL;
     json_error_t e = {0};
     va_list ap;
     int r = pl_http_body_json(req, &body, err);
@@ -17,10 +31,17 @@ int pl_api_body(struct pl_http_request *req, json_t **ret_body, struct pl_err *e
     va_start(ap, fmt);
     r = json_vunpack_ex(body, &e, JSON_STRICT, fmt, ap);
     va_end(ap);
-    if (r < 0)
-        return pl_err_set(err, PL_EINVAL, "the body is not as this request wants it: %s", e.text);
-    *ret_body = TAKE_PTR(body);
-    return 0;
+    if (r == 0) {
+        *ret_body = TAKE_PTR(body);
+        return 0;
+    }
+    if (json_error_code(&e) == json_error_wrong_type) {
+        va_start(ap, fmt);
+        key = key_at(fmt, e.column, ap);
+        va_end(ap);
+    }
+    r = pl_err_set(err, PL_EINVAL, "the body is not as this request wants it: %s%s%s", key ? key : "", key ? ": " : "", e.text);
+    return key ? pl_err_field(err, r, key) : r;
 }
 
 int pl_api_page_read(const struct pl_http_request *req, struct pl_api_page *ret, struct pl_err *err)

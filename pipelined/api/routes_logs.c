@@ -112,8 +112,7 @@ static int start(struct pl_api *a, struct pl_http_request *req, struct following
 
 static void get_logs(struct pl_api *a, struct pl_http_request *req)
 {
-    static const struct pl_http_stream_options options = {.content_type = "text/plain; charset=utf-8",
-                                                          .length = PL_HTTP_LENGTH_UNKNOWN};
+    struct pl_http_stream_options options = {.content_type = "text/plain; charset=utf-8", .length = PL_HTTP_LENGTH_UNKNOWN};
     struct pl_http_stream_ops ops = {.pull = pull, .closed = closed};
     struct pl_http_stream *stream;
     struct following *f;
@@ -129,6 +128,7 @@ static void get_logs(struct pl_api *a, struct pl_http_request *req)
         return;
     }
     ops.self = f;
+    options.endless = f->follow;
     stream = pl_http_reply_stream(req, &options, &ops);
     f->stream = stream;
     pl_http_stream_wake(stream);
