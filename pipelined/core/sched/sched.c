@@ -14,6 +14,7 @@ int pl_sched_create(const struct pl_sched_config *config, struct pl_sched **ret,
     s->config.linger_ms = PL_MAX(config_ms(config->linger_ms, 2000), 0);
     s->config.lease_ms = config_ms(config->lease_ms, 30000);
     s->config.start_wait_ms = config_ms(config->start_wait_ms, 120000);
+    s->config.transitions = config->transitions ? config->transitions : PL_SCHED_TRANSITIONS_MAX;
     s->last_id = config->first_id;
     s->restoring = true;
     s->mono = INT64_MIN;
@@ -209,7 +210,7 @@ static bool work_left(const struct pl_sched *s)
 
 static void work(struct pl_sched *s)
 {
-    s->budget = PL_SCHED_TRANSITIONS_MAX;
+    s->budget = s->config.transitions;
     do {
         while (s->budget > 0 && !s->oom && work_once(s))
             s->budget--;

@@ -96,6 +96,7 @@ struct pl_sched_config {
     int64_t linger_ms;     /* an idle worker is kept so long; 0 = 2,000; negative: not at all */
     int64_t lease_ms;      /* 0 = 30,000 */
     int64_t start_wait_ms; /* a worker that has not attached by then is killed; 0 = 120,000; negative: no limit */
+    unsigned transitions;  /* a call at most; 0 = PL_SCHED_TRANSITIONS_MAX. Tests give less */
 };
 
 /* A branch of a repo, by the engine's numbers. */
@@ -114,6 +115,8 @@ struct pl_sched_range {
 struct pl_sched_stage {
     uint64_t stage; /* the same for all its versions */
     uint64_t version;
+    uint64_t
+        since; /* the order of what set this version: runs before it do not reach it, also when they are restored; 0 = all do */
     uint64_t pipeline; /* for fair share */
     const char *name;  /* for sentences */
     const struct pl_sched_head *inputs;
@@ -176,7 +179,7 @@ enum pl_sched_event_kind {
     PL_SCHED_EV_RESTORE_RUN,    /* .run: as RUN; jobs that RESTORE_JOB does not give are made anew, as far as heads and stages are
                                    given */
     PL_SCHED_EV_RESTORE_JOB,    /* .job: of a run restored before, ended ones too */
-    PL_SCHED_EV_RESTORE_WORKER, /* .worker: may still run; it is waited for once for lease_ms */
+    PL_SCHED_EV_RESTORE_WORKER, /* .worker: may still run; it is waited for once for lease_ms. PL_ENOTFOUND: its stage is gone; see to its end before RESTORE_DONE */
     PL_SCHED_EV_RESTORE_TASK,   /* .task: leased, not ended; its lease is extended once. One not restored is lost: its rows run
                                    again */
     PL_SCHED_EV_RESTORE_DONE,

@@ -277,10 +277,9 @@ static const struct version *admit_device(struct pl_sched *s, enum device wished
 {
     struct version *v;
 
-    while ((v = first_wish(s, wished)) && s->budget > 0 && !s->oom) {
+    for (; (v = first_wish(s, wished)) && s->budget > 0 && !s->oom; s->budget--) {
         enum device device = wished;
 
-        s->budget--;
         pl_sched_admit_wish(s, v); /* things may have moved since */
         if (v->wish != wished || v != first_wish(s, wished))
             continue;

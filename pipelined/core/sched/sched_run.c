@@ -106,7 +106,7 @@ struct job *pl_sched_job_make(struct pl_sched *s, struct run *run, struct versio
 
 static void run_include(struct pl_sched *s, struct run *run, struct stage *stage)
 {
-    if (stage && stage->current && !pl_sched_job_find(s, stage, run))
+    if (stage && stage->current && stage->current->def.since <= run->order && !pl_sched_job_find(s, stage, run))
         (void)pl_sched_job_make(s, run, stage->current, ++s->last_id, PL_SCHED_CREATED);
 }
 

@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "pipelined/core/sched/sched_state.h"
-#include "storage/base/buf.h"
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
 
@@ -84,38 +83,37 @@ void pl_sched_say_created(struct pl_sched *s, struct job *job)
 /* --- what it lacks */
 
 struct users {
-    struct pl_buf text;
+    char text[PL_SCHED_MESSAGE_MAX / 2];
+    size_t len;
     const struct version *named[3];
     size_t n, more;
 };
 
+static void users_text(struct users *u, const char *before, const char *stage, const char *after, const char *run)
+{
+    int n = snprintf(u->text + u->len, sizeof(u->text) - u->len, "%s%s%s%.8s", before, stage, after, run);
+
+    u->len = PL_MIN(u->len + (size_t)PL_MAX(n, 0), sizeof(u->text) - 1);
+}
+
 static void users_add(struct users *u, const struct worker *w)
 {
     const struct job *job = w->n_tasks > 0 ? w->tasks[0]->job : TAILQ_FIRST(&w->version->stage->lane);
-    const char *comma = u->n > 0 ? ", " : "";
+    const char *before = u->n > 0 ? ", stage " : ", used by stage ";
 
     for (size_t i = 0; i < u->n; i++)
         if (u->named[i] == w->version)
             return;
     if (u->n == PL_ARRAY_SIZE(u->named)) {
-        u->more++;
+        if (u->more++ == 0)
+            users_text(u, " and others", "", "", "");
         return;
     }
     u->named[u->n++] = w->version;
     if (w->state == WORKER_STOPPING || !job)
-        (void)pl_buf_addf(&u->text, NULL, "%sstage %s, which is ending", comma, w->version->def.name);
+        users_text(u, before, w->version->def.name, ", which is ending", "");
     else
-        (void)pl_buf_addf(&u->text, NULL, "%sstage %s of run %.8s", comma, w->version->def.name, job->run->id);
-}
-
-static const char *users_text(struct users *u)
-{
-    const char *text;
-
-    if (u->more > 0)
-        (void)pl_buf_addf(&u->text, NULL, " and others");
-    text = pl_buf_str(&u->text);
-    return text ? text : "";
+        users_text(u, before, w->version->def.name, " of run ", job->run->id);
 }
 
 static void say_gpu(struct pl_sched *s, struct job *job)
@@ -137,9 +135,8 @@ static void say_gpu(struct pl_sched *s, struct job *job)
     for (uint32_t i = 0; i < s->capacity.gpu_slots; i++)
         if (s->gpus[i])
             users_add(&users, s->gpus[i]);
-    pl_sched_say(s, job, "waiting for %u GPU%s: %u of %u free%s%s%s", def->gpu_count, def->gpu_count == 1 ? "" : "s", available,
-                 s->capacity.gpu_slots, users.n > 0 ? ", used by " : "", users_text(&users), tail);
-    pl_buf_finish(&users.text);
+    pl_sched_say(s, job, "waiting for %u GPU%s: %u of %u free%s%s", def->gpu_count, def->gpu_count == 1 ? "" : "s", available,
+                 s->capacity.gpu_slots, users.text, tail);
 }
 
 static void say_cpu(struct pl_sched *s, struct job *job)
@@ -162,9 +159,8 @@ static void say_cpu(struct pl_sched *s, struct job *job)
         if (w->cpu_milli > 0)
             users_add(&users, w);
     }
-    pl_sched_say(s, job, "waiting for %g CPU%s: %g of %g free%s%s", (double)need / 1000, need == 1000 ? "" : "s",
-                 (double)available / 1000, (double)have / 1000, users.n > 0 ? ", used by " : "", users_text(&users));
-    pl_buf_finish(&users.text);
+    pl_sched_say(s, job, "waiting for %g CPU%s: %g of %g free%s", (double)need / 1000, need == 1000 ? "" : "s",
+                 (double)available / 1000, (double)have / 1000, users.text);
 }
 
 static void say_impossible(struct pl_sched *s, struct job *job)
