@@ -79,9 +79,8 @@ static json_t *held_json(struct pl_lease *l)
 /* One try. */
 static int attach_once(struct pl_lease *l, struct pl_wire_attach *ret, struct pl_err *err)
 {
-    json_t *body =
-        json_pack("{s:i, s:s, s:I, s:s, s:i, s:o}", "protocol", PL_WIRE_PROTOCOL, "worker", l->config.worker, "incarnation",
-                  (json_int_t)l->config.incarnation, "host", l->host, "pid", (int)getpid(), "held", held_json(l));
+    json_t *body = json_pack("{s:i, s:s, s:s, s:s, s:i, s:o}", "protocol", PL_WIRE_PROTOCOL, "worker", l->config.worker,
+                             "incarnation", l->config.incarnation, "host", l->host, "pid", (int)getpid(), "held", held_json(l));
     json_t *answer = NULL;
     int r = pl_uplink_json(l->config.link, "/api/v1/worker/attach", body, true, &answer, err);
 
@@ -164,8 +163,8 @@ static bool take_back(struct pl_lease *l, json_t *answer)
 static void renew_once(struct pl_lease *l)
 {
     uint64_t seen = times_attached(l);
-    json_t *body = json_pack("{s:s, s:I, s:o}", "worker", l->config.worker, "incarnation", (json_int_t)l->config.incarnation,
-                             "tasks", held_json(l));
+    json_t *body =
+        json_pack("{s:s, s:s, s:o}", "worker", l->config.worker, "incarnation", l->config.incarnation, "tasks", held_json(l));
     json_t *answer = NULL;
     struct pl_err err = {0};
     int r = pl_uplink_json(l->config.link, "/api/v1/worker/renew", body, true, &answer, &err);
@@ -235,6 +234,16 @@ enum pl_lease_want pl_lease_wants(struct pl_lease *l, uint32_t index)
     return want;
 }
 
+bool pl_lease_holds(struct pl_lease *l, const struct pl_wire_lease *lease)
+{
+    bool holds;
+
+    pthread_mutex_lock(&l->lock);
+    holds = l->held && !l->lost && l->lease.fence == lease->fence && pl_streq(l->lease.task, lease->task);
+    pthread_mutex_unlock(&l->lock);
+    return holds;
+}
+
 static void hold(struct pl_lease *l, const struct pl_wire_lease *lease)
 {
     pthread_mutex_lock(&l->lock);
@@ -265,8 +274,8 @@ static json_t *results_json(struct pl_lease *l, const struct pl_wire_outcome *ou
 
 static json_t *next_json(struct pl_lease *l, const struct pl_wire_outcome *outcomes, size_t n, bool leaving)
 {
-    json_t *body = json_pack("{s:s, s:I, s:o, s:i}", "worker", l->config.worker, "incarnation", (json_int_t)l->config.incarnation,
-                             "results", results_json(l, outcomes, n), "wait_ms", leaving ? 0 : PL_LEASE_POLL_MS);
+    json_t *body = json_pack("{s:s, s:s, s:o, s:i}", "worker", l->config.worker, "incarnation", l->config.incarnation, "results",
+                             results_json(l, outcomes, n), "wait_ms", leaving ? 0 : PL_LEASE_POLL_MS);
 
     if (body && leaving && json_object_set_new(body, "leaving", json_true()) < 0) {
         json_decref(body);

@@ -18,7 +18,7 @@ struct pl_lease;
 struct pl_lease_config {
     struct pl_uplink *link;
     const char *worker;
-    int64_t incarnation;
+    const char *incarnation;
     void (*wake)(void *self); /* something was taken back: look at pl_lease_wants */
     void *wake_self;
 };
@@ -45,5 +45,7 @@ enum pl_lease_want {
     PL_LEASE_LOST,    /* the task belongs to another worker */
     PL_LEASE_STOP,    /* the worker shall end, giving back what it has not finished */
 };
+/* Is this task ours still? Its result has not been handed in, and the daemon has not taken it back. */
+bool pl_lease_holds(struct pl_lease *l, const struct pl_wire_lease *lease);
 /* What the daemon wants of row `index` of the task held. */
 enum pl_lease_want pl_lease_wants(struct pl_lease *l, uint32_t index);

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#define REFUSALS_MAX 10 /* tries of what is answered with 404: the daemon was restarted and we shall attach again */
+#define REFUSALS_MAX 12 /* of a task that is ours still: the daemon was restarted, and the next renewal attaches again */
 
 enum kind { OUTPUT, METRICS };
 
@@ -24,6 +24,7 @@ struct piece {
 
 struct pl_outlog {
     struct pl_uplink *link;
+    struct pl_lease *lease;
     const char *worker;
     const atomic_bool *stopping;
     pthread_t thread;
@@ -83,7 +84,7 @@ static void send_piece(struct pl_outlog *o, const struct piece *p)
 
     do {
         r = p->kind == OUTPUT ? post_output(o, p, &err) : post_metrics(o, p, &err);
-        if (r == PL_ENOTFOUND && refusals++ < REFUSALS_MAX)
+        if (r == PL_ENOTFOUND && refusals++ < REFUSALS_MAX && pl_lease_holds(o->lease, &p->lease))
             r = PL_EBUSY;
     } while (r < 0 && pl_uplink_again(o->link, r, &tries));
     if (r < 0)
@@ -134,8 +135,8 @@ static void *send_loop(void *arg)
     return NULL;
 }
 
-int pl_outlog_create(struct pl_uplink *link, const char *worker, const atomic_bool *stopping, struct pl_outlog **ret,
-                     struct pl_err *err)
+int pl_outlog_create(struct pl_uplink *link, struct pl_lease *lease, const char *worker, const atomic_bool *stopping,
+                     struct pl_outlog **ret, struct pl_err *err)
 {
     struct pl_outlog *o = calloc(1, sizeof(*o));
     pthread_condattr_t monotonic;
@@ -144,6 +145,7 @@ int pl_outlog_create(struct pl_uplink *link, const char *worker, const atomic_bo
     if (!o)
         return pl_err_nomem(err);
     o->link = link;
+    o->lease = lease;
     o->worker = worker;
     o->stopping = stopping;
     pthread_mutex_init(&o->lock, NULL);

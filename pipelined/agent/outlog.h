@@ -2,10 +2,10 @@
  * command waits for the network. Output is sent PL_OUTLOG_FLUSH_MS after it was written or when PL_OUTLOG_SEND_BYTES have
  * gathered. While the daemon is away it is kept, up to a larger bound; at the bound the command waits (its pipe fills).
  *
- * What the daemon refuses for good (the lease was lost) is dropped with a line in the agent's own log. */
+ * What the daemon refuses for good (the task is over) is dropped with a line in the agent's own log. */
 #pragma once
 
-#include "pipelined/agent/uplink.h"
+#include "pipelined/agent/lease.h"
 #include "pipelined/agent/wire.h"
 
 #define PL_OUTLOG_FLUSH_MS   150
@@ -24,8 +24,8 @@ struct pl_outlog_source {
 };
 
 PL_MUST_CHECK
-int pl_outlog_create(struct pl_uplink *link, const char *worker, const atomic_bool *stopping, struct pl_outlog **ret,
-                     struct pl_err *err);
+int pl_outlog_create(struct pl_uplink *link, struct pl_lease *lease, const char *worker, const atomic_bool *stopping,
+                     struct pl_outlog **ret, struct pl_err *err);
 /* Waits for what is under way; the rest is dropped. */
 struct pl_outlog *pl_outlog_destroy(struct pl_outlog *o);
 

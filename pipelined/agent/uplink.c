@@ -21,7 +21,8 @@ struct endpoint {
 struct pl_uplink {
     char *url_file;
     char *token;
-    char *project; /* of the store; NULL before pl_uplink_open_store */
+    char *store_url; /* "file:///DIR" or NULL */
+    char *project;   /* of the store; NULL before pl_uplink_open_store */
     int64_t orphan_ms;
     atomic_bool *stopping;
     int wake_fd; /* readable for ever once the agent is stopping */
@@ -62,6 +63,8 @@ int pl_uplink_create(const struct pl_uplink_config *config, struct pl_uplink **r
     l->url_file = config->url_file ? strdup(config->url_file) : NULL;
     l->token = strdup(config->token);
     l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (config->store_dir && asprintf(&l->store_url, "file://%s", config->store_dir) < 0)
+        l->store_url = NULL; /* then by HTTP */
     if (!l->token || (config->url_file && !l->url_file))
         r = pl_err_nomem(err);
     else if (l->wake_fd < 0)
@@ -91,6 +94,7 @@ struct pl_uplink *pl_uplink_destroy(struct pl_uplink *l)
     pthread_mutex_destroy(&l->lock);
     free(l->url_file);
     free(l->token);
+    free(l->store_url);
     free(l->project);
     free(l);
     return NULL;
@@ -210,8 +214,11 @@ static int open_remote(struct pl_uplink *l, bool session, struct pl_remote **ret
 
     pthread_mutex_lock(&l->lock);
     e = l->current;
-    if (!e->remote)
+    if (!e->remote) {
         r = pl_remote_open(e->client, l->project, &e->remote, err);
+        if (r == 0 && l->store_url)
+            r = pl_remote_set_store(e->remote, l->store_url, err);
+    }
     if (r == 0 && session && !e->in_session) {
         r = pl_remote_session(e->remote, err);
         e->in_session = r == 0;

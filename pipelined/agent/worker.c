@@ -41,8 +41,11 @@ int pl_worker_create(const struct pl_worker_config *config, struct pl_worker **r
         return pl_err_nomem(err);
     w->config = *config;
     w->context.out_fd = -1;
-    uplink = (struct pl_uplink_config){
-        .url = config->url, .url_file = config->url_file, .token = config->token, .stopping = &w->stopping};
+    uplink = (struct pl_uplink_config){.url = config->url,
+                                       .url_file = config->url_file,
+                                       .token = config->token,
+                                       .store_dir = config->store_dir,
+                                       .stopping = &w->stopping};
     r = pl_runner_client_create(&w->sandbox, &w->context.runner, err);
     if (r == 0)
         r = pl_uplink_create(&uplink, &w->uplink, err);
@@ -51,7 +54,7 @@ int pl_worker_create(const struct pl_worker_config *config, struct pl_worker **r
     if (r == 0)
         r = pl_lease_create(&lease, &w->lease, err);
     if (r == 0)
-        r = pl_outlog_create(w->uplink, config->name, &w->stopping, &w->outlog, err);
+        r = pl_outlog_create(w->uplink, w->lease, config->name, &w->stopping, &w->outlog, err);
     if (r < 0) {
         pl_worker_destroy(w);
         return r;

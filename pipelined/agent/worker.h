@@ -12,10 +12,11 @@
 
 struct pl_worker_config {
     const char *url, *url_file, *token, *name;
-    int64_t incarnation;
-    const char *work;   /* absolute, without links; made and removed */
-    const char *cache;  /* of whole files; NULL = none */
-    const char *runner; /* absolute path of pl-runner */
+    const char *store_dir;   /* the daemon's store when it is a folder that can be read here; NULL = by HTTP */
+    const char *incarnation; /* which start of this worker it is */
+    const char *work;        /* absolute, without links; made and removed */
+    const char *cache;       /* of whole files; NULL = none */
+    const char *runner;      /* absolute path of pl-runner */
     const char *extra_ro;
     enum pl_sandbox_mode sandbox;
     size_t n_gpus;

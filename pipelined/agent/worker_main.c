@@ -25,14 +25,14 @@ static const char usage[] = "usage: pipelined-worker --url URL --worker ID --inc
                             "  --token-file FILE    the worker's token; else in the environment: " TOKEN_ENV "\n"
                             "  --work DIR           work folder: made anew, removed at the end\n"
                             "  --cache DIR          cache of whole files, shared by workers of this machine\n"
-                            "  --store-dir DIR      the daemon's store: never shown to a command\n"
+                            "  --store-dir DIR      the daemon's store, to read packs without HTTP; never shown to a command\n"
                             "  --sandbox MODE       bwrap (default) or none\n"
                             "  --gpu-devices 0,1    the N of /dev/nvidiaN that this worker has; none without it\n"
                             "environment: PIPELINED_SANDBOX_RO=/opt:/srv/tools   more folders to show read-only\n";
 
 struct options {
     struct pl_worker_config worker;
-    const char *token_file, *store_dir;
+    const char *token_file;
     bool probe;
 };
 
@@ -103,7 +103,7 @@ static int take_option(struct options *o, int option, const char *value, struct 
         o->worker.name = value;
         return 0;
     case OPT_INCARNATION:
-        o->worker.incarnation = strtoll(value, NULL, 10);
+        o->worker.incarnation = value;
         return 0;
     case OPT_WORK:
         o->worker.work = value;
@@ -112,7 +112,7 @@ static int take_option(struct options *o, int option, const char *value, struct 
         o->worker.cache = value;
         return 0;
     case OPT_STORE_DIR:
-        o->store_dir = value;
+        o->worker.store_dir = value;
         return 0;
     case OPT_SANDBOX:
         return parse_sandbox(value, &o->worker, err);
@@ -226,8 +226,8 @@ static int work(struct options *o, struct pl_err *err)
         r = resolve_work(o->worker.work, path, err);
     if (r < 0)
         return r;
-    if (o->store_dir && strncmp(o->store_dir, path, strlen(path)) == 0)
-        return pl_err_set(err, PL_EUSAGE, "--store-dir %s lies in the work folder", o->store_dir);
+    if (o->worker.store_dir && strncmp(o->worker.store_dir, path, strlen(path)) == 0)
+        return pl_err_set(err, PL_EUSAGE, "--store-dir %s lies in the work folder", o->worker.store_dir);
     o->worker.token = (const char *)token.data;
     o->worker.work = path;
     o->worker.extra_ro = getenv("PIPELINED_SANDBOX_RO");
@@ -246,7 +246,7 @@ static int work(struct options *o, struct pl_err *err)
 
 int main(int argc, char **argv)
 {
-    struct options options = {0};
+    struct options options = {.worker.incarnation = "1"};
     struct pl_err err = {0};
     char runner[PATH_MAX];
     int r;

@@ -41,7 +41,7 @@ def test_attach_tells_who_it_is_and_end_ends_it(start):
     daemon, worker = start()
     daemon.wait(lambda: daemon.nexts)
     attach = daemon.attaches[0]
-    assert (attach["protocol"], attach["worker"], attach["incarnation"], attach["held"]) == (1, "w1", 1, [])
+    assert (attach["protocol"], attach["worker"], attach["incarnation"], attach["held"]) == (1, "w1", "1", [])
     assert attach["pid"] == worker.process.pid
     daemon.end()
     assert worker.end() == 0
