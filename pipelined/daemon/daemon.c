@@ -301,6 +301,8 @@ static void stop(struct daemon *d)
 {
     char path[4096];
 
+    if (d->engine)
+        pl_engine_hang_up(d->engine);
     if (d->api)
         pl_api_stop(d->api, STOP_DEADLINE_MS);
     pl_executor_destroy(d->executor);

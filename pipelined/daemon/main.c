@@ -1,4 +1,53 @@
-/* pipelined: the daemon. */
+/* pipelined: the daemon. This comment is the map: every folder and file, in the order in which a push becomes a result.
+ *
+ * A person types: pipelined/cli (pipelinectl)
+ *   main, verbs          the table of verbs, help, "did you mean"        args       options            show       tables for people
+ *   server               where the daemon is, and its token
+ * Local files become records: storage/dataset, storage/chunk, storage/pack
+ *   ingest               walk, read, hash, pack with all cores: ingest_walk, ingest_read, ingest_out; segment, stream for large files
+ *   stat_cache           files that were read before and have not changed
+ *   chunk                where a file is cut: chunk_scan in parallel, chunk_list for the pieces, codec for zstd
+ *   pack_session         what one writer adds: seen_set, then pack_writer; pack_format and pack_reader know the bytes
+ * They travel: pipelined/net, pipelined/api
+ *   loop                 the one libuv loop on which everything decides
+ *   http_server          libmicrohttpd: http_route, http_intake (bodies in), http_request, http_reply, http_stream (bodies out)
+ *   http_client, remote  the other side: remote_table and remote_window read packs of a daemon
+ *   sse                  events to any number of followers
+ *   api                  routes and who may use them: guard, params, openapi, listing, download, spool, push, sessions, job_json
+ *     routes_repos, routes_branches, routes_commits, routes_files, routes_packs, routes_trees           data
+ *     routes_pipelines, routes_runs, routes_logs, routes_why, routes_status                             work
+ *     routes_events, routes_openapi, routes_page                                                        the rest
+ * They are kept: storage/object, storage/pack, storage/tree, storage/dataset
+ *   object               drivers of object storage: object_file; marker says which store it is
+ *   store                verified records of a project: index, index_segment, pack_files, record_cache; stores opens one a project
+ *   tree                 the path-keyed tree: node, node_stack, level_writer, names; tree_build, tree_walk, tree_edit (tree_apply,
+ *                        change_list), tree_diff, tree_merge; content_id for datums, ops for the wire
+ *   commit, history      commit objects and how people name them;  session_sink, recent_nodes: nodes on their way into packs
+ * They are recorded: storage/dataset, pipelined/db
+ *   record, log          kinds of records; the log, which is the truth
+ *   db                   the writer thread and group commit; open (lock, schema, replay), apply (one record), sql, names (look-ups)
+ *   repo_tx, commit_tx, push, pipeline_tx, job_tx    the transactions;   stage_log: what stages print
+ * A pipeline says what to do with them: pipelined/core (pure), pipelined/git
+ *   json_pos, quantity, glob (glob_compile), template    texts
+ *   spec                 spec_reader, spec_field, spec_type, spec_type_tree, spec_check, spec_order, spec_doc
+ *   code                 a stage's code folder, its ignore rules and its git commit
+ *   identity, plan, plan_leaf        which datums there are, and what runs again
+ *   table, merge, merge_collision    results of datums put together;   datum_env: what a command sees
+ *   sched                what runs, where and when: sched_event, sched_graph, sched_run, sched_job, sched_task, sched_worker, sched_admit,
+ *                        sched_restore, sched_say (why something waits), sched_view, timers, ranges
+ * The engine carries it out: pipelined/daemon, pipelined/exec
+ *   daemon, config       one running daemon and what it is told
+ *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_results, job_commit; workers, worker_api
+ *   local, nvml          workers as processes of this machine; its GPUs
+ * A worker does it: pipelined/agent
+ *   worker_main, worker  the agent from attach to its end;  wire, lease, uplink: its protocol
+ *   inputs, tree_source  data in;   datum, env, runner_client, sandbox, seccomp, gpu: the command;   outputs, out_walk, link_target: data out
+ *   outlog, metrics      what it prints, as it prints it;   runner: the static program beside the command
+ * Files come back: storage/dataset
+ *   checkout             checkout_write, file_cache, file_read
+ *   fsck                 is it all there, and is it what it says?
+ * Under everything: storage/base
+ *   err, buf, arena, hash, map, path, io, clock, log, pool */
 #include "daemon.h"
 
 #include "storage/base/log.h"

@@ -296,6 +296,14 @@ static void poll_over(void *arg)
         pl_http_reply_json(TAKE_PTR(w->waiting), 200, json_pack("{s:b}", "idle", 1));
 }
 
+void pl_engine_hang_up(struct pl_engine *e)
+{
+    const struct pl_map_slot *slot;
+
+    for (size_t i = 0; (slot = pl_map_next(&e->workers, &i));)
+        poll_over(slot->value);
+}
+
 /* ---- leases ---- */
 
 void pl_etask_free(void *task)
