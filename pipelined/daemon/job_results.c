@@ -74,6 +74,8 @@ void pl_totals_add(struct pl_etotals *t, const json_t *row)
     t->sys_us += (uint64_t)num(usage, "sys_us");
     t->max_rss_kb = PL_MAX(t->max_rss_kb, rss);
     t->oom += json_is_true(json_object_get(row, "oom"));
+    if (num(row, "gpus") > 0) /* held, whether it computes or waits for data */
+        t->gpu_ms += (uint64_t)num(row, "gpus") * (uint64_t)(num(ms, "wait") + num(ms, "fetch") + num(ms, "compute") + num(ms, "upload"));
 }
 
 /* ---- one RESULT: feed, keep, persist ---- */
@@ -95,6 +97,7 @@ struct reporting {
     json_t *results;
     const json_t *row_list; /* of the result that is fed now */
     uint32_t attempt;       /* number of its tries */
+    const struct pl_eworker *worker;
     struct kept *kept;
     unsigned writes;
     void (*done)(void *arg);
@@ -118,7 +121,7 @@ static void keep_attempt(struct pl_ejob *j, json_t *row, size_t datum, struct ke
                                                  (json_int_t)k->attempt, "row", row));
 }
 
-static void keep_row(struct pl_ejob *j, json_t *row, enum pl_sched_verdict verdict, struct kept *k)
+static void keep_row(struct pl_ejob *j, const struct pl_eworker *w, json_t *row, enum pl_sched_verdict verdict, struct kept *k)
 {
     uint32_t index = (uint32_t)num(row, "index");
     size_t datum = j->rows[index];
@@ -126,6 +129,8 @@ static void keep_row(struct pl_ejob *j, json_t *row, enum pl_sched_verdict verdi
 
     if (verdict == PL_SCHED_ROW_IGNORED || verdict == PL_SCHED_ROW_WAITING)
         return;
+    json_object_set_new(row, "node", json_string(w->host));
+    json_object_set_new(row, "gpus", json_integer(w->n_gpus));
     pl_totals_add(&j->totals, row);
     keep_attempt(j, row, datum, k);
     if (verdict == PL_SCHED_ROW_FAILED)
@@ -157,7 +162,7 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
     k->id = j->next_result++;
     k->attempt = p->attempt;
     for (size_t i = 0; i < a->result.n; i++)
-        keep_row(j, json_array_get(p->row_list, i), a->result.verdicts[i], k);
+        keep_row(j, p->worker, json_array_get(p->row_list, i), a->result.verdicts[i], k);
     p->kept = k;
     if (k->task_done)
         pl_engine_drop_task(e, a->result.task);
@@ -390,7 +395,7 @@ void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *result
         done(arg);
         return;
     }
-    *p = (struct reporting){.engine = e, .results = results, .done = done, .arg = arg, .writes = 1};
+    *p = (struct reporting){.engine = e, .results = results, .worker = w, .done = done, .arg = arg, .writes = 1};
     json_array_foreach(results, i, result)
     {
         int r = feed_result(p, result, &err);
