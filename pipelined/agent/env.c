@@ -58,6 +58,8 @@ static int make_base(struct pl_env *e, struct pl_err *err)
         r = add_base(e, "LANG", "C.UTF-8", err);
     if (r == 0)
         r = add_gpus(e, err);
+    if (r == 0 && !none && e->config->n_gpus) /* where the driver's libraries are when the linker's cache does not know */
+        r = add_base(e, "LD_LIBRARY_PATH", getenv("LD_LIBRARY_PATH"), err);
     for (size_t i = 0; r == 0 && none && i < PL_ARRAY_SIZE(inherited); i++)
         r = add_base(e, inherited[i], getenv(inherited[i]), err);
     return r;

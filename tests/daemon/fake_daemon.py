@@ -45,6 +45,13 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = handle_any
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        """A worker that was killed leaves a broken connection: no news."""
+
+
 class FakeDaemon:
     def __init__(self, stage=None, **attach):
         self.stage = {"name": "st", "run": ["sh", "-c", "true"], "env": {}, **(stage or {})}
@@ -67,8 +74,7 @@ class FakeDaemon:
 
     # --- life ---
     def up(self, port=None):
-        self.server = ThreadingHTTPServer(("127.0.0.1", self.port if port is None else port), Handler)
-        self.server.daemon_threads = True
+        self.server = Server(("127.0.0.1", self.port if port is None else port), Handler)
         self.server.daemon = self
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()

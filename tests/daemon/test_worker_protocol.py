@@ -329,6 +329,35 @@ def test_a_killed_agent_takes_an_idle_runner_with_it(start):
     os.close(pidfd)
 
 
+FAKE_NVML = """
+#include <string.h>
+struct util { unsigned gpu, memory; };
+struct memory { unsigned long long total, free, used; };
+int nvmlInit_v2(void) { return 0; }
+int nvmlShutdown(void) { return 0; }
+int nvmlDeviceGetCount_v2(unsigned *n) { *n = 4; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **d) { *d = (void *)(1 + (unsigned long)i); return 0; }
+int nvmlDeviceGetMinorNumber(void *d, unsigned *n) { *n = 4 - (unsigned)(unsigned long)d; return 0; } /* the other way round */
+int nvmlDeviceGetUtilizationRates(void *d, struct util *u) { u->gpu = 10 * (unsigned)(unsigned long)d; u->memory = 0; return 0; }
+int nvmlDeviceGetMemoryInfo(void *d, struct memory *m) { memset(m, 0, sizeof *m); m->used = 1000 * (unsigned long)d; return 0; }
+"""
+
+
+def test_gpus_are_measured_through_nvml(start, tmp_path):
+    (tmp_path / "nvml.c").write_text(FAKE_NVML)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "libnvidia-ml.so.1", tmp_path / "nvml.c"], check=True)
+    daemon, _ = start(f"echo $PL_DEVICE $PL_GPU_COUNT $CUDA_VISIBLE_DEVICES; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done",
+                      "--gpu-devices", "0,2", host_env={"LD_LIBRARY_PATH": str(tmp_path)})
+    daemon.give(1, [row()])
+    daemon.wait(lambda: daemon.logs)
+    polls = len(daemon.renews)
+    daemon.wait(lambda: len(daemon.renews) >= polls + 5)  # half a second: the meter has looked
+    (tmp_path / "go").touch()
+    (got,) = daemon.result()["rows"]
+    assert daemon.logs[(DATUM, 1)] == b"gpu 2 0,2\n"
+    assert got["gpu"] == {"util": 30, "mem_peak": 6000}  # devices 4 and 2
+
+
 # --- in the sandbox ---
 
 
