@@ -42,7 +42,7 @@ json_t *pl_job_row_json(struct pl_api *a, const struct pl_rows *rows, bool whole
                   "project", pl_col_text(rows, 2), "stage", pl_col_text(rows, 3), "pipeline", pl_col_text(rows, 4), "version",
                   (json_int_t)pl_col_int(rows, 5), "state", pl_col_text(rows, 6), "reason", pl_col_text(rows, 7), "warnings",
                   pl_col_json(rows, 12), "datums", datums_json(counts, live), "ms", ms, "bytes", pl_col_json(rows, 15), "device",
-                  num(ms, "gpu") > 0 ? "gpu" : "cpu", "output", pl_col_text(rows, 9), "created_us",
+                  num(ms, "gpus") > 0 ? "gpu" : "cpu", "output", pl_col_text(rows, 9), "created_us",
                   (json_int_t)pl_col_int(rows, 17), "started_us", pl_api_time_or_null(pl_col_int(rows, 18)), "finished_us",
                   pl_api_time_or_null(pl_col_int(rows, 19)));
 

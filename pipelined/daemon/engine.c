@@ -63,7 +63,8 @@ static json_t *warnings_of(const struct pl_estage *stage)
     char text[512];
 
     if (stage->def->image) {
-        snprintf(text, sizeof text, "image %.300s is part of the code's identity, but this executor runs on the host's files", stage->def->image);
+        snprintf(text, sizeof text, "image %.300s is part of the code's identity, but this executor runs on the host's files",
+                 stage->def->image);
         json_array_append_new(list, json_string(text));
     }
     return list;
@@ -130,10 +131,10 @@ static json_t *counts_json(const struct pl_etotals *t)
 
 static json_t *ms_json(const struct pl_etotals *t)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "wait", (json_int_t)t->wait_ms, "fetch",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "wait", (json_int_t)t->wait_ms, "fetch",
                      (json_int_t)t->fetch_ms, "compute", (json_int_t)t->compute_ms, "upload", (json_int_t)t->upload_ms, "gpu",
                      (json_int_t)t->gpu_ms, "user", (json_int_t)(t->user_us / 1000), "sys", (json_int_t)(t->sys_us / 1000),
-                     "max_rss_kb", (json_int_t)t->max_rss_kb, "oom", (json_int_t)t->oom);
+                     "max_rss_kb", (json_int_t)t->max_rss_kb, "gpus", (json_int_t)t->gpus, "oom", (json_int_t)t->oom);
 }
 
 void pl_engine_job_args(const struct pl_ejob *j, struct pl_job_args *ret)

@@ -43,6 +43,7 @@ struct pl_etotals {
     uint64_t wait_ms, fetch_ms, compute_ms, upload_ms, gpu_ms;
     uint64_t bytes_in, bytes_out;
     uint64_t user_us, sys_us, max_rss_kb, oom;
+    uint64_t gpus; /* most of one worker */
 };
 
 enum pl_ejob_phase { PL_EJOB_LIVE, PL_EJOB_OVER };
