@@ -251,6 +251,8 @@ int pl_db_push(struct pl_db *db, struct pl_stores *stores, const struct pl_push_
         return r;
     p.source = (struct pl_node_source){p.store, pl_store_node_get};
     r = pl_ops_read(args->ops, args->ops_len, &p.ops, &p.n_ops, err);
+    if (r == PL_EFORMAT) /* the writer's bytes, not the store's */
+        r = pl_err_wrap(err, PL_EPROTO, "operations");
     r = r < 0 ? r : check_content(&p, err);
     if (r == 0) {
         r = PL_ERETRY;

@@ -26,7 +26,7 @@ static struct {
     struct pl_stores *stores;
     struct pl_db *db;
     struct pl_api *api;
-    _Atomic(struct pl_api *) told; /* events go there */
+    _Atomic(struct pl_api *) told;      /* events go there */
     char runs[RUNS_MAX][PL_ID_HEX + 1]; /* that the engine was told of; under `lock` */
     unsigned n_runs;
 } t;
@@ -223,7 +223,8 @@ static inline void refused(const char *code, const char *part, const char *metho
 {
     struct answer a = ask(method, target, body);
     json_t *value = json_of(&a), *error = json_object_get(value, "error");
-    const char *message = json_string_value(json_object_get(error, "message")), *field = json_string_value(json_object_get(error, "field"));
+    const char *message = json_string_value(json_object_get(error, "message")),
+               *field = json_string_value(json_object_get(error, "field"));
 
     if (!error || !pl_streq(json_string_value(json_object_get(error, "code")), code) || a.status < 400)
         fail_msg("%s %s: wanted %s: %d %.300s", method, target, code, a.status, a.body);
@@ -273,8 +274,8 @@ static inline bool put_text(const char *repo_branch, const char *path, const cha
     json_t *value;
     bool moved;
 
-    snprintf(target, sizeof target, "/api/v1/repos/default/%.*s/branches/%s/files/%s", (int)strcspn(repo_branch, "@"), repo_branch,
-             strchr(repo_branch, '@') + 1, path);
+    snprintf(target, sizeof target, "/api/v1/repos/default/%.*s/branches/%s/files/%s", (int)strcspn(repo_branch, "@"),
+             repo_branch, strchr(repo_branch, '@') + 1, path);
     a = ask("PUT", target, text);
     if (a.status != 200 && a.status != 201)
         fail_msg("PUT %s: %d %.300s", target, a.status, a.body ? a.body : "");
@@ -287,6 +288,67 @@ static inline bool put_text(const char *repo_branch, const char *path, const cha
     return moved;
 }
 
+/* One operation; `text` of at most 64 bytes, "->x" makes a link to x, "/" an empty directory. Paths ascend. */
+struct edit {
+    uint8_t op;
+    const char *path, *text;
+};
+
+static inline struct pl_entry edit_entry(const struct edit *e)
+{
+    if (pl_streq(e->text, "/"))
+        return pl_entry_dir();
+    if (strncmp(e->text, "->", 2) == 0)
+        return pl_entry_inline(PL_KIND_LINK, e->text + 2, strlen(e->text) - 2);
+    return pl_entry_inline(PL_KIND_FILE, e->text, strlen(e->text));
+}
+
+static inline void edits_to_ops(const struct edit *edits, size_t n, struct pl_buf *ret)
+{
+    struct pl_ops_writer w = {0};
+
+    MUST(pl_ops_writer_init(&w, ret, &err));
+    for (size_t i = 0; i < n; i++) {
+        struct pl_entry entry;
+
+        if (edits[i].op == PL_TREE_PUT) {
+            entry = edit_entry(&edits[i]);
+            MUST(pl_ops_writer_put(&w, edits[i].path, strlen(edits[i].path), &entry, &err));
+        } else if (edits[i].op == PL_TREE_DELETE) {
+            MUST(pl_ops_writer_delete(&w, edits[i].path, strlen(edits[i].path), &err));
+        } else {
+            MUST(pl_ops_writer_delete_prefix(&w, edits[i].path, strlen(edits[i].path), &err));
+        }
+    }
+    MUST(pl_ops_writer_end(&w, &err));
+    pl_ops_writer_finish(&w);
+}
+
+/* Pushes to default/data@`branch_query` ("master?base=…"). */
+static inline struct answer push_edits(const char *branch_query, const struct edit *edits, size_t n)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
+    size_t name = strcspn(branch_query, "?");
+    char target[512];
+
+    edits_to_ops(edits, n, &ops);
+    snprintf(target, sizeof target, "/api/v1/repos/default/data/branches/%.*s/commits%s", (int)name, branch_query,
+             branch_query + name);
+    return ask_with("POST", target, AS_USER, ops.data, ops.len);
+}
+
+/* The same, which must work: the answer. */
+static inline json_t *push_good(const char *branch_query, const struct edit *edits, size_t n)
+{
+    struct answer a = push_edits(branch_query, edits, n);
+    json_t *value = json_of(&a);
+
+    if (a.status != 200 && a.status != 201)
+        fail_msg("push: %d %.300s", a.status, a.body);
+    answer_free(&a);
+    return value;
+}
+
 static inline void make_repo(const char *name)
 {
     char body[128];
@@ -295,7 +357,7 @@ static inline void make_repo(const char *name)
     does(201, "POST", "/api/v1/repos", body);
 }
 
-/* A repo that a stage would write, with a commit in it. */
+/* A repo that a stage would write. `arg` is its name. */
 static inline int make_output_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_repo_args a = {.project = "default", .name = arg, .output = true};

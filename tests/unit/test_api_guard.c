@@ -24,7 +24,8 @@ static void pass_all(const struct door *doors, size_t n)
             snprintf(number, sizeof number, "%u", port);
             snprintf(at, sizeof headers - (size_t)(at - headers), "%s%s", number, rest);
         }
-        a = ask_with(doors[i].method, doors[i].target, headers, posts ? "{\"name\":\"r\",\"exist_ok\":true}" : "", posts ? 28 : 0);
+        a = ask_with(doors[i].method, doors[i].target, headers, posts ? "{\"name\":\"r\",\"exist_ok\":true}" : "",
+                     posts ? 28 : 0);
         if (doors[i].status ? a.status != doors[i].status : a.status == 401 || a.status == 403 || a.status == 421)
             fail_msg("%s: %d, not %d: %.200s", doors[i].what, a.status, doors[i].status, a.body ? a.body : "");
         answer_free(&a);
@@ -78,7 +79,8 @@ static void a_workers_token_opens_the_data_plane_only(void **state)
         {"worker route, daemon's token", "POST", "/api/v1/worker/attach", AS_USER, 200},
         {"worker route, stranger", "POST", "/api/v1/worker/attach", "", 401},
         {"status", "GET", "/api/v1/status", AS_WORKER, 200},
-        {"entries", "GET", "/api/v1/trees/default/0000000000000000000000000000000000000000000000000000000000000000/entries", AS_WORKER, 200},
+        {"entries", "GET", "/api/v1/trees/default/0000000000000000000000000000000000000000000000000000000000000000/entries",
+         AS_WORKER, 200},
         {"repos", LIST, AS_WORKER, 403},
         {"create", "POST", "/api/v1/repos", AS_WORKER, 403},
         {"login link", "POST", "/api/v1/login-links", AS_WORKER, 403},

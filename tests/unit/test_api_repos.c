@@ -105,7 +105,8 @@ static void a_commit_is_found_by_every_way_of_naming_it(void **state)
     make_repo("data");
     put_text("data@master", "a", "1", first);
     put_text("data@master", "b", "22", second);
-    const char *const names[][2] = {{"master", second}, {"master%5E1", first}, {"master%5E", first}, {first, first}, {second, second}};
+    const char *const names[][2] = {
+        {"master", second}, {"master%5E1", first}, {"master%5E", first}, {first, first}, {second, second}};
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(names); i++) {
         snprintf(target, sizeof target, REPO "/commits/%s", names[i][0]);
