@@ -251,7 +251,7 @@ __attribute__((noreturn)) static void child(const char *cwd, char *const *argv, 
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    setsid();
+    setpgid(0, 0); /* "kill 0" reaches the command alone; a session of its own costs a scheduling group and gives nothing more */
     failure->how = PL_RUNNER_NO_CWD;
     if (chdir(cwd) < 0) {
         failure->errnum = errno;
