@@ -147,9 +147,9 @@ void pl_engine_job_args(const struct pl_ejob *j, struct pl_job_args *ret)
                                 .version = (int64_t)j->stage->version,
                                 .state = pl_sched_state_name(j->state),
                                 .reason = strdup(j->reason),
-                                .base = j->base,
+                                .base = j->planned ? j->base : "",
                                 .code = j->stage->code_identity,
-                                .inputs = json_incref(j->inputs),
+                                .inputs = j->planned ? json_incref(j->inputs) : NULL, /* else the pool may be at it */
                                 .warnings = json_incref(j->warnings),
                                 .counts = counts_json(&j->totals),
                                 .ms = ms_json(&j->totals),

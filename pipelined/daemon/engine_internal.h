@@ -8,7 +8,7 @@
 #include "pipelined/db/commit_tx.h"
 #include "pipelined/db/job_tx.h"
 
-#define PL_JOB_ATTEMPTS_KEPT 1000 /* rows of `attempt` a job */
+#define PL_JOB_ATTEMPTS_KEPT 1000 /* rows of `attempt` a job: so many failed ones, and so many good ones */
 #define PL_BASES_MAX         9    /* tables looked into for reuse: the base and the 8 successful commits before it */
 #define PL_LONG_POLL_MS      25000
 
@@ -75,7 +75,7 @@ struct pl_ejob {
     struct pl_eresult *results;     /* per datum; written on the loop, read by the commit when all are there */
     uint8_t *has_result;            /* per datum */
     struct pl_etotals totals;
-    uint32_t attempts_kept;
+    uint32_t good_kept, failed_kept; /* rows of `attempt` */
     uint32_t next_result; /* id of the next row in `result` */
     uint32_t next_metric;
 };
@@ -171,6 +171,8 @@ int pl_engine_new_runs(struct pl_engine *e, struct pl_err *err);
  * of reused datums. A job with `inputs` set (restored) is planned over these very commits and its base. */
 PL_MUST_CHECK
 int pl_job_plan(struct pl_ejob *j, struct pl_err *err);
+/* On the loop, after pl_job_plan: from now on the loop may read what it filled. */
+void pl_job_planned(struct pl_ejob *j);
 /* The action PLAN. */
 void pl_engine_plan(struct pl_engine *e, struct pl_ejob *j);
 

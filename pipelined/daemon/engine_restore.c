@@ -221,7 +221,7 @@ static int restore_plan(struct pl_engine *e, struct pl_ejob *j, const struct job
     r = pl_job_plan(j, err);
     if (r < 0)
         return r;
-    j->planned = true;
+    pl_job_planned(j);
     const struct pl_db_reading rd = {NULL, e->conn};
     return pl_job_load_results(j, rd.conn, ret_ended, ret_n_ended, err);
 }

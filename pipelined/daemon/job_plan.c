@@ -196,9 +196,14 @@ static int reuse(struct pl_ejob *j, struct bases *b, struct pl_err *err)
         if (!j->has_result[d])
             j->rows[j->n_rows++] = (uint32_t)d;
     }
+    return 0;
+}
+
+void pl_job_planned(struct pl_ejob *j)
+{
+    j->planned = true;
     j->totals.datums = j->plan->n_datums;
     j->totals.reused = j->plan->n_datums - j->n_rows;
-    return 0;
 }
 
 /* ---- the whole ---- */
@@ -273,7 +278,6 @@ static void planning_over(void *arg)
     if (p->result >= 0) {
         if (!j->row)
             j->row = p->args.id;
-        j->planned = true;
         ev.kind = PL_SCHED_EV_JOB_PLANNED;
         ev.plan.datums = j->plan->n_datums;
         ev.plan.to_run = j->n_rows;
@@ -306,9 +310,10 @@ static void write_plan(void *arg)
 {
     struct planning *p = arg;
 
+    if (p->result >= 0)
+        pl_job_planned(p->job);
     if (p->result >= 0 && !p->job->over) {
         pl_engine_job_args(p->job, &p->args);
-        p->args.planned = true;
         p->result = pl_db_submit(p->job->engine->config.db, PL_TX_UNLOGGED, row_tx, row_written, p, &p->err);
         if (p->result >= 0)
             return;

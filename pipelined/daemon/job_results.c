@@ -114,9 +114,11 @@ static void keep_attempt(struct pl_ejob *j, json_t *row, size_t datum, struct ke
     struct pl_hash id;
     char hex[PL_HASH_HEX + 1], text[1024];
 
-    if (j->attempts_kept >= PL_JOB_ATTEMPTS_KEPT)
+    uint32_t *kept = pl_streq(str(row, "state"), "failed") ? &j->failed_kept : &j->good_kept;
+
+    if (*kept >= PL_JOB_ATTEMPTS_KEPT)
         return;
-    j->attempts_kept++;
+    ++*kept;
     pl_plan_datum_id(j->plan, datum, &id);
     pl_plan_datum_text(j->plan, datum, text, sizeof text);
     json_array_append_new(k->attempts, json_pack("{s:s, s:s, s:I, s:O}", "datum", pl_hash_hex(&id, hex), "paths", text, "attempt",

@@ -56,9 +56,10 @@ int pl_tx_job_progress(struct pl_tx *tx, void *arg, struct pl_err *err)
         " ms, bytes, created_us, started_us, live, planned)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?)"
         " ON CONFLICT(run, project, stage) DO UPDATE SET version = excluded.version, state = excluded.state,"
-        " reason = excluded.reason, base = excluded.base, code = excluded.code, inputs = excluded.inputs,"
+        " reason = excluded.reason, base = CASE WHEN excluded.planned THEN excluded.base ELSE base END, code = excluded.code,"
+        " inputs = CASE WHEN excluded.planned THEN excluded.inputs ELSE inputs END,"
         " warnings = excluded.warnings, counts = excluded.counts, ms = excluded.ms, bytes = excluded.bytes,"
-        " started_us = excluded.started_us, live = excluded.live, planned = excluded.planned WHERE final = 0",
+        " started_us = excluded.started_us, live = excluded.live, planned = max(planned, excluded.planned) WHERE final = 0",
         "sssissssshsssssiiid", a->run, a->project, a->stage, a->version, text(a->pipeline), a->state, text(a->reason),
         text(a->base), text(a->output), &a->code, inputs, warnings, counts, ms, bytes, a->created_us, a->started_us,
         (int64_t)a->live, (int)a->planned);

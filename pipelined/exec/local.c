@@ -62,10 +62,44 @@ static void closed(uv_handle_t *h)
     free(h);
 }
 
+/* What a killed agent left of its work folder, removed off the loop. */
+struct sweep {
+    uv_work_t work;
+    char path[4200];
+};
+
+static void sweep(uv_work_t *work)
+{
+    struct sweep *s = work->data;
+    struct pl_err err = {0};
+
+    if (pl_io_remove_tree(s->path, &err) < 0)
+        pl_log_warn("exec", "%s", err.msg);
+}
+
+static void swept(uv_work_t *work, int status)
+{
+    (void)status;
+    free(work->data);
+}
+
+static void sweep_work(struct local *l, const char *name)
+{
+    struct sweep *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return;
+    s->work.data = s;
+    snprintf(s->path, sizeof s->path, "%s/work/%s", l->data_dir, name);
+    if (access(s->path, F_OK) != 0 || uv_queue_work(pl_loop_uv(l->loop), &s->work, sweep, swept) != 0)
+        free(s);
+}
+
 static void forget(struct worker *w, const char *text)
 {
     struct local *l = w->local;
     uint64_t id = w->id;
+    char name[32];
 
     pl_map_remove(&l->workers, &id, sizeof id);
     if (w->watch) {
@@ -74,6 +108,8 @@ static void forget(struct worker *w, const char *text)
     }
     pl_closep(&w->pidfd);
     free(w);
+    snprintf(name, sizeof name, "%" PRIu64, id);
+    sweep_work(l, name);
     l->events.exited(l->events.self, id, text);
 }
 
