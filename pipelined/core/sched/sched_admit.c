@@ -100,6 +100,7 @@ void pl_sched_admit_leaving(struct pl_sched *s, struct worker *w)
     s->memory_stopping += w->memory_bytes;
     s->gpus_stopping += w->n_gpus;
     w->version->with_gpu -= w->n_gpus > 0 ? 1 : 0;
+    s->devices_changed = true;
 }
 
 void pl_sched_admit_give(struct pl_sched *s, struct worker *w)

@@ -1,0 +1,284 @@
+/* How many datums at once, to which workers, on which devices. */
+// link: pl_core pl_base
+#include "sched_kit.h"
+
+/* --- how much at once */
+
+static void tasks_grow_to_ten_seconds_of_compute(void **state)
+{
+    static const struct {
+        uint64_t us;       /* a datum */
+        uint32_t rows;     /* of the job */
+        uint32_t sizes[9]; /* of one worker's tasks, one after the other; then 0 */
+    } table[] = {
+        {1, 30000, {1, 4, 20, 100, 500, 2500, 10000, 10000}}, /* fourfold of what is known, then the most */
+        {1000000, 30000, {1, 4, 10, 10}},                     /* 10 of 1 s */
+        {60000000, 30000, {1, 1, 1}},
+        {1000000, 1u << 24, {512, 512}}, /* at most 32,768 tasks */
+        {1, 5, {1, 4}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(table); i++) {
+        struct pl_sched_action lease;
+
+        open_one((struct pl_sched_stage){0});
+        lease = one_lease(1, table[i].rows);
+        for (size_t n = 0; table[i].sizes[n]; n++) {
+            assert_int_equal(lease.lease.count, table[i].sizes[n]);
+            kit_finish(&k, lease, table[i].us);
+            kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+            if (kit_count(&k, PL_SCHED_LEASE) == 0)
+                break;
+            lease = *kit_the(&k, PL_SCHED_LEASE);
+        }
+        kit_close(&k);
+    }
+}
+
+static void no_task_is_larger_than_a_workers_share(void **state)
+{
+    struct pl_sched_action lease;
+
+    (void)state;
+    open_one((struct pl_sched_stage){.workers = 4});
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 1001);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 4);
+    kit_up(&k, kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.id);
+    lease = *kit_the(&k, PL_SCHED_LEASE);
+    for (uint32_t left = 1000; left > 0; left -= lease.lease.count) {
+        kit_finish(&k, lease, 1);
+        kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+        lease = *kit_the(&k, PL_SCHED_LEASE);
+        assert_true(lease.lease.count <= (left + 3) / 4);
+    }
+    kit_close(&k);
+}
+
+/* The next task's files may come while this one computes, but nobody is to wait for that. */
+static void a_busy_worker_fetches_ahead_only_when_all_have_work(void **state)
+{
+    struct pl_sched_action lease;
+    uint64_t other;
+
+    (void)state;
+    open_one((struct pl_sched_stage){.workers = 2});
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 100);
+    other = kit_nth(&k, PL_SCHED_START_WORKER, 1)->worker.id;
+    kit_up(&k, kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.id);
+    lease = *kit_the(&k, PL_SCHED_LEASE);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 0); /* nothing is measured: it might take hours */
+    kit_finish(&k, lease, 1000000);
+    lease = *kit_the(&k, PL_SCHED_LEASE);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    kit_the(&k, PL_SCHED_LEASE);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 0); /* two are enough */
+    kit_up(&k, other);
+    kit_the(&k, PL_SCHED_LEASE);
+    kit_close(&k);
+}
+
+static void no_more_workers_than_datums(void **state)
+{
+    (void)state;
+    open_one((struct pl_sched_stage){.workers = 4});
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 2);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 2);
+    kit_close(&k);
+}
+
+/* --- workers */
+
+static void an_idle_worker_is_warm_for_the_next_push_and_then_ends(void **state)
+{
+    struct pl_sched_action lease;
+
+    (void)state;
+    open_one((struct pl_sched_stage){0});
+    lease = one_lease(1, 1);
+    kit_finish(&k, lease, 1000);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    kit_committed(&k, 1, 1);
+    kit_wait(&k, 1900);
+    kit_push(&k, 2, 1);
+    kit_planned(&k, 1, 2, 1);
+    assert_int_equal(kit_the(&k, PL_SCHED_LEASE)->lease.worker, lease.lease.worker);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 0);
+    kit_finish(&k, *kit_the(&k, PL_SCHED_LEASE), 1000);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    kit_committed(&k, 1, 2);
+    kit_wait(&k, 1999);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    kit_wait(&k, 1);
+    assert_false(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.kill);
+    kit_wait(&k, PL_SCHED_STOP_GRACE_MS);
+    assert_true(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.kill); /* asked, it did not */
+    kit_close(&k);
+}
+
+static void an_idle_worker_gives_its_place_to_another_stage(void **state)
+{
+    struct pl_sched_action lease;
+
+    (void)state;
+    kit_open(&k, 1, 0);
+    kit_do(&k, kit_stage(1, 1, (struct pl_sched_stage){0}));
+    kit_do(&k, kit_stage(2, 101, (struct pl_sched_stage){0}));
+    kit_ready(&k);
+    lease = one_lease(1, 1);
+    kit_finish(&k, lease, 1000);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    kit_committed(&k, 1, 1);
+    kit_planned(&k, 2, 1, 1);
+    assert_int_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.id, lease.lease.worker);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 0); /* not before it is gone for certain */
+    SAYS(k, 2, 1, "waiting for 1 CPU: 0 of 1 free, used by stage prepare, which is ending");
+    kit_worker(&k, PL_SCHED_EV_WORKER_EXITED, lease.lease.worker);
+    assert_int_equal(kit_the(&k, PL_SCHED_START_WORKER)->worker.stage, 2);
+    kit_close(&k);
+}
+
+static void pipelines_share_fairly(void **state)
+{
+    uint32_t got[3] = {0};
+
+    (void)state;
+    kit_open(&k, 0, 0);
+    kit_do(&k, kit_stage(1, 1, (struct pl_sched_stage){.workers = 8, .pipeline = 1}));
+    kit_do(&k, kit_stage(2, 1, (struct pl_sched_stage){.workers = 8, .pipeline = 1}));
+    kit_do(&k, kit_stage(3, 1, (struct pl_sched_stage){.workers = 8, .pipeline = 2}));
+    kit_ready(&k);
+    kit_push(&k, 1, 1);
+    for (unsigned stage = 1; stage <= 3; stage++)
+        kit_planned(&k, stage, 1, 100);
+    kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_CAPACITY, .capacity = {.cpu_milli = 8000}});
+    for (size_t i = 0; i < 8; i++)
+        got[kit_nth(&k, PL_SCHED_START_WORKER, i)->worker.stage - 1]++;
+    assert_int_equal(got[0], 2);
+    assert_int_equal(got[1], 2);
+    assert_int_equal(got[2], 4);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 8);
+    kit_close(&k);
+}
+
+static void memory_is_a_bound_too(void **state)
+{
+    (void)state;
+    kit_open(&k, 4, 0);
+    kit_do(&k, kit_stage(1, 1, (struct pl_sched_stage){.memory_bytes = 4ull << 30}));
+    kit_do(&k, kit_stage(2, 1, (struct pl_sched_stage){.memory_bytes = 2ull << 30}));
+    kit_do(&k,
+           (struct pl_sched_event){.kind = PL_SCHED_EV_CAPACITY, .capacity = {.cpu_milli = 4000, .memory_bytes = 3ull << 30}});
+    kit_ready(&k);
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 1);
+    SAYS(k, 1, 1, "waiting for 4096 MiB of memory a worker: the executor offers 3072");
+    kit_planned(&k, 2, 1, 1);
+    assert_int_equal(kit_the(&k, PL_SCHED_START_WORKER)->worker.stage, 2); /* who can never start keeps nobody waiting */
+    kit_close(&k);
+}
+
+/* --- GPUs */
+
+static void open_gpu(unsigned gpus, struct pl_sched_stage train)
+{
+    kit_open(&k, 4, gpus);
+    kit_do(&k, kit_stage(1, 1, (struct pl_sched_stage){.gpu_count = gpus ? gpus : 1, .gpu_required = gpus > 0}));
+    kit_do(&k, kit_stage(2, 2, train));
+    kit_do(&k, kit_stage(3, 3, (struct pl_sched_stage){0}));
+    kit_ready(&k);
+}
+
+static void a_gpu_is_waited_for_and_the_sentence_says_who_has_it(void **state)
+{
+    struct pl_sched_action first;
+
+    (void)state;
+    open_gpu(2, (struct pl_sched_stage){.gpu_count = 1, .gpu_required = true});
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 1);
+    first = *kit_the(&k, PL_SCHED_START_WORKER);
+    assert_int_equal(first.worker.n_gpus, 2);
+    assert_int_equal(first.worker.gpus[0] + first.worker.gpus[1], 1);
+    kit_push(&k, 2, 2);
+    kit_planned(&k, 2, 2, 1);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 0);
+    SAYS(k, 2, 2, "waiting for 1 GPU: 0 of 2 free, used by stage prepare of run 11111111");
+    kit_push(&k, 3, 3); /* a CPU stage passes by, and gets none */
+    kit_planned(&k, 3, 3, 1);
+    assert_int_equal(kit_the(&k, PL_SCHED_START_WORKER)->worker.n_gpus, 0);
+    kit_up(&k, first.worker.id);
+    kit_finish(&k, *kit_the(&k, PL_SCHED_LEASE), 1000);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, first.worker.id);
+    assert_int_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.id, first.worker.id);
+    SAYS(k, 2, 2, "waiting for 1 GPU: 0 of 2 free, used by stage prepare, which is ending");
+    kit_worker(&k, PL_SCHED_EV_WORKER_EXITED, first.worker.id);
+    assert_int_equal(kit_the(&k, PL_SCHED_START_WORKER)->worker.n_gpus, 1);
+    kit_close(&k);
+}
+
+static void a_gpu_that_is_not_on_offer_is_named(void **state)
+{
+    (void)state;
+    open_gpu(1, (struct pl_sched_stage){.gpu_count = 2, .gpu_required = true});
+    kit_push(&k, 1, 2);
+    kit_planned(&k, 2, 1, 1);
+    SAYS(k, 2, 1, "waiting for 2 GPUs a worker: the executor offers 1");
+    kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_CAPACITY, .capacity = {.cpu_milli = 1000, .gpu_slots = 2}});
+    assert_int_equal(kit_the(&k, PL_SCHED_START_WORKER)->worker.n_gpus, 2);
+    kit_close(&k);
+}
+
+static void without_any_gpu_on_offer_a_stage_that_needs_none_goes_to_the_cpu_at_once(void **state)
+{
+    (void)state;
+    open_gpu(0, (struct pl_sched_stage){.gpu_count = 1, .gpu_wait_ms = -1});
+    kit_push(&k, 1, 2);
+    kit_planned(&k, 2, 1, 1);
+    assert_int_equal(kit_the(&k, PL_SCHED_START_WORKER)->worker.n_gpus, 0);
+    kit_close(&k);
+}
+
+static void after_its_wait_it_goes_to_the_cpu(void **state)
+{
+    (void)state;
+    open_gpu(1, (struct pl_sched_stage){.gpu_count = 1, .gpu_wait_ms = -1});
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 1);
+    kit_push(&k, 2, 2);
+    kit_planned(&k, 2, 2, 1);
+    SAYS(k, 2, 2, "waiting for 1 GPU: 0 of 1 free, used by stage prepare of run 11111111; after 10m it goes to the CPU");
+    for (int i = 0; i < 600; i++) {
+        kit_worker(&k, PL_SCHED_EV_WORKER_ATTACHED, kit_job(&k, 1, 1)->id + 1); /* the other one lives */
+        assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 0);
+        kit_wait(&k, 1000);
+    }
+    assert_int_equal(kit_the(&k, PL_SCHED_START_WORKER)->worker.n_gpus, 0);
+    assert_int_equal(kit_the(&k, PL_SCHED_START_WORKER)->worker.stage, 2);
+    kit_close(&k);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tasks_grow_to_ten_seconds_of_compute),
+        cmocka_unit_test(no_task_is_larger_than_a_workers_share),
+        cmocka_unit_test(a_busy_worker_fetches_ahead_only_when_all_have_work),
+        cmocka_unit_test(no_more_workers_than_datums),
+        cmocka_unit_test(an_idle_worker_is_warm_for_the_next_push_and_then_ends),
+        cmocka_unit_test(an_idle_worker_gives_its_place_to_another_stage),
+        cmocka_unit_test(pipelines_share_fairly),
+        cmocka_unit_test(memory_is_a_bound_too),
+        cmocka_unit_test(a_gpu_is_waited_for_and_the_sentence_says_who_has_it),
+        cmocka_unit_test(a_gpu_that_is_not_on_offer_is_named),
+        cmocka_unit_test(without_any_gpu_on_offer_a_stage_that_needs_none_goes_to_the_cpu_at_once),
+        cmocka_unit_test(after_its_wait_it_goes_to_the_cpu),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
