@@ -12,9 +12,9 @@
 
 /* Who may use a route (pl_http_route.access). */
 enum pl_access {
-    PL_ACCESS_OPEN,   /* anybody: /healthz, /readyz, static files, the login link */
-    PL_ACCESS_USER,   /* the daemon's token, as Bearer or cookie */
-    PL_ACCESS_WORKER  /* a worker's token (or the daemon's) */
+    PL_ACCESS_OPEN,  /* anybody: /healthz, /readyz, static files, the login link */
+    PL_ACCESS_USER,  /* the daemon's token, as Bearer or cookie */
+    PL_ACCESS_WORKER /* a worker's token (or the daemon's) */
 };
 
 /* What the running engine is asked. `self` is the daemon's. */
@@ -38,14 +38,15 @@ struct pl_api_config {
     struct pl_stores *stores;
     struct pl_stage_logs *logs;
     struct pl_loop *loop;
-    struct pl_pool *pool;          /* storage pool: hashing, disk, SQL reads */
+    struct pl_pool *pool; /* storage pool: hashing, disk, SQL reads */
     const struct pl_engine_ops *engine;
     void *engine_self;
     const char *data_dir, *store_url, *executor, *version;
-    const char *token;             /* the daemon's, as in DIR/token */
-    const char *listen;            /* 127.0.0.1:7380; port 0 picks one */
-    const char *const *hosts;      /* names accepted in Host beside the listening address, localhost, 127.0.0.1, [::1]; NULL-terminated */
-    const char *public_url;        /* "" = http://listen */
+    const char *token;  /* the daemon's, as in DIR/token */
+    const char *listen; /* 127.0.0.1:7380; port 0 picks one */
+    const char *const
+        *hosts; /* names accepted in Host beside the listening address, localhost, 127.0.0.1, [::1]; NULL-terminated */
+    const char *public_url;                  /* "" = http://listen */
     const struct pl_http_route *more_routes; /* the daemon's own (workers) */
     size_t n_more_routes;
 };
@@ -53,7 +54,8 @@ struct pl_api_config {
 struct pl_api;
 
 /* Listens and serves. */
-PL_MUST_CHECK int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct pl_err *err);
+PL_MUST_CHECK
+int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct pl_err *err);
 unsigned pl_api_port(const struct pl_api *a);
 /* An event of the database (pl_db_config.event). Any thread. */
 void pl_api_event(struct pl_api *a, int64_t id, int64_t at_us, const char *type, const char *data);

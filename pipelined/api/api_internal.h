@@ -89,8 +89,8 @@ struct pl_api {
 
 /* Reading: `_cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);`. Not held while bytes are sent. */
 
-/* The JSON body as object, taken apart by jansson's format with JSON_STRICT ("{s:s, s?:b}"): an unknown field is refused by name. Texts
- * live as long as `*ret_body`. PL_EINVAL. */
+/* The JSON body as object, taken apart by jansson's format with JSON_STRICT ("{s:s, s?:b}": flat, a key and where its value goes): an
+ * unknown field or a wrong type is refused by name. Texts live as long as `*ret_body`. PL_EINVAL. */
 PL_MUST_CHECK
 int pl_api_body(struct pl_http_request *req, json_t **ret_body, struct pl_err *err, const char *fmt, ...);
 

@@ -229,12 +229,11 @@ static bool is_object_of(const json_t *schemas, const json_t *schema, const json
     const char *key;
     size_t i;
 
-    json_array_foreach(json_object_get(schema, "required"), i, name)
-        if (!json_object_get(value, json_string_value(name)))
-            return false;
-    json_object_foreach((json_t *)(uintptr_t)value, key, part)
-        if (!json_object_get(properties, key) || !is_of_type(schemas, json_object_get(properties, key), part))
-            return false;
+    json_array_foreach(json_object_get(schema, "required"), i,
+                       name) if (!json_object_get(value, json_string_value(name))) return false;
+    json_object_foreach((json_t *)(uintptr_t)value, key,
+                        part) if (!json_object_get(properties, key) ||
+                                  !is_of_type(schemas, json_object_get(properties, key), part)) return false;
     return true;
 }
 
@@ -244,17 +243,13 @@ static bool is_of_type(const json_t *schemas, const json_t *type, const json_t *
     const json_t *any = json_object_get(type, "anyOf"), *item;
     size_t i;
 
-    json_array_foreach(any, i, item)
-        if (is_of_type(schemas, item, value))
-            return true;
+    json_array_foreach(any, i, item) if (is_of_type(schemas, item, value)) return true;
     if (ref)
         return is_object_of(schemas, json_object_get(schemas, strrchr(ref, '/') + 1), value);
     if (any || !plain)
         return !any;
     if (pl_streq(plain, "array")) {
-        json_array_foreach(value, i, item)
-            if (!is_of_type(schemas, json_object_get(type, "items"), item))
-                return false;
+        json_array_foreach(value, i, item) if (!is_of_type(schemas, json_object_get(type, "items"), item)) return false;
         return json_is_array(value);
     }
     return (pl_streq(plain, "string") && json_is_string(value)) || (pl_streq(plain, "integer") && json_is_integer(value)) ||
@@ -311,12 +306,9 @@ static void answers_are_as_the_document_says(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_push_is_heard_by_who_follows),
-        TEST(who_comes_back_hears_what_was_missed),
-        TEST(who_was_away_too_long_begins_anew),
-        TEST(events_are_read_in_pages_too),
-        TEST(the_page_comes_with_its_policy_and_once),
-        TEST(every_route_is_in_the_document),
+        TEST(a_push_is_heard_by_who_follows),          TEST(who_comes_back_hears_what_was_missed),
+        TEST(who_was_away_too_long_begins_anew),       TEST(events_are_read_in_pages_too),
+        TEST(the_page_comes_with_its_policy_and_once), TEST(every_route_is_in_the_document),
         TEST(answers_are_as_the_document_says),
     };
 
