@@ -133,9 +133,12 @@ static void on_fatal(void *arg, const struct pl_err *err)
     pl_loop_stop(d->loop);
 }
 
+/* Nothing is under way any more, or patience is over: the workers go, and when they are gone the loop ends. */
 static void drained(void *arg)
 {
-    stop_loop(arg);
+    struct daemon *d = arg;
+
+    d->executor->ops->shutdown(d->executor, false, stop_loop, d);
 }
 
 /* The first signal drains; a second one, or the end of patience, ends at once. */
@@ -285,7 +288,7 @@ static int start(struct daemon *d, struct pl_err *err)
     r = r < 0 ? r : make_folders(d, err);
     r = r < 0 ? r : read_secrets(d, err);
     r = r < 0 ? r : pl_loop_create(&d->loop, err);
-    r = r < 0 ? r : pl_timer_create(d->loop, "daemon.drain", stop_loop, d, &d->drain_timer, err);
+    r = r < 0 ? r : pl_timer_create(d->loop, "daemon.drain", drained, d, &d->drain_timer, err);
     r = r < 0 ? r : pl_loop_on_signal(d->loop, SIGTERM, "daemon.sigterm", on_signal, d, err);
     r = r < 0 ? r : pl_loop_on_signal(d->loop, SIGINT, "daemon.sigint", on_signal, d, err);
     r = r < 0 ? r : open_store(d, err);
@@ -297,6 +300,15 @@ static int start(struct daemon *d, struct pl_err *err)
     return r < 0 ? r : pl_engine_start(d->engine, d->executor, err);
 }
 
+/* Completions that database and pool have posted. */
+static void run_posted(struct daemon *d)
+{
+    if (!d->loop)
+        return;
+    pl_loop_stop(d->loop);
+    pl_loop_run(d->loop);
+}
+
 static void stop(struct daemon *d)
 {
     char path[4096];
@@ -305,16 +317,23 @@ static void stop(struct daemon *d)
         pl_engine_hang_up(d->engine);
     if (d->api)
         pl_api_stop(d->api, STOP_DEADLINE_MS);
-    pl_executor_destroy(d->executor);
+    if (d->executor) { /* a second signal, or an error: what still runs is killed; the loop sees it go */
+        d->executor->ops->shutdown(d->executor, true, stop_loop, d);
+        pl_loop_run(d->loop);
+    }
     if (d->pool)
         pl_pool_drain(d->pool);
-    d->db = pl_db_close(d->db); /* after it no callback comes */
+    run_posted(d);
+    pl_engine_detach(d->engine);
+    d->db = pl_db_close(d->db); /* after it no callback of it comes */
     pl_pool_destroy(d->pool);
+    run_posted(d);
+    pl_engine_destroy(d->engine);
+    pl_executor_destroy(d->executor);
+    pl_api_destroy(d->api);
     pl_timer_destroy(d->drain_timer);
     if (d->loop)
-        pl_loop_destroy(d->loop); /* runs what is posted, then closes */
-    pl_engine_destroy(d->engine);
-    pl_api_destroy(d->api);
+        pl_loop_destroy(d->loop);
     pl_stage_logs_close(d->logs);
     pl_stores_close(d->stores);
     pl_object_close(d->objects);

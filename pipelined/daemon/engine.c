@@ -628,7 +628,7 @@ static void do_new_runs(void *arg)
     struct pl_engine *e = arg;
     struct pl_err err = {0};
 
-    if (e->started && pl_engine_new_runs(e, &err) < 0)
+    if (e->started && !e->failed && pl_engine_new_runs(e, &err) < 0)
         pl_log_error("engine", "new runs: %s", err.msg);
 }
 
@@ -643,7 +643,7 @@ static void do_pipelines_changed(void *arg)
     struct pl_engine *e = arg;
     struct pl_err err = {0};
 
-    if (e->started && pl_engine_sync_stages(e, &err) < 0)
+    if (e->started && !e->failed && pl_engine_sync_stages(e, &err) < 0)
         pl_log_error("engine", "stages: %s", err.msg);
     do_new_runs(e);
 }
@@ -718,6 +718,15 @@ void pl_engine_drain(struct pl_engine *e, void (*drained)(void *arg), void *arg)
     e->drained_arg = arg;
     if (pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_DRAIN, .on = true}, NULL) < 0)
         drained(arg);
+}
+
+void pl_engine_detach(struct pl_engine *e)
+{
+    if (!e)
+        return;
+    e->failed = true;
+    if (e->conn)
+        pl_db_reader_done(e->config.db, TAKE_PTR(e->conn));
 }
 
 static void unref_stage(void *stage)

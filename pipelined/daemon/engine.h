@@ -43,5 +43,7 @@ const struct pl_http_route *pl_engine_routes(struct pl_engine *e, size_t *ret_n)
 void pl_engine_drain(struct pl_engine *e, void (*drained)(void *arg), void *arg);
 /* Answers every worker that waits for a task: nothing now. Before the API stops, so that it need not wait for them. */
 void pl_engine_hang_up(struct pl_engine *e);
-/* After the loop ended and the API stopped. */
+/* It decides nothing any more and lets go of the database, which is about to close. NULL is fine. */
+void pl_engine_detach(struct pl_engine *e);
+/* After the API stopped and nothing is posted any more, before the loop is destroyed. */
 struct pl_engine *pl_engine_destroy(struct pl_engine *e);

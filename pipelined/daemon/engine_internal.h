@@ -76,7 +76,7 @@ struct pl_ejob {
     uint8_t *has_result;            /* per datum */
     struct pl_etotals totals;
     uint32_t good_kept, failed_kept; /* rows of `attempt` */
-    uint32_t next_result; /* id of the next row in `result` */
+    uint32_t next_result;            /* id of the next row in `result` */
     uint32_t next_metric;
 };
 struct pl_ejob *pl_ejob_ref(struct pl_ejob *j);

@@ -6,6 +6,8 @@
 #include "storage/base/err.h"
 #include <jansson.h>
 
+#define PL_EXECUTOR_GRACE_MS 5000
+
 struct pl_executor;
 
 /* What a worker is started with. Borrowed for the call. */
@@ -48,7 +50,10 @@ struct pl_executor_ops {
     void (*capacity)(struct pl_executor *x, struct pl_executor_capacity *ret);
     /* {"node", "driver", "gpus": [{"slot", "product", "memory_mib", "uuid", "utilisation"?, "used_mib"?}]}; new reference. */
     json_t *(*gpus)(struct pl_executor *x);
-    /* Kills what still runs. */
+    /* Ends all workers (`kill`: at once, else they are asked first and killed after PL_EXECUTOR_GRACE_MS) and starts no more;
+     * `done(arg)` once when all are gone, perhaps within the call. May be called again, harder. */
+    void (*shutdown)(struct pl_executor *x, bool kill, void (*done)(void *arg), void *arg);
+    /* After `done`. */
     void (*destroy)(struct pl_executor *x);
 };
 

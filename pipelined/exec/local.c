@@ -24,6 +24,10 @@ struct local {
     unsigned gpus;
     struct pl_map workers; /* id → struct worker */
     char host[128];
+    struct pl_timer *grace;
+    bool closing;
+    void (*done)(void *arg); /* of shutdown, until it was called */
+    void *done_arg;
 };
 
 struct worker {
@@ -95,6 +99,17 @@ static void sweep_work(struct local *l, const char *name)
         free(s);
 }
 
+static void all_gone(struct local *l)
+{
+    void (*done)(void *arg) = l->done;
+
+    if (l->workers.len || !done)
+        return;
+    l->done = NULL;
+    pl_timer_stop(l->grace);
+    done(l->done_arg);
+}
+
 static void forget(struct worker *w, const char *text)
 {
     struct local *l = w->local;
@@ -111,6 +126,7 @@ static void forget(struct worker *w, const char *text)
     snprintf(name, sizeof name, "%" PRIu64, id);
     sweep_work(l, name);
     l->events.exited(l->events.self, id, text);
+    all_gone(l);
 }
 
 static void on_child_exit(void *arg, int status, int signum)
@@ -258,7 +274,7 @@ static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec,
     _cleanup_free_ struct command *c = calloc(1, sizeof *c);
     struct worker *w;
     char url[256];
-    int r = c ? read_url(l, url, err) : pl_err_nomem(err);
+    int r = l->closing ? pl_err_set(err, PL_ESTOPPING, "the daemon is stopping") : c ? read_url(l, url, err) : pl_err_nomem(err);
 
     if (r < 0)
         return r;
@@ -370,23 +386,41 @@ static json_t *local_gpus(struct pl_executor *x)
 
 /* ---- life ---- */
 
-static void local_destroy(struct pl_executor *x)
+static void signal_all(struct local *l, int signum)
 {
-    struct local *l = (struct local *)x;
     const struct pl_map_slot *slot;
 
     for (size_t i = 0; (slot = pl_map_next(&l->workers, &i));) {
-        struct worker *w = slot->value;
+        const struct worker *w = slot->value;
 
         if (w->pid > 0)
-            kill(w->pid, SIGKILL);
-        if (w->watch) {
-            uv_poll_stop(w->watch);
-            uv_close((uv_handle_t *)w->watch, closed);
-        }
-        pl_closep(&w->pidfd);
+            kill(w->pid, signum);
     }
-    pl_map_finish(&l->workers, NULL); /* a child's own struct is the loop's to call back; nothing runs any more */
+}
+
+static void grace_over(void *arg)
+{
+    signal_all(arg, SIGKILL);
+}
+
+static void local_shutdown(struct pl_executor *x, bool kill_them, void (*done)(void *arg), void *arg)
+{
+    struct local *l = (struct local *)x;
+
+    l->closing = true;
+    l->done = done;
+    l->done_arg = arg;
+    signal_all(l, kill_them ? SIGKILL : SIGTERM);
+    pl_timer_start(l->grace, PL_EXECUTOR_GRACE_MS);
+    all_gone(l);
+}
+
+static void local_destroy(struct pl_executor *x)
+{
+    struct local *l = (struct local *)x;
+
+    pl_map_finish(&l->workers, NULL);
+    pl_timer_destroy(l->grace);
     pl_nvml_close(l->nvml);
     free(l->data_dir);
     free(l->store_dir);
@@ -401,6 +435,7 @@ static const struct pl_executor_ops local_ops = {.name = "local",
                                                  .adopt = local_adopt,
                                                  .capacity = local_capacity,
                                                  .gpus = local_gpus,
+                                                 .shutdown = local_shutdown,
                                                  .destroy = local_destroy};
 
 /* pipelined-worker beside this program. */
@@ -451,6 +486,7 @@ int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_ex
         r = pl_err_set(err, PL_EINVAL, "--sandbox \"%s\": accepted are bwrap and none", l->sandbox);
     if (r == 0 && access(l->program, X_OK) != 0)
         r = pl_err_set(err, PL_ENOTFOUND, "the agent %s is not there: install pipelined-worker beside pipelined", l->program);
+    r = r < 0 ? r : pl_timer_create(l->loop, "workers.grace", grace_over, l, &l->grace, err);
     r = r < 0 ? r : count_gpus(l, config->gpus, err);
     if (r < 0) {
         local_destroy(&l->base);
