@@ -27,7 +27,7 @@ def wait_until(check, what, timeout=60.0):
         if value:
             return value
         if time.monotonic() > deadline:
-            pytest.fail(f"waited {timeout:.0f} s for: {what}")
+            pytest.fail(f"waited {timeout:.0f} s for: {what() if callable(what) else what}")
         time.sleep(0.01)
 
 
@@ -156,14 +156,20 @@ class Daemon:
             f.write(content if isinstance(content, bytes) else content.encode())
         return full
 
+    def project(self, name):
+        """A new project."""
+        self.post("/projects", {"name": name})
+        return Project(self, name)
+
+    @property
+    def default(self):
+        return Project(self, "default")
+
     def push(self, repo, path, content, branch="master"):
-        """One file into a repo; the reply."""
-        if isinstance(content, str):
-            content = content.encode()
-        return self.http("PUT", f"/api/v1/repos/default/{repo}/branches/{branch}/files/{urllib.parse.quote(path)}", bytes(content))
+        return self.default.push(repo, path, content, branch)
 
     def read(self, repo, path, ref="master"):
-        return self.http("GET", f"/api/v1/repos/default/{repo}/refs/{ref}/files/{urllib.parse.quote(path)}", raw=True)
+        return self.default.read(repo, path, ref)
 
     def pipeline(self, spec, update=False, **more):
         """Sets a pipeline from a dict, without code folders."""
@@ -180,7 +186,111 @@ class Daemon:
                 pytest.fail(f"run {run[:8]} did not end: {json.dumps(self.get(f'/runs/{run}'), indent=1)}\n{self.log()[-3000:]}")
 
     def job(self, run, stage):
-        return next(j for j in self.get(f"/runs/{run}")["jobs"] if j["stage"] == stage)
+        """The stage's job, None before it is there."""
+        return next((j for j in self.get(f"/runs/{run}")["jobs"] if j["stage"] == stage), None)
+
+    def wait_job(self, run, stage, check, what, timeout=60.0):
+        """Waits until check(job) holds; the job."""
+        def probe():
+            job = self.job(run, stage)
+            return job if job and check(job) else None
+        return wait_until(probe, lambda: f"job {stage} {what}: {self.job(run, stage)}", timeout)
+
+
+def varint(n):
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+class Link(str):
+    """A symbolic link's target, among the contents of a push."""
+
+
+class Exec(bytes):
+    """An executable file's bytes."""
+
+
+def ops_stream(puts, deletes):
+    """storage/tree/ops.h, with contents small enough to lie inline."""
+    out = bytearray(b"PLOP\x01")
+    for path in sorted([*puts, *deletes], key=lambda p: p.encode()):
+        name = path.encode()
+        out += bytes([1 if path in puts else 2]) + varint(len(name)) + name
+        if path in puts:
+            content = puts[path]
+            kind = 3 if isinstance(content, Link) else 2 if isinstance(content, Exec) else 1
+            content = content.encode() if isinstance(content, str) else content
+            assert len(content) <= 64, path
+            out += bytes([kind, 1]) + varint(len(content)) + content
+    return bytes(out) + b"\0" + varint(len(puts) + len(deletes))
+
+
+class Project:
+    """One project of a daemon: what a test has to itself when it shares the daemon."""
+
+    def __init__(self, daemon, name):
+        self.d = daemon
+        self.name = name
+
+    def repo(self, *names):
+        for name in names:
+            self.d.post("/repos", {"project": self.name, "name": name})
+        return self
+
+    def push(self, repo, path, content, branch="master"):
+        """One file into a repo; the reply."""
+        content = content.encode() if isinstance(content, str) else content
+        return self.d.http("PUT", f"/api/v1/repos/{self.name}/{repo}/branches/{branch}/files/{urllib.parse.quote(path)}", bytes(content))
+
+    def commit(self, repo, puts=None, deletes=(), branch="master"):
+        """Several small files (path → bytes, str, Exec or Link) at once; the reply."""
+        return self.d.http("POST", f"/api/v1/repos/{self.name}/{repo}/branches/{branch}/commits", ops_stream(puts or {}, deletes),
+                           headers={"Content-Type": "application/x-pl-ops"})
+
+    def read(self, repo, path, ref="master"):
+        return self.d.http("GET", f"/api/v1/repos/{self.name}/{repo}/refs/{ref}/files/{urllib.parse.quote(path)}", raw=True)
+
+    def files(self, repo, ref="master"):
+        """Path → kind of everything in a commit."""
+        got = self.d.get(f"/repos/{self.name}/{repo}/refs/{ref}/list", recursive=1, limit=1000)
+        return {f["path"]: f["kind"] for f in got["files"]}
+
+    def contents(self, repo, ref="master"):
+        return {path: self.read(repo, path, ref) for path, kind in self.files(repo, ref).items() if kind != "dir"}
+
+    def commits(self, repo):
+        return self.d.get(f"/repos/{self.name}/{repo}/commits", limit=1000)["commits"]
+
+    def stages(self, *stages, pipeline="p", update=False, **more):
+        """Sets a pipeline of these stages; the reply."""
+        return self.d.pipeline({"pipeline": pipeline, "project": self.name, "stages": list(stages), **more}, update=update)
+
+    def run(self, repo, puts, deletes=(), timeout=180):
+        """Pushes, waits for the run, and gives it with its jobs by stage."""
+        return self.wait(self.commit(repo, puts, deletes)["run"], timeout)
+
+    def wait(self, run, timeout=180):
+        run = self.d.wait(run, timeout)
+        run["job"] = {j["stage"]: j for j in run["jobs"]}
+        return run
+
+    def datums(self, stage, run):
+        """The attempts kept of a job, each with its tail."""
+        rows = self.d.get(f"/jobs/{self.name}/{stage}/{run}/datums")["datums"]
+        ids = dict.fromkeys(r["id"] for r in rows)
+        return [a for i in ids for a in self.d.get(f"/jobs/{self.name}/{stage}/{run}/datums/{i}")["attempts"]]
+
+    def logs(self, stage, **query):
+        return self.d.http("GET", f"/api/v1/logs/{self.name}/{stage}?" + urllib.parse.urlencode(query), raw=True).decode()
+
+
+def sh(name, script, repo="in", glob="/", **more):
+    """A stage that runs a shell command over one input."""
+    return {"name": name, "input": {"repo": repo, "glob": glob}, "run": ["sh", "-ec", script], **more}
 
 
 def processes_with(text):
@@ -207,7 +317,15 @@ def check_clean(daemon):
         with open(workers, encoding="utf-8", errors="replace") as f:
             text = f.read()
         assert not SANITIZER.search(text), text[-8000:]
-    wait_until(lambda: not processes_with(daemon.dir), f"processes of {daemon.dir} to end: {processes_with(daemon.dir)}", 45)
+    wait_until(lambda: not processes_with(daemon.dir), lambda: f"processes of {daemon.dir} to end: {processes_with(daemon.dir)}", 45)
+
+
+def remove(daemon):
+    """Stops it, looks for what it left behind, removes its folder."""
+    code = daemon.stop()
+    assert code in (None, 0), f"the daemon ended with {code}: {daemon.log()[-4000:]}"
+    check_clean(daemon)
+    shutil.rmtree(daemon.root, ignore_errors=True)
 
 
 @pytest.fixture
@@ -224,15 +342,27 @@ def make_daemon(tmp_path):
 
     yield make
     for daemon in made:
-        daemon.stop()
-    for daemon in made:
-        check_clean(daemon)
-        shutil.rmtree(daemon.root, ignore_errors=True)
+        remove(daemon)
 
 
 @pytest.fixture
 def daemon(make_daemon):
     return make_daemon().start()
+
+
+@pytest.fixture(scope="module")
+def shared(request, tmp_path_factory):
+    """One daemon for all tests of a module that leave it as it was but for their project. DAEMON_OPTIONS of the module are its options."""
+    options = getattr(request.module, "DAEMON_OPTIONS", [])
+    daemon = Daemon(tmp_path_factory.mktemp("shared"), "--sandbox", SANDBOX, *options).start()
+    yield daemon
+    remove(daemon)
+
+
+@pytest.fixture
+def project(request, shared):
+    """A project of the shared daemon, named after the test."""
+    return shared.project(re.sub(r"[^A-Za-z0-9]+", "-", request.node.name.removeprefix("test_"))[:50].strip("-"))
 
 
 def bwrap_works():

@@ -1,0 +1,193 @@
+"""What a stage sees, and what becomes of what it writes."""
+
+import re
+
+import pytest
+
+from conftest import SANDBOX, Exec, HttpError, Link, sh
+
+HEX = re.compile(r"[0-9a-f]{64}")
+
+
+def variables(project, stage, path="env"):
+    return dict(line.split("=", 1) for line in project.read(stage, path).decode().splitlines() if "=" in line)
+
+
+def test_a_push_runs_the_stages_one_after_the_other(project):
+    project.repo("in").stages(
+        sh("prepare", 'tr a-z A-Z <"$PL_INPUT_IN" >"$PL_OUT/$(basename "$PL_INPUT_IN")"', glob="/*.txt"),
+        sh("train", 'cat "$PL_INPUT_PREPARE"/*.txt >"$PL_OUT/model"', "prepare"),
+        sh("report", 'wc -c <"$PL_INPUT_TRAIN/model" | tr -d " " >"$PL_OUT/size"', "train"))
+    run = project.run("in", {"a.txt": "one\n", "b.txt": "two\n"})
+    assert run["state"] == "success"
+    assert [(s, j["state"], j["datums"]["done"]) for s, j in run["job"].items()] == [("prepare", "success", 2), ("train", "success", 1), ("report", "success", 1)]
+    assert project.contents("prepare") == {"a.txt": b"ONE\n", "b.txt": b"TWO\n"}
+    assert project.contents("train") == {"model": b"ONE\nTWO\n"}
+    assert project.contents("report") == {"size": b"8\n"}
+    assert {c["id"] for repo in ("in", "prepare", "train", "report") for c in project.commits(repo)} == {run["id"]}
+
+
+def test_a_job_says_what_it_cost_and_what_it_read(project):
+    project.repo("in").stages(sh("s", 'cat "$PL_INPUT_IN/f" >"$PL_OUT/f"'))
+    run = project.run("in", {"f": "x" * 60})
+    job = run["job"]["s"]
+    assert job["started_us"] and job["finished_us"] >= job["started_us"] >= job["created_us"]
+    assert {"wait", "fetch", "compute", "upload"} <= set(job["ms"])
+    assert job["bytes"]["in"] == 60 and job["bytes"]["out"] >= 60
+    assert [(i["repo"], i["commit"]) for i in job["inputs"]] == [("in", run["id"])]
+    assert job["output"] == run["id"] and HEX.fullmatch(job["code"])
+    attempt, = project.datums("s", run["id"])
+    assert attempt["exit_code"] == 0 and attempt["rusage"]["max_rss_kb"] > 0 and attempt["node"]
+
+
+def test_the_command_sees_its_variables(project):
+    project.repo("in", "other-one").commit("other-one", {"x": "x"})
+    project.stages({"name": "s", "input": {"cross": [{"repo": "in", "glob": "/*"}, {"repo": "other-one", "name": "more"}]},
+                    "env": {"WORD": "a b", "NUMBER": 3, "YES": True}, "run": ["sh", "-c", "env >$PL_OUT/env"]})
+    run = project.run("in", {"a.csv": "1"})
+    env = variables(project, "s")
+    folder = "/pfs" if SANDBOX == "bwrap" else env["PL_OUT"].rsplit("/", 1)[0]
+    assert env["PL_INPUT_IN"] == env["in"] == f"{folder}/in/a.csv"
+    assert env["PL_INPUT_MORE"] == env["more"] == f"{folder}/more"
+    assert env["PL_OUT"] == f"{folder}/out"
+    assert (env["WORD"], env["NUMBER"], env["YES"]) == ("a b", "3", "true")
+    assert (env["PL_DEVICE"], env["PL_GPU_COUNT"], env["PYTHONUNBUFFERED"]) == ("cpu", "0", "1")
+    assert (env["PL_STAGE"], env["PL_PIPELINE"], env["PL_PROJECT"]) == ("s", "p", project.name)
+    assert HEX.fullmatch(env["PL_DATUM_ID"]) and env["PL_JOB_ID"] and env["PL_SEED"].isdigit()
+    assert env["PACH_JOB_ID"] == env["PACH_OUTPUT_COMMIT_ID"] == run["id"]
+    assert env["PACH_DATUM_ID"] == env["PL_DATUM_ID"]
+    assert env["in_COMMIT"] == run["id"]
+    assert "CUDA_VISIBLE_DEVICES" not in env or env["CUDA_VISIBLE_DEVICES"] in ("", "-1")
+
+
+def test_nothing_of_the_daemon_reaches_the_command(project):
+    project.repo("in").stages(sh("s", 'env >$PL_OUT/env; ls -A "$HOME" >$PL_OUT/home 2>&1 || true'))
+    project.run("in", {"a": "1"})
+    env = variables(project, "s")
+    assert not [k for k in env if "TOKEN" in k or k.startswith("PIPELINED")]
+    assert project.d.token not in project.read("s", "env").decode()
+
+
+@pytest.mark.skipif(SANDBOX != "bwrap", reason="without namespaces the host's files are there")
+def test_the_sandbox_hides_the_daemon_and_refuses_changes_of_inputs(project):
+    project.repo("in").stages(sh("s", f'''
+        test ! -e "{project.d.dir}/token" && echo hidden >$PL_OUT/data
+        (echo x >$PL_INPUT_IN/f) 2>/dev/null || echo refused >$PL_OUT/input
+        (echo x >/usr/x) 2>/dev/null || echo refused >$PL_OUT/usr
+        echo x >/tmp/x && echo yes >$PL_OUT/tmp'''))
+    project.run("in", {"f": "1"})
+    assert project.contents("s") == {"data": b"hidden\n", "input": b"refused\n", "usr": b"refused\n", "tmp": b"yes\n"}
+
+
+def test_the_seed_belongs_to_the_datum_and_its_content(project):
+    project.repo("in").stages(sh("s", "printf %s $PL_SEED >$PL_OUT/$(basename $PL_INPUT_IN)", glob="/*", cache=False))
+    project.run("in", {"a": "1", "b": "2"})
+    first = project.contents("s")
+    project.run("in", {"b": "3"})
+    second = project.contents("s")
+    assert first["a"] == second["a"] != first["b"] != second["b"]
+
+
+def test_files_says_which_files_of_a_match_are_given(project):
+    project.repo("in").stages({"name": "s", "input": {"repo": "in", "glob": "/*", "files": ["*.npz", "/keep/**"]},
+                               "run": ["sh", "-c", "cd $PL_INPUT_IN && find . -type f | sort >$PL_OUT/list"]})
+    project.run("in", {"d/a.npz": "1", "d/b.txt": "2", "d/deep/c.npz": "3", "d/keep/x": "4", "e/only.txt": "5"})
+    assert project.read("s", "list").decode().split() == ["./a.npz", "./deep/c.npz", "./keep/x"]
+
+
+def test_a_cross_gives_every_combination(project):
+    project.repo("a", "b").commit("a", {"1": "", "2": ""})
+    project.stages({"name": "s", "input": {"cross": [{"repo": "a", "glob": "/*"}, {"repo": "b", "glob": "/*"}]}, "output": {"prefix": "${a.stem}/${b.stem}/"},
+                    "run": ["sh", "-c", "echo $(basename $PL_INPUT_A) $(basename $PL_INPUT_B) >$PL_OUT/pair"]})
+    run = project.run("b", {"x": "", "y": ""})
+    assert run["job"]["s"]["datums"]["total"] == 4
+    assert project.contents("s") == {f"{i}/{j}/pair": f"{i} {j}\n".encode() for i in "12" for j in "xy"}
+
+
+def test_a_prefix_is_rendered_from_the_match(project):
+    project.repo("in").stages(sh("s", "echo >$PL_OUT/f", glob="/data/(*)-(*).csv", output={"prefix": "${in.2}/${in.1}/${in.dir}/${in.stem}/"}))
+    project.run("in", {"data/a-1.csv": "", "data/b-2.csv": ""})
+    assert sorted(project.files("s")) == ["1/a/data/a-1/f", "2/b/data/b-2/f"]
+
+
+def test_an_expected_file_that_is_missing_fails_the_job(project):
+    project.repo("in").stages(sh("s", "echo 1 >$PL_OUT/model.npy", output={"expect": ["/model.npz"]}))
+    run = project.run("in", {"f": "1"})
+    assert run["state"] == "failure"
+    assert run["job"]["s"]["reason"] == "stage s succeeded but wrote nothing matching /model.npz; it wrote /model.npy"
+    with pytest.raises(HttpError, match="404"):
+        project.read("s", "model.npy")
+
+
+def test_without_datums_a_job_succeeds_with_an_empty_output(project):
+    project.repo("in").stages(sh("s", "false", glob="/*.csv", output={"expect": ["/x"]}), sh("after", "ls $PL_INPUT_S >$PL_OUT/list", "s"))
+    run = project.run("in", {"f.txt": "1"})
+    assert (run["state"], run["job"]["s"]["state"], run["job"]["s"]["datums"]["total"]) == ("success", "success", 0)
+    assert project.files("s") == {}
+
+
+def test_a_script_runs_by_its_interpreter(project):
+    project.repo("in").stages({"name": "py", "input": {"repo": "in"}, "script": "#!/usr/bin/python3\nimport os\nopen(os.environ['PL_OUT'] + '/f', 'w').write('python')\n"},
+                              {"name": "shell", "input": {"repo": "in"}, "script": "false || echo shell >$PL_OUT/f\n"},
+                              {"name": "stops", "input": {"repo": "in"}, "script": "false\necho no >$PL_OUT/f\n"})
+    run = project.run("in", {"f": "1"})
+    assert (project.read("py", "f"), project.read("shell", "f")) == (b"python", b"shell\n")
+    assert run["job"]["stops"]["state"] == "failure"
+
+
+def test_exec_bits_links_and_empty_folders_are_kept(project):
+    project.repo("in").stages(sh("s", '''
+        cd $PL_OUT
+        cp $PL_INPUT_IN/run.sh . && chmod 755 run.sh && ./run.sh >said
+        ln -s said link && mkdir empty'''))
+    run = project.run("in", {"run.sh": Exec(b"#!/bin/sh\necho hello\n"), "l": Link("run.sh")})
+    assert run["state"] == "success", run
+    assert project.files("in") == {"run.sh": "exec", "l": "link"}
+    assert project.files("s") == {"run.sh": "exec", "said": "file", "link": "link", "empty": "dir"}
+    assert project.read("s", "said") == b"hello\n"
+
+
+def test_an_executable_input_can_be_run_and_a_link_followed(project):
+    project.repo("in").stages(sh("s", '$PL_INPUT_IN/run.sh >$PL_OUT/a; readlink $PL_INPUT_IN/l >$PL_OUT/b; cat $PL_INPUT_IN/l >$PL_OUT/c'))
+    run = project.run("in", {"run.sh": Exec(b"#!/bin/sh\necho hello\n"), "l": Link("run.sh")})
+    assert run["state"] == "success", project.datums("s", run["id"])
+    assert project.contents("s") == {"a": b"hello\n", "b": b"run.sh\n", "c": b"#!/bin/sh\necho hello\n"}
+
+
+def test_a_link_into_an_input_becomes_that_input_without_its_bytes(project):
+    project.repo("in").push("in", "big", b"0123456789" * 30000)
+    project.stages(sh("s", "ln -s $PL_INPUT_IN/big $PL_OUT/same; ln -s $PL_INPUT_IN/d $PL_OUT/folder"))
+    run = project.run("in", {"d/x": "1", "d/y": "2"})
+    assert run["state"] == "success", project.datums("s", run["id"])
+    assert project.files("s") == {"same": "file", "folder/x": "file", "folder/y": "file"}
+    assert project.read("s", "same") == b"0123456789" * 30000
+
+
+def test_large_files_go_through_whole(project):
+    project.repo("in").stages(sh("s", "cat $PL_INPUT_IN/f $PL_INPUT_IN/f >$PL_OUT/f"))
+    content = bytes(range(256)) * 20000
+    project.wait(project.push("in", "f", content)["run"])
+    assert project.read("s", "f") == content * 2
+
+
+def test_a_gpu_that_is_not_required_and_not_there_means_the_cpu(project):
+    project.repo("in").stages(sh("s", "echo $PL_DEVICE $PL_GPU_COUNT ${CUDA_VISIBLE_DEVICES-none} >$PL_OUT/f", gpu={"count": 1, "required": False}))
+    run = project.run("in", {"f": "1"})
+    assert run["job"]["s"]["device"] == "cpu"
+    assert project.read("s", "f").split()[:2] == [b"cpu", b"0"]
+
+
+def test_an_image_is_told_about_on_the_job(project):
+    project.repo("in").stages(sh("s", "echo >$PL_OUT/f", image="python:3.12"))
+    run = project.run("in", {"f": "1"})
+    assert any("python:3.12" in w for w in run["job"]["s"]["warnings"])
+
+
+def test_two_projects_have_repos_and_stages_of_one_name(project):
+    other = project.d.project(project.name + "2")
+    for p, word in ((project, "one"), (other, "two")):
+        p.repo("in").stages(sh("s", f"echo {word} >$PL_OUT/f"))
+    runs = [p.commit("in", {"f": "1"})["run"] for p in (project, other)]
+    assert [p.wait(r)["state"] for p, r in zip((project, other), runs)] == ["success"] * 2
+    assert (project.read("s", "f"), other.read("s", "f")) == (b"one\n", b"two\n")
+    assert [p["name"] for p in project.d.get("/pipelines", project=other.name)["pipelines"]] == ["p"]
