@@ -1,0 +1,131 @@
+#include "cli.h"
+
+#include "args.h"
+#include "server.h"
+#include "show.h"
+#include <signal.h>
+#include <stdio.h>
+
+#define PL_CLI_TABLE_ADDRESS(noun) &pl_cli_verbs_##noun,
+static const struct pl_verb_table *const tables[] = {PL_CLI_TABLES(PL_CLI_TABLE_ADDRESS)};
+#undef PL_CLI_TABLE_ADDRESS
+
+const struct pl_verb_table *const *pl_cli_tables(size_t *ret_n)
+{
+    *ret_n = PL_ARRAY_SIZE(tables);
+    return tables;
+}
+
+/* ---- interrupts ---- */
+
+static const char *volatile half_written;
+static volatile sig_atomic_t only_note, interrupted;
+
+void pl_cli_remove_on_interrupt(const char *path)
+{
+    half_written = path;
+}
+
+void pl_cli_note_interrupt(void)
+{
+    only_note = 1;
+}
+
+bool pl_cli_interrupted(void)
+{
+    return interrupted;
+}
+
+static void on_interrupt(int sig)
+{
+    const char *path = half_written;
+
+    (void)sig;
+    if (only_note && !interrupted) {
+        interrupted = 1;
+        return;
+    }
+    if (path)
+        unlink(path);
+    _exit(130);
+}
+
+static void set_signals(void)
+{
+    struct sigaction interrupt = {.sa_handler = on_interrupt};
+
+    sigemptyset(&interrupt.sa_mask);
+    sigaction(SIGINT, &interrupt, NULL);
+}
+
+/* ---- the end ---- */
+
+static void complain_json(const struct pl_err *err, const struct pl_err_info *info)
+{
+    json_t *e = json_pack("{s:s, s:s}", "code", info->name, "message", err->msg);
+    json_t *document;
+
+    if (*err->field)
+        json_object_set_new(e, "field", json_string(err->field));
+    if (*err->hint)
+        json_object_set_new(e, "hint", json_string(err->hint));
+    document = json_pack("{s:o}", "error", e);
+    if (document)
+        json_dumpf(document, stderr, JSON_COMPACT);
+    fputc('\n', stderr);
+    json_decref(document);
+}
+
+static int complain(const struct pl_cli *c, const struct pl_err *err)
+{
+    const struct pl_err_info *info = pl_err_info(err->code);
+    char message[PL_ERR_MSG_BYTES];
+
+    if (c->json) {
+        complain_json(err, info);
+        return info->exit_code;
+    }
+    fprintf(stderr, "pipelinectl: %s\n", pl_show_clean(err->msg, message, sizeof message));
+    if (*err->hint)
+        fprintf(stderr, "  %s\n", err->hint);
+    else if (info->exit_code == 4 || err->code == PL_EAUTH || err->code == PL_ECORRUPT || err->code == PL_ENOSPC)
+        fprintf(stderr, "  %s\n", info->remedy);
+    return info->exit_code;
+}
+
+static int run(struct pl_cli *c, struct pl_err *err)
+{
+    static const char *help[] = {"help", NULL};
+    const struct pl_verb *asked = c->verb;
+    int r;
+
+    if (c->version) {
+        c->verb = pl_cli_find_verb("version", NULL);
+    } else if (c->help && c->verb) {
+        c->verb = pl_cli_find_verb(help[0], NULL);
+        c->n_args = 0;
+        c->args[c->n_args++] = asked->verb;
+        if (asked->noun)
+            c->args[c->n_args++] = asked->noun;
+    }
+    r = c->verb->run(c, err);
+    return r < 0 ? r : pl_show_flush(err);
+}
+
+int pl_cli_main(int argc, char **argv)
+{
+    struct pl_cli c = {0};
+    struct pl_err err = {0};
+    int r, status = 0;
+
+    set_signals();
+    r = pl_cli_parse(&c, argc, argv, &err);
+    r = r < 0 ? r : run(&c, &err);
+    if (r < 0) {
+        fflush(stdout);
+        err.code = r;
+        status = pl_cli_interrupted() ? 130 : complain(&c, &err);
+    }
+    pl_cli_finish(&c);
+    return status;
+}

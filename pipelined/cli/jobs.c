@@ -1,0 +1,141 @@
+#include "jobs.h"
+
+#include "server.h"
+#include <stdio.h>
+
+#define TAIL_LINES 20
+
+const struct pl_column pl_cli_job_columns[] = {
+    {"STAGE", "stage", NULL},   {"STATE", "state", NULL}, {"DATUMS", "datums", pl_show_datums},
+    {"TOOK", "", pl_show_took}, {"ON", "device", NULL},   {"REASON", "reason", NULL}};
+const size_t pl_cli_job_columns_n = PL_ARRAY_SIZE(pl_cli_job_columns);
+
+/* ---- names of runs and jobs ---- */
+
+static int run_of_commit(struct pl_cli *c, const char *text, char **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *commit = NULL;
+    _cleanup_free_ char *path = NULL;
+    char name[PL_NAME_MAX_BYTES + 16];
+    struct pl_ref ref;
+    int r = pl_cli_ref(c, text, &ref, err);
+
+    if (r < 0)
+        return r;
+    path = pl_http_path_make("/api/v1/repos/%s/%s/commits/%s", ref.project, ref.repo, pl_cli_ref_text(&ref, name));
+    r = pl_cli_call(c, "GET", path, NULL, &commit, err);
+    if (r < 0)
+        return r;
+    *ret = strdup(pl_show_text_at(commit, "id"));
+    return *ret ? 0 : pl_err_nomem(err);
+}
+
+int pl_cli_run_id(struct pl_cli *c, const char *text, char **ret, struct pl_err *err)
+{
+    size_t n = strspn(text, "0123456789abcdef");
+
+    if (strchr(text, '@'))
+        return run_of_commit(c, text, ret, err);
+    if (text[n] || n == 0 || n > PL_ID_HEX)
+        return pl_err_set(err, PL_EUSAGE, "\"%.60s\" is no run: give its id, the start of it, or REPO@REF", text);
+    *ret = strdup(text);
+    return *ret ? 0 : pl_err_nomem(err);
+}
+
+int pl_cli_job_arg(struct pl_cli *c, const char *text, struct pl_cli_job *ret, struct pl_err *err)
+{
+    const char *at = strchr(text, '@');
+    _cleanup_free_ char *stage = at ? strndup(text, (size_t)(at - text)) : strdup(text), *run = NULL;
+    struct pl_cli_name name;
+    int r = stage ? pl_cli_name(c, "stage", stage, &name, err) : pl_err_nomem(err);
+
+    r = r < 0 || !at ? r : pl_cli_run_id(c, at + 1, &run, err);
+    if (r < 0)
+        return r;
+    memcpy(ret->project, name.project, sizeof ret->project);
+    memcpy(ret->stage, name.name, sizeof ret->stage);
+    snprintf(ret->run, sizeof ret->run, "%s", run ? run : "");
+    return 0;
+}
+
+int pl_cli_job_find(struct pl_cli *c, const char *text, struct pl_cli_job *ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *page = NULL;
+    _cleanup_free_ char *path = NULL;
+    int r = pl_cli_job_arg(c, text, ret, err);
+
+    if (r < 0 || *ret->run)
+        return r;
+    path = pl_http_path_make("/api/v1/jobs?limit=1&project=%s&stage=%s", ret->project, ret->stage);
+    r = pl_cli_call(c, "GET", path, NULL, &page, err);
+    if (r < 0)
+        return r;
+    snprintf(ret->run, sizeof ret->run, "%s", pl_show_text_at(json_array_get(json_object_get(page, "jobs"), 0), "run"));
+    return *ret->run ? 0 : pl_err_set(err, PL_ENOTFOUND, "stage \"%s\" of project \"%s\" has no job", ret->stage, ret->project);
+}
+
+/* ---- why one failed ---- */
+
+static void print_tail(const char *tail)
+{
+    const char *end = tail + strlen(tail), *start = end;
+    char line[1024];
+
+    for (unsigned lines = 0; start > tail; start--)
+        if (start[-1] == '\n' && start != end && ++lines == TAIL_LINES)
+            break;
+    for (; *start; start += strcspn(start, "\n"), start += *start == '\n') {
+        char raw[sizeof line];
+
+        snprintf(raw, sizeof raw, "%.*s", (int)PL_MIN(strcspn(start, "\n"), sizeof raw - 1), start);
+        fprintf(stderr, "    | %s\n", pl_show_clean(raw, line, sizeof line));
+    }
+}
+
+static int explain_datum(struct pl_cli *c, const json_t *job, struct pl_err *err)
+{
+    const char *project = pl_show_text_at(job, "project"), *stage = pl_show_text_at(job, "stage"),
+               *run = pl_show_text_at(job, "run");
+    _cleanup_free_ char *list = pl_http_path_make("/api/v1/jobs/%s/%s/%s/datums?state=failed&limit=1", project, stage, run),
+                        *one = NULL;
+    _cleanup_(json_decrefp) json_t *page = NULL, *datum = NULL;
+    const json_t *attempts, *last;
+    char text[PL_SHOW_TEXT_MAX];
+    int r = pl_cli_call(c, "GET", list, NULL, &page, err);
+    const char *id = pl_show_text_at(json_array_get(json_object_get(page, "datums"), 0), "id");
+
+    if (r < 0 || !*id)
+        return r;
+    one = pl_http_path_make("/api/v1/jobs/%s/%s/%s/datums/%s", project, stage, run, id);
+    r = pl_cli_call(c, "GET", one, NULL, &datum, err);
+    if (r < 0)
+        return r;
+    attempts = json_object_get(datum, "attempts");
+    last = json_array_get(attempts, json_array_size(attempts) - 1);
+    fprintf(stderr, "  datum %.12s %s: %s\n", id, pl_show_text_at(last, "paths"),
+            pl_show_clean(pl_show_text_at(last, "reason"), text, sizeof text));
+    print_tail(pl_show_text_at(last, "tail"));
+    fprintf(stderr, "  all of it: pipelinectl logs %s@%.8s --datum %.12s\n", stage, run, id);
+    return 0;
+}
+
+int pl_cli_jobs_explain(struct pl_cli *c, const json_t *jobs, struct pl_err *err)
+{
+    const json_t *job;
+    char reason[PL_SHOW_TEXT_MAX];
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(jobs, i, job)
+    {
+        const char *state = pl_show_text_at(job, "state");
+
+        if (r < 0 || (!pl_streq(state, "failure") && !pl_streq(state, "killed") && !pl_streq(state, "unrunnable")))
+            continue;
+        fprintf(stderr, "stage %s: %s: %s\n", pl_show_text_at(job, "stage"), state,
+                pl_show_clean(pl_show_text_at(job, "reason"), reason, sizeof reason));
+        if (pl_streq(state, "failure"))
+            r = explain_datum(c, job, err);
+    }
+    return r;
+}

@@ -1,0 +1,25 @@
+/* jobs: runs with their jobs, shown. */
+#pragma once
+
+#include "cli.h"
+#include "show.h"
+
+/* Columns of a job, and how many. */
+extern const struct pl_column pl_cli_job_columns[];
+extern const size_t pl_cli_job_columns_n;
+
+/* "ID", the start of one, or "REPO@REF" (the commit's id is the run's): what the server calls the run, malloc'ed. */
+PL_MUST_CHECK
+int pl_cli_run_id(struct pl_cli *c, const char *text, char **ret, struct pl_err *err);
+/* "STAGE[@RUN]", "PROJECT/STAGE[@RUN]": `ret_run` "" = the newest. */
+struct pl_cli_job {
+    char project[PL_NAME_MAX_BYTES + 1], stage[PL_NAME_MAX_BYTES + 1], run[PL_NAME_MAX_BYTES + 1];
+};
+PL_MUST_CHECK
+int pl_cli_job_arg(struct pl_cli *c, const char *text, struct pl_cli_job *ret, struct pl_err *err);
+/* The same with the run found: of the newest job when none was given. */
+PL_MUST_CHECK
+int pl_cli_job_find(struct pl_cli *c, const char *text, struct pl_cli_job *ret, struct pl_err *err);
+/* Jobs that failed, each with its reason and the last lines that its command printed. */
+PL_MUST_CHECK
+int pl_cli_jobs_explain(struct pl_cli *c, const json_t *jobs, struct pl_err *err);

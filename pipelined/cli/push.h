@@ -1,0 +1,26 @@
+/* push: operations onto a branch's head, and what became of it. */
+#pragma once
+
+#include "cli.h"
+#include "storage/base/buf.h"
+
+#define PL_CLI_PUSH_TRIES 3 /* when the store says that data it had is gone */
+
+/* What goes with a push. */
+struct pl_cli_push {
+    struct pl_ref to;                     /* a branch */
+    const char *message, *base, *session; /* each may be NULL */
+};
+
+/* "REPO@BRANCH[:/PATH]": PL_EUSAGE when it is no branch. No branch: master. */
+PL_MUST_CHECK
+int pl_cli_push_target(const struct pl_cli *c, const char *text, struct pl_ref *ret, struct pl_err *err);
+/* Appends "?author=…&message=…" to a path. */
+PL_MUST_CHECK
+int pl_cli_push_query(const struct pl_cli_push *p, struct pl_buf *url, struct pl_err *err);
+/* Sends an ops stream. The answer: {"commit", "run", "changed", …}. */
+PL_MUST_CHECK
+int pl_cli_push_ops(struct pl_cli *c, const struct pl_cli_push *p, const void *ops, size_t n, json_t **ret, struct pl_err *err);
+/* Tells what came of it, and what to type next. */
+PL_MUST_CHECK
+int pl_cli_push_say(const struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer, struct pl_err *err);

@@ -1,0 +1,30 @@
+/* server: whom pipelinectl asks, and asking. Address and token, the first that is there:
+ *
+ *   --server URL          token: PIPELINED_TOKEN, else DIR/token of --data or the default folder
+ *   --data DIR            DIR/pipelined.url, DIR/token
+ *   PIPELINED_URL         token: PIPELINED_TOKEN, else DIR/token of the default folder
+ *   the default folder    ~/.local/share/pipelined, of root /var/lib/pipelined
+ *   http://127.0.0.1:7380 */
+#pragma once
+
+#include "cli.h"
+
+#define PL_CLI_DEFAULT_URL "http://127.0.0.1:7380"
+
+/* The client, made on the first call; lives until the program ends. PL_ENET: the folder has no daemon. */
+PL_MUST_CHECK
+int pl_cli_client(struct pl_cli *c, struct pl_http_client **ret, struct pl_err *err);
+/* One request with JSON both ways. `path` from pl_http_path_make: NULL is PL_ENOMEM. `body` is taken, `ret` may be NULL. */
+PL_MUST_CHECK
+int pl_cli_call(struct pl_cli *c, const char *method, const char *path, json_t *body, json_t **ret, struct pl_err *err);
+/* `REPO`, `REPO@REF`, `PROJECT/REPO@REF:/PATH`: as history.h, with c->project for a project that is not named. */
+PL_MUST_CHECK
+int pl_cli_ref(const struct pl_cli *c, const char *text, struct pl_ref *ret, struct pl_err *err);
+/* The commit part of a ref as the server takes it: "master^2" (no @: "master"). Returns `out`. */
+char *pl_cli_ref_text(const struct pl_ref *ref, char out[PL_NAME_MAX_BYTES + 16]);
+/* "NAME" or "PROJECT/NAME" of a pipeline or stage: both names checked. */
+struct pl_cli_name {
+    char project[PL_NAME_MAX_BYTES + 1], name[PL_NAME_MAX_BYTES + 1];
+};
+PL_MUST_CHECK
+int pl_cli_name(const struct pl_cli *c, const char *what, const char *text, struct pl_cli_name *ret, struct pl_err *err);

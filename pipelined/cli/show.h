@@ -1,0 +1,54 @@
+/* show: answers for people (tables, lists of fields, cut to the terminal) and for programs (--json: the server's objects as they are).
+ * What to show of an object is a list of columns. Times are local, sizes in binary units, ids cut to 8 digits. */
+#pragma once
+
+#include "cli.h"
+
+#define PL_SHOW_TEXT_MAX 1100 /* bytes of one cell */
+
+/* One thing that is shown of an object. `key` may go down: "datums.total". */
+struct pl_column {
+    const char *title;
+    const char *key;
+    /* The value at `key` (NULL when absent) as text; `item` is the whole object. NULL: text, number, yes or no as it is. */
+    void (*text)(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
+};
+
+/* For `text`: the first 8 digits of an id; a size; a time; how long ago; milliseconds; a commit with its branch. */
+void pl_show_id(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
+void pl_show_size(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
+void pl_show_time(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
+void pl_show_ago(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
+void pl_show_ms(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
+/* "3.2s" from `started_us` (else `created_us`) to `finished_us` (else now) of a run or job. */
+void pl_show_took(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
+/* The numbers of a job's datums: "8 (7 reused)". */
+void pl_show_datums(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
+
+/* The value at a dotted key; NULL when there is none. And as text ("" when it is none) or number (0). */
+const json_t *pl_show_at(const json_t *item, const char *key);
+const char *pl_show_text_at(const json_t *item, const char *key);
+json_int_t pl_show_int_at(const json_t *item, const char *key);
+
+/* Adds an array's objects to a table and prints it: aligned, words of state coloured on a terminal, lines cut to its width. */
+PL_MUST_CHECK
+int pl_show_table(const json_t *items, const struct pl_column *columns, size_t n, bool with_titles, struct pl_err *err);
+/* One object: a line per column that it has. With --json the object. */
+PL_MUST_CHECK
+int pl_show_object(const struct pl_cli *c, const json_t *item, const struct pl_column *columns, size_t n, struct pl_err *err);
+/* A document on stdout: indented on a terminal, else one line. PL_EIO. */
+PL_MUST_CHECK
+int pl_show_json(const json_t *value, struct pl_err *err);
+/* Asks page after page of the list `path` (from pl_http_path_make) and prints its array `key`, at most `limit` of it (0 = all).
+ * `empty` is said when there is nothing. With --json: {"KEY": […]}, written as the pages come. */
+PL_MUST_CHECK
+int pl_show_list(struct pl_cli *c, const char *path, const char *key, const struct pl_column *columns, size_t n, uint64_t limit,
+                 const char *empty, struct pl_err *err);
+
+/* printf to stdout unless --quiet or --json: what was done, and what to type next. */
+void pl_show_say(const struct pl_cli *c, const char *fmt, ...) PL_PRINTF(2, 3);
+/* Everything printed has arrived. PL_EIO. */
+PL_MUST_CHECK
+int pl_show_flush(struct pl_err *err);
+/* Text of others without bytes that a terminal would obey, cut at `size`. Returns `out`. */
+char *pl_show_clean(const char *text, char *out, size_t size);

@@ -1,0 +1,70 @@
+#include "spec_file.h"
+
+#include "show.h"
+#include "storage/base/io.h"
+#include <stdio.h>
+
+static int read_text(struct pl_cli_spec *s, struct pl_err *err)
+{
+    ssize_t n;
+
+    if (!pl_streq(s->filename, "-"))
+        return pl_io_read_file(s->filename, &s->text, err);
+    n = pl_buf_reserve(&s->text, PL_SPEC_MAX_BYTES + 1, err);
+    n = n < 0 ? n : pl_io_read(STDIN_FILENO, s->text.data, PL_SPEC_MAX_BYTES + 1, "standard input", err);
+    if (n >= 0)
+        s->text.len = (size_t)n;
+    return (int)PL_MIN(n, 0);
+}
+
+static void print_problems(const struct pl_cli *c, const struct pl_cli_spec *s)
+{
+    char text[sizeof s->problems->errors[0].text];
+
+    if (c->json)
+        return;
+    for (size_t i = 0; i < s->problems->n_errors; i++)
+        fprintf(stderr, "%s\n", pl_show_clean(s->problems->errors[i].text, text, sizeof text));
+    for (size_t i = 0; i < s->problems->n_warnings && !c->quiet; i++)
+        fprintf(stderr, "%s (warning)\n", pl_show_clean(s->problems->warnings[i].text, text, sizeof text));
+}
+
+int pl_cli_spec_read(const struct pl_cli *c, const char *filename, struct pl_cli_spec *ret, struct pl_err *err)
+{
+    struct pl_spec_context context = {.project = c->project};
+    const char *shown = pl_streq(filename, "-") ? "<stdin>" : filename;
+    size_t n;
+    int r;
+
+    *ret = (struct pl_cli_spec){.filename = filename, .text = {.max = PL_SPEC_MAX_BYTES + 1}};
+    ret->problems = calloc(1, sizeof *ret->problems);
+    r = ret->problems ? read_text(ret, err) : pl_err_nomem(err);
+    if (r < 0)
+        return r;
+    r = pl_spec_parse((const char *)ret->text.data, ret->text.len, shown, &context, &ret->spec, ret->problems, err);
+    print_problems(c, ret);
+    n = ret->problems->n_errors + ret->problems->more_errors;
+    if (r == PL_ESPEC && n && !c->json)
+        return pl_err_set(err, r, "%s has %zu error%s", shown, n, n == 1 ? "" : "s");
+    return r;
+}
+
+void pl_cli_spec_finish(struct pl_cli_spec *s)
+{
+    pl_buf_finish(&s->text);
+    pl_spec_destroy(s->spec);
+    free(s->problems);
+}
+
+char *pl_cli_spec_code_path(const struct pl_cli_spec *s, const struct pl_stage *stage)
+{
+    const char *slash = strrchr(s->filename, '/');
+    bool here = pl_streq(stage->code, ".");
+    char *path;
+
+    if (!slash)
+        return strdup(stage->code);
+    if (asprintf(&path, "%.*s%s%s", (int)(slash - s->filename), s->filename, here ? "" : "/", here ? "" : stage->code) < 0)
+        return NULL;
+    return path;
+}

@@ -1,0 +1,74 @@
+#include "args.h"
+#include "server.h"
+#include "show.h"
+
+static const struct pl_column columns[] = {{"PROJECT", "name", NULL}, {"CREATED", "created_us", pl_show_ago}};
+
+static int create_project(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *made = NULL;
+    int r = pl_cli_call(c, "POST", "/api/v1/projects", json_pack("{s:s}", "name", c->args[0]), &made, err);
+
+    if (r < 0)
+        return r;
+    pl_show_say(c, "project %s created\nnext: pipelinectl --project %s create repo NAME\n", c->args[0], c->args[0]);
+    return c->json ? pl_show_json(made, err) : 0;
+}
+
+static int list_project(struct pl_cli *c, struct pl_err *err)
+{
+    return pl_show_list(c, "/api/v1/projects", "projects", columns, PL_ARRAY_SIZE(columns), 0,
+                        "no projects yet; \"default\" is made with the first repo: pipelinectl create repo NAME", err);
+}
+
+static int inspect_project(struct pl_cli *c, struct pl_err *err)
+{
+    static const struct pl_column lines[] = {{"project", "name", NULL}, {"created", "created_us", pl_show_time}};
+    _cleanup_(json_decrefp) json_t *page = NULL;
+    const json_t *one;
+    size_t i;
+    int r = pl_cli_call(c, "GET", "/api/v1/projects?limit=10000", NULL, &page, err);
+
+    if (r < 0)
+        return r;
+    json_array_foreach(json_object_get(page, "projects"), i, one)
+    {
+        if (pl_streq(pl_show_text_at(one, "name"), c->args[0]))
+            return pl_show_object(c, one, lines, PL_ARRAY_SIZE(lines), err);
+    }
+    return pl_err_set(err, PL_ENOTFOUND, "project \"%s\" does not exist: pipelinectl list project shows all", c->args[0]);
+}
+
+static int delete_project(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s", c->args[0]);
+    int r = pl_cli_call(c, "DELETE", path, NULL, NULL, err);
+
+    if (r == 0)
+        pl_show_say(c, "project %s deleted\n", c->args[0]);
+    return r;
+}
+
+static const struct pl_verb verbs[] = {
+    {"create",
+     "project",
+     "NAME",
+     1,
+     1,
+     NULL,
+     create_project,
+     "Makes a project: a space of names for repos and pipelines.",
+     {"create project vision"}},
+    {"list", "project", "", 0, 0, NULL, list_project, "Lists projects by name.", {"list project", "ls projects --json"}},
+    {"inspect", "project", "NAME", 1, 1, NULL, inspect_project, "Tells about a project.", {"inspect project vision"}},
+    {"delete",
+     "project",
+     "NAME",
+     1,
+     1,
+     NULL,
+     delete_project,
+     "Deletes a project that has no repos and pipelines.",
+     {"delete project vision"}},
+};
+PL_CLI_TABLE(project, verbs);

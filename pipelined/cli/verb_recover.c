@@ -1,0 +1,98 @@
+/* recover: a daemon's folder anew, from its store alone. */
+#include "args.h"
+#include "show.h"
+
+#include "pipelined/db/open.h"
+#include "storage/base/io.h"
+#include "storage/base/log.h"
+#include "storage/object/object.h"
+#include <limits.h>
+#include <stdio.h>
+
+/* "file:///DIR" or a folder, as an absolute path. */
+static int store_folder(const char *url, char out[PATH_MAX], struct pl_err *err)
+{
+    const char *path = strncmp(url, "file://", 7) == 0 ? url + 7 : url;
+    char marker[PATH_MAX];
+
+    if (strstr(path, "://"))
+        return pl_err_set(err, PL_EUNAVAILABLE, "\"%s\" is no store that this program knows: file:///DIR", url);
+    if (!realpath(path, out))
+        return pl_err_errno(err, errno, "store %s", path);
+    if (snprintf(marker, sizeof marker, "%s/format", out) >= (int)sizeof marker || access(marker, R_OK) < 0)
+        return pl_err_errno(err, errno, "%s is no store: %s", out, marker);
+    return 0;
+}
+
+static int check_empty(const char *dir, struct pl_err *err)
+{
+    char path[PATH_MAX];
+
+    if (snprintf(path, sizeof path, "%s/pipelined.db", dir) >= (int)sizeof path)
+        return pl_err_set(err, PL_EINVAL, "%s is too long a path", dir);
+    if (access(path, F_OK) == 0)
+        return pl_err_set(err, PL_EEXISTS, "%s has a database: recover wants a folder without one", dir);
+    return pl_io_mkdirs(dir, 0700, err);
+}
+
+static int64_t count(struct pl_conn *c, const char *sql)
+{
+    int64_t n = 0;
+
+    return pl_sql_int(c, NULL, &n, sql, "") < 0 ? 0 : n;
+}
+
+static int say(const struct pl_cli *c, struct pl_conn *conn, const struct pl_log_head *head, const char *store, const char *dir,
+               struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *out =
+        json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "store", store, "data_dir", dir, "log_seq", (json_int_t)head->seq, "repos",
+                  (json_int_t)count(conn, "SELECT count(*) FROM repo"), "commits",
+                  (json_int_t)count(conn, "SELECT count(*) FROM commit_"), "pipelines",
+                  (json_int_t)count(conn, "SELECT count(*) FROM pipeline"));
+
+    if (c->json)
+        return pl_show_json(out, err);
+    pl_show_say(c, "recovered %lld repos, %lld commits and %lld pipelines\nnext: pipelined --data %s --store file://%s\n",
+                (long long)pl_show_int_at(out, "repos"), (long long)pl_show_int_at(out, "commits"),
+                (long long)pl_show_int_at(out, "pipelines"), dir, store);
+    return 0;
+}
+
+static int recover(struct pl_cli *c, struct pl_err *err)
+{
+    const char *url = pl_cli_value(c, "store"), *dir = c->data;
+    struct pl_object_store *objects = NULL;
+    struct pl_conn *conn = NULL;
+    struct pl_log_head head = {0};
+    char folder[PATH_MAX];
+    _cleanup_close_ int lock = -1;
+    int r;
+
+    if (!url || !dir)
+        return pl_err_set(err, PL_EUSAGE, "recover wants --store file:///DIR and --data DIR");
+    r = store_folder(url, folder, err);
+    r = r < 0 ? r : check_empty(dir, err);
+    r = r < 0 ? r : pl_db_lock(dir, &lock, err);
+    r = r < 0 ? r : pl_object_file_open(folder, &objects, err);
+    r = r < 0 ? r : pl_db_prepare(dir, objects, &conn, &head, err);
+    r = r < 0 ? r : say(c, conn, &head, folder, dir, err);
+    pl_conn_close(conn);
+    pl_object_close(objects);
+    return r;
+}
+
+static const struct pl_option options[] = {{"store", 0, "URL", "the store: file:///DIR"}, {0}};
+
+static const struct pl_verb verbs[] = {
+    {"recover",
+     NULL,
+     "--store URL --data DIR",
+     0,
+     0,
+     options,
+     recover,
+     "Makes a daemon's folder anew from its store alone, without a server: repos, commits, pipelines, runs.",
+     {"recover --store file:///srv/pipelined/store --data /srv/pipelined-new"}},
+};
+PL_CLI_TABLE(recover, verbs);

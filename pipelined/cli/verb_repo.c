@@ -1,0 +1,109 @@
+#include "args.h"
+#include "server.h"
+#include "show.h"
+
+static int create_repo(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *made = NULL;
+    const char *about = pl_cli_value(c, "description");
+    struct pl_cli_name at;
+    int r = pl_cli_name(c, "repo", c->args[0], &at, err);
+
+    r = r < 0
+            ? r
+            : pl_cli_call(c, "POST", "/api/v1/repos",
+                          json_pack("{s:s, s:s, s:s}", "project", at.project, "name", at.name, "description", about ? about : ""),
+                          &made, err);
+    if (r < 0)
+        return r;
+    pl_show_say(c, "repo %s created\nnext: pipelinectl put file %s@master -r -f FOLDER\n", c->args[0], c->args[0]);
+    return c->json ? pl_show_json(made, err) : 0;
+}
+
+static int list_repo(struct pl_cli *c, struct pl_err *err)
+{
+    static const struct pl_column columns[] = {{"REPO", "name", NULL},
+                                               {"KIND", "kind", NULL},
+                                               {"FILES", "files", NULL},
+                                               {"SIZE", "bytes", pl_show_size},
+                                               {"COMMIT", "commit", pl_show_id},
+                                               {"BRANCH", "branch", NULL},
+                                               {"CREATED", "created_us", pl_show_ago}};
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos?project=%s", c->project);
+
+    return pl_show_list(c, path, "repos", columns, PL_ARRAY_SIZE(columns), 0, "no repos yet: pipelinectl create repo NAME", err);
+}
+
+static int inspect_repo(struct pl_cli *c, struct pl_err *err)
+{
+    static const struct pl_column lines[] = {{"repo", "name", NULL},
+                                             {"project", "project", NULL},
+                                             {"kind", "kind", NULL},
+                                             {"description", "description", NULL},
+                                             {"files", "files", NULL},
+                                             {"size", "bytes", pl_show_size},
+                                             {"newest commit", "commit", NULL},
+                                             {"branch", "branch", NULL},
+                                             {"created", "created_us", pl_show_time}};
+    _cleanup_(json_decrefp) json_t *repo = NULL;
+    _cleanup_free_ char *path = NULL;
+    struct pl_cli_name at;
+    int r = pl_cli_name(c, "repo", c->args[0], &at, err);
+
+    if (r < 0)
+        return r;
+    path = pl_http_path_make("/api/v1/repos/%s/%s", at.project, at.name);
+    r = pl_cli_call(c, "GET", path, NULL, &repo, err);
+    return r < 0 ? r : pl_show_object(c, repo, lines, PL_ARRAY_SIZE(lines), err);
+}
+
+static int delete_repo(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_free_ char *path = NULL;
+    struct pl_cli_name at;
+    int r = pl_cli_name(c, "repo", c->args[0], &at, err);
+
+    if (r < 0)
+        return r;
+    path =
+        pl_http_path_make(pl_cli_flag(c, "force") ? "/api/v1/repos/%s/%s?force=1" : "/api/v1/repos/%s/%s", at.project, at.name);
+    r = pl_cli_call(c, "DELETE", path, NULL, NULL, err);
+    if (r == 0)
+        pl_show_say(c, "repo %s deleted\n", c->args[0]);
+    return r;
+}
+
+static const struct pl_option create_options[] = {{"description", 'd', "TEXT", "what the repo holds"}, {0}};
+static const struct pl_option delete_options[] = {{"force", 0, NULL, "although a stage reads it"}, {0}};
+
+static const struct pl_verb verbs[] = {
+    {"create",
+     "repo",
+     "NAME",
+     1,
+     1,
+     create_options,
+     create_repo,
+     "Makes an input repo.",
+     {"create repo digits", "create repo digits -d 'handwritten digits'", "create repo vision/photos"}},
+    {"list",
+     "repo",
+     "",
+     0,
+     0,
+     NULL,
+     list_repo,
+     "Lists repos, inputs and stages' outputs.",
+     {"list repo", "ls repo --json", "--project vision list repo"}},
+    {"inspect", "repo", "NAME", 1, 1, NULL, inspect_repo, "Tells about a repo.", {"inspect repo digits"}},
+    {"delete",
+     "repo",
+     "NAME",
+     1,
+     1,
+     delete_options,
+     delete_repo,
+     "Deletes an input repo with its branches and commits.",
+     {"delete repo digits", "delete repo digits --force"}},
+};
+PL_CLI_TABLE(repo, verbs);

@@ -1,0 +1,250 @@
+/* The daemon: what it does, its GPUs, its store checked, its page. */
+#include "args.h"
+#include "jobs.h"
+#include "server.h"
+#include "storage/base/clock.h"
+#include "storage/base/path.h"
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+/* ---- status ---- */
+
+static void print_figures(const json_t *s)
+{
+    char free_text[32], total_text[32];
+
+    printf("pipelined %s at %s, data in %s\n", pl_show_text_at(s, "version"), pl_show_text_at(s, "url"),
+           pl_show_text_at(s, "data_dir"));
+    printf("%lld repos, %lld pipelines, %lld commits; %s free of %s\n", (long long)pl_show_int_at(s, "counts.repos"),
+           (long long)pl_show_int_at(s, "counts.pipelines"), (long long)pl_show_int_at(s, "counts.commits"),
+           pl_size_text((uint64_t)pl_show_int_at(s, "disk.free_bytes"), free_text),
+           pl_size_text((uint64_t)pl_show_int_at(s, "disk.total_bytes"), total_text));
+    printf("%lld runs running, %lld jobs unfinished, %lld workers busy, %lld of %lld GPUs used\n",
+           (long long)pl_show_int_at(s, "counts.runs_running"), (long long)pl_show_int_at(s, "counts.jobs_unfinished"),
+           (long long)pl_show_int_at(s, "live.queue.workers_busy"), (long long)pl_show_int_at(s, "live.queue.gpus_used"),
+           (long long)pl_show_int_at(s, "live.queue.gpus"));
+}
+
+static const struct pl_column unfinished[] = {{"RUN", "run", pl_show_id},
+                                              {"STAGE", "stage", NULL},
+                                              {"STATE", "state", NULL},
+                                              {"DATUMS", "datums", pl_show_datums},
+                                              {"SINCE", "created_us", pl_show_ago},
+                                              {"REASON", "reason", NULL}};
+static const struct pl_column ended[] = {{"RUN", "id", pl_show_id},
+                                         {"STATE", "state", NULL},
+                                         {"CREATED", "created_us", pl_show_ago},
+                                         {"TOOK", "", pl_show_took},
+                                         {"REASON", "reason", NULL}};
+
+static bool is_over(const json_t *job)
+{
+    return pl_show_at(job, "finished_us") && !json_is_null(pl_show_at(job, "finished_us"));
+}
+
+static int print_jobs(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *page = NULL, *open = json_array();
+    json_t *job;
+    size_t i;
+    int r = pl_cli_call(c, "GET", "/api/v1/jobs?limit=200", NULL, &page, err);
+
+    if (r < 0)
+        return r;
+    json_array_foreach(json_object_get(page, "jobs"), i, job)
+    {
+        if (!is_over(job))
+            json_array_append(open, job);
+    }
+    if (json_array_size(open) == 0)
+        return 0;
+    puts("\nunfinished:");
+    return pl_show_table(open, unfinished, PL_ARRAY_SIZE(unfinished), true, err);
+}
+
+/* What to type next, from what there is. */
+static void print_next(const json_t *s, const json_t *newest)
+{
+    const char *state = pl_show_text_at(newest, "state"), *id = pl_show_text_at(newest, "id");
+
+    if (pl_show_int_at(s, "counts.repos") == 0)
+        puts("\nnext: pipelinectl create repo NAME, or pipelinectl create pipeline -f SPEC");
+    else if (pl_show_int_at(s, "counts.pipelines") == 0)
+        puts("\nnext: pipelinectl create pipeline -f SPEC");
+    else if (pl_streq(state, "failure"))
+        printf("\nnext: pipelinectl inspect run %.8s\n", id);
+    else if (pl_streq(state, "running"))
+        printf("\nnext: pipelinectl wait run %.8s\n", id);
+    else
+        puts("\nnext: pipelinectl list repo, pipelinectl put file REPO@master:/PATH -f FILE, pipelinectl open");
+}
+
+static int print_runs(struct pl_cli *c, const json_t *s, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *page = NULL;
+    const json_t *runs;
+    int r = pl_cli_call(c, "GET", "/api/v1/runs?limit=5", NULL, &page, err);
+
+    if (r < 0)
+        return r;
+    runs = json_object_get(page, "runs");
+    if (json_array_size(runs)) {
+        puts("\nnewest runs:");
+        r = pl_show_table(runs, ended, PL_ARRAY_SIZE(ended), true, err);
+    }
+    if (r == 0)
+        print_next(s, json_array_get(runs, 0));
+    return r;
+}
+
+static int status(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *s = NULL;
+    int r = pl_cli_call(c, "GET", "/api/v1/status", NULL, &s, err);
+
+    if (r < 0 || c->json)
+        return r < 0 ? r : pl_show_json(s, err);
+    if (c->quiet)
+        return 0;
+    print_figures(s);
+    r = print_jobs(c, err);
+    return r < 0 ? r : print_runs(c, s, err);
+}
+
+/* ---- GPUs ---- */
+
+static void show_holder(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    (void)item;
+    snprintf(out, PL_SHOW_TEXT_MAX, "%s%s%s", pl_show_text_at(value, "stage"), *pl_show_text_at(value, "run") ? "@" : "",
+             pl_show_text_at(value, "run"));
+}
+
+static int gpus(struct pl_cli *c, struct pl_err *err)
+{
+    static const struct pl_column columns[] = {{"SLOT", "slot", NULL},          {"PRODUCT", "product", NULL},
+                                               {"MiB", "memory_mib", NULL},     {"USED MiB", "used_mib", NULL},
+                                               {"BUSY %", "utilisation", NULL}, {"STATE", "state", NULL},
+                                               {"BY", "by", show_holder},       {"UUID", "uuid", NULL}};
+    _cleanup_(json_decrefp) json_t *answer = NULL;
+    int r = pl_cli_call(c, "GET", "/api/v1/gpus", NULL, &answer, err);
+
+    if (r < 0 || c->json)
+        return r < 0 ? r : pl_show_json(answer, err);
+    if (json_array_size(json_object_get(answer, "gpus")) == 0) {
+        pl_show_say(c, "no GPUs on offer; stages with \"gpu\": {\"required\": false} run on CPUs\n");
+        return 0;
+    }
+    return pl_show_table(json_object_get(answer, "gpus"), columns, PL_ARRAY_SIZE(columns), true, err);
+}
+
+/* ---- fsck ---- */
+
+static int fsck(struct pl_cli *c, struct pl_err *err)
+{
+    static const struct pl_column columns[] = {{"WHAT", "what", NULL},
+                                               {"COMMIT", "commit", NULL},
+                                               {"PATH", "path", NULL},
+                                               {"RECORD", "id", pl_show_id},
+                                               {"PACK", "pack", pl_show_id}};
+    _cleanup_(pl_buf_finish) struct pl_buf out = {0};
+    _cleanup_(json_decrefp) json_t *report = NULL;
+    struct pl_http_call call = {.method = "POST",
+                                .path = pl_cli_flag(c, "full") ? "/api/v1/fsck?full=1" : "/api/v1/fsck",
+                                .out = &out,
+                                .may_stall = true};
+    struct pl_http_client *client;
+    char took[32];
+    int r = pl_cli_client(c, &client, err);
+
+    r = r < 0 ? r : pl_http_client_call(client, &call, NULL, err);
+    if (r < 0)
+        return r;
+    report = json_loadb((const char *)out.data, out.len, 0, NULL);
+    if (c->json) {
+        r = pl_show_json(report, err);
+    } else {
+        pl_show_say(c, "%lld commits, %lld files, %lld nodes, %lld records in %lld packs checked in %s%s\n",
+                    (long long)pl_show_int_at(report, "commits"), (long long)pl_show_int_at(report, "files"),
+                    (long long)pl_show_int_at(report, "nodes"), (long long)pl_show_int_at(report, "records"),
+                    (long long)pl_show_int_at(report, "packs"), pl_duration_text(pl_show_int_at(report, "ms"), took),
+                    pl_cli_flag(c, "full") ? "" : " (--full reads every record)");
+        r = json_array_size(json_object_get(report, "findings"))
+                ? pl_show_table(json_object_get(report, "findings"), columns, PL_ARRAY_SIZE(columns), true, err)
+                : 0;
+    }
+    if (r == 0 && !json_is_true(pl_show_at(report, "ok"))) {
+        pl_err_set(err, PL_ECORRUPT, "%lld findings", (long long)pl_show_int_at(report, "found"));
+        r = pl_err_hint(err, PL_ECORRUPT, "Commits that are not named above are whole.");
+    }
+    return r;
+}
+
+/* ---- the page ---- */
+
+static int start_browser(const char *url, struct pl_err *err)
+{
+    char *argv[] = {(char *)"xdg-open", (char *)url, NULL};
+    int status = 0, e;
+    pid_t pid;
+
+    e = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
+    if (e)
+        return pl_err_errno(err, e, "start xdg-open (open --print shows the link)");
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0
+               ? 0
+               : pl_err_set(err, PL_EUNAVAILABLE, "no browser was found: open --print shows the link");
+}
+
+static int open_page(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *link = NULL;
+    int r = pl_cli_call(c, "POST", "/api/v1/login-links", NULL, &link, err);
+
+    if (r < 0 || c->json)
+        return r < 0 ? r : pl_show_json(link, err);
+    if (!pl_cli_flag(c, "print"))
+        return start_browser(pl_show_text_at(link, "url"), err);
+    puts(pl_show_text_at(link, "url"));
+    return 0;
+}
+
+static const struct pl_option fsck_options[] = {{"full", 0, NULL, "read and hash every record"}, {0}};
+static const struct pl_option open_options[] = {{"print", 0, NULL, "print the link, open nothing"}, {0}};
+
+static const struct pl_verb verbs[] = {
+    {"status",
+     NULL,
+     "",
+     0,
+     0,
+     NULL,
+     status,
+     "What runs, what waits, what failed, and what to type next. The verb when none is given.",
+     {"status", "status --json"}},
+    {"gpus", NULL, "", 0, 0, NULL, gpus, "GPUs on offer and who holds them.", {"gpus"}},
+    {"fsck",
+     NULL,
+     "[--full]",
+     0,
+     0,
+     fsck_options,
+     fsck,
+     "Checks that the store has all that the commits need.",
+     {"fsck", "fsck --full", "fsck --json"}},
+    {"open",
+     NULL,
+     "[--print]",
+     0,
+     0,
+     open_options,
+     open_page,
+     "Opens the web page, logged in by a link that works once.",
+     {"open", "open --print"}},
+};
+PL_CLI_TABLE(status, verbs);

@@ -1,0 +1,162 @@
+/* wait run: until it has ended, and the one that took its place when it was superseded. */
+#include "args.h"
+#include "jobs.h"
+#include "progress.h"
+#include "server.h"
+#include "storage/base/clock.h"
+#include <stdio.h>
+
+#define SLICE_MS 25000 /* of one question */
+#define LIVE_MS  1000  /* with somebody watching */
+
+struct waiting {
+    struct pl_cli *c;
+    char *id;
+    int64_t until_ms; /* INT64_MAX = no end */
+    bool line;        /* a progress line is on the terminal */
+    json_t *answer;   /* the last one */
+};
+
+static void waiting_finish(struct waiting *w)
+{
+    free(w->id);
+    json_decref(w->answer);
+}
+
+/* "prepare 3/8, train waiting": of jobs that are not over. */
+static void draw(struct waiting *w)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/runs/%s", w->id);
+    _cleanup_(json_decrefp) json_t *run = NULL;
+    const json_t *job;
+    size_t i;
+
+    if (pl_cli_call(w->c, "GET", path, NULL, &run, NULL) < 0)
+        return;
+    fprintf(stderr, "\r\033[Krun %.8s", pl_show_text_at(run, "id"));
+    json_array_foreach(pl_show_at(run, "jobs"), i, job)
+    {
+        const char *state = pl_show_text_at(job, "state");
+        json_int_t total = pl_show_int_at(job, "datums.total"),
+                   over = pl_show_int_at(job, "datums.done") + pl_show_int_at(job, "datums.reused");
+
+        if (total && pl_streq(state, "running"))
+            fprintf(stderr, "  %s %lld/%lld", pl_show_text_at(job, "stage"), (long long)over, (long long)total);
+        else
+            fprintf(stderr, "  %s %s", pl_show_text_at(job, "stage"), state);
+    }
+    w->line = true;
+}
+
+static void wipe(struct waiting *w)
+{
+    if (w->line)
+        fputs("\r\033[K", stderr);
+    w->line = false;
+}
+
+static int ask(struct waiting *w, int64_t slice_ms, struct pl_err *err)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/runs/%s/wait?timeout_ms=%u", w->id, (uint64_t)slice_ms);
+
+    json_decref(w->answer);
+    w->answer = NULL;
+    return pl_cli_call(w->c, "GET", path, NULL, &w->answer, err);
+}
+
+/* 1: it has ended; the run that superseded it is what is waited for from then on. */
+static int check(struct waiting *w, struct pl_err *err)
+{
+    const char *next = pl_show_text_at(w->answer, "superseded_by");
+
+    if (!json_is_true(pl_show_at(w->answer, "done")))
+        return 0;
+    if (!*next)
+        return 1;
+    wipe(w);
+    if (!w->c->quiet && !w->c->json)
+        fprintf(stderr, "run %.8s was superseded by run %.8s\n", w->id, next);
+    free(w->id);
+    w->id = strdup(next);
+    return w->id ? 0 : pl_err_nomem(err);
+}
+
+static int wait_until_over(struct waiting *w, struct pl_err *err)
+{
+    bool seen = pl_cli_progress_seen(w->c);
+    int r;
+
+    for (;;) {
+        int64_t left = w->until_ms == INT64_MAX ? SLICE_MS : w->until_ms - pl_clock_mono_ms();
+
+        r = ask(w, PL_MAX(PL_MIN(left, seen ? LIVE_MS : SLICE_MS), 1), err);
+        r = r < 0 ? r : check(w, err);
+        if (r != 0)
+            break;
+        if (pl_clock_mono_ms() >= w->until_ms) {
+            r = pl_err_set(err, PL_ETIMEOUT, "run %.8s is still running", w->id);
+            break;
+        }
+        if (seen)
+            draw(w);
+    }
+    wipe(w);
+    return PL_MIN(r, 0);
+}
+
+/* What the jobs came to. */
+static int tell(struct waiting *w, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *run = NULL;
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/runs/%s", w->id);
+    const char *state = pl_show_text_at(w->answer, "state");
+    bool good = pl_streq(state, "success");
+    char took[PL_SHOW_TEXT_MAX];
+    int r = pl_cli_call(w->c, "GET", path, NULL, &run, err);
+
+    if (r < 0)
+        return r;
+    pl_show_took(NULL, run, took);
+    pl_show_say(w->c, "run %.8s: %s in %s\n", w->id, state, took);
+    r = w->c->json    ? pl_show_json(run, err)
+        : w->c->quiet ? 0
+                      : pl_show_table(pl_show_at(run, "jobs"), pl_cli_job_columns, pl_cli_job_columns_n, false, err);
+    fflush(stdout);
+    if (r < 0 || good)
+        return r;
+    r = w->c->json ? 0 : pl_cli_jobs_explain(w->c, pl_show_at(run, "jobs"), err);
+    return r < 0 ? r
+                 : pl_err_set(err, PL_ESTAGE, "run %.8s: %s%s%s", w->id, state, *pl_show_text_at(run, "reason") ? ": " : "",
+                              pl_show_text_at(run, "reason"));
+}
+
+static int wait_run(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(waiting_finish) struct waiting w = {.c = c, .until_ms = INT64_MAX};
+    const char *timeout = pl_cli_value(c, "timeout");
+    int64_t ms = 0;
+    int r = timeout ? pl_duration_parse(timeout, &ms, err) : 0;
+
+    if (r < 0)
+        return pl_err_wrap(err, r, "--timeout");
+    if (timeout)
+        w.until_ms = pl_clock_mono_ms() + ms;
+    r = pl_cli_run_id(c, c->args[0], &w.id, err);
+    r = r < 0 ? r : wait_until_over(&w, err);
+    return r < 0 ? r : tell(&w, err);
+}
+
+static const struct pl_option options[] = {{"timeout", 0, "90s", "give up after so long (exit 1); the run goes on"}, {0}};
+
+static const struct pl_verb verbs[] = {
+    {"wait",
+     "run",
+     "ID|REPO@REF",
+     1,
+     1,
+     options,
+     wait_run,
+     "Waits until a run has ended; exit 1 when it failed. Of a commit: the run that it started.",
+     {"wait run 9ab2f1c4", "wait run digits@master --timeout 10m"}},
+};
+PL_CLI_TABLE(wait, verbs);

@@ -1,0 +1,97 @@
+/* why: where a file comes from, as a tree. */
+#include "args.h"
+#include "server.h"
+#include "show.h"
+#include "storage/base/path.h"
+#include <stdio.h>
+
+#define INDENT_MAX 512
+
+static void print_head(const json_t *node)
+{
+    char path[PL_SHOW_TEXT_MAX], size[32];
+    const char *input = pl_show_text_at(node, "input"), *commit = pl_show_text_at(node, "commit");
+
+    if (*input)
+        printf("%s = ", input);
+    pl_show_clean(pl_show_text_at(node, "path"), path, sizeof path);
+    printf("%s%s%.8s:%s%s", pl_show_text_at(node, "repo"), *commit ? "@" : "", commit, *path == '/' ? "" : "/", path);
+    if (pl_show_at(node, "size"))
+        printf("  %s", pl_size_text((uint64_t)pl_show_int_at(node, "size"), size));
+    if (pl_show_at(node, "files"))
+        printf("  %lld files", (long long)pl_show_int_at(node, "files"));
+}
+
+/* What made it, on the same line. */
+static void print_maker(const json_t *node)
+{
+    const char *stage = pl_show_text_at(node, "stage"), *head = pl_show_text_at(node, "git.head");
+    char when[PL_SHOW_TEXT_MAX], note[PL_SHOW_TEXT_MAX];
+
+    if (*stage) {
+        printf("  made by %s in run %.8s%s, code %.8s", stage, pl_show_text_at(node, "run"),
+               json_is_true(pl_show_at(node, "reused")) ? " (reused)" : "", pl_show_text_at(node, "code"));
+        if (*head)
+            printf(" (git %.12s%s)", head, json_is_true(pl_show_at(node, "git.dirty")) ? ", changed since" : "");
+    } else if (pl_show_at(node, "created_us")) {
+        pl_show_time(pl_show_at(node, "created_us"), node, when);
+        printf("  pushed %s", when);
+    }
+    if (pl_show_at(node, "note"))
+        printf("  (%s)", pl_show_clean(pl_show_text_at(node, "note"), note, sizeof note));
+}
+
+static void print_node(const json_t *node, char indent[INDENT_MAX])
+{
+    const json_t *inputs = json_object_get(node, "inputs"), *child;
+    size_t i, n = json_array_size(inputs), len = strlen(indent);
+    json_int_t files = pl_show_int_at(node, "files");
+
+    print_head(node);
+    print_maker(node);
+    putchar('\n');
+    if (len + 8 >= INDENT_MAX)
+        return;
+    json_array_foreach(inputs, i, child)
+    {
+        bool last = i + 1 == n && files <= (json_int_t)n;
+
+        printf("%s%s", indent, last ? "└─ " : "├─ ");
+        snprintf(indent + len, INDENT_MAX - len, "%s", last ? "   " : "│  ");
+        print_node(child, indent);
+        indent[len] = '\0';
+    }
+    if (n && files > (json_int_t)n)
+        printf("%s└─ … and %lld more files\n", indent, (long long)(files - (json_int_t)n));
+}
+
+static int why(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *node = NULL;
+    _cleanup_free_ char *path = NULL;
+    char commit[PL_NAME_MAX_BYTES + 16], indent[INDENT_MAX] = "";
+    struct pl_ref ref;
+    int r = pl_cli_ref(c, c->args[0], &ref, err);
+
+    if (r < 0)
+        return r;
+    path = pl_http_path_make("/api/v1/why/%s/%s/%s/%p", ref.project, ref.repo, pl_cli_ref_text(&ref, commit), ref.path);
+    r = pl_cli_call(c, "GET", path, NULL, &node, err);
+    if (r < 0 || c->json)
+        return r < 0 ? r : pl_show_json(node, err);
+    print_node(node, indent);
+    return 0;
+}
+
+static const struct pl_verb verbs[] = {
+    {"why",
+     NULL,
+     "REPO@REF:/PATH",
+     1,
+     1,
+     NULL,
+     why,
+     "Where a file comes from: the stage, its code, its inputs, and so on back to what was pushed.",
+     {"why infer@master:/b1/predictions.csv", "why report@9ab2f1c4:/report.json --json"}},
+};
+PL_CLI_TABLE(why, verbs);

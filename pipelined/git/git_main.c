@@ -1,0 +1,37 @@
+/* pl-git: asks git about a folder, for programs; code.h says what is printed. */
+#include "code.h"
+
+#include <stdio.h>
+
+static int print(json_t *answer)
+{
+    bool good = answer && json_dumpf(answer, stdout, JSON_COMPACT) == 0 && putchar('\n') != EOF && fflush(stdout) == 0;
+
+    json_decref(answer);
+    return good ? 0 : 1;
+}
+
+static int print_code(const char *folder)
+{
+    struct pl_git_code code;
+    struct pl_err err = {0};
+    json_t *git;
+
+    if (pl_git_code_info(folder, &code, &err) < 0) {
+        print(json_pack("{s:s}", "error", err.msg));
+        return 1;
+    }
+    git = code.repository ? json_pack("{s:s, s:b, s:s}", "head", code.head, "dirty", (int)code.dirty, "path", code.path)
+                          : json_null();
+    git = json_pack("{s:o, s:O}", "git", git, "ignored", code.ignored);
+    pl_git_code_finish(&code);
+    return print(git);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && pl_streq(argv[1], "code"))
+        return print_code(argv[2]);
+    fputs("usage: pl-git code FOLDER\n", stderr);
+    return 2;
+}
