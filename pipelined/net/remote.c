@@ -23,6 +23,7 @@ struct folder {
 struct pl_remote {
     struct pl_http_client *client;
     char *project;
+    char store_id[PL_ID_HEX + 1];
     struct folder folder;
     struct pl_pack_files *files; /* NULL: over HTTP */
     struct remote_windows *windows;
@@ -76,11 +77,17 @@ bool pl_remote_is_local(const struct pl_remote *r)
     return r->files;
 }
 
+const char *pl_remote_store_id(const struct pl_remote *r)
+{
+    return r->store_id;
+}
+
 /* "store": a URL, or an object with one. */
 static int remote_ask_store(struct pl_remote *r, struct pl_err *err)
 {
     struct pl_err why = {0};
     const json_t *store;
+    const char *id;
     json_t *status;
     int e = pl_http_client_json(r->client, "GET", "/api/v1/status", NULL, &status, &why);
 
@@ -91,6 +98,9 @@ static int remote_ask_store(struct pl_remote *r, struct pl_err *err)
             *err = why;
         return e;
     }
+    id = json_string_value(json_object_get(status, "store_id"));
+    if (id && pl_id_ok(id))
+        memcpy(r->store_id, id, sizeof(r->store_id));
     store = json_object_get(status, "store");
     if (json_is_object(store))
         store = json_object_get(store, "url");

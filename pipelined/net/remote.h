@@ -29,6 +29,8 @@ static inline void pl_remote_closep(struct pl_remote **r)
  * Before the first read. */
 PL_MUST_CHECK
 int pl_remote_set_store(struct pl_remote *r, const char *url, struct pl_err *err);
+/* The id of the daemon's store (32 hex digits); "" for a worker that may not ask. */
+const char *pl_remote_store_id(const struct pl_remote *r);
 /* True when pack files are read directly. */
 bool pl_remote_is_local(const struct pl_remote *r);
 

@@ -342,6 +342,7 @@ int pl_checkout(const struct pl_entry_source *entries, const struct pl_chunk_rea
     co->job.cache = o->cache;
     co->job.progress = o->progress;
     co->job.replace = o->replace;
+    co->job.own = o->own && o->cache == NULL;
     co->job.fix_mode = (read_umask() & 0555) != 0;
     pthread_mutex_init(&co->job.lock, NULL);
     r = dest_open(co, dest, &made, err);

@@ -53,6 +53,7 @@ struct pl_checkout_options {
     unsigned threads;            /* writers, 0 = one a core, at least 2 */
     struct pl_file_cache *cache; /* hard links out of and into it; NULL = plain files, each with its own bytes */
     bool replace;                /* files and links in the way are replaced; else PL_EEXISTS naming the first */
+    bool own;                    /* for people: 0644 or 0755 less the umask, mtime as it comes. Not with a cache */
     struct pl_checkout_progress *progress;
 };
 

@@ -59,9 +59,11 @@ static int open_new(const struct pl_checkout_job *job, int dirfd, const char *na
     }
 }
 
-static mode_t entry_mode(const struct pl_entry *entry)
+static mode_t entry_mode(const struct pl_checkout_job *job, const struct pl_entry *entry)
 {
-    return entry->kind == PL_KIND_EXEC ? 0555 : 0444;
+    mode_t mode = entry->kind == PL_KIND_EXEC ? 0555 : 0444;
+
+    return job->own ? mode | 0200 : mode;
 }
 
 /* Mode, time, and the name in the cache; the file is whole. */
@@ -70,7 +72,9 @@ static int finish_file(struct pl_checkout_job *job, int fd, int dirfd, const cha
 {
     static const struct timespec times[2] = {{.tv_sec = PL_CHECKOUT_MTIME_S}, {.tv_sec = PL_CHECKOUT_MTIME_S}};
 
-    if (job->fix_mode && fchmod(fd, entry_mode(entry)) < 0)
+    if (job->own)
+        return 0;
+    if (job->fix_mode && fchmod(fd, entry_mode(job, entry)) < 0)
         return pl_err_errno(err, errno, "set the mode");
     if (futimens(fd, times) < 0)
         return pl_err_errno(err, errno, "set the time");
@@ -87,7 +91,7 @@ static int write_piece(void *self, const void *bytes, size_t n, struct pl_err *e
 static int write_new(struct pl_checkout_job *job, int dirfd, const char *name, const struct pl_entry *entry,
                      struct pl_buf *scratch, struct pl_err *err)
 {
-    int fd = open_new(job, dirfd, name, entry_mode(entry), err), r;
+    int fd = open_new(job, dirfd, name, entry_mode(job, entry), err), r;
 
     if (fd < 0)
         return fd;
@@ -315,7 +319,7 @@ int pl_checkout_write_large(struct pl_checkout_job *job, struct pl_dir_ref *dir,
     if (f == NULL)
         return pl_err_nomem(err);
     *f = (struct large_file){.job = job, .dir = pl_dir_ref_ref(dir), .path = strdup(path), .fd = -1, .entry = *entry, .refs = 1};
-    r = f->path == NULL ? pl_err_nomem(err) : open_new(job, dir->fd, last_segment(path), entry_mode(entry), err);
+    r = f->path == NULL ? pl_err_nomem(err) : open_new(job, dir->fd, last_segment(path), entry_mode(job, entry), err);
     if (r >= 0) {
         f->fd = r;
         r = large_parts(f, err);

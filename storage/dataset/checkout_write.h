@@ -14,6 +14,7 @@ struct pl_checkout_job {
     struct pl_file_cache *cache;
     struct pl_checkout_progress *progress;
     bool replace;
+    bool own;      /* as in pl_checkout_options */
     bool fix_mode; /* the process's umask takes bits off 0555 */
     struct pl_pool *pool;
     _Atomic uint64_t files, bytes, linked;
