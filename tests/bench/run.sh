@@ -1,0 +1,26 @@
+#!/bin/sh
+# run.sh [NAME…]: builds the release programs and measures them beside the tools that Debian has for such work (cp, restic, borg, git,
+# rclone, xargs), in one run on one machine. Prints a table: the work, ours, each peer that is installed, ours : peer, the goal. Never
+# fails on a number, and installs nothing.
+#   files     100,000 files of 4 KiB: into a commit, again, with 1 % changed, checked out; the daemon's memory meanwhile
+#   large     a file of 2 GiB; with 1 MiB inserted in the middle; with 320 blocks overwritten
+#   latency   one small file to the committed output of a trivial stage
+#   datums    10,000 datums of /bin/true
+#   idle      the memory of a daemon that does nothing
+# BENCH_DIR: where all of it lies while it runs (build/bench; needs 20 GB). BENCH_SCALE: part of the sizes above, e.g. 0.05 (1).
+# BENCH_RUNS: times that each short work is measured, the median counts (3). BENCH_BIN: programs to measure, not built here.
+set -eu
+
+top=$(cd "$(dirname "$0")/../.." && pwd)
+if [ -z "${BENCH_BIN-}" ]; then
+    BENCH_BIN=$top/build/release/bin
+    log=$top/build/bench-build.log
+    mkdir -p "$top/build"
+    if ! { cmake -S "$top" -B "$top/build/release" -DPL_BENCH=ON && cmake --build "$top/build/release" -j "$(nproc)"; } \
+        >"$log" 2>&1; then
+        tail -n 30 "$log" >&2
+        exit 1
+    fi
+fi
+export BENCH_BIN BENCH_DIR="${BENCH_DIR:-$top/build/bench}"
+exec /usr/bin/python3 -B "$top/tests/bench/bench.py" "$@"

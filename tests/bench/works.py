@@ -1,0 +1,277 @@
+"""The works that are measured. Each is a function of a Bench that adds rows to its table."""
+import os
+import pathlib
+import time
+
+import data
+import measure
+import ours
+
+SLOW_S = 10      # what takes longer is measured once
+TRUSTED_S = 2.2  # a file's times are believed when they are older than this
+LATENCY_RUNS = 30
+
+
+def rounds(bench, works):
+    """Each work `bench.runs` times, one after another and again; works: [(name, function of the round → number or Timed)]
+    → {name: median}. What does not work is said and left out."""
+    found = {name: [] for name, _ in works}
+    for round_ in range(bench.runs):
+        for name, work in works:
+            if round_ and (not found[name] or max(found[name]) > SLOW_S):
+                continue
+            measure.settle()
+            try:
+                result = work(round_)
+            except measure.Failed as failure:
+                bench.say(f"  {name}: {failure}")
+                continue
+            timed = isinstance(result, measure.Timed)
+            found[name].append(result.wall if timed else result)
+            if timed:
+                bench.say(f"  {name}: {result.wall:.2f} s, processor {result.cpu:.2f} s, memory {result.rss_bytes / data.MIB:.0f} MiB")
+    return {name: measure.median(values) for name, values in found.items() if values}
+
+
+def changes(bench, target, peers, repos, change, save):
+    """Rounds of a change of the source that everybody then saves → ({name: seconds}, {name: new bytes})."""
+    seconds, stored = {}, {}
+    for round_ in range(bench.runs):
+        change(round_)
+        time.sleep(TRUSTED_S)
+        works = [("ours", target.store_bytes, save)] + [
+            (peer.name, lambda p=peer: measure.bytes_below(repos[p.name]), lambda p=peer: p.save(bench.source, repos[p.name]))
+            for peer in peers]
+        for name, size, work in works:
+            before = size()
+            measure.settle()
+            timed = work()
+            seconds.setdefault(name, []).append(timed.wall)
+            stored.setdefault(name, []).append(size() - before)
+            bench.say(f"  {name}: {timed.wall:.2f} s, processor {timed.cpu:.2f} s, {stored[name][-1] / 1e6:.2f} MB new")
+    return ({name: measure.median(values) for name, values in seconds.items()},
+            {name: measure.median(values) for name, values in stored.items()})
+
+
+# ---- 100,000 files ----
+
+def put_files(target, source):
+    return target.ctl("put", "file", "-q", "-r", "files@master:/", "-f", source)
+
+
+class Ingest:
+    """The first saving: each round into a repository of its own; the last round's are kept for what follows."""
+
+    def __init__(self, bench, source, folder):
+        self.bench, self.source, self.folder = bench, source, folder
+        self.target, self.repos, self.peaks = None, {}, []
+
+    def save_ours(self, round_):
+        self.close()
+        self.target = ours.Daemon(self.folder / f"ours-{round_}").__enter__()
+        self.target.ctl("create", "repo", "files")
+        with measure.Watch(self.target.pid) as watch:
+            timed = put_files(self.target, self.source)
+        self.peaks.append(watch.peak)
+        return timed
+
+    def save_peer(self, peer, round_):
+        repo = self.folder / f"{peer.command}-{round_}"
+        peer.create(repo)
+        self.repos[peer.name] = repo
+        return peer.save(self.source, repo)
+
+    def measure(self):
+        return rounds(self.bench, [("ours", self.save_ours)] + [
+            (peer.name, lambda round_, p=peer: self.save_peer(p, round_)) for peer in self.bench.peers])
+
+    def close(self):
+        if self.target:
+            self.target.__exit__()
+            self.target = None
+
+
+def files(bench):
+    count = bench.scaled(100_000)
+    folder = bench.folder / "files"
+    bench.source = folder / "source"
+    bench.say(f"files: {count} of 4 KiB")
+    data.make_files(bench.source, count)
+    time.sleep(TRUSTED_S)
+    ingest = Ingest(bench, bench.source, folder)
+    try:
+        first = ingest.measure()
+        bench.row(f"{count:,} × 4 KiB into a commit, durable", "s", first, "≤ 0.6 × cp -a, ≤ 0.2 × restic",
+                  bench.at_most_times(first, {"cp -a": 0.6, "restic": 0.2}))
+        bench.row("the daemon's memory meanwhile (RssAnon)", "MiB", {"ours": max(ingest.peaks) / data.MIB}, "≤ 256 MiB",
+                  max(ingest.peaks) <= 256 * data.MIB)
+        again_and_changed(bench, ingest, count)
+        checkout(bench, ingest, folder, count)
+    finally:
+        ingest.close()
+
+
+def again_and_changed(bench, ingest, count):
+    keepers = [peer for peer in bench.peers if peer.name in ingest.repos and peer.name != "cp -a"]
+    bench.say("files: again, nothing changed")
+    again = rounds(bench, [("ours", lambda _: put_files(ingest.target, bench.source))] + [
+        (peer.name, lambda _, p=peer: p.save(bench.source, ingest.repos[p.name])) for peer in keepers])
+    bench.row("the same again, nothing changed", "s", again, "≤ 0.3 s", bench.at_most(again, 0.3))
+    bench.say("files: 1 % changed")
+    seconds, stored = changes(bench, ingest.target, keepers, ingest.repos,
+                              lambda round_: data.change_files(bench.source, count, round_),
+                              lambda: put_files(ingest.target, bench.source))
+    bench.row("1 % of the files changed, scattered", "s", seconds, "≤ 0.5 s", bench.at_most(seconds, 0.5))
+    versions = {peer.name for peer in keepers if peer.versions} | {"ours"}
+    stored = {name: size / 1e6 for name, size in stored.items() if name in versions}
+    bench.row("… stored anew", "MB", stored, "≤ 8 MB", bench.at_most(stored, 8))
+
+
+def checkout(bench, ingest, folder, count):
+    target = ingest.target
+    root = target.ctl_json("inspect", "commit", "files@master")[0]["root"]
+    inputs = ours.programs() / "pl-bench-inputs"
+
+    def worker(round_, cache, into):
+        return measure.run([inputs, target.url, target.token, target.data / "store", "default", root, folder / f"{into}-{round_}",
+                            folder / f"{cache}-{round_}"])
+
+    def get(round_):
+        return target.ctl("get", "file", "-q", "-r", "files@master:/", "-o", folder / f"got-{round_}")
+
+    bench.say("files: checked out")
+    works = [("not cached", lambda i: worker(i, "cache", "cold")), ("cached", lambda i: worker(i, "cache", "warm")), ("get", get)]
+    works += [(peer.name, lambda i, p=peer: p.restore(ingest.repos[p.name], folder / f"restored-{p.command}-{i}"))
+              for peer in bench.peers if peer.name in ingest.repos]
+    found = rounds(bench, works)
+    theirs = {name: value for name, value in found.items() if name not in ("not cached", "cached", "get")}
+    for name, work, times in (("cached", "as a worker's input, files in its cache (hard links)", 0.6),
+                              ("not cached", "as a worker's input, nothing in its cache", 1.2)):
+        values = {**({"ours": found[name]} if name in found else {}), **theirs}
+        bench.row(f"{count:,} files checked out {work}", "s", values, f"≤ {times} × cp -a", bench.at_most_times(values, {"cp -a": times}))
+    if "get" in found:
+        bench.row("… by get file -r, into files of their own", "s", {"ours": found["get"], **theirs}, "", None)
+
+
+# ---- one large file ----
+
+def large(bench):
+    size = bench.scaled(2048) * data.MIB
+    blocks = bench.scaled(320)
+    folder = bench.folder / "large"
+    bench.source = folder / "source"
+    bench.source.mkdir(parents=True)
+    path = bench.source / "large.bin"
+    bench.say(f"large: one file of {size >> 20} MiB")
+    data.make_large(path, size)
+    peers = [peer for peer in bench.peers if peer.large]
+    with ours.Daemon(folder / "ours") as target:
+        target.ctl("create", "repo", "large")
+        repos = {peer.name: folder / peer.command for peer in peers}
+        for peer in peers:
+            peer.create(repos[peer.name])
+
+        def put():
+            return target.ctl("put", "file", "-q", "large@master:/large.bin", "-f", path)
+
+        def once(change, who):
+            runs, bench.runs = bench.runs, 1
+            try:
+                return changes(bench, target, who, repos, change, put)
+            finally:
+                bench.runs = runs
+
+        seconds, _ = once(lambda _: None, peers)
+        bench.row(f"{size >> 20:,} MiB of random bytes in one file", "s", seconds, "bound by the disk (cp -a)", None)
+        keepers = [peer for peer in peers if peer.versions]
+        for what, change, goal in (("1 MiB inserted in its middle", lambda _: data.insert_in_middle(path, size), 3 * data.MIB / 1e6),
+                                   (f"{blocks} random blocks of 64 KiB overwritten",
+                                    lambda _: data.overwrite_blocks(path, size + data.MIB, blocks), 60)):
+            bench.say(f"large: {what}")
+            seconds, stored = once(change, keepers)
+            stored = {name: new / 1e6 for name, new in stored.items()}
+            bench.row(f"{what}", "s", seconds, "", None)
+            bench.row("… stored anew", "MB", stored, f"≤ {goal:.0f} MB", bench.at_most(stored, goal))
+
+
+# ---- stages ----
+
+def latency(bench):
+    spec = {"pipeline": "latency", "stages": [{"name": "copy", "input": {"repo": "small", "glob": "/"},
+                                               "run": ["sh", "-c", 'cat "$PL_INPUT_SMALL/x" > "$PL_OUT/y"']}]}
+    bench.say("latency: one small file to the committed output of a trivial stage")
+    with ours.Daemon(bench.folder / "latency") as target:
+        target.ctl("create", "repo", "small")
+        path = target.folder / "x"
+        times, puts = [], []
+
+        def push(i):
+            path.write_text(f"{i}\n")
+            began = time.monotonic()
+            answer, put = target.ctl_json("put", "file", "small@master:/x", "-f", path)
+            waited = target.ctl("wait", "run", answer["run"])
+            return time.monotonic() - began, put.wall, waited
+
+        push("first")
+        bench_wait(target, target.pipeline(spec))
+        push("warm")
+        for i in range(LATENCY_RUNS):
+            measure.settle()
+            whole, put, _ = push(i)
+            times.append(whole * 1000)
+            puts.append(put * 1000)
+        bench.say(f"  of it put file: {measure.median(puts):.1f} ms; fastest {min(times):.1f}, slowest {max(times):.1f}")
+        bench.row("push of one small file → a trivial stage's output committed (p50, pipelinectl included)", "ms",
+                  {"ours": measure.median(times)}, "≤ 60 ms", measure.median(times) <= 60)
+
+
+def bench_wait(target, answer):
+    if answer.get("run"):
+        target.ctl("wait", "run", answer["run"], "--timeout", "600s")
+
+
+def datums(bench):
+    count, cores = bench.scaled(10_000), os.cpu_count()
+    spec = {"pipeline": "datums", "stages": [{"name": "true", "input": {"repo": "many", "glob": "/*"}, "run": ["/bin/true"],
+                                              "workers": cores}]}
+    source = bench.folder / "many"
+    source.mkdir()
+    for i in range(count):
+        (source / f"{i:06d}").write_text(f"{i}\n")
+    bench.say(f"datums: {count} of /bin/true, {cores} workers")
+
+    def ours_once(round_):
+        with ours.Daemon(bench.folder / f"datums-{round_}") as target:
+            target.ctl("create", "repo", "many")
+            target.ctl("put", "file", "-q", "-r", "many@master:/", "-f", source)
+            began = time.monotonic()
+            answer = target.pipeline(spec)
+            bench_wait(target, answer)
+            wall = time.monotonic() - began
+            job = target.ctl_json("inspect", "run", answer["run"])[0]["jobs"][0]
+            if job["state"] != "success" or job["datums"]["done"] != count:
+                raise measure.Failed(f"the job is {job['state']}: {job['datums']}")
+            bench.say(f"  ours: {count / wall:.0f} a second, of the workers' ms {job['ms']}")
+            return count / wall
+
+    def xargs_once(_):
+        numbers = pathlib.Path(bench.folder / "numbers")
+        numbers.write_text("".join(f"{i}\n" for i in range(count)))
+        timed = measure.run(["sh", "-c", f"xargs -P {cores} -n 1 /bin/true < '{numbers}'"])
+        return count / timed.wall
+
+    rates = rounds(bench, [("ours", ours_once), ("xargs", xargs_once)])
+    bench.row(f"{count:,} datums of /bin/true, a worker a core", "a second", rates, "≥ 1,500 a second",
+              "ours" in rates and rates["ours"] >= 1500)
+
+
+def idle(bench):
+    bench.say("idle: a daemon that does nothing")
+    with ours.Daemon(bench.folder / "idle") as target:
+        target.ctl("list", "repo")
+        time.sleep(1)
+        size = target.anonymous()
+    bench.row("a daemon that does nothing (RssAnon)", "MiB", {"ours": size / data.MIB}, "≤ 30 MiB", size <= 30 * data.MIB)
+
+
+EVERY = {"files": files, "large": large, "latency": latency, "datums": datums, "idle": idle}
