@@ -297,6 +297,7 @@ static int get_why(struct pl_api *a, struct pl_http_request *req, json_t **ret, 
         if (json_integer_value(json_object_get(*ret, "files")) > 0)
             return 0;
         json_decref(*ret);
+        *ret = NULL; /* the caller gives back what it finds there */
         return r;
     }
     return r;
