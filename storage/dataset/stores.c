@@ -3,7 +3,6 @@
 #include "storage/base/map.h"
 
 #include <pthread.h>
-#include <stdio.h>
 
 struct pl_stores {
     struct pl_object_store *objects;
@@ -31,12 +30,8 @@ int pl_stores_open(struct pl_object_store *objects, const char *index_dir, struc
 
 static int open_project(struct pl_stores *s, const char *project, struct pl_store **ret, struct pl_err *err)
 {
-    char dir[PATH_MAX];
-    int r;
+    int r = pl_store_open(s->objects, project, s->index_dir, ret, err);
 
-    if (snprintf(dir, sizeof dir, "%s/%s", s->index_dir, project) >= (int)sizeof dir)
-        return pl_err_set(err, PL_EINVAL, "the path of the index of project %s is too long", project);
-    r = pl_store_open(s->objects, project, dir, ret, err);
     if (r < 0)
         return pl_err_wrap(err, r, "store of project %s", project);
     r = pl_map_put(&s->open, project, strlen(project), *ret, NULL, err);

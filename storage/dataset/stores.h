@@ -6,7 +6,7 @@
 
 struct pl_stores;
 
-/* `index_dir` gets a folder per project. Both outlive it. */
+/* `index_dir` gets a folder a project. `objects` outlives it. */
 PL_MUST_CHECK
 int pl_stores_open(struct pl_object_store *objects, const char *index_dir, struct pl_stores **ret, struct pl_err *err);
 /* The project's store, open until pl_stores_close. Any thread. */
