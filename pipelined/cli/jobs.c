@@ -5,10 +5,37 @@
 
 #define TAIL_LINES 20
 
-const struct pl_column pl_cli_job_columns[] = {
+static const struct pl_column columns[] = {
     {"STAGE", "stage", NULL},   {"STATE", "state", NULL}, {"DATUMS", "datums", pl_show_datums},
     {"TOOK", "", pl_show_took}, {"ON", "device", NULL},   {"REASON", "reason", NULL}};
-const size_t pl_cli_job_columns_n = PL_ARRAY_SIZE(pl_cli_job_columns);
+
+/* ---- tables ---- */
+
+static int by_start(const void *a, const void *b)
+{
+    const json_t *const *x = a, *const *y = b;
+    json_int_t s = pl_show_int_at(*x, "started_us"), t = pl_show_int_at(*y, "started_us");
+
+    if (s != t)
+        return s == 0 ? 1 : t == 0 ? -1 : s < t ? -1 : 1;
+    return 0;
+}
+
+int pl_cli_jobs_table(const json_t *jobs, bool with_titles, struct pl_err *err)
+{
+    size_t n = json_array_size(jobs);
+    _cleanup_free_ json_t **order = calloc(n + 1, sizeof(json_t *));
+    _cleanup_(json_decrefp) json_t *sorted = json_array();
+
+    if (!order || !sorted)
+        return pl_err_nomem(err);
+    for (size_t i = 0; i < n; i++)
+        order[i] = json_array_get(jobs, i);
+    qsort(order, n, sizeof *order, by_start);
+    for (size_t i = 0; i < n; i++)
+        json_array_append(sorted, order[i]);
+    return pl_show_table(sorted, columns, PL_ARRAY_SIZE(columns), with_titles, err);
+}
 
 /* ---- names of runs and jobs ---- */
 
@@ -130,7 +157,7 @@ int pl_cli_jobs_explain(struct pl_cli *c, const json_t *jobs, struct pl_err *err
     {
         const char *state = pl_show_text_at(job, "state");
 
-        if (r < 0 || (!pl_streq(state, "failure") && !pl_streq(state, "killed") && !pl_streq(state, "unrunnable")))
+        if (r < 0 || (!pl_streq(state, "failure") && !pl_streq(state, "killed")))
             continue;
         fprintf(stderr, "stage %s: %s: %s\n", pl_show_text_at(job, "stage"), state,
                 pl_show_clean(pl_show_text_at(job, "reason"), reason, sizeof reason));

@@ -4,10 +4,9 @@
 #include "cli.h"
 #include "show.h"
 
-/* Columns of a job, and how many. */
-extern const struct pl_column pl_cli_job_columns[];
-extern const size_t pl_cli_job_columns_n;
-
+/* A run's jobs as a table, in the order in which they began. */
+PL_MUST_CHECK
+int pl_cli_jobs_table(const json_t *jobs, bool with_titles, struct pl_err *err);
 /* "ID", the start of one, or "REPO@REF" (the commit's id is the run's): what the server calls the run, malloc'ed. */
 PL_MUST_CHECK
 int pl_cli_run_id(struct pl_cli *c, const char *text, char **ret, struct pl_err *err);

@@ -45,7 +45,7 @@ static int inspect_run(struct pl_cli *c, struct pl_err *err)
         puts("no stage reads what this run changed");
         return 0;
     }
-    r = pl_show_table(pl_show_at(run, "jobs"), pl_cli_job_columns, pl_cli_job_columns_n, true, err);
+    r = pl_cli_jobs_table(pl_show_at(run, "jobs"), true, err);
     fflush(stdout);
     return r < 0 ? r : pl_cli_jobs_explain(c, pl_show_at(run, "jobs"), err);
 }

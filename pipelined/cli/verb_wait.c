@@ -118,9 +118,7 @@ static int tell(struct waiting *w, struct pl_err *err)
         return r;
     pl_show_took(NULL, run, took);
     pl_show_say(w->c, "run %.8s: %s in %s\n", w->id, state, took);
-    r = w->c->json    ? pl_show_json(run, err)
-        : w->c->quiet ? 0
-                      : pl_show_table(pl_show_at(run, "jobs"), pl_cli_job_columns, pl_cli_job_columns_n, false, err);
+    r = w->c->json ? pl_show_json(run, err) : w->c->quiet ? 0 : pl_cli_jobs_table(pl_show_at(run, "jobs"), false, err);
     fflush(stdout);
     if (r < 0 || good)
         return r;

@@ -2,6 +2,7 @@
 #include "args.h"
 #include "server.h"
 #include "show.h"
+#include "storage/base/map.h"
 #include "storage/base/path.h"
 #include <stdio.h>
 
@@ -19,7 +20,7 @@ static void print_head(const json_t *node)
     if (pl_show_at(node, "size"))
         printf("  %s", pl_size_text((uint64_t)pl_show_int_at(node, "size"), size));
     if (pl_show_at(node, "files"))
-        printf("  %lld files", (long long)pl_show_int_at(node, "files"));
+        printf("  %lld file%s", (long long)pl_show_int_at(node, "files"), pl_show_int_at(node, "files") == 1 ? "" : "s");
 }
 
 /* What made it, on the same line. */
@@ -41,13 +42,31 @@ static void print_maker(const json_t *node)
         printf("  (%s)", pl_show_clean(pl_show_text_at(node, "note"), note, sizeof note));
 }
 
-static void print_node(const json_t *node, char indent[INDENT_MAX])
+/* The first time that this file of this commit is told with its origin. */
+static bool first_time(struct pl_map *told, const json_t *node)
+{
+    char key[PL_PATH_MAX_BYTES + 256];
+    int n = snprintf(key, sizeof key, "%s/%s@%s:%s", pl_show_text_at(node, "project"), pl_show_text_at(node, "repo"),
+                     pl_show_text_at(node, "commit"), pl_show_text_at(node, "path"));
+    size_t len = PL_MIN((size_t)n, sizeof key - 1);
+
+    if (pl_map_get(told, key, len))
+        return false;
+    (void)!pl_map_put(told, key, len, told, NULL, NULL); /* without memory it is told twice */
+    return true;
+}
+
+static void print_node(struct pl_map *told, const json_t *node, char indent[INDENT_MAX])
 {
     const json_t *inputs = json_object_get(node, "inputs"), *child;
     size_t i, n = json_array_size(inputs), len = strlen(indent);
     json_int_t files = pl_show_int_at(node, "files");
 
     print_head(node);
+    if (n && *pl_show_text_at(node, "stage") && !first_time(told, node)) {
+        puts("  (as above)");
+        return;
+    }
     print_maker(node);
     putchar('\n');
     if (len + 8 >= INDENT_MAX)
@@ -58,7 +77,7 @@ static void print_node(const json_t *node, char indent[INDENT_MAX])
 
         printf("%s%s", indent, last ? "└─ " : "├─ ");
         snprintf(indent + len, INDENT_MAX - len, "%s", last ? "   " : "│  ");
-        print_node(child, indent);
+        print_node(told, child, indent);
         indent[len] = '\0';
     }
     if (n && files > (json_int_t)n)
@@ -70,6 +89,7 @@ static int why(struct pl_cli *c, struct pl_err *err)
     _cleanup_(json_decrefp) json_t *node = NULL;
     _cleanup_free_ char *path = NULL;
     char commit[PL_NAME_MAX_BYTES + 16], indent[INDENT_MAX] = "";
+    struct pl_map told = {0};
     struct pl_ref ref;
     int r = pl_cli_ref(c, c->args[0], &ref, err);
 
@@ -79,7 +99,8 @@ static int why(struct pl_cli *c, struct pl_err *err)
     r = pl_cli_call(c, "GET", path, NULL, &node, err);
     if (r < 0 || c->json)
         return r < 0 ? r : pl_show_json(node, err);
-    print_node(node, indent);
+    print_node(&told, node, indent);
+    pl_map_finish(&told, NULL);
     return 0;
 }
 
