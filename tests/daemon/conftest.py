@@ -134,7 +134,7 @@ class Daemon:
         return self.http("GET", "/api/v1" + path + ("?" + urllib.parse.urlencode(query) if query else ""))
 
     def post(self, path, body=None):
-        return self.http("POST", "/api/v1" + path, body if body is not None else {})
+        return self.http("POST", "/api/v1" + path, body)
 
     def ctl(self, *args, stdin=None, ok=True, cwd=None, timeout=240, env=None):
         """Runs pipelinectl against this daemon."""
@@ -175,7 +175,7 @@ class Daemon:
         """Sets a pipeline from a dict, without code folders."""
         return self.post("/pipelines", {"spec": json.dumps(spec), "filename": "spec.json", "update": update, **more})
 
-    def wait(self, run, timeout=180):
+    def wait(self, run, timeout=60):
         """The run's end, with its jobs."""
         deadline = time.monotonic() + timeout
         while True:
@@ -269,11 +269,11 @@ class Project:
         """Sets a pipeline of these stages; the reply."""
         return self.d.pipeline({"pipeline": pipeline, "project": self.name, "stages": list(stages), **more}, update=update)
 
-    def run(self, repo, puts, deletes=(), timeout=180):
+    def run(self, repo, puts, deletes=(), timeout=60):
         """Pushes, waits for the run, and gives it with its jobs by stage."""
         return self.wait(self.commit(repo, puts, deletes)["run"], timeout)
 
-    def wait(self, run, timeout=180):
+    def wait(self, run, timeout=60):
         run = self.d.wait(run, timeout)
         run["job"] = {j["stage"]: j for j in run["jobs"]}
         return run

@@ -1,0 +1,215 @@
+"""A change costs what it touches: what runs again, what is kept, what goes."""
+
+import json
+
+import pytest
+
+from conftest import HttpError, sh
+
+COPY = 'cp "$PL_INPUT_IN" "$PL_OUT/$(basename "$PL_INPUT_IN")"'
+
+
+def counts(job):
+    return {k: job["datums"][k] for k in ("total", "reused", "done", "failed")}
+
+
+def test_a_push_without_a_change_makes_no_commit_and_no_run(project):
+    project.repo("in").stages(sh("s", COPY, glob="/*"))
+    project.run("in", {"a": "1"})
+    runs = len(project.d.get("/runs", limit=1000)["runs"])
+    again = project.commit("in", {"a": "1"})
+    assert again["changed"] is False
+    assert len(project.commits("in")) == len(project.commits("s")) == 1
+    assert len(project.d.get("/runs", limit=1000)["runs"]) == runs
+
+
+def test_a_second_push_runs_only_the_touched_datum(project):
+    project.repo("in").stages(sh("s", COPY, glob="/*"), sh("all", 'cat "$PL_INPUT_S"/* >"$PL_OUT/all"', "s"))
+    first = project.run("in", {"a": "1", "b": "2", "c": "3"})
+    assert counts(first["job"]["s"]) == {"total": 3, "reused": 0, "done": 3, "failed": 0}
+    second = project.run("in", {"b": "9", "d": "4"})
+    assert counts(second["job"]["s"]) == {"total": 4, "reused": 2, "done": 2, "failed": 0}
+    assert counts(second["job"]["all"]) == {"total": 1, "reused": 0, "done": 1, "failed": 0}
+    assert project.contents("s") == {"a": b"1", "b": b"9", "c": b"3", "d": b"4"}
+    assert project.read("all", "all") == b"1934"
+    assert project.contents("s", "master^1") == {"a": b"1", "b": b"2", "c": b"3"}
+
+
+def test_a_deleted_input_takes_its_outputs_along(project):
+    project.repo("in").stages(sh("s", COPY, glob="/*"))
+    project.run("in", {"a": "1", "b": "2"})
+    run = project.run("in", {}, deletes=["a"])
+    assert counts(run["job"]["s"]) == {"total": 1, "reused": 1, "done": 0, "failed": 0}
+    assert project.contents("s") == {"b": b"2"}
+
+
+def test_content_that_was_there_before_is_not_computed_again(project):
+    project.repo("in").stages(sh("s", COPY, glob="/*"))
+    project.run("in", {"a": "1"})
+    project.run("in", {"a": "2"})
+    run = project.run("in", {"a": "1"})
+    assert counts(run["job"]["s"]) == {"total": 1, "reused": 1, "done": 0, "failed": 0}
+    assert project.contents("s") == {"a": b"1"}
+
+
+def test_a_change_that_a_stage_does_not_look_at_runs_nothing(project):
+    project.repo("in").stages({"name": "s", "input": {"repo": "in", "files": ["*.csv"]}, "run": ["sh", "-c", "ls $PL_INPUT_IN >$PL_OUT/list"]})
+    project.run("in", {"a.csv": "1", "note.txt": "x"})
+    run = project.run("in", {"note.txt": "y"})
+    assert counts(run["job"]["s"]) == {"total": 1, "reused": 1, "done": 0, "failed": 0}
+
+
+def test_an_update_reruns_only_the_stages_that_changed_and_what_they_change(project):
+    copy, upper = sh("copy", COPY, glob="/*"), sh("upper", 'cat "$PL_INPUT_COPY"/* >"$PL_OUT/f"', "copy")
+    side = sh("side", 'cat "$PL_INPUT_COPY"/* | wc -c >"$PL_OUT/f"', "copy")
+    project.repo("in").stages(copy, upper, side)
+    project.run("in", {"a": "x"})
+    reply = project.stages(copy, sh("upper", 'cat "$PL_INPUT_COPY"/* | tr a-z A-Z >"$PL_OUT/f"', "copy"), side, update=True)
+    assert {s["stage"]: s["change"] for s in reply["stages"]} == {"copy": "unchanged", "upper": "changed", "side": "unchanged"}
+    run = project.wait(reply["run"])
+    assert counts(run["job"]["upper"])["done"] == 1
+    assert all(j["datums"]["done"] == 0 for s, j in run["job"].items() if s != "upper")
+    assert project.read("upper", "f") == b"X"
+
+
+def test_an_update_with_the_same_spec_changes_nothing(project):
+    stage = sh("s", COPY, glob="/*")
+    project.repo("in").stages(stage)
+    project.run("in", {"a": "x"})
+    reply = project.stages(stage, update=True)
+    assert (reply["changed"], reply["run"], reply["version"]) == (False, "", 1)
+
+
+def test_an_update_that_only_places_outputs_elsewhere_runs_no_command(project):
+    project.repo("in").stages(sh("s", COPY, glob="/*", cache={"salt": "1"}))
+    project.run("in", {"a": "x"})
+    run = project.wait(project.stages(sh("s", COPY, glob="/*", cache={"salt": "1"}, output={"prefix": "new/"}), update=True)["run"])
+    assert counts(run["job"]["s"]) == {"total": 1, "reused": 1, "done": 0, "failed": 0}
+    assert project.contents("s") == {"new/a": b"x"}
+
+
+def test_a_new_salt_runs_everything_again(project):
+    project.repo("in").stages(sh("s", COPY, glob="/*", cache={"salt": "1"}))
+    project.run("in", {"a": "x", "b": "y"})
+    run = project.wait(project.stages(sh("s", COPY, glob="/*", cache={"salt": "2"}), update=True)["run"])
+    assert counts(run["job"]["s"]) == {"total": 2, "reused": 0, "done": 2, "failed": 0}
+
+
+def test_without_cache_every_job_runs_every_datum(project):
+    project.repo("in").stages(sh("s", COPY, glob="/*", cache=False))
+    project.run("in", {"a": "x"})
+    run = project.run("in", {"b": "y"})
+    assert counts(run["job"]["s"]) == {"total": 2, "reused": 0, "done": 2, "failed": 0}
+
+
+def test_environment_is_part_of_the_key_and_resources_are_not(project):
+    project.repo("in").stages(sh("s", COPY, glob="/*", env={"A": "1"}))
+    project.run("in", {"a": "x"})
+    more = project.stages(sh("s", COPY, glob="/*", env={"A": "1"}, workers=2, resources={"memory": "1Gi"}), update=True)
+    if more["run"]:
+        assert counts(project.wait(more["run"])["job"]["s"])["done"] == 0
+    run = project.wait(project.stages(sh("s", COPY, glob="/*", env={"A": "2"}), update=True)["run"])
+    assert counts(run["job"]["s"])["done"] == 1
+
+
+def test_a_stage_that_is_added_runs_over_what_is_there(project):
+    project.repo("in").stages(sh("s", COPY, glob="/*"))
+    project.run("in", {"a": "x"})
+    reply = project.stages(sh("s", COPY, glob="/*"), sh("more", 'cat "$PL_INPUT_S"/* >"$PL_OUT/f"', "s"), update=True)
+    assert {s["stage"]: s["change"] for s in reply["stages"]} == {"s": "unchanged", "more": "new"}
+    assert project.wait(reply["run"])["state"] == "success"
+    assert project.read("more", "f") == b"x"
+
+
+def test_a_stage_that_is_taken_out_stops_running(project):
+    project.repo("in").stages(sh("s", COPY, glob="/*"), sh("more", 'cat "$PL_INPUT_S"/* >"$PL_OUT/f"', "s"))
+    project.run("in", {"a": "x"})
+    reply = project.stages(sh("s", COPY, glob="/*"), update=True)
+    assert {s["stage"]: s["change"] for s in reply["stages"]} == {"s": "unchanged", "more": "removed"}
+    run = project.run("in", {"a": "y"})
+    assert list(run["job"]) == ["s"]
+
+
+def test_a_pipeline_made_after_the_data_runs_at_once(project):
+    project.repo("in").commit("in", {"a": "x"})
+    reply = project.stages(sh("s", COPY, glob="/*"))
+    run = project.wait(reply["run"])
+    assert (run["state"], run["cause"]) == ("success", "pipeline")
+    assert project.contents("s") == {"a": b"x"}
+
+
+def test_why_leads_from_an_output_back_to_what_was_pushed(project):
+    project.repo("in").stages(sh("s", COPY, glob="/*"), sh("all", 'cat "$PL_INPUT_S"/* >"$PL_OUT/all"', "s"))
+    first = project.run("in", {"a": "1", "b": "2"})
+    second = project.run("in", {"b": "3"})
+    why = project.d.get(f"/why/{project.name}/all/master/all")
+    assert (why["stage"], why["run"], why["reused"], why["path"]) == ("all", second["id"], False, "/all")
+    assert why["code"] == second["job"]["all"]["code"]
+    between, = why["inputs"]
+    a, b = between["inputs"]
+    assert [(x["repo"], x["path"], x["stage"], x["run"], x["reused"]) for x in (a, b)] == [
+        ("s", "/a", "s", first["id"], True), ("s", "/b", "s", second["id"], False)]
+    assert [(i["repo"], i["path"], i["commit"]) for i in b["inputs"]] == [("in", "/b", second["id"])]
+
+
+def test_the_code_identity_follows_the_command(project):
+    project.repo("in").stages(sh("s", COPY, glob="/*"))
+    first = project.run("in", {"a": "1"})
+    project.wait(project.stages(sh("s", COPY + "; true", glob="/*"), update=True)["run"])
+    why = project.d.get(f"/why/{project.name}/s/master/a")
+    old = project.d.get(f"/why/{project.name}/s/{first['id']}/a")
+    assert old["code"] == first["job"]["s"]["code"] != why["code"]
+
+
+def test_deleting_a_pipeline_takes_its_output_repos(project):
+    project.repo("in").stages(sh("s", COPY, glob="/*"))
+    project.run("in", {"a": "1"})
+    project.d.http("DELETE", f"/api/v1/pipelines/{project.name}/p")
+    assert [r["name"] for r in project.d.get("/repos", project=project.name)["repos"]] == ["in"]
+    assert project.commit("in", {"a": "2"})["changed"]
+    with pytest.raises(HttpError, match="404"):
+        project.d.get(f"/pipelines/{project.name}/p")
+
+
+def test_deleting_a_pipeline_can_keep_its_results(project):
+    project.repo("in").stages(sh("s", COPY, glob="/*"))
+    project.run("in", {"a": "1"})
+    project.d.http("DELETE", f"/api/v1/pipelines/{project.name}/p?keep_repos=1")
+    assert project.contents("s") == {"a": b"1"}
+    assert project.commit("s", {"b": "2"})["changed"], "it is a plain repo now"
+
+
+def test_a_pipeline_that_others_read_is_not_deleted(project):
+    project.repo("in").stages(sh("s", COPY, glob="/*"))
+    project.stages(sh("t", "ls $PL_INPUT_S >$PL_OUT/f", "s"), pipeline="q")
+    with pytest.raises(HttpError, match="409") as e:
+        project.d.http("DELETE", f"/api/v1/pipelines/{project.name}/p")
+    assert e.value.error["code"] == "in_use" and '"q"' in e.value.error["message"]
+
+
+def test_a_pipeline_deleted_and_made_again_starts_anew(project):
+    stage = sh("s", COPY, glob="/*")
+    project.repo("in").stages(stage)
+    project.run("in", {"a": "1"})
+    project.d.http("DELETE", f"/api/v1/pipelines/{project.name}/p")
+    run = project.wait(project.stages(stage)["run"])
+    assert (run["state"], project.contents("s")) == ("success", {"a": b"1"})
+
+
+def test_a_dry_run_keeps_nothing(project):
+    project.repo("in")
+    spec = {"pipeline": "p", "project": project.name, "stages": [sh("s", COPY, glob="/*")]}
+    reply = project.d.post("/pipelines", {"spec": json.dumps(spec), "filename": "spec.json", "dry_run": True})
+    assert reply["stages"] == [{"stage": "s", "change": "new"}]
+    assert project.d.get("/pipelines", project=project.name)["pipelines"] == []
+
+
+def test_results_of_a_failed_job_are_used_by_the_next(project):
+    script = COPY + '; ! grep -q bad "$PL_INPUT_IN"'
+    project.repo("in").stages(sh("s", script, glob="/*"))
+    first = project.run("in", {"a": "1", "b": "bad", "c": "3"})
+    assert (first["state"], counts(first["job"]["s"])) == ("failure", {"total": 3, "reused": 0, "done": 2, "failed": 1})
+    second = project.run("in", {"b": "2"})
+    assert second["state"] == "success"
+    assert counts(second["job"]["s"]) == {"total": 3, "reused": 2, "done": 1, "failed": 0}
+    assert project.contents("s") == {"a": b"1", "b": b"2", "c": b"3"}
