@@ -95,7 +95,7 @@ static inline void world_die(const struct world *w, const char *what)
 #define MUST(w, what, ...)                                                                                                       \
     do {                                                                                                                         \
         if (!(what)) {                                                                                                           \
-            char why_[600];                                                                                                      \
+            char why_[1200];                                                                                                     \
             snprintf(why_, sizeof(why_), "must hold: " #what ": " __VA_ARGS__);                                                  \
             world_die((w), why_);                                                                                                \
         }                                                                                                                        \

@@ -612,6 +612,23 @@ static void bad_events_are_refused_and_change_nothing(void **state)
     kit_close(&k);
 }
 
+static void a_long_message_is_cut_between_characters(void **state)
+{
+    char text[1201] = "x";
+    const char *reason;
+
+    (void)state;
+    for (size_t i = 1; i + 2 < sizeof(text); i += 2)
+        memcpy(text + i, "\xc3\xa9", 2); /* é */
+    open_one((struct pl_sched_stage){0});
+    kit_push(&k, 1, 1);
+    kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_PLAN_FAILED, .id = kit_job(&k, 1, 1)->id, .text = text});
+    reason = kit_job(&k, 1, 1)->reason;
+    assert_true(strlen(reason) > 400 && strlen(reason) < PL_SCHED_MESSAGE_MAX);
+    assert_int_equal(strlen(reason) % 2, 1);
+    kit_close(&k);
+}
+
 static void a_plan_of_too_many_datums_is_refused(void **state)
 {
     struct pl_sched_event ev = {.kind = PL_SCHED_EV_JOB_PLANNED};
@@ -734,6 +751,7 @@ int main(void)
         cmocka_unit_test(a_restored_worker_that_stays_silent_is_given_up_after_one_lease),
         cmocka_unit_test(jobs_that_were_not_kept_follow_from_the_run_again),
         cmocka_unit_test(bad_events_are_refused_and_change_nothing),
+        cmocka_unit_test(a_long_message_is_cut_between_characters),
         cmocka_unit_test(a_plan_of_too_many_datums_is_refused),
         cmocka_unit_test(a_long_chain_is_taken_in_small_steps),
         cmocka_unit_test(sixteen_million_datums_are_a_few_ranges),

@@ -263,6 +263,32 @@ static void after_its_wait_it_goes_to_the_cpu(void **state)
     kit_close(&k);
 }
 
+static void a_worker_left_on_the_cpu_does_not_keep_the_next_job_there(void **state)
+{
+    struct pl_sched_action gpu, cpu;
+
+    (void)state;
+    open_gpu(1, (struct pl_sched_stage){.gpu_count = 1, .gpu_wait_ms = 1000});
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 1);
+    gpu = *kit_the(&k, PL_SCHED_START_WORKER);
+    kit_push(&k, 2, 2);
+    kit_planned(&k, 2, 2, 1);
+    kit_wait(&k, 1000);
+    cpu = *kit_the(&k, PL_SCHED_START_WORKER);
+    kit_up(&k, cpu.worker.id);
+    kit_finish(&k, *kit_the(&k, PL_SCHED_LEASE), 1000);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, cpu.worker.id);
+    kit_committed(&k, 2, 2);
+    kit_worker(&k, PL_SCHED_EV_WORKER_EXITED, gpu.worker.id); /* now there is one */
+    kit_push(&k, 3, 2);
+    kit_planned(&k, 2, 3, 1);
+    assert_int_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.id, cpu.worker.id);
+    assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 0);
+    kit_worker(&k, PL_SCHED_EV_WORKER_EXITED, cpu.worker.id);
+    kit_close(&k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +304,7 @@ int main(void)
         cmocka_unit_test(a_gpu_that_is_not_on_offer_is_named),
         cmocka_unit_test(without_any_gpu_on_offer_a_stage_that_needs_none_goes_to_the_cpu_at_once),
         cmocka_unit_test(after_its_wait_it_goes_to_the_cpu),
+        cmocka_unit_test(a_worker_left_on_the_cpu_does_not_keep_the_next_job_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

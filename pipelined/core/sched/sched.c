@@ -63,10 +63,12 @@ struct pl_sched *pl_sched_destroy(struct pl_sched *s)
     return NULL;
 }
 
-void pl_sched_put(struct pl_sched *s, struct pl_map *m, uint64_t id, void *value)
+bool pl_sched_put(struct pl_sched *s, struct pl_map *m, const void *key, size_t key_len, void *value)
 {
-    if (pl_map_put(m, &id, sizeof(id), value, NULL, NULL) < 0)
-        s->oom = true;
+    if (pl_map_put(m, key, key_len, value, NULL, NULL) == 0)
+        return true;
+    s->oom = true;
+    return false;
 }
 
 void *pl_sched_calloc(struct pl_sched *s, size_t n, size_t size)
@@ -78,14 +80,26 @@ void *pl_sched_calloc(struct pl_sched *s, size_t n, size_t size)
     return p;
 }
 
+size_t pl_sched_whole(const char *text, size_t n)
+{
+    size_t back = 1;
+    uint8_t lead;
+
+    while (back < 4 && back < n && ((uint8_t)text[n - back] & 0xc0) == 0x80)
+        back++;
+    if (n == 0)
+        return 0;
+    lead = (uint8_t)text[n - back];
+    if (lead < 0xc0)
+        return n;
+    return back == (lead >= 0xf0 ? 4u : lead >= 0xe0 ? 3u : 2u) ? n : n - back;
+}
+
 char *pl_sched_strdup(struct pl_sched *s, const char *text)
 {
-    size_t n = strnlen(text ? text : "", PL_SCHED_MESSAGE_MAX);
-    char *copy;
+    size_t n = text ? pl_sched_whole(text, strnlen(text, PL_SCHED_MESSAGE_MAX - 1)) : 0;
+    char *copy = pl_sched_calloc(s, n + 1, 1);
 
-    while (n == PL_SCHED_MESSAGE_MAX && ((uint8_t)text[n] & 0xc0) == 0x80) /* not within a character */
-        n--;
-    copy = pl_sched_calloc(s, n + 1, 1);
     if (copy && n > 0)
         memcpy(copy, text, n);
     return copy;
@@ -176,8 +190,6 @@ static bool work_once(struct pl_sched *s)
     struct job *job;
     struct stage *stage;
 
-    if (timers_fire(s))
-        return true;
     if ((job = TAILQ_FIRST(&s->ended))) {
         if (!pl_sched_job_tell(s, job)) {
             TAILQ_REMOVE(&s->ended, job, queue_link);
@@ -197,6 +209,8 @@ static bool work_once(struct pl_sched *s)
         pl_sched_stage_advance(s, stage);
         return true;
     }
+    if (timers_fire(s)) /* after the rest: who asks a moment before its time is up is served */
+        return true;
     return pl_sched_run_expand(s);
 }
 

@@ -1,6 +1,6 @@
-/* sched: decides what runs, where and when. Pure: every call is one event and gives back the actions that follow from it; no I/O,
- * no clock, no randomness, no threads inside. The daemon's engine feeds events and carries the actions out; a virtual world does
- * the same in tests/unit/test_sched_world.c.
+/* sched: decides what runs, where and when. Pure: every call is one event and gives back the actions that follow from it;
+ * no I/O, no clock, no randomness, no threads inside. The daemon's engine feeds events and carries the actions out; a virtual
+ * world does the same in tests/unit/test_sched_world.c.
  *
  * A job is one stage in one run:
  *
@@ -16,36 +16,38 @@
  *   starting ──ATTACHED, NEXT──▶ idle ──LEASE──▶ busy          any ──STOP_WORKER──▶ stopping ──EXITED──▶ (gone)
  *                                  ▲───NEXT───────┘
  *
- * Rows. A job's datums that must run are numbered 0 … to_run − 1 in spec order ("rows"; the engine's plan maps them to datums).
- * Each row is at any time in exactly one place: waiting (in a bin of equal history), in one leased task, or ended. Sets of rows
- * are ranges, so a job of 2^24 datums costs what its fragments cost.
+ * Rows. A job's datums that must run are numbered 0 … to_run − 1 in spec order ("rows"; the engine's plan maps them to
+ * datums). Each row is at any time in exactly one place: waiting (in a bin of equal history), in one leased task, or ended.
+ * Sets of rows are ranges, so a job of 2^24 datums costs what its fragments cost.
  *
  * Rules
- *  - Order is `order`: rising, unique per run, taken from the log, never from the id. Jobs of one stage go one at a time in that
- * order.
- *  - An input is read at the newest commit of its branch by a run whose order is ≤ the job's. A job waits for the job of the same
- * run that writes an input (and does not run when that fails), else for the newest unfinished one before it (and then reads what
- * is there).
- *  - on_new newest: a new job kills every earlier one of its stage that has leased nothing; what waited for it in its run goes
- * with it.
- *  - A lease lasts lease_ms of the time that the daemon is seen to be up: between two events at most PL_SCHED_GAP_MS count.
- *  - A try is an end of the user's command. Rows lost with a worker come back uncounted: back-off 10 s … 10 min, at most
- *    PL_SCHED_LOSSES_MAX times, in ever smaller tasks, so that the row at fault is soon alone. A failed row does not stop the
- * others.
- *  - Tasks are 1 row at first, then aim at PL_SCHED_AIM_MS of compute by the job's mean, growing at most fourfold on what was
- * measured; ≤ PL_SCHED_TASK_ROWS_MAX, ≥ ⌈waiting / 32,768⌉, and never more than ⌈waiting / live workers⌉. Leased tasks are not
- * split again.
- *  - Workers: at most min(stage's workers, waiting rows) as capacity admits; the pipeline with the fewest workers goes first, and
- * who is first is not overtaken by smaller wishes of its kind. An idle worker lingers, then ends; at once when another stage
- * lacks its place.
- *  - GPUs are exclusive slots. required: waits for them. Not required: takes them when enough are on offer and come within
- * wait_ms; if not, and if no worker of the job has a GPU then, goes to the CPU; at once when not enough are on offer. A stage
- * without gpu never gets one.
- *  - Every job that has not ended carries a sentence that says what it waits for or does; JOB_STATE is given whenever it changes.
+ *  - Order is `order`: rising, unique per run, taken from the log, never from the id. Jobs of one stage go one at a
+ *    time in that order.
+ *  - An input is read at the newest commit of its branch by a run whose order is ≤ the job's. A job waits for the job
+ *    of the same run that writes an input (and does not run when that fails), else for the newest unfinished one
+ *    before it (and then reads what is there).
+ *  - on_new newest: a new job kills every earlier one of its stage that has leased nothing; what waited for it in its
+ *    run goes with it.
+ *  - A lease lasts lease_ms of the time that the daemon is seen to be up: between two events at most PL_SCHED_GAP_MS
+ *    count.
+ *  - A try is an end of the user's command. Rows lost with a worker come back uncounted: back-off 10 s … 10 min, at
+ *    most PL_SCHED_LOSSES_MAX times, in ever smaller tasks, so that the row at fault is soon alone. A failed row does
+ *    not stop the others; once it used up its tries the job fails after them.
+ *  - Tasks are 1 row at first, then aim at PL_SCHED_AIM_MS of compute by the job's mean, growing at most fourfold on
+ *    what was measured; ≤ PL_SCHED_TASK_ROWS_MAX, ≥ ⌈waiting / 32,768⌉, and never more than ⌈waiting / live workers⌉.
+ *    Leased tasks are not split again.
+ *  - Workers: at most min(stage's workers, waiting rows) as capacity admits; the pipeline with the fewest workers
+ *    goes first, and who is first is not overtaken by smaller wishes of its kind. An idle worker lingers, then ends;
+ *    at once when another stage lacks its place.
+ *  - GPUs are exclusive slots. required: waits for them. Not required: takes them when enough are on offer and come
+ *    within wait_ms; if not, and if no worker of the stage has a GPU then, goes to the CPU; at once when not enough
+ *    are on offer. A stage without gpu never gets one.
+ *  - Every job that has not ended carries a sentence that says what it waits for or does; JOB_STATE is given whenever
+ *    it changes.
  *
- * After a start the scheduler is restoring: STAGE_SET (all versions that unfinished jobs or workers have, ascending), CAPACITY,
- * RESTORE_… in the order RUN, JOB, WORKER, TASK, then RESTORE_DONE. Until then no actions are given and only these events are
- * taken. An empty store does the same without anything to restore.
+ * After a start the scheduler is restoring: STAGE_SET (all versions that unfinished jobs or workers have, ascending),
+ * CAPACITY, RESTORE_… in the order RUN, JOB, WORKER, TASK, then RESTORE_DONE. Until then no actions are given and only these
+ * events are taken. An empty store does the same without anything to restore.
  *
  * Not thread-safe: the loop owns it. */
 #pragma once
@@ -115,8 +117,7 @@ struct pl_sched_range {
 struct pl_sched_stage {
     uint64_t stage; /* the same for all its versions */
     uint64_t version;
-    uint64_t
-        since; /* the order of what set this version: runs before it do not reach it, also when they are restored; 0 = all do */
+    uint64_t since;    /* order of what set this version: runs before it (restored ones) make no job of it; 0 = all do */
     uint64_t pipeline; /* for fair share */
     const char *name;  /* for sentences */
     const struct pl_sched_head *inputs;
@@ -154,34 +155,59 @@ struct pl_sched_row {
     const char *message; /* of a failed one: "exit code 1: ValueError: …" */
 };
 
+/* Which fields of pl_sched_event count, and what may be refused. The agent's `next` with results in it is RESULT, then NEXT. */
 enum pl_sched_event_kind {
-    PL_SCHED_EV_TICK,      /* time passed: also the answer to TIMER and CONTINUE */
-    PL_SCHED_EV_STAGE_SET, /* .stage: a new stage, or a higher version of one. PL_EINVAL: a cycle, a foreign output, a bad value
-                            */
-    PL_SCHED_EV_STAGE_REMOVED, /* .id = stage: its jobs are killed, its workers stopped. PL_ENOTFOUND */
-    PL_SCHED_EV_RUN, /* .run: heads moved or stages are to run anew: a job for each of them and for everything downstream. PL_EBUSY: PL_SCHED_JOBS_MAX */
-    PL_SCHED_EV_JOB_PLANNED,     /* .id = job, .plan. PL_ELIMIT: too many datums; give PLAN_FAILED then */
-    PL_SCHED_EV_PLAN_FAILED,     /* .id = job, .text */
-    PL_SCHED_EV_JOB_COMMITTED,   /* .id = job: changed or not, what is downstream runs (and reuses) */
-    PL_SCHED_EV_COMMIT_FAILED,   /* .id = job, .text */
-    PL_SCHED_EV_START_FAILED,    /* .id = worker, .text: it never ran and holds nothing */
-    PL_SCHED_EV_WORKER_ATTACHED, /* .id = worker, .leases: what it says it holds; the rest it had is leased anew at once */
-    PL_SCHED_EV_WORKER_NEXT,     /* .id = worker: asks for a task; stands until a LEASE or STOP_WORKER answers it; repeating is
-                                    harmless */
-    PL_SCHED_EV_RENEW,           /* .id = worker, .leases */
-    PL_SCHED_EV_RESULT,          /* .id = worker, .result: some or all rows of one task; what it made is durable already */
-    PL_SCHED_EV_WORKER_EXITED,  /* .id = worker, .text: it is gone for certain and holds no device; also the answer to STOP_WORKER
-                                 */
-    PL_SCHED_EV_STOP_JOB,       /* .id = job, .text = why ("stopped by a user"). PL_ENOTFOUND; PL_EBUSY while it commits */
-    PL_SCHED_EV_STOP_RUN,       /* .run.id, .text: every job of it but those that commit. PL_ENOTFOUND */
-    PL_SCHED_EV_CAPACITY,       /* .capacity */
-    PL_SCHED_EV_DRAIN,          /* .on: nothing new is planned, leased or started; off: go on */
-    PL_SCHED_EV_RESTORE_RUN,    /* .run: as RUN; jobs that RESTORE_JOB does not give are made anew, as far as heads and stages are
-                                   given */
-    PL_SCHED_EV_RESTORE_JOB,    /* .job: of a run restored before, ended ones too */
-    PL_SCHED_EV_RESTORE_WORKER, /* .worker: may still run; it is waited for once for lease_ms. PL_ENOTFOUND: its stage is gone; see to its end before RESTORE_DONE */
-    PL_SCHED_EV_RESTORE_TASK,   /* .task: leased, not ended; its lease is extended once. One not restored is lost: its rows run
-                                   again */
+    /* Time passed: the answer to TIMER and CONTINUE. */
+    PL_SCHED_EV_TICK,
+
+    /* .stage: a new stage, or a higher version of one: jobs of the older version go on, or are superseded by a run that follows, as
+     * on_new says. PL_EINVAL: a cycle, an output of another stage, a bad value; PL_EEXISTS: not a higher version; PL_ELIMIT. */
+    PL_SCHED_EV_STAGE_SET,
+    /* .id = stage: its jobs are killed, its workers stopped. PL_ENOTFOUND. */
+    PL_SCHED_EV_STAGE_REMOVED,
+    /* .run: heads moved, or stages are to run over the heads as they are: a job for each of them and for everything downstream.
+     * PL_EEXISTS: known; PL_EINVAL: not after all others; PL_EBUSY: PL_SCHED_JOBS_MAX. */
+    PL_SCHED_EV_RUN,
+    /* .id = job, .plan. PL_ELIMIT: too many datums (give PLAN_FAILED then). */
+    PL_SCHED_EV_JOB_PLANNED,
+    /* .id = job, .text. */
+    PL_SCHED_EV_PLAN_FAILED,
+    /* .id = job: whether its output changed or not, what is downstream runs (and reuses). */
+    PL_SCHED_EV_JOB_COMMITTED,
+    /* .id = job, .text. */
+    PL_SCHED_EV_COMMIT_FAILED,
+    /* .id = job, .text = why ("stopped by a user"). PL_ENOTFOUND; PL_EBUSY while it commits. */
+    PL_SCHED_EV_STOP_JOB,
+    /* .run.id, .text: every job of it but those that commit. PL_ENOTFOUND. */
+    PL_SCHED_EV_STOP_RUN,
+
+    /* .id = worker, .text: it never ran and holds nothing. */
+    PL_SCHED_EV_START_FAILED,
+    /* .id = worker, .leases: what it says it holds. The rest of what it had is leased anew at once. */
+    PL_SCHED_EV_WORKER_ATTACHED,
+    /* .id = worker: asks for a task; stands until a LEASE or STOP_WORKER answers it. Repeating it is harmless, and a sign of life. */
+    PL_SCHED_EV_WORKER_NEXT,
+    /* .id = worker, .leases. */
+    PL_SCHED_EV_RENEW,
+    /* .id = worker, .result: some or all rows of one task; what they made is durable already. */
+    PL_SCHED_EV_RESULT,
+    /* .id = worker, .text: it is gone for certain and holds no device. Also the answer to STOP_WORKER. */
+    PL_SCHED_EV_WORKER_EXITED,
+    /* .capacity. */
+    PL_SCHED_EV_CAPACITY,
+    /* .on: nothing new is planned, leased or started, idle workers end; off: go on. */
+    PL_SCHED_EV_DRAIN,
+
+    /* .run: as RUN. Jobs that RESTORE_JOB does not give are made anew, as far as they follow from heads and stages. */
+    PL_SCHED_EV_RESTORE_RUN,
+    /* .job: of a run restored before; ended ones too, until the run has ended. PL_ENOTFOUND: its stage is gone. */
+    PL_SCHED_EV_RESTORE_JOB,
+    /* .worker: may still run; it is waited for once for lease_ms. PL_ENOTFOUND: its stage is gone; see to its end before
+     * RESTORE_DONE. */
+    PL_SCHED_EV_RESTORE_WORKER,
+    /* .task: leased and not RETURNED; its lease is extended once. One that is not restored is lost: its rows run again, its fence is
+     * refused. Tries that waiting rows had used are forgotten. PL_ENOTFOUND: no such worker or job; PL_EINVAL: rows not waiting. */
+    PL_SCHED_EV_RESTORE_TASK,
     PL_SCHED_EV_RESTORE_DONE,
 };
 
@@ -246,22 +272,37 @@ struct pl_sched_event {
 };
 
 enum pl_sched_action_kind {
-    PL_SCHED_RUN_STATE,    /* .run: given at its start (running) and at its end (a final state) */
-    PL_SCHED_JOB_STATE,    /* .job: state or sentence changed; the first one is its creation */
-    PL_SCHED_PLAN,         /* .job: answer JOB_PLANNED or PLAN_FAILED; after the end of the job answers are ignored */
-    PL_SCHED_COMMIT,       /* .job: all rows ended well: answer JOB_COMMITTED or COMMIT_FAILED */
-    PL_SCHED_START_WORKER, /* .worker: id new; answer ATTACHED (through the agent), START_FAILED or WORKER_EXITED */
-    PL_SCHED_STOP_WORKER,  /* .worker: kill false: answer its NEXT with `end`; true: kill it. Answered by WORKER_EXITED, also when
-                              unknown */
-    PL_SCHED_LEASE,        /* .lease: the answer to the worker's NEXT (kept for its next one when that is not open now) */
-    PL_SCHED_LEASE_LOST,   /* .lease worker, task, fence only: a result is refused with PL_ELEASE, a renewal told `lost` */
-    PL_SCHED_CANCEL,       /* .lease worker, task, fence only: the worker should stop at it (its job ended) */
-    PL_SCHED_RETURNED, /* .lease worker, task, fence, job only: the lease is over, its rows wait again or are given up (GIVE_UP) */
-    PL_SCHED_GIVE_UP,  /* .lease job and rows only: lost too often with their workers, they count as failed */
-    PL_SCHED_RESULT,   /* .result: what became of the rows of a RESULT that was accepted, in its order */
-    PL_SCHED_TIMER,    /* .at_ms: give a TICK then, instead of at the time asked for before; INT64_MAX: no need */
-    PL_SCHED_CONTINUE, /* give a TICK soon: there is more to do now */
-    PL_SCHED_DRAINED,  /* draining, and no plan, task or commit is under way */
+    /* .run: at its start (running) and at its end (a final state). */
+    PL_SCHED_RUN_STATE,
+    /* .job: state or sentence changed; the first one is its creation. */
+    PL_SCHED_JOB_STATE,
+    /* .job: answer JOB_PLANNED or PLAN_FAILED. Answers after the job's end are ignored. */
+    PL_SCHED_PLAN,
+    /* .job: all rows ended well: answer JOB_COMMITTED or COMMIT_FAILED. May come again after a start. */
+    PL_SCHED_COMMIT,
+    /* .worker: id new. Answer ATTACHED (through the agent), START_FAILED or WORKER_EXITED. */
+    PL_SCHED_START_WORKER,
+    /* .worker: kill false: answer its NEXT with `end`; true: kill it. Answered by WORKER_EXITED, also when it is not known. Comes
+     * again, with kill, after PL_SCHED_STOP_GRACE_MS. */
+    PL_SCHED_STOP_WORKER,
+    /* .lease: the answer to the worker's NEXT; kept for its next one when none is open now. */
+    PL_SCHED_LEASE,
+    /* .lease worker, task, fence: a result is refused with PL_ELEASE, a renewal told `lost`. */
+    PL_SCHED_LEASE_LOST,
+    /* .lease worker, task, fence, job: the job ended; the worker should stop at it, its results will be refused. */
+    PL_SCHED_CANCEL,
+    /* .lease worker, task, fence, job: the lease is over, its rows wait again or are given up. */
+    PL_SCHED_RETURNED,
+    /* .lease job and rows: lost too often with their workers, they count as failed. */
+    PL_SCHED_GIVE_UP,
+    /* .result: what became of the rows of a RESULT that was taken, in its order. */
+    PL_SCHED_RESULT,
+    /* .at_ms: give a TICK then, instead of at the time asked for before; INT64_MAX: no need. */
+    PL_SCHED_TIMER,
+    /* Give a TICK soon: there is more to do now. */
+    PL_SCHED_CONTINUE,
+    /* Draining, and no plan, task or commit is under way. */
+    PL_SCHED_DRAINED,
 };
 
 enum pl_sched_verdict {

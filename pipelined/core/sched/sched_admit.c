@@ -178,7 +178,7 @@ static void wish(struct pl_sched *s, struct version *v, enum device d)
 }
 
 /* Where the next worker of the job should run: not required GPUs are waited for once per job, and only while nothing of it is on one. */
-static enum device device_for(struct pl_sched *s, struct job *job)
+enum device pl_sched_admit_device(struct pl_sched *s, struct job *job)
 {
     const struct version *v = job->version;
 
@@ -205,7 +205,7 @@ void pl_sched_admit_wish(struct pl_sched *s, struct version *v)
         pl_sched_rows_ready(s, job->rows) <= v->starting + v->idle || !pl_sched_admit_possible(s, v))
         pl_sched_admit_unwish(s, v);
     else
-        wish(s, v, device_for(s, job));
+        wish(s, v, pl_sched_admit_device(s, job));
 }
 
 static struct version *first_wish(const struct pl_sched *s, enum device d)

@@ -15,8 +15,10 @@ static struct head *head_make(struct pl_sched *s, struct pl_sched_head key)
     if (!head)
         return NULL;
     head->key = key;
-    if (pl_map_put(&s->heads, &key, sizeof(key), head, NULL, NULL) < 0)
-        s->oom = true;
+    if (!pl_sched_put(s, &s->heads, &key, sizeof(key), head)) {
+        free(head);
+        return NULL;
+    }
     return head;
 }
 
@@ -171,7 +173,10 @@ static struct pipeline *pipeline_make(struct pl_sched *s, uint64_t id)
         TAILQ_INIT(&p->wish[d].versions);
         p->wish[d].bucket = -1;
     }
-    pl_sched_put(s, &s->pipelines, id, p);
+    if (!pl_sched_put(s, &s->pipelines, &id, sizeof(id), p)) {
+        free(p);
+        return NULL;
+    }
     return p;
 }
 
@@ -187,7 +192,10 @@ static struct stage *stage_make(struct pl_sched *s, uint64_t id)
     stage->id = id;
     TAILQ_INIT(&stage->all);
     TAILQ_INIT(&stage->lane);
-    pl_sched_put(s, &s->stages, id, stage);
+    if (!pl_sched_put(s, &s->stages, &id, sizeof(id), stage)) {
+        free(stage);
+        return NULL;
+    }
     return stage;
 }
 

@@ -162,7 +162,7 @@ void pl_sched_job_end(struct pl_sched *s, struct job *job, enum pl_sched_state s
         snprintf(text, sizeof(text), "superseded by run %.8s", by);
         memcpy(job->superseded_by, by, sizeof(job->superseded_by) - 1);
     } else {
-        snprintf(text, sizeof(text), "%s", reason ? reason : "");
+        snprintf(text, sizeof(text), "%s", reason && *reason ? reason : "no reason is known");
     }
     if (job->planning)
         s->planning--;
@@ -289,6 +289,10 @@ static void serve(struct pl_sched *s, struct job *job)
 
     for (w = TAILQ_FIRST(&v->asking); w && !s->draining; w = next) {
         next = TAILQ_NEXT(w, asking_link);
+        if (w->n_tasks == 0 && w->n_gpus == 0 && pl_sched_admit_device(s, job) == GPU) { /* left over from a job that got none */
+            pl_sched_worker_stop(s, w, false, "its stage waits for a GPU");
+            continue;
+        }
         if (!pl_sched_task_lease(s, job, w) && w->n_tasks < PL_SCHED_WORKER_LEASES)
             break;
     }

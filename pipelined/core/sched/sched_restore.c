@@ -156,7 +156,7 @@ static int restore_task(struct pl_sched *s, const struct pl_sched_event *ev, str
     if (job->state == PL_SCHED_STARTING)
         pl_sched_job_state(job, PL_SCHED_RUNNING);
     s->last_id = PL_MAX(s->last_id, PL_MAX(task->id, task->fence));
-    pl_sched_put(s, &s->tasks, task->id, task);
+    (void)pl_sched_put(s, &s->tasks, &task->id, sizeof(task->id), task);
     return 0;
 }
 

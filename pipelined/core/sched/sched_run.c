@@ -54,8 +54,7 @@ int pl_sched_run_add(struct pl_sched *s, const struct pl_sched_event *ev, struct
     run->expanding = true;
     TAILQ_INSERT_TAIL(&s->run_list, run, link);
     TAILQ_INSERT_TAIL(&s->expanding, run, expand_link);
-    if (pl_map_put(&s->runs, run->id, 32, run, NULL, NULL) < 0)
-        s->oom = true;
+    (void)pl_sched_put(s, &s->runs, run->id, 32, run);
     *ret = run;
     return 0;
 }
@@ -93,9 +92,8 @@ struct job *pl_sched_job_make(struct pl_sched *s, struct run *run, struct versio
     v->refs++;
     run->jobs[run->n_jobs++] = job;
     run->states[state]++;
-    pl_sched_put(s, &s->jobs, id, job);
-    if (pl_map_put(&s->jobs_by_run, &key, sizeof(key), job, NULL, NULL) < 0)
-        s->oom = true;
+    (void)pl_sched_put(s, &s->jobs, &id, sizeof(id), job);
+    (void)pl_sched_put(s, &s->jobs_by_run, &key, sizeof(key), job);
     if (!pl_sched_state_final(state)) {
         run->open++;
         v->unfinished++;

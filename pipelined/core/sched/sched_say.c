@@ -37,6 +37,7 @@ void pl_sched_say(struct pl_sched *s, struct job *job, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
+    text[pl_sched_whole(text, strlen(text))] = 0;
     hash = pl_xxh64(text, strlen(text), job->state + 1u) | 1;
     if (hash == job->said || s->restoring)
         return;
@@ -81,6 +82,8 @@ void pl_sched_say_created(struct pl_sched *s, struct job *job)
 }
 
 /* --- what it lacks */
+
+#define USERS_LOOKED_AT 64 /* workers, to name some of who uses what a job waits for */
 
 struct users {
     char text[PL_SCHED_MESSAGE_MAX / 2];
@@ -145,8 +148,9 @@ static void say_cpu(struct pl_sched *s, struct job *job)
     uint64_t have = s->capacity.cpu_milli;
     uint64_t available = have > s->cpu_used ? have - s->cpu_used : 0;
     struct users users = {0};
-    struct worker *w;
     const struct pl_map_slot *slot;
+    const struct worker *w;
+    int looked = 0;
 
     if (available >= need) {
         pl_sched_say(s, job, "waiting for %g CPU%s: there is %s", (double)need / 1000, need == 1000 ? "" : "s",
@@ -154,7 +158,7 @@ static void say_cpu(struct pl_sched *s, struct job *job)
                                                                   : "another stage that is first");
         return;
     }
-    for (size_t i = 0; users.more == 0 && (slot = pl_map_next(&s->workers, &i));) {
+    for (size_t i = 0; looked++ < USERS_LOOKED_AT && (slot = pl_map_next(&s->workers, &i));) {
         w = slot->value;
         if (w->cpu_milli > 0)
             users_add(&users, w);
@@ -215,6 +219,7 @@ void pl_sched_say_state(struct pl_sched *s, struct job *job)
         say_waiting(s, job);
 }
 
+/* Those that are first in line: their sentences name who holds what they lack. */
 static void renew_waiting(struct pl_sched *s, enum device d)
 {
     const struct pipeline *p;
@@ -222,10 +227,12 @@ static void renew_waiting(struct pl_sched *s, enum device d)
     int n = 0;
 
     for (int b = 0; b < FAIR_BUCKETS; b++)
-        TAILQ_FOREACH(p, &s->fair[d].buckets[b], wish[d].link)
-    TAILQ_FOREACH(v, &p->wish[d].versions, wish_link)
-    if (n++ < SAY_WAITING)
-        pl_sched_say_later(s, v->stage);
+        for (p = TAILQ_FIRST(&s->fair[d].buckets[b]); p; p = TAILQ_NEXT(p, wish[d].link))
+            for (v = TAILQ_FIRST(&p->wish[d].versions); v; v = TAILQ_NEXT(v, wish_link)) {
+                if (n++ == SAY_WAITING)
+                    return;
+                pl_sched_say_later(s, v->stage);
+            }
 }
 
 void pl_sched_say_all(struct pl_sched *s)

@@ -231,7 +231,10 @@ static inline void pl_sched_drop(struct pl_map *m, uint64_t id)
 {
     (void)pl_map_remove(m, &id, sizeof(id));
 }
-void pl_sched_put(struct pl_sched *s, struct pl_map *m, uint64_t id, void *value);
+/* False (and oom) without memory: `value` is in no map then. */
+bool pl_sched_put(struct pl_sched *s, struct pl_map *m, const void *key, size_t key_len, void *value);
+/* `n` without a character (UTF-8) at the end that was cut in two. */
+size_t pl_sched_whole(const char *text, size_t n);
 /* As the libc ones; NULL sets oom. A text is cut at PL_SCHED_MESSAGE_MAX; NULL is "". */
 void *pl_sched_calloc(struct pl_sched *s, size_t n, size_t size);
 char *pl_sched_strdup(struct pl_sched *s, const char *text);
@@ -333,6 +336,8 @@ void pl_sched_workers_trim(struct pl_sched *s, struct version *v);
 /* What the version's job wishes for now; puts it in or takes it out of the queues. */
 void pl_sched_admit_wish(struct pl_sched *s, struct version *v);
 void pl_sched_admit_unwish(struct pl_sched *s, struct version *v);
+/* Where the job's next worker should run, as of now. */
+enum device pl_sched_admit_device(struct pl_sched *s, struct job *job);
 /* The pipeline has more or fewer workers. */
 void pl_sched_admit_moved(struct pl_sched *s, struct pipeline *p);
 /* Starts workers as far as there is room. */

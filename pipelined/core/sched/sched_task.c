@@ -186,7 +186,7 @@ bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w)
         return false;
     task->id = ++s->last_id;
     task->fence = ++s->last_id;
-    pl_sched_put(s, &s->tasks, task->id, task);
+    (void)pl_sched_put(s, &s->tasks, &task->id, sizeof(task->id), task);
     job->leased = true;
     if (job->state == PL_SCHED_STARTING) {
         pl_sched_job_state(job, PL_SCHED_RUNNING);

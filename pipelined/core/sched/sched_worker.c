@@ -37,8 +37,10 @@ struct worker *pl_sched_worker_make(struct pl_sched *s, struct version *v, uint6
 {
     struct worker *w = pl_sched_calloc(s, 1, sizeof(*w));
 
-    if (!w)
+    if (!w || !pl_sched_put(s, &s->workers, &id, sizeof(id), w)) {
+        free(w);
         return NULL;
+    }
     w->id = id;
     w->version = v;
     w->state = state;
@@ -50,7 +52,6 @@ struct worker *pl_sched_worker_make(struct pl_sched *s, struct version *v, uint6
     pl_sched_admit_moved(s, v->pipeline);
     place_enter(s, w);
     TAILQ_INSERT_TAIL(&v->workers, w, version_link);
-    pl_sched_put(s, &s->workers, id, w);
     return w;
 }
 
