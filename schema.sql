@@ -1,6 +1,6 @@
 -- The whole metadata schema, version 1. SQLite is the applied image of the log (docs/format.md, "Log object"): tables marked [log] are
 -- rebuilt from it exactly; the others are of this machine and this day. Times: microseconds since 1970 UTC. Hashes: 32-byte blobs.
--- Ids of runs and commits: 32 hex digits. Numbered migrations in pipelined/db/migrate.c bring older files to exactly this text.
+-- Ids of runs and commits: 32 hex digits. A later version brings older files to its own text; this one refuses what is not version 1.
 
 CREATE TABLE meta (                      -- store_id, epoch, log_seq, log_hash, schema
     key   TEXT PRIMARY KEY,

@@ -14,7 +14,8 @@ static int64_t num(const json_t *o, const char *key)
     return json_integer_value(json_object_get(o, key));
 }
 
-/* An absent or malformed hash is all zeros, which the database holds as NULL: NOT NULL columns then refuse it. */
+/* An absent or malformed hash is all zeros, which the database holds as NULL: a NOT NULL column refuses it, unless zeros mean
+ * something there (ROOT). */
 static struct pl_hash hash(const json_t *o, const char *key)
 {
     struct pl_hash h = {0};
@@ -134,8 +135,8 @@ static int apply_commit(struct pl_conn *c, const json_t *o, uint64_t seq, struct
         "INSERT INTO commit_(repo, run, branch, parent, object, root, attributes, table_root, owner_root, generation, files,"
         " bytes, message, author, stage, code, provenance, seq, created_us)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        "isssbbhhhiiissshsii", repo, str(o, "run"), str(o, "branch"), *parent ? parent : NULL, ROOT(object), ROOT(root),
-        &attributes, &table, &owner, num(o, "generation"), num(o, "files"), num(o, "bytes"), str(o, "message"), str(o, "author"),
+        "issshbhhhiiissshsii", repo, str(o, "run"), str(o, "branch"), *parent ? parent : NULL, &object, ROOT(root), &attributes,
+        &table, &owner, num(o, "generation"), num(o, "files"), num(o, "bytes"), str(o, "message"), str(o, "author"),
         str(o, "stage"), &code, provenance, (int64_t)seq, num(o, "at"));
     return r < 0 ? r : move_head(c, repo, str(o, "branch"), str(o, "run"), num(o, "at"), err);
 }
@@ -225,8 +226,8 @@ static int apply_pipeline(struct pl_conn *c, const json_t *o, uint64_t seq, stru
                     c, err,
                     "INSERT INTO pipeline_version(pipeline, version, user_spec, effective_spec, filename, seq, run, created_us)"
                     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    "iibbsisi", id, num(o, "version"), ROOT(user), ROOT(effective), str(o, "filename"), (int64_t)seq,
-                    str(o, "run"), num(o, "at"));
+                    "iihhsisi", id, num(o, "version"), &user, &effective, str(o, "filename"), (int64_t)seq, str(o, "run"),
+                    num(o, "at"));
     json_array_foreach(json_object_get(o, "stages"), i, stage)
     {
         if (r < 0)

@@ -12,16 +12,17 @@ static char *hex(const struct pl_hash *h, char out[PL_HASH_HEX + 1])
 
 static json_t *commit_record(const struct pl_tx *tx, const struct pl_commit_args *a)
 {
+    json_t *provenance = a->provenance ? json_incref(a->provenance) : json_array();
     char object[PL_HASH_HEX + 1], root[PL_HASH_HEX + 1], attributes[PL_HASH_HEX + 1], table[PL_HASH_HEX + 1],
         owner[PL_HASH_HEX + 1], code[PL_HASH_HEX + 1];
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:O, s:I}", "project",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:I}", "project",
                      a->project, "repo", a->repo, "branch", a->branch, "run", a->run, "parent", a->parent ? a->parent : "",
                      "object", pl_hash_hex(&a->object, object), "root", pl_hash_hex(&a->root, root), "attributes",
                      hex(&a->attributes, attributes), "table", hex(&a->table, table), "owner", hex(&a->owner, owner), "code",
                      hex(&a->code, code), "generation", (json_int_t)a->generation, "files", (json_int_t)a->files, "bytes",
                      (json_int_t)a->bytes, "message", a->message ? a->message : "", "author", a->author ? a->author : "", "stage",
-                     a->stage ? a->stage : "", "provenance", a->provenance, "at", (json_int_t)pl_tx_now_us(tx));
+                     a->stage ? a->stage : "", "provenance", provenance, "at", (json_int_t)pl_tx_now_us(tx));
 }
 
 static int check_repo(struct pl_tx *tx, const struct pl_commit_args *a, int64_t *ret_repo, struct pl_err *err)
@@ -33,6 +34,8 @@ static int check_repo(struct pl_tx *tx, const struct pl_commit_args *a, int64_t 
         return r;
     if (repo.output && !a->output)
         return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by the stage of that name: push to an input repo", a->repo);
+    if (a->output && !repo.output)
+        return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is an input repo now: no stage writes it", a->repo);
     *ret_repo = repo.id;
     return 0;
 }
@@ -40,18 +43,15 @@ static int check_repo(struct pl_tx *tx, const struct pl_commit_args *a, int64_t 
 int pl_tx_commit(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_commit_args *a = arg;
-    _cleanup_(json_decrefp) json_t *none = json_array();
-    struct pl_commit_row head;
+    struct pl_commit_row head = {0};
     int64_t repo = 0;
     int r = check_repo(tx, a, &repo, err);
 
     r = r < 0 ? r : pl_db_branch_head(pl_tx_conn(tx), repo, a->branch, &head, err);
     if (r < 0)
         return r;
-    if (a->expect >= 0 && a->expect != (r ? head.id : 0))
+    if (a->expect >= 0 && (a->expect != head.id || !pl_streq(a->parent ? a->parent : "", head.run)))
         return pl_err_set(err, PL_ERETRY, "%s/%s@%s moved on meanwhile", a->project, a->repo, a->branch);
-    if (!a->provenance)
-        a->provenance = none;
     r = 0;
     if (!a->output)
         r = pl_tx_emit(tx, PL_RECORD_RUN,

@@ -10,13 +10,14 @@ struct pl_commit_args {
     const char *project, *repo, *branch;
     const char *run; /* the commit's id; a push makes a new one (pl_id_make) */
     bool output; /* by a stage: the repo must be an output repo, the run exists; else an input repo and the run is made here */
-    int64_t
-        expect; /* row id of the head that the roots were built on, 0 = none; -1 = whatever it is (its parent is passed over) */
+    /* Row id of the head that the roots were built on, 0 = none: it and `parent` must be the head still (row ids come again after a
+     * deletion, ids of commits do not). -1: whatever it is. */
+    int64_t expect;
     struct pl_hash object, root, attributes, table, owner, code;
     int64_t generation, files, bytes;
     const char *parent; /* id of the head built on, "" = none */
     const char *message, *author, *stage;
-    json_t *provenance; /* borrowed; [{project, repo, branch, commit}] */
+    json_t *provenance; /* borrowed; [{project, repo, branch, commit}]; NULL = none */
 };
 
 /* PL_ERETRY: the head moved on; build anew on it. PL_EOUTPUT, PL_ENOTFOUND. */

@@ -152,8 +152,14 @@ static void drop_events_from(struct pl_tx *tx, size_t keep)
     }
 }
 
-/* One transaction inside its savepoint. False: it did not fit beside the others; it goes first into the next group. */
-static bool run_one(struct pl_tx *tx, struct pending *p, size_t at)
+enum ran {
+    RAN,       /* it has its result */
+    NO_ROOM,   /* it did not fit beside the others; it goes first into the next group */
+    GROUP_GONE /* SQLite has rolled back all of the group (full disk, I/O error in mid-statement): p->result says why */
+};
+
+/* One transaction inside its savepoint. */
+static enum ran run_one(struct pl_tx *tx, struct pending *p, size_t at)
 {
     struct pl_conn *c = tx->db->writer;
     size_t batch_bytes = tx->batch.records.len, events = tx->n_events;
@@ -164,17 +170,17 @@ static bool run_one(struct pl_tx *tx, struct pending *p, size_t at)
     p->err = (struct pl_err){0};
     p->result = pl_sql_script(c, "SAVEPOINT t", &p->err);
     if (p->result < 0)
-        return true;
+        return GROUP_GONE;
     p->result = p->fn(tx, p->arg, &p->err);
-    if (p->result >= 0) {
+    if (p->result >= 0) /* also notices a group that is gone although the function took no notice */
         p->result = pl_sql_script(c, "RELEASE t", &p->err);
-        return true;
-    }
+    if (p->result >= 0)
+        return RAN;
     pl_log_batch_truncate(&tx->batch, batch_bytes, batch_n);
     drop_events_from(tx, events);
-    if (pl_sql_script(c, "ROLLBACK TO t; RELEASE t", NULL) < 0)
-        tx->db->broken = true;
-    return !(tx->full && batch_n > 0);
+    if (sqlite3_get_autocommit(c->db) || pl_sql_script(c, "ROLLBACK TO t; RELEASE t", NULL) < 0)
+        return GROUP_GONE;
+    return tx->full && batch_n > 0 ? NO_ROOM : RAN;
 }
 
 static int trim_events(struct pl_db *db, const struct pl_tx *tx, struct pl_err *err)
@@ -242,33 +248,49 @@ static void fail_group(struct pending *group, int r, const struct pl_err *err)
     }
 }
 
+/* All transactions of the group, in order, up to one that does not fit: it and those after it become `*ret_rest`. */
+static int run_all(struct pl_tx *tx, struct pending *group, struct pending **ret_rest, struct pl_err *err)
+{
+    struct pending *before = NULL;
+    size_t at = 0;
+
+    for (struct pending *p = group; p; before = p, p = p->next) {
+        switch (run_one(tx, p, at++)) {
+        case RAN:
+            break;
+        case NO_ROOM: /* not the first: an empty log object has room for any transaction, or none has */
+            *ret_rest = p;
+            before->next = NULL;
+            return 0;
+        case GROUP_GONE:
+            *err = p->err;
+            return p->result;
+        }
+    }
+    return 0;
+}
+
 /* Runs the group; gives back those that did not fit, in order. */
 static struct pending *run_group(struct pl_db *db, struct pending *group)
 {
     struct pl_tx tx = {.db = db, .class = group->class, .now_us = pl_clock_wall_us(), .seq = db->head.seq + 1};
-    struct pending *rest = NULL, *p, **link;
+    struct pending *rest = NULL;
     struct pl_err err = {0};
-    size_t at = 0;
-    int r = db->broken ? pl_err_set(&err, PL_ESTOPPING, "the daemon is stopping: its database is out of step with the log") : 0;
+    bool was_broken = db->broken;
+    int r = was_broken ? pl_err_set(&err, PL_ESTOPPING, "the daemon is stopping: its database is out of step with the log") : 0;
 
     r = r < 0 ? r : pl_sql_script(db->writer, "BEGIN IMMEDIATE", &err);
     if (r == 0) {
-        for (link = &group; (p = *link); link = &p->next) {
-            if (!run_one(&tx, p, at++)) {
-                rest = p;
-                *link = NULL;
-                break;
-            }
-        }
-        r = make_durable(db, &tx, &err);
-        if (r < 0)
-            pl_sql_script(db->writer, "ROLLBACK", NULL) < 0 ? (void)(db->broken = true) : (void)0;
+        r = run_all(&tx, group, &rest, &err);
+        r = r < 0 ? r : make_durable(db, &tx, &err);
+        if (r < 0 && !sqlite3_get_autocommit(db->writer->db) && pl_sql_script(db->writer, "ROLLBACK", NULL) < 0)
+            db->broken = true;
     }
     if (r < 0)
         fail_group(group, r, &err);
     else
         publish(db, &tx);
-    if (r < 0 && db->broken && db->config.fatal)
+    if (db->broken && !was_broken && db->config.fatal)
         db->config.fatal(db->config.arg, &err);
     answer(group);
     drop_events_from(&tx, 0);

@@ -174,6 +174,11 @@ static int check_version(struct pl_conn *c, bool *ret_empty, struct pl_err *err)
     if (version > PL_DB_SCHEMA_VERSION)
         return pl_err_set(err, PL_EFORMAT, "the database has schema %" PRId64 ", this program knows %d: use the newer program",
                           version, PL_DB_SCHEMA_VERSION);
+    if (version < PL_DB_SCHEMA_VERSION && tables > 0)
+        return pl_err_set(err, PL_EFORMAT,
+                          "the database has schema %" PRId64 ", which this program cannot bring to %d: move it away, "
+                          "and the log rebuilds it",
+                          version, PL_DB_SCHEMA_VERSION);
     *ret_empty = tables == 0;
     return 0;
 }

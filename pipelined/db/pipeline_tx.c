@@ -20,14 +20,19 @@ static int check_owner(struct pl_tx *tx, const struct pl_spec *spec, const char 
 {
     _cleanup_free_ char *owner = NULL;
     struct pl_repo_row repo;
-    int r = pl_db_stage_owner(pl_tx_conn(tx), spec->project, stage, &owner, NULL);
+    int r = pl_db_stage_owner(pl_tx_conn(tx), spec->project, stage, &owner, err);
 
+    if (r < 0 && r != PL_ENOTFOUND)
+        return r;
     if (r == 0 && !pl_streq(owner, spec->pipeline))
         return pl_err_set(
             err, PL_EINUSE,
             "stage \"%s\" already belongs to pipeline \"%s\" in project \"%s\": rename it, or set \"project\" in the spec", stage,
             owner, spec->project);
-    if (pl_db_repo_find(pl_tx_conn(tx), spec->project, stage, &repo, NULL) == 0 && !repo.output)
+    r = pl_db_repo_find(pl_tx_conn(tx), spec->project, stage, &repo, err);
+    if (r < 0)
+        return r == PL_ENOTFOUND ? 0 : r;
+    if (!repo.output)
         return pl_err_set(err, PL_EINUSE, "stage \"%s\" would write repo \"%s\", which is an input repo: rename the stage", stage,
                           stage);
     return 0;
@@ -162,9 +167,9 @@ static json_t *stages_to_run(struct pl_tx *tx, const struct pl_pipeline_args *a)
 {
     const struct pl_spec *spec = a->spec;
     _cleanup_free_ bool *runs = calloc(spec->n_stages + 1, sizeof *runs);
-    json_t *list = json_array();
+    json_t *list = runs ? json_array() : NULL;
 
-    for (size_t k = 0; runs && k < spec->n_stages; k++) {
+    for (size_t k = 0; list && k < spec->n_stages; k++) {
         uint32_t i = spec->order[k];
         const struct pl_stage *s = &spec->stages[i];
         const char *change = json_string_value(json_object_get(json_array_get(a->changes, i), "change"));
@@ -188,10 +193,7 @@ static int make_run(struct pl_tx *tx, struct pl_pipeline_args *a, json_t *stages
     struct pl_run_args run = {
         .id = a->run, .cause = "pipeline", .message = a->spec->pipeline, .state = "running", .stages = stages};
 
-    if (json_array_size(stages) == 0)
-        return 0;
-    pl_id_make((uint64_t)(pl_tx_now_us(tx) / 1000), a->run);
-    return pl_tx_run_create(tx, &run, err);
+    return *a->run ? pl_tx_run_create(tx, &run, err) : 0;
 }
 
 static int emit_pipeline(struct pl_tx *tx, const struct pl_pipeline_args *a, json_t *stages, struct pl_err *err)
@@ -202,7 +204,7 @@ static int emit_pipeline(struct pl_tx *tx, const struct pl_pipeline_args *a, jso
                    json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:O, s:I}", "project", a->spec->project, "name",
                              a->spec->pipeline, "version", (json_int_t)a->version, "user_spec", pl_hash_hex(&a->user_spec, user),
                              "effective_spec", pl_hash_hex(&a->effective_spec, effective), "filename",
-                             a->filename ? a->filename : "", "run", "", "stages", stages, "at", (json_int_t)pl_tx_now_us(tx)),
+                             a->filename ? a->filename : "", "run", a->run, "stages", stages, "at", (json_int_t)pl_tx_now_us(tx)),
                    err);
 
     return r < 0 ? r
@@ -228,10 +230,25 @@ static int next_version(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_
     return r;
 }
 
+/* The new version and its run. */
+static int make_version(struct pl_tx *tx, struct pl_pipeline_args *a, json_t *stages, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *runs = stages_to_run(tx, a);
+    int r;
+
+    if (!runs)
+        return pl_err_nomem(err);
+    a->changed = true;
+    if (json_array_size(runs))
+        pl_id_make((uint64_t)(pl_tx_now_us(tx) / 1000), a->run);
+    r = emit_pipeline(tx, a, stages, err);
+    return r < 0 ? r : make_run(tx, a, runs, err);
+}
+
 int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_pipeline_args *a = arg;
-    _cleanup_(json_decrefp) json_t *stages = json_array(), *runs = NULL;
+    _cleanup_(json_decrefp) json_t *stages = json_array();
     int r;
 
     json_decref(a->changes);
@@ -244,20 +261,31 @@ int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = r < 0 ? r : check_inputs(tx, a->spec, err);
     if (r < 0)
         return r;
-    if (!a->changed && a->version > 1) {
+    if (!a->changed && a->version > 1)
         a->version--;
-        return 0;
-    }
-    a->changed = true;
-    runs = stages_to_run(tx, a);
-    r = emit_pipeline(tx, a, stages, err);
-    r = r < 0 ? r : make_run(tx, a, runs, err);
+    else
+        r = make_version(tx, a, stages, err);
     if (r == 0 && a->dry_run)
         r = pl_err_set(err, PL_ECANCELED, "dry run");
     return r;
 }
 
 /* ---- delete ---- */
+
+/* The output repos that its stages of all versions left, but for those that another pipeline's stage has taken over. */
+static int list_outputs(struct pl_tx *tx, int64_t pipeline, json_t *names, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(pl_tx_conn(tx), err, &rows,
+                         "SELECT DISTINCT s.name FROM stage s JOIN repo r ON r.project = s.project AND r.name = s.name"
+                         " WHERE s.pipeline = ?1 AND r.kind = 'output' AND NOT EXISTS (SELECT 1 FROM stage o"
+                         " WHERE o.current = 1 AND o.project = s.project AND o.name = s.name AND o.pipeline <> ?1)",
+                         "i", pipeline);
+
+    while (r >= 0 && (r = pl_sql_next(pl_tx_conn(tx), &rows, err)) > 0)
+        json_array_append_new(names, json_string(pl_col_text(&rows, 0)));
+    return r;
+}
 
 static int delete_outputs(struct pl_tx *tx, const struct pl_pipeline_delete_args *a, const json_t *names, struct pl_err *err)
 {
@@ -269,7 +297,7 @@ static int delete_outputs(struct pl_tx *tx, const struct pl_pipeline_delete_args
         struct pl_repo_args repo = {.project = a->project, .name = json_string_value(name), .force = a->force};
         int r = pl_tx_repo_delete(tx, &repo, err);
 
-        if (r < 0 && r != PL_ENOTFOUND)
+        if (r < 0)
             return r;
     }
     return 0;
@@ -285,18 +313,9 @@ int pl_tx_pipeline_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
 
     if (r == PL_ENOTFOUND)
         return pl_err_set(err, PL_ENOTFOUND, "pipeline \"%s\" does not exist in project \"%s\"", a->name, a->project);
-    if (r < 0)
-        return r;
-    {
-        _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-
-        r = pl_sql_query(pl_tx_conn(tx), err, &rows, "SELECT DISTINCT name FROM stage WHERE pipeline = ?", "i", id);
-        while (r >= 0 && (r = pl_sql_next(pl_tx_conn(tx), &rows, err)) > 0)
-            json_array_append_new(names, json_string(pl_col_text(&rows, 0)));
-        if (r < 0)
-            return r;
-    }
-    r = pl_tx_emit(tx, PL_RECORD_PIPELINE_DELETE, json_pack("{s:s, s:s}", "project", a->project, "name", a->name), err);
+    r = r < 0 ? r : list_outputs(tx, id, names, err);
+    r = r < 0 ? r
+              : pl_tx_emit(tx, PL_RECORD_PIPELINE_DELETE, json_pack("{s:s, s:s}", "project", a->project, "name", a->name), err);
     if (r == 0 && !a->keep_repos)
         r = delete_outputs(tx, a, names, err);
     return r < 0

@@ -71,7 +71,9 @@ int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = r < 0 ? r : need_project(tx, a->project, err);
     if (r < 0)
         return r;
-    r = pl_db_repo_find(pl_tx_conn(tx), a->project, a->name, &row, NULL);
+    r = pl_db_repo_find(pl_tx_conn(tx), a->project, a->name, &row, err);
+    if (r < 0 && r != PL_ENOTFOUND)
+        return r;
     if (r == 0 && a->exist_ok && row.output == a->output)
         return 0;
     if (r == 0)
@@ -147,7 +149,10 @@ int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err)
         return r;
     if (repo.output)
         return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by a stage: its branches are the stage's", a->repo);
-    if (pl_sql_int(pl_tx_conn(tx), NULL, &id, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", repo.id, a->name) == 0)
+    r = pl_sql_int(pl_tx_conn(tx), err, &id, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", repo.id, a->name);
+    if (r < 0 && r != PL_ENOTFOUND)
+        return r;
+    if (r == 0)
         return pl_err_set(err, PL_EEXISTS, "branch \"%s\" exists already in repo \"%s\"", a->name, a->repo);
     if (a->from && *a->from) {
         r = pl_db_commit_named(pl_tx_conn(tx), a->project, a->repo, a->from, &from, err);
@@ -169,8 +174,9 @@ int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
 
     if (r < 0)
         return r;
-    if (pl_sql_int(pl_tx_conn(tx), NULL, &id, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", repo.id, a->name) < 0)
-        return pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" has no branch \"%s\"", a->repo, a->name);
+    r = pl_sql_int(pl_tx_conn(tx), err, &id, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", repo.id, a->name);
+    if (r < 0)
+        return r == PL_ENOTFOUND ? pl_err_set(err, r, "repo \"%s\" has no branch \"%s\"", a->repo, a->name) : r;
     if (repo.output)
         return pl_err_set(err, PL_EOUTPUT, "branch \"%s\" of repo \"%s\" is a stage's: delete its pipeline", a->name, a->repo);
     return pl_tx_emit(tx, PL_RECORD_BRANCH_DELETE,

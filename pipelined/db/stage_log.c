@@ -134,16 +134,80 @@ static void next_key(const struct pl_hash *datum, uint32_t attempt, uint8_t out[
     memcpy(out + 32, &attempt, 4);
 }
 
+/* A segment's bytes: 1, or 0 when there is none of that number. */
+static int load_segment(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t segment, struct pl_buf *ret,
+                        struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    struct pl_store *store;
+    struct pl_hash blob;
+    char path[4200];
+    int r;
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(l->db);
+
+        r = pl_sql_query(rd.conn, err, &rows, "SELECT blob FROM log_segment WHERE job = ? AND id = ?", "ii", job,
+                         (int64_t)segment);
+        r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+        if (r > 0)
+            blob = pl_col_hash(&rows, 0);
+        pl_rows_finish(&rows);
+    }
+    if (r < 0)
+        return r;
+    if (r > 0) {
+        r = pl_stores_get(l->stores, project, &store, err);
+        r = r < 0 ? r : pl_store_get(store, &blob, PL_REC_BLOB, ret, err);
+        return r < 0 ? r : 1;
+    }
+    file_of(l, job, segment, path);
+    r = pl_io_read_file(path, ret, err);
+    return r == PL_ENOTFOUND ? 0 : r < 0 ? r : 1;
+}
+
 /* ---- the open segment ---- */
+
+/* Notes how far each datum's output is known after the frames of a segment; `ret_size`: up to the last whole one. */
+static int note_frames(struct open_log *o, const struct pl_buf *segment, uint64_t *ret_size, struct pl_err *err)
+{
+    struct pl_cursor c = pl_cursor_of(segment->data + MAGIC_BYTES, segment->len - MAGIC_BYTES);
+    uint64_t size = MAGIC_BYTES;
+    struct frame f;
+    uint8_t key[36];
+    int r = 0;
+
+    while (r == 0 && next_frame(&c, &f)) {
+        next_key(&f.datum, f.attempt, key);
+        r = pl_map_put(&o->next, key, sizeof key, (void *)(uintptr_t)(f.offset + f.len), NULL, err);
+        size += FRAME_BYTES + f.len;
+    }
+    *ret_size = size;
+    return r;
+}
+
+/* A worker that had no answer sends its piece again after a restart: it is in the open segment or in the one sealed last. One that
+ * cannot be read costs no more than a piece kept twice. */
+static int note_sealed(struct pl_stage_logs *l, const char *project, struct open_log *o, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
+    char path[4200];
+    uint64_t size;
+
+    if (o->segment == 0)
+        return 0;
+    file_of(l, o->job, o->segment - 1, path); /* a crash between its row and its removal */
+    unlink(path);
+    if (load_segment(l, project, o->job, o->segment - 1, &bytes, NULL) <= 0 || bytes.len < MAGIC_BYTES)
+        return 0;
+    return note_frames(o, &bytes, &size, err);
+}
 
 /* What a crash left: the frames that are whole count. */
 static int reopen(struct pl_stage_logs *l, struct open_log *o, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
     char path[4200];
-    struct pl_cursor c;
-    struct frame f;
-    uint8_t key[36];
     int r;
 
     file_of(l, o->job, o->segment, path);
@@ -156,13 +220,7 @@ static int reopen(struct pl_stage_logs *l, struct open_log *o, struct pl_err *er
         unlink(path);
         return 0;
     }
-    c = pl_cursor_of(bytes.data + MAGIC_BYTES, bytes.len - MAGIC_BYTES);
-    o->size = MAGIC_BYTES;
-    while (r == 0 && next_frame(&c, &f)) {
-        next_key(&f.datum, f.attempt, key);
-        r = pl_map_put(&o->next, key, sizeof key, (void *)(uintptr_t)(f.offset + f.len), NULL, err);
-        o->size += FRAME_BYTES + f.len;
-    }
+    r = note_frames(o, &bytes, &o->size, err);
     if (r < 0)
         return r;
     o->fd = open(path, O_RDWR | O_CLOEXEC);
@@ -178,7 +236,7 @@ static int sealed_count(struct pl_stage_logs *l, int64_t job, int64_t *ret, stru
     return pl_sql_int(rd.conn, err, ret, "SELECT count(*) FROM log_segment WHERE job = ?", "i", job);
 }
 
-static int open_of(struct pl_stage_logs *l, int64_t job, struct open_log **ret, struct pl_err *err)
+static int open_of(struct pl_stage_logs *l, const char *project, int64_t job, struct open_log **ret, struct pl_err *err)
 {
     struct open_log *o = pl_map_get(&l->open, &job, sizeof job);
     int64_t sealed = 0;
@@ -195,7 +253,8 @@ static int open_of(struct pl_stage_logs *l, int64_t job, struct open_log **ret, 
     o->job = job;
     o->segment = (uint64_t)sealed;
     o->fd = -1;
-    r = reopen(l, o, err);
+    r = note_sealed(l, project, o, err);
+    r = r < 0 ? r : reopen(l, o, err);
     r = r < 0 ? r : pl_map_put(&l->open, &job, sizeof job, o, NULL, err);
     if (r < 0) {
         free_open(o);
@@ -208,6 +267,7 @@ static int open_of(struct pl_stage_logs *l, int64_t job, struct open_log **ret, 
 static int start_file(struct pl_stage_logs *l, struct open_log *o, struct pl_err *err)
 {
     char path[4200];
+    int r;
 
     if (o->fd >= 0)
         return 0;
@@ -216,7 +276,12 @@ static int start_file(struct pl_stage_logs *l, struct open_log *o, struct pl_err
     if (o->fd < 0)
         return pl_err_errno(err, errno, "%s", path);
     o->size = MAGIC_BYTES;
-    return pl_io_pwrite(o->fd, SEGMENT_MAGIC, MAGIC_BYTES, 0, path, err);
+    r = pl_io_pwrite(o->fd, SEGMENT_MAGIC, MAGIC_BYTES, 0, path, err);
+    if (r < 0) {
+        pl_closep(&o->fd);
+        o->fd = -1;
+    }
+    return r;
 }
 
 /* ---- sealing ---- */
@@ -288,9 +353,25 @@ static void wake(struct pl_stage_logs *l, int64_t job)
 
 /* ---- the face ---- */
 
+/* Whole, or not at all: what a full disk leaves of it would be read as a frame once shorter ones have been written over it. */
+static int write_frame(struct open_log *o, const struct frame *f, struct pl_err *err)
+{
+    uint8_t head[FRAME_BYTES];
+    int r;
+
+    frame_head(f, head);
+    r = pl_io_pwrite(o->fd, head, sizeof head, o->size, "stage log", err);
+    r = r < 0 ? r : pl_io_pwrite(o->fd, f->bytes, f->len, o->size + FRAME_BYTES, "stage log", err);
+    if (r == 0)
+        o->size += FRAME_BYTES + f->len;
+    else if (ftruncate(o->fd, (off_t)o->size) < 0)
+        r = pl_err_errno(err, errno, "stage log");
+    return r;
+}
+
 static int append(struct pl_stage_logs *l, const char *project, struct open_log *o, struct frame *f, struct pl_err *err)
 {
-    uint8_t key[36], head[FRAME_BYTES];
+    uint8_t key[36];
     uint64_t had, skip;
     int r;
 
@@ -310,14 +391,8 @@ static int append(struct pl_stage_logs *l, const char *project, struct open_log 
             return r;
     }
     r = start_file(l, o, err);
-    frame_head(f, head);
-    r = r < 0 ? r : pl_io_pwrite(o->fd, head, sizeof head, o->size, "stage log", err);
-    r = r < 0 ? r : pl_io_pwrite(o->fd, f->bytes, f->len, o->size + FRAME_BYTES, "stage log", err);
-    r = r < 0 ? r : pl_map_put(&o->next, key, sizeof key, (void *)(uintptr_t)(f->offset + f->len), NULL, err);
-    if (r < 0)
-        return r;
-    o->size += FRAME_BYTES + f->len;
-    return 0;
+    r = r < 0 ? r : write_frame(o, f, err);
+    return r < 0 ? r : pl_map_put(&o->next, key, sizeof key, (void *)(uintptr_t)(f->offset + f->len), NULL, err);
 }
 
 int pl_stage_logs_append(struct pl_stage_logs *l, const char *project, int64_t job, const char *worker,
@@ -333,7 +408,7 @@ int pl_stage_logs_append(struct pl_stage_logs *l, const char *project, int64_t j
         return pl_err_set(err, PL_ETOOBIG, "a piece of %zu bytes of log; at most %u", n,
                           PL_STAGE_LOG_SEGMENT_BYTES - FRAME_BYTES - MAGIC_BYTES);
     pthread_mutex_lock(&l->mutex);
-    r = open_of(l, job, &o, err);
+    r = open_of(l, project, job, &o, err);
     r = r < 0 ? r : append(l, project, o, &f, err);
     wake(l, job);
     pthread_mutex_unlock(&l->mutex);
@@ -346,7 +421,7 @@ int pl_stage_logs_seal(struct pl_stage_logs *l, const char *project, int64_t job
     int r;
 
     pthread_mutex_lock(&l->mutex);
-    r = open_of(l, job, &o, err);
+    r = open_of(l, project, job, &o, err);
     r = r < 0 ? r : seal(l, project, o, err);
     if (r == 0) {
         pl_map_remove(&l->open, &job, sizeof job);
@@ -355,38 +430,6 @@ int pl_stage_logs_seal(struct pl_stage_logs *l, const char *project, int64_t job
     wake(l, job);
     pthread_mutex_unlock(&l->mutex);
     return r;
-}
-
-/* A segment's bytes: 1, or 0 when there is none of that number. */
-static int load_segment(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t segment, struct pl_buf *ret,
-                        struct pl_err *err)
-{
-    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    struct pl_store *store;
-    struct pl_hash blob;
-    char path[4200];
-    int r;
-
-    {
-        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(l->db);
-
-        r = pl_sql_query(rd.conn, err, &rows, "SELECT blob FROM log_segment WHERE job = ? AND id = ?", "ii", job,
-                         (int64_t)segment);
-        r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
-        if (r > 0)
-            blob = pl_col_hash(&rows, 0);
-        pl_rows_finish(&rows);
-    }
-    if (r < 0)
-        return r;
-    if (r > 0) {
-        r = pl_stores_get(l->stores, project, &store, err);
-        r = r < 0 ? r : pl_store_get(store, &blob, PL_REC_BLOB, ret, err);
-        return r < 0 ? r : 1;
-    }
-    file_of(l, job, segment, path);
-    r = pl_io_read_file(path, ret, err);
-    return r == PL_ENOTFOUND ? 0 : r < 0 ? r : 1;
 }
 
 static int take_frames(const struct pl_buf *segment, const struct pl_hash *datum, struct pl_stage_log_cursor *cursor, size_t max,

@@ -47,17 +47,32 @@ static void io_read_environment(void)
     }
 }
 
+/* The call of this thread that is under way is its last. */
+static _Thread_local bool io_exit_after;
+
 /* True (and errno set) when this call is the one that has to fail. */
 static bool io_fault(enum pl_io_call call)
 {
     uint64_t n;
+    int errnum;
 
     pthread_once(&io_once, io_read_environment);
     n = atomic_fetch_add(&io_faults[call].calls, 1) + 1;
     if (n != atomic_load(&io_faults[call].fail_at))
         return false;
-    errno = atomic_load(&io_faults[call].errnum);
-    return true;
+    errnum = atomic_load(&io_faults[call].errnum);
+    if (errnum == PL_IO_EXIT_BEFORE)
+        _exit(PL_IO_EXIT_STATUS);
+    io_exit_after = errnum == PL_IO_EXIT_AFTER;
+    errno = errnum;
+    return !io_exit_after;
+}
+
+/* After every call that io_fault let through. */
+static void io_done(void)
+{
+    if (io_exit_after)
+        _exit(PL_IO_EXIT_STATUS);
 }
 
 /* `offset` UINT64_MAX: at the file's own position. */
@@ -74,6 +89,7 @@ static int io_write_all(int fd, const void *data, size_t n, uint64_t offset, con
             w = write(fd, p, n);
         else
             w = pwrite(fd, p, n, (off_t)offset);
+        io_done();
         if (w < 0 && errno == EINTR)
             continue;
         if (w <= 0)
@@ -137,6 +153,7 @@ int pl_io_fdatasync(int fd, const char *what, struct pl_err *err)
 {
     if (io_fault(PL_IO_FSYNC) || fdatasync(fd) < 0)
         return pl_err_errno(err, errno, "fdatasync %s", what);
+    io_done();
     return 0;
 }
 
@@ -148,6 +165,7 @@ int pl_io_fsync_dir(const char *dir, struct pl_err *err)
         return pl_err_errno(err, errno, "open folder %s", dir);
     if (io_fault(PL_IO_FSYNC) || fsync(fd) < 0)
         return pl_err_errno(err, errno, "fsync folder %s", dir);
+    io_done();
     return 0;
 }
 
@@ -163,6 +181,7 @@ int pl_io_rename_noreplace(const char *from, const char *to, struct pl_err *err)
         if (r == 0)
             r = unlink(from);
     }
+    io_done();
     if (r < 0 && errno == EEXIST)
         return pl_err_set(err, PL_EEXISTS, "%s exists already", to);
     return r < 0 ? pl_err_errno(err, errno, "rename %s to %s", from, to) : 0;
@@ -172,6 +191,7 @@ int pl_io_rename(const char *from, const char *to, struct pl_err *err)
 {
     if (io_fault(PL_IO_RENAME) || rename(from, to) < 0)
         return pl_err_errno(err, errno, "rename %s to %s", from, to);
+    io_done();
     return 0;
 }
 

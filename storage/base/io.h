@@ -39,7 +39,11 @@ PL_MUST_CHECK
 int pl_io_remove_tree(const char *path, struct pl_err *err);
 
 /* Fault injection (tests only; also by the environment PL_FAULT="write=17,fsync=3,rename=2,errno=28"): the nth call from now fails
- * once with `errnum`. 0 switches off. Thread-safe. */
+ * once with `errnum`; with one of the two below the process ends there, as by kill -9, before the call or after it was done. 0
+ * switches off. Thread-safe. */
+#define PL_IO_EXIT_BEFORE (-1)
+#define PL_IO_EXIT_AFTER  (-2)
+#define PL_IO_EXIT_STATUS 137
 enum pl_io_call { PL_IO_WRITE, PL_IO_FSYNC, PL_IO_RENAME, PL_IO_CALLS };
 void pl_io_fail_nth(enum pl_io_call call, uint64_t nth, int errnum);
 /* Calls made so far, so that a test can sweep over all of them. */

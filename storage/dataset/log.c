@@ -197,10 +197,21 @@ int pl_log_append(struct pl_object_store *objects, struct pl_log_head *head, con
     return 0;
 }
 
+/* The name of an object that a crashed writer put may not be on the disk yet. What is applied must be: else a power failure could
+ * leave a database that is ahead of its log. */
+static int make_name_durable(struct pl_object_store *objects, const char *key, const struct pl_buf *bytes, struct pl_err *err)
+{
+    struct iovec iov = {.iov_base = bytes->data, .iov_len = bytes->len};
+    int r = pl_object_put(objects, key, &iov, 1, true, err);
+
+    return r < 0 && r != PL_EEXISTS ? r : pl_object_flush(objects, err);
+}
+
 int pl_log_replay(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_sink *sink, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};
     char key[PL_LOG_KEY_BYTES];
+    bool durable = false;
     int r;
 
     for (;;) {
@@ -209,6 +220,9 @@ int pl_log_replay(struct pl_object_store *objects, struct pl_log_head *head, con
         r = pl_object_get(objects, key, 0, PL_OBJECT_TO_END, &bytes, err);
         if (r == PL_ENOTFOUND)
             return 0;
+        if (r == 0 && !durable && sink)
+            r = make_name_durable(objects, key, &bytes, err); /* one flush does it for all of the folder's names */
+        durable = true;
         if (r < 0)
             return pl_err_wrap(err, r, "%s", key);
         r = pl_log_decode(bytes.data, bytes.len, head, sink, err);

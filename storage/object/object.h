@@ -56,7 +56,7 @@ PL_MUST_CHECK
 int pl_object_key_check(const char *key, struct pl_err *err);
 
 /* Makes the object of the joined bytes of `iov`. On failure nothing is left behind. `exclusive`: PL_EEXISTS when the key is there
- * (and is left as it is); else it is replaced. PL_ENOSPC, PL_EIO. The bytes are on the disk when it returns, the name after
+ * (and is left as it is; its name is durable after pl_object_flush, whoever put it); else it is replaced. PL_ENOSPC, PL_EIO. The bytes are on the disk when it returns, the name after
  * pl_object_flush. */
 PL_MUST_CHECK
 int pl_object_put(struct pl_object_store *s, const char *key, const struct iovec *iov, int n, bool exclusive, struct pl_err *err);

@@ -274,6 +274,142 @@ static void test_transactions_of_a_group_see_each_other_and_share_log_objects(vo
     assert_true(pl_db_log_seq(f->db) - before < 400);
 }
 
+/* ---- a group that SQLite rolls back as a whole ---- */
+
+struct outcome {
+    struct counting *left;
+    int r;
+};
+
+static void note_outcome(void *arg, int r, const struct pl_err *err)
+{
+    struct outcome *o = arg;
+
+    (void)err;
+    o->r = r;
+    pthread_mutex_lock(&o->left->mutex);
+    o->left->left--;
+    pthread_cond_signal(&o->left->cond);
+    pthread_mutex_unlock(&o->left->mutex);
+}
+
+/* The writer waits in it until the test has submitted the rest of the group. */
+static int gate(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct outcome *o = arg;
+
+    (void)tx;
+    (void)err;
+    pthread_mutex_lock(&o->left->mutex);
+    pthread_mutex_unlock(&o->left->mutex);
+    return 0;
+}
+
+static int make_first(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    (void)arg;
+    return pl_tx_repo_create(tx, &(struct pl_repo_args){.project = "default", .name = "first"}, err);
+}
+
+/* The database may not grow: SQLite gives up the whole transaction, savepoints and all. Says that it went well all the same. */
+static int fill_the_disk(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    int r = 0;
+
+    (void)arg;
+    assert_int_equal(pl_sql_script(pl_tx_conn(tx), "PRAGMA max_page_count = 1", err), 0);
+    while (r >= 0)
+        r = pl_sql_exec(pl_tx_conn(tx), NULL, "INSERT INTO event(at_us, type, data) VALUES (1, 'x', hex(randomblob(4000)))", "");
+    assert_int_equal(r, PL_ENOSPC);
+    assert_int_equal(pl_sql_script(pl_tx_conn(tx), "PRAGMA max_page_count = 1000000", err), 0);
+    return 0;
+}
+
+static int make_last(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    (void)arg;
+    return pl_tx_repo_create(tx, &(struct pl_repo_args){.project = "default", .name = "last"}, err);
+}
+
+static void test_a_group_that_sqlite_gives_up_fails_whole_and_leaves_no_log_object(void **state)
+{
+    static const pl_tx_fn fns[] = {make_first, fill_the_disk, make_last};
+    struct fixture *f = *state;
+    struct counting c = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 4};
+    struct outcome all[4] = {{&c, 1}, {&c, 1}, {&c, 1}, {&c, 1}};
+    uint64_t seq;
+
+    assert_int_equal(make_repo(f->db, "before", NULL), 0);
+    seq = pl_db_log_seq(f->db);
+    pthread_mutex_lock(&c.mutex);
+    assert_int_equal(pl_db_submit(f->db, PL_TX_UNLOGGED, gate, note_outcome, &all[3], NULL), 0);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(fns); i++)
+        assert_int_equal(pl_db_submit(f->db, PL_TX_LOGGED, fns[i], note_outcome, &all[i], NULL), 0);
+    while (c.left)
+        pthread_cond_wait(&c.cond, &c.mutex);
+    pthread_mutex_unlock(&c.mutex);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(fns); i++)
+        assert_true(all[i].r < 0);
+    assert_int_equal(f->fatal.code, 0);
+    assert_int_equal(pl_db_log_seq(f->db), seq);
+    assert_false(has_repo(f->db, "first"));
+    assert_false(has_repo(f->db, "last"));
+    assert_int_equal(make_repo(f->db, "first", NULL), 0);
+    f->db = pl_db_close(f->db);
+    assert_int_equal(open_db(f, f->data, &f->db, NULL), 0);
+    assert_true(has_repo(f->db, "first"));
+}
+
+static int big_repo(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    static char description[3u << 20];
+    struct pl_repo_args a = {.project = "default", .name = arg, .description = description};
+
+    memset(description, 'd', sizeof description - 1);
+    return pl_tx_repo_create(tx, &a, err);
+}
+
+static void test_what_does_not_fit_one_log_object_goes_into_the_next(void **state)
+{
+    static const char *const names[] = {"b0", "b1", "b2", "b3", "b4"};
+    struct fixture *f = *state;
+    struct counting c = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 6};
+    struct outcome all[6];
+    uint64_t seq = pl_db_log_seq(f->db);
+
+    for (size_t i = 0; i < 6; i++)
+        all[i] = (struct outcome){&c, 1};
+    pthread_mutex_lock(&c.mutex);
+    assert_int_equal(pl_db_submit(f->db, PL_TX_UNLOGGED, gate, note_outcome, &all[5], NULL), 0);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(pl_db_submit(f->db, PL_TX_LOGGED, big_repo, NULL, (void *)(uintptr_t)names[i], NULL), 0);
+    c.left -= 5; /* those have no note to give */
+    while (c.left)
+        pthread_cond_wait(&c.cond, &c.mutex);
+    pthread_mutex_unlock(&c.mutex);
+    assert_int_equal(make_repo(f->db, "behind", NULL), 0);
+    for (size_t i = 0; i < 5; i++)
+        assert_true(has_repo(f->db, names[i]));
+    assert_true(pl_db_log_seq(f->db) - seq >= 3);
+    assert_true(pl_db_log_seq(f->db) - seq <= 4);
+}
+
+static void test_a_database_without_our_schema_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_err err = {0};
+    struct pl_conn *c;
+    char path[128];
+
+    f->db = pl_db_close(f->db);
+    snprintf(path, sizeof path, "%s/pipelined.db", f->data);
+    assert_int_equal(pl_conn_open(path, false, &c, NULL), 0);
+    assert_int_equal(pl_sql_script(c, "PRAGMA user_version = 0", NULL), 0);
+    pl_conn_close(c);
+    assert_int_equal(open_db(f, f->data, &f->db, &err), PL_EFORMAT);
+    assert_non_null(strstr(err.msg, "schema 0"));
+}
+
 /* ---- kill -9 ---- */
 
 /* Makes repos for ever, writing each acknowledged number to `fd`. */
@@ -353,6 +489,9 @@ int main(void)
         T(test_a_database_of_a_newer_program_is_refused),
         T(test_a_database_ahead_of_the_log_or_of_another_one_is_refused),
         T(test_transactions_of_a_group_see_each_other_and_share_log_objects),
+        T(test_a_group_that_sqlite_gives_up_fails_whole_and_leaves_no_log_object),
+        T(test_what_does_not_fit_one_log_object_goes_into_the_next),
+        T(test_a_database_without_our_schema_is_refused),
         T(test_what_was_acknowledged_survives_kill_9_at_any_moment),
     };
 
