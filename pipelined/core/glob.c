@@ -255,7 +255,7 @@ int pl_glob_set_compile(const char *const *patterns, size_t n, struct pl_glob_se
     if (s == NULL)
         return pl_err_nomem(err);
     for (; s->n < n; s->n++) {
-        int r = glob_compile(patterns[s->n], glob_at_any_depth(patterns[s->n]), &s->globs[s->n], err);
+        int r = pl_glob_program_compile(patterns[s->n], glob_at_any_depth(patterns[s->n]), &s->globs[s->n], err);
 
         if (r < 0)
             return r;

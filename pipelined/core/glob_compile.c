@@ -398,7 +398,7 @@ static void glob_shrink(struct pl_glob *g)
         g->ranges = p;
 }
 
-int glob_compile(const char *pattern, bool any_depth, struct pl_glob **ret, struct pl_err *err)
+int pl_glob_program_compile(const char *pattern, bool any_depth, struct pl_glob **ret, struct pl_err *err)
 {
     _cleanup_(pl_glob_destroyp) struct pl_glob *g = NULL;
     struct glob_parser ps = {.pattern = pattern, .end = pattern + strlen(pattern), .literal = !any_depth, .err = err};
@@ -430,5 +430,5 @@ int glob_compile(const char *pattern, bool any_depth, struct pl_glob **ret, stru
 
 int pl_glob_compile(const char *pattern, struct pl_glob **ret, struct pl_err *err)
 {
-    return glob_compile(pattern, false, ret, err);
+    return pl_glob_program_compile(pattern, false, ret, err);
 }

@@ -56,4 +56,4 @@ static inline uint32_t glob_next_char(const char **p, const char *end)
 }
 
 /* As pl_glob_compile; `any_depth`: as if the pattern began with a segment of two stars. */
-int glob_compile(const char *pattern, bool any_depth, struct pl_glob **ret, struct pl_err *err);
+int pl_glob_program_compile(const char *pattern, bool any_depth, struct pl_glob **ret, struct pl_err *err);

@@ -211,7 +211,7 @@ static int merge_check_folders(struct pl_merge *m, size_t i, struct pl_err *err)
         if (above == NULL)
             continue;
         if (!merge_is_dir(above))
-            return merge_collision(m->plan, MERGE_FILE_AND_FOLDER, above->path, above->datum, item->datum, err);
+            return pl_merge_collision(m->plan, MERGE_FILE_AND_FOLDER, above->path, above->datum, item->datum, err);
         above->entry_len = 0;
     }
     return 0;
@@ -227,9 +227,9 @@ static int merge_check_pair(struct pl_merge *m, struct merge_item *first, struct
         return 0;
     }
     if (dir || merge_is_dir(second))
-        return merge_collision(m->plan, MERGE_FILE_AND_FOLDER, first->path, dir ? second->datum : first->datum,
-                               dir ? first->datum : second->datum, err);
-    return merge_collision(m->plan, MERGE_SAME_PATH, first->path, first->datum, second->datum, err);
+        return pl_merge_collision(m->plan, MERGE_FILE_AND_FOLDER, first->path, dir ? second->datum : first->datum,
+                                  dir ? first->datum : second->datum, err);
+    return pl_merge_collision(m->plan, MERGE_SAME_PATH, first->path, first->datum, second->datum, err);
 }
 
 static void merge_drop_marked(struct pl_merge *m)

@@ -20,7 +20,7 @@ static char *collision_datum_text(const struct pl_plan *p, size_t datum, size_t 
             n += (size_t)snprintf(out + n, COLLISION_DATUM_TEXT - n, "%s%s=/%s", n > 0 ? ", " : "", p->stage->leaves[i]->name,
                                   m->path);
     }
-    return n > 0 ? out : pl_plan_datum_text(p, datum, out, COLLISION_DATUM_TEXT);
+    return n > 0 ? pl_utf8_trim(out) : pl_plan_datum_text(p, datum, out, COLLISION_DATUM_TEXT);
 }
 
 struct stem {
@@ -69,8 +69,8 @@ static int collision_remedy(const struct pl_plan *p, struct pl_buf *out, struct 
     return r;
 }
 
-int merge_collision(const struct pl_plan *plan, enum merge_collision kind, const char *path, size_t a, size_t b,
-                    struct pl_err *err)
+int pl_merge_collision(const struct pl_plan *plan, enum pl_merge_collision kind, const char *path, size_t a, size_t b,
+                       struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf remedy = {0};
     char first[COLLISION_DATUM_TEXT], second[COLLISION_DATUM_TEXT];

@@ -3,8 +3,8 @@
 
 #include "plan.h"
 
-enum merge_collision { MERGE_SAME_PATH, MERGE_FILE_AND_FOLDER };
+enum pl_merge_collision { MERGE_SAME_PATH, MERGE_FILE_AND_FOLDER };
 
 /* Sets PL_ECOLLISION. `path` is written by datum a (as a file) and by datum b (as a file or as the folder of something). */
-int merge_collision(const struct pl_plan *plan, enum merge_collision kind, const char *path, size_t a, size_t b,
-                    struct pl_err *err);
+int pl_merge_collision(const struct pl_plan *plan, enum pl_merge_collision kind, const char *path, size_t a, size_t b,
+                       struct pl_err *err);

@@ -43,7 +43,7 @@ static int plan_product(struct pl_plan *p, struct plan_memory *memory, const str
 {
     size_t n = p->n_datums, each = sizeof(*p->keys) + p->n_leaves * sizeof(*p->picks);
     uint32_t at[PL_SPEC_LEAVES_MAX] = {0};
-    int r = plan_memory_check(memory, n * each, err);
+    int r = pl_plan_memory_check(memory, n * each, err);
 
     if (r < 0)
         return r;
@@ -73,7 +73,7 @@ static int plan_fill(struct pl_plan *p, const struct pl_plan_request *q, struct 
 
     for (size_t i = 0; i < p->n_leaves && r == 0; i++) {
         inputs[i].name = q->stage->leaves[i]->name;
-        r = plan_leaf_match(q->stage->leaves[i], &q->inputs[i], memory, &p->leaves[i], &inputs[i].captures, err);
+        r = pl_plan_leaf_match(q->stage->leaves[i], &q->inputs[i], memory, &p->leaves[i], &inputs[i].captures, err);
     }
     if (r == 0)
         r = pl_template_compile(q->stage->output.prefix, inputs, p->n_leaves, &p->prefix, err);
@@ -206,5 +206,5 @@ char *pl_plan_datum_text(const struct pl_plan *p, size_t datum, char *out, size_
     for (size_t i = 0; i < p->n_leaves && n < size; i++)
         n += (size_t)snprintf(out + n, size - n, "%s%s=/%s", i > 0 ? ", " : "", p->stage->leaves[i]->name,
                               pl_plan_match_of(p, datum, i)->path);
-    return out;
+    return pl_utf8_trim(out);
 }

@@ -17,7 +17,7 @@ struct leaf_walk {
     size_t before_len;
 };
 
-int plan_memory_check(const struct plan_memory *m, size_t n, struct pl_err *err)
+int pl_plan_memory_check(const struct plan_memory *m, size_t n, struct pl_err *err)
 {
     size_t used = pl_arena_used(m->arena) + m->arrays;
 
@@ -26,9 +26,9 @@ int plan_memory_check(const struct plan_memory *m, size_t n, struct pl_err *err)
     return 0;
 }
 
-int plan_memory_alloc(struct plan_memory *m, size_t n, void **ret, struct pl_err *err)
+int pl_plan_memory_alloc(struct plan_memory *m, size_t n, void **ret, struct pl_err *err)
 {
-    int r = plan_memory_check(m, n, err);
+    int r = pl_plan_memory_check(m, n, err);
     void *p;
 
     if (r < 0)
@@ -48,7 +48,7 @@ static int leaf_grow(struct leaf_walk *w, struct pl_err *err)
 
     if (w->to->n < w->cap)
         return 0;
-    r = plan_memory_check(w->memory, (cap - w->cap) * sizeof(*matches), err);
+    r = pl_plan_memory_check(w->memory, (cap - w->cap) * sizeof(*matches), err);
     if (r < 0)
         return r;
     matches = realloc(w->to->matches, cap * sizeof(*matches));
@@ -71,7 +71,7 @@ static int leaf_add(struct leaf_walk *w, const char *path, size_t len, uint8_t k
 
     r = leaf_grow(w, err);
     if (r == 0)
-        r = plan_memory_alloc(w->memory, spans + len + 1, &p, err);
+        r = pl_plan_memory_alloc(w->memory, spans + len + 1, &p, err);
     if (r < 0)
         return r;
     if (n_captures > 0)
@@ -188,8 +188,8 @@ static int leaf_walk(struct leaf_walk *w, struct pl_err *err)
     return r;
 }
 
-int plan_leaf_match(const struct pl_input *input, const struct pl_plan_input *from, struct plan_memory *memory,
-                    struct pl_plan_leaf *ret, unsigned *ret_captures, struct pl_err *err)
+int pl_plan_leaf_match(const struct pl_input *input, const struct pl_plan_input *from, struct plan_memory *memory,
+                       struct pl_plan_leaf *ret, unsigned *ret_captures, struct pl_err *err)
 {
     _cleanup_(pl_glob_destroyp) struct pl_glob *glob = NULL;
     _cleanup_(pl_glob_set_destroyp) struct pl_glob_set *files = NULL;

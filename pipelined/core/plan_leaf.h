@@ -12,12 +12,12 @@ struct plan_memory {
 
 /* `n` more bytes of arrays or arena? PL_ELIMIT. */
 PL_MUST_CHECK
-int plan_memory_check(const struct plan_memory *m, size_t n, struct pl_err *err);
+int pl_plan_memory_check(const struct plan_memory *m, size_t n, struct pl_err *err);
 /* From the arena. PL_ELIMIT, PL_ENOMEM. */
 PL_MUST_CHECK
-int plan_memory_alloc(struct plan_memory *m, size_t n, void **ret, struct pl_err *err);
+int pl_plan_memory_alloc(struct plan_memory *m, size_t n, void **ret, struct pl_err *err);
 
 /* Fills `ret` (matches malloc'ed); `captures` is the number of captures of the input's glob. */
 PL_MUST_CHECK
-int plan_leaf_match(const struct pl_input *input, const struct pl_plan_input *from, struct plan_memory *memory,
-                    struct pl_plan_leaf *ret, unsigned *ret_captures, struct pl_err *err);
+int pl_plan_leaf_match(const struct pl_input *input, const struct pl_plan_input *from, struct plan_memory *memory,
+                       struct pl_plan_leaf *ret, unsigned *ret_captures, struct pl_err *err);

@@ -38,19 +38,19 @@ static void spec_read_file(struct spec_reader *r, json_t *root)
     json_t *project = json_object_get(root, "project"), *defaults = json_object_get(root, "defaults");
     const char *fallback = r->ctx != NULL && r->ctx->project != NULL ? r->ctx->project : PL_DEFAULT_PROJECT;
 
-    r->spec->project = spec_strdup(r, json_is_string(project) ? json_string_value(project) : fallback);
+    r->spec->project = pl_spec_strdup(r, json_is_string(project) ? json_string_value(project) : fallback);
     if (json_is_object(defaults)) {
-        r->defaults = spec_merge_patch(NULL, defaults);
+        r->defaults = pl_spec_merge_patch(NULL, defaults);
         if (r->defaults == NULL)
             r->failed = PL_ENOMEM;
     }
     if (r->failed == 0 && !json_is_object(root))
-        spec_problem(r, "a spec is an object: {\"pipeline\": …, \"stages\": […]}");
+        pl_spec_problem(r, "a spec is an object: {\"pipeline\": …, \"stages\": […]}");
     else if (r->failed == 0)
-        spec_read_object(r, &spec_object_file, root, r->spec);
-    spec_leave(r, 0);
+        pl_spec_read_object(r, &pl_spec_object_file, root, r->spec);
+    pl_spec_leave(r, 0);
     if (r->failed == 0)
-        spec_check(r);
+        pl_spec_check(r);
     json_decref(r->defaults);
 }
 
@@ -135,10 +135,10 @@ static int spec_dump(json_t *json, struct pl_buf *out, struct pl_err *err)
 
 int pl_stage_effective_json(const struct pl_stage *stage, struct pl_buf *out, struct pl_err *err)
 {
-    return spec_dump(spec_object_write(&spec_object_stage, stage), out, err);
+    return spec_dump(pl_spec_object_write(&pl_spec_object_stage, stage), out, err);
 }
 
 int pl_spec_effective_json(const struct pl_spec *spec, struct pl_buf *out, struct pl_err *err)
 {
-    return spec_dump(spec_object_write(&spec_object_file, spec), out, err);
+    return spec_dump(pl_spec_object_write(&pl_spec_object_file, spec), out, err);
 }

@@ -24,11 +24,11 @@ static bool spec_one_of(const char *word, const char *const *words, size_t n)
     return false;
 }
 
-void spec_enter_stage(struct spec_reader *r, size_t i)
+void pl_spec_enter_stage(struct spec_reader *r, size_t i)
 {
-    spec_leave(r, 0);
-    spec_enter_key(r, "stages");
-    spec_enter_index(r, i);
+    pl_spec_leave(r, 0);
+    pl_spec_enter_key(r, "stages");
+    pl_spec_enter_index(r, i);
 }
 
 /* Path of a leaf below the stage's: ".input.cross[1]". */
@@ -39,22 +39,22 @@ static bool spec_enter_leaf_of(struct spec_reader *r, const struct pl_input *tre
     if (tree == leaf)
         return true;
     for (size_t i = 0; i < tree->n_children; i++) {
-        spec_enter_key(r, "cross");
-        spec_enter_index(r, i);
+        pl_spec_enter_key(r, "cross");
+        pl_spec_enter_index(r, i);
         if (spec_enter_leaf_of(r, &tree->children[i], leaf))
             return true;
-        spec_leave(r, path_len);
+        pl_spec_leave(r, path_len);
     }
     return false;
 }
 
-void spec_enter_leaf(struct spec_reader *r, size_t i, size_t j, const char *key)
+void pl_spec_enter_leaf(struct spec_reader *r, size_t i, size_t j, const char *key)
 {
-    spec_enter_stage(r, i);
-    spec_enter_key(r, "input");
+    pl_spec_enter_stage(r, i);
+    pl_spec_enter_key(r, "input");
     (void)spec_enter_leaf_of(r, r->spec->stages[i].input, r->spec->stages[i].leaves[j]);
     if (key != NULL)
-        spec_enter_key(r, key);
+        pl_spec_enter_key(r, key);
 }
 
 static size_t spec_count_leaves(const struct pl_input *tree)
@@ -82,12 +82,12 @@ static void spec_collect_leaves(struct spec_reader *r, size_t i)
     size_t n = stage->input != NULL ? spec_count_leaves(stage->input) : 0;
 
     if (n > PL_SPEC_LEAVES_MAX) {
-        spec_enter_stage(r, i);
-        spec_enter_key(r, "input");
-        spec_problem(r, "%zu inputs; at most %u", n, PL_SPEC_LEAVES_MAX);
+        pl_spec_enter_stage(r, i);
+        pl_spec_enter_key(r, "input");
+        pl_spec_problem(r, "%zu inputs; at most %u", n, PL_SPEC_LEAVES_MAX);
         n = 0;
     }
-    stage->leaves = spec_alloc(r, (n + 1) * sizeof(struct pl_input *));
+    stage->leaves = pl_spec_alloc(r, (n + 1) * sizeof(struct pl_input *));
     if (n > 0 && stage->leaves != NULL)
         spec_number_leaves(stage, stage->input);
 }
@@ -96,15 +96,16 @@ static void spec_check_run(struct spec_reader *r, size_t i)
 {
     const struct pl_stage *stage = &r->spec->stages[i];
 
-    spec_enter_stage(r, i);
+    pl_spec_enter_stage(r, i);
     if (stage->run != NULL && stage->script != NULL)
-        spec_problem(r, "both \"run\" and \"script\" are given: exactly one is accepted");
+        pl_spec_problem(r, "both \"run\" and \"script\" are given: exactly one is accepted");
     else if (stage->run == NULL && stage->script == NULL)
-        spec_problem(r, "\"run\" is missing: the command and its arguments, such as [\"python3\", \"train.py\"], or \"script\"");
+        pl_spec_problem(r,
+                        "\"run\" is missing: the command and its arguments, such as [\"python3\", \"train.py\"], or \"script\"");
     if (stage->run != NULL && stage->run[0][0] == '\0') {
-        spec_enter_key(r, "run");
-        spec_enter_index(r, 0);
-        spec_problem(r, "\"\" is not accepted: the name of a program");
+        pl_spec_enter_key(r, "run");
+        pl_spec_enter_index(r, 0);
+        pl_spec_problem(r, "\"\" is not accepted: the name of a program");
     }
 }
 
@@ -119,21 +120,21 @@ static void spec_check_input_names(struct spec_reader *r, size_t i)
 
         if (name == NULL)
             continue;
-        spec_enter_leaf(r, i, j, "name");
+        pl_spec_enter_leaf(r, i, j, "name");
         if (pl_streq(name, "out"))
-            spec_problem(r, "an input cannot be named \"out\": /pfs/out is the output; set another \"name\"");
+            pl_spec_problem(r, "an input cannot be named \"out\": /pfs/out is the output; set another \"name\"");
         if (spec_one_of(name, spec_machine_vars, PL_ARRAY_SIZE(spec_machine_vars)))
-            spec_problem(r, "an input named \"%s\" would replace the variable of that name: set another \"name\"", name);
+            pl_spec_problem(r, "an input named \"%s\" would replace the variable of that name: set another \"name\"", name);
         for (size_t k = 0; k < j; k++) {
             const char *other = stage->leaves[k]->name;
 
             if (other == NULL)
                 continue;
             if (pl_streq(name, other))
-                spec_problem(r, "two inputs are named \"%s\": set \"name\" of one of them", name);
+                pl_spec_problem(r, "two inputs are named \"%s\": set \"name\" of one of them", name);
             else if (pl_streq(pl_input_var(name, a), pl_input_var(other, b)))
-                spec_problem(r, "the inputs \"%s\" and \"%s\" would share the variable %s: set \"name\" of one of them", other,
-                             name, a);
+                pl_spec_problem(r, "the inputs \"%s\" and \"%s\" would share the variable %s: set \"name\" of one of them", other,
+                                name, a);
         }
     }
 }
@@ -143,22 +144,22 @@ static void spec_check_env(struct spec_reader *r, size_t i)
     const struct pl_stage *stage = &r->spec->stages[i];
     size_t path_len;
 
-    spec_enter_stage(r, i);
-    spec_enter_key(r, "env");
+    pl_spec_enter_stage(r, i);
+    pl_spec_enter_key(r, "env");
     path_len = r->path.len;
     for (size_t e = 0; e < stage->n_env; e++) {
         const char *key = stage->env[e].key;
         bool ours = strncmp(key, "PL_", 3) == 0 || strncmp(key, "PACH_", 5) == 0;
 
-        spec_leave(r, path_len);
-        spec_enter_key(r, key);
+        pl_spec_leave(r, path_len);
+        pl_spec_enter_key(r, key);
         if (!pl_identifier_ok(key))
-            spec_problem_key(r, "\"%s\" is no name of a variable: letters, digits and _, not starting with a digit", key);
+            pl_spec_problem_key(r, "\"%s\" is no name of a variable: letters, digits and _, not starting with a digit", key);
         else if (ours && !spec_one_of(key, spec_open_vars, PL_ARRAY_SIZE(spec_open_vars)))
-            spec_problem_key(r, "\"%s\" is set by the program: choose a name that does not start with PL_ or PACH_", key);
+            pl_spec_problem_key(r, "\"%s\" is set by the program: choose a name that does not start with PL_ or PACH_", key);
         for (size_t j = 0; j < stage->n_leaves; j++)
             if (stage->leaves[j]->name != NULL && pl_streq(stage->leaves[j]->name, key))
-                spec_problem_key(r, "\"%s\" is the variable of the input of that name: rename one of them", key);
+                pl_spec_problem_key(r, "\"%s\" is the variable of the input of that name: rename one of them", key);
     }
 }
 
@@ -180,11 +181,11 @@ static void spec_check_prefix(struct spec_reader *r, size_t i)
     }
     if (stage->output.prefix == NULL || n == 0)
         return;
-    spec_enter_stage(r, i);
-    spec_enter_key(r, "output");
-    spec_enter_key(r, "prefix");
+    pl_spec_enter_stage(r, i);
+    pl_spec_enter_key(r, "output");
+    pl_spec_enter_key(r, "prefix");
     if (pl_template_compile(stage->output.prefix, inputs, n, &template, &err) < 0)
-        spec_problem(r, "%s", err.msg);
+        pl_spec_problem(r, "%s", err.msg);
 }
 
 static void spec_check_names(struct spec_reader *r, struct pl_map *stages)
@@ -197,12 +198,12 @@ static void spec_check_names(struct spec_reader *r, struct pl_map *stages)
 
         if (name == NULL)
             continue;
-        spec_enter_stage(r, i);
-        spec_enter_key(r, "name");
+        pl_spec_enter_stage(r, i);
+        pl_spec_enter_key(r, "name");
         first = pl_map_get(stages, name, strlen(name));
         if (first != NULL) {
-            spec_problem(r, "two stages are named \"%s\"; the first is stages[%zu]", name,
-                         (size_t)((struct pl_stage *)first - spec->stages));
+            pl_spec_problem(r, "two stages are named \"%s\"; the first is stages[%zu]", name,
+                            (size_t)((struct pl_stage *)first - spec->stages));
             continue;
         }
         if (pl_map_put(stages, name, strlen(name), &spec->stages[i], NULL, NULL) < 0)
@@ -211,12 +212,12 @@ static void spec_check_names(struct spec_reader *r, struct pl_map *stages)
     for (size_t i = 0; i < spec->n_repos; i++) {
         const struct pl_stage *stage = pl_map_get(stages, spec->repos[i].name, strlen(spec->repos[i].name));
 
-        spec_leave(r, 0);
-        spec_enter_key(r, "repos");
-        spec_enter_key(r, spec->repos[i].name);
+        pl_spec_leave(r, 0);
+        pl_spec_enter_key(r, "repos");
+        pl_spec_enter_key(r, spec->repos[i].name);
         if (stage != NULL)
-            spec_problem_key(r, "the stage stages[%zu] writes a repo of that name: rename one of them",
-                             (size_t)(stage - spec->stages));
+            pl_spec_problem_key(r, "the stage stages[%zu] writes a repo of that name: rename one of them",
+                                (size_t)(stage - spec->stages));
     }
 }
 
@@ -247,13 +248,13 @@ static void spec_missing_repo(struct spec_reader *r, const struct pl_input *leaf
     const char *nearest = spec_nearest_repo(r->spec, leaf->repo);
 
     if (!pl_streq(leaf->project, r->spec->project))
-        spec_problem(r, "repo \"%s\" does not exist in project \"%s\": pipelinectl create repo %s/%s", leaf->repo, leaf->project,
-                     leaf->project, leaf->repo);
+        pl_spec_problem(r, "repo \"%s\" does not exist in project \"%s\": pipelinectl create repo %s/%s", leaf->repo,
+                        leaf->project, leaf->project, leaf->repo);
     else if (nearest != NULL)
-        spec_problem(r, "repo \"%s\" does not exist; did you mean \"%s\"?", leaf->repo, nearest);
+        pl_spec_problem(r, "repo \"%s\" does not exist; did you mean \"%s\"?", leaf->repo, nearest);
     else
-        spec_problem(r, "repo \"%s\" does not exist: pipelinectl create repo %s, or add \"repos\": {\"%s\": {}}", leaf->repo,
-                     leaf->repo, leaf->repo);
+        pl_spec_problem(r, "repo \"%s\" does not exist: pipelinectl create repo %s, or add \"repos\": {\"%s\": {}}", leaf->repo,
+                        leaf->repo, leaf->repo);
 }
 
 /* Inputs: a stage of the file first, then a repo. */
@@ -275,7 +276,7 @@ static void spec_resolve(struct spec_reader *r, struct pl_map *stages, size_t i)
         if (stage != NULL || r->ctx == NULL || r->ctx->repo_exists == NULL || spec_declares_repo(spec, leaf) ||
             r->ctx->repo_exists(r->ctx->self, leaf->project, leaf->repo))
             continue;
-        spec_enter_leaf(r, i, j, "repo");
+        pl_spec_enter_leaf(r, i, j, "repo");
         spec_missing_repo(r, leaf);
     }
 }
@@ -287,16 +288,16 @@ static void spec_check_owner(struct spec_reader *r, size_t i)
 
     if (ctx == NULL || ctx->stage_owner == NULL || name == NULL || r->spec->pipeline == NULL)
         return;
-    spec_enter_stage(r, i);
-    spec_enter_key(r, "name");
+    pl_spec_enter_stage(r, i);
+    pl_spec_enter_key(r, "name");
     owner = ctx->stage_owner(ctx->self, project, name);
     if (owner != NULL && !pl_streq(owner, r->spec->pipeline))
-        spec_problem(
+        pl_spec_problem(
             r, "stage \"%s\" already belongs to pipeline \"%s\" in project \"%s\": rename it, or set \"project\" in the spec",
             name, owner, project);
     else if (owner == NULL && ctx->repo_exists != NULL && ctx->repo_exists(ctx->self, project, name))
-        spec_problem(r, "there is a repo \"%s\" in project \"%s\" that no stage writes: rename the stage, or delete the repo",
-                     name, project);
+        pl_spec_problem(r, "there is a repo \"%s\" in project \"%s\" that no stage writes: rename the stage, or delete the repo",
+                        name, project);
 }
 
 static void spec_warn(struct spec_reader *r, size_t i)
@@ -306,20 +307,20 @@ static void spec_warn(struct spec_reader *r, size_t i)
 
     for (size_t j = 0; j < stage->n_leaves; j++)
         one = one && stage->leaves[j]->glob != NULL && pl_streq(stage->leaves[j]->glob, "/");
-    spec_enter_stage(r, i);
+    pl_spec_enter_stage(r, i);
     if (one && stage->workers > 1) {
-        spec_enter_key(r, "workers");
-        spec_warning(r, "%s: 1 datum (glob \"/\"), workers %u: one worker will have work", stage->name, stage->workers);
-        spec_enter_stage(r, i);
+        pl_spec_enter_key(r, "workers");
+        pl_spec_warning(r, "%s: 1 datum (glob \"/\"), workers %u: one worker will have work", stage->name, stage->workers);
+        pl_spec_enter_stage(r, i);
     }
     if (stage->image != NULL && strstr(stage->image, "@sha256:") == NULL) {
-        spec_enter_key(r, "image");
-        spec_warning(r, "%s: image \"%s\" names no digest (@sha256:…): what the tag means may change without a new run",
-                     stage->name, stage->image);
+        pl_spec_enter_key(r, "image");
+        pl_spec_warning(r, "%s: image \"%s\" names no digest (@sha256:…): what the tag means may change without a new run",
+                        stage->name, stage->image);
     }
 }
 
-void spec_check(struct spec_reader *r)
+void pl_spec_check(struct spec_reader *r)
 {
     struct pl_map stages = {0};
 
@@ -335,7 +336,7 @@ void spec_check(struct spec_reader *r)
     }
     pl_map_finish(&stages, NULL);
     if (r->failed == 0 && r->n_problems == 0)
-        spec_order(r);
+        pl_spec_order(r);
     for (size_t i = 0; i < r->spec->n_stages && r->n_problems == 0 && r->failed == 0; i++)
         spec_warn(r, i);
 }

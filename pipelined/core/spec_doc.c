@@ -8,7 +8,7 @@ static json_t *doc_words(const char *const *words)
     json_t *list = json_array();
 
     for (; *words != NULL && list != NULL; words++)
-        spec_append(&list, json_string(*words));
+        pl_spec_append(&list, json_string(*words));
     return list;
 }
 
@@ -16,18 +16,18 @@ static json_t *doc_field_schema(const struct spec_field *field)
 {
     json_t *schema = field->type->schema[0] != '\0' ? json_loads(field->type->schema, 0, NULL) : json_object();
 
-    if (field->type == &spec_type_object)
-        spec_set(&schema, "$ref", json_sprintf("#/$defs/%s", field->child->name));
-    if (field->type == &spec_type_count) {
-        spec_set(&schema, "type", json_string("integer"));
-        spec_set(&schema, "minimum", json_integer(field->min));
-        spec_set(&schema, "maximum", json_integer(field->max));
+    if (field->type == &pl_spec_type_object)
+        pl_spec_set(&schema, "$ref", json_sprintf("#/$defs/%s", field->child->name));
+    if (field->type == &pl_spec_type_count) {
+        pl_spec_set(&schema, "type", json_string("integer"));
+        pl_spec_set(&schema, "minimum", json_integer(field->min));
+        pl_spec_set(&schema, "maximum", json_integer(field->max));
     }
     if (field->words != NULL)
-        spec_set(&schema, "enum", doc_words(field->words));
+        pl_spec_set(&schema, "enum", doc_words(field->words));
     if (field->fallback != NULL)
-        spec_set(&schema, "default", json_loads(field->fallback, JSON_DECODE_ANY, NULL));
-    spec_set(&schema, "description", json_string(field->doc));
+        pl_spec_set(&schema, "default", json_loads(field->fallback, JSON_DECODE_ANY, NULL));
+    pl_spec_set(&schema, "description", json_string(field->doc));
     return schema;
 }
 
@@ -38,13 +38,13 @@ static json_t *doc_object_schema(const struct spec_object *object, bool partial)
     json_t *properties = json_object(), *required = json_array();
 
     for (size_t i = 0; i < object->n; i++) {
-        spec_set(&properties, object->fields[i].name, doc_field_schema(&object->fields[i]));
+        pl_spec_set(&properties, object->fields[i].name, doc_field_schema(&object->fields[i]));
         if (object->fields[i].required && !partial)
-            spec_append(&required, json_string(object->fields[i].name));
+            pl_spec_append(&required, json_string(object->fields[i].name));
     }
-    spec_set(&schema, "properties", properties);
+    pl_spec_set(&schema, "properties", properties);
     if (json_array_size(required) > 0)
-        spec_set(&schema, "required", required);
+        pl_spec_set(&schema, "required", required);
     else
         json_decref(required);
     return schema;
@@ -53,19 +53,19 @@ static json_t *doc_object_schema(const struct spec_object *object, bool partial)
 /* What stands in `defaults` need not stand in a stage: in the schema a stage's own fields are all optional but its name. */
 int pl_spec_schema(struct pl_buf *out, struct pl_err *err)
 {
-    json_t *schema = doc_object_schema(&spec_object_file, false), *defs = json_object(), *stage;
+    json_t *schema = doc_object_schema(&pl_spec_object_file, false), *defs = json_object(), *stage;
     char *text;
     int r;
 
-    for (const struct spec_object *const *object = spec_objects + 1; *object != NULL; object++)
-        spec_set(&defs, (*object)->name, doc_object_schema(*object, true));
-    stage = doc_object_schema(&spec_object_stage, true);
-    spec_set(&stage, "required", json_pack("[s]", "name"));
-    spec_set(&defs, "stage", stage);
-    spec_set(&defs, "stage_fields", doc_object_schema(&spec_object_stage, true));
-    spec_set(&schema, "$defs", defs);
-    spec_set(&schema, "$schema", json_string("https://json-schema.org/draft/2020-12/schema"));
-    spec_set(&schema, "title", json_string("pipelined pipeline spec"));
+    for (const struct spec_object *const *object = pl_spec_objects + 1; *object != NULL; object++)
+        pl_spec_set(&defs, (*object)->name, doc_object_schema(*object, true));
+    stage = doc_object_schema(&pl_spec_object_stage, true);
+    pl_spec_set(&stage, "required", json_pack("[s]", "name"));
+    pl_spec_set(&defs, "stage", stage);
+    pl_spec_set(&defs, "stage_fields", doc_object_schema(&pl_spec_object_stage, true));
+    pl_spec_set(&schema, "$defs", defs);
+    pl_spec_set(&schema, "$schema", json_string("https://json-schema.org/draft/2020-12/schema"));
+    pl_spec_set(&schema, "title", json_string("pipelined pipeline spec"));
     text = schema != NULL ? json_dumps(schema, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
     json_decref(schema);
     if (text == NULL)
@@ -89,7 +89,7 @@ static int doc_add_accepts(struct pl_buf *out, const struct spec_field *field, s
 {
     int r;
 
-    if (field->type == &spec_type_count)
+    if (field->type == &pl_spec_type_count)
         return pl_buf_addf(out, err, "%lld … %lld", (long long)field->min, (long long)field->max);
     if (field->words != NULL) {
         for (const char *const *word = field->words; *word != NULL; word++) {
@@ -100,7 +100,7 @@ static int doc_add_accepts(struct pl_buf *out, const struct spec_field *field, s
         return 0;
     }
     r = doc_add_cell(out, field->type->accepts, "|*", err);
-    if (r == 0 && field->child != NULL && field->type != &spec_type_input && field->type != &spec_type_cross)
+    if (r == 0 && field->child != NULL && field->type != &pl_spec_type_input && field->type != &pl_spec_type_cross)
         r = pl_buf_addf(out, err, " ([%s](#%s))", field->child->name, field->child->name);
     return r;
 }
@@ -167,7 +167,7 @@ int pl_spec_markdown(struct pl_buf *out, struct pl_err *err)
 {
     int r = pl_buf_add_str(out, doc_head, err);
 
-    for (const struct spec_object *const *object = spec_objects; *object != NULL && r == 0; object++)
+    for (const struct spec_object *const *object = pl_spec_objects; *object != NULL && r == 0; object++)
         r = doc_add_object(out, *object, err);
     return r;
 }

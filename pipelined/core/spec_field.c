@@ -1,10 +1,10 @@
 /* The tables. `doc` is Markdown for docs/spec.md and the descriptions of the JSON Schema. */
 #include "spec_field.h"
 
-#define FIELD(type_, struct_, member) .type = &spec_type_##type_, .offset = offsetof(struct struct_, member)
+#define FIELD(type_, struct_, member) .type = &pl_spec_type_##type_, .offset = offsetof(struct struct_, member)
 #define LIST(struct_, member, count)  .offset = offsetof(struct struct_, member), .offset_n = offsetof(struct struct_, count)
 #define OBJECT(object_, name_, doc_, later_)                                                                                     \
-    const struct spec_object spec_object_##object_ = {                                                                           \
+    const struct spec_object pl_spec_object_##object_ = {                                                                        \
         .name = name_, .doc = doc_, .fields = fields_of_##object_, .n = PL_ARRAY_SIZE(fields_of_##object_), .later = later_}
 
 static const char *const nothing[] = {NULL};
@@ -18,24 +18,24 @@ static const struct spec_field fields_of_file[] = {
     {.name = "description", FIELD(text, pl_spec, description), .fallback = "\"\"", .doc = "For people."},
     {.name = "repos",
      FIELD(repos, pl_spec, repos),
-     .child = &spec_object_repo,
+     .child = &pl_spec_object_repo,
      .doc = "Input repos, `{\"NAME\": {}}`: created when absent, never deleted."},
     {.name = "defaults",
      FIELD(defaults, pl_spec, stages),
-     .child = &spec_object_stage,
+     .child = &pl_spec_object_stage,
      .doc = "Merged under every stage (RFC 7396): a stage overrides field by field, `null` removes."},
     {.name = "stages",
      FIELD(stages, pl_spec, stages),
-     .child = &spec_object_stage,
+     .child = &pl_spec_object_stage,
      .required = true,
      .doc = "The stages, in any order; each writes the repo of its own name."},
 };
 OBJECT(file, "file", "A spec file is one JSON object.", nothing);
 
 static const char *const later_of_repo[] = {"commit_window", "durable", "keep", NULL};
-const struct spec_object spec_object_repo = {.name = "repo",
-                                             .doc = "What `repos` says about an input repo; nothing yet.",
-                                             .later = later_of_repo};
+const struct spec_object pl_spec_object_repo = {.name = "repo",
+                                                .doc = "What `repos` says about an input repo; nothing yet.",
+                                                .later = later_of_repo};
 
 static const char *const words_on_error[] = {"fail", NULL};
 static const char *const later_on_error[] = {"skip", NULL};
@@ -49,11 +49,11 @@ static const struct spec_field fields_of_stage[] = {
     {.name = "name", FIELD(name, pl_stage, name), .noun = "stage", .required = true, .doc = "The stage and its output repo."},
     {.name = "input",
      FIELD(input, pl_stage, input),
-     .child = &spec_object_input,
+     .child = &pl_spec_object_input,
      .required = true,
      .doc = "What it reads, and how that is cut into datums."},
     {.name = "run",
-     .type = &spec_type_texts,
+     .type = &pl_spec_type_texts,
      LIST(pl_stage, run, n_run),
      .min = 1,
      .doc = "The command and its arguments, for execve: no shell. Exactly one of `run` and `script`."},
@@ -78,12 +78,12 @@ static const struct spec_field fields_of_stage[] = {
             "`PL_GPU_COUNT` and `PL_SEED` are set unless given here; other names that start with `PL_` or `PACH_` are refused."},
     {.name = "gpu",
      FIELD(gpu, pl_stage, gpu),
-     .child = &spec_object_gpu,
+     .child = &pl_spec_object_gpu,
      .fallback = "false",
      .doc = "GPUs per worker: `true` is one. A stage without gets no GPU device, ever."},
     {.name = "resources",
      FIELD(object, pl_stage, resources),
-     .child = &spec_object_resources,
+     .child = &pl_spec_object_resources,
      .fallback = "{}",
      .doc = "What each worker needs."},
     {.name = "workers",
@@ -94,7 +94,7 @@ static const struct spec_field fields_of_stage[] = {
      .doc = "At most so many at once. They share the datums, they never split one."},
     {.name = "datum",
      FIELD(object, pl_stage, datum),
-     .child = &spec_object_datum,
+     .child = &pl_spec_object_datum,
      .fallback = "{}",
      .doc = "How one datum is tried."},
     {.name = "timeout",
@@ -115,10 +115,14 @@ static const struct spec_field fields_of_stage[] = {
      .doc = "A newer run of the stage while one is unfinished: `queue`, one job per run; `newest`, a job that has leased nothing "
             "yet is "
             "superseded."},
-    {.name = "output", FIELD(object, pl_stage, output), .child = &spec_object_output, .fallback = "{}", .doc = "What it writes."},
+    {.name = "output",
+     FIELD(object, pl_stage, output),
+     .child = &pl_spec_object_output,
+     .fallback = "{}",
+     .doc = "What it writes."},
     {.name = "cache",
      FIELD(cache, pl_stage, cache),
-     .child = &spec_object_cache,
+     .child = &pl_spec_object_cache,
      .fallback = "true",
      .doc = "`false`: every job runs every datum."},
 };
@@ -143,7 +147,7 @@ static const struct spec_field fields_of_input[] = {
      .fallback = "\"/\"",
      .doc = "Each match is one datum; `/` is one for all. `*` `?` `[a-z]` `{a,b}` `**`, and `(…)` to capture."},
     {.name = "files",
-     .type = &spec_type_globs,
+     .type = &pl_spec_type_globs,
      LIST(pl_input, files, n_files),
      .min = 1,
      .doc = "Which files of each match are mounted and hashed, relative to the match; a glob without `/` matches at any depth, "
@@ -151,7 +155,7 @@ static const struct spec_field fields_of_input[] = {
             "matches a folder takes all in it. All files by default. A match of which nothing is left is no datum."},
     {.name = "cross",
      FIELD(cross, pl_input, children),
-     .child = &spec_object_input,
+     .child = &pl_spec_object_input,
      .doc = "Every combination of these inputs, the first the slowest. Stands alone."},
 };
 OBJECT(input, "input", "A repo, or `cross` of inputs.", later_of_input);
@@ -198,7 +202,7 @@ static const struct spec_field fields_of_output[] = {
      .doc = "Goes before every path a datum writes: `${INPUT.1}` (a capture of the glob), `${INPUT.path}`, `${INPUT.dir}`, "
             "`${INPUT.stem}`, `${datum}` (12 hex digits). Not in the datum key."},
     {.name = "expect",
-     .type = &spec_type_globs,
+     .type = &pl_spec_type_globs,
      LIST(pl_output, expect, n_expect),
      .min = 1,
      .doc = "A job whose output lacks a match of any of these fails."},
@@ -217,11 +221,11 @@ static const struct spec_field fields_of_cache[] = {
 };
 OBJECT(cache, "cache", "What counts as already done.", nothing);
 
-const struct spec_object *const spec_objects[] = {
-    &spec_object_file,      &spec_object_repo,  &spec_object_stage,  &spec_object_input, &spec_object_gpu,
-    &spec_object_resources, &spec_object_datum, &spec_object_output, &spec_object_cache, NULL};
+const struct spec_object *const pl_spec_objects[] = {
+    &pl_spec_object_file,      &pl_spec_object_repo,  &pl_spec_object_stage,  &pl_spec_object_input, &pl_spec_object_gpu,
+    &pl_spec_object_resources, &pl_spec_object_datum, &pl_spec_object_output, &pl_spec_object_cache, NULL};
 
-const struct spec_field *spec_field_find(const struct spec_object *object, const char *name)
+const struct spec_field *pl_spec_field_find(const struct spec_object *object, const char *name)
 {
     for (size_t i = 0; i < object->n; i++)
         if (pl_streq(object->fields[i].name, name))
@@ -229,7 +233,7 @@ const struct spec_field *spec_field_find(const struct spec_object *object, const
     return NULL;
 }
 
-bool spec_field_later(const struct spec_object *object, const char *name)
+bool pl_spec_field_later(const struct spec_object *object, const char *name)
 {
     for (const char *const *later = object->later; *later != NULL; later++)
         if (pl_streq(*later, name))

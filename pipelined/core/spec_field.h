@@ -42,29 +42,29 @@ struct spec_object {
     const char *const *later; /* names of fields that are not available yet, NULL-terminated */
 };
 
-extern const struct spec_object spec_object_file, spec_object_repo, spec_object_stage, spec_object_input, spec_object_gpu,
-    spec_object_resources, spec_object_datum, spec_object_output, spec_object_cache;
+extern const struct spec_object pl_spec_object_file, pl_spec_object_repo, pl_spec_object_stage, pl_spec_object_input,
+    pl_spec_object_gpu, pl_spec_object_resources, pl_spec_object_datum, pl_spec_object_output, pl_spec_object_cache;
 /* All of them, in the order of docs/spec.md; NULL-terminated. */
-extern const struct spec_object *const spec_objects[];
+extern const struct spec_object *const pl_spec_objects[];
 
-extern const struct spec_type spec_type_name, spec_type_text, spec_type_count, spec_type_bool, spec_type_duration, spec_type_cpu,
-    spec_type_bytes, spec_type_word, spec_type_texts, spec_type_glob, spec_type_globs, spec_type_object, spec_type_env,
-    spec_type_gpu, spec_type_cache, spec_type_input, spec_type_cross, spec_type_repo, spec_type_code, spec_type_repos,
-    spec_type_stages, spec_type_defaults;
+extern const struct spec_type pl_spec_type_name, pl_spec_type_text, pl_spec_type_count, pl_spec_type_bool, pl_spec_type_duration,
+    pl_spec_type_cpu, pl_spec_type_bytes, pl_spec_type_word, pl_spec_type_texts, pl_spec_type_glob, pl_spec_type_globs,
+    pl_spec_type_object, pl_spec_type_env, pl_spec_type_gpu, pl_spec_type_cache, pl_spec_type_input, pl_spec_type_cross,
+    pl_spec_type_repo, pl_spec_type_code, pl_spec_type_repos, pl_spec_type_stages, pl_spec_type_defaults;
 
 #define SPEC_LIST_MAX 10000u /* elements of a list, members of an object */
 
 /* The field's place in an object. */
-void *spec_at(void *object, const struct spec_field *field);
-const void *spec_from(const void *object, const struct spec_field *field);
+void *pl_spec_at(void *object, const struct spec_field *field);
+const void *pl_spec_from(const void *object, const struct spec_field *field);
 /* Adds to an array or an object that may be NULL already: then, or without memory, it becomes NULL. */
-void spec_append(json_t **array, json_t *value);
-void spec_set(json_t **object, const char *key, json_t *value);
+void pl_spec_append(json_t **array, json_t *value);
+void pl_spec_set(json_t **object, const char *key, json_t *value);
 /* spec_type.write of a text; null when there is none. */
-json_t *spec_write_text(const struct spec_field *field, const void *object);
+json_t *pl_spec_write_text(const struct spec_field *field, const void *object);
 
 /* NULL when the object has no such field. */
-const struct spec_field *spec_field_find(const struct spec_object *object, const char *name);
-bool spec_field_later(const struct spec_object *object, const char *name);
+const struct spec_field *pl_spec_field_find(const struct spec_object *object, const char *name);
+bool pl_spec_field_later(const struct spec_object *object, const char *name);
 /* The object's struct as JSON: fields in their one spelling, nulls left out. NULL without memory. */
-json_t *spec_object_write(const struct spec_object *object, const void *from);
+json_t *pl_spec_object_write(const struct spec_object *object, const void *from);

@@ -44,7 +44,7 @@ static int order_circle_text(const struct pl_spec *spec, const uint32_t *next, u
 static void order_report_circle(struct spec_reader *r, const struct order *o)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
-    uint32_t *next = spec_alloc(r, o->spec->n_stages * sizeof(*next)), at, first;
+    uint32_t *next = pl_spec_alloc(r, o->spec->n_stages * sizeof(*next)), at, first;
     size_t leaf = 0;
 
     if (next == NULL)
@@ -61,8 +61,8 @@ static void order_report_circle(struct spec_reader *r, const struct order *o)
     }
     while (o->spec->stages[first].leaves[leaf]->stage != next[first])
         leaf++;
-    spec_enter_leaf(r, first, leaf, "repo");
-    spec_problem(r, "the stages form a circle: %s", (const char *)text.data);
+    pl_spec_enter_leaf(r, first, leaf, "repo");
+    pl_spec_problem(r, "the stages form a circle: %s", (const char *)text.data);
 }
 
 /* Counts the edges, then fills `readers` by counting sort. False without memory. */
@@ -70,11 +70,11 @@ static bool order_init(struct spec_reader *r, struct order *o)
 {
     struct pl_spec *spec = r->spec;
     size_t n = spec->n_stages, n_edges = 0;
-    uint32_t *start = spec_alloc(r, (n + 2) * sizeof(*start));
+    uint32_t *start = pl_spec_alloc(r, (n + 2) * sizeof(*start));
 
     o->spec = spec;
-    o->waits_for = spec_alloc(r, (n + 1) * sizeof(*o->waits_for));
-    spec->order = spec_alloc(r, (n + 1) * sizeof(*spec->order));
+    o->waits_for = pl_spec_alloc(r, (n + 1) * sizeof(*o->waits_for));
+    spec->order = pl_spec_alloc(r, (n + 1) * sizeof(*spec->order));
     if (start == NULL || o->waits_for == NULL || spec->order == NULL)
         return false;
     for (size_t i = 0; i < n; i++) {
@@ -91,7 +91,7 @@ static bool order_init(struct spec_reader *r, struct order *o)
     for (size_t i = 2; i < n + 2; i++)
         start[i] += start[i - 1];
     o->start = start;
-    o->readers = spec_alloc(r, (n_edges + 1) * sizeof(*o->readers));
+    o->readers = pl_spec_alloc(r, (n_edges + 1) * sizeof(*o->readers));
     if (o->readers == NULL)
         return false;
     for (uint32_t i = 0; i < n; i++)
@@ -101,7 +101,7 @@ static bool order_init(struct spec_reader *r, struct order *o)
     return true;
 }
 
-void spec_order(struct spec_reader *r)
+void pl_spec_order(struct spec_reader *r)
 {
     struct order o;
     size_t done = 0;

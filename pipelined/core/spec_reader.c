@@ -8,7 +8,7 @@
 
 enum spec_place { SPEC_AT_VALUE, SPEC_AT_KEY };
 
-void *spec_alloc(struct spec_reader *r, size_t n)
+void *pl_spec_alloc(struct spec_reader *r, size_t n)
 {
     void *p = pl_arena_alloc(r->arena, n);
 
@@ -17,7 +17,7 @@ void *spec_alloc(struct spec_reader *r, size_t n)
     return p;
 }
 
-char *spec_strdup(struct spec_reader *r, const char *s)
+char *pl_spec_strdup(struct spec_reader *r, const char *s)
 {
     char *copy = pl_arena_strdup(r->arena, s);
 
@@ -26,19 +26,19 @@ char *spec_strdup(struct spec_reader *r, const char *s)
     return copy;
 }
 
-void spec_enter_key(struct spec_reader *r, const char *key)
+void pl_spec_enter_key(struct spec_reader *r, const char *key)
 {
     if (pl_json_path_key(&r->path, key, NULL) < 0)
         r->failed = PL_ENOMEM;
 }
 
-void spec_enter_index(struct spec_reader *r, size_t index)
+void pl_spec_enter_index(struct spec_reader *r, size_t index)
 {
     if (pl_json_path_index(&r->path, index, NULL) < 0)
         r->failed = PL_ENOMEM;
 }
 
-void spec_leave(struct spec_reader *r, size_t path_len)
+void pl_spec_leave(struct spec_reader *r, size_t path_len)
 {
     r->path.len = path_len;
 }
@@ -115,7 +115,7 @@ static void spec_add(struct spec_reader *r, bool warning, enum spec_place place,
     spec_insert(r->errs->errors, &r->errs->n_errors, &r->errs->more_errors, &p);
 }
 
-void spec_problem(struct spec_reader *r, const char *fmt, ...)
+void pl_spec_problem(struct spec_reader *r, const char *fmt, ...)
 {
     va_list ap;
 
@@ -124,7 +124,7 @@ void spec_problem(struct spec_reader *r, const char *fmt, ...)
     va_end(ap);
 }
 
-void spec_problem_key(struct spec_reader *r, const char *fmt, ...)
+void pl_spec_problem_key(struct spec_reader *r, const char *fmt, ...)
 {
     va_list ap;
 
@@ -133,7 +133,7 @@ void spec_problem_key(struct spec_reader *r, const char *fmt, ...)
     va_end(ap);
 }
 
-void spec_warning(struct spec_reader *r, const char *fmt, ...)
+void pl_spec_warning(struct spec_reader *r, const char *fmt, ...)
 {
     va_list ap;
 
@@ -142,7 +142,7 @@ void spec_warning(struct spec_reader *r, const char *fmt, ...)
     va_end(ap);
 }
 
-void spec_problem_value(struct spec_reader *r, json_t *value, const char *accepts)
+void pl_spec_problem_value(struct spec_reader *r, json_t *value, const char *accepts)
 {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
 
@@ -150,7 +150,7 @@ void spec_problem_value(struct spec_reader *r, json_t *value, const char *accept
         r->failed = PL_ENOMEM;
         return;
     }
-    spec_problem(r, "%.60s%s is not accepted: %s", text, strlen(text) > 60 ? "…" : "", accepts);
+    pl_spec_problem(r, "%.60s%s is not accepted: %s", text, strlen(text) > 60 ? "…" : "", accepts);
     free(text);
 }
 
@@ -169,13 +169,13 @@ static void spec_unknown(struct spec_reader *r, const struct spec_object *object
 {
     const char *nearest = spec_nearest(object, name);
 
-    if (spec_field_later(object, name))
-        spec_problem_key(r, "\"%s\" is not available yet", name);
+    if (pl_spec_field_later(object, name))
+        pl_spec_problem_key(r, "\"%s\" is not available yet", name);
     else if (nearest != NULL)
-        spec_problem_key(r, "unknown field \"%s\"; did you mean \"%s\"?", name, nearest);
+        pl_spec_problem_key(r, "unknown field \"%s\"; did you mean \"%s\"?", name, nearest);
     else
-        spec_problem_key(r, "unknown field \"%.60s\": a%s %s has no such field", name,
-                         strchr("aeiou", object->name[0]) ? "n" : "", object->name);
+        pl_spec_problem_key(r, "unknown field \"%.60s\": a%s %s has no such field", name,
+                            strchr("aeiou", object->name[0]) ? "n" : "", object->name);
 }
 
 static void spec_read_absent(struct spec_reader *r, const struct spec_field *field, void *to)
@@ -183,7 +183,7 @@ static void spec_read_absent(struct spec_reader *r, const struct spec_field *fie
     json_t *value;
 
     if (field->required) {
-        spec_problem(r, "\"%s\" is missing: %s", field->name, field->type->accepts);
+        pl_spec_problem(r, "\"%s\" is missing: %s", field->name, field->type->accepts);
         return;
     }
     if (field->fallback == NULL)
@@ -197,7 +197,7 @@ static void spec_read_absent(struct spec_reader *r, const struct spec_field *fie
     json_decref(value);
 }
 
-void spec_read_object(struct spec_reader *r, const struct spec_object *object, json_t *value, void *to)
+void pl_spec_read_object(struct spec_reader *r, const struct spec_object *object, json_t *value, void *to)
 {
     size_t path_len = r->path.len;
     const char *key;
@@ -205,21 +205,21 @@ void spec_read_object(struct spec_reader *r, const struct spec_object *object, j
 
     json_object_foreach(value, key, member)
     {
-        const struct spec_field *field = spec_field_find(object, key);
+        const struct spec_field *field = pl_spec_field_find(object, key);
 
-        spec_enter_key(r, key);
+        pl_spec_enter_key(r, key);
         if (field == NULL)
             spec_unknown(r, object, key);
         else
             field->type->read(r, field, member, to);
-        spec_leave(r, path_len);
+        pl_spec_leave(r, path_len);
     }
     for (size_t i = 0; i < object->n && !r->partial; i++)
         if (json_object_get(value, object->fields[i].name) == NULL)
             spec_read_absent(r, &object->fields[i], to);
 }
 
-json_t *spec_merge_patch(json_t *target, json_t *patch)
+json_t *pl_spec_merge_patch(json_t *target, json_t *patch)
 {
     json_t *result, *member, *merged;
     const char *key;
@@ -235,7 +235,7 @@ json_t *spec_merge_patch(json_t *target, json_t *patch)
             (void)json_object_del(result, key);
             continue;
         }
-        merged = spec_merge_patch(json_object_get(result, key), member);
+        merged = pl_spec_merge_patch(json_object_get(result, key), member);
         if (merged == NULL || json_object_set_new(result, key, merged) < 0) {
             json_decref(result);
             return NULL;

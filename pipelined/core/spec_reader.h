@@ -21,31 +21,31 @@ struct spec_reader {
 };
 
 /* Adds a problem at the value (or, _key, at the key) of the current path. */
-void spec_problem(struct spec_reader *r, const char *fmt, ...) PL_PRINTF(2, 3);
-void spec_problem_key(struct spec_reader *r, const char *fmt, ...) PL_PRINTF(2, 3);
-void spec_warning(struct spec_reader *r, const char *fmt, ...) PL_PRINTF(2, 3);
+void pl_spec_problem(struct spec_reader *r, const char *fmt, ...) PL_PRINTF(2, 3);
+void pl_spec_problem_key(struct spec_reader *r, const char *fmt, ...) PL_PRINTF(2, 3);
+void pl_spec_warning(struct spec_reader *r, const char *fmt, ...) PL_PRINTF(2, 3);
 /* `value` is not what `accepts` says. */
-void spec_problem_value(struct spec_reader *r, json_t *value, const char *accepts);
+void pl_spec_problem_value(struct spec_reader *r, json_t *value, const char *accepts);
 
 /* Goes into a member or element, and back to a length of r->path.len taken before. */
-void spec_enter_key(struct spec_reader *r, const char *key);
-void spec_enter_index(struct spec_reader *r, size_t index);
-void spec_leave(struct spec_reader *r, size_t path_len);
+void pl_spec_enter_key(struct spec_reader *r, const char *key);
+void pl_spec_enter_index(struct spec_reader *r, size_t index);
+void pl_spec_leave(struct spec_reader *r, size_t path_len);
 
 /* Reads all fields of an object into `to`: unknown, not available, missing ones are problems; absent ones get their default. */
-void spec_read_object(struct spec_reader *r, const struct spec_object *object, json_t *value, void *to);
+void pl_spec_read_object(struct spec_reader *r, const struct spec_object *object, json_t *value, void *to);
 
 /* From the arena; without memory r->failed is set and NULL given. */
-void *spec_alloc(struct spec_reader *r, size_t n);
-char *spec_strdup(struct spec_reader *r, const char *s);
+void *pl_spec_alloc(struct spec_reader *r, size_t n);
+char *pl_spec_strdup(struct spec_reader *r, const char *s);
 
 /* RFC 7396: the target with the patch applied, a new reference. NULL without memory. */
-json_t *spec_merge_patch(json_t *target, json_t *patch);
+json_t *pl_spec_merge_patch(json_t *target, json_t *patch);
 
 /* Everything that needs more than one value: names, resolution, cycles, templates, what the store says. */
-void spec_check(struct spec_reader *r);
+void pl_spec_check(struct spec_reader *r);
 /* Goes to stage i; to field `key` of leaf j of stage i (absent fields have the place of their leaf). */
-void spec_enter_stage(struct spec_reader *r, size_t i);
-void spec_enter_leaf(struct spec_reader *r, size_t i, size_t j, const char *key);
+void pl_spec_enter_stage(struct spec_reader *r, size_t i);
+void pl_spec_enter_leaf(struct spec_reader *r, size_t i, size_t j, const char *key);
 /* Makes spec->order; a circle is a problem. Inputs are resolved. */
-void spec_order(struct spec_reader *r);
+void pl_spec_order(struct spec_reader *r);

@@ -8,19 +8,19 @@
 
 #include <stdio.h>
 
-void *spec_at(void *object, const struct spec_field *field)
+void *pl_spec_at(void *object, const struct spec_field *field)
 {
     return (char *)object + field->offset;
 }
 
-const void *spec_from(const void *object, const struct spec_field *field)
+const void *pl_spec_from(const void *object, const struct spec_field *field)
 {
     return (const char *)object + field->offset;
 }
 
 static const char *spec_text_of(const void *object, const struct spec_field *field)
 {
-    return *(const char *const *)spec_from(object, field);
+    return *(const char *const *)pl_spec_from(object, field);
 }
 
 /* A message of another module becomes a problem at the current path. */
@@ -29,10 +29,10 @@ static void spec_problem_err(struct spec_reader *r, const struct pl_err *err)
     if (err->code == PL_ENOMEM)
         r->failed = PL_ENOMEM;
     else
-        spec_problem(r, "%s", err->msg);
+        pl_spec_problem(r, "%s", err->msg);
 }
 
-void spec_append(json_t **array, json_t *value)
+void pl_spec_append(json_t **array, json_t *value)
 {
     if (*array == NULL || json_array_append_new(*array, value) < 0) {
         if (*array == NULL)
@@ -42,7 +42,7 @@ void spec_append(json_t **array, json_t *value)
     }
 }
 
-void spec_set(json_t **object, const char *key, json_t *value)
+void pl_spec_set(json_t **object, const char *key, json_t *value)
 {
     if (*object == NULL || json_object_set_new(*object, key, value) < 0) {
         if (*object == NULL)
@@ -52,7 +52,7 @@ void spec_set(json_t **object, const char *key, json_t *value)
     }
 }
 
-json_t *spec_object_write(const struct spec_object *object, const void *from)
+json_t *pl_spec_object_write(const struct spec_object *object, const void *from)
 {
     json_t *written = json_object();
 
@@ -62,7 +62,7 @@ json_t *spec_object_write(const struct spec_object *object, const void *from)
         if (json_is_null(value))
             json_decref(value);
         else
-            spec_set(&written, object->fields[i].name, value);
+            pl_spec_set(&written, object->fields[i].name, value);
     }
     return written;
 }
@@ -72,16 +72,16 @@ static const char *const spec_refused = "?";
 
 static void read_text(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
-    const char **text = spec_at(object, field);
+    const char **text = pl_spec_at(object, field);
 
     *text = spec_refused;
     if (!json_is_string(value) || (field->min > 0 && json_string_length(value) == 0))
-        spec_problem_value(r, value, field->min > 0 ? "a string that is not empty" : field->type->accepts);
+        pl_spec_problem_value(r, value, field->min > 0 ? "a string that is not empty" : field->type->accepts);
     else
-        *text = spec_strdup(r, json_string_value(value));
+        *text = pl_spec_strdup(r, json_string_value(value));
 }
 
-json_t *spec_write_text(const struct spec_field *field, const void *object)
+json_t *pl_spec_write_text(const struct spec_field *field, const void *object)
 {
     const char *text = spec_text_of(object, field);
 
@@ -93,11 +93,11 @@ static void read_name(struct spec_reader *r, const struct spec_field *field, jso
     struct pl_err err = {0};
 
     if (!json_is_string(value))
-        spec_problem_value(r, value, field->type->accepts);
+        pl_spec_problem_value(r, value, field->type->accepts);
     else if (pl_name_check(field->noun, json_string_value(value), &err) < 0)
         spec_problem_err(r, &err);
     else
-        *(const char **)spec_at(object, field) = spec_strdup(r, json_string_value(value));
+        *(const char **)pl_spec_at(object, field) = pl_spec_strdup(r, json_string_value(value));
 }
 
 static void read_count(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
@@ -106,27 +106,27 @@ static void read_count(struct spec_reader *r, const struct spec_field *field, js
 
     (void)snprintf(accepts, sizeof(accepts), "a whole number from %lld to %lld", (long long)field->min, (long long)field->max);
     if (!json_is_integer(value) || json_integer_value(value) < field->min || json_integer_value(value) > field->max)
-        spec_problem_value(r, value, accepts);
+        pl_spec_problem_value(r, value, accepts);
     else
-        *(uint32_t *)spec_at(object, field) = (uint32_t)json_integer_value(value);
+        *(uint32_t *)pl_spec_at(object, field) = (uint32_t)json_integer_value(value);
 }
 
 static json_t *write_count(const struct spec_field *field, const void *object)
 {
-    return json_integer(*(const uint32_t *)spec_from(object, field));
+    return json_integer(*(const uint32_t *)pl_spec_from(object, field));
 }
 
 static void read_bool(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
     if (!json_is_boolean(value))
-        spec_problem_value(r, value, field->type->accepts);
+        pl_spec_problem_value(r, value, field->type->accepts);
     else
-        *(bool *)spec_at(object, field) = json_is_true(value);
+        *(bool *)pl_spec_at(object, field) = json_is_true(value);
 }
 
 static json_t *write_bool(const struct spec_field *field, const void *object)
 {
-    return json_boolean(*(const bool *)spec_from(object, field));
+    return json_boolean(*(const bool *)pl_spec_from(object, field));
 }
 
 static void read_duration(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
@@ -135,13 +135,13 @@ static void read_duration(struct spec_reader *r, const struct spec_field *field,
     int64_t ms;
 
     if (!json_is_string(value))
-        spec_problem_value(r, value, field->type->accepts);
+        pl_spec_problem_value(r, value, field->type->accepts);
     else if (pl_duration_parse(json_string_value(value), &ms, &err) < 0)
         spec_problem_err(r, &err);
     else if (ms < field->min)
-        spec_problem_value(r, value, "a duration longer than nothing, such as \"90s\", \"10m\" or \"1h30m\"");
+        pl_spec_problem_value(r, value, "a duration longer than nothing, such as \"90s\", \"10m\" or \"1h30m\"");
     else
-        *(int64_t *)spec_at(object, field) = ms;
+        *(int64_t *)pl_spec_at(object, field) = ms;
 }
 
 /* In the largest unit that is exact: "90m", "1500ms". */
@@ -151,7 +151,7 @@ static json_t *write_duration(const struct spec_field *field, const void *object
         int64_t ms;
         const char *unit;
     } units[] = {{3600000, "h"}, {60000, "m"}, {1000, "s"}, {1, "ms"}};
-    int64_t ms = *(const int64_t *)spec_from(object, field);
+    int64_t ms = *(const int64_t *)pl_spec_from(object, field);
     char text[32];
 
     if (ms == 0 && field->min > 0)
@@ -191,8 +191,8 @@ static void read_quantity(struct spec_reader *r, const struct spec_field *field,
         text = number;
     }
     if (text == NULL)
-        spec_problem_value(r, value, field->type->accepts);
-    else if (parse(text, spec_at(object, field), &err) < 0)
+        pl_spec_problem_value(r, value, field->type->accepts);
+    else if (parse(text, pl_spec_at(object, field), &err) < 0)
         spec_problem_err(r, &err);
 }
 
@@ -203,7 +203,7 @@ static void read_cpu(struct spec_reader *r, const struct spec_field *field, json
 
 static json_t *write_cpu(const struct spec_field *field, const void *object)
 {
-    int64_t milli = *(const int64_t *)spec_from(object, field);
+    int64_t milli = *(const int64_t *)pl_spec_from(object, field);
     char text[32];
 
     return milli > 0 ? json_string(pl_quantity_cpu_text(milli, text)) : json_null();
@@ -216,7 +216,7 @@ static void read_bytes(struct spec_reader *r, const struct spec_field *field, js
 
 static json_t *write_bytes(const struct spec_field *field, const void *object)
 {
-    int64_t bytes = *(const int64_t *)spec_from(object, field);
+    int64_t bytes = *(const int64_t *)pl_spec_from(object, field);
     char text[32];
 
     return bytes > 0 ? json_string(pl_quantity_bytes_text(bytes, text)) : json_null();
@@ -237,20 +237,20 @@ static void read_word(struct spec_reader *r, const struct spec_field *field, jso
     char accepts[128] = "";
 
     if (which >= 0) {
-        *(int *)spec_at(object, field) = which;
+        *(int *)pl_spec_at(object, field) = which;
         return;
     }
     for (size_t i = 0, n = 0; field->words[i] != NULL; i++)
         n += (size_t)snprintf(accepts + n, sizeof(accepts) - n, "%s\"%s\"", i > 0 ? " or " : "", field->words[i]);
     if (spec_word_index(field->later, word) >= 0)
-        spec_problem(r, "\"%s\" is not available yet: %s", word, accepts);
+        pl_spec_problem(r, "\"%s\" is not available yet: %s", word, accepts);
     else
-        spec_problem_value(r, value, accepts);
+        pl_spec_problem_value(r, value, accepts);
 }
 
 static json_t *write_word(const struct spec_field *field, const void *object)
 {
-    return json_string(field->words[*(const int *)spec_from(object, field)]);
+    return json_string(field->words[*(const int *)pl_spec_from(object, field)]);
 }
 
 static void read_texts(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
@@ -258,33 +258,33 @@ static void read_texts(struct spec_reader *r, const struct spec_field *field, js
     size_t path_len = r->path.len, n = json_array_size(value);
     const char **texts;
 
-    *(const char *const **)spec_at(object, field) = &spec_refused;
+    *(const char *const **)pl_spec_at(object, field) = &spec_refused;
     if (!json_is_array(value) || n > SPEC_LIST_MAX || n < (size_t)field->min) {
-        spec_problem_value(r, value, n < (size_t)field->min ? "a list with at least one string" : field->type->accepts);
+        pl_spec_problem_value(r, value, n < (size_t)field->min ? "a list with at least one string" : field->type->accepts);
         return;
     }
-    texts = spec_alloc(r, (n + 1) * sizeof(*texts));
+    texts = pl_spec_alloc(r, (n + 1) * sizeof(*texts));
     if (texts == NULL)
         return;
     for (size_t i = 0; i < n; i++) {
         json_t *element = json_array_get(value, i);
 
-        spec_enter_index(r, i);
+        pl_spec_enter_index(r, i);
         if (json_is_string(element))
-            texts[i] = spec_strdup(r, json_string_value(element));
+            texts[i] = pl_spec_strdup(r, json_string_value(element));
         else
-            spec_problem_value(r, element, "a string");
-        spec_leave(r, path_len);
+            pl_spec_problem_value(r, element, "a string");
+        pl_spec_leave(r, path_len);
         if (texts[i] == NULL)
             return; /* said why */
     }
-    *(const char ***)spec_at(object, field) = texts;
+    *(const char ***)pl_spec_at(object, field) = texts;
     *(size_t *)(void *)((char *)object + field->offset_n) = n;
 }
 
 static json_t *write_texts(const struct spec_field *field, const void *object)
 {
-    const char *const *texts = *(const char *const *const *)spec_from(object, field);
+    const char *const *texts = *(const char *const *const *)pl_spec_from(object, field);
     size_t n = *(const size_t *)(const void *)((const char *)object + field->offset_n);
     json_t *array;
 
@@ -292,7 +292,7 @@ static json_t *write_texts(const struct spec_field *field, const void *object)
         return json_null(); /* not given */
     array = json_array();
     for (size_t i = 0; i < n && array != NULL; i++)
-        spec_append(&array, json_string(texts[i]));
+        pl_spec_append(&array, json_string(texts[i]));
     return array;
 }
 
@@ -305,15 +305,15 @@ static void read_globs(struct spec_reader *r, const struct spec_field *field, js
     read_texts(r, field, value, object);
     if (r->n_problems > problems || r->failed < 0)
         return;
-    globs = *(const char *const *const *)spec_at(object, field);
+    globs = *(const char *const *const *)pl_spec_at(object, field);
     for (size_t i = 0; i < json_array_size(value); i++) {
         _cleanup_(pl_glob_destroyp) struct pl_glob *glob = NULL;
         struct pl_err err = {0};
 
-        spec_enter_index(r, i);
+        pl_spec_enter_index(r, i);
         if (pl_glob_compile(globs[i], &glob, &err) < 0)
             spec_problem_err(r, &err);
-        spec_leave(r, path_len);
+        pl_spec_leave(r, path_len);
     }
 }
 
@@ -323,24 +323,24 @@ static void read_glob(struct spec_reader *r, const struct spec_field *field, jso
     struct pl_err err = {0};
 
     if (!json_is_string(value))
-        spec_problem_value(r, value, field->type->accepts);
+        pl_spec_problem_value(r, value, field->type->accepts);
     else if (pl_glob_compile(json_string_value(value), &glob, &err) < 0)
         spec_problem_err(r, &err);
     else
-        *(const char **)spec_at(object, field) = spec_strdup(r, json_string_value(value));
+        *(const char **)pl_spec_at(object, field) = pl_spec_strdup(r, json_string_value(value));
 }
 
 static void read_object(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
     if (!json_is_object(value))
-        spec_problem_value(r, value, field->type->accepts);
+        pl_spec_problem_value(r, value, field->type->accepts);
     else
-        spec_read_object(r, field->child, value, spec_at(object, field));
+        pl_spec_read_object(r, field->child, value, pl_spec_at(object, field));
 }
 
 static json_t *write_object(const struct spec_field *field, const void *object)
 {
-    json_t *written = spec_object_write(field->child, spec_from(object, field));
+    json_t *written = pl_spec_object_write(field->child, pl_spec_from(object, field));
 
     if (written != NULL && json_object_size(written) == 0) {
         json_decref(written);
@@ -359,14 +359,14 @@ static const char *spec_env_value(struct spec_reader *r, json_t *value)
     char number[40];
 
     if (json_is_string(value))
-        return spec_strdup(r, json_string_value(value));
+        return pl_spec_strdup(r, json_string_value(value));
     if (json_is_boolean(value))
         return json_is_true(value) ? "true" : "false";
     if (json_is_number(value)) {
         spec_number_text(value, number);
-        return spec_strdup(r, number);
+        return pl_spec_strdup(r, number);
     }
-    spec_problem_value(r, value, "a string, a number, true or false");
+    pl_spec_problem_value(r, value, "a string, a number, true or false");
     return NULL;
 }
 
@@ -380,19 +380,19 @@ static void read_env(struct spec_reader *r, const struct spec_field *field, json
     size_t n = 0;
 
     if (!json_is_object(value) || json_object_size(value) > SPEC_LIST_MAX) {
-        spec_problem_value(r, value, field->type->accepts);
+        pl_spec_problem_value(r, value, field->type->accepts);
         return;
     }
-    env = spec_alloc(r, (json_object_size(value) + 1) * sizeof(*env));
+    env = pl_spec_alloc(r, (json_object_size(value) + 1) * sizeof(*env));
     if (env == NULL)
         return;
     json_object_foreach(value, key, member)
     {
-        spec_enter_key(r, key);
-        env[n].key = spec_strdup(r, key);
+        pl_spec_enter_key(r, key);
+        env[n].key = pl_spec_strdup(r, key);
         env[n].value = spec_env_value(r, member);
         n += env[n].key != NULL && env[n].value != NULL;
-        spec_leave(r, path_len);
+        pl_spec_leave(r, path_len);
     }
     if (n > 1)
         qsort(env, n, sizeof(*env), spec_compare_env);
@@ -410,83 +410,83 @@ static json_t *write_env(const struct spec_field *field, const void *object)
         return json_null();
     env = json_object();
     for (size_t i = 0; i < stage->n_env && env != NULL; i++)
-        spec_set(&env, stage->env[i].key, json_string(stage->env[i].value));
+        pl_spec_set(&env, stage->env[i].key, json_string(stage->env[i].value));
     return env;
 }
 
 static void read_gpu(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
-    struct pl_gpu *gpu = spec_at(object, field);
-    const struct spec_field *count = spec_field_find(&spec_object_gpu, "count");
+    struct pl_gpu *gpu = pl_spec_at(object, field);
+    const struct spec_field *count = pl_spec_field_find(&pl_spec_object_gpu, "count");
 
     *gpu = (struct pl_gpu){.required = true, .wait_ms = PL_GPU_WAIT_MS};
     if (json_is_object(value)) {
         gpu->count = 1;
-        spec_read_object(r, &spec_object_gpu, value, gpu);
+        pl_spec_read_object(r, &pl_spec_object_gpu, value, gpu);
     } else if (json_is_boolean(value)) {
         gpu->count = json_is_true(value);
     } else if (json_is_integer(value)) {
         count->type->read(r, count, value, gpu);
     } else {
-        spec_problem_value(r, value, field->type->accepts);
+        pl_spec_problem_value(r, value, field->type->accepts);
     }
 }
 
 static json_t *write_gpu(const struct spec_field *field, const void *object)
 {
-    const struct pl_gpu *gpu = spec_from(object, field);
+    const struct pl_gpu *gpu = pl_spec_from(object, field);
 
-    return gpu->count == 0 ? json_false() : spec_object_write(&spec_object_gpu, gpu);
+    return gpu->count == 0 ? json_false() : pl_spec_object_write(&pl_spec_object_gpu, gpu);
 }
 
 static void read_cache(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
-    struct pl_cache *cache = spec_at(object, field);
+    struct pl_cache *cache = pl_spec_at(object, field);
 
     *cache = (struct pl_cache){.enabled = true, .code = true, .salt = ""};
     if (json_is_object(value))
-        spec_read_object(r, &spec_object_cache, value, cache);
+        pl_spec_read_object(r, &pl_spec_object_cache, value, cache);
     else if (json_is_boolean(value))
         cache->enabled = json_is_true(value);
     else
-        spec_problem_value(r, value, field->type->accepts);
+        pl_spec_problem_value(r, value, field->type->accepts);
 }
 
 static json_t *write_cache(const struct spec_field *field, const void *object)
 {
-    const struct pl_cache *cache = spec_from(object, field);
+    const struct pl_cache *cache = pl_spec_from(object, field);
 
     if (!cache->enabled || (cache->code && cache->salt[0] == '\0'))
         return json_boolean(cache->enabled);
-    return spec_object_write(&spec_object_cache, cache);
+    return pl_spec_object_write(&pl_spec_object_cache, cache);
 }
 
-const struct spec_type spec_type_name = {"letters, digits, _ and -, at most 51, not starting with _ or -",
-                                         "{\"type\":\"string\",\"pattern\":\"^[A-Za-z0-9][A-Za-z0-9_-]{0,50}$\"}", read_name,
-                                         spec_write_text};
-const struct spec_type spec_type_text = {"a string", "{\"type\":\"string\"}", read_text, spec_write_text};
-const struct spec_type spec_type_count = {"a whole number", "", read_count, write_count};
-const struct spec_type spec_type_bool = {"true or false", "{\"type\":\"boolean\"}", read_bool, write_bool};
-const struct spec_type spec_type_duration = {"a duration such as \"90s\", \"10m\" or \"1h30m\"", "{\"type\":\"string\"}",
-                                             read_duration, write_duration};
-const struct spec_type spec_type_cpu = {"an amount of CPU such as 2, 0.5 or \"500m\"", "{\"type\":[\"number\",\"string\"]}",
-                                        read_cpu, write_cpu};
-const struct spec_type spec_type_bytes = {"a size such as \"512Mi\", \"40Gi\" or a number of bytes",
-                                          "{\"type\":[\"number\",\"string\"]}", read_bytes, write_bytes};
-const struct spec_type spec_type_word = {"one of these words", "", read_word, write_word};
-const struct spec_type spec_type_texts = {"a list of strings", "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}", read_texts,
-                                          write_texts};
-const struct spec_type spec_type_glob = {"a glob such as \"/\", \"/*\" or \"/train/*.csv\"", "{\"type\":\"string\"}", read_glob,
-                                         spec_write_text};
-const struct spec_type spec_type_globs = {"a list of globs", "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}", read_globs,
-                                          write_texts};
-const struct spec_type spec_type_object = {"an object", "", read_object, write_object};
-const struct spec_type spec_type_env = {
+const struct spec_type pl_spec_type_name = {"letters, digits, _ and -, at most 51, not starting with _ or -",
+                                            "{\"type\":\"string\",\"pattern\":\"^[A-Za-z0-9][A-Za-z0-9_-]{0,50}$\"}", read_name,
+                                            pl_spec_write_text};
+const struct spec_type pl_spec_type_text = {"a string", "{\"type\":\"string\"}", read_text, pl_spec_write_text};
+const struct spec_type pl_spec_type_count = {"a whole number", "", read_count, write_count};
+const struct spec_type pl_spec_type_bool = {"true or false", "{\"type\":\"boolean\"}", read_bool, write_bool};
+const struct spec_type pl_spec_type_duration = {"a duration such as \"90s\", \"10m\" or \"1h30m\"", "{\"type\":\"string\"}",
+                                                read_duration, write_duration};
+const struct spec_type pl_spec_type_cpu = {"an amount of CPU such as 2, 0.5 or \"500m\"", "{\"type\":[\"number\",\"string\"]}",
+                                           read_cpu, write_cpu};
+const struct spec_type pl_spec_type_bytes = {"a size such as \"512Mi\", \"40Gi\" or a number of bytes",
+                                             "{\"type\":[\"number\",\"string\"]}", read_bytes, write_bytes};
+const struct spec_type pl_spec_type_word = {"one of these words", "", read_word, write_word};
+const struct spec_type pl_spec_type_texts = {"a list of strings", "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}",
+                                             read_texts, write_texts};
+const struct spec_type pl_spec_type_glob = {"a glob such as \"/\", \"/*\" or \"/train/*.csv\"", "{\"type\":\"string\"}",
+                                            read_glob, pl_spec_write_text};
+const struct spec_type pl_spec_type_globs = {"a list of globs", "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}",
+                                             read_globs, write_texts};
+const struct spec_type pl_spec_type_object = {"an object", "", read_object, write_object};
+const struct spec_type pl_spec_type_env = {
     "an object of strings, numbers, true and false",
     "{\"type\":\"object\",\"additionalProperties\":{\"type\":[\"string\",\"number\",\"boolean\"]}}", read_env, write_env};
-const struct spec_type spec_type_gpu = {
+const struct spec_type pl_spec_type_gpu = {
     "true, false, a number of devices or an object",
     "{\"anyOf\":[{\"type\":\"boolean\"},{\"type\":\"integer\",\"minimum\":1},{\"$ref\":\"#/$defs/gpu\"}]}", read_gpu, write_gpu};
-const struct spec_type spec_type_cache = {"true, false or an object",
-                                          "{\"anyOf\":[{\"type\":\"boolean\"},{\"$ref\":\"#/$defs/cache\"}]}", read_cache,
-                                          write_cache};
+const struct spec_type pl_spec_type_cache = {"true, false or an object",
+                                             "{\"anyOf\":[{\"type\":\"boolean\"},{\"$ref\":\"#/$defs/cache\"}]}", read_cache,
+                                             write_cache};

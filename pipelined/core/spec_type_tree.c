@@ -11,39 +11,39 @@ static void spec_read_tree(struct spec_reader *r, json_t *value, struct pl_input
     size_t problems = r->n_problems;
 
     if (!json_is_object(value)) {
-        spec_problem_value(r, value, spec_type_input.accepts);
+        pl_spec_problem_value(r, value, pl_spec_type_input.accepts);
         return;
     }
     input->stage = PL_SPEC_NO_STAGE;
     input->kind = json_object_get(value, "cross") != NULL ? PL_INPUT_CROSS : PL_INPUT_LEAF;
-    spec_read_object(r, &spec_object_input, value, input);
+    pl_spec_read_object(r, &pl_spec_object_input, value, input);
     if (input->kind == PL_INPUT_CROSS)
         input->glob = NULL; /* the default of a leaf */
     if (r->n_problems > problems)
         return; /* what else is wrong follows from that */
     if (input->kind == PL_INPUT_CROSS && json_object_size(value) > 1)
-        spec_problem(r, "\"cross\" stands alone: the other fields belong into its inputs");
+        pl_spec_problem(r, "\"cross\" stands alone: the other fields belong into its inputs");
     else if (input->kind == PL_INPUT_LEAF && input->repo == NULL)
-        spec_problem(r, "\"repo\" is missing: an input is {\"repo\": \"NAME\", …} or {\"cross\": […]}");
+        pl_spec_problem(r, "\"repo\" is missing: an input is {\"repo\": \"NAME\", …} or {\"cross\": […]}");
     else if (input->kind == PL_INPUT_LEAF && input->name == NULL)
         input->name = input->repo;
 }
 
 static void read_input(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
-    struct pl_input *input = spec_alloc(r, sizeof(*input));
+    struct pl_input *input = pl_spec_alloc(r, sizeof(*input));
 
     if (input == NULL)
         return;
     spec_read_tree(r, value, input);
-    *(struct pl_input **)spec_at(object, field) = input;
+    *(struct pl_input **)pl_spec_at(object, field) = input;
 }
 
 static json_t *write_input(const struct spec_field *field, const void *object)
 {
-    const struct pl_input *input = *(const struct pl_input *const *)spec_from(object, field);
+    const struct pl_input *input = *(const struct pl_input *const *)pl_spec_from(object, field);
 
-    return input != NULL ? spec_object_write(&spec_object_input, input) : json_null();
+    return input != NULL ? pl_spec_object_write(&pl_spec_object_input, input) : json_null();
 }
 
 static void read_cross(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
@@ -52,17 +52,17 @@ static void read_cross(struct spec_reader *r, const struct spec_field *field, js
     size_t path_len = r->path.len, n = json_array_size(value);
 
     if (!json_is_array(value) || n == 0 || n > PL_SPEC_LEAVES_MAX) {
-        spec_problem_value(r, value, field->type->accepts);
+        pl_spec_problem_value(r, value, field->type->accepts);
         return;
     }
-    input->children = spec_alloc(r, n * sizeof(*input->children));
+    input->children = pl_spec_alloc(r, n * sizeof(*input->children));
     if (input->children == NULL)
         return;
     input->n_children = n;
     for (size_t i = 0; i < n; i++) {
-        spec_enter_index(r, i);
+        pl_spec_enter_index(r, i);
         spec_read_tree(r, json_array_get(value, i), &input->children[i]);
-        spec_leave(r, path_len);
+        pl_spec_leave(r, path_len);
     }
 }
 
@@ -76,7 +76,7 @@ static json_t *write_cross(const struct spec_field *field, const void *object)
         return json_null();
     array = json_array();
     for (size_t i = 0; i < input->n_children && array != NULL; i++)
-        spec_append(&array, spec_object_write(&spec_object_input, &input->children[i]));
+        pl_spec_append(&array, pl_spec_object_write(&pl_spec_object_input, &input->children[i]));
     return array;
 }
 
@@ -89,10 +89,10 @@ static void read_repo(struct spec_reader *r, const struct spec_field *field, jso
     const char *project = r->spec->project, *branch = PL_DEFAULT_BRANCH;
 
     if (!json_is_string(value)) {
-        spec_problem_value(r, value, field->type->accepts);
+        pl_spec_problem_value(r, value, field->type->accepts);
         return;
     }
-    text = spec_strdup(r, json_string_value(value));
+    text = pl_spec_strdup(r, json_string_value(value));
     if (text == NULL)
         return;
     at = strchr(text, '@');
@@ -108,7 +108,7 @@ static void read_repo(struct spec_reader *r, const struct spec_field *field, jso
     }
     if ((slash != NULL && pl_name_check("project", project, &err) < 0) || pl_name_check("repo", text, &err) < 0 ||
         (at != NULL && pl_name_check("branch", branch, &err) < 0)) {
-        spec_problem(r, "%s; %s", err.msg, field->type->accepts);
+        pl_spec_problem(r, "%s; %s", err.msg, field->type->accepts);
         return;
     }
     input->project = project;
@@ -135,17 +135,17 @@ static void read_code(struct spec_reader *r, const struct spec_field *field, jso
     struct pl_err err = {0};
 
     if (text == NULL || text[0] == '\0' || text[0] == '/') {
-        spec_problem_value(r, value, field->type->accepts);
+        pl_spec_problem_value(r, value, field->type->accepts);
         return;
     }
     while (text[0] == '.' && text[1] == '/')
         text += 2 + strspn(text + 2, "/");
     if (text[0] == '\0' || pl_streq(text, "."))
-        *(const char **)spec_at(object, field) = ".";
+        *(const char **)pl_spec_at(object, field) = ".";
     else if (pl_path_canonical(text, canonical, &err) < 0)
-        spec_problem(r, "%s: the folder lies at or below the spec's", err.msg);
+        pl_spec_problem(r, "%s: the folder lies at or below the spec's", err.msg);
     else
-        *(const char **)spec_at(object, field) = spec_strdup(r, canonical);
+        *(const char **)pl_spec_at(object, field) = pl_spec_strdup(r, canonical);
 }
 
 static void read_repos(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
@@ -156,26 +156,26 @@ static void read_repos(struct spec_reader *r, const struct spec_field *field, js
     json_t *member;
 
     if (!json_is_object(value) || json_object_size(value) > SPEC_LIST_MAX) {
-        spec_problem_value(r, value, field->type->accepts);
+        pl_spec_problem_value(r, value, field->type->accepts);
         return;
     }
-    spec->repos = spec_alloc(r, (json_object_size(value) + 1) * sizeof(*spec->repos));
+    spec->repos = pl_spec_alloc(r, (json_object_size(value) + 1) * sizeof(*spec->repos));
     if (spec->repos == NULL)
         return;
     json_object_foreach(value, key, member)
     {
         struct pl_err err = {0};
 
-        spec_enter_key(r, key);
+        pl_spec_enter_key(r, key);
         if (pl_name_check("repo", key, &err) < 0)
-            spec_problem_key(r, "%s", err.msg);
+            pl_spec_problem_key(r, "%s", err.msg);
         else if (!json_is_object(member))
-            spec_problem_value(r, member, "an object, {} for the defaults");
+            pl_spec_problem_value(r, member, "an object, {} for the defaults");
         else
-            spec_read_object(r, &spec_object_repo, member, &spec->repos[spec->n_repos]);
-        spec->repos[spec->n_repos].name = spec_strdup(r, key);
+            pl_spec_read_object(r, &pl_spec_object_repo, member, &spec->repos[spec->n_repos]);
+        spec->repos[spec->n_repos].name = pl_spec_strdup(r, key);
         spec->n_repos += spec->repos[spec->n_repos].name != NULL;
-        spec_leave(r, path_len);
+        pl_spec_leave(r, path_len);
     }
 }
 
@@ -186,7 +186,7 @@ static json_t *write_repos(const struct spec_field *field, const void *object)
 
     (void)field;
     for (size_t i = 0; i < spec->n_repos && repos != NULL; i++)
-        spec_set(&repos, spec->repos[i].name, json_object());
+        pl_spec_set(&repos, spec->repos[i].name, json_object());
     return repos;
 }
 
@@ -199,11 +199,11 @@ static void spec_check_nulls(struct spec_reader *r, json_t *stage)
 
     json_object_foreach(stage, key, member)
     {
-        if (!json_is_null(member) || spec_field_find(&spec_object_stage, key) != NULL)
+        if (!json_is_null(member) || pl_spec_field_find(&pl_spec_object_stage, key) != NULL)
             continue;
-        spec_enter_key(r, key);
-        spec_problem_key(r, "unknown field \"%.60s\"", key);
-        spec_leave(r, path_len);
+        pl_spec_enter_key(r, key);
+        pl_spec_problem_key(r, "unknown field \"%.60s\"", key);
+        pl_spec_leave(r, path_len);
     }
 }
 
@@ -213,16 +213,16 @@ static void spec_read_stage(struct spec_reader *r, json_t *value, struct pl_stag
 
     stage->output.branch = PL_DEFAULT_BRANCH;
     if (!json_is_object(value)) {
-        spec_problem_value(r, value, "an object");
+        pl_spec_problem_value(r, value, "an object");
         return;
     }
     spec_check_nulls(r, value);
-    merged = spec_merge_patch(r->defaults, value);
+    merged = pl_spec_merge_patch(r->defaults, value);
     if (merged == NULL) {
         r->failed = PL_ENOMEM;
         return;
     }
-    spec_read_object(r, &spec_object_stage, merged, stage);
+    pl_spec_read_object(r, &pl_spec_object_stage, merged, stage);
     json_decref(merged);
 }
 
@@ -232,16 +232,16 @@ static void read_stages(struct spec_reader *r, const struct spec_field *field, j
     size_t path_len = r->path.len, n = json_array_size(value);
 
     if (!json_is_array(value) || n == 0 || n > PL_SPEC_STAGES_MAX) {
-        spec_problem_value(r, value, field->type->accepts);
+        pl_spec_problem_value(r, value, field->type->accepts);
         return;
     }
-    spec->stages = spec_alloc(r, n * sizeof(*spec->stages));
+    spec->stages = pl_spec_alloc(r, n * sizeof(*spec->stages));
     if (spec->stages == NULL)
         return;
     for (size_t i = 0; i < n && r->n_problems < SPEC_PROBLEMS_STOP && r->failed == 0; i++) {
-        spec_enter_index(r, i);
+        pl_spec_enter_index(r, i);
         spec_read_stage(r, json_array_get(value, i), &spec->stages[i]);
-        spec_leave(r, path_len);
+        pl_spec_leave(r, path_len);
         spec->n_stages = i + 1;
     }
 }
@@ -253,7 +253,7 @@ static json_t *write_stages(const struct spec_field *field, const void *object)
 
     (void)field;
     for (size_t i = 0; i < spec->n_stages && stages != NULL; i++)
-        spec_append(&stages, spec_object_write(&spec_object_stage, &spec->stages[i]));
+        pl_spec_append(&stages, pl_spec_object_write(&pl_spec_object_stage, &spec->stages[i]));
     return stages;
 }
 
@@ -264,14 +264,14 @@ static void read_defaults(struct spec_reader *r, const struct spec_field *field,
 
     (void)object;
     if (!json_is_object(value)) {
-        spec_problem_value(r, value, field->type->accepts);
+        pl_spec_problem_value(r, value, field->type->accepts);
         return;
     }
     if (r->defaults == NULL)
         return; /* no memory: said by who made them */
     spec_check_nulls(r, value);
     r->partial = true;
-    spec_read_object(r, &spec_object_stage, r->defaults, &scratch);
+    pl_spec_read_object(r, &pl_spec_object_stage, r->defaults, &scratch);
     r->partial = false;
 }
 
@@ -283,19 +283,20 @@ static json_t *write_defaults(const struct spec_field *field, const void *object
     return json_null();
 }
 
-const struct spec_type spec_type_input = {"an input is {\"repo\": \"NAME\", …} or {\"cross\": […]}",
-                                          "{\"$ref\":\"#/$defs/input\"}", read_input, write_input};
-const struct spec_type spec_type_cross = {"a list of 1 to 64 inputs",
-                                          "{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/input\"}}", read_cross, write_cross};
-const struct spec_type spec_type_repo = {"a repo is \"NAME\", \"NAME@BRANCH\" or \"PROJECT/NAME@BRANCH\"",
-                                         "{\"type\":\"string\"}", read_repo, write_repo};
-const struct spec_type spec_type_code = {"a folder at or below the spec's, without ..", "{\"type\":\"string\"}", read_code,
-                                         spec_write_text};
-const struct spec_type spec_type_repos = {"an object of repos, each {} for the defaults",
-                                          "{\"type\":\"object\",\"additionalProperties\":{\"$ref\":\"#/$defs/repo\"}}",
-                                          read_repos, write_repos};
-const struct spec_type spec_type_stages = {"a list of at least one stage, at most 100,000",
-                                           "{\"type\":\"array\",\"minItems\":1,\"items\":{\"$ref\":\"#/$defs/stage\"}}",
-                                           read_stages, write_stages};
-const struct spec_type spec_type_defaults = {"an object with fields of a stage", "{\"$ref\":\"#/$defs/stage_fields\"}",
-                                             read_defaults, write_defaults};
+const struct spec_type pl_spec_type_input = {"an input is {\"repo\": \"NAME\", …} or {\"cross\": […]}",
+                                             "{\"$ref\":\"#/$defs/input\"}", read_input, write_input};
+const struct spec_type pl_spec_type_cross = {"a list of 1 to 64 inputs",
+                                             "{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/input\"}}", read_cross,
+                                             write_cross};
+const struct spec_type pl_spec_type_repo = {"a repo is \"NAME\", \"NAME@BRANCH\" or \"PROJECT/NAME@BRANCH\"",
+                                            "{\"type\":\"string\"}", read_repo, write_repo};
+const struct spec_type pl_spec_type_code = {"a folder at or below the spec's, without ..", "{\"type\":\"string\"}", read_code,
+                                            pl_spec_write_text};
+const struct spec_type pl_spec_type_repos = {"an object of repos, each {} for the defaults",
+                                             "{\"type\":\"object\",\"additionalProperties\":{\"$ref\":\"#/$defs/repo\"}}",
+                                             read_repos, write_repos};
+const struct spec_type pl_spec_type_stages = {"a list of at least one stage, at most 100,000",
+                                              "{\"type\":\"array\",\"minItems\":1,\"items\":{\"$ref\":\"#/$defs/stage\"}}",
+                                              read_stages, write_stages};
+const struct spec_type pl_spec_type_defaults = {"an object with fields of a stage", "{\"$ref\":\"#/$defs/stage_fields\"}",
+                                                read_defaults, write_defaults};

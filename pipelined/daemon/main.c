@@ -1,8 +1,11 @@
 /* pipelined: the daemon. This comment is the map: every folder and file, in the order in which a push becomes a result.
  *
  * A person types: pipelined/cli (pipelinectl)
- *   main, verbs          the table of verbs, help, "did you mean"        args       options            show       tables for people
- *   server               where the daemon is, and its token
+ *   cli, main            the table of verbs, verb_help, "did you mean";  args: options;  show: tables for people;  progress
+ *   server               where the daemon is, and its token;  push, code_folder, spec_file, jobs: what several verbs do
+ *     verb_put, verb_get, verb_file, verb_commit, verb_branch, verb_repo, verb_project                 data
+ *     verb_pipeline, verb_run, verb_job, verb_logs, verb_wait, verb_why, verb_status                   work
+ *     verb_offline, verb_recover                                                                       without a daemon
  * Local files become records: storage/dataset, storage/chunk, storage/pack
  *   ingest               walk, read, hash, pack with all cores: ingest_walk, ingest_read, ingest_out; segment, stream for large files
  *   stat_cache           files that were read before and have not changed
@@ -30,7 +33,7 @@
  * A pipeline says what to do with them: pipelined/core (pure), pipelined/git
  *   json_pos, quantity, glob (glob_compile), template    texts
  *   spec                 spec_reader, spec_field, spec_type, spec_type_tree, spec_check, spec_order, spec_doc
- *   code                 a stage's code folder, its ignore rules and its git commit
+ *   code, git_main       a stage's code folder, its ignore rules and its git commit, asked of libgit2 in a program of its own
  *   identity, plan, plan_leaf        which datums there are, and what runs again
  *   table, merge, merge_collision    results of datums put together;   datum_env: what a command sees
  *   sched                what runs, where and when: sched_event, sched_graph, sched_run, sched_job, sched_task, sched_worker, sched_admit,
