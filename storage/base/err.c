@@ -1,5 +1,7 @@
 #include "err.h"
 
+#include "path.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -10,9 +12,11 @@ static const struct pl_err_info err_rows[] = {
 #undef PL_ERROR_ROW
 };
 
-/* A message is one line: it goes into log lines, HTTP headers and terminals, and may quote bytes of strangers. */
+/* A message is one line of UTF-8: it goes into log lines, JSON, HTTP headers and terminals, and may quote bytes of strangers or
+ * paths cut anywhere. */
 static void err_one_line(char *text)
 {
+    pl_utf8_clean(pl_utf8_trim(text));
     for (char *p = text; *p != '\0'; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7F)
             *p = ' ';

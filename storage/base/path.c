@@ -123,26 +123,61 @@ static bool utf8_lead(uint8_t c, size_t *ret_more, uint8_t *ret_low, uint8_t *re
     return true;
 }
 
+/* Bytes of the character at `p`, 0 when there is none. */
+static size_t utf8_step(const uint8_t *p, const uint8_t *end)
+{
+    uint8_t low, high;
+    size_t more;
+
+    if (*p < 0x80)
+        return 1;
+    if (!utf8_lead(*p, &more, &low, &high) || (size_t)(end - p) <= more || p[1] < low || p[1] > high)
+        return 0;
+    for (size_t i = 2; i <= more; i++)
+        if ((p[i] & 0xC0) != 0x80)
+            return 0;
+    return 1 + more;
+}
+
 bool pl_utf8_ok(const void *data, size_t len)
 {
     const uint8_t *p = data, *end = p + len;
 
     while (p < end) {
-        uint8_t low, high;
-        size_t more;
+        size_t step = utf8_step(p, end);
 
-        if (*p < 0x80) {
-            p++;
-            continue;
-        }
-        if (!utf8_lead(*p, &more, &low, &high) || (size_t)(end - p) <= more || p[1] < low || p[1] > high)
+        if (step == 0)
             return false;
-        for (size_t i = 2; i <= more; i++)
-            if ((p[i] & 0xC0) != 0x80)
-                return false;
-        p += 1 + more;
+        p += step;
     }
     return true;
+}
+
+char *pl_utf8_clean(char *text)
+{
+    uint8_t *p = (uint8_t *)text, *end = p + strlen(text);
+
+    while (p < end) {
+        size_t step = utf8_step(p, end);
+
+        if (step == 0)
+            *p++ = '?';
+        else
+            p += step;
+    }
+    return text;
+}
+
+char *pl_utf8_trim(char *text)
+{
+    size_t n = strlen(text), back = 1;
+    uint8_t *p = (uint8_t *)text;
+
+    while (back < 4 && back < n && (p[n - back] & 0xC0) == 0x80)
+        back++;
+    if (n > 0 && p[n - back] >= 0xC0 && utf8_step(p + n - back, p + n) != back)
+        p[n - back] = '\0';
+    return text;
 }
 
 /* Edit distance (insert, delete, replace, swap of neighbours: optimal string alignment) of words of at most WORD_MAX_BYTES. */

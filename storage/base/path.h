@@ -21,6 +21,10 @@ PL_MUST_CHECK
 int pl_name_check(const char *what, const char *name, struct pl_err *err);
 /* Valid UTF-8 (RFC 3629: no surrogates, no overlong forms). */
 bool pl_utf8_ok(const void *data, size_t len);
+/* Takes away a last character of which a cut has left only a part. Returns `text`. */
+char *pl_utf8_trim(char *text);
+/* Writes "?" over every byte that is no part of a valid character, so that JSON takes the text. Returns `text`. */
+char *pl_utf8_clean(char *text);
 /* For "did you mean": the nearest of `n` words within edit distance 2 (1 for words under 4 letters), NULL when none. */
 const char *pl_word_nearest(const char *word, const char *const *words, size_t n);
 /* "1.5 GiB", "12 B": for people. Returns `out`. */

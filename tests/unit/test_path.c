@@ -165,6 +165,35 @@ static void sizes_are_written_for_people(void **state)
         assert_string_equal(pl_size_text(cases[i].bytes, out), cases[i].text);
 }
 
+static void a_text_cut_anywhere_becomes_valid(void **state)
+{
+    static const struct {
+        const char *cut, *trimmed, *clean;
+    } table[] = {
+        {"", "", ""},
+        {"abc", "abc", "abc"},
+        {"ab\xC3", "ab", "ab?"},
+        {"ab\xC3\xA9", "ab\xC3\xA9", "ab\xC3\xA9"},
+        {"\xE2\x82", "", "??"},
+        {"\xE2\x82\xAC", "\xE2\x82\xAC", "\xE2\x82\xAC"},
+        {"a\xF0\x9F\x98", "a", "a???"},
+        {"a\xF0\x9F\x98\x80", "a\xF0\x9F\x98\x80", "a\xF0\x9F\x98\x80"},
+        {"a\xC3(b", "a\xC3(b", "a?(b"},
+        {"\x80\xFFx", "\x80\xFFx", "??x"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(table); i++) {
+        char text[32];
+
+        strcpy(text, table[i].cut);
+        assert_string_equal(pl_utf8_trim(text), table[i].trimmed);
+        strcpy(text, table[i].cut);
+        assert_string_equal(pl_utf8_clean(text), table[i].clean);
+        assert_true(pl_utf8_ok(text, strlen(text)));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +202,7 @@ int main(void)
         cmocka_unit_test(lengths_of_paths_end_at_their_limits),
         cmocka_unit_test(a_users_spelling_becomes_canonical),
         cmocka_unit_test(names_follow_the_rule),
+        cmocka_unit_test(a_text_cut_anywhere_becomes_valid),
         cmocka_unit_test(the_nearest_word_is_suggested),
         cmocka_unit_test(sizes_are_written_for_people),
     };
