@@ -269,9 +269,11 @@ class Project:
         """Sets a pipeline of these stages; the reply."""
         return self.d.pipeline({"pipeline": pipeline, "project": self.name, "stages": list(stages), **more}, update=update)
 
-    def run(self, repo, puts, deletes=(), timeout=60):
-        """Pushes, waits for the run, and gives it with its jobs by stage."""
-        return self.wait(self.commit(repo, puts, deletes)["run"], timeout)
+    def run(self, repo, puts, deletes=(), state="success", timeout=60):
+        """Pushes, waits for the run to end in this state, and gives it with its jobs by stage."""
+        run = self.wait(self.commit(repo, puts, deletes)["run"], timeout)
+        assert run["state"] == state, json.dumps(run, indent=1)
+        return run
 
     def wait(self, run, timeout=60):
         run = self.d.wait(run, timeout)
