@@ -77,10 +77,10 @@ def first_of(path, key):
 
 def machine(folder):
     """What it ran on, in one paragraph."""
-    disk = subprocess.run(["df", "-T", "--output=source,fstype,avail", "-BG", folder], capture_output=True, text=True)
+    disk = subprocess.run(["df", "--output=source,fstype", folder], capture_output=True, text=True)
     memory = int(first_of("/proc/meminfo", "MemTotal").split()[0]) / (1 << 20)
     return (f"{os.cpu_count()} cores of {first_of('/proc/cpuinfo', 'model name')}, {memory:.1f} GiB of memory, disk "
-            f"{' '.join(disk.stdout.splitlines()[-1].split()[:2])}, Linux {platform.release()}")
+            f"{' '.join(disk.stdout.splitlines()[-1].split())}, Linux {platform.release()}")
 
 
 def versions(found):
