@@ -253,7 +253,7 @@ static int add_schemas(json_t *schemas, struct pl_err *err)
 
     for (size_t t = 0; t < n; t++) {
         for (size_t i = 0; i < tables[t]->n_schemas; i++) {
-            json_t *schema;
+            json_t *schema = NULL;
             int r = schema_json(&tables[t]->schemas[i], &schema, err);
 
             if (r < 0)

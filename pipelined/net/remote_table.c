@@ -6,7 +6,7 @@
 
 struct slot {
     struct pl_hash id;
-    uint32_t pack; /* number + 1 in the table's packs; 0 = free or forgotten */
+    uint32_t pack = 0; /* number + 1 in the table's packs; 0 = free or forgotten */
     uint32_t offset, stored, raw;
     uint8_t codec, kind;
     bool used;
