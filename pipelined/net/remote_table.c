@@ -6,7 +6,7 @@
 
 struct slot {
     struct pl_hash id;
-    uint32_t pack = 0; /* number + 1 in the table's packs; 0 = free or forgotten */
+    uint32_t pack; /* number + 1 in the table's packs; 0 = free or forgotten */
     uint32_t offset, stored, raw;
     uint8_t codec, kind;
     bool used;
@@ -95,7 +95,7 @@ static int table_pack_number(struct remote_table *t, const struct pl_hash *pack,
 int pl_remote_table_put(struct remote_table *t, const struct pl_hash *id, const struct pl_location *where, struct pl_err *err)
 {
     struct slot *slot;
-    uint32_t pack;
+    uint32_t pack = 0;
     int r;
 
     if (t->young.len >= REMOTE_TABLE_GENERATION) {
