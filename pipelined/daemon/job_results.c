@@ -5,6 +5,7 @@
 #include "storage/base/log.h"
 #include "storage/tree/ops.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <zstd.h>
 
@@ -173,6 +174,27 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
     pl_engine_job_changed(j);
 }
 
+/* "exit code 1: ValueError: …": the reason, and the last line that the command printed, which most often says why. A reason that is
+ * not the command's own end says enough. */
+static const char *message_of(const json_t *row, struct pl_arena *arena)
+{
+    const char *reason = str(row, "reason"), *tail = str(row, "tail"), *end = tail + strlen(tail), *line;
+    char *text;
+    size_t size;
+
+    while (end > tail && isspace((unsigned char)end[-1]))
+        end--;
+    for (line = end; line > tail && line[-1] != '\n' && line[-1] != '\r'; line--)
+        ;
+    if (line == end || num(row, "exit_code") == 0)
+        return reason;
+    size = strlen(reason) + (size_t)(end - line) + 3;
+    text = pl_arena_alloc(arena, size);
+    if (text)
+        snprintf(text, size, "%s: %.*s", reason, (int)(end - line), line);
+    return text ? text : reason;
+}
+
 /* Rows as the scheduler sees them. Texts are the JSON's and the arena's. PL_EPROTO when they are malformed. */
 static int sched_rows(struct pl_etask *t, const json_t *list, struct pl_arena *arena, struct pl_sched_row **ret,
                       uint64_t *ret_compute_us, struct pl_err *err)
@@ -201,7 +223,7 @@ static int sched_rows(struct pl_etask *t, const json_t *list, struct pl_arena *a
             if (!label)
                 return pl_err_nomem(err);
             rows[i].label = pl_plan_datum_text(t->job->plan, t->job->rows[index], label, 256);
-            rows[i].message = str(o, "reason");
+            rows[i].message = message_of(o, arena);
         } else if (!rows[i].gave_back) {
             r = pl_result_of_json(o, t->job->run, &check, err);
             if (r < 0)

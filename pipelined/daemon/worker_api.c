@@ -11,6 +11,8 @@
 #define LOG_BODY_MAX     (4u << 20)
 #define METRIC_LINE_MAX  1024
 #define METRIC_LINES_MAX 64
+#define LEASE_MS         30000
+#define RENEW_MS         2000 /* on one machine it costs next to nothing, and a job that is stopped lets go of its GPU as soon */
 
 static const char *str(const json_t *o, const char *key)
 {
@@ -68,7 +70,7 @@ static json_t *attach_answer(struct pl_engine *e, const struct pl_eworker *w)
     if (!pl_hash_is_zero(&s->code_root))
         json_object_set_new(stage, "code_root", json_string(pl_hash_hex(&s->code_root, code)));
     json_object_set_new(stage, "pipeline", json_string(s->pipeline));
-    return json_pack("{s:i, s:i, s:i, s:s, s:o, s:{s:o}}", "protocol", 1, "lease_ms", 30000, "renew_ms", 10000, "project",
+    return json_pack("{s:i, s:i, s:i, s:s, s:o, s:{s:o}}", "protocol", 1, "lease_ms", LEASE_MS, "renew_ms", RENEW_MS, "project",
                      s->project, "stage", stage, "gpu", "devices", devices);
 }
 

@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import zlib
 
 import pytest
 
@@ -364,7 +365,8 @@ def shared(request, tmp_path_factory):
 @pytest.fixture
 def project(request, shared):
     """A project of the shared daemon, named after the test."""
-    return shared.project(re.sub(r"[^A-Za-z0-9]+", "-", request.node.name.removeprefix("test_"))[:50].strip("-"))
+    name = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name.removeprefix("test_"))[:44].strip("-")
+    return shared.project(f"{name}-{zlib.crc32(request.node.name.encode()) % 10000:04}")
 
 
 def bwrap_works():

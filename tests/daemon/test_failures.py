@@ -69,7 +69,7 @@ def test_the_remedy_helps(project):
 
 def test_a_file_where_another_datum_has_a_folder_is_refused(project):
     reason, _ = fails(project, 'n=$(basename $PL_INPUT_IN); if test $n = a; then echo >$PL_OUT/x; else mkdir $PL_OUT/x && echo >$PL_OUT/x/y; fi', {"a": "1", "b": "2"}, glob="/*")
-    assert "/x" in reason and "/x/y" in reason and "in=/a" in reason and "in=/b" in reason, reason
+    assert reason == ('/x is a file of one datum (in=/a) and a folder of another (in=/b): give each a folder with "output": {"prefix": "${in.stem}/"}')
 
 
 def test_a_collision_with_a_result_that_was_kept_is_noticed(project):
@@ -80,7 +80,7 @@ def test_a_collision_with_a_result_that_was_kept_is_noticed(project):
     assert project.files("s") == {"one": "file"}
 
 
-@pytest.mark.parametrize("target", ["/etc/passwd", "../../../etc/passwd", "/pfs", "../in"])
+@pytest.mark.parametrize("target", ["/etc/passwd", "../../../etc/passwd", "/pfs", "../../tmp"])
 def test_a_link_out_of_the_output_is_named(project, target):
     reason, _ = fails(project, f"ln -s {target} $PL_OUT/bad-link")
     assert "bad-link" in reason and target in reason, reason
@@ -129,7 +129,7 @@ def test_other_datums_of_a_failed_job_still_run(project):
 
 
 def test_the_next_push_is_as_good_as_ever(project):
-    project.repo("in").stages(sh("s", "! grep bad $PL_INPUT_IN/f; cp $PL_INPUT_IN/f $PL_OUT/f"))
+    project.repo("in").stages(sh("s", "if grep bad $PL_INPUT_IN/f; then exit 1; fi; cp $PL_INPUT_IN/f $PL_OUT/f"))
     project.run("in", {"f": "good 1"})
     project.run("in", {"f": "bad"}, state="failure")
     assert project.read("s", "f") == b"good 1"

@@ -179,7 +179,7 @@ def test_an_image_is_told_about_on_the_job(project):
 
 
 def test_two_projects_have_repos_and_stages_of_one_name(project):
-    other = project.d.project(project.name + "2")
+    other = project.d.project(project.name + "b")
     for p, word in ((project, "one"), (other, "two")):
         p.repo("in").stages(sh("s", f"echo {word} >$PL_OUT/f"))
     runs = [p.commit("in", {"f": "1"})["run"] for p in (project, other)]
