@@ -178,7 +178,7 @@ int pl_db_commit_named(struct pl_conn *c, const char *project, const char *repo,
 int pl_db_run_find(struct pl_conn *c, const char *text, char ret_id[PL_ID_HEX + 1], struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    char past[PL_ID_HEX + 2];
+    char past[PL_ID_HEX + 2], found[PL_ID_HEX + 1];
     size_t len = strlen(text);
     int r;
 
@@ -191,9 +191,11 @@ int pl_db_run_find(struct pl_conn *c, const char *text, char ret_id[PL_ID_HEX + 
         return r;
     if (r == 0)
         return pl_err_set(err, PL_ENOTFOUND, "there is no run %s", text);
-    snprintf(ret_id, PL_ID_HEX + 1, "%s", pl_col_text(&rows, 0));
+    snprintf(found, sizeof found, "%s", pl_col_text(&rows, 0));
     r = pl_sql_next(c, &rows, err);
     if (r > 0)
         return pl_err_set(err, PL_ECONFLICT, "\"%s\" is the start of several run ids: give more digits", text);
+    if (r == 0)
+        strcpy(ret_id, found);
     return r;
 }
