@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
 import urllib.error
@@ -294,6 +295,38 @@ class Project:
 def sh(name, script, repo="in", glob="/", **more):
     """A stage that runs a shell command over one input."""
     return {"name": name, "input": {"repo": repo, "glob": glob}, "run": ["sh", "-ec", script], **more}
+
+
+class Gate:
+    """Where a command stops until the test lets it on: it connects here (the network of the host is kept), and reads until the end."""
+
+    def __init__(self):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.socket.settimeout(60)
+        self.held = []
+        port = self.socket.getsockname()[1]
+        self.wait = f"/usr/bin/python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port})).recv(1)'"
+
+    def arrived(self, n=1):
+        """Waits until n commands more stand here."""
+        for _ in range(n):
+            self.held.append(self.socket.accept()[0])
+
+    def open(self):
+        """Lets those go that stand here."""
+        while self.held:
+            self.held.pop().close()
+
+    def close(self):
+        self.open()
+        self.socket.close()
+
+
+@pytest.fixture
+def gate():
+    g = Gate()
+    yield g
+    g.close()
 
 
 def processes_with(text):
