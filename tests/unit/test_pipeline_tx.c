@@ -1,0 +1,402 @@
+/* Pipelines as transactions: what a spec makes, changes and takes away, who owns a name, and what runs. */
+// link: pl_db
+#include "db_world.h"
+
+struct result {
+    bool changed;
+    int64_t version;
+    char run[PL_ID_HEX + 1];
+    char changes[256]; /* "prepare new, train unchanged" */
+};
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof *w);
+    struct pl_err err = {0};
+
+    w->dir = fixture_dir();
+    assert_ok(world_open(w, "data", &err), &err);
+    assert_ok(world_step(w, 0, &err), &err); /* repo digits */
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+
+    world_close(w);
+    fixture_remove(w->dir);
+    free(w);
+    return 0;
+}
+
+static void push(struct world *w, const char *repo)
+{
+    struct step s = {PUSH, "default", repo, "master", "+a:1"};
+    struct pl_push_result ret;
+    struct pl_err err = {0};
+
+    assert_ok(world_push(w, &s, 0, &ret, &err), &err);
+}
+
+/* `text` is a spec with ' for ". */
+static int set(struct world *w, const char *text, bool update, bool dry_run, struct result *ret, struct pl_err *err)
+{
+    struct pl_stage_code code[8] = {0};
+    struct pl_pipeline_args args = {.code = code, .filename = "t.json", .update = update, .dry_run = dry_run};
+    struct pl_spec *spec = NULL;
+    char json[4096];
+    json_t *one;
+    size_t i;
+    int r;
+
+    snprintf(json, sizeof json, "%s", text);
+    for (char *p = json; *p; p++)
+        *p = *p == '\'' ? '"' : *p;
+    if (pl_spec_parse(json, strlen(json), "t.json", NULL, &spec, NULL, err) < 0)
+        fail_msg("%s", err->msg);
+    args.spec = spec;
+    for (i = 0; i < spec->n_stages; i++)
+        pl_stage_code_identity(&spec->stages[i], NULL, &code[i].identity);
+    pl_hash_sha256(json, strlen(json), &args.user_spec);
+    args.effective_spec = args.user_spec;
+    *err = (struct pl_err){0};
+    r = pl_db_run(w->db, PL_TX_LOGGED, pl_tx_pipeline_set, &args, err);
+    *ret = (struct result){.changed = args.changed, .version = args.version};
+    strcpy(ret->run, args.run);
+    json_array_foreach(args.changes, i, one)
+        snprintf(ret->changes + strlen(ret->changes), sizeof ret->changes - strlen(ret->changes), "%s%s %s", i ? ", " : "",
+                 json_string_value(json_object_get(one, "stage")), json_string_value(json_object_get(one, "change")));
+    json_decref(args.changes);
+    pl_spec_destroy(spec);
+    return r;
+}
+
+static struct result make(struct world *w, const char *text)
+{
+    struct pl_err err = {0};
+    struct result ret;
+
+    assert_ok(set(w, text, true, false, &ret, &err), &err);
+    return ret;
+}
+
+static void assert_refused(struct world *w, const char *text, int code, const char *message)
+{
+    struct pl_err err = {0};
+    struct result ret;
+
+    assert_int_equal(set(w, text, true, false, &ret, &err), code);
+    if (!strstr(err.msg, message))
+        fail_msg("\"%s\" is not in: %s", message, err.msg);
+}
+
+/* The only column of all rows, with commas. */
+static char *list(struct world *w, const char *sql)
+{
+    static char out[1024];
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w->db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+
+    out[0] = '\0';
+    assert_int_equal(pl_sql_query(rd.conn, NULL, &rows, sql, ""), 0);
+    while (pl_sql_next(rd.conn, &rows, NULL) > 0)
+        snprintf(out + strlen(out), sizeof out - strlen(out), "%s%s", *out ? ", " : "", pl_col_text(&rows, 0));
+    return out;
+}
+
+#define REPOS       "SELECT name || ' ' || kind FROM repo ORDER BY name"
+#define STAGES      "SELECT version || ' ' || name FROM stage WHERE current = 1 ORDER BY pipeline, position"
+#define NEWEST_RUN  "SELECT stages FROM run ORDER BY ord DESC LIMIT 1"
+#define STAGE(n, i) "{'name': '" n "', 'run': ['x'], 'input': {'repo': '" i "', 'glob': '/*'}}"
+#define FLOW        "{'pipeline': 'flow', 'stages': [" STAGE("prepare", "digits") ", " STAGE("train", "prepare") "]}"
+
+/* ---- making and changing ---- */
+
+static void test_a_spec_makes_stages_output_repos_and_a_run_of_what_has_inputs(void **state)
+{
+    struct world *w = *state;
+    struct result r;
+
+    push(w, "digits");
+    r = make(w, FLOW);
+    assert_true(r.changed);
+    assert_int_equal(r.version, 1);
+    assert_string_equal(r.changes, "prepare new, train new");
+    assert_string_equal(list(w, REPOS), "digits input, prepare output, train output");
+    assert_string_equal(list(w, STAGES), "1 prepare, 1 train");
+    assert_string_equal(list(w, NEWEST_RUN), "[[\"default\",\"prepare\"],[\"default\",\"train\"]]");
+    assert_string_equal(list(w, "SELECT cause || ' ' || message FROM run ORDER BY ord DESC LIMIT 1"), "pipeline flow");
+    assert_string_equal(list(w, "SELECT id FROM run ORDER BY ord DESC LIMIT 1"), r.run);
+    assert_string_equal(list(w, "SELECT run FROM pipeline_version"), r.run);
+    assert_string_equal(list(w, "SELECT filename FROM pipeline_version"), "t.json");
+}
+
+static void test_without_commits_nothing_runs(void **state)
+{
+    struct world *w = *state;
+    struct result r = make(w, FLOW);
+
+    assert_true(r.changed);
+    assert_string_equal(r.run, "");
+    assert_string_equal(list(w, "SELECT count(*) FROM run"), "0");
+    assert_string_equal(list(w, "SELECT run FROM pipeline_version"), "");
+}
+
+static void test_only_stages_with_all_inputs_run(void **state)
+{
+    struct world *w = *state;
+
+    push(w, "digits");
+    make(w, "{'pipeline': 'p', 'repos': {'empty': {}}, 'stages': [" STAGE("a", "digits") ", " STAGE(
+                "b", "empty") ", {'name': 'c', 'run': ['x'], 'input': {'cross': [{'repo': 'a', 'glob': '/'}, {'repo': 'b', "
+                              "'glob': '/'}]}}]}");
+    assert_string_equal(list(w, NEWEST_RUN), "[[\"default\",\"a\"]]");
+    assert_string_equal(list(w, REPOS), "a output, b output, c output, digits input, empty input");
+}
+
+static void test_the_same_spec_again_is_no_change_however_it_is_written(void **state)
+{
+    struct world *w = *state;
+    struct result r;
+
+    push(w, "digits");
+    make(w, FLOW);
+    r = make(w, FLOW);
+    assert_false(r.changed);
+    assert_int_equal(r.version, 1);
+    assert_string_equal(r.run, "");
+    assert_string_equal(r.changes, "prepare unchanged, train unchanged");
+    r = make(w, "{'stages': [{'input': {'glob': '/*', 'repo': 'default/digits@master'}, 'run': ['x'], 'name': 'prepare'}, " STAGE(
+                    "train", "prepare") "], 'description': 'other words', 'pipeline': 'flow'}");
+    assert_false(r.changed);
+    assert_string_equal(list(w, "SELECT count(*) FROM run WHERE cause = 'pipeline'"), "1");
+}
+
+static void test_a_changed_stage_runs_and_what_reads_it(void **state)
+{
+    struct world *w = *state;
+    struct result r;
+
+    push(w, "digits");
+    make(w, "{'pipeline': 'p', 'stages': [" STAGE("a", "digits") ", " STAGE("b", "a") ", " STAGE("c", "digits") "]}");
+    r = make(w, "{'pipeline': 'p', 'stages': [{'name': 'a', 'run': ['y'], 'input': {'repo': 'digits', 'glob': '/*'}}, " STAGE(
+                    "b", "a") ", " STAGE("c", "digits") "]}");
+    assert_int_equal(r.version, 2);
+    assert_string_equal(r.changes, "a changed, b unchanged, c unchanged");
+    assert_string_equal(list(w, NEWEST_RUN), "[[\"default\",\"a\"],[\"default\",\"b\"]]");
+    assert_string_equal(list(w, STAGES), "2 a, 2 b, 2 c");
+    assert_string_equal(list(w, "SELECT version || ' ' || name FROM stage WHERE current = 0 ORDER BY position"), "1 a, 1 b, 1 c");
+}
+
+static void test_a_removed_stage_leaves_its_repo_which_can_then_be_deleted(void **state)
+{
+    struct world *w = *state;
+    struct pl_repo_args repo = {.project = "default", .name = "train"};
+    struct pl_err err = {0};
+    struct result r;
+
+    push(w, "digits");
+    make(w, FLOW);
+    assert_int_equal(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_repo_delete, &repo, &err), PL_EINUSE);
+    assert_non_null(strstr(err.msg, "written by pipeline \"flow\""));
+    r = make(w, "{'pipeline': 'flow', 'stages': [" STAGE("prepare", "digits") "]}");
+    assert_true(r.changed);
+    assert_string_equal(r.changes, "prepare unchanged, train removed");
+    assert_string_equal(r.run, "");
+    assert_string_equal(list(w, REPOS), "digits input, prepare output, train output");
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_repo_delete, &repo, &err), &err);
+}
+
+static void test_create_does_not_change_what_exists(void **state)
+{
+    struct world *w = *state;
+    struct pl_err err = {0};
+    struct result r;
+
+    assert_ok(set(w, FLOW, false, false, &r, &err), &err);
+    assert_int_equal(set(w, FLOW, false, false, &r, &err), PL_EEXISTS);
+    assert_string_equal(err.msg, "pipeline \"flow\" exists already in project \"default\"");
+    assert_string_equal(err.hint, "pipelinectl update pipeline -f FILE");
+}
+
+static void test_a_dry_run_says_what_would_change_and_keeps_nothing(void **state)
+{
+    struct world *w = *state;
+    struct pl_err err = {0};
+    struct result r;
+    uint64_t seq = pl_db_log_seq(w->db);
+
+    assert_int_equal(set(w, FLOW, false, true, &r, &err), PL_ECANCELED);
+    assert_true(r.changed);
+    assert_string_equal(r.changes, "prepare new, train new");
+    assert_int_equal(pl_db_log_seq(w->db), seq);
+    assert_string_equal(list(w, REPOS), "digits input");
+}
+
+/* A spec asks for a repo that was deleted by force: an unchanged pipeline makes it again, a dry run does not. */
+static void test_a_dry_run_of_an_unchanged_pipeline_makes_no_repo(void **state)
+{
+    static const char spec[] = "{'pipeline': 'p', 'repos': {'words': {}}, 'stages': [" STAGE("count", "words") "]}";
+    struct world *w = *state;
+    struct pl_repo_args repo = {.project = "default", .name = "words", .force = true};
+    struct pl_err err = {0};
+    struct result r;
+
+    make(w, spec);
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_repo_delete, &repo, &err), &err);
+    assert_int_equal(set(w, spec, true, true, &r, &err), PL_ECANCELED);
+    assert_false(r.changed);
+    assert_string_equal(list(w, REPOS), "count output, digits input");
+    assert_false(make(w, spec).changed);
+    assert_string_equal(list(w, REPOS), "count output, digits input, words input");
+}
+
+/* ---- what is refused ---- */
+
+static void test_a_missing_input_repo_is_named_with_the_remedy(void **state)
+{
+    assert_refused(
+        *state, "{'pipeline': 'p', 'stages': [" STAGE("a", "words") "]}", PL_ENOTFOUND,
+        "stage \"a\": repo \"words\" does not exist: pipelinectl create repo words, or add \"repos\": {\"words\": {}}");
+    assert_string_equal(list(*state, REPOS), "digits input");
+}
+
+static void test_a_stage_of_another_pipeline_keeps_its_name(void **state)
+{
+    struct world *w = *state;
+
+    make(w, FLOW);
+    assert_refused(w, "{'pipeline': 'other', 'stages': [" STAGE("train", "digits") "]}", PL_EINUSE,
+                   "stage \"train\" already belongs to pipeline \"flow\" in project \"default\"");
+    assert_string_equal(list(w, "SELECT name FROM pipeline"), "flow");
+}
+
+static void test_a_stage_does_not_take_an_input_repos_name(void **state)
+{
+    assert_refused(*state, "{'pipeline': 'p', 'repos': {'words': {}}, 'stages': [" STAGE("digits", "words") "]}", PL_EINUSE,
+                   "stage \"digits\" would write repo \"digits\", which is an input repo: rename the stage");
+}
+
+static void test_a_project_must_exist(void **state)
+{
+    assert_refused(*state, "{'pipeline': 'p', 'project': 'vision', 'repos': {'words': {}}, 'stages': [" STAGE("a", "words") "]}",
+                   PL_ENOTFOUND, "project \"vision\" does not exist");
+}
+
+/* ---- deleting ---- */
+
+static int delete_pipeline(struct world *w, const char *name, bool keep_repos, bool force, struct pl_err *err)
+{
+    struct pl_pipeline_delete_args a = {.project = "default", .name = name, .keep_repos = keep_repos, .force = force};
+
+    *err = (struct pl_err){0};
+    return pl_db_run(w->db, PL_TX_LOGGED, pl_tx_pipeline_delete, &a, err);
+}
+
+static void test_a_deleted_pipeline_takes_its_output_repos_along(void **state)
+{
+    struct world *w = *state;
+    struct pl_err err;
+
+    make(w, FLOW);
+    assert_ok(delete_pipeline(w, "flow", false, false, &err), &err);
+    assert_string_equal(list(w, REPOS), "digits input");
+    assert_string_equal(list(w, "SELECT count(*) FROM stage"), "0");
+    assert_int_equal(delete_pipeline(w, "flow", false, false, &err), PL_ENOTFOUND);
+    assert_int_equal(make(w, FLOW).version, 1);
+}
+
+static void test_kept_repos_stay_as_plain_results_for_the_next_stage_of_the_name(void **state)
+{
+    struct world *w = *state;
+    struct pl_err err;
+
+    make(w, FLOW);
+    assert_ok(delete_pipeline(w, "flow", true, false, &err), &err);
+    assert_string_equal(list(w, REPOS), "digits input, prepare output, train output");
+    make(w, "{'pipeline': 'other', 'stages': [" STAGE("train", "digits") "]}");
+    assert_string_equal(list(w, STAGES), "1 train");
+}
+
+static void test_what_another_pipeline_reads_is_deleted_by_force_only(void **state)
+{
+    struct world *w = *state;
+    struct pl_err err;
+
+    make(w, FLOW);
+    make(w, "{'pipeline': 'reader', 'stages': [" STAGE("chart", "train") "]}");
+    assert_int_equal(delete_pipeline(w, "flow", false, false, &err), PL_EINUSE);
+    assert_non_null(strstr(err.msg, "stage \"chart\" reads repo \"train\""));
+    assert_string_equal(list(w, STAGES), "1 prepare, 1 train, 1 chart");
+    assert_ok(delete_pipeline(w, "flow", false, true, &err), &err);
+    assert_string_equal(list(w, REPOS), "chart output, digits input");
+}
+
+/* A stage that an earlier version had may be another pipeline's by now, or its name a repo of somebody's own. */
+static void test_a_deleted_pipeline_leaves_names_that_it_gave_up(void **state)
+{
+    struct world *w = *state;
+    struct pl_repo_args train = {.project = "default", .name = "train"};
+    struct pl_err err = {0};
+
+    make(w, "{'pipeline': 'flow', 'stages': [" STAGE("prepare",
+                                                     "digits") ", " STAGE("train", "digits") ", " STAGE("chart", "digits") "]}");
+    make(w, "{'pipeline': 'flow', 'stages': [" STAGE("prepare", "digits") "]}");
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_repo_delete, &train, &err), &err);
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_repo_create, &train, &err), &err);
+    push(w, "train");
+    make(w, "{'pipeline': 'other', 'stages': [" STAGE("chart", "train") "]}");
+    assert_ok(delete_pipeline(w, "flow", false, false, &err), &err);
+    assert_string_equal(list(w, REPOS), "chart output, digits input, train input");
+    assert_string_equal(list(w, STAGES), "1 chart");
+}
+
+static void test_pipelines_come_back_from_the_log(void **state)
+{
+    struct world *w = *state, other = {.dir = w->dir};
+    struct pl_err err = {0};
+    char *was, *is;
+
+    push(w, "digits");
+    make(w, FLOW);
+    make(w, "{'pipeline': 'flow', 'stages': [" STAGE("prepare", "digits") "]}");
+    make(w, "{'pipeline': 'reader', 'stages': [" STAGE("chart", "prepare") "]}");
+    assert_ok(delete_pipeline(w, "reader", true, false, &err), &err);
+    was = world_logged_tables(w);
+    world_close(w);
+    assert_ok(world_open(&other, "other", &err), &err);
+    is = world_logged_tables(&other);
+    assert_string_equal(is, was);
+    world_close(&other);
+    free(was);
+    free(is);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(test_a_spec_makes_stages_output_repos_and_a_run_of_what_has_inputs),
+        T(test_without_commits_nothing_runs),
+        T(test_only_stages_with_all_inputs_run),
+        T(test_the_same_spec_again_is_no_change_however_it_is_written),
+        T(test_a_changed_stage_runs_and_what_reads_it),
+        T(test_a_removed_stage_leaves_its_repo_which_can_then_be_deleted),
+        T(test_create_does_not_change_what_exists),
+        T(test_a_dry_run_says_what_would_change_and_keeps_nothing),
+        T(test_a_dry_run_of_an_unchanged_pipeline_makes_no_repo),
+        T(test_a_missing_input_repo_is_named_with_the_remedy),
+        T(test_a_stage_of_another_pipeline_keeps_its_name),
+        T(test_a_stage_does_not_take_an_input_repos_name),
+        T(test_a_project_must_exist),
+        T(test_a_deleted_pipeline_takes_its_output_repos_along),
+        T(test_kept_repos_stay_as_plain_results_for_the_next_stage_of_the_name),
+        T(test_what_another_pipeline_reads_is_deleted_by_force_only),
+        T(test_a_deleted_pipeline_leaves_names_that_it_gave_up),
+        T(test_pipelines_come_back_from_the_log),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
