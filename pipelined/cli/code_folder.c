@@ -20,7 +20,7 @@ extern char **environ;
 
 struct folder {
     const char *path;
-    size_t path_len;
+    int fd;
     struct pl_map ignored; /* path below the folder → itself */
     uint64_t files, bytes;
     bool over; /* a limit was passed: nothing more is taken */
@@ -31,6 +31,7 @@ static void folder_finish(struct folder *f)
 {
     pl_map_finish(&f->ignored, NULL);
     json_decref(f->git);
+    pl_closep(&f->fd);
 }
 
 /* ---- what git says: pl-git lies beside this program ---- */
@@ -132,22 +133,19 @@ static int read_git(struct folder *f, struct pl_err *err)
 
 /* ---- the tree ---- */
 
+/* `path` is that in the tree: relative to the folder. */
 static bool takes(void *self, const char *path, bool is_dir)
 {
     struct folder *f = self;
-    const char *below = path + f->path_len, *last;
+    const char *slash = strrchr(path, '/');
     struct stat st;
 
-    while (*below == '/')
-        below++;
-    last = strrchr(below, '/');
-    last = last ? last + 1 : below;
-    if (f->over || pl_streq(last, ".git") || pl_map_get(&f->ignored, below, strlen(below)))
+    if (f->over || pl_streq(slash ? slash + 1 : path, ".git") || pl_map_get(&f->ignored, path, strlen(path)))
         return false;
     if (is_dir)
         return true;
     f->files++;
-    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode))
+    if (fstatat(f->fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
         f->bytes += (uint64_t)st.st_size;
     f->over = f->files > PL_CODE_MAX_FILES || f->bytes > PL_CODE_MAX_BYTES;
     return !f->over;
@@ -195,14 +193,13 @@ static int store_tree(struct pl_remote *remote, const char *project, struct fold
 int pl_cli_code_store(struct pl_remote *remote, const char *project, const char *folder, struct pl_hash *ret_root,
                       json_t **ret_git, struct pl_err *err)
 {
-    _cleanup_(folder_finish) struct folder f = {.path = folder, .path_len = strlen(folder)};
-    struct stat st;
+    _cleanup_(folder_finish) struct folder f = {.path = folder, .fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     int r;
 
-    if (stat(folder, &st) < 0)
-        return pl_err_errno(err, errno, "code folder %s", folder);
-    if (!S_ISDIR(st.st_mode))
+    if (f.fd < 0 && errno == ENOTDIR)
         return pl_err_set(err, PL_EINVAL, "code folder %s is a file", folder);
+    if (f.fd < 0)
+        return pl_err_errno(err, errno, "code folder %s", folder);
     r = read_git(&f, err);
     r = r < 0 ? r : store_tree(remote, project, &f, ret_root, err);
     if (r == 0)

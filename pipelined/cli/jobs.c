@@ -21,7 +21,7 @@ static int by_start(const void *a, const void *b)
     return 0;
 }
 
-int pl_cli_jobs_table(const json_t *jobs, bool with_titles, struct pl_err *err)
+int pl_cli_jobs_table(const json_t *jobs, bool whole, struct pl_err *err)
 {
     size_t n = json_array_size(jobs);
     _cleanup_free_ json_t **order = calloc(n + 1, sizeof(json_t *));
@@ -34,7 +34,7 @@ int pl_cli_jobs_table(const json_t *jobs, bool with_titles, struct pl_err *err)
     qsort(order, n, sizeof *order, by_start);
     for (size_t i = 0; i < n; i++)
         json_array_append(sorted, order[i]);
-    return pl_show_table(sorted, columns, PL_ARRAY_SIZE(columns), with_titles, err);
+    return pl_show_table(sorted, columns, PL_ARRAY_SIZE(columns) - !whole, whole, err);
 }
 
 /* ---- names of runs and jobs ---- */
@@ -119,6 +119,7 @@ static void print_tail(const char *tail)
     }
 }
 
+/* 1 when a failed attempt was found and told. */
 static int explain_datum(struct pl_cli *c, const json_t *job, struct pl_err *err)
 {
     const char *project = pl_show_text_at(job, "project"), *stage = pl_show_text_at(job, "stage"),
@@ -139,11 +140,11 @@ static int explain_datum(struct pl_cli *c, const json_t *job, struct pl_err *err
         return r;
     attempts = json_object_get(datum, "attempts");
     last = json_array_get(attempts, json_array_size(attempts) - 1);
-    fprintf(stderr, "  datum %.12s %s: %s\n", id, pl_show_text_at(last, "paths"),
+    fprintf(stderr, "stage %s: datum %s: %s\n", stage, pl_show_text_at(last, "paths"),
             pl_show_clean(pl_show_text_at(last, "reason"), text, sizeof text));
     print_tail(pl_show_text_at(last, "tail"));
     fprintf(stderr, "  all of it: pipelinectl logs %s@%.8s --datum %.12s\n", stage, run, id);
-    return 0;
+    return 1;
 }
 
 int pl_cli_jobs_explain(struct pl_cli *c, const json_t *jobs, struct pl_err *err)
@@ -159,10 +160,10 @@ int pl_cli_jobs_explain(struct pl_cli *c, const json_t *jobs, struct pl_err *err
 
         if (r < 0 || (!pl_streq(state, "failure") && !pl_streq(state, "killed")))
             continue;
-        fprintf(stderr, "stage %s: %s: %s\n", pl_show_text_at(job, "stage"), state,
-                pl_show_clean(pl_show_text_at(job, "reason"), reason, sizeof reason));
-        if (pl_streq(state, "failure"))
-            r = explain_datum(c, job, err);
+        r = pl_streq(state, "failure") ? explain_datum(c, job, err) : 0;
+        if (r == 0)
+            fprintf(stderr, "stage %s: %s: %s\n", pl_show_text_at(job, "stage"), state,
+                    pl_show_clean(pl_show_text_at(job, "reason"), reason, sizeof reason));
     }
-    return r;
+    return PL_MIN(r, 0);
 }

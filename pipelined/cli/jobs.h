@@ -4,9 +4,9 @@
 #include "cli.h"
 #include "show.h"
 
-/* A run's jobs as a table, in the order in which they began. */
+/* A run's jobs as a table, in the order in which they began; without reasons and titles for who gets them by pl_cli_jobs_explain. */
 PL_MUST_CHECK
-int pl_cli_jobs_table(const json_t *jobs, bool with_titles, struct pl_err *err);
+int pl_cli_jobs_table(const json_t *jobs, bool whole, struct pl_err *err);
 /* "ID", the start of one, or "REPO@REF" (the commit's id is the run's): what the server calls the run, malloc'ed. */
 PL_MUST_CHECK
 int pl_cli_run_id(struct pl_cli *c, const char *text, char **ret, struct pl_err *err);

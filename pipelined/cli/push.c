@@ -75,8 +75,9 @@ int pl_cli_push_say(const struct pl_cli *c, const struct pl_cli_push *p, const j
         pl_show_say(c, "%s@%s: nothing changed%s%.8s\n", p->to.repo, p->to.name, *commit ? ", still at commit " : "", commit);
         return 0;
     }
-    pl_show_say(c, "%s@%s: commit %s: %lld files, %s, %s new\n", p->to.repo, p->to.name, commit,
-                (long long)pl_show_int_at(answer, "files"), pl_size_text((uint64_t)pl_show_int_at(answer, "bytes"), size),
+    pl_show_say(c, "%s@%s: commit %s: %lld file%s, %s, %s new\n", p->to.repo, p->to.name, commit,
+                (long long)pl_show_int_at(answer, "files"), pl_show_int_at(answer, "files") == 1 ? "" : "s",
+                pl_size_text((uint64_t)pl_show_int_at(answer, "bytes"), size),
                 pl_size_text((uint64_t)pl_show_int_at(answer, "new_bytes"), added));
     if (*run)
         pl_show_say(c, "run %s; next: pipelinectl wait run %.8s\n", run, run);
