@@ -1,45 +1,59 @@
-/* record: the kinds of log records and the fields of each. The payload is a JSON object with sorted keys; hashes are 64 hex digits,
- * ids 32, times microseconds since 1970 (UTC). A field may be added, never given another meaning; an unknown kind is refused: the
- * program is older than the log.
- *
- * "repo" fields come with "project". A commit's roots are hashes, all zeros where a tree is absent. */
+/* record: the kinds of log records and the fields of each, from which docs/format.md has its table. The payload is a JSON object with
+ * sorted keys; hashes are 64 hex digits, "" where there is none; ids of runs and commits 32; times microseconds since 1970 (UTC). A
+ * field may be added, never given another meaning; an unknown kind is refused: the program is older than the log. */
 #pragma once
 
-#include <stdint.h>
+#include "storage/base/buf.h"
 
-/*  X(NAME, number, wire name) and below what its payload holds */
+/*  X(NAME, number, wire name, fields in the order of the alphabet ("?": may be absent; "" = the kind is reserved and refused), meaning) */
 #define PL_RECORD_MAP(X)                                                                                                         \
-    X(OPEN_EPOCH, 1, "open_epoch")         /* epoch, at, host, pid, program */                                                   \
-    X(PROJECT, 2, "project")               /* name, at */                                                                        \
-    X(PROJECT_DELETE, 3, "project_delete") /* name */                                                                            \
-    X(REPO, 4, "repo")                     /* project, name, kind (input|output), description, options {}, at */                 \
-    X(REPO_DELETE, 5, "repo_delete")       /* project, name */                                                                   \
-    X(BRANCH, 6, "branch")                 /* project, repo, name, head (commit id or ""), at */                                 \
-    X(BRANCH_DELETE, 7, "branch_delete")   /* project, repo, name */                                                             \
-    X(COMMIT, 8, "commit") /* project, repo, branch, run, parent, object, root, attributes, table, owner,           \
-                                               generation, files, bytes, message, author, stage, code, provenance [], at */            \
-    X(COMMIT_DELETE, 9, "commit_delete") /* project, repo, run */                                                                \
-    X(REF, 10, "ref")                    /* project, repo, branch, head, at */                                                   \
-    X(RUN, 11, "run")                    /* id, cause, message, at */                                                            \
-    X(RUN_END, 12, "run_end")            /* id, state, reason, at */                                                             \
-    X(PIPELINE, 13, "pipeline") /* project, name, version, user_spec, effective_spec, filename, stages [{name, branch,   \
-                                               spec, code_root, code_identity, git}], at */       \
-    X(PIPELINE_DELETE, 14, "pipeline_delete") /* project, name */                                                                \
-    X(DEFAULTS, 15, "defaults")               /* scope, spec */                                                                  \
-    X(JOB, 16, "job")               /* run, project, stage, version, state, reason, output, counts {}, ms {}, bytes {},      \
-                                               code, inputs [], warnings [], created, started, finished, base */   \
-    X(FOLD, 17, "fold")             /* reserved: partial roots of a running job */                                               \
-    X(PACK_STATE, 18, "pack_state") /* project, pack, state (condemned|doomed|revived) */                                        \
-    X(USER, 19, "user")             /* reserved */                                                                               \
-    X(TOKEN, 20, "token")           /* reserved: name, hash, roles */                                                            \
-    X(SOURCE, 21, "source")         /* reserved: a watched git repository */                                                     \
-    X(NOTIFY, 22, "notify")         /* reserved */
+    X(OPEN_EPOCH, 1, "open_epoch", "at epoch host pid",                                                                          \
+      "A daemon starts. Its first object: whoever wrote before with a lower epoch finds its next number taken.")                 \
+    X(PROJECT, 2, "project", "at name", "A project is made.")                                                                    \
+    X(PROJECT_DELETE, 3, "project_delete", "name", "An empty project goes.")                                                     \
+    X(REPO, 4, "repo", "at description kind name options project",                                                               \
+      "A repo is made, or its description and options are set. `kind` is `input` or `output`.")                                  \
+    X(REPO_DELETE, 5, "repo_delete", "name project", "A repo goes with its branches and commits.")                               \
+    X(BRANCH, 6, "branch", "at head name project repo", "A branch is made. `head`: a commit's id, `\"\"` = none yet.")           \
+    X(BRANCH_DELETE, 7, "branch_delete", "name project repo", "A branch goes; its commits stay.")                                \
+    X(COMMIT, 8, "commit",                                                                                                       \
+      "at attributes author branch bytes code files generation message object owner parent project provenance repo root run "    \
+      "stage table",                                                                                                             \
+      "A commit, named by its run, becomes the head of `branch`, which is made when absent. `object`: hash of the commit "       \
+      "object; `parent`: id of the head before; `root` and `object` in full, an empty tree as 64 zeros.")                        \
+    X(COMMIT_DELETE, 9, "commit_delete", "project repo run", "Branches that stood on it fall back to its parent.")               \
+    X(REF, 10, "ref", "at branch head project repo", "A branch moves to another commit.")                                        \
+    X(RUN, 11, "run", "at cause id message stages?",                                                                             \
+      "A run begins; runs are ordered as their records are. `cause`: `push`, `pipeline`, `manual`, `cron`, `delete`; `stages`: " \
+      "[project, stage] pairs that run although no input moved.")                                                                \
+    X(RUN_END, 12, "run_end", "at id reason state", "`state`: `success`, `failure`, `killed`.")                                  \
+    X(PIPELINE, 13, "pipeline", "at effective_spec filename name project run stages user_spec version",                          \
+      "A version of a pipeline becomes the current one. `user_spec`, `effective_spec`: blobs; `run`: the run it starts; "        \
+      "`stages`: [{`name`, `branch`, `spec`, `code_root`, `code_identity`, `git`}] in order.")                                   \
+    X(PIPELINE_DELETE, 14, "pipeline_delete", "name project", "All its versions go; output repos have records of their own.")    \
+    X(DEFAULTS, 15, "defaults", "scope spec", "`scope`: `cluster` or `project/NAME`.")                                           \
+    X(JOB, 16, "job",                                                                                                            \
+      "base bytes code counts created finished inputs ms output pipeline project reason run stage started state version "        \
+      "warnings",                                                                                                                \
+      "The final result of a stage in a run. `base`: the commit whose table was reused; `output`: the commit made; `started` 0 " \
+      "= never.")                                                                                                                \
+    X(FOLD, 17, "fold", "", "Reserved: partial roots of a running job.")                                                         \
+    X(PACK_STATE, 18, "pack_state", "pack project state", "`state`: `condemned`, `doomed`, `revived`.")                          \
+    X(USER, 19, "user", "", "Reserved.")                                                                                         \
+    X(TOKEN, 20, "token", "", "Reserved.")                                                                                       \
+    X(SOURCE, 21, "source", "", "Reserved: a watched git repository.")                                                           \
+    X(NOTIFY, 22, "notify", "", "Reserved.")
 
 enum pl_record_kind {
-#define PL_RECORD_ENUM(name, number, text) PL_RECORD_##name = (number),
+#define PL_RECORD_ENUM(name, number, ...) PL_RECORD_##name = (number),
     PL_RECORD_MAP(PL_RECORD_ENUM)
 #undef PL_RECORD_ENUM
 };
 
 /* The wire name, NULL for an unknown kind. */
 const char *pl_record_name(uint16_t kind);
+/* The names of its fields as above, NULL for an unknown kind. */
+const char *pl_record_fields(uint16_t kind);
+/* The table of docs/format.md, appended. */
+PL_MUST_CHECK
+int pl_record_markdown(struct pl_buf *out, struct pl_err *err);
