@@ -5,8 +5,6 @@ import pytest
 from conftest import HttpError, sh, wait_until
 
 DAEMON_OPTIONS = ["--gpus", "1"]
-# Runs until the test lets it: the input says "go".
-GATE = 'while ! test -e "$PL_INPUT_IN/go"; do sleep 0.05; done; '
 
 
 def hold(project, script="sleep 600", **more):
@@ -158,9 +156,12 @@ def test_more_gpus_than_there_are_are_done_without_at_once(project):
     assert project.read("s", "f") == b"cpu\n"
 
 
-def test_workers_share_the_datums(project):
-    project.repo("in").stages(sh("s", 'hostname >/dev/null; sleep 0.3; echo $(basename $PL_INPUT_IN) >$PL_OUT/$(basename $PL_INPUT_IN)', glob="/*", workers=2))
-    run = project.commit("in", {str(i): str(i) for i in range(6)})["run"]
-    wait_until(lambda: len([w for w in project.d.get("/status")["live"]["workers"] if w["project"] == project.name]) == 2, "two workers")
-    assert project.wait(run)["job"]["s"]["datums"]["done"] == 6
-    assert sorted(project.files("s")) == [str(i) for i in range(6)]
+def test_workers_share_the_datums(project, gate):
+    project.repo("in").stages(sh("s", gate.wait + '; echo >$PL_OUT/$(basename $PL_INPUT_IN)', glob="/*", workers=2))
+    run = project.commit("in", {str(i): str(i) for i in range(4)})["run"]
+    for _ in range(2):
+        gate.arrived(2)
+        assert len([w for w in project.d.get("/status")["live"]["workers"] if w["project"] == project.name]) == 2
+        gate.open()
+    assert project.wait(run)["job"]["s"]["datums"]["done"] == 4
+    assert sorted(project.files("s")) == [str(i) for i in range(4)]
