@@ -10,7 +10,7 @@
  *   ingest               walk, read, hash, pack with all cores: ingest_walk, ingest_read, ingest_out; segment, stream for large files
  *   stat_cache           files that were read before and have not changed
  *   chunk                where a file is cut: chunk_scan in parallel, chunk_list for the pieces, codec for zstd
- *   pack_session         what one writer adds: seen_set, then pack_writer; pack_format and pack_reader know the bytes
+ *   pack_session         what one writer adds: seen_set, pack_writer, pack_putter; pack_format and pack_reader know the bytes
  * They travel: pipelined/net, pipelined/api
  *   loop                 the one libuv loop on which everything decides
  *   http_server          libmicrohttpd: http_route, http_intake (bodies in), http_request, http_reply, http_stream (bodies out)

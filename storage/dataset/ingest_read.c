@@ -102,11 +102,19 @@ static int read_by_size(struct pl_reader *rd, int fd, const struct stat *st, str
     return size < PL_INGEST_SPLIT_BYTES ? read_medium(rd, fd, st, ret, err) : read_large(rd, fd, st, ret, err);
 }
 
+/* Without a new time of access where that may be had (one's own files): it would be a write to the disk for each file read. */
+static int open_quietly(int dirfd, const char *name, int flags)
+{
+    int fd = openat(dirfd, name, flags | O_NOATIME);
+
+    return fd < 0 && errno == EPERM ? openat(dirfd, name, flags) : fd;
+}
+
 /* PL_ECHANGED when stat says something else after the reading than before, or the bytes were not as many as it said. */
 static int read_once(struct pl_reader *rd, const struct pl_walk_batch *b, struct pl_walk_item *item, struct pl_err *err)
 {
     int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (item->follow ? 0 : O_NOFOLLOW);
-    _cleanup_close_ int fd = openat(item_dirfd(item), pl_walk_name(b, item), flags);
+    _cleanup_close_ int fd = open_quietly(item_dirfd(item), pl_walk_name(b, item), flags);
     struct stat before, after;
     struct pl_stat_key key, now;
     int r;

@@ -1,5 +1,6 @@
 #include "pack_session.h"
 
+#include "pack_putter.h"
 #include "pack_writer.h"
 #include "seen_set.h"
 #include "storage/chunk/codec.h"
@@ -40,7 +41,10 @@ struct pl_pack_session {
     struct pl_err failed; /* the first error; code 0: none */
     pthread_mutex_t pack_locks[SIDES];
     struct pl_pack_writer *writers[SIDES];
+    struct pl_pack_putter putter;
 };
+
+static void session_put_aside(void *session, struct pl_pack_writer *w);
 
 int pl_pack_session_open(const struct pl_pack_sink *sink, const char *project, struct pl_pack_session **ret, struct pl_err *err)
 {
@@ -60,6 +64,7 @@ int pl_pack_session_open(const struct pl_pack_sink *sink, const char *project, s
     pthread_mutex_init(&s->lock, NULL);
     for (int i = 0; i < SIDES; i++)
         pthread_mutex_init(&s->pack_locks[i], NULL);
+    pl_pack_putter_init(&s->putter, session_put_aside, s);
     *ret = s;
     return 0;
 }
@@ -68,6 +73,7 @@ struct pl_pack_session *pl_pack_session_close(struct pl_pack_session *s)
 {
     if (s == NULL)
         return NULL;
+    pl_pack_putter_finish(&s->putter);
     free(s->filling);
     while (s->spare != NULL) {
         struct batch *next = s->spare->next;
@@ -176,8 +182,24 @@ static int session_put(struct pl_pack_session *s, struct pl_pack_writer *w, stru
     return r;
 }
 
-/* Adds one compressed record to the open pack of its side. A full pack is taken out, so that others fill the next one meanwhile, and put
- * by this thread. 1 = stored, 0 = it was in the pack already. */
+static void session_put_aside(void *session, struct pl_pack_writer *w)
+{
+    struct pl_pack_session *s = session;
+    struct pl_err why = {0};
+    int r = session_put(s, w, &why);
+
+    if (r < 0)
+        session_fail(s, r, &why, NULL);
+}
+
+/* By the putter, whose errors are met by the next call; when it has its hands full, by this thread. */
+static int session_put_soon(struct pl_pack_session *s, struct pl_pack_writer *w, struct pl_err *err)
+{
+    return pl_pack_putter_offer(&s->putter, w) ? 0 : session_put(s, w, err);
+}
+
+/* Adds one compressed record to the open pack of its side. A full pack is taken out, so that others fill the next one meanwhile.
+ * 1 = stored, 0 = it was in the pack already. */
 static int session_append(struct pl_pack_session *s, const struct pl_pack_entry *e, const void *stored, struct pl_err *err)
 {
     int side = e->kind == PL_REC_CHUNK ? SIDE_DATA : SIDE_TREE;
@@ -198,7 +220,7 @@ static int session_append(struct pl_pack_session *s, const struct pl_pack_entry 
     pthread_mutex_unlock(&s->pack_locks[side]);
     if (full == NULL)
         return r;
-    put = session_put(s, full, r < 0 ? NULL : err);
+    put = session_put_soon(s, full, r < 0 ? NULL : err);
     return r < 0 || put == 0 ? r : put;
 }
 
@@ -378,7 +400,7 @@ bool pl_pack_session_knows(struct pl_pack_session *s, const struct pl_hash *id)
     return s->sink.has(s->sink.self, id, 1, &known, NULL) == 0 && (known & 1) != 0;
 }
 
-/* What is left in the two packs: together when it is little, else apart. */
+/* What is left in the two packs: together when it is little, else apart, at the same time. */
 static int session_put_rest(struct pl_pack_session *s, struct pl_err *err)
 {
     struct pl_pack_writer *data = TAKE_PTR(s->writers[SIDE_DATA]), *tree = TAKE_PTR(s->writers[SIDE_TREE]);
@@ -389,16 +411,16 @@ static int session_put_rest(struct pl_pack_session *s, struct pl_err *err)
         pl_pack_writer_add_all(data, tree, NULL) == 0)
         tree = pl_pack_writer_destroy(tree);
     if (data != NULL)
-        r = session_put(s, data, err);
+        r = tree != NULL ? session_put_soon(s, data, err) : session_put(s, data, err);
     if (tree != NULL)
         r_tree = session_put(s, tree, r < 0 ? NULL : err);
     return r < 0 ? r : r_tree;
 }
 
-int pl_pack_session_finish(struct pl_pack_session *s, struct pl_err *err)
+/* Puts all that is not put yet. */
+static int session_put_all(struct pl_pack_session *s, struct pl_err *err)
 {
     struct batch *last = TAKE_PTR(s->filling);
-    struct pl_err why = {0};
     int r = session_check(s, err);
 
     if (r == 0 && last != NULL)
@@ -407,7 +429,16 @@ int pl_pack_session_finish(struct pl_pack_session *s, struct pl_err *err)
         free(last);
     if (r < 0)
         return r;
-    r = session_put_rest(s, &why);
+    r = session_put_rest(s, err);
+    pl_pack_putter_wait(&s->putter);
+    return r < 0 ? r : session_check(s, err);
+}
+
+int pl_pack_session_finish(struct pl_pack_session *s, struct pl_err *err)
+{
+    struct pl_err why = {0};
+    int r = session_put_all(s, &why);
+
     if (r == 0 && s->sink.flush != NULL)
         r = s->sink.flush(s->sink.self, &why);
     return r < 0 ? session_fail(s, r, &why, err) : 0;

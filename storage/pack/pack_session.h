@@ -3,8 +3,9 @@
  *
  *   add ──▶ batch (≤ 2 MiB raw) ──full──▶ ask the sink what it has ──▶ compress the rest ──▶ open pack ──full──▶ sealed, put
  *
- * add may be called from any number of threads; the thread that fills a batch or a pack does its work, while others go on. The
- * first error sticks: every later call returns it. Memory: 2 MiB of batch a thread and at most one pack a thread beside the two
+ * add may be called from any number of threads; the thread that fills a batch does its work, while others go on. A full pack is put
+ * by a thread of the session's own (pack_putter.h), or, while that one is busy, by the thread that filled it. The first error
+ * sticks: every later call returns it. Memory: 2 MiB of batch a thread and at most one pack a thread and one more beside the two
  * being filled (data, tree); the set of ids seen is bounded (PL_SESSION_SEEN_IDS), what falls out of it is found by asking the
  * sink. */
 #pragma once
