@@ -1,6 +1,7 @@
 -- The whole metadata schema, version 1. SQLite is the applied image of the log (docs/format.md, "Log object"): tables marked [log] are
 -- rebuilt from it exactly; the others are of this machine and this day. Times: microseconds since 1970 UTC. Hashes: 32-byte blobs.
--- Ids of runs and commits: 32 hex digits. A later version brings older files to its own text; this one refuses what is not version 1.
+-- Ids of runs and commits: 32 hex digits. AUTOINCREMENT where memory or files are kept by row id: no row gets another's. A later
+-- version brings older files to its own text; this one refuses what is not version 1.
 
 CREATE TABLE meta (                      -- store_id, epoch, log_seq, log_hash, schema
     key   TEXT PRIMARY KEY,
@@ -13,7 +14,7 @@ CREATE TABLE project (                   -- [log]
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE repo (                      -- [log]
-    id          INTEGER PRIMARY KEY,
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
     project     TEXT NOT NULL REFERENCES project(name),
     name        TEXT NOT NULL,
     kind        TEXT NOT NULL CHECK (kind IN ('input', 'output')),
@@ -80,7 +81,7 @@ CREATE TABLE run (                       -- [log]
 CREATE INDEX run_open ON run(ord) WHERE state = 'running';
 
 CREATE TABLE pipeline (                  -- [log]
-    id         INTEGER PRIMARY KEY,
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
     project    TEXT NOT NULL REFERENCES project(name),
     name       TEXT NOT NULL,
     version    INTEGER NOT NULL,
@@ -102,7 +103,7 @@ CREATE TABLE pipeline_version (          -- [log]
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE stage (                     -- [log] one row a stage version; `current` = of the pipeline's newest version
-    id            INTEGER PRIMARY KEY,
+    id            INTEGER PRIMARY KEY AUTOINCREMENT,
     pipeline      INTEGER NOT NULL REFERENCES pipeline(id) ON DELETE CASCADE,
     version       INTEGER NOT NULL,
     position      INTEGER NOT NULL,
@@ -117,6 +118,7 @@ CREATE TABLE stage (                     -- [log] one row a stage version; `curr
     UNIQUE (pipeline, version, name)
 ) STRICT;
 CREATE UNIQUE INDEX stage_current ON stage(project, name) WHERE current = 1;
+CREATE INDEX stage_by_name ON stage(pipeline, name, version);
 
 CREATE TABLE defaults (                  -- [log]
     scope TEXT PRIMARY KEY,              -- 'cluster' or 'project/NAME'
@@ -124,7 +126,7 @@ CREATE TABLE defaults (                  -- [log]
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE job (                       -- final results [log]; rows of unfinished jobs are of this machine
-    id            INTEGER PRIMARY KEY,
+    id            INTEGER PRIMARY KEY AUTOINCREMENT,
     run           TEXT NOT NULL,
     project       TEXT NOT NULL,
     stage         TEXT NOT NULL,

@@ -23,14 +23,7 @@ void pl_ejob_unref(struct pl_ejob *j)
 {
     if (!j || --j->refs)
         return;
-    for (size_t i = 0; j->results && j->plan && i < j->plan->n_datums; i++)
-        pl_eresult_finish(&j->results[i]);
-    free(j->results);
-    free(j->has_result);
-    free(j->rows);
-    free(j->roots);
-    free(j->commits);
-    pl_plan_destroy(j->plan);
+    pl_job_unplan(j);
     json_decref(j->inputs);
     json_decref(j->warnings);
     free(j->reason);
@@ -100,25 +93,30 @@ int pl_engine_add_job(struct pl_engine *e, uint64_t id, uint64_t order, const ch
     return 0;
 }
 
-/* Its run has ended: the scheduler knows it no more. Work under way holds its own reference. */
+void pl_engine_forget_job(struct pl_engine *e, struct pl_ejob *j)
+{
+    char key[256];
+
+    pl_map_remove(&e->jobs, &j->id, sizeof j->id);
+    pl_map_remove(&e->by_key, key, (size_t)job_key(key, j->run, j->stage->project, j->stage->def->name));
+    pl_ejob_unref(j);
+}
+
+/* Its run has ended: the scheduler knows them no more. */
 static void forget_jobs_of(struct pl_engine *e, const char *run)
 {
     const struct pl_map_slot *slot;
-    struct pl_ejob *found;
-    char key[256];
-    size_t i;
+    struct pl_ejob *found[64];
+    size_t i, n;
 
     do {
-        found = NULL;
-        for (i = 0; !found && (slot = pl_map_next(&e->jobs, &i));)
+        n = 0;
+        for (i = 0; n < PL_ARRAY_SIZE(found) && (slot = pl_map_next(&e->jobs, &i));)
             if (pl_streq(((struct pl_ejob *)slot->value)->run, run))
-                found = slot->value;
-        if (found) {
-            pl_map_remove(&e->jobs, &found->id, sizeof found->id);
-            pl_map_remove(&e->by_key, key, (size_t)job_key(key, run, found->stage->project, found->stage->def->name));
-            pl_ejob_unref(found);
-        }
-    } while (found);
+                found[n++] = slot->value;
+        for (i = 0; i < n; i++)
+            pl_engine_forget_job(e, found[i]);
+    } while (n == PL_ARRAY_SIZE(found));
 }
 
 /* ---- rows of jobs and runs ---- */
@@ -321,16 +319,14 @@ static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
     set_reason(j, a->job.reason);
     if (j->state == PL_SCHED_RUNNING && !j->started_us)
         j->started_us = pl_clock_wall_us();
-    if (j->over)
-        return;
     if (!pl_sched_state_final(j->state)) {
         pl_engine_job_changed(j);
         return;
     }
-    /* a success was written with its commit */
-    j->over = true;
-    if (j->state != PL_SCHED_SUCCESS)
+    if (!j->over) { /* a success was written with its commit */
+        j->over = true;
         write_job(j, true);
+    }
     if (j->row)
         pl_engine_pool(e, seal_log, pl_ejob_ref(j));
 }

@@ -17,6 +17,7 @@ struct pl_estage {
     _Atomic unsigned refs;
     uint64_t stage;   /* row id of its output repo: the same for all versions */
     uint64_t version; /* row id in `stage` */
+    uint64_t since;   /* order of the first run that reaches it */
     uint64_t pipeline_id;
     int64_t pipeline_version;
     char *project, *pipeline, *effective; /* effective: JSON of the stage */
@@ -120,7 +121,8 @@ struct pl_engine {
     struct pl_map tasks;   /* id → pl_etask */
     uint64_t last_order;   /* of the last run given to the scheduler */
     bool continuing;       /* a TICK is posted */
-    bool started, failed;
+    int64_t stages_made;   /* stage rows ever made when the scheduler's stages were last looked at */
+    bool started, restoring, failed;
     void (*drained)(void *arg);
     void *drained_arg;
     struct pl_http_route *routes;
@@ -140,6 +142,8 @@ struct pl_ejob *pl_engine_job_by_key(struct pl_engine *e, const char *run, const
 PL_MUST_CHECK
 int pl_engine_add_job(struct pl_engine *e, uint64_t id, uint64_t order, const char *run, struct pl_estage *stage,
                       struct pl_ejob **ret, struct pl_err *err);
+/* It leaves the maps; work under way holds its own reference. */
+void pl_engine_forget_job(struct pl_engine *e, struct pl_ejob *j);
 /* Writes the job's row soon (coalesced). */
 void pl_engine_job_changed(struct pl_ejob *j);
 /* Fills the row's arguments; JSON in it is the caller's to free with pl_engine_job_args_done. */
@@ -153,11 +157,18 @@ int pl_engine_stage(struct pl_engine *e, uint64_t version, struct pl_estage **re
 /* Gives a stage version to the scheduler. */
 PL_MUST_CHECK
 int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err *err);
-/* Brings the scheduler's stages to what the database has as current: sets, removes. */
+/* Gives versions (row ids, ascending) to the scheduler, in an order in which none closes a cycle with what is replaced. One that
+ * cannot be given is logged. */
+PL_MUST_CHECK
+int pl_engine_set_versions(struct pl_engine *e, const uint64_t *versions, size_t n, struct pl_err *err);
+/* Brings the scheduler's stages to what the database has as current: sets, removes (not while restoring). */
 PL_MUST_CHECK
 int pl_engine_sync_stages(struct pl_engine *e, struct pl_err *err);
+/* How many stage rows were ever made: rises with every pipeline that is created or updated. */
+PL_MUST_CHECK
+int pl_engine_stages_made(struct pl_engine *e, int64_t *ret, struct pl_err *err);
 /* Number of a branch for the scheduler. */
-struct pl_sched_head pl_engine_head(int64_t repo, const char *branch);
+struct pl_sched_head pl_engine_head(const char *project, const char *repo, const char *branch);
 
 /* ---- engine_restore.c ---- */
 PL_MUST_CHECK
@@ -168,9 +179,12 @@ int pl_engine_new_runs(struct pl_engine *e, struct pl_err *err);
 
 /* ---- job_plan.c ---- */
 /* Makes the plan of a job: inputs, enumeration, reuse. Pool (or the start). Fills plan, rows, roots, commits, inputs, base, results
- * of reused datums. A job with `inputs` set (restored) is planned over these very commits and its base. */
+ * of reused datums. A job with `inputs` set (restored) is planned over these very commits and its base. `conn` NULL: a reader of the
+ * pool's; the loop gives its own, for those may all wait for it. */
 PL_MUST_CHECK
-int pl_job_plan(struct pl_ejob *j, struct pl_err *err);
+int pl_job_plan(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err);
+/* Takes the plan away again, but for inputs and base. */
+void pl_job_unplan(struct pl_ejob *j);
 /* On the loop, after pl_job_plan: from now on the loop may read what it filled. */
 void pl_job_planned(struct pl_ejob *j);
 /* The action PLAN. */

@@ -25,10 +25,10 @@ static void run_input_finish(struct run_input *in)
 static int read_heads(struct pl_conn *c, struct run_input *in, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r =
-        pl_sql_query(c, err, &rows,
-                     "SELECT c.repo, c.branch FROM commit_ c JOIN repo r ON r.id = c.repo WHERE c.run = ? AND r.kind = 'input'",
-                     "s", in->id);
+    int r = pl_sql_query(c, err, &rows,
+                         "SELECT r.project, r.name, c.branch FROM commit_ c JOIN repo r ON r.id = c.repo"
+                         " WHERE c.run = ? AND r.kind = 'input'",
+                         "s", in->id);
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
         struct pl_sched_head *grown = realloc(in->heads, (in->n_heads + 1) * sizeof *grown);
@@ -36,7 +36,7 @@ static int read_heads(struct pl_conn *c, struct run_input *in, struct pl_err *er
         if (!grown)
             return pl_err_nomem(err);
         in->heads = grown;
-        in->heads[in->n_heads++] = pl_engine_head(pl_col_int(&rows, 0), pl_col_text(&rows, 1));
+        in->heads[in->n_heads++] = pl_engine_head(pl_col_text(&rows, 0), pl_col_text(&rows, 1), pl_col_text(&rows, 2));
     }
     return r;
 }
@@ -91,10 +91,22 @@ static int next_run(struct pl_engine *e, uint64_t order, struct run_input *ret, 
     return 1;
 }
 
+/* The stages that were there before the run must be known before it: the transaction that made them may be told of later. */
+static int know_stages(struct pl_engine *e, struct pl_err *err)
+{
+    int64_t made = 0;
+    int r = pl_engine_stages_made(e, &made, err);
+
+    return r < 0 || made == e->stages_made ? r : pl_engine_sync_stages(e, err);
+}
+
 static int feed_run(struct pl_engine *e, enum pl_sched_event_kind kind, const struct run_input *in, struct pl_err *err)
 {
     struct pl_sched_event ev = {.kind = kind};
+    int r = know_stages(e, err);
 
+    if (r < 0)
+        return r;
     ev.run.id = in->id;
     ev.run.order = in->order;
     ev.run.heads = in->heads;
@@ -150,7 +162,6 @@ static int read_ids(struct pl_engine *e, const char *sql, const char *text, int6
 static int restore_stages(struct pl_engine *e, struct pl_err *err)
 {
     _cleanup_free_ int64_t *versions = NULL;
-    struct pl_estage *s;
     size_t n = 0;
     int r = read_ids(e,
                      "SELECT id FROM stage WHERE current = 1 OR id IN (SELECT version FROM job WHERE final = 0)"
@@ -158,11 +169,7 @@ static int restore_stages(struct pl_engine *e, struct pl_err *err)
                      " OR id IN (SELECT stage FROM worker) ORDER BY id",
                      NULL, &versions, &n, err);
 
-    for (size_t i = 0; r >= 0 && i < n; i++) {
-        r = pl_engine_stage(e, (uint64_t)versions[i], &s, err);
-        r = r < 0 ? r : pl_engine_stage_set(e, s, err);
-    }
-    return r;
+    return r < 0 ? r : pl_engine_set_versions(e, (const uint64_t *)versions, n, err);
 }
 
 /* A row of `job` as it was left. */
@@ -172,23 +179,23 @@ struct job_row {
     enum pl_sched_state state;
     char run[PL_ID_HEX + 1], base[PL_ID_HEX + 1];
     char *reason;
-    json_t *inputs;
+    json_t *inputs, *counts;
 };
 
 static void job_row_finish(struct job_row *row)
 {
     free(row->reason);
     json_decref(row->inputs);
+    json_decref(row->counts);
 }
 
 static int read_job(struct pl_conn *c, int64_t id, struct job_row *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r =
-        pl_sql_query(c, err, &rows,
-                     "SELECT run, version, state, reason, base, inputs, live, planned, final, created_us, coalesce(started_us, 0)"
-                     " FROM job WHERE id = ?",
-                     "i", id);
+    int r = pl_sql_query(c, err, &rows,
+                         "SELECT run, version, state, reason, base, inputs, live, planned, final, created_us,"
+                         " coalesce(started_us, 0), counts FROM job WHERE id = ?",
+                         "i", id);
 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r <= 0)
@@ -207,10 +214,24 @@ static int read_job(struct pl_conn *c, int64_t id, struct job_row *ret, struct p
     ret->final = pl_col_int(&rows, 8) != 0;
     ret->created_us = pl_col_int(&rows, 9);
     ret->started_us = pl_col_int(&rows, 10);
+    ret->counts = pl_col_json(&rows, 11);
     return ret->reason ? 0 : pl_err_nomem(err);
 }
 
-/* An unfinished job whose plan was made: the same plan again, over the same commits, with the results that are kept. */
+/* Rows are numbered by the plan: leases mean something only in the very same one. */
+static int check_plan(const struct pl_ejob *j, const struct job_row *row, struct pl_err *err)
+{
+    json_int_t total = json_integer_value(json_object_get(row->counts, "total")),
+               reused = json_integer_value(json_object_get(row->counts, "reused"));
+
+    if ((uint64_t)total == j->plan->n_datums && (uint64_t)reused == j->plan->n_datums - j->n_rows)
+        return 0;
+    return pl_err_set(err, PL_ECONFLICT, "it had %lld datums, %lld of them done before; now %zu and %zu", (long long)total,
+                      (long long)reused, j->plan->n_datums, j->plan->n_datums - j->n_rows);
+}
+
+/* An unfinished job whose plan was made: the same plan again, over the same commits, with the results that are kept. When that
+ * cannot be, it is planned anew over them. */
 static int restore_plan(struct pl_engine *e, struct pl_ejob *j, const struct job_row *row, struct pl_sched_range **ret_ended,
                         size_t *ret_n_ended, struct pl_err *err)
 {
@@ -218,65 +239,101 @@ static int restore_plan(struct pl_engine *e, struct pl_ejob *j, const struct job
 
     j->inputs = json_incref(row->inputs);
     snprintf(j->base, sizeof j->base, "%s", row->base);
-    r = pl_job_plan(j, err);
+    r = pl_job_plan(j, e->conn, err);
+    r = r < 0 ? r : check_plan(j, row, err);
+    if (r == 0) {
+        pl_job_planned(j);
+        r = pl_job_load_results(j, e->conn, ret_ended, ret_n_ended, err);
+    }
+    if (r < 0) {
+        pl_log_warn("engine", "job %s of run %.8s is planned anew: %s", j->stage->def->name, j->run, err->msg);
+        pl_job_unplan(j);
+    }
+    return r;
+}
+
+/* Numbers that go on where they stood. */
+static int restore_counters(struct pl_engine *e, struct pl_ejob *j, struct pl_err *err)
+{
+    int64_t metrics = 0, results = 0, good = 0, failed = 0;
+    int r = pl_sql_int(e->conn, err, &metrics, "SELECT coalesce(max(id) + 1, 0) FROM metric WHERE job = ?", "i", j->row);
+
+    r = r < 0 ? r : pl_sql_int(e->conn, err, &results, "SELECT coalesce(max(id) + 1, 0) FROM result WHERE job = ?", "i", j->row);
+    r = r < 0 ? r
+              : pl_sql_int(e->conn, err, &good, "SELECT count(*) FROM attempt WHERE job = ? AND state = 'success'", "i", j->row);
+    r = r < 0 ? r
+              : pl_sql_int(e->conn, err, &failed, "SELECT count(*) FROM attempt WHERE job = ? AND state = 'failed'", "i", j->row);
+    j->next_metric = (uint32_t)metrics;
+    j->next_result = (uint32_t)results;
+    j->good_kept = (uint32_t)good;
+    j->failed_kept = (uint32_t)failed;
+    return r;
+}
+
+/* A job's row becomes a job in the maps, with its plan if it had one. `ev` is filled but for the row's own texts. */
+static int take_job(struct pl_engine *e, const struct job_row *row, uint64_t order, struct pl_sched_event *ev,
+                    struct pl_sched_range **ret_ended, struct pl_ejob **ret, struct pl_err *err)
+{
+    struct pl_estage *stage;
+    struct pl_ejob *j;
+    int r = pl_engine_stage(e, (uint64_t)row->version, &stage, err);
+
+    r = r < 0 ? r : pl_engine_add_job(e, row->live ? (uint64_t)row->live : (uint64_t)row->id, order, row->run, stage, &j, err);
     if (r < 0)
-        return r;
-    pl_job_planned(j);
-    const struct pl_db_reading rd = {NULL, e->conn};
-    return pl_job_load_results(j, rd.conn, ret_ended, ret_n_ended, err);
+        return r; /* without a number, from a recovered log: its row's is below those that the scheduler gives */
+    j->row = row->id;
+    j->created_us = row->created_us;
+    j->started_us = row->started_us;
+    j->state = row->state;
+    j->over = row->final;
+    if (!row->final) {
+        r = restore_counters(e, j, err);
+        if (r == 0 && row->planned && restore_plan(e, j, row, ret_ended, &ev->job.n_ended, err) < 0)
+            ev->job.n_ended = 0;
+    }
+    ev->job.id = j->id;
+    ev->job.stage = stage->stage;
+    ev->job.version = stage->version;
+    ev->job.state = row->final || j->planned ? row->state : PL_SCHED_CREATED;
+    ev->job.planned = j->planned;
+    ev->job.datums = j->plan ? j->plan->n_datums : 0;
+    ev->job.to_run = j->n_rows;
+    *ret = j;
+    return r;
 }
 
 static int restore_job(struct pl_engine *e, int64_t id, uint64_t order, struct pl_err *err)
 {
+    static const char superseded[] = "superseded by run ";
     _cleanup_(job_row_finish) struct job_row row = {0};
     _cleanup_free_ struct pl_sched_range *ended = NULL;
     struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_JOB};
-    struct pl_estage *stage;
+    char by[PL_ID_HEX + 1];
     struct pl_ejob *j;
     int64_t leases = 0;
-    int r;
+    int r = read_job(e->conn, id, &row, err);
 
-    {
-        const struct pl_db_reading rd = {NULL, e->conn};
-
-        r = read_job(rd.conn, id, &row, err);
-        r = r < 0 ? r : pl_sql_int(rd.conn, err, &leases, "SELECT count(*) FROM lease WHERE job = ?", "i", id);
-    }
+    r = r < 0 ? r : pl_sql_int(e->conn, err, &leases, "SELECT count(*) FROM lease WHERE job = ?", "i", id);
     if (r < 0)
         return r;
-    r = pl_engine_stage(e, (uint64_t)row.version, &stage, err);
+    r = take_job(e, &row, order, &ev, &ended, &j, err);
     if (r == PL_ENOTFOUND)
-        return 0; /* its pipeline was deleted: the end of its run says so */
-    if (!row.live)
-        row.live = id; /* from a recovered log: any number below those that the scheduler gives */
-    r = r < 0 ? r : pl_engine_add_job(e, (uint64_t)row.live, order, row.run, stage, &j, err);
+        return 0; /* its pipeline was deleted a moment ago: the next start ends it */
     if (r < 0)
         return r;
-    j->row = id;
-    j->created_us = row.created_us;
-    j->started_us = row.started_us;
-    j->state = row.state;
-    j->over = row.final;
-    if (!row.final && row.planned)
-        r = restore_plan(e, j, &row, &ended, &ev.job.n_ended, err);
-    if (r < 0) {
-        pl_log_warn("engine", "job %s of run %.8s is planned anew: %s", stage->def->name, row.run, err->msg);
-        ev.job.n_ended = 0;
-        r = 0;
-    }
-    ev.job.id = j->id;
-    ev.job.stage = stage->stage;
-    ev.job.version = stage->version;
     ev.job.run = row.run;
-    ev.job.state = row.final || !j->planned ? (row.final ? row.state : PL_SCHED_CREATED) : row.state;
     ev.job.text = row.reason;
-    ev.job.planned = j->planned;
     ev.job.leased = leases > 0 || ev.job.n_ended > 0;
-    ev.job.datums = j->plan ? j->plan->n_datums : 0;
-    ev.job.to_run = j->n_rows;
     ev.job.ended = ended;
+    if (strncmp(row.reason, superseded, sizeof superseded - 1) == 0 &&
+        pl_db_run_find(e->conn, row.reason + sizeof superseded - 1, by, NULL) == 0)
+        ev.job.superseded_by = by;
     r = pl_engine_feed(e, &ev, err);
-    return r < 0 ? pl_err_wrap(err, r, "job %s of run %.8s", stage->def->name, row.run) : 0;
+    if (r == 0 || r == PL_ENOMEM)
+        return r;
+    pl_log_error("engine", "job %s of run %.8s is not taken up again: %s", j->stage->def->name, row.run, err->msg);
+    pl_engine_forget_job(e, j);
+    return 0;
 }
 
 static int restore_runs(struct pl_engine *e, struct pl_err *err)
@@ -355,12 +412,12 @@ static int restore_worker(struct pl_engine *e, int64_t id, struct pl_err *err)
     ev.worker.gpus = row.gpus;
     ev.worker.n_gpus = row.n_gpus;
     r = pl_engine_feed(e, &ev, err);
+    e->executor->ops->adopt(e->executor, (uint64_t)id, row.pid, row.pid_start);
     if (r < 0) {
         pl_log_warn("engine", "worker %lld is not taken back: %s", (long long)id, err->msg);
-        r = 0;
+        e->executor->ops->stop(e->executor, (uint64_t)id, true);
     }
-    e->executor->ops->adopt(e->executor, (uint64_t)id, row.pid, row.pid_start);
-    return r;
+    return 0;
 }
 
 static int parse_ranges(const json_t *list, struct pl_sched_range **ret, size_t *ret_n, struct pl_err *err)
@@ -469,12 +526,73 @@ static int restore_each(struct pl_engine *e, const char *sql, int (*one)(struct 
     return r;
 }
 
+/* ---- jobs that nothing will end: the pipeline went, or the daemon did, between the end of their run and their own ---- */
+
+static int read_stray(struct pl_tx *tx, int64_t id, struct pl_job_args *ret, struct pl_rows *rows, struct pl_err *err)
+{
+    struct pl_conn *c = pl_tx_conn(tx);
+    int r = pl_sql_query(
+        c, err, rows,
+        "SELECT run, project, stage, pipeline, version, base, code, inputs, warnings, counts, ms, bytes, created_us,"
+        " coalesce(started_us, 0), NOT EXISTS (SELECT 1 FROM stage s WHERE s.id = job.version) FROM job WHERE id = ?",
+        "i", id);
+
+    r = r < 0 ? r : pl_sql_next(c, rows, err);
+    if (r <= 0)
+        return r;
+    *ret = (struct pl_job_args){.run = pl_col_text(rows, 0),
+                                .project = pl_col_text(rows, 1),
+                                .stage = pl_col_text(rows, 2),
+                                .pipeline = pl_col_text(rows, 3),
+                                .version = pl_col_int(rows, 4),
+                                .base = pl_col_text(rows, 5),
+                                .code = pl_col_hash(rows, 6),
+                                .inputs = pl_col_json(rows, 7),
+                                .warnings = pl_col_json(rows, 8),
+                                .counts = pl_col_json(rows, 9),
+                                .ms = pl_col_json(rows, 10),
+                                .bytes = pl_col_json(rows, 11),
+                                .created_us = pl_col_int(rows, 12),
+                                .started_us = pl_col_int(rows, 13)};
+    ret->state = "killed";
+    ret->reason = pl_col_int(rows, 14) ? "its pipeline was deleted" : "the daemon ended before it could say how this job did";
+    return 1;
+}
+
+static int end_stray_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    struct pl_job_args args = {0};
+    int r = read_stray(tx, *(const int64_t *)arg, &args, &rows, err);
+
+    r = r <= 0 ? r : pl_tx_job_end(tx, &args, err);
+    json_decref(args.inputs);
+    json_decref(args.warnings);
+    json_decref(args.counts);
+    json_decref(args.ms);
+    json_decref(args.bytes);
+    return r;
+}
+
+static int end_stray(struct pl_engine *e, int64_t id, struct pl_err *err)
+{
+    return pl_db_run(e->config.db, PL_TX_LOGGED, end_stray_tx, &id, err);
+}
+
 int pl_engine_restore(struct pl_engine *e, struct pl_err *err)
 {
-    int r = restore_stages(e, err);
+    int r;
 
+    r = restore_each(e,
+                     "SELECT id FROM job WHERE final = 0 AND (NOT EXISTS (SELECT 1 FROM stage s WHERE s.id = job.version)"
+                     " OR NOT EXISTS (SELECT 1 FROM run r WHERE r.id = job.run AND r.state = 'running'))",
+                     end_stray, err);
+    e->restoring = true;
+    r = r < 0 ? r : restore_stages(e, err);
     r = r < 0 ? r : restore_runs(e, err);
     r = r < 0 ? r : restore_each(e, "SELECT id FROM worker ORDER BY id", restore_worker, err);
     r = r < 0 ? r : restore_each(e, "SELECT task FROM lease ORDER BY task", restore_task, err);
-    return r < 0 ? r : pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_DONE}, err);
+    r = r < 0 ? r : pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_DONE}, err);
+    e->restoring = false;
+    return r < 0 ? r : pl_engine_sync_stages(e, err); /* versions were given that only old jobs and workers have */
 }

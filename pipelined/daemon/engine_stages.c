@@ -24,9 +24,11 @@ void pl_estage_unref(struct pl_estage *s)
     free(s);
 }
 
-struct pl_sched_head pl_engine_head(int64_t repo, const char *branch)
+/* By name, not by row: a repo that is deleted and made again is read by the same stages. */
+struct pl_sched_head pl_engine_head(const char *project, const char *repo, const char *branch)
 {
-    return (struct pl_sched_head){(uint64_t)repo, pl_xxh64(branch, strlen(branch), 0)};
+    return (struct pl_sched_head){pl_xxh64(repo, strlen(repo), pl_xxh64(project, strlen(project), 0)),
+                                  pl_xxh64(branch, strlen(branch), 0)};
 }
 
 /* The stage alone as a spec: its JSON has every default filled in and reads as itself. Inputs from other stages are repos then. */
@@ -47,10 +49,24 @@ static int parse(struct pl_estage *s, struct pl_err *err)
     return 0;
 }
 
+/* Order of the first run that reaches the stage: that of the pipeline version which brought it, or the next one. */
+static int read_since(struct pl_conn *c, uint64_t version, int64_t *ret, struct pl_err *err)
+{
+    int r = pl_sql_int(c, err, ret,
+                       "SELECT coalesce((SELECT r.ord FROM run r WHERE r.id = v.run),"
+                       " (SELECT r.ord + 1 FROM run r WHERE r.seq < v.seq ORDER BY r.ord DESC LIMIT 1), 0)"
+                       " FROM pipeline_version v, stage s WHERE s.id = ? AND v.pipeline = s.pipeline AND v.version ="
+                       " (SELECT min(f.version) FROM stage f WHERE f.pipeline = s.pipeline AND f.name = s.name)",
+                       "i", (int64_t)version);
+
+    return r == PL_ENOTFOUND ? 0 : r;
+}
+
 static int load(struct pl_conn *c, uint64_t version, struct pl_estage **ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     struct pl_estage *s;
+    int64_t since = 0;
     int r = pl_sql_query(
         c, err, &rows,
         "SELECT r.id, s.pipeline, s.version, s.project, p.name, s.spec, s.code_root, s.code_identity, s.git FROM stage s"
@@ -62,11 +78,15 @@ static int load(struct pl_conn *c, uint64_t version, struct pl_estage **ret, str
         return r;
     if (r == 0)
         return pl_err_set(err, PL_ENOTFOUND, "stage version %" PRIu64 " is gone: its pipeline was deleted", version);
+    r = read_since(c, version, &since, err);
+    if (r < 0)
+        return r;
     s = calloc(1, sizeof *s);
     if (!s)
         return pl_err_nomem(err);
     s->refs = 1;
     s->version = version;
+    s->since = (uint64_t)since;
     s->stage = (uint64_t)pl_col_int(&rows, 0);
     s->pipeline_id = (uint64_t)pl_col_int(&rows, 1);
     s->pipeline_version = pl_col_int(&rows, 2);
@@ -106,38 +126,23 @@ int pl_engine_stage(struct pl_engine *e, uint64_t version, struct pl_estage **re
     return 0;
 }
 
-static int find_inputs(struct pl_engine *e, const struct pl_estage *s, struct pl_sched_head *heads, struct pl_err *err)
-{
-    const struct pl_db_reading rd = {NULL, e->conn};
-    struct pl_repo_row repo;
-
-    for (size_t i = 0; i < s->def->n_leaves; i++) {
-        const struct pl_input *leaf = s->def->leaves[i];
-        int r = pl_db_repo_find(rd.conn, leaf->project, leaf->repo, &repo, err);
-
-        if (r < 0)
-            return pl_err_wrap(err, r, "input %s", leaf->name);
-        heads[i] = pl_engine_head(repo.id, leaf->branch);
-    }
-    return 0;
-}
-
 int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err *err)
 {
     const struct pl_stage *d = s->def;
     struct pl_sched_event ev = {.kind = PL_SCHED_EV_STAGE_SET};
     struct pl_sched_head heads[PL_SPEC_LEAVES_MAX];
-    int r = find_inputs(e, s, heads, err);
+    int r;
 
-    if (r < 0)
-        return pl_err_wrap(err, r, "stage %s", d->name);
+    for (size_t i = 0; i < d->n_leaves; i++)
+        heads[i] = pl_engine_head(d->leaves[i]->project, d->leaves[i]->repo, d->leaves[i]->branch);
     ev.stage = (struct pl_sched_stage){.stage = s->stage,
                                        .version = s->version,
+                                       .since = s->since,
                                        .pipeline = s->pipeline_id,
                                        .name = d->name,
                                        .inputs = heads,
                                        .n_inputs = d->n_leaves,
-                                       .output = pl_engine_head((int64_t)s->stage, d->output.branch),
+                                       .output = pl_engine_head(s->project, d->name, d->output.branch),
                                        .workers = d->workers,
                                        .tries = d->datum.tries,
                                        .gpu_count = d->gpu.count,
@@ -153,37 +158,72 @@ int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err 
     return pl_map_put(&e->current, &s->stage, sizeof s->stage, s, NULL, err);
 }
 
-static bool is_current(struct pl_conn *c, const struct pl_estage *s)
-{
-    int64_t one;
+/* What the database has as current: versions by row id, ascending, and the stages that they are of. */
+struct current {
+    uint64_t *versions;
+    size_t n;
+    struct pl_map stages;
+};
 
-    return pl_sql_int(
-               c, NULL, &one,
-               "SELECT 1 FROM stage s JOIN repo r ON r.project = s.project AND r.name = s.name WHERE s.current = 1 AND r.id = ?"
-               " AND s.project = ? AND s.name = ?",
-               "iss", (int64_t)s->stage, s->project, s->def->name) == 0;
+static void current_finish(struct current *c)
+{
+    free(c->versions);
+    pl_map_finish(&c->stages, NULL);
+}
+
+static int read_current(struct pl_engine *e, struct current *ret, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    uint64_t *grown, stage;
+    size_t cap = 0;
+    int r = pl_sql_query(e->conn, err, &rows,
+                         "SELECT s.id, r.id FROM stage s JOIN repo r ON r.project = s.project AND r.name = s.name"
+                         " WHERE s.current = 1 ORDER BY s.id",
+                         "");
+
+    while (r >= 0 && (r = pl_sql_next(e->conn, &rows, err)) > 0) {
+        if (ret->n == cap) {
+            cap = cap ? cap * 2 : 64;
+            grown = realloc(ret->versions, cap * sizeof *grown);
+            if (!grown)
+                return pl_err_nomem(err);
+            ret->versions = grown;
+        }
+        ret->versions[ret->n++] = (uint64_t)pl_col_int(&rows, 0);
+        stage = (uint64_t)pl_col_int(&rows, 1);
+        r = pl_map_put(&ret->stages, &stage, sizeof stage, ret, NULL, err);
+    }
+    return r;
+}
+
+/* Up to 64 keys of a map for which `wanted` says so. */
+static size_t some_keys(const struct pl_map *m, bool (*wanted)(const void *value, const void *arg), const void *arg,
+                        uint64_t keys[64])
+{
+    const struct pl_map_slot *slot;
+    size_t n = 0;
+
+    for (size_t i = 0; n < 64 && (slot = pl_map_next(m, &i));)
+        if (wanted(slot->value, arg))
+            memcpy(&keys[n++], slot->key, sizeof *keys);
+    return n;
+}
+
+static bool is_gone(const void *value, const void *current)
+{
+    const struct pl_estage *s = value;
+
+    return !pl_map_get(&((const struct current *)current)->stages, &s->stage, sizeof s->stage);
 }
 
 /* Stages whose pipeline was deleted or no longer has them (one with a newer version stays: it is set anew). */
-static int remove_gone(struct pl_engine *e, struct pl_err *err)
+static int remove_gone(struct pl_engine *e, const struct current *current, struct pl_err *err)
 {
-    const struct pl_map_slot *slot;
     uint64_t gone[64];
-    size_t n, i;
+    size_t n;
 
-    do {
-        n = 0;
-        {
-            const struct pl_db_reading rd = {NULL, e->conn};
-
-            for (i = 0; n < PL_ARRAY_SIZE(gone) && (slot = pl_map_next(&e->current, &i));) {
-                const struct pl_estage *s = slot->value;
-
-                if (!is_current(rd.conn, s))
-                    gone[n++] = s->stage;
-            }
-        }
-        for (i = 0; i < n; i++) {
+    while ((n = some_keys(&e->current, is_gone, current, gone)) > 0) {
+        for (size_t i = 0; i < n; i++) {
             struct pl_sched_event ev = {.kind = PL_SCHED_EV_STAGE_REMOVED, .id = gone[i]};
             int r = pl_engine_feed(e, &ev, err);
 
@@ -191,54 +231,87 @@ static int remove_gone(struct pl_engine *e, struct pl_err *err)
                 return r;
             pl_map_remove(&e->current, &gone[i], sizeof gone[i]);
         }
-    } while (n == PL_ARRAY_SIZE(gone));
+    }
     return 0;
 }
 
-static int read_current(struct pl_engine *e, uint64_t **ret, size_t *ret_n, struct pl_err *err)
+static bool is_unused(const void *value, const void *engine)
 {
-    const struct pl_db_reading rd = {NULL, e->conn};
-    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    uint64_t *list = NULL, *grown;
-    size_t n = 0, cap = 0;
-    int r = pl_sql_query(rd.conn, err, &rows, "SELECT id FROM stage WHERE current = 1 ORDER BY id", "");
+    const struct pl_estage *s = value;
 
-    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
-        if (n == cap) {
-            cap = cap ? cap * 2 : 64;
-            grown = realloc(list, cap * sizeof *list);
-            if (!grown) {
-                r = pl_err_nomem(err);
-                break;
-            }
-            list = grown;
+    return s->refs == 1 && pl_map_get(&((const struct pl_engine *)engine)->current, &s->stage, sizeof s->stage) != s;
+}
+
+/* Versions that nothing runs any more; one that is asked for again is loaded again. */
+static void forget_unused(struct pl_engine *e)
+{
+    uint64_t unused[64];
+    size_t n;
+
+    while ((n = some_keys(&e->stages, is_unused, e, unused)) > 0)
+        for (size_t i = 0; i < n; i++)
+            pl_estage_unref(pl_map_remove(&e->stages, &unused[i], sizeof unused[i]));
+}
+
+/* One round over what is not set yet: 1 when something was. A version goes after those before it of its stage. */
+static int set_round(struct pl_engine *e, const uint64_t *versions, size_t n, bool *done, bool last, struct pl_err *err)
+{
+    struct pl_map refused = {0};
+    struct pl_estage *s;
+    int r = 0, some = 0;
+
+    for (size_t i = 0; r >= 0 && i < n; i++) {
+        if (done[i])
+            continue;
+        r = pl_engine_stage(e, versions[i], &s, err);
+        if (r >= 0 && pl_map_get(&refused, &s->stage, sizeof s->stage))
+            continue;
+        if (r >= 0 && pl_map_get(&e->current, &s->stage, sizeof s->stage) != s)
+            r = pl_engine_stage_set(e, s, err);
+        if (r >= 0) {
+            done[i] = true;
+            some = 1;
+        } else if (r == PL_ENOMEM) {
+            break;
+        } else if (last) { /* it alone does not run */
+            pl_log_error("engine", "%s", err->msg);
+            r = 0;
+        } else {
+            r = r == PL_EINVAL ? pl_map_put(&refused, &s->stage, sizeof s->stage, s, NULL, err) : 0;
         }
-        list[n++] = (uint64_t)pl_col_int(&rows, 0);
     }
-    if (r < 0) {
-        free(list);
-        return r;
-    }
-    *ret = list;
-    *ret_n = n;
-    return 0;
+    pl_map_finish(&refused, NULL);
+    return r < 0 ? r : some;
+}
+
+int pl_engine_set_versions(struct pl_engine *e, const uint64_t *versions, size_t n, struct pl_err *err)
+{
+    _cleanup_free_ bool *done = calloc(n + 1, sizeof *done);
+    int r = done ? 1 : pl_err_nomem(err);
+
+    while (r > 0) /* an update that turns an edge round is a cycle until its other end has been set */
+        r = set_round(e, versions, n, done, false, err);
+    r = r < 0 ? r : set_round(e, versions, n, done, true, err);
+    return PL_MIN(r, 0);
 }
 
 int pl_engine_sync_stages(struct pl_engine *e, struct pl_err *err)
 {
-    _cleanup_free_ uint64_t *versions = NULL;
-    struct pl_estage *s, *had;
-    size_t n = 0;
-    int r = remove_gone(e, err);
+    _cleanup_(current_finish) struct current current = {0};
+    int64_t made = 0;
+    int r = pl_engine_stages_made(e, &made, err); /* first: what is made meanwhile is looked at once more */
 
-    r = r < 0 ? r : read_current(e, &versions, &n, err);
-    for (size_t i = 0; r >= 0 && i < n; i++) {
-        r = pl_engine_stage(e, versions[i], &s, err);
-        if (r < 0)
-            break;
-        had = pl_map_get(&e->current, &s->stage, sizeof s->stage);
-        if (had != s)
-            r = pl_engine_stage_set(e, s, err);
-    }
-    return r < 0 ? r : 0;
+    r = r < 0 ? r : read_current(e, &current, err);
+    r = r < 0 || e->restoring ? r : remove_gone(e, &current, err);
+    r = r < 0 ? r : pl_engine_set_versions(e, current.versions, current.n, err);
+    if (r < 0)
+        return r;
+    e->stages_made = made;
+    forget_unused(e);
+    return 0;
+}
+
+int pl_engine_stages_made(struct pl_engine *e, int64_t *ret, struct pl_err *err)
+{
+    return pl_sql_int(e->conn, err, ret, "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'stage'), 0)", "");
 }

@@ -16,7 +16,7 @@ static int commit_as_of(struct pl_conn *c, int64_t repo, const char *branch, uin
     int r = pl_sql_query(
         c, err, &rows,
         "SELECT c.run, c.root FROM commit_ c JOIN run r ON r.id = c.run WHERE c.repo = ? AND c.branch = ? AND r.ord <= ?"
-        " ORDER BY r.ord DESC LIMIT 1",
+        " ORDER BY c.seq DESC, r.ord DESC LIMIT 1", /* a branch's commits come in the order of their runs: the index serves */
         "isi", repo, branch, (int64_t)order);
 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
@@ -199,6 +199,21 @@ static int reuse(struct pl_ejob *j, struct bases *b, struct pl_err *err)
     return 0;
 }
 
+void pl_job_unplan(struct pl_ejob *j)
+{
+    for (size_t i = 0; j->results && j->plan && i < j->plan->n_datums; i++)
+        pl_eresult_finish(&j->results[i]);
+    free(TAKE_PTR(j->results));
+    free(TAKE_PTR(j->has_result));
+    free(TAKE_PTR(j->rows));
+    free(TAKE_PTR(j->roots));
+    free(TAKE_PTR(j->commits));
+    j->plan = pl_plan_destroy(j->plan);
+    j->n_rows = 0;
+    j->planned = false;
+    j->totals = (struct pl_etotals){0};
+}
+
 void pl_job_planned(struct pl_ejob *j)
 {
     j->planned = true;
@@ -236,7 +251,14 @@ static int enumerate(struct pl_ejob *j, struct pl_err *err)
     return j->rows && j->results && j->has_result ? 0 : pl_err_nomem(err);
 }
 
-int pl_job_plan(struct pl_ejob *j, struct pl_err *err)
+static int find_all(struct pl_ejob *j, struct pl_conn *c, struct bases *b, struct pl_err *err)
+{
+    int r = json_array_size(j->inputs) ? take_inputs(j, err) : find_inputs(j, c, err);
+
+    return r < 0 ? r : open_bases(j, c, b, err);
+}
+
+int pl_job_plan(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err)
 {
     _cleanup_(bases_finish) struct bases b = {0};
     size_t n = j->stage->def->n_leaves;
@@ -249,11 +271,12 @@ int pl_job_plan(struct pl_ejob *j, struct pl_err *err)
     j->commits = calloc(n + 1, sizeof *j->commits);
     if (!j->roots || !j->commits)
         return pl_err_nomem(err);
-    {
+    if (conn) {
+        r = find_all(j, conn, &b, err);
+    } else {
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(j->engine->config.db);
 
-        r = json_array_size(j->inputs) ? take_inputs(j, err) : find_inputs(j, rd.conn, err);
-        r = r < 0 ? r : open_bases(j, rd.conn, &b, err);
+        r = find_all(j, rd.conn, &b, err);
     }
     r = r < 0 ? r : enumerate(j, err);
     return r < 0 ? r : reuse(j, &b, err);
@@ -325,7 +348,7 @@ static void plan_on_pool(void *arg)
 {
     struct planning *p = arg;
 
-    p->result = pl_job_plan(p->job, &p->err);
+    p->result = pl_job_plan(p->job, NULL, &p->err);
     pl_engine_post(p->job->engine, "engine.plan", write_plan, p);
 }
 

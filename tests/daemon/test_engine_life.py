@@ -1,0 +1,113 @@
+"""The engine over its whole life: pipelines that come, go and come again, repos that vanish, ends that free what they held."""
+
+import json
+import os
+
+import pytest
+
+from conftest import HttpError, sh, wait_until
+
+
+def write(text):
+    return f'printf %s "{text}" >"$PL_OUT/out"'
+
+
+def delete_pipeline(project, name="p", **query):
+    flags = "&".join(f"{k}={v}" for k, v in query.items())
+    return project.d.http("DELETE", f"/api/v1/pipelines/{project.name}/{name}?{flags}")
+
+
+def test_a_pipeline_made_again_under_its_name_runs_what_it_says_now(project):
+    project.repo("in").stages(sh("s", write("old")))
+    project.run("in", {"f": "1"})
+    assert project.read("s", "out") == b"old"
+    delete_pipeline(project)
+    made = project.stages(sh("s", write("new")))
+    assert project.wait(made["run"])["state"] == "success"
+    assert project.read("s", "out") == b"new"
+
+
+def test_the_log_of_a_job_that_succeeded_is_sealed_and_its_file_goes(project):
+    project.repo("in").stages(sh("s", "echo hello"))
+    run = project.run("in", {"f": "1"})
+    assert project.logs("s", run=run["id"]) == "hello\n"
+    folder = os.path.join(project.d.dir, "logs")
+    wait_until(lambda: not [f for f in os.listdir(folder) if f.endswith(".log") and f != "workers.log"], lambda: f"no open log: {os.listdir(folder)}")
+    assert project.logs("s", run=run["id"]) == "hello\n"
+    held = [os.readlink(f"/proc/{project.d.process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{project.d.process.pid}/fd")]
+    assert not [f for f in held if f.startswith(folder)], held
+
+
+def test_a_collision_of_long_odd_paths_ends_the_job_with_its_reason(project):
+    project.repo("in").stages(sh("s", write("x"), glob="/*"))
+    name = "ab" + "é" * 120
+    run = project.run("in", {name + "1": "1", name + "2": "2"}, state="failure")
+    assert "was written by two datums" in run["job"]["s"]["reason"]
+
+
+def test_a_failed_datum_with_a_long_odd_path_keeps_its_attempt(project):
+    project.repo("in", "b").stages({"name": "s", "input": {"cross": [{"repo": "in", "glob": "/*/*/*/*"}, {"repo": "b", "glob": "/*/*/*/*"}]}, "run": ["false"]})
+    path = "/".join(["x" + "é" * 120] * 4)
+    project.commit("b", {path: "1"})
+    run = project.run("in", {path: "1"}, state="failure")
+    attempt, = project.datums("s", run["id"])
+    assert attempt["exit_code"] == 1 and attempt["paths"].startswith("in=/x")
+
+
+def test_a_stage_whose_input_repo_was_taken_away_says_so_and_others_go_on(project):
+    project.repo("in", "gone").stages(sh("a", write("a"), "gone"), pipeline="pa")
+    project.stages(sh("b", write("b")), pipeline="pb")
+    project.d.http("DELETE", f"/api/v1/repos/{project.name}/gone?force=1")
+    project.stages(sh("c", write("c")), pipeline="pc")
+    run = project.run("in", {"f": "1"})
+    assert {k: j["state"] for k, j in run["job"].items()} == {"b": "success", "c": "success"}
+    project.repo("gone")
+    run = project.run("gone", {"f": "1"})
+    assert run["job"]["a"]["state"] == "success"
+
+
+def test_an_update_may_turn_the_order_of_two_stages_round(project):
+    cat = 'cat "$PL_INPUT_{0}"/* >"$PL_OUT/out"; printf {1} >>"$PL_OUT/out"'
+    project.repo("in").stages(sh("a", cat.format("IN", "a")), sh("b", cat.format("A", "b"), "a"))
+    project.run("in", {"f": "1"})
+    assert project.read("b", "out") == b"1ab"
+    made = project.stages(sh("a", cat.format("B", "a"), "b"), sh("b", cat.format("IN", "b")), update=True)
+    assert project.wait(made["run"])["state"] == "success"
+    assert project.read("a", "out") == b"1ba"
+    project.run("in", {"f": "2"})
+    assert project.read("a", "out") == b"2ba"
+
+
+def test_a_cycle_through_two_pipelines_is_refused(project):
+    project.repo("in").stages(sh("a", write("a")), pipeline="pa")
+    project.stages(sh("b", write("b"), "a"), pipeline="pb")
+    with pytest.raises(HttpError) as e:
+        project.stages(sh("a", write("a"), "b"), pipeline="pa", update=True)
+    assert e.value.status == 400 and "cycle" in e.value.error["message"] and "b" in e.value.error["message"], e.value.error
+    run = project.run("in", {"f": "1"})
+    assert sorted(run["job"]) == ["a", "b"]
+
+
+def test_deleting_a_pipeline_ends_its_jobs_and_their_processes(project):
+    project.repo("in").stages(sh("s", "echo begun; sleep 600"))
+    run = project.commit("in", {"f": "1"})["run"]
+    wait_until(lambda: project.d.job(run, "s") and project.logs("s") == "begun\n", "the stage to begin")
+    delete_pipeline(project)
+    ended = project.wait(run)
+    assert ended["state"] == "killed" and ended["job"]["s"]["state"] == "killed", ended
+    wait_until(lambda: not [w for w in project.d.get("/status")["live"]["workers"] if w["project"] == project.name], "its worker to go")
+    with pytest.raises(HttpError) as e:
+        project.files("s")
+    assert e.value.status == 404
+
+
+def test_an_update_while_the_old_version_runs_lets_it_end_and_then_runs_the_new(project):
+    project.repo("in").stages(sh("s", 'while ! test -e "$PL_INPUT_IN/go"; do sleep 0.05; done', on_new="queue"))
+    first = project.commit("in", {"f": "1"})["run"]
+    project.d.wait_job(first, "s", lambda j: j["state"] == "running", "to run")
+    made = project.stages(sh("s", write("new")), update=True)
+    project.d.wait_job(made["run"], "s", lambda j: "its turn" in j["reason"], "to wait for its turn")
+    project.d.post(f"/runs/{first}/stop")
+    assert project.wait(first)["state"] == "killed"
+    assert project.wait(made["run"])["state"] == "success"
+    assert project.read("s", "out") == b"new"

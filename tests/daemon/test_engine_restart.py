@@ -1,0 +1,111 @@
+"""What the engine takes up again after a restart, and what it then leaves alone."""
+
+import os
+import signal
+
+import pytest
+
+from conftest import Project, sh, wait_until
+
+WAIT = 'while ! test -e {0}; do sleep 0.05; done; '
+
+
+def write(text):
+    return f'printf %s "{text}" >"$PL_OUT/out"'
+
+
+def cmdline(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return f.read()
+    except OSError:
+        return b""
+
+
+def restart(daemon):
+    daemon.kill()
+    daemon.start()
+
+
+def test_a_daemon_starts_although_a_repo_that_a_stage_reads_was_taken_away(daemon):
+    p = daemon.default.repo("in", "gone")
+    p.stages(sh("a", write("a"), "gone"), pipeline="pa")
+    p.stages(sh("b", write("b")), pipeline="pb")
+    daemon.http("DELETE", "/api/v1/repos/default/gone?force=1")
+    assert daemon.stop() == 0
+    daemon.start()
+    run = p.run("in", {"f": "1"})
+    assert run["job"]["b"]["state"] == "success" and "a" not in run["job"]
+
+
+def test_metrics_go_on_where_they_stood(make_daemon, tmp_path):
+    daemon = make_daemon(sandbox="none").start()
+    go = tmp_path / "go"
+    daemon.default.repo("in").stages(sh("s", 'echo \'{"step": 1}\' >"$PL_OUT/metrics.jsonl"; ' + WAIT.format(go) + 'echo \'{"step": 2}\' >>"$PL_OUT/metrics.jsonl"'))
+    run = daemon.default.commit("in", {"f": "1"})["run"]
+    wait_until(lambda: daemon.job(run, "s") and daemon.get("/metrics/default/s")["metrics"], "the first metric")
+    restart(daemon)
+    go.write_text("")
+    daemon.wait(run)
+    assert [m["line"]["step"] for m in daemon.get("/metrics/default/s")["metrics"]] == [1, 2]
+
+
+def test_what_ended_before_is_not_done_again_and_the_rest_is(make_daemon, tmp_path):
+    daemon = make_daemon(sandbox="none").start()
+    go, ran = tmp_path / "go", tmp_path / "ran"
+    script = f'n=$(cat "$PL_INPUT_IN"); echo $n >>{ran}; if test $n -gt 3; then {WAIT.format(go)} fi; cp "$PL_INPUT_IN" "$PL_OUT/$n"'
+    daemon.default.repo("in").stages(sh("s", script, glob="/*", workers=1))
+    run = daemon.default.commit("in", {str(n): str(n) for n in range(6)})["run"]
+    daemon.wait_job(run, "s", lambda j: j["datums"]["done"] and ran.read_text().endswith("4\n"), "to stand in the fifth")
+    restart(daemon)
+    daemon.wait_job(run, "s", lambda j: j["datums"]["done"], "to know still what was done")
+    go.write_text("")
+    ended = daemon.default.wait(run)
+    assert ended["state"] == "success", ended
+    assert ended["job"]["s"]["datums"] | {} == {"total": 6, "reused": 0, "done": 6, "failed": 0}
+    assert sorted(ran.read_text().split()) == [str(n) for n in range(6)]
+    assert daemon.default.contents("s") == {str(n): b"%d" % n for n in range(6)}
+
+
+def test_a_run_that_waits_for_its_turn_waits_again(make_daemon, tmp_path):
+    daemon = make_daemon(sandbox="none").start()
+    go = tmp_path / "go"
+    p = daemon.default.repo("in").stages(sh("s", WAIT.format(go) + 'cp "$PL_INPUT_IN/f" "$PL_OUT/f"', on_new="queue")) and daemon.default
+    first = p.commit("in", {"f": "1"})["run"]
+    daemon.wait_job(first, "s", lambda j: j["state"] == "running", "to run")
+    second = p.commit("in", {"f": "2"})["run"]
+    p.stages(sh("later", write("l"), "s"), pipeline="later")
+    restart(daemon)
+    daemon.wait_job(second, "s", lambda j: "its turn" in j["reason"], "to wait for its turn")
+    go.write_text("")
+    ended = [p.wait(r) for r in (first, second)]
+    assert [r["state"] for r in ended] == ["success", "success"]
+    assert [p.read("s", "f", r) for r in (first, second)] == [b"1", b"2"]
+    assert "later" not in ended[0]["job"], "a stage reached by a run before its time"
+
+
+def test_a_job_whose_pipeline_went_is_ended_by_the_next_start(make_daemon, tmp_path):
+    daemon = make_daemon(sandbox="none").start()
+    p = daemon.default.repo("in").stages(sh("s", "sleep 600")) and daemon.default
+    run = p.commit("in", {"f": "1"})["run"]
+    daemon.wait_job(run, "s", lambda j: j["state"] == "running", "to run")
+    daemon.process.send_signal(signal.SIGSTOP)
+    daemon.kill()
+    daemon.start()
+    daemon.http("DELETE", "/api/v1/pipelines/default/p")
+    assert p.wait(run)["job"]["s"]["state"] == "killed"
+
+
+def test_a_worker_that_died_with_its_daemon_costs_a_try_of_nothing(make_daemon, tmp_path):
+    daemon = make_daemon(sandbox="none").start()
+    go = tmp_path / "go"
+    daemon.default.repo("in").stages(sh("s", WAIT.format(go) + write("x")))
+    run = daemon.default.commit("in", {"f": "1"})["run"]
+    daemon.wait_job(run, "s", lambda j: j["state"] == "running", "to run")
+    worker, = [p for p in os.listdir("/proc") if p.isdigit() and b"--worker" in cmdline(p) and daemon.dir.encode() in cmdline(p)]
+    daemon.kill()
+    os.kill(int(worker), signal.SIGKILL)
+    daemon.start()
+    go.write_text("")
+    ended = daemon.wait(run)
+    assert ended["state"] == "success", ended
