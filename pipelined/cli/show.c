@@ -410,6 +410,18 @@ void pl_show_say(const struct pl_cli *c, const char *fmt, ...)
     va_end(args);
 }
 
+int pl_show_delete(struct pl_cli *c, const char *path, const char *kind, const char *name, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *done = NULL;
+    int r = pl_cli_call(c, "DELETE", path, NULL, NULL, err);
+
+    if (r < 0)
+        return r;
+    pl_show_say(c, "%s %s deleted\n", kind, name);
+    done = json_pack("{s:s++}", "deleted", kind, " ", name);
+    return c->json ? pl_show_json(done, err) : 0;
+}
+
 int pl_show_flush(struct pl_err *err)
 {
     if (fflush(stdout) != 0 || ferror(stdout))

@@ -45,6 +45,9 @@ PL_MUST_CHECK
 int pl_show_list(struct pl_cli *c, const char *path, const char *key, const struct pl_column *columns, size_t n, uint64_t limit,
                  const char *empty, struct pl_err *err);
 
+/* Deletes what is at `path` and says so: "repo digits deleted". With --json {"deleted": "repo digits"}. */
+PL_MUST_CHECK
+int pl_show_delete(struct pl_cli *c, const char *path, const char *kind, const char *name, struct pl_err *err);
 /* printf to stdout unless --quiet or --json: what was done, and what to type next. */
 void pl_show_say(const struct pl_cli *c, const char *fmt, ...) PL_PRINTF(2, 3);
 /* Everything printed has arrived. PL_EIO. */

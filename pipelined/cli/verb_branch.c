@@ -75,10 +75,7 @@ static int delete_branch(struct pl_cli *c, struct pl_err *err)
     if (r < 0)
         return r;
     path = pl_http_path_make("/api/v1/repos/%s/%s/branches/%s", ref.project, ref.repo, ref.name);
-    r = pl_cli_call(c, "DELETE", path, NULL, NULL, err);
-    if (r == 0)
-        pl_show_say(c, "branch %s@%s deleted; its commits stay\n", ref.repo, ref.name);
-    return r;
+    return pl_show_delete(c, path, "branch", c->args[0], err);
 }
 
 static const struct pl_option create_options[] = {{"from", 0, "REF", "the commit where it begins: a branch or an id"}, {0}};

@@ -80,10 +80,7 @@ static int delete_commit(struct pl_cli *c, struct pl_err *err)
 
     if (r == 0 && ref.kind == PL_REF_NONE)
         r = pl_err_set(err, PL_EUSAGE, "delete which commit of %s? Give %s@REF", ref.repo, ref.repo);
-    r = r < 0 ? r : pl_cli_call(c, "DELETE", path, NULL, NULL, err);
-    if (r == 0)
-        pl_show_say(c, "commit %s deleted\n", c->args[0]);
-    return r;
+    return r < 0 ? r : pl_show_delete(c, path, "commit", c->args[0], err);
 }
 
 static const struct pl_option list_options[] = {{"limit", 'n', "N", "at most so many"}, {0}};

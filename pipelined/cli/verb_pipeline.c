@@ -275,10 +275,7 @@ static int delete_pipeline(struct pl_cli *c, struct pl_err *err)
     _cleanup_free_ char *path = NULL;
     int r = pipeline_path(c, queries[pl_cli_flag(c, "keep-repos") + 2 * pl_cli_flag(c, "force")], &path, err);
 
-    r = r < 0 ? r : pl_cli_call(c, "DELETE", path, NULL, NULL, err);
-    if (r == 0)
-        pl_show_say(c, "pipeline %s deleted\n", c->args[0]);
-    return r;
+    return r < 0 ? r : pl_show_delete(c, path, "pipeline", c->args[0], err);
 }
 
 static const struct pl_option create_options[] = {{"file", 'f', "SPEC", "the spec, JSON; - for standard input"},

@@ -42,11 +42,8 @@ static int inspect_project(struct pl_cli *c, struct pl_err *err)
 static int delete_project(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s", c->args[0]);
-    int r = pl_cli_call(c, "DELETE", path, NULL, NULL, err);
 
-    if (r == 0)
-        pl_show_say(c, "project %s deleted\n", c->args[0]);
-    return r;
+    return pl_show_delete(c, path, "project", c->args[0], err);
 }
 
 static const struct pl_verb verbs[] = {

@@ -67,10 +67,7 @@ static int delete_repo(struct pl_cli *c, struct pl_err *err)
         return r;
     path =
         pl_http_path_make(pl_cli_flag(c, "force") ? "/api/v1/repos/%s/%s?force=1" : "/api/v1/repos/%s/%s", at.project, at.name);
-    r = pl_cli_call(c, "DELETE", path, NULL, NULL, err);
-    if (r == 0)
-        pl_show_say(c, "repo %s deleted\n", c->args[0]);
-    return r;
+    return pl_show_delete(c, path, "repo", c->args[0], err);
 }
 
 static const struct pl_option create_options[] = {{"description", 'd', "TEXT", "what the repo holds"}, {0}};
