@@ -1,5 +1,7 @@
 #include "err.h"
 
+#include "buf.h"
+
 #include "path.h"
 
 #include <stdarg.h>
@@ -140,4 +142,26 @@ const struct pl_err_info *pl_err_table(size_t *ret_n)
 {
     *ret_n = PL_ARRAY_SIZE(err_rows);
     return err_rows;
+}
+
+int pl_err_markdown(struct pl_buf *out, struct pl_err *err)
+{
+    int r = pl_buf_add_str(
+        out,
+        "# Errors\n\n"
+        "<!-- Made from the table in storage/base/err.h: PL_UPDATE=1 test_err writes it, the test keeps it equal. -->\n\n"
+        "The API answers an error with the HTTP status below and `{\"error\": {\"code\", \"message\", \"field\"?, \"hint\"?}}`:"
+        " `message` says what is wrong with which value, `field` names\nthe argument at fault, `hint` what to do. `pipelinectl` "
+        "prints"
+        " the message and the hint and ends with the exit code below; 0 is success. *Again*: the same call may succeed later.\n\n"
+        "| code | HTTP | exit code | again | meaning | remedy |\n|---|---|---|---|---|---|\n",
+        err);
+
+    for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(err_rows); i++) {
+        const struct pl_err_info *e = &err_rows[i];
+
+        r = pl_buf_addf(out, err, "| `%s` | %d | %d | %s | %s | %s |\n", e->name, e->http_status, e->exit_code,
+                        e->retryable ? "yes" : "", e->meaning, e->remedy);
+    }
+    return r;
 }

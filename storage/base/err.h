@@ -104,3 +104,7 @@ const struct pl_err_info *pl_err_info(int code);
 const struct pl_err_info *pl_err_info_by_name(const char *name);
 /* The whole table, `*ret_n` rows. */
 const struct pl_err_info *pl_err_table(size_t *ret_n);
+/* docs/errors.md, appended. */
+struct pl_buf;
+PL_MUST_CHECK
+int pl_err_markdown(struct pl_buf *out, struct pl_err *err);
