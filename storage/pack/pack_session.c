@@ -400,7 +400,7 @@ bool pl_pack_session_knows(struct pl_pack_session *s, const struct pl_hash *id)
     return s->sink.has(s->sink.self, id, 1, &known, NULL) == 0 && (known & 1) != 0;
 }
 
-/* What is left in the two packs: together when it is little, else apart, at the same time. */
+/* What is left in the two packs: together when it is little, else apart, and much of both at the same time. */
 static int session_put_rest(struct pl_pack_session *s, struct pl_err *err)
 {
     struct pl_pack_writer *data = TAKE_PTR(s->writers[SIDE_DATA]), *tree = TAKE_PTR(s->writers[SIDE_TREE]);
@@ -411,13 +411,13 @@ static int session_put_rest(struct pl_pack_session *s, struct pl_err *err)
         pl_pack_writer_add_all(data, tree, NULL) == 0)
         tree = pl_pack_writer_destroy(tree);
     if (data != NULL)
-        r = tree != NULL ? session_put_soon(s, data, err) : session_put(s, data, err);
+        r = tree != NULL && pl_pack_writer_size(tree) >= PL_PACK_MIXED_BYTES ? session_put_soon(s, data, err)
+                                                                             : session_put(s, data, err);
     if (tree != NULL)
         r_tree = session_put(s, tree, r < 0 ? NULL : err);
     return r < 0 ? r : r_tree;
 }
 
-/* Puts all that is not put yet. */
 static int session_put_all(struct pl_pack_session *s, struct pl_err *err)
 {
     struct batch *last = TAKE_PTR(s->filling);
@@ -427,11 +427,7 @@ static int session_put_all(struct pl_pack_session *s, struct pl_err *err)
         r = batch_process(s, last, err);
     else
         free(last);
-    if (r < 0)
-        return r;
-    r = session_put_rest(s, err);
-    pl_pack_putter_wait(&s->putter);
-    return r < 0 ? r : session_check(s, err);
+    return r < 0 ? r : session_put_rest(s, err);
 }
 
 int pl_pack_session_finish(struct pl_pack_session *s, struct pl_err *err)
@@ -439,6 +435,8 @@ int pl_pack_session_finish(struct pl_pack_session *s, struct pl_err *err)
     struct pl_err why = {0};
     int r = session_put_all(s, &why);
 
+    pl_pack_putter_wait(&s->putter);
+    r = r < 0 ? r : session_check(s, &why);
     if (r == 0 && s->sink.flush != NULL)
         r = s->sink.flush(s->sink.self, &why);
     return r < 0 ? session_fail(s, r, &why, err) : 0;
