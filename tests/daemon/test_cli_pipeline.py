@@ -1,0 +1,314 @@
+"""pipelinectl and what runs: pipelines from spec files with code folders, waiting, logs, why, status, recover."""
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+from conftest import BIN, wait_until
+from test_cli_data import Cli
+
+FAILED, USAGE, NOT_FOUND, CONFLICT, INVALID = 1, 2, 3, 4, 5
+
+COPY = {"name": "copy", "input": {"repo": "in", "glob": "/*"}, "code": "code", "run": ["sh", "run.sh"]}
+COUNT = {"name": "count", "input": {"repo": "copy"}, "script": "ls $copy | wc -l >$PL_OUT/n"}
+
+
+class Work(Cli):
+    def spec(self, *stages, name="p", **more):
+        self.write("spec.json", json.dumps({"pipeline": name, "project": self.name, "repos": {"in": {}}, "stages": list(stages), **more}, indent=1))
+
+    def push(self, text, path="f"):
+        self.write("pushed", text)
+        return self.json("put", "file", f"in@master:/{path}", "-f", "pushed")["run"]
+
+    def popen(self, *args):
+        return subprocess.Popen([os.path.join(BIN, "pipelinectl"), "--data", self.d.dir, "--project", self.name, *args], cwd=self.folder,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+@pytest.fixture
+def ctl(project, tmp_path):
+    return Work(project, tmp_path)
+
+
+@pytest.fixture
+def pair(ctl):
+    """Two stages, the first with a code folder; something pushed and computed."""
+    ctl.write("code/run.sh", "echo copying $in\ncat $in >$PL_OUT/$(basename $in)\n")
+    ctl.spec(COPY, COUNT)
+    ctl("create", "pipeline", "-f", "spec.json")
+    ctl("wait", "run", ctl.push("hello"), "--timeout", "60s")
+    return ctl
+
+
+# --- create, update, list, inspect, delete
+
+def test_a_pipeline_from_a_file(ctl):
+    ctl.write("code/run.sh", "cat $in >$PL_OUT/out\n")
+    ctl.spec(COPY, COUNT)
+    said = ctl("create", "pipeline", "-f", "spec.json").out
+    assert "pipeline p created (version 1)" in said and "next: pipelinectl put file in@master" in said
+    ctl("wait", "run", ctl.push("hello"))
+    assert ctl("cat", "copy@master:/out").out == "hello"
+    assert ctl("cat", "count@master:/n").out.strip() == "1"
+
+
+def test_a_dry_run_changes_nothing(ctl):
+    ctl.write("code/run.sh", "true")
+    ctl.spec(COPY)
+    assert "copy" in ctl("create", "pipeline", "-f", "spec.json", "--dry-run").out
+    assert ctl.json("list", "pipeline")["pipelines"] == []
+
+
+def test_mistakes_are_found_before_anything_is_asked(ctl):
+    ctl.write("spec.json", '{"pipeline": "p", "stages": [{"name": "a"}]}')
+    err = ctl.fails(INVALID, "create", "pipeline", "-f", "spec.json")
+    assert err.startswith("spec.json:1:")
+    ctl.spec(COPY)
+    assert "code" in ctl.fails(NOT_FOUND, "create", "pipeline", "-f", "spec.json")
+    ctl.write("code", "a file")
+    assert "is a file" in ctl.fails(INVALID, "create", "pipeline", "-f", "spec.json")
+    ctl.fails(USAGE, "create", "pipeline")
+
+
+def test_what_only_the_daemon_knows_is_refused_by_it(pair):
+    pair.fails(CONFLICT, "create", "pipeline", "-f", "spec.json")
+    pair.spec(COPY, name="other")
+    assert 'already belongs to pipeline "p"' in pair.fails(INVALID, "create", "pipeline", "-f", "spec.json")
+
+
+def test_an_update_runs_what_changed(pair):
+    assert "nothing changed" in pair("update", "pipeline", "-f", "spec.json", "--yes").out
+    pair.write("code/run.sh", "tr a-z A-Z <$in >$PL_OUT/up\n")
+    said = pair("update", "pipeline", "-f", "spec.json", "--dry-run").out
+    assert "copy" in said and "would be changed" in said
+    done = pair.json("update", "pipeline", "-f", "spec.json")
+    assert {s["stage"]: s["change"] for s in done["stages"]} == {"copy": "changed", "count": "unchanged"}
+    pair("wait", "run", done["run"])
+    assert pair("cat", "copy@master:/up").out == "HELLO"
+
+
+def test_the_code_is_what_git_takes(pair):
+    pair.write("code/.gitignore", "*.pyc\nbig/\n")
+    pair.write("code/x.pyc")
+    pair.write("code/big/x")
+    pair.write("code/lib/a.py")
+    pair.write("code/run.sh", "find . -type f | sort >$PL_OUT/files\n")
+    pair("wait", "run", pair.json("update", "pipeline", "-f", "spec.json")["run"])
+    assert pair("cat", "copy@master:/files").out.split() == ["./.gitignore", "./lib/a.py", "./run.sh"]
+    pair.write("code/y.pyc")
+    assert "nothing changed" in pair("update", "pipeline", "-f", "spec.json").out
+
+
+def test_the_commit_of_the_code_is_kept(pair):
+    for args in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *args], cwd=pair.folder / "code", check=True)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=pair.folder / "code", capture_output=True, text=True, check=True).stdout.strip()
+    pair.write("code/run.sh", "cat $in >$PL_OUT/again\n")
+    pair("wait", "run", pair.json("update", "pipeline", "-f", "spec.json")["run"])
+    stage = pair.json("inspect", "pipeline", "p")["stages"][0]
+    assert stage["git"] == {"head": head, "dirty": True, "path": ""}
+    assert f"git {head[:12]}, changed since" in pair("why", "copy@master:/again").out
+
+
+def test_too_much_code(pair):
+    for i in range(10001):
+        pair.write(f"code/many/{i}", "")
+    err = pair.fails(INVALID, "update", "pipeline", "-f", "spec.json")
+    assert "10,000 files" in err and ".gitignore" in err
+    pair.write("code/.gitignore", "many\n")
+    pair("update", "pipeline", "-f", "spec.json")
+
+
+def test_pipelines_listed_inspected_deleted(pair):
+    assert "copy, count" in pair("list", "pipeline").out
+    assert pair("inspect", "pipeline", "p", "--spec").out == (pair.folder / "spec.json").read_text()
+    assert [s["name"] for s in pair.json("inspect", "pipeline", "p")["stages"]] == ["copy", "count"]
+    assert "STAGE" in pair("inspect", "pipeline", "p").out
+    pair("delete", "pipeline", "p")
+    pair.fails(NOT_FOUND, "inspect", "pipeline", "p")
+    assert [r["name"] for r in pair.json("list", "repo")["repos"]] == ["in"]
+
+
+# --- runs, jobs, datums
+
+def test_waiting_for_what_a_push_began(pair):
+    pair.push("other", "g")
+    done = pair("wait", "run", "in@master")
+    assert "success" in done.out and "copy" in done.out
+    run = pair.json("wait", "run", "copy@master")
+    assert {job["stage"]: job["datums"]["reused"] for job in run["jobs"]}["copy"] == 1
+
+
+def test_a_failed_run_shows_why(pair):
+    pair.write("code/run.sh", "echo looking at it\necho no such thing >&2\nexit 7\n")
+    run = pair.json("update", "pipeline", "-f", "spec.json")["run"]
+    done = pair("wait", "run", run, ok=False)
+    assert done.code == FAILED
+    assert "stage copy: datum in=/f: exit code 7" in done.err
+    assert "    | no such thing" in done.err
+    datum = pair.json("list", "datum", "copy", "--state", "failed")["datums"][0]["id"]
+    assert f"pipelinectl logs copy@{run[:8]} --datum {datum[:12]}" in done.err
+    assert "no such thing" in pair("logs", f"copy@{run[:8]}", "--datum", datum[:12]).out
+    shown = pair("inspect", "run", run[:8])
+    assert "unrunnable" in shown.out and "no such thing" in shown.err
+    assert pair.json("inspect", "run", run)["jobs"][0]["datums"]["failed"] == 1
+    assert "7" in pair("inspect", "datum", "copy", datum[:8]).out
+    assert pair.json("inspect", "datum", "copy", "in=/f")["id"] == datum
+    assert "exit code 7" in pair("inspect", "job", "copy").out
+
+
+def test_waiting_ends_with_the_time_given(pair, gate):
+    pair.write("code/run.sh", gate.wait + "\n")
+    run = pair.json("update", "pipeline", "-f", "spec.json")["run"]
+    gate.arrived()
+    err = pair.fails(FAILED, "wait", "run", run, "--timeout", "200ms")
+    assert f"run {run[:8]} is still running" in err
+    pair.fails(INVALID, "wait", "run", run, "--timeout", "soon")
+    waiting = pair.popen("wait", "run", run)
+    gate.open()
+    assert waiting.wait(timeout=60) == 0
+    waiting.communicate()
+
+
+def test_stopping_a_run(pair, gate):
+    pair.write("code/run.sh", gate.wait + "\n")
+    run = pair.json("update", "pipeline", "-f", "spec.json")["run"]
+    gate.arrived()
+    pair("stop", "run", run[:8])
+    done = pair("wait", "run", run, ok=False)
+    assert done.code == FAILED and "stopped by a user" in done.err
+    pair.fails(NOT_FOUND, "stop", "job", "copy")
+
+
+def test_a_superseded_run_is_followed(pair, gate):
+    pair.write("code/run.sh", gate.wait + "\ncat $in >$PL_OUT/x\n")
+    first = pair.json("update", "pipeline", "-f", "spec.json")["run"]
+    gate.arrived()
+    second, third = pair.push("2"), pair.push("3")
+    waiting = pair.popen("wait", "run", second)
+    for _ in (first, third):
+        gate.open()
+        if _ is first:
+            gate.arrived()
+    out, err = waiting.communicate(timeout=60)
+    assert waiting.returncode == 0, err
+    assert f"run {second[:8]} was superseded by run {third[:8]}" in err.decode()
+    assert f"run {third[:8]}: success" in out.decode()
+    assert pair("cat", "copy@master:/x").out == "3"
+
+
+def test_lists_of_runs_and_jobs(pair):
+    run = pair.push("x")
+    pair("wait", "run", run)
+    assert run[:8] in pair("list", "run").out
+    assert pair.json("list", "run", "-n", "1")["runs"][0]["id"] == run
+    assert {job["stage"] for job in pair.json("list", "job", "--run", run)["jobs"]} == {"copy", "count"}
+    assert {job["run"] for job in pair.json("list", "job", "--stage", "copy", "-n", "1")["jobs"]} == {run}
+    assert "no such jobs" in pair("list", "job", "--state", "failure").err
+    pair.fails(NOT_FOUND, "inspect", "job", "nothing")
+    pair.fails(NOT_FOUND, "wait", "run", "00000000")
+
+
+# --- logs, why, status
+
+def test_logs(pair):
+    assert "copying" in pair("logs", "copy").out
+    pair.write("code/run.sh", "for i in 1 2 3 4 5; do echo line $i; done\n")
+    pair("wait", "run", pair.json("update", "pipeline", "-f", "spec.json")["run"])
+    assert pair("logs", "copy", "-n", "2").out == "line 4\nline 5\n"
+    assert pair("logs", "copy@in@master").out.startswith("copying")
+    pair.fails(NOT_FOUND, "logs", "nothing")
+    pair.fails(USAGE, "logs", "copy", "-f", "-n", "3")
+
+
+@pytest.mark.parametrize("end", ["", "exit 3\n"])
+def test_logs_are_followed_to_the_end(pair, gate, end):
+    pair.write("code/run.sh", f"echo before\n{gate.wait}\necho after\n{end}")
+    run = pair.json("update", "pipeline", "-f", "spec.json")["run"]
+    gate.arrived()
+    following = pair.popen("logs", f"copy@{run}", "-f")
+    assert following.stdout.readline() == b"before\n"
+    gate.open()
+    assert following.stdout.read() == b"after\n"
+    assert following.wait(timeout=30) == 0
+    following.communicate()
+
+
+def test_following_is_interrupted(pair, gate):
+    pair.write("code/run.sh", f"echo before\n{gate.wait}\n")
+    run = pair.json("update", "pipeline", "-f", "spec.json")["run"]
+    gate.arrived()
+    following = pair.popen("logs", f"copy@{run}", "-f")
+    assert following.stdout.readline() == b"before\n"
+    following.send_signal(signal.SIGINT)
+    assert following.wait(timeout=30) == 130
+    following.communicate()
+    gate.open()
+    pair("wait", "run", run)
+
+
+def test_why(pair):
+    told = pair("why", "count@master:/n").out
+    for part in ("made by count in run", "copy@", "made by copy in run", "in = in@", "pushed 20"):
+        assert part in told, told
+    tree = pair.json("why", "count@master:/n")
+    assert tree["inputs"][0]["inputs"][0]["inputs"][0]["path"] == "/f"
+    pair.fails(NOT_FOUND, "why", "count@master:/nope")
+
+
+def test_status_says_what_is_next(pair):
+    assert "next: " in pair("status").out
+    assert pair("--quiet", "status").out == ""
+    assert "next: " in pair().out
+    assert pair.json("status")["counts"]["pipelines"] >= 1
+    assert isinstance(pair.json("gpus")["gpus"], list)
+    assert pair("gpus").out
+
+
+def test_fsck(pair):
+    assert "records" in pair("fsck").out
+    assert pair.json("fsck", "--full")["ok"] is True
+
+
+# --- a damaged store; a lost database
+
+def test_fsck_finds_damage(daemon, tmp_path):
+    ctl = Work(daemon.default, tmp_path)
+    ctl("create", "repo", "in")
+    ctl.write("big", os.urandom(300000))
+    ctl("put", "file", "in@master", "-f", "big")
+    packs = [os.path.join(d, f) for d, _, files in os.walk(os.path.join(daemon.dir, "store", "p")) for f in files]
+    pack = max(packs, key=os.path.getsize)
+    os.chmod(pack, 0o644)
+    with open(pack, "r+b") as f:
+        f.seek(100000)
+        f.write(b"damage")
+    report = ctl("fsck", "--full", ok=False)
+    assert report.code == FAILED
+    assert "in@" in report.out + report.err
+
+
+def test_recover_from_the_store_alone(make_daemon, tmp_path):
+    daemon = make_daemon().start()
+    ctl = Work(daemon.default, tmp_path)
+    ctl.write("code/run.sh", "cat $in >$PL_OUT/out\n")
+    ctl.spec(COPY)
+    ctl("create", "pipeline", "-f", "spec.json")
+    ctl("wait", "run", ctl.push("kept"))
+    store, new = os.path.join(daemon.dir, "store"), str(tmp_path / "new")
+    commits = ctl.json("list", "commit", "copy")
+    daemon.stop()
+    ctl.fails(CONFLICT, "recover", "--store", f"file://{store}", "--data", daemon.dir)
+    said = ctl("recover", "--store", f"file://{store}", "--data", new).out
+    assert "recovered 2 repos" in said and f"pipelined --data {new} --store file://{store}" in said
+    ctl.fails(CONFLICT, "recover", "--store", f"file://{store}", "--data", new)
+    ctl.fails(INVALID, "recover", "--store", "s3://bucket", "--data", str(tmp_path / "other"))
+    ctl.fails(NOT_FOUND, "recover", "--store", f"file://{tmp_path}/nothing", "--data", str(tmp_path / "other"))
+    daemon.dir = new
+    daemon.start("--store", f"file://{store}")
+    assert ctl("cat", "copy@master:/out").out == "kept"
+    assert ctl.json("list", "commit", "copy") == commits
+    assert wait_until(lambda: ctl.json("list", "pipeline")["pipelines"], "the pipeline")
