@@ -169,11 +169,10 @@ void pl_engine_job_args_done(struct pl_job_args *a)
     json_decref(a->bytes);
 }
 
-/* One write of a job's row: progress, or its end. Holds the job. */
+/* One write of an unfinished job's row. Holds the job. */
 struct job_write {
     struct pl_ejob *job;
     struct pl_job_args args;
-    bool end;
     int result;
     struct pl_err err;
 };
@@ -206,12 +205,10 @@ static void job_write_done(void *arg, int r, const struct pl_err *err)
 
 static int job_write_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
-    struct job_write *w = arg;
-
-    return w->end ? pl_tx_job_end(tx, &w->args, err) : pl_tx_job_progress(tx, &w->args, err);
+    return pl_tx_job_progress(tx, &((struct job_write *)arg)->args, err);
 }
 
-static void write_job(struct pl_ejob *j, bool end)
+static void write_job(struct pl_ejob *j)
 {
     struct pl_err err = {0};
     struct job_write *w = calloc(1, sizeof *w);
@@ -221,11 +218,10 @@ static void write_job(struct pl_ejob *j, bool end)
         return;
     }
     w->job = pl_ejob_ref(j);
-    w->end = end;
     pl_engine_job_args(j, &w->args);
     j->dirty = false;
     j->writing = true;
-    if (pl_db_submit(j->engine->config.db, end ? PL_TX_LOGGED : PL_TX_UNLOGGED, job_write_tx, job_write_done, w, &err) < 0) {
+    if (pl_db_submit(j->engine->config.db, PL_TX_UNLOGGED, job_write_tx, job_write_done, w, &err) < 0) {
         w->result = err.code;
         w->err = err;
         job_written(w);
@@ -239,45 +235,7 @@ void pl_engine_job_changed(struct pl_ejob *j)
     if (j->writing)
         j->dirty = true;
     else
-        write_job(j, false);
-}
-
-struct run_end {
-    struct pl_run_args args; /* first: what the transaction is given is the whole */
-    char id[PL_ID_HEX + 1];
-    char *reason;
-};
-
-static void run_ended(void *arg, int r, const struct pl_err *err)
-{
-    struct run_end *end = arg;
-
-    if (r < 0)
-        pl_log_error("engine", "end of run %.8s: %s", end->id, err->msg);
-    free(end->reason);
-    free(end);
-}
-
-static void end_run(struct pl_engine *e, const struct pl_sched_action *a)
-{
-    struct pl_err err = {0};
-    struct run_end *end;
-    char reason[160];
-    uint32_t failed = a->run.jobs[PL_SCHED_FAILURE], unrunnable = a->run.jobs[PL_SCHED_UNRUNNABLE];
-
-    forget_jobs_of(e, a->run.id);
-    end = calloc(1, sizeof *end);
-    if (!end)
-        return;
-    reason[0] = '\0';
-    if (failed || unrunnable)
-        snprintf(reason, sizeof reason, "%u job%s failed%s", failed, failed == 1 ? "" : "s",
-                 unrunnable ? ", others could not run" : "");
-    snprintf(end->id, sizeof end->id, "%s", a->run.id);
-    end->reason = strdup(reason);
-    end->args = (struct pl_run_args){.id = end->id, .state = pl_sched_state_name(a->run.state), .reason = end->reason};
-    if (pl_db_submit(e->config.db, PL_TX_LOGGED, pl_tx_run_end, run_ended, end, &err) < 0)
-        run_ended(end, err.code, &err);
+        write_job(j);
 }
 
 /* ---- actions ---- */
@@ -325,7 +283,7 @@ static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
     }
     if (!j->over) { /* a success was written with its commit */
         j->over = true;
-        write_job(j, true);
+        pl_engine_end_job(j);
     }
     if (j->row)
         pl_engine_pool(e, seal_log, pl_ejob_ref(j));
@@ -365,8 +323,10 @@ static void act(struct pl_engine *e, const struct pl_sched_action *a)
 {
     switch (a->kind) {
     case PL_SCHED_RUN_STATE:
-        if (pl_sched_state_final(a->run.state))
-            end_run(e, a);
+        if (pl_sched_state_final(a->run.state)) {
+            forget_jobs_of(e, a->run.id);
+            pl_engine_end_run(e, a);
+        }
         break;
     case PL_SCHED_JOB_STATE:
         job_state(e, a);
@@ -445,18 +405,31 @@ static void tick(void *arg)
 
 /* ---- loop and pool ---- */
 
+/* A post with memory of its own: not bounded by the loop's queue, for completions are bounded by the objects that await them, and
+ * what is posted within an action must not run within it. */
+struct posted {
+    struct pl_loop_work work; /* first: freed as a whole */
+    pl_loop_fn fn;
+    void *arg;
+};
+
+static void run_posted(void *arg)
+{
+    struct posted p = *(struct posted *)arg;
+
+    free(arg);
+    p.fn(p.arg);
+}
+
 void pl_engine_post(struct pl_engine *e, const char *label, pl_loop_fn fn, void *arg)
 {
-    struct pl_err err = {0};
+    struct posted *p;
 
-    /* Completions: their number is bounded by the objects that await them. A full queue clears while we wait. */
-    while (pl_loop_post(e->config.loop, label, fn, arg, &err) < 0) {
-        if (pl_loop_is_current(e->config.loop)) {
-            fn(arg);
-            return;
-        }
+    while (!(p = calloc(1, sizeof *p)))
         usleep(1000);
-    }
+    p->fn = fn;
+    p->arg = arg;
+    pl_loop_post_work(e->config.loop, &p->work, label, run_posted, p);
 }
 
 void pl_engine_pool(struct pl_engine *e, pl_pool_fn fn, void *arg)
@@ -682,8 +655,10 @@ int pl_engine_create(const struct pl_engine_config *config, struct pl_engine **r
     e->conn = pl_db_reader(config->db);
     r = pl_sched_create(&sched, &e->sched, err);
     r = r < 0 ? r : pl_timer_create(config->loop, "sched.tick", tick, e, &e->timer, err);
+    r = r < 0 ? r : pl_engine_endings_init(e, err);
     r = r < 0 ? r : pl_engine_make_routes(e, err);
     if (r < 0) {
+        pl_engine_detach(e);
         pl_engine_destroy(e);
         return r;
     }
@@ -739,6 +714,7 @@ struct pl_engine *pl_engine_destroy(struct pl_engine *e)
 {
     if (!e)
         return NULL;
+    pl_engine_endings_finish(e);
     pl_map_finish(&e->tasks, pl_etask_free);
     pl_map_finish(&e->workers, pl_eworker_free);
     pl_map_finish(&e->by_key, NULL);

@@ -61,7 +61,7 @@ struct pl_ejob {
     enum pl_sched_state state;
     char *reason;
     int64_t created_us, started_us;
-    bool over;           /* it has ended and its end was given to the database */
+    _Atomic bool over;   /* it has ended and its end was given to the database */
     bool writing, dirty; /* a progress row is under way; there is a newer one */
 
     json_t *inputs; /* [{project, repo, branch, commit, name, root}] once planned */
@@ -94,7 +94,8 @@ struct pl_eworker {
     bool stopping, attached;
     struct pl_http_request *waiting; /* its open `next` */
     struct pl_timer *poll;           /* when that is answered with idle */
-    json_t *ready;                   /* an answer for its next `next` */
+    char *ready;                     /* an answer for its next `next`, as JSON text */
+    uint64_t ready_task;             /* the task in it */
     int64_t started_ms;
 };
 
@@ -107,6 +108,8 @@ struct pl_etask {
     uint32_t failures, losses;
 };
 
+struct pl_ending; /* endings.c */
+
 struct pl_engine {
     struct pl_engine_config config;
     struct pl_executor *executor;
@@ -114,15 +117,19 @@ struct pl_engine {
     struct pl_timer *timer;
     struct pl_conn *conn; /* the loop's own reader: it never waits for one that a pool thread holds while it waits for the loop */
     struct pl_map stages; /* version (u64) → pl_estage */
-    struct pl_map current; /* stage (u64) → version it was last set to, as pl_estage */
-    struct pl_map jobs;    /* id → pl_ejob, until its run has ended */
-    struct pl_map by_key;  /* "run/project/stage" → pl_ejob */
-    struct pl_map workers; /* id → pl_eworker */
-    struct pl_map tasks;   /* id → pl_etask */
-    uint64_t last_order;   /* of the last run given to the scheduler */
-    bool continuing;       /* a TICK is posted */
-    int64_t stages_made;   /* stage rows ever made when the scheduler's stages were last looked at */
+    struct pl_map current;     /* stage (u64) → version it was last set to, as pl_estage */
+    struct pl_map jobs;        /* id → pl_ejob, until its run has ended */
+    struct pl_map by_key;      /* "run/project/stage" → pl_ejob */
+    struct pl_map workers;     /* id → pl_eworker */
+    struct pl_map tasks;       /* id → pl_etask */
+    uint64_t last_order;       /* of the last run given to the scheduler */
+    bool continuing;           /* a TICK is posted */
+    struct pl_ending *endings; /* ends of jobs and runs that could not be written */
+    struct pl_timer *retry_timer;
+    int64_t retry_ms;
+    int64_t stages_made; /* stage rows ever made when the scheduler's stages were last looked at */
     bool started, restoring, failed;
+    bool hung_up; /* no `next` waits any more */
     void (*drained)(void *arg);
     void *drained_arg;
     struct pl_http_route *routes;
@@ -132,9 +139,9 @@ struct pl_engine {
 /* ---- engine.c: feeding the scheduler ---- */
 /* One event; carries out what follows. Loop. The scheduler's refusals are returned. */
 int pl_engine_feed(struct pl_engine *e, struct pl_sched_event *ev, struct pl_err *err);
-/* Runs fn(arg) on the loop. */
+/* Runs fn(arg) on the loop, never within the call. Any thread. */
 void pl_engine_post(struct pl_engine *e, const char *label, pl_loop_fn fn, void *arg);
-/* Runs fn(arg) on the pool, soon, whatever its bound. */
+/* Runs fn(arg) on the pool; when that is at its bound, within the call. */
 void pl_engine_pool(struct pl_engine *e, pl_pool_fn fn, void *arg);
 struct pl_ejob *pl_engine_job(struct pl_engine *e, uint64_t id);
 struct pl_ejob *pl_engine_job_by_key(struct pl_engine *e, const char *run, const char *project, const char *stage);
@@ -149,6 +156,14 @@ void pl_engine_job_changed(struct pl_ejob *j);
 /* Fills the row's arguments; JSON in it is the caller's to free with pl_engine_job_args_done. */
 void pl_engine_job_args(const struct pl_ejob *j, struct pl_job_args *ret);
 void pl_engine_job_args_done(struct pl_job_args *a);
+
+/* ---- endings.c: ends of jobs and runs are written in their order, again and again until the database takes them ---- */
+PL_MUST_CHECK
+int pl_engine_endings_init(struct pl_engine *e, struct pl_err *err);
+void pl_engine_endings_finish(struct pl_engine *e);
+void pl_engine_end_job(struct pl_ejob *j);
+/* The action RUN_STATE with a final state. */
+void pl_engine_end_run(struct pl_engine *e, const struct pl_sched_action *a);
 
 /* ---- engine_stages.c ---- */
 /* Stage version by its row id, loaded when it is not known. Loop; reads the database (small, by key). */
@@ -218,10 +233,13 @@ void pl_eworker_free(void *worker);
 void pl_engine_worker_attached_row(struct pl_engine *e, const struct pl_eworker *w);
 void pl_engine_worker_token(const struct pl_engine *e, uint64_t id, char out[128]);
 bool pl_engine_worker_token_ok(void *self, const char *token);
-/* Answers the worker's open `next`, or keeps the answer. Takes `answer`. */
-void pl_engine_answer(struct pl_engine *e, struct pl_eworker *w, json_t *answer);
+/* Answers the worker's open `next`, or keeps the answer. Takes `answer` (JSON text); `task`: the one in it, 0 for none. */
+void pl_engine_answer(struct pl_eworker *w, char *answer, uint64_t task);
+/* Nothing is kept for it any more. */
+void pl_eworker_drop_ready(struct pl_eworker *w);
 /* The action LEASE: persists it, then answers. */
 void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a);
+/* The lease is over; a worker that has not been told of it yet will not be. */
 void pl_engine_drop_task(struct pl_engine *e, uint64_t id);
 void pl_etask_free(void *task);
 

@@ -101,7 +101,6 @@ struct reporting {
     const json_t *row_list; /* of the result that is fed now */
     uint32_t attempt;       /* number of its tries */
     const struct pl_eworker *worker;
-    struct kept *kept;
     unsigned writes;
     void (*done)(void *arg);
     void *arg;
@@ -150,6 +149,9 @@ static void keep_row(struct pl_ejob *j, const struct pl_eworker *w, json_t *row,
     json_array_append_new(k->rows, json_pack("[I, O]", (json_int_t)datum, row));
 }
 
+static void persist(struct reporting *p, struct kept *k);
+
+/* Submitted before what else follows from the step: who sees the end of a job finds its attempts. */
 void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *a)
 {
     struct pl_ejob *j = pl_engine_job(e, a->result.job);
@@ -168,9 +170,9 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
     k->attempt = p->attempt;
     for (size_t i = 0; i < a->result.n; i++)
         keep_row(j, p->worker, json_array_get(p->row_list, i), a->result.verdicts[i], k);
-    p->kept = k;
     if (k->task_done)
         pl_engine_drop_task(e, a->result.task);
+    persist(p, k);
     pl_engine_job_changed(j);
 }
 
@@ -259,7 +261,7 @@ static int feed_result(struct reporting *p, const json_t *result, struct pl_err 
     struct pl_sched_row *list = NULL;
     int r;
 
-    if (!t || t->fence != (uint64_t)num(result, "fence"))
+    if (!t || t->worker != p->worker->id || t->fence != (uint64_t)num(result, "fence"))
         return pl_err_set(err, PL_ELEASE, "task %llu was given to another worker or has ended", (unsigned long long)id);
     if (!arena)
         return pl_err_nomem(err);
@@ -273,7 +275,6 @@ static int feed_result(struct reporting *p, const json_t *result, struct pl_err 
     ev.result.n = json_array_size(rows);
     p->row_list = rows;
     p->attempt = t->failures + 1;
-    p->kept = NULL;
     feeding = p;
     r = pl_engine_feed(p->engine, &ev, err);
     feeding = NULL;
@@ -424,12 +425,8 @@ void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *result
     *p = (struct reporting){.engine = e, .results = results, .worker = w, .done = done, .arg = arg, .writes = 1};
     json_array_foreach(results, i, result)
     {
-        int r = feed_result(p, result, &err);
-
-        if (r < 0)
+        if (feed_result(p, result, &err) < 0)
             pl_log_info("engine", "result of worker %llu not taken: %s", (unsigned long long)w->id, err.msg);
-        else if (p->kept)
-            persist(p, TAKE_PTR(p->kept));
     }
     one_over(p);
 }

@@ -40,7 +40,7 @@
  *                        sched_restore, sched_say (why something waits), sched_view, timers, ranges
  * The engine carries it out: pipelined/daemon, pipelined/exec
  *   daemon, config       one running daemon and what it is told
- *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_results, job_commit; workers, worker_api
+ *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_results, job_commit; endings; workers, worker_api
  *   local, nvml          workers as processes of this machine; its GPUs
  * A worker does it: pipelined/agent
  *   worker_main, worker  the agent from attach to its end;  wire, lease, uplink: its protocol

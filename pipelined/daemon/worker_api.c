@@ -92,6 +92,8 @@ static int attach(struct pl_engine *e, struct pl_http_request *req, struct pl_ew
     if (*str(body, "host"))
         snprintf(w->host, sizeof w->host, "%s", str(body, "host"));
     w->attached = true;
+    if (!w->stopping) /* what it does not hold is leased anew */
+        pl_eworker_drop_ready(w);
     held = leases_of(json_object_get(body, "held"), &ev.leases.n);
     if (!held)
         return pl_err_nomem(err);
@@ -143,10 +145,13 @@ static void next_wait(void *arg)
     json_int_t wait_ms = json_integer_value(json_object_get(n->body, "wait_ms"));
     struct pl_err err = {0};
 
-    if (!w || json_is_true(json_object_get(n->body, "leaving"))) {
+    if (!w || w->stopping || json_is_true(json_object_get(n->body, "leaving"))) {
         pl_http_reply_json(n->req, 200, json_pack("{s:b}", "end", 1));
+    } else if (n->engine->hung_up) {
+        pl_http_reply_json(n->req, 200, json_pack("{s:b}", "idle", 1));
     } else if (w->ready) {
-        pl_http_reply_json(n->req, 200, TAKE_PTR(w->ready));
+        pl_http_reply(n->req, 200, "application/json", w->ready, strlen(w->ready));
+        pl_eworker_drop_ready(w);
     } else {
         if (w->waiting) /* it asked anew: the old question's connection is gone */
             pl_http_reply_json(TAKE_PTR(w->waiting), 200, json_pack("{s:b}", "idle", 1));
@@ -206,12 +211,12 @@ static int renew(struct pl_engine *e, struct pl_http_request *req, json_t **ret,
     if (r < 0)
         return r;
     leases = leases_of(json_object_get(body, "tasks"), &ev.leases.n);
-    lost = json_array();
-    if (!leases || !lost)
-        return pl_err_nomem(err);
     ev.id = w->id;
     ev.leases.items = leases;
-    r = pl_engine_feed(e, &ev, err);
+    r = leases ? pl_engine_feed(e, &ev, err) : pl_err_nomem(err);
+    if (r < 0)
+        return r;
+    lost = json_array();
     for (size_t i = 0; i < ev.leases.n; i++) {
         const struct pl_etask *t = pl_map_get(&e->tasks, &leases[i].task, sizeof leases[i].task);
 
@@ -219,7 +224,7 @@ static int renew(struct pl_engine *e, struct pl_http_request *req, json_t **ret,
             json_array_append_new(lost, json_pack("{s:I}", "task", (json_int_t)leases[i].task));
     }
     *ret = json_pack("{s:o, s:b}", "lost", lost, "stop", (int)w->stopping);
-    return r;
+    return 0;
 }
 
 static void on_renew(struct pl_http_request *req, void *arg)
@@ -268,9 +273,13 @@ static void append_log(void *arg)
 {
     struct piece *p = arg;
     const struct pl_buf *body = pl_http_body(p->req);
+    const char *project = p->job->stage->project;
+    int r = pl_stage_logs_append(p->engine->config.logs, project, p->job_row, p->worker, &p->datum, (unsigned)p->attempt,
+                                 p->offset, body->data, body->len, &p->err);
 
-    piece_answer(p, pl_stage_logs_append(p->engine->config.logs, p->job->stage->project, p->job_row, p->worker, &p->datum,
-                                         (unsigned)p->attempt, p->offset, body->data, body->len, &p->err));
+    if (r == 0 && p->job->over) /* the job's log was perhaps sealed just before */
+        r = pl_stage_logs_seal(p->engine->config.logs, project, p->job_row, &p->err);
+    piece_answer(p, r);
 }
 
 /* The task of a log or metric; a late piece of a task that has ended is dropped without a fuss (PL_ENOTFOUND). */

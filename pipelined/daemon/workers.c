@@ -56,7 +56,7 @@ void pl_eworker_free(void *worker)
     struct pl_eworker *w = worker;
 
     pl_timer_destroy(w->poll);
-    json_decref(w->ready);
+    free(w->ready);
     pl_estage_unref(w->stage);
     free(w);
 }
@@ -267,25 +267,34 @@ void pl_engine_stop_worker(struct pl_engine *e, const struct pl_sched_action *a)
     if (a->worker.kill)
         e->executor->ops->stop(e->executor, w->id, true);
     else if (w->attached)
-        pl_engine_answer(e, w, json_pack("{s:b}", "end", 1));
+        pl_engine_answer(w, strdup("{\"end\":true}\n"), 0);
     else
         e->executor->ops->stop(e->executor, w->id, false);
 }
 
 /* ---- answers to `next` ---- */
 
-void pl_engine_answer(struct pl_engine *e, struct pl_eworker *w, json_t *answer)
+void pl_eworker_drop_ready(struct pl_eworker *w)
+{
+    free(TAKE_PTR(w->ready));
+    w->ready_task = 0;
+}
+
+void pl_engine_answer(struct pl_eworker *w, char *answer, uint64_t task)
 {
     struct pl_http_request *req = TAKE_PTR(w->waiting);
+    bool gone = req && pl_http_request_gone(req);
 
-    (void)e;
     pl_timer_stop(w->poll);
-    if (req) {
-        pl_http_reply_json(req, 200, answer);
+    if (req)
+        pl_http_reply(req, 200, "application/json", answer ? answer : "{}", answer ? strlen(answer) : 2);
+    if (req && !gone) {
+        free(answer);
         return;
     }
-    json_decref(w->ready);
+    pl_eworker_drop_ready(w); /* it asks again and gets it then */
     w->ready = answer;
+    w->ready_task = task;
 }
 
 static void poll_over(void *arg)
@@ -300,6 +309,7 @@ void pl_engine_hang_up(struct pl_engine *e)
 {
     const struct pl_map_slot *slot;
 
+    e->hung_up = true;
     for (size_t i = 0; (slot = pl_map_next(&e->workers, &i));)
         poll_over(slot->value);
 }
@@ -319,7 +329,12 @@ void pl_etask_free(void *task)
 
 void pl_engine_drop_task(struct pl_engine *e, uint64_t id)
 {
-    pl_etask_free(pl_map_remove(&e->tasks, &id, sizeof id));
+    struct pl_etask *t = pl_map_remove(&e->tasks, &id, sizeof id);
+    struct pl_eworker *w = t ? pl_engine_worker(e, t->worker) : NULL;
+
+    if (w && w->ready_task == id)
+        pl_eworker_drop_ready(w);
+    pl_etask_free(t);
 }
 
 struct leasing {
@@ -330,8 +345,7 @@ struct leasing {
     size_t n_ranges;
     uint32_t failures, losses;
     char *rows; /* JSON for the row */
-    json_t *answer;
-    int result;
+    char *answer;
 };
 
 static const char *kind_name(uint8_t kind)
@@ -382,9 +396,9 @@ static void leased(void *arg)
     struct leasing *l = arg;
     struct pl_eworker *w = pl_engine_worker(l->engine, l->worker);
 
-    if (w && l->result >= 0 && pl_map_get(&l->engine->tasks, &l->task, sizeof l->task))
-        pl_engine_answer(l->engine, w, TAKE_PTR(l->answer));
-    json_decref(l->answer);
+    if (w && l->answer && pl_map_get(&l->engine->tasks, &l->task, sizeof l->task))
+        pl_engine_answer(w, TAKE_PTR(l->answer), l->task);
+    free(l->answer);
     pl_ejob_unref(l->job);
     free(l->ranges);
     free(l->rows);
@@ -395,16 +409,20 @@ static void leased(void *arg)
 static void make_answer(void *arg)
 {
     struct leasing *l = arg;
-    json_t *rows = json_array();
+    json_t *rows = json_array(), *answer;
     char job[32];
 
     for (size_t i = 0; i < l->n_ranges; i++)
         for (uint32_t row = l->ranges[i].lo; row < l->ranges[i].hi; row++)
             json_array_append_new(rows, row_json(l, row));
     snprintf(job, sizeof job, "%" PRId64, l->job->row);
-    l->answer = json_pack("{s:{s:I, s:I, s:s, s:s, s:s, s:s, s:o}}", "task", "id", (json_int_t)l->task, "fence",
-                          (json_int_t)l->fence, "job", job, "run", l->job->run, "stage", l->job->stage->def->name, "pipeline",
-                          l->job->stage->pipeline, "rows", rows);
+    answer = json_pack("{s:{s:I, s:I, s:s, s:s, s:s, s:s, s:o}}", "task", "id", (json_int_t)l->task, "fence",
+                       (json_int_t)l->fence, "job", job, "run", l->job->run, "stage", l->job->stage->def->name, "pipeline",
+                       l->job->stage->pipeline, "rows", rows);
+    l->answer = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
+    json_decref(answer);
+    if (!l->answer) /* the lease expires and its rows come back */
+        pl_log_error("engine", "lease %" PRIu64 ": no memory for its rows", l->task);
     pl_engine_post(l->engine, "engine.leased", leased, l);
 }
 
@@ -424,7 +442,6 @@ static void lease_written(void *arg, int r, const struct pl_err *err)
 {
     struct leasing *l = arg;
 
-    l->result = r;
     if (r < 0) {
         /* not told to the worker: the lease expires and its rows come back */
         pl_log_error("engine", "lease %" PRIu64 ": %s", l->task, err->msg);
@@ -455,33 +472,44 @@ static struct pl_sched_range *copy_ranges(const struct pl_sched_range *ranges, s
     return copy;
 }
 
-void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a)
+static struct pl_etask *new_task(const struct pl_sched_action *a, struct pl_ejob *j)
 {
-    struct pl_ejob *j = pl_engine_job(e, a->lease.job);
-    struct leasing *l = calloc(1, sizeof *l);
     struct pl_etask *t = calloc(1, sizeof *t);
-    struct pl_err err = {0};
 
-    if (!j || !l || !t) {
-        free(l);
-        free(t);
-        return;
-    }
-    *l = (struct leasing){
-        .engine = e, .job = pl_ejob_ref(j), .worker = a->lease.worker, .task = a->lease.task, .fence = a->lease.fence};
-    l->failures = a->lease.failures;
-    l->losses = a->lease.losses;
-    l->ranges = copy_ranges(a->lease.rows, a->lease.n_rows);
-    l->n_ranges = a->lease.n_rows;
-    l->rows = ranges_text(a->lease.rows, a->lease.n_rows);
-    *t = (struct pl_etask){.id = l->task, .fence = l->fence, .worker = l->worker, .job = pl_ejob_ref(j)};
+    if (!t)
+        return NULL;
+    *t = (struct pl_etask){.id = a->lease.task, .fence = a->lease.fence, .worker = a->lease.worker, .job = pl_ejob_ref(j)};
     t->ranges = copy_ranges(a->lease.rows, a->lease.n_rows);
     t->n_ranges = a->lease.n_rows;
     t->failures = a->lease.failures;
     t->losses = a->lease.losses;
-    if (!l->ranges || !l->rows || !t->ranges || pl_map_put(&e->tasks, &t->id, sizeof t->id, t, NULL, &err) < 0 ||
-        pl_db_submit(e->config.db, PL_TX_UNLOGGED, lease_tx, lease_written, l, &err) < 0) {
-        l->result = PL_ENOMEM;
+    return t;
+}
+
+/* Where it fails, the worker is told nothing: the lease expires and its rows come back. */
+void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a)
+{
+    struct pl_ejob *j = pl_engine_job(e, a->lease.job);
+    struct leasing *l = j ? calloc(1, sizeof *l) : NULL;
+    struct pl_etask *t = l ? new_task(a, j) : NULL;
+    struct pl_err err = {0};
+    int r;
+
+    if (!t) {
+        free(l);
+        return;
+    }
+    *l = (struct leasing){.engine = e, .job = pl_ejob_ref(j), .worker = t->worker, .task = t->id, .fence = t->fence};
+    l->failures = t->failures;
+    l->losses = t->losses;
+    l->ranges = copy_ranges(a->lease.rows, a->lease.n_rows);
+    l->n_ranges = a->lease.n_rows;
+    l->rows = ranges_text(a->lease.rows, a->lease.n_rows);
+    r = l->ranges && l->rows && t->ranges ? pl_map_put(&e->tasks, &t->id, sizeof t->id, t, NULL, &err) : pl_err_nomem(&err);
+    if (r < 0)
+        pl_etask_free(t);
+    r = r < 0 ? r : pl_db_submit(e->config.db, PL_TX_UNLOGGED, lease_tx, lease_written, l, &err);
+    if (r < 0) {
         pl_log_error("engine", "lease of job %s: %s", j->stage->def->name, err.msg);
         leased(l);
     }

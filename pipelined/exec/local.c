@@ -295,6 +295,14 @@ static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec,
 
 /* ---- stop ---- */
 
+static void send_signal(const struct worker *w, int signum)
+{
+    if (w->pidfd >= 0) /* nobody waits for an adopted one: its number may be another's by now */
+        syscall(SYS_pidfd_send_signal, w->pidfd, signum, NULL, 0);
+    else if (w->pid > 0)
+        kill(w->pid, signum);
+}
+
 /* Not within the caller's call: it is in the middle of carrying out a step. */
 static void report_gone(void *arg)
 {
@@ -317,8 +325,7 @@ static void local_stop(struct pl_executor *x, uint64_t id, bool kill_it)
             report_later(l, w);
         return;
     }
-    if (w->pid > 0) /* the sandbox dies with its agent; without one the runner sees to the rest */
-        kill(w->pid, kill_it ? SIGKILL : SIGTERM);
+    send_signal(w, kill_it ? SIGKILL : SIGTERM); /* the sandbox dies with its agent; without one the runner sees to the rest */
 }
 
 /* ---- adopt ---- */
@@ -339,7 +346,9 @@ static void local_adopt(struct pl_executor *x, uint64_t id, int64_t pid, int64_t
 
     if (!w)
         return;
-    w->pidfd = pid > 0 && pid_start && process_start((pid_t)pid) == pid_start ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
+    w->pidfd = pid > 0 && pid_start ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
+    if (w->pidfd >= 0 && process_start((pid_t)pid) != pid_start) /* looked at while it is held: the number is another's */
+        w->pidfd = (close(w->pidfd), -1);
     w->watch = w->pidfd >= 0 ? calloc(1, sizeof *w->watch) : NULL;
     if (!w->watch || uv_poll_init(pl_loop_uv(l->loop), w->watch, w->pidfd) != 0) {
         free(TAKE_PTR(w->watch));
@@ -390,12 +399,8 @@ static void signal_all(struct local *l, int signum)
 {
     const struct pl_map_slot *slot;
 
-    for (size_t i = 0; (slot = pl_map_next(&l->workers, &i));) {
-        const struct worker *w = slot->value;
-
-        if (w->pid > 0)
-            kill(w->pid, signum);
-    }
+    for (size_t i = 0; (slot = pl_map_next(&l->workers, &i));)
+        send_signal(slot->value, signum);
 }
 
 static void grace_over(void *arg)

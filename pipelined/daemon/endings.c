@@ -1,0 +1,145 @@
+/* Ends of jobs and runs: written whatever happens, in their order; on a full disk again and again. */
+#include "engine_internal.h"
+
+#include "storage/base/log.h"
+
+#include <stdio.h>
+
+#define RETRY_MIN_MS 1000
+#define RETRY_MAX_MS 30000
+
+struct pl_ending {
+    struct pl_ending *next;
+    struct pl_engine *engine;
+    struct pl_ejob *job; /* NULL: the end of a run */
+    struct pl_job_args args;
+    struct pl_run_args run;
+    char run_id[PL_ID_HEX + 1], run_reason[160];
+    int result;
+    struct pl_err err;
+};
+
+static void ending_free(struct pl_ending *end)
+{
+    if (end->job)
+        pl_engine_job_args_done(&end->args);
+    pl_ejob_unref(end->job);
+    free(end);
+}
+
+static void ending_wait(struct pl_ending *end)
+{
+    struct pl_ending **link = &end->engine->endings;
+
+    while (*link)
+        link = &(*link)->next;
+    end->next = NULL;
+    *link = end;
+}
+
+static void ending_over(void *arg)
+{
+    struct pl_ending *end = arg;
+    struct pl_engine *e = end->engine;
+
+    if (end->result >= 0)
+        e->retry_ms = 0;
+    if (end->result >= 0 || end->result == PL_ESTOPPING || end->result == PL_EFENCED || e->failed) {
+        ending_free(end);
+        return;
+    }
+    pl_log_error("engine", "end of %s%srun %.8s, to be written again: %s", end->job ? end->job->stage->def->name : "",
+                 end->job ? " of " : "", end->job ? end->job->run : end->run_id, end->err.msg);
+    ending_wait(end);
+    if (!pl_timer_active(e->retry_timer)) {
+        e->retry_ms = e->retry_ms ? PL_MIN(2 * e->retry_ms, RETRY_MAX_MS) : RETRY_MIN_MS;
+        pl_timer_start(e->retry_timer, (uint64_t)e->retry_ms);
+    }
+}
+
+static void ending_done(void *arg, int r, const struct pl_err *err)
+{
+    struct pl_ending *end = arg;
+
+    end->result = r;
+    end->err = *err;
+    pl_engine_post(end->engine, "engine.ended", ending_over, end);
+}
+
+static int ending_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_ending *end = arg;
+
+    return end->job ? pl_tx_job_end(tx, &end->args, err) : pl_tx_run_end(tx, &end->run, err);
+}
+
+static void ending_submit(struct pl_ending *end)
+{
+    if (end->engine->endings) { /* after those that wait */
+        ending_wait(end);
+        return;
+    }
+    end->result = pl_db_submit(end->engine->config.db, PL_TX_LOGGED, ending_tx, ending_done, end, &end->err);
+    if (end->result < 0)
+        pl_engine_post(end->engine, "engine.ended", ending_over, end);
+}
+
+static void retry_endings(void *arg)
+{
+    struct pl_engine *e = arg;
+    struct pl_ending *list = TAKE_PTR(e->endings), *next;
+
+    for (; list; list = next) {
+        next = list->next;
+        ending_submit(list);
+    }
+}
+
+void pl_engine_end_job(struct pl_ejob *j)
+{
+    struct pl_ending *end = calloc(1, sizeof *end);
+
+    if (!end) {
+        pl_log_error("engine", "out of memory: end of job %s not written", j->stage->def->name);
+        return;
+    }
+    end->engine = j->engine;
+    end->job = pl_ejob_ref(j);
+    pl_engine_job_args(j, &end->args);
+    ending_submit(end);
+}
+
+void pl_engine_end_run(struct pl_engine *e, const struct pl_sched_action *a)
+{
+    uint32_t failed = a->run.jobs[PL_SCHED_FAILURE], unrunnable = a->run.jobs[PL_SCHED_UNRUNNABLE];
+    struct pl_ending *end;
+
+    end = calloc(1, sizeof *end);
+    if (!end) {
+        pl_log_error("engine", "out of memory: end of run %.8s not written", a->run.id);
+        return;
+    }
+    end->engine = e;
+    if (failed || unrunnable)
+        snprintf(end->run_reason, sizeof end->run_reason, "%u job%s failed%s", failed, failed == 1 ? "" : "s",
+                 unrunnable ? ", others could not run" : "");
+    snprintf(end->run_id, sizeof end->run_id, "%s", a->run.id);
+    end->run = (struct pl_run_args){.id = end->run_id, .state = pl_sched_state_name(a->run.state), .reason = end->run_reason};
+    ending_submit(end);
+}
+
+int pl_engine_endings_init(struct pl_engine *e, struct pl_err *err)
+{
+    return pl_timer_create(e->config.loop, "engine.endings", retry_endings, e, &e->retry_timer, err);
+}
+
+void pl_engine_endings_finish(struct pl_engine *e)
+{
+    struct pl_ending *end;
+
+    while ((end = e->endings)) {
+        e->endings = end->next;
+        ending_free(end);
+    }
+    pl_timer_destroy(e->retry_timer);
+}
