@@ -234,3 +234,15 @@ uint32_t pl_node_find(const struct pl_node *node, const struct pl_node_bound *bo
     }
     return lo;
 }
+
+uint32_t pl_node_find_near(const struct pl_node *node, const struct pl_node_bound *bound, uint32_t guess)
+{
+    for (uint32_t i = guess; i < node->n && i - guess < 2; i++) {
+        if (!pl_node_bound_reached(bound, pl_node_key(node, i), pl_node_key_len(node, i)))
+            continue;
+        if (i > guess || i == 0 || !pl_node_bound_reached(bound, pl_node_key(node, i - 1), pl_node_key_len(node, i - 1)))
+            return i;
+        break;
+    }
+    return pl_node_find(node, bound);
+}

@@ -90,6 +90,8 @@ struct pl_node_bound {
 };
 /* The first entry at or behind the bound; node->n when there is none. */
 uint32_t pl_node_find(const struct pl_node *node, const struct pl_node_bound *bound);
+/* The same, quicker when it is at `guess` or next to it. Any guess is good. */
+uint32_t pl_node_find_near(const struct pl_node *node, const struct pl_node_bound *bound, uint32_t guess);
 /* Whether `key` is at or behind the bound. */
 bool pl_node_bound_reached(const struct pl_node_bound *bound, const void *key, size_t key_len);
 

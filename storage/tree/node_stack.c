@@ -108,7 +108,7 @@ int pl_node_stack_enter(struct pl_node_stack *s, const struct pl_node_bound *bou
         return r;
     s->low--;
     f = &s->f[s->low];
-    f->first = f->at = bound ? pl_node_find(node, bound) : 0;
+    f->first = f->at = bound ? pl_node_find_near(node, bound, f->at) : 0; /* seeks mostly go on from where the last one was */
     s->end = f->at == node->n;
     return 0;
 }
