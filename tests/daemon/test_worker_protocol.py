@@ -170,7 +170,8 @@ def test_an_upload_that_is_refused_fails_the_datum(start):
 
 def test_the_next_datum_starts_clean(start):
     daemon, _ = start("ls -A $PL_OUT; mkdir -p $PL_OUT/d/e; touch $PL_OUT/d/e/f; chmod 0 $PL_OUT/d; "
-                      "(setsid sleep 1000 &); ps ax -o args= | grep -c '^sleep 1000'")
+                      "(setsid sleep 1000 &); until ps ax -o args= | grep -q '^sleep 1000'; do :; done; "
+                      "ps ax -o args= | grep -c '^sleep 1000'")
     daemon.give(1, [row(i, f"{i:064x}") for i in range(3)])
     assert [r["state"] for r in daemon.result()["rows"]] == ["success"] * 3
     assert [daemon.logs[(f"{i:064x}", 1)] for i in range(3)] == [b"1\n"] * 3
