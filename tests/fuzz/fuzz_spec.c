@@ -9,15 +9,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 static unsigned depth(const json_t *v)
 {
-    unsigned deepest = 0;
+    unsigned deepest = 0, below;
     const char *key;
     json_t *member;
     size_t i;
 
     if (!json_is_object(v) && !json_is_array(v))
         return 0;
-    json_array_foreach(v, i, member) deepest = PL_MAX(deepest, depth(member));
-    json_object_foreach((json_t *)(uintptr_t)v, key, member) deepest = PL_MAX(deepest, depth(member));
+    json_array_foreach(v, i, member)
+    {
+        below = depth(member); /* once: a macro would do it twice, at each level */
+        deepest = PL_MAX(deepest, below);
+    }
+    json_object_foreach((json_t *)(uintptr_t)v, key, member)
+    {
+        below = depth(member);
+        deepest = PL_MAX(deepest, below);
+    }
     return deepest + 1;
 }
 
