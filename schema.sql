@@ -146,6 +146,7 @@ CREATE TABLE job (                       -- final results [log]; rows of unfinis
     live          INTEGER NOT NULL DEFAULT 0,      -- the scheduler's number while it is unfinished
     planned       INTEGER NOT NULL DEFAULT 0 CHECK (planned IN (0, 1)),
     final         INTEGER NOT NULL DEFAULT 0 CHECK (final IN (0, 1)),
+    kept          INTEGER NOT NULL DEFAULT 0 CHECK (kept IN (0, 1)), -- it failed or was killed; what it did lies in `result` still
     seq           INTEGER NOT NULL DEFAULT 0,
     created_us    INTEGER NOT NULL,
     started_us    INTEGER,
@@ -154,11 +155,12 @@ CREATE TABLE job (                       -- final results [log]; rows of unfinis
 ) STRICT;
 CREATE INDEX job_by_stage ON job(project, stage, id);
 CREATE INDEX job_open ON job(id) WHERE final = 0;
+CREATE INDEX job_kept ON job(project, stage, id) WHERE kept = 1;
 
-CREATE TABLE result (                    -- results of unfinished jobs: what a restart need not do again
+CREATE TABLE result (                    -- results of unfinished jobs: what a restart need not do again; and of kept ones
     job  INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,
     id   INTEGER NOT NULL,
-    rows BLOB NOT NULL,                  -- JSON [[datum index, result]…], zstd
+    rows BLOB NOT NULL,                  -- JSON [[datum index, result, datum key]…], zstd
     PRIMARY KEY (job, id)
 ) STRICT, WITHOUT ROWID;
 

@@ -216,6 +216,10 @@ void pl_totals_add(struct pl_etotals *t, const json_t *row);
 /* Rows of `result` of a restored job: fills its results; gives the ended rows as ranges (malloc'ed). */
 PL_MUST_CHECK
 int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_sched_range **ret, size_t *ret_n, struct pl_err *err);
+/* Results of the stage's jobs that failed or were killed since its last success: datum key → pl_eresult. */
+PL_MUST_CHECK
+int pl_kept_results(const struct pl_ejob *j, struct pl_conn *c, struct pl_map *ret, struct pl_err *err);
+void pl_kept_results_finish(struct pl_map *kept);
 /* Results that came with a `next`: feeds them, persists, then calls done(arg) on the loop. Takes `results` (a JSON array). */
 void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *results, void (*done)(void *arg), void *arg);
 /* The action RESULT, within the step that pl_engine_results made. */

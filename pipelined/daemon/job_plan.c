@@ -105,12 +105,14 @@ struct bases {
     struct pl_node_source source;
     struct pl_tree_cursor *tables[PL_BASES_MAX];
     size_t n;
+    struct pl_map kept; /* pl_kept_results */
 };
 
 static void bases_finish(struct bases *b)
 {
     while (b->n)
         pl_tree_cursor_destroy(b->tables[--b->n]);
+    pl_kept_results_finish(&b->kept);
 }
 
 static int open_base(struct bases *b, const struct pl_hash *table, struct pl_err *err)
@@ -150,20 +152,17 @@ static int open_bases(struct pl_ejob *j, struct pl_conn *c, struct bases *b, str
     return r < 0 ? r : 0;
 }
 
-static int keep_reused(struct pl_ejob *j, size_t datum, const struct pl_row *row, struct pl_err *err)
+static int keep_reused(struct pl_ejob *j, size_t datum, const struct pl_eresult *from, struct pl_err *err)
 {
     struct pl_eresult *res = &j->results[datum];
 
+    *res = *from;
     res->reused = true;
-    memcpy(res->run, row->run, sizeof res->run);
-    res->outputs = row->outputs;
-    res->root = row->root;
-    if (row->outputs == PL_ROW_INLINE) {
-        res->ops = malloc(row->ops_len ? row->ops_len : 1);
+    if (from->outputs == PL_ROW_INLINE) {
+        res->ops = malloc(from->ops_len ? from->ops_len : 1);
         if (!res->ops)
             return pl_err_nomem(err);
-        memcpy(res->ops, row->ops, row->ops_len);
-        res->ops_len = row->ops_len;
+        memcpy(res->ops, from->ops, from->ops_len);
     }
     j->has_result[datum] = 1;
     return 0;
@@ -173,17 +172,26 @@ static int look_up(struct pl_ejob *j, struct bases *b, size_t datum, struct pl_e
 {
     uint8_t key[PL_ENUM_KEY_MAX];
     size_t len = pl_plan_enum_key(j->plan, datum, key);
+    const struct pl_eresult *kept;
     struct pl_row row;
 
     for (size_t i = 0; i < b->n; i++) {
+        struct pl_eresult found = {0};
         int r = pl_table_find(b->tables[i], key, len, &j->plan->keys[datum], &row, err);
 
         if (r < 0)
             return r;
-        if (r > 0)
-            return keep_reused(j, datum, &row, err);
+        if (r == 0)
+            continue;
+        memcpy(found.run, row.run, sizeof found.run);
+        found.outputs = row.outputs;
+        found.root = row.root;
+        found.ops = (uint8_t *)(uintptr_t)row.ops; /* copied */
+        found.ops_len = row.ops_len;
+        return keep_reused(j, datum, &found, err);
     }
-    return 0;
+    kept = pl_map_get(&b->kept, j->plan->keys[datum].b, PL_HASH_BYTES);
+    return kept ? keep_reused(j, datum, kept, err) : 0;
 }
 
 static int reuse(struct pl_ejob *j, struct bases *b, struct pl_err *err)
@@ -255,7 +263,8 @@ static int find_all(struct pl_ejob *j, struct pl_conn *c, struct bases *b, struc
 {
     int r = json_array_size(j->inputs) ? take_inputs(j, err) : find_inputs(j, c, err);
 
-    return r < 0 ? r : open_bases(j, c, b, err);
+    r = r < 0 ? r : open_bases(j, c, b, err);
+    return r < 0 || !j->stage->def->cache.enabled ? r : pl_kept_results(j, c, &b->kept, err);
 }
 
 int pl_job_plan(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err)

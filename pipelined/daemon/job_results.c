@@ -86,7 +86,7 @@ void pl_totals_add(struct pl_etotals *t, const json_t *row)
 /* What is written of it; holds the job. */
 struct kept {
     struct pl_ejob *job;
-    json_t *rows;     /* accepted good ones: [[datum, row]…] */
+    json_t *rows;     /* accepted good ones: [[datum, row, key]…] */
     json_t *attempts; /* rows for `attempt` */
     uint64_t task;
     bool task_done;
@@ -129,6 +129,7 @@ static void keep_row(struct pl_ejob *j, const struct pl_eworker *w, json_t *row,
 {
     uint32_t index = (uint32_t)num(row, "index");
     size_t datum = j->rows[index];
+    char key[PL_HASH_HEX + 1];
     struct pl_err err = {0};
 
     if (verdict == PL_SCHED_ROW_IGNORED || verdict == PL_SCHED_ROW_WAITING)
@@ -146,7 +147,7 @@ static void keep_row(struct pl_ejob *j, const struct pl_eworker *w, json_t *row,
     if (pl_result_of_json(row, j->run, &j->results[datum], &err) < 0)
         pl_log_error("engine", "%s", err.msg); /* checked before it was fed */
     j->has_result[datum] = 1;
-    json_array_append_new(k->rows, json_pack("[I, O]", (json_int_t)datum, row));
+    json_array_append_new(k->rows, json_pack("[I, O, s]", (json_int_t)datum, row, pl_hash_hex(&j->plan->keys[datum], key)));
 }
 
 static void persist(struct reporting *p, struct kept *k);
@@ -450,13 +451,12 @@ static int load_row(struct pl_ejob *j, const json_t *pair, struct pl_err *err)
     return 0;
 }
 
-static int load_rows(struct pl_ejob *j, const void *packed, size_t n, struct pl_err *err)
+static int unpack_rows(const struct pl_rows *rows, int column, json_t **ret, struct pl_err *err)
 {
+    const void *packed = sqlite3_column_blob(rows->stmt, column);
+    size_t n = (size_t)sqlite3_column_bytes(rows->stmt, column);
     unsigned long long size = ZSTD_getFrameContentSize(packed, n);
     _cleanup_free_ char *text = NULL;
-    _cleanup_(json_decrefp) json_t *list = NULL;
-    const json_t *pair;
-    size_t i;
 
     if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size > RESULT_JSON_MAX)
         return pl_err_set(err, PL_ECORRUPT, "a stored result does not unpack");
@@ -465,15 +465,22 @@ static int load_rows(struct pl_ejob *j, const void *packed, size_t n, struct pl_
         return pl_err_nomem(err);
     if (ZSTD_decompress(text, (size_t)size, packed, n) != size)
         return pl_err_set(err, PL_ECORRUPT, "a stored result does not unpack");
-    list = json_loadb(text, (size_t)size, 0, NULL);
+    *ret = json_loadb(text, (size_t)size, 0, NULL);
+    return *ret ? 0 : pl_err_set(err, PL_ECORRUPT, "a stored result is no JSON");
+}
+
+static int load_rows(struct pl_ejob *j, const struct pl_rows *rows, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *list = NULL;
+    const json_t *pair;
+    size_t i;
+    int r = unpack_rows(rows, 1, &list, err);
+
     json_array_foreach(list, i, pair)
     {
-        int r = load_row(j, pair, err);
-
-        if (r < 0)
-            return r;
+        r = r < 0 ? r : load_row(j, pair, err);
     }
-    return 0;
+    return r;
 }
 
 int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_sched_range **ret, size_t *ret_n, struct pl_err *err)
@@ -485,7 +492,7 @@ int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_sched_ra
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
         j->next_result = (uint32_t)pl_col_int(&rows, 0) + 1;
-        r = load_rows(j, sqlite3_column_blob(rows.stmt, 1), (size_t)sqlite3_column_bytes(rows.stmt, 1), err);
+        r = load_rows(j, &rows, err);
     }
     if (r < 0)
         return r;
@@ -503,4 +510,61 @@ int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_sched_ra
     *ret = ended;
     *ret_n = n;
     return 0;
+}
+
+/* ---- of jobs that failed or were killed ---- */
+
+static void free_result(void *result)
+{
+    pl_eresult_finish(result);
+    free(result);
+}
+
+void pl_kept_results_finish(struct pl_map *kept)
+{
+    pl_map_finish(kept, free_result);
+}
+
+static int keep_one(struct pl_map *kept, const json_t *item, const char *run, struct pl_err *err)
+{
+    const char *text = json_string_value(json_array_get(item, 2));
+    struct pl_eresult *result;
+    struct pl_hash key;
+    void *old = NULL;
+    int r;
+
+    if (!text || pl_hash_parse(text, &key, NULL) < 0)
+        return 0;
+    result = calloc(1, sizeof *result);
+    if (!result)
+        return pl_err_nomem(err);
+    r = pl_result_of_json(json_array_get(item, 1), run, result, err);
+    r = r < 0 ? r : pl_map_put(kept, key.b, sizeof key.b, result, &old, err);
+    if (r < 0)
+        free_result(result);
+    else if (old)
+        free_result(old);
+    return r;
+}
+
+int pl_kept_results(const struct pl_ejob *j, struct pl_conn *c, struct pl_map *ret, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows,
+                         "SELECT r.rows, j.run FROM job j JOIN result r ON r.job = j.id"
+                         " WHERE j.project = ? AND j.stage = ? AND j.kept = 1 ORDER BY j.id, r.id",
+                         "ss", j->stage->project, j->stage->def->name);
+
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
+        _cleanup_(json_decrefp) json_t *list = NULL;
+        const json_t *item;
+        size_t i;
+
+        r = unpack_rows(&rows, 0, &list, err);
+        json_array_foreach(list, i, item)
+        {
+            r = r < 0 ? r : keep_one(ret, item, pl_col_text(&rows, 1), err);
+        }
+    }
+    return r;
 }

@@ -253,12 +253,40 @@ static int apply_defaults(struct pl_conn *c, const json_t *o, uint64_t seq, stru
     return pl_sql_exec(c, err, "INSERT OR REPLACE INTO defaults(scope, spec) VALUES (?, ?)", "ss", str(o, "scope"), spec);
 }
 
+#define KEPT_JOBS_MAX 64 /* of a stage, whose results wait for the next success */
+
+/* What a failed or killed job did is used by the next one of its stage; with a success it is in a table. */
+static int settle_results(struct pl_conn *c, int64_t job, const json_t *o, struct pl_err *err)
+{
+    bool success = pl_streq(str(o, "state"), "success");
+    int r = success ? pl_sql_exec(c, err, "DELETE FROM result WHERE job = ?", "i", job)
+                    : pl_sql_exec(c, err, "UPDATE job SET kept = EXISTS (SELECT 1 FROM result WHERE job = ?1) WHERE id = ?1", "i",
+                                  job);
+    int64_t last = 0;
+
+    if (r >= 0 && success)
+        last = job;
+    else if (r >= 0)
+        r = pl_sql_int(c, err, &last,
+                       "SELECT id FROM job WHERE project = ? AND stage = ? AND kept = 1 ORDER BY id DESC LIMIT 1 OFFSET ?", "ssi",
+                       str(o, "project"), str(o, "stage"), (int64_t)KEPT_JOBS_MAX);
+    if (r < 0)
+        return r == PL_ENOTFOUND ? 0 : r;
+    r = pl_sql_exec(
+        c, err, "DELETE FROM result WHERE job IN (SELECT id FROM job WHERE project = ? AND stage = ? AND kept = 1 AND id <= ?)",
+        "ssi", str(o, "project"), str(o, "stage"), last);
+    return r < 0 ? r
+                 : pl_sql_exec(c, err, "UPDATE job SET kept = 0 WHERE project = ? AND stage = ? AND kept = 1 AND id <= ?", "ssi",
+                               str(o, "project"), str(o, "stage"), last);
+}
+
 static int apply_job(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     _cleanup_free_ char *inputs = dump(o, "inputs", "[]"), *warnings = dump(o, "warnings", "[]"),
                         *counts = dump(o, "counts", "{}");
     _cleanup_free_ char *ms = dump(o, "ms", "{}"), *bytes = dump(o, "bytes", "{}");
     struct pl_hash code = hash(o, "code");
+    int64_t id = 0;
     int r;
 
     if (!inputs || !warnings || !counts || !ms || !bytes)
@@ -280,12 +308,10 @@ static int apply_job(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl
         num(o, "created"), num(o, "started"), num(o, "finished"));
     if (r < 0)
         return r;
-    r = pl_sql_exec(c, err, "DELETE FROM result WHERE job = (SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?)",
-                    "sss", str(o, "run"), str(o, "project"), str(o, "stage"));
-    return r < 0 ? r
-                 : pl_sql_exec(c, err,
-                               "DELETE FROM lease WHERE job = (SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?)",
-                               "sss", str(o, "run"), str(o, "project"), str(o, "stage"));
+    r = pl_sql_int(c, err, &id, "SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?", "sss", str(o, "run"),
+                   str(o, "project"), str(o, "stage"));
+    r = r < 0 ? r : settle_results(c, id, o, err);
+    return r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM lease WHERE job = ?", "i", id);
 }
 
 static int apply_pack_state(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)

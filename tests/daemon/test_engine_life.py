@@ -111,3 +111,15 @@ def test_an_update_while_the_old_version_runs_lets_it_end_and_then_runs_the_new(
     assert project.wait(first)["state"] == "killed"
     assert project.wait(made["run"])["state"] == "success"
     assert project.read("s", "out") == b"new"
+
+
+def test_what_a_stopped_job_had_done_is_not_done_again(project):
+    script = 'n=$(cat "$PL_INPUT_IN"); test $n -lt 9 || sleep 600; cp "$PL_INPUT_IN" "$PL_OUT/$n"'
+    project.repo("in").stages(sh("s", script, glob="/*", workers=1))
+    first = project.commit("in", {"a": "1", "b": "9"})["run"]
+    project.d.wait_job(first, "s", lambda j: j["datums"]["done"] == 1, "to have done one")
+    project.d.post(f"/runs/{first}/stop")
+    assert project.wait(first)["job"]["s"]["state"] == "killed"
+    second = project.run("in", {"b": "2"})
+    assert second["job"]["s"]["datums"] | {} == {"total": 2, "reused": 1, "done": 1, "failed": 0}
+    assert project.contents("s") == {"1": b"1", "2": b"2"}
