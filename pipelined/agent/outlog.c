@@ -240,15 +240,21 @@ void pl_outlog_metrics(struct pl_outlog *o, const struct pl_outlog_source *sourc
     add(o, METRICS, source, 0, lines, n);
 }
 
-void pl_outlog_drain(struct pl_outlog *o, int64_t timeout_ms)
+void pl_outlog_drain(struct pl_outlog *o, int64_t timeout_ms, bool patient)
 {
     int64_t until_ms = pl_clock_mono_ms() + timeout_ms;
 
     pthread_mutex_lock(&o->lock);
     o->draining = true;
     pthread_cond_signal(&o->more);
-    while ((o->first || o->sending) && !pl_uplink_down(o->link) && pl_clock_mono_ms() < until_ms)
+    while ((o->first || o->sending) && pl_clock_mono_ms() < until_ms) {
+        if (pl_uplink_down(o->link)) {
+            if (!patient || atomic_load(o->stopping))
+                break;
+            until_ms = pl_clock_mono_ms() + timeout_ms; /* the time counts from when it is back */
+        }
         wait_until(&o->less, &o->lock, PL_MIN(until_ms, pl_clock_mono_ms() + 100));
+    }
     o->draining = false;
     pthread_mutex_unlock(&o->lock);
 }

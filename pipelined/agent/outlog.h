@@ -33,6 +33,7 @@ struct pl_outlog *pl_outlog_destroy(struct pl_outlog *o);
 void pl_outlog_add(struct pl_outlog *o, const struct pl_outlog_source *source, uint64_t offset, const uint8_t *data, size_t n);
 /* Lines of metrics.jsonl, with their newlines. */
 void pl_outlog_metrics(struct pl_outlog *o, const struct pl_outlog_source *source, const char *lines, size_t n);
-/* Sends all that is there without waiting for the flush time, and waits for it for at most `timeout_ms`; at once when the daemon is
- * away. So that a job's log is whole when its result is in. */
-void pl_outlog_drain(struct pl_outlog *o, int64_t timeout_ms);
+/* Sends all that is there without waiting for the flush time, and waits for it for at most `timeout_ms`. While the daemon is away:
+ * gives up at once, or (`patient`) waits until it is back, is given up, or the agent is stopping. So that a job's log is whole when
+ * its result is in: after that the daemon takes no more of it. */
+void pl_outlog_drain(struct pl_outlog *o, int64_t timeout_ms, bool patient);

@@ -76,9 +76,11 @@ struct pl_worker *pl_worker_destroy(struct pl_worker *w)
 
     if (!w)
         return NULL;
-    w->context.runner = pl_runner_client_destroy(w->context.runner); /* first of all: no process is left */
+    if (w->context.runner)
+        pl_runner_client_stop(w->context.runner); /* first of all: no process is left */
     pl_outlog_destroy(w->outlog);
-    pl_lease_destroy(w->lease);
+    pl_lease_destroy(w->lease); /* its thread wakes the runner's client */
+    w->context.runner = pl_runner_client_destroy(w->context.runner);
     pl_outputs_drop(&w->store);
     pl_inputs_destroy(w->context.inputs);
     pl_env_destroy(w->context.env);
@@ -216,7 +218,7 @@ static int run_task(struct pl_worker *w, const struct pl_wire_task *task, struct
     if (r < 0)
         upload_failed(outcomes, task->n_rows, r, &why);
     outcomes[task->n_rows - 1].upload_ms += pl_clock_mono_ms() - start_ms;
-    pl_outlog_drain(w->outlog, DRAIN_MS);
+    pl_outlog_drain(w->outlog, DRAIN_MS, true);
     return 0;
 }
 
@@ -285,6 +287,6 @@ int pl_worker_run(struct pl_worker *w, struct pl_err *err)
     while (r > 0)
         r = turn(w, &held, err);
     held_finish(&held);
-    pl_outlog_drain(w->outlog, DRAIN_END_MS);
+    pl_outlog_drain(w->outlog, DRAIN_END_MS, false);
     return told_to_end(w) && r == PL_ECANCELED ? 0 : r;
 }

@@ -176,6 +176,7 @@ static void next_on_loop(void *arg)
         return;
     }
     n->worker = w->id;
+    w->attached = true; /* also one that a restart found again: it does not attach anew */
     pl_engine_results(n->engine, w, json_incref(json_object_get(n->body, "results")), next_wait, n);
 }
 
@@ -210,6 +211,7 @@ static int renew(struct pl_engine *e, struct pl_http_request *req, json_t **ret,
     r = r < 0 ? r : worker_of(e, req, str(body, "worker"), &w, err);
     if (r < 0)
         return r;
+    w->attached = true;
     leases = leases_of(json_object_get(body, "tasks"), &ev.leases.n);
     ev.id = w->id;
     ev.leases.items = leases;
