@@ -29,7 +29,7 @@
  * They are recorded: storage/dataset, pipelined/db
  *   record, log          kinds of records; the log, which is the truth
  *   db                   the writer thread and group commit; open (lock, schema, replay), apply (one record), sql, names (look-ups)
- *   repo_tx, commit_tx, push, pipeline_tx, job_tx    the transactions;   stage_log: what stages print
+ *   repo_tx, commit_tx, push, pipeline_tx, pipeline_circle, job_tx    the transactions;   stage_log: what stages print
  * A pipeline says what to do with them: pipelined/core (pure), pipelined/git
  *   json_pos, quantity, glob (glob_compile), template    texts
  *   spec                 spec_reader, spec_field, spec_type, spec_type_tree, spec_check, spec_order, spec_doc
@@ -40,7 +40,8 @@
  *                        sched_restore, sched_say (why something waits), sched_view, timers, ranges
  * The engine carries it out: pipelined/daemon, pipelined/exec
  *   daemon, config       one running daemon and what it is told
- *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_results, job_commit; endings; workers, worker_api
+ *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_results, job_commit, endings; workers,
+ *                        worker_api
  *   local, nvml          workers as processes of this machine; its GPUs
  * A worker does it: pipelined/agent
  *   worker_main, worker  the agent from attach to its end;  wire, lease, uplink: its protocol

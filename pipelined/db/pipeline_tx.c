@@ -2,6 +2,7 @@
 
 #include "pipelined/db/job_tx.h"
 #include "pipelined/db/names.h"
+#include "pipelined/db/pipeline_circle.h"
 #include "pipelined/db/repo_tx.h"
 
 #include <stdio.h>
@@ -259,6 +260,7 @@ int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = r < 0 ? r : make_stages(tx, a, stages, err);
     r = r < 0 ? r : make_repos(tx, a->spec, err);
     r = r < 0 ? r : check_inputs(tx, a->spec, err);
+    r = r < 0 ? r : pl_pipeline_circle_check(pl_tx_conn(tx), a->spec, err);
     if (r < 0)
         return r;
     if (!a->changed && a->version > 1)

@@ -26,7 +26,8 @@ struct pl_pipeline_args {
     json_t *changes;         /* [{stage, change: "new"|"changed"|"unchanged"|"removed"}]; new reference */
 };
 
-/* arg: struct pl_pipeline_args. PL_EEXISTS (create of an existing one), PL_EINUSE (a name belongs to another pipeline or to a plain repo). */
+/* arg: struct pl_pipeline_args. PL_EEXISTS (create of an existing one), PL_EINUSE (a name belongs to another pipeline or to a plain repo),
+ * PL_ENOTFOUND (an input repo), PL_EINVAL (a circle through other pipelines). */
 PL_MUST_CHECK
 int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err);
 

@@ -83,7 +83,7 @@ def test_a_cycle_through_two_pipelines_is_refused(project):
     project.stages(sh("b", write("b"), "a"), pipeline="pb")
     with pytest.raises(HttpError) as e:
         project.stages(sh("a", write("a"), "b"), pipeline="pa", update=True)
-    assert e.value.status == 400 and "cycle" in e.value.error["message"] and "b" in e.value.error["message"], e.value.error
+    assert e.value.status == 400 and "circle: " in e.value.error["message"] and "b reads a" in e.value.error["message"], e.value.error
     run = project.run("in", {"f": "1"})
     assert sorted(run["job"]) == ["a", "b"]
 

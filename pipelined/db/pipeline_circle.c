@@ -1,0 +1,171 @@
+#include "pipeline_circle.h"
+
+#include "storage/base/path.h"
+
+#include <stdio.h>
+
+/* Stages by the branch that they write, "project/stage@branch". */
+struct graph {
+    struct pl_conn *conn;
+    const struct pl_spec *spec;
+    json_t *reads;   /* stage → [branches that it reads] */
+    json_t *pending; /* branches not looked at yet */
+};
+
+static void graph_finish(struct graph *g)
+{
+    json_decref(g->reads);
+    json_decref(g->pending);
+}
+
+static int add_stage(struct graph *g, const char *key, json_t *reads, struct pl_err *err)
+{
+    json_t *read;
+    size_t i;
+    int r = !reads || json_object_set_new(g->reads, key, reads) < 0 ? pl_err_nomem(err) : 0;
+
+    json_array_foreach(reads, i, read)
+    {
+        if (r == 0 && !json_object_get(g->reads, json_string_value(read)) && json_array_append(g->pending, read) < 0)
+            r = pl_err_nomem(err);
+    }
+    return r;
+}
+
+static int add_own(struct graph *g, struct pl_err *err)
+{
+    char key[3 * PL_NAME_MAX_BYTES + 3];
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < g->spec->n_stages; i++) {
+        const struct pl_stage *s = &g->spec->stages[i];
+        json_t *reads = json_array();
+
+        for (size_t k = 0; k < s->n_leaves; k++) {
+            snprintf(key, sizeof key, "%s/%s@%s", s->leaves[k]->project, s->leaves[k]->repo, s->leaves[k]->branch);
+            json_array_append_new(reads, json_string(key));
+        }
+        snprintf(key, sizeof key, "%s/%s@%s", g->spec->project, s->name, s->output.branch);
+        r = add_stage(g, key, reads, err);
+    }
+    return r;
+}
+
+/* The branches that a stored spec's `input` names. */
+static void collect_reads(const json_t *input, json_t *reads)
+{
+    const json_t *child;
+    size_t i;
+
+    if (json_object_get(input, "repo"))
+        json_array_append(reads, json_object_get(input, "repo"));
+    json_array_foreach(json_object_get(input, "cross"), i, child)
+    {
+        collect_reads(child, reads);
+    }
+}
+
+/* Who writes the branch, when it is a stage of another pipeline. */
+static int add_other(struct graph *g, const char *key, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_(json_decrefp) json_t *spec = NULL;
+    char project[PL_NAME_MAX_BYTES + 1], name[PL_NAME_MAX_BYTES + 1];
+    const char *slash = strchr(key, '/'), *at = slash ? strchr(slash, '@') : NULL;
+    json_t *reads;
+    int r;
+
+    if (!at || json_object_get(g->reads, key))
+        return 0;
+    snprintf(project, sizeof project, "%.*s", (int)(slash - key), key);
+    snprintf(name, sizeof name, "%.*s", (int)(at - slash - 1), slash + 1);
+    r = pl_sql_query(g->conn, err, &rows,
+                     "SELECT s.spec FROM stage s JOIN pipeline p ON p.id = s.pipeline WHERE s.current = 1 AND s.project = ?1"
+                     " AND s.name = ?2 AND s.branch = ?3 AND NOT (p.project = ?4 AND p.name = ?5)",
+                     "sssss", project, name, at + 1, g->spec->project, g->spec->pipeline);
+    r = r < 0 ? r : pl_sql_next(g->conn, &rows, err);
+    if (r <= 0)
+        return r;
+    spec = pl_col_json(&rows, 0);
+    reads = json_array();
+    collect_reads(json_object_get(spec, "input"), reads);
+    return add_stage(g, key, reads, err);
+}
+
+/* Takes away all that read nothing of what is left; what stays then stands in a circle or reads one. */
+static void prune(json_t *reads)
+{
+    const char *key;
+    json_t *list, *read;
+    void *next;
+    bool some;
+    size_t i;
+
+    do {
+        some = false;
+        json_object_foreach_safe(reads, next, key, list)
+        {
+            bool waits = false;
+
+            json_array_foreach(list, i, read)
+            {
+                waits = waits || json_object_get(reads, json_string_value(read));
+            }
+            some = some || !waits;
+            if (!waits)
+                json_object_del(reads, key);
+        }
+    } while (some);
+}
+
+static const char *read_of(const json_t *reads, const char *key)
+{
+    const json_t *read;
+    size_t i;
+
+    json_array_foreach(json_object_get(reads, key), i, read)
+    {
+        if (json_object_get(reads, json_string_value(read)))
+            return json_string_value(read);
+    }
+    return NULL; /* not after prune */
+}
+
+static int name_len(const char *key)
+{
+    return (int)strcspn(strchr(key, '/') + 1, "@");
+}
+
+static int report(const json_t *reads, struct pl_err *err)
+{
+    const char *key = json_object_iter_key(json_object_iter((json_t *)(uintptr_t)reads)), *first, *next;
+    char text[512];
+    size_t n = 0;
+
+    for (size_t i = 0; i < json_object_size(reads); i++) /* so far that it surely stands in the circle */
+        key = read_of(reads, key);
+    first = key;
+    do {
+        next = read_of(reads, key);
+        if (n < sizeof text)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%.*s reads %.*s", n ? ", " : "", name_len(key),
+                                  strchr(key, '/') + 1, name_len(next), strchr(next, '/') + 1);
+        key = next;
+    } while (!pl_streq(key, first));
+    return pl_err_set(err, PL_EINVAL, "the stages form a circle: %s", text);
+}
+
+int pl_pipeline_circle_check(struct pl_conn *c, const struct pl_spec *spec, struct pl_err *err)
+{
+    _cleanup_(graph_finish) struct graph g = {.conn = c, .spec = spec, .reads = json_object(), .pending = json_array()};
+    size_t own;
+    int r = g.reads && g.pending ? add_own(&g, err) : pl_err_nomem(err);
+
+    own = json_object_size(g.reads);
+    for (size_t i = 0; r == 0 && i < json_array_size(g.pending); i++)
+        r = add_other(&g, json_string_value(json_array_get(g.pending, i)), err);
+    if (r < 0 || json_object_size(g.reads) == own) /* it reads no other pipeline */
+        return r;
+    prune(g.reads);
+    return json_object_size(g.reads) ? report(g.reads, err) : 0;
+}
