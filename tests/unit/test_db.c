@@ -84,8 +84,7 @@ static char *dump(struct pl_db *db)
 {
     static const char *const queries[] = {
         "SELECT name || '|' || created_us FROM project ORDER BY name",
-        "SELECT project || '|' || name || '|' || kind || '|' || description || '|' || created_us FROM repo ORDER BY project, "
-        "name",
+        "SELECT project || '|' || name || '|' || kind || '|' || description || '|' || created_us FROM repo ORDER BY 1",
         "SELECT r.name || '|' || b.name FROM branch b JOIN repo r ON r.id = b.repo ORDER BY r.name, b.name",
         "SELECT key || '=' || value FROM meta WHERE key IN ('store_id', 'log_seq', 'log_hash') ORDER BY key",
     };

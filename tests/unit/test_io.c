@@ -3,6 +3,7 @@
 #include "store_fixture.h"
 
 #include <fcntl.h>
+#include <sys/wait.h>
 
 static char *dir;
 
@@ -152,12 +153,42 @@ static void a_tree_deeper_than_any_path_is_removed(void **state)
     assert_int_equal(fixture_count(dir), 0);
 }
 
+/* The file that pl_io_write_file was to make is there only when the process ended after its rename. */
+static void a_process_can_be_made_to_end_at_any_call(void **state)
+{
+    static const struct {
+        enum pl_io_call call;
+        int how;
+        bool there;
+    } rows[] = {{PL_IO_WRITE, PL_IO_EXIT_BEFORE, false}, {PL_IO_WRITE, PL_IO_EXIT_AFTER, false},
+                {PL_IO_FSYNC, PL_IO_EXIT_AFTER, false},  {PL_IO_RENAME, PL_IO_EXIT_BEFORE, false},
+                {PL_IO_RENAME, PL_IO_EXIT_AFTER, true},  {PL_IO_FSYNC, 0, true}};
+    const char *path = fixture_path(dir, "f");
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        pid_t pid = fork();
+        int status;
+
+        if (pid == 0) {
+            pl_io_fail_nth(rows[i].call, rows[i].how ? 1 : 0, rows[i].how);
+            _exit(pl_io_write_file(path, "x", 1, 0600, NULL) < 0);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), rows[i].how ? PL_IO_EXIT_STATUS : 0);
+        assert_int_equal(access(path, F_OK) == 0, rows[i].there);
+        unlink(path);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_file_is_written_and_read_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_write_leaves_the_old_file_and_nothing_else, setup, teardown),
         cmocka_unit_test_setup_teardown(reads_at_an_offset_are_exact, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_process_can_be_made_to_end_at_any_call, setup, teardown),
         cmocka_unit_test_setup_teardown(rename_noreplace_never_replaces, setup, teardown),
         cmocka_unit_test_setup_teardown(folders_are_made_with_their_parents, setup, teardown),
         cmocka_unit_test_setup_teardown(a_tree_is_removed_without_following_links, setup, teardown),
