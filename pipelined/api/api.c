@@ -202,6 +202,7 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
     r = r < 0 ? r : pl_openapi_document(a->config.version, a->config.more_routes, a->config.n_more_routes, &a->openapi, err);
     r = r < 0 ? r : pl_sessions_create(&a->sessions, err);
     r = r < 0 ? r : pl_api_events_open(a, err);
+    r = r < 0 ? r : pl_api_waits_open(a, err);
     r = r < 0 ? r : serve(a, err);
     if (r < 0) {
         pl_api_destroy(a);
@@ -218,6 +219,7 @@ unsigned pl_api_port(const struct pl_api *a)
 
 void pl_api_stop(struct pl_api *a, int64_t deadline_ms)
 {
+    pl_run_waits_stop(a->waits);
     pl_http_server_stop(a->server, deadline_ms);
 }
 
@@ -229,6 +231,7 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     pl_sse_hub_destroy(a->hub);
     pl_guard_destroy(a->guard);
     pl_sessions_destroy(a->sessions);
+    pl_run_waits_destroy(a->waits);
     pl_buf_finish(&a->openapi);
     free(a->routes);
     free(a->bound);

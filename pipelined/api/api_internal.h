@@ -5,6 +5,7 @@
 #include "api.h"
 #include "guard.h"
 #include "pipelined/db/names.h"
+#include "run_waits.h"
 
 /* Every file with routes: X(noun) stands for `const struct pl_api_table pl_api_routes_<noun>`. The first row that fits answers. */
 #define PL_API_TABLES(X)                                                                                                         \
@@ -83,6 +84,7 @@ struct pl_api {
     char *url;     /* for people: public_url, or http://host:port */
     struct pl_buf openapi;
     struct pl_sessions *sessions;
+    struct pl_run_waits *waits;
 };
 
 /* ---- what handlers need ---- */
@@ -127,6 +129,9 @@ int pl_api_path_arg(const struct pl_http_request *req, const char *name, char *o
 /* Reads the event table's end and makes the hub. Before the server serves. */
 PL_MUST_CHECK
 int pl_api_events_open(struct pl_api *a, struct pl_err *err);
+/* Those who will wait for the end of a run. Before the server serves. */
+PL_MUST_CHECK
+int pl_api_waits_open(struct pl_api *a, struct pl_err *err);
 
 /* SQL NULL or 0 as JSON null, else the number: times that may not have come. */
 json_t *pl_api_time_or_null(int64_t us);

@@ -3,13 +3,11 @@
 
 #include "pipelined/core/table.h"
 #include "pipelined/db/job_tx.h"
-#include "storage/base/clock.h"
 #include "storage/tree/tree_walk.h"
 
 #include <stdio.h>
 
 #define WAIT_MS 25000
-#define POLL_MS 20
 
 /* ---- runs ---- */
 
@@ -121,14 +119,16 @@ static int superseded_by(struct pl_conn *c, const char *run, char ret[PL_ID_HEX 
     return r < 0 ? r : 1;
 }
 
-static int wait_once(struct pl_api *a, const char *text, json_t **ret, struct pl_err *err)
+/* pl_run_look_fn. */
+static int look_at_run(void *self, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
+    struct pl_api *a = self;
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     char next[PL_ID_HEX + 1];
     json_t *out;
     bool done;
-    int r = run_of(rd.conn, text, &rows, err);
+    int r = run_of(rd.conn, pl_http_param(req, "run"), &rows, err);
 
     if (r < 0)
         return r;
@@ -141,86 +141,20 @@ static int wait_once(struct pl_api *a, const char *text, json_t **ret, struct pl
     return done;
 }
 
-/* A waiter: asked again at each event of a run, by the loop's timer here: cheap, and no thread waits. */
-struct waiting {
-    struct pl_api *api;
-    struct pl_http_request *req;
-    struct pl_timer *timer;
-    int64_t until_ms;
-};
-
-static void wait_over(struct waiting *w)
+int pl_api_waits_open(struct pl_api *a, struct pl_err *err)
 {
-    pl_timer_destroy(w->timer);
-    free(w);
-}
-
-static void wait_check(void *arg);
-
-static void wait_on_pool(void *arg);
-
-static void wait_again(void *arg)
-{
-    struct waiting *w = arg;
-
-    pl_timer_start(w->timer, POLL_MS);
-}
-
-static void wait_reply(void *arg)
-{
-    wait_over(arg);
-}
-
-static void wait_on_pool(void *arg)
-{
-    struct waiting *w = arg;
-    struct pl_err err = {0};
-    json_t *out = NULL;
-    int r = wait_once(w->api, pl_http_param(w->req, "run"), &out, &err);
-
-    if (r == 0 && pl_clock_mono_ms() < w->until_ms && !pl_http_request_gone(w->req)) {
-        json_decref(out);
-        if (pl_loop_post(w->api->config.loop, "api.wait", wait_again, w, NULL) == 0)
-            return;
-        out = NULL;
-        r = pl_err_set(&err, PL_EBUSY, "too much waits");
-    }
-    if (r < 0)
-        pl_http_reply_error(w->req, &err);
-    else
-        pl_http_reply_json(w->req, 200, out);
-    while (pl_loop_post(w->api->config.loop, "api.wait", wait_reply, w, NULL) < 0)
-        usleep(1000);
-}
-
-static void wait_check(void *arg)
-{
-    struct waiting *w = arg;
-    struct pl_err err = {0};
-
-    if (pl_pool_submit(w->api->config.pool, wait_on_pool, w, &err) < 0) {
-        pl_http_reply_error(w->req, &err);
-        wait_over(w);
-    }
+    return pl_run_waits_create(a->config.loop, a->config.pool, look_at_run, a, &a->waits, err);
 }
 
 static void wait_run(struct pl_api *a, struct pl_http_request *req)
 {
-    struct waiting *w = calloc(1, sizeof *w);
     struct pl_err err = {0};
     uint64_t ms = WAIT_MS;
-    int r = w ? pl_http_query_u64(req, "timeout_ms", WAIT_MS, WAIT_MS, &ms, &err) : pl_err_nomem(&err);
 
-    r = r < 0 ? r : pl_timer_create(a->config.loop, "api.wait", wait_check, w, &w->timer, &err);
-    if (r < 0) {
-        free(w);
+    if (pl_http_query_u64(req, "timeout_ms", WAIT_MS, WAIT_MS, &ms, &err) < 0)
         pl_http_reply_error(req, &err);
-        return;
-    }
-    w->api = a;
-    w->req = req;
-    w->until_ms = pl_clock_mono_ms() + (int64_t)ms;
-    wait_check(w);
+    else
+        pl_run_waits_add(a->waits, req, ms);
 }
 
 /* ---- jobs ---- */

@@ -15,7 +15,7 @@
  *   loop                 the one libuv loop on which everything decides
  *   http_server          libmicrohttpd: http_route, http_intake (bodies in), http_request, http_reply, http_stream (bodies out)
  *   http_client, remote  the other side: remote_table and remote_window read packs of a daemon
- *   sse                  events to any number of followers
+ *   sse                  events to any number of followers; run_waits: who waits for a run's end
  *   api                  routes and who may use them: guard, params, openapi, listing, download, spool, push, sessions, job_json
  *     routes_repos, routes_branches, routes_commits, routes_files, routes_packs, routes_trees           data
  *     routes_pipelines, routes_runs, routes_logs, routes_why, routes_status                             work

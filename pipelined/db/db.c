@@ -46,6 +46,7 @@ struct pl_db {
     char store_hex[33];
     int lock_fd;
     struct pl_conn *writer;
+    bool synchronous;        /* the writer's COMMIT waits for the disk */
     struct pl_log_head head; /* writer thread's */
     _Atomic uint64_t seq;
     uint64_t events_made;
@@ -270,6 +271,21 @@ static int run_all(struct pl_tx *tx, struct pending *group, struct pending **ret
     return 0;
 }
 
+/* The next COMMIT waits for the disk when it stands for log objects. What is not logged outlives the daemon's death without that, not
+ * the machine's: leases, attempts and events are then those of the last logged group, which syncs all that was written before it. */
+static int set_synchronous(struct pl_db *db, enum pl_tx_class class, struct pl_err *err)
+{
+    bool full = class == PL_TX_LOGGED;
+    int r;
+
+    if (full == db->synchronous)
+        return 0;
+    r = pl_sql_script(db->writer, full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", err);
+    if (r == 0)
+        db->synchronous = full;
+    return r;
+}
+
 /* Runs the group; gives back those that did not fit, in order. */
 static struct pending *run_group(struct pl_db *db, struct pending *group)
 {
@@ -279,6 +295,7 @@ static struct pending *run_group(struct pl_db *db, struct pending *group)
     bool was_broken = db->broken;
     int r = was_broken ? pl_err_set(&err, PL_ESTOPPING, "the daemon is stopping: its database is out of step with the log") : 0;
 
+    r = r < 0 ? r : set_synchronous(db, group->class, &err);
     r = r < 0 ? r : pl_sql_script(db->writer, "BEGIN IMMEDIATE", &err);
     if (r == 0) {
         r = run_all(&tx, group, &rest, &err);
@@ -500,6 +517,7 @@ int pl_db_open(const struct pl_db_config *config, struct pl_db **ret, struct pl_
         return pl_err_nomem(err);
     db->config = *config;
     db->lock_fd = -1;
+    db->synchronous = true;
     pthread_mutex_init(&db->mutex, NULL);
     pthread_cond_init(&db->wake, NULL);
     pthread_mutex_init(&db->readers_mutex, NULL);

@@ -4,7 +4,8 @@
  *                                        (validates, emits records, each applied at once)      durable
  *
  * One connection writes and checkpoints, on the writer thread; n read-only ones serve readers. A transaction that emits records is
- * durable when done() is called with 0. Logged and unlogged transactions are grouped apart, in order of submission within each group.
+ * durable when done() is called with 0; without records it outlives the program, and the machine once a later logged one does.
+ * Logged and unlogged transactions are grouped apart, in order of submission within each group.
  * Whatever the log holds is rebuilt by replay with the very functions that applied it the first time (apply.h).
  *
  * Bounds: PL_DB_QUEUE_MAX waiting transactions, PL_DB_GROUP_MAX in a group, log objects of 8 MiB. */

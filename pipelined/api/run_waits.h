@@ -1,0 +1,29 @@
+/* run_waits: requests that are answered when a run ends. Each is looked at once when it comes, and again whenever something has
+ * happened to a run; between that it costs no thread and no query.
+ *
+ *   add ──▶ looking (pool) ──not yet──▶ waiting ──wake, or its time is over──▶ looking ──▶ … ──done──▶ answered
+ *
+ * Any thread but for create and destroy. */
+#pragma once
+
+#include "pipelined/net/http_server.h"
+#include "pipelined/net/loop.h"
+#include "storage/base/pool.h"
+
+struct pl_run_waits;
+
+/* How it stands: 1 = it has ended, 0 = not yet, both with the answer; negative: the error is the answer. On the pool. */
+typedef int (*pl_run_look_fn)(void *self, struct pl_http_request *req, json_t **ret, struct pl_err *err);
+
+/* Before the loop runs, or on it. */
+PL_MUST_CHECK
+int pl_run_waits_create(struct pl_loop *loop, struct pl_pool *pool, pl_run_look_fn look, void *self, struct pl_run_waits **ret,
+                        struct pl_err *err);
+/* Answers `req` when its run has ended, or after `timeout_ms` as it is then. On the pool. */
+void pl_run_waits_add(struct pl_run_waits *w, struct pl_http_request *req, uint64_t timeout_ms);
+/* Something has happened to a run. */
+void pl_run_waits_wake(struct pl_run_waits *w);
+/* All are answered as it is now, also those that are added later. */
+void pl_run_waits_stop(struct pl_run_waits *w);
+/* When the pool does nothing for it any more. NULL is fine. */
+struct pl_run_waits *pl_run_waits_destroy(struct pl_run_waits *w);
