@@ -1,5 +1,5 @@
-/* http_client: blocking HTTP over libcurl for pipelinectl, the agent and tests. One client serves any number of threads; each
- * call borrows a handle from a small stock of kept-alive connections.
+/* http_client: blocking HTTP for pipelinectl, the agent and tests. One client serves any number of threads; each call borrows one
+ * of a small stock of kept-alive connections.
  *
  * An answer ≥ 400 becomes an error: {"error":{code,message,field,hint}} is taken over as it is, anything else by its status. No
  * server: PL_ENET, "no server at http://127.0.0.1:7380: start pipelined, or set --server". Connecting takes at most 5 s; a
