@@ -548,8 +548,8 @@ static void the_effective_spec_is_one_spelling_and_reads_as_itself(void **state)
     static const char *const fields[] = {
         "",
         "\"gpu\": true, \"cache\": false",
-        "\"gpu\": {\"count\": 2, \"wait\": \"90m\"}, \"cache\": {\"salt\": \"x\"}, \"timeout\": \"1500ms\", \"env\": {\"A\": "
-        "0.1}",
+        "\"gpu\": {\"count\": 2, \"wait\": \"90m\"}, \"cache\": {\"salt\": \"x\"}, \"timeout\": \"1500ms\"",
+        "\"env\": {\"A\": 0.1}",
         "\"resources\": {\"cpu\": \"1500m\", \"memory\": \"1.5Gi\"}, \"output\": {\"prefix\": \"${r.path}\"}, \"code\": \".\"",
     };
 
