@@ -1,6 +1,7 @@
 #include "run_waits.h"
 
 #include "storage/base/clock.h"
+#include "storage/base/log.h"
 
 #include <pthread.h>
 
@@ -20,7 +21,7 @@ struct pl_run_waits {
     struct pl_pool *pool;
     pl_run_look_fn look;
     void *self;
-    struct pl_timer *timer; /* the loop's: the next time that is over */
+    struct pl_timer *timer; /* the loop's, made and destroyed there: the next time that is over */
     struct pl_loop_work arm;
     pthread_mutex_t lock; /* what follows */
     struct wait *first;
@@ -95,21 +96,35 @@ static void look(void *arg)
     }
 }
 
+static void on_time(void *arg);
+
+static void set_timer(struct pl_run_waits *all, int64_t in_ms)
+{
+    struct pl_err err = {0};
+
+    if (!all->timer && pl_timer_create(all->loop, "run_waits.time", on_time, all, &all->timer, &err) < 0)
+        pl_log_error("api", "those who wait for a run are not told when their time is over: %s", err.msg);
+    if (all->timer)
+        pl_timer_start(all->timer, (uint64_t)in_ms);
+}
+
 /* On the loop: for the first whose time will be over. */
 static void arm(void *arg)
 {
     struct pl_run_waits *all = arg;
     int64_t now = pl_clock_mono_ms(), at = INT64_MAX;
+    bool stopping;
 
     pthread_mutex_lock(&all->lock);
+    stopping = all->stopping;
     for (struct wait *w = all->first; w; w = w->next)
         if (!w->looking)
             at = PL_MIN(at, w->again ? now + BUSY_MS : w->until_ms);
     pthread_mutex_unlock(&all->lock);
-    if (at == INT64_MAX)
-        pl_timer_stop(all->timer);
-    else
-        pl_timer_start(all->timer, (uint64_t)PL_MAX(at - now, 1));
+    if (stopping)
+        all->timer = pl_timer_destroy(all->timer);
+    else if (at != INT64_MAX)
+        set_timer(all, PL_MAX(at - now, 1));
 }
 
 static void on_time(void *arg)
@@ -129,16 +144,10 @@ int pl_run_waits_create(struct pl_loop *loop, struct pl_pool *pool, pl_run_look_
                         struct pl_err *err)
 {
     struct pl_run_waits *all = calloc(1, sizeof *all);
-    int r;
 
     if (!all)
         return pl_err_nomem(err);
     *all = (struct pl_run_waits){.loop = loop, .pool = pool, .look = look_fn, .self = self};
-    r = pl_timer_create(loop, "run_waits.time", on_time, all, &all->timer, err);
-    if (r < 0) {
-        free(all);
-        return r;
-    }
     pthread_mutex_init(&all->lock, NULL);
     *ret = all;
     return 0;
@@ -185,6 +194,7 @@ void pl_run_waits_stop(struct pl_run_waits *all)
     all->stopping = true;
     pthread_mutex_unlock(&all->lock);
     pl_run_waits_wake(all);
+    pl_loop_post_work(all->loop, &all->arm, "run_waits.arm", arm, all);
 }
 
 struct pl_run_waits *pl_run_waits_destroy(struct pl_run_waits *all)
@@ -197,7 +207,6 @@ struct pl_run_waits *pl_run_waits_destroy(struct pl_run_waits *all)
         unlink_wait(w);
         free(w);
     }
-    pl_timer_destroy(all->timer);
     pthread_mutex_destroy(&all->lock);
     free(all);
     return NULL;

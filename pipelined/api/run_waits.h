@@ -3,7 +3,7 @@
  *
  *   add ──▶ looking (pool) ──not yet──▶ waiting ──wake, or its time is over──▶ looking ──▶ … ──done──▶ answered
  *
- * Any thread but for create and destroy. */
+ * Any thread, unless said otherwise. */
 #pragma once
 
 #include "pipelined/net/http_server.h"
@@ -15,7 +15,6 @@ struct pl_run_waits;
 /* How it stands: 1 = it has ended, 0 = not yet, both with the answer; negative: the error is the answer. On the pool. */
 typedef int (*pl_run_look_fn)(void *self, struct pl_http_request *req, json_t **ret, struct pl_err *err);
 
-/* Before the loop runs, or on it. */
 PL_MUST_CHECK
 int pl_run_waits_create(struct pl_loop *loop, struct pl_pool *pool, pl_run_look_fn look, void *self, struct pl_run_waits **ret,
                         struct pl_err *err);
@@ -23,7 +22,7 @@ int pl_run_waits_create(struct pl_loop *loop, struct pl_pool *pool, pl_run_look_
 void pl_run_waits_add(struct pl_run_waits *w, struct pl_http_request *req, uint64_t timeout_ms);
 /* Something has happened to a run. */
 void pl_run_waits_wake(struct pl_run_waits *w);
-/* All are answered as it is now, also those that are added later. */
+/* All are answered as it is now, also those that are added later. The loop shall turn once more, or be destroyed. */
 void pl_run_waits_stop(struct pl_run_waits *w);
-/* When the pool does nothing for it any more. NULL is fine. */
+/* After stop, when pool and loop do nothing for it any more. NULL is fine. */
 struct pl_run_waits *pl_run_waits_destroy(struct pl_run_waits *w);
