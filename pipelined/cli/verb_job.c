@@ -163,7 +163,7 @@ static int list_datum(struct pl_cli *c, struct pl_err *err)
 static int inspect_datum(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *datum = NULL;
-    _cleanup_free_ char *path = NULL, *whole = NULL;
+    _cleanup_free_ char *path = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf url = {0};
     const json_t *attempts, *last;
     int r = job_path(c, "/datums/", &path, err);
