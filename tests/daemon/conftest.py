@@ -67,20 +67,22 @@ class Daemon:
         self.logs = []
 
     # --- life
-    def start(self, *more, expect_failure=False, env=None):
+    def spawn(self, *more, env=None):
+        """Starts the process and waits for nothing."""
         self.starts += 1
-        log = os.path.join(self.root, f"daemon-{self.starts}.log")
-        self.logs.append(log)
+        self.logs.append(os.path.join(self.root, f"daemon-{self.starts}.log"))
         url = os.path.join(self.dir, "pipelined.url")
         if os.path.exists(url):
             os.unlink(url)
-        with open(log, "wb") as out:
+        with open(self.logs[-1], "wb") as out:
             self.process = subprocess.Popen(
                 [os.path.join(BIN, "pipelined"), "--data", self.dir, "--listen", "127.0.0.1:0", *self.options, *more],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, env={**os.environ, **(env or {})})
-        if expect_failure:
-            self.process.wait(timeout=60)
-            return self
+        return self
+
+    def ready(self):
+        """Waits until it serves."""
+        url = os.path.join(self.dir, "pipelined.url")
         wait_until(lambda: os.path.exists(url) or self.process.poll() is not None, "the daemon's URL")
         if self.process.poll() is not None:
             pytest.fail(f"the daemon did not start: {self.log()}")
@@ -89,6 +91,13 @@ class Daemon:
         with open(os.path.join(self.dir, "token"), encoding="utf-8") as f:
             self.token = f.read().strip()
         return self
+
+    def start(self, *more, expect_failure=False, env=None):
+        self.spawn(*more, env=env)
+        if expect_failure:
+            self.process.wait(timeout=60)
+            return self
+        return self.ready()
 
     def log(self):
         with open(self.logs[-1], encoding="utf-8", errors="replace") as f:
