@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 
 /* Hundreds of forks and reopened databases: what the sanitizer keeps of freed memory, and fills, would be most of the time. */
-const char *__asan_default_options(void);
+const char *__asan_default_options(void) __attribute__((visibility("default")));
 const char *__asan_default_options(void)
 {
     return "quarantine_size_mb=1:malloc_context_size=4:max_malloc_fill_size=0:allocator_release_to_os_interval_ms=-1";
