@@ -37,18 +37,43 @@ static int get_to_stdout(struct get *g, struct pl_err *err)
 
 /* ---- to a folder or file ---- */
 
+#define LOCATE_AHEAD 4096u /* entries whose chunks are asked for in one question, before the first of them is written */
+
 /* Entries of the server's stream; a single file under another name. */
 struct renamed {
     struct pl_entry_source all;
     const char *name; /* NULL: names stay */
+    struct pl_remote *remote;
+    struct pl_ops_reader ahead; /* over the same stream: what it has passed is located */
+    size_t located;             /* entries that are yet to be given */
 };
+
+static int locate_ahead(struct renamed *s, struct pl_err *err)
+{
+    _cleanup_free_ struct pl_hash *ids = malloc(LOCATE_AHEAD * sizeof *ids);
+    struct pl_tree_op op;
+    size_t n = 0;
+    int r = 1;
+
+    if (!ids)
+        return pl_err_nomem(err);
+    while (s->located < LOCATE_AHEAD && (r = pl_ops_reader_next(&s->ahead, &op, err)) > 0) {
+        s->located++;
+        if (op.op == PL_TREE_PUT && (op.entry.content == PL_CONTENT_CHUNK || op.entry.content == PL_CONTENT_LIST))
+            ids[n++] = op.entry.id;
+    }
+    return r < 0 ? r : pl_remote_locate(s->remote, ids, n, err);
+}
 
 static int next_renamed(void *self, const char **ret_path, size_t *ret_len, struct pl_entry *ret, struct pl_err *err)
 {
     struct renamed *s = self;
-    int r = pl_cli_interrupted() ? pl_err_set(err, PL_ECANCELED, "interrupted")
-                                 : s->all.next(s->all.self, ret_path, ret_len, ret, err);
+    int r = pl_cli_interrupted() ? pl_err_set(err, PL_ECANCELED, "interrupted") : 0;
 
+    if (r == 0 && s->located == 0)
+        r = locate_ahead(s, err);
+    r = r < 0 ? r : s->all.next(s->all.self, ret_path, ret_len, ret, err);
+    s->located -= r > 0;
     if (r > 0 && s->name) {
         *ret_path = s->name;
         *ret_len = strlen(s->name);
@@ -99,11 +124,12 @@ static int run_checkout(struct get *g, struct pl_remote *remote, const struct pl
     struct pl_checkout_progress progress = {0};
     struct pl_checkout_options options = {.replace = true, .own = true, .progress = &progress};
     struct pl_cli_progress line = {0};
-    struct renamed names = {.name = name};
+    struct renamed names = {.name = name, .remote = remote};
     struct pl_entry_source entries = {&names, next_renamed};
     struct pl_ops_reader reader;
     int r = pl_ops_reader_init(&reader, ops->data, ops->len, err);
 
+    r = r < 0 ? r : pl_ops_reader_init(&names.ahead, ops->data, ops->len, err);
     if (r < 0)
         return r;
     names.all = pl_entry_source_ops(&reader);
