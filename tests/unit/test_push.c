@@ -329,7 +329,7 @@ static void test_an_output_repo_takes_no_push(void **state)
 
     assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_repo_create, &repo, &err), &err);
     assert_int_equal(push_on(w, "train", "master", NULL, "+a:1", &ret, &err), PL_EOUTPUT);
-    assert_non_null(strstr(err.msg, "\"train\" is written by the stage of that name"));
+    assert_non_null(strstr(err.msg, "repo \"train\""));
 }
 
 /* A job may end after its output repo was deleted, and a repo of its own was made by somebody. */
