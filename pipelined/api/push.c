@@ -10,7 +10,7 @@ int pl_api_may_push(struct pl_api *a, const struct pl_http_request *req, struct 
     int r = pl_db_repo_find(rd.conn, pl_http_param(req, "project"), name, &repo, err);
 
     if (r == 0 && repo.output)
-        r = pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by the stage of that name: push to an input repo", name);
+        r = pl_db_refuse_output(rd.conn, pl_http_param(req, "project"), name, err);
     return r;
 }
 

@@ -13,7 +13,6 @@
 
 struct context {
     struct pl_conn *conn;
-    const char *pipeline; /* owners of this name are no strangers */
     char owner[PL_NAME_MAX_BYTES + 1];
 };
 
@@ -28,9 +27,10 @@ static const char *stage_owner(void *self, const char *project, const char *stag
 {
     struct context *c = self;
     _cleanup_free_ char *owner = NULL;
+    struct pl_repo_row repo;
 
     if (pl_db_stage_owner(c->conn, project, stage, &owner, NULL) < 0)
-        return NULL;
+        return pl_db_repo_find(c->conn, project, stage, &repo, NULL) == 0 && repo.output ? "" : NULL;
     snprintf(c->owner, sizeof c->owner, "%s", owner);
     return c->owner;
 }

@@ -146,7 +146,8 @@ struct pl_spec_context {
     const char *project; /* for a file that names none; NULL = PL_DEFAULT_PROJECT */
     /* Does the repo exist? */
     bool (*repo_exists)(void *self, const char *project, const char *repo);
-    /* Who owns the name as an output repo: the pipeline's name, NULL when nobody does or the repo is a plain one. */
+    /* Who owns the name as an output repo: the pipeline's name, "" when that is no more (whoever comes may go on with it), NULL when
+     * there is no such repo or it is a plain one. */
     const char *(*stage_owner)(void *self, const char *project, const char *stage);
 };
 

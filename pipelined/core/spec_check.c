@@ -291,7 +291,7 @@ static void spec_check_owner(struct spec_reader *r, size_t i)
     pl_spec_enter_stage(r, i);
     pl_spec_enter_key(r, "name");
     owner = ctx->stage_owner(ctx->self, project, name);
-    if (owner != NULL && !pl_streq(owner, r->spec->pipeline))
+    if (owner != NULL && *owner && !pl_streq(owner, r->spec->pipeline))
         pl_spec_problem(
             r, "stage \"%s\" already belongs to pipeline \"%s\" in project \"%s\": rename it, or set \"project\" in the spec",
             name, owner, project);

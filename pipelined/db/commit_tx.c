@@ -33,7 +33,7 @@ static int check_repo(struct pl_tx *tx, const struct pl_commit_args *a, int64_t 
     if (r < 0)
         return r;
     if (repo.output && !a->output)
-        return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by the stage of that name: push to an input repo", a->repo);
+        return pl_db_refuse_output(pl_tx_conn(tx), a->project, a->repo, err);
     if (a->output && !repo.output)
         return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is an input repo now: no stage writes it", a->repo);
     *ret_repo = repo.id;

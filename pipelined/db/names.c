@@ -49,6 +49,24 @@ int pl_db_repo_find(struct pl_conn *c, const char *project, const char *repo, st
     return 0;
 }
 
+int pl_db_refuse_output(struct pl_conn *c, const char *project, const char *repo, struct pl_err *err)
+{
+    _cleanup_free_ char *pipeline = NULL;
+    int r = pl_sql_text(
+        c, err, &pipeline,
+        "SELECT p.name FROM stage s JOIN pipeline p ON p.id = s.pipeline WHERE s.current = 1 AND s.project = ? AND s.name = ?",
+        "ss", project, repo);
+
+    if (r == 0)
+        return pl_err_set(err, PL_EOUTPUT,
+                          "repo \"%s\" is written by the stage of that name of pipeline \"%s\": push to an input repo", repo,
+                          pipeline);
+    if (r != PL_ENOTFOUND)
+        return r;
+    pl_err_set(err, PL_EOUTPUT, "repo \"%s\" holds what a stage made that is no more: push to an input repo", repo);
+    return pl_err_hint(err, PL_EOUTPUT, "Push to an input repo, or delete repo \"%s\" and create it anew.", repo);
+}
+
 static void read_commit(const struct pl_rows *rows, struct pl_commit_row *ret)
 {
     ret->id = pl_col_int(rows, 0);

@@ -35,8 +35,7 @@ static int read_head(struct push *p, struct pl_err *err)
     if (r < 0)
         return r;
     if (repo.output)
-        return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by the stage of that name: push to an input repo",
-                          p->args->repo);
+        return pl_db_refuse_output(rd.conn, p->args->project, p->args->repo, err);
     r = pl_db_branch_head(rd.conn, repo.id, p->args->branch, &p->head, err);
     if (r < 0)
         return r;

@@ -172,11 +172,25 @@ def test_deleting_a_pipeline_takes_its_output_repos(project):
 
 
 def test_deleting_a_pipeline_can_keep_its_results(project):
-    project.repo("in").stages(sh("s", COPY, glob="/*"))
+    stage = sh("s", COPY, glob="/*")
+    project.repo("in").stages(stage)
     project.run("in", {"a": "1"})
     project.d.http("DELETE", f"/api/v1/pipelines/{project.name}/p?keep_repos=1")
     assert project.contents("s") == {"a": b"1"}
-    assert project.commit("s", {"b": "2"})["changed"], "it is a plain repo now"
+    with pytest.raises(HttpError, match="409") as e:
+        project.commit("s", {"b": "2"})
+    assert e.value.error["message"] == 'repo "s" holds what a stage made that is no more: push to an input repo'
+    run = project.wait(project.stages(stage)["run"])
+    assert counts(run["job"]["s"]) == {"total": 1, "reused": 1, "done": 0, "failed": 0}, "made again, it goes on where it was"
+
+
+def test_kept_results_can_be_deleted(project):
+    project.repo("in").stages(sh("s", COPY, glob="/*"))
+    project.run("in", {"a": "1"})
+    project.d.http("DELETE", f"/api/v1/pipelines/{project.name}/p?keep_repos=1")
+    project.d.http("DELETE", f"/api/v1/repos/{project.name}/s")
+    project.repo("s").commit("s", {"b": "2"})
+    assert project.contents("s") == {"b": b"2"}
 
 
 def test_a_pipeline_that_others_read_is_not_deleted(project):
