@@ -21,7 +21,8 @@ enum pl_access {
 struct pl_engine_ops {
     /* A transaction has made a run (push, pipeline): schedule it. Any thread, never blocks. */
     void (*run_created)(void *self, const char *run);
-    /* A pipeline was created, updated or deleted: read its stages anew; then, when `run` is not "", schedule that run. Any thread. */
+    /* A pipeline was created, updated or deleted: read its stages anew; then, when `run` is not "", schedule that run. Blocks:
+     * on the pool, holding no reader. */
     void (*pipelines_changed)(void *self, const char *run);
     /* Stops a run, or one job of it (`stage` not NULL). Blocks: on the pool. PL_ENOTFOUND, PL_EBUSY. */
     int (*stop)(void *self, const char *run, const char *project, const char *stage, const char *why, struct pl_err *err);

@@ -300,13 +300,13 @@ static int start(struct daemon *d, struct pl_err *err)
     return r < 0 ? r : pl_engine_start(d->engine, d->executor, err);
 }
 
-/* Completions that database and pool have posted. */
+/* Completions that database and pool have posted, and what these have posted. */
 static void run_posted(struct daemon *d)
 {
-    if (!d->loop)
-        return;
-    pl_loop_stop(d->loop);
-    pl_loop_run(d->loop);
+    for (int i = 0; d->loop && i < 3; i++) {
+        pl_loop_stop(d->loop);
+        pl_loop_run(d->loop);
+    }
 }
 
 static void stop(struct daemon *d)
@@ -325,12 +325,14 @@ static void stop(struct daemon *d)
         pl_pool_drain(d->pool);
     run_posted(d);
     pl_engine_detach(d->engine);
-    d->db = pl_db_close(d->db); /* after it no callback of it comes */
+    if (d->db)
+        pl_db_stop(d->db);
     pl_pool_destroy(d->pool);
     run_posted(d);
     pl_engine_destroy(d->engine);
     pl_executor_destroy(d->executor);
     pl_api_destroy(d->api);
+    pl_db_close(d->db);
     pl_timer_destroy(d->drain_timer);
     if (d->loop)
         pl_loop_destroy(d->loop);

@@ -75,13 +75,15 @@ static int ending_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 
 static void ending_submit(struct pl_ending *end)
 {
+    int r;
+
     if (end->engine->endings) { /* after those that wait */
         ending_wait(end);
         return;
     }
-    end->result = pl_db_submit(end->engine->config.db, PL_TX_LOGGED, ending_tx, ending_done, end, &end->err);
-    if (end->result < 0)
-        pl_engine_post(end->engine, "engine.ended", ending_over, end);
+    r = pl_db_submit(end->engine->config.db, PL_TX_LOGGED, ending_tx, ending_done, end, &end->err);
+    if (r < 0) /* else the writer has it */
+        ending_done(end, r, &end->err);
 }
 
 static void retry_endings(void *arg)

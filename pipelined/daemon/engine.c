@@ -607,20 +607,44 @@ static void ops_run_created(void *self, const char *run)
     pl_engine_post(self, "engine.new_runs", do_new_runs, self);
 }
 
+struct changed {
+    struct pl_engine *engine;
+    struct pl_estage **stages;
+    size_t n;
+};
+
 static void do_pipelines_changed(void *arg)
 {
-    struct pl_engine *e = arg;
+    struct changed *c = arg;
+    struct pl_engine *e = c->engine;
     struct pl_err err = {0};
 
+    pl_engine_take_stages(e, c->stages, c->n);
+    free(c);
     if (e->started && !e->failed && pl_engine_sync_stages(e, &err) < 0)
         pl_log_error("engine", "stages: %s", err.msg);
     do_new_runs(e);
 }
 
+static void load_changed(void *arg)
+{
+    struct changed *c = arg;
+    struct pl_err err = {0};
+
+    if (pl_engine_load_stages(c->engine, c->engine->stages_made, &c->stages, &c->n, &err) < 0)
+        pl_log_warn("engine", "stages: %s", err.msg); /* the loop tries again */
+    pl_engine_post(c->engine, "engine.pipelines", do_pipelines_changed, c);
+}
+
 static void ops_pipelines_changed(void *self, const char *run)
 {
+    struct changed *c;
+
     (void)run;
-    pl_engine_post(self, "engine.pipelines", do_pipelines_changed, self);
+    while (!(c = calloc(1, sizeof *c)))
+        usleep(1000);
+    c->engine = self;
+    load_changed(c);
 }
 
 const struct pl_engine_ops *pl_engine_api_ops(void)

@@ -127,7 +127,7 @@ struct pl_engine {
     struct pl_ending *endings; /* ends of jobs and runs that could not be written */
     struct pl_timer *retry_timer;
     int64_t retry_ms;
-    int64_t stages_made; /* stage rows ever made when the scheduler's stages were last looked at */
+    _Atomic int64_t stages_made; /* stage rows ever made when the scheduler's stages were last looked at */
     bool started, restoring, failed;
     bool hung_up; /* no `next` waits any more */
     void (*drained)(void *arg);
@@ -169,6 +169,11 @@ void pl_engine_end_run(struct pl_engine *e, const struct pl_sched_action *a);
 /* Stage version by its row id, loaded when it is not known. Loop; reads the database (small, by key). */
 PL_MUST_CHECK
 int pl_engine_stage(struct pl_engine *e, uint64_t version, struct pl_estage **ret, struct pl_err *err);
+/* Current versions with row ids above `after`, loaded on a pool thread: a large pipeline would hold up the loop. What was loaded is the
+ * caller's, also after an error, until pl_engine_take_stages (loop) takes it and frees the list. */
+PL_MUST_CHECK
+int pl_engine_load_stages(struct pl_engine *e, int64_t after, struct pl_estage ***ret, size_t *ret_n, struct pl_err *err);
+void pl_engine_take_stages(struct pl_engine *e, struct pl_estage **list, size_t n);
 /* Gives a stage version to the scheduler. */
 PL_MUST_CHECK
 int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err *err);

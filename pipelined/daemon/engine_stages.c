@@ -105,25 +105,65 @@ static int load(struct pl_conn *c, uint64_t version, struct pl_estage **ret, str
     return 0;
 }
 
+static int add(struct pl_engine *e, struct pl_estage *s, struct pl_err *err)
+{
+    int r = pl_map_put(&e->stages, &s->version, sizeof s->version, s, NULL, err);
+
+    if (r < 0)
+        pl_estage_unref(s);
+    return r;
+}
+
 int pl_engine_stage(struct pl_engine *e, uint64_t version, struct pl_estage **ret, struct pl_err *err)
 {
     struct pl_estage *s = pl_map_get(&e->stages, &version, sizeof version);
     int r;
 
     if (!s) {
-        const struct pl_db_reading rd = {NULL, e->conn};
-
-        r = load(rd.conn, version, &s, err);
+        r = load(e->conn, version, &s, err);
+        r = r < 0 ? r : add(e, s, err);
         if (r < 0)
             return r;
-        r = pl_map_put(&e->stages, &version, sizeof version, s, NULL, err);
-        if (r < 0) {
-            pl_estage_unref(s);
-            return r;
-        }
     }
     *ret = s;
     return 0;
+}
+
+int pl_engine_load_stages(struct pl_engine *e, int64_t after, struct pl_estage ***ret, size_t *ret_n, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(e->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    struct pl_estage **list = NULL, **grown;
+    size_t n = 0, cap = 0;
+    int r = pl_sql_query(rd.conn, err, &rows, "SELECT id FROM stage WHERE id > ? AND current = 1 ORDER BY id", "i", after);
+
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+        if (n == cap) {
+            cap = cap ? cap * 2 : 64;
+            grown = realloc(list, cap * sizeof(*list));
+            if (!grown) {
+                r = pl_err_nomem(err);
+                break;
+            }
+            list = grown;
+        }
+        r = load(rd.conn, (uint64_t)pl_col_int(&rows, 0), &list[n], err);
+        n += r >= 0;
+    }
+    *ret = list;
+    *ret_n = n;
+    return r;
+}
+
+void pl_engine_take_stages(struct pl_engine *e, struct pl_estage **list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (pl_map_get(&e->stages, &list[i]->version, sizeof list[i]->version))
+            pl_estage_unref(list[i]);
+        else if (add(e, list[i], NULL) < 0)
+            pl_log_error("engine", "out of memory: a stage is loaded later");
+    }
+    free(list);
 }
 
 int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err *err)
@@ -264,6 +304,11 @@ static int set_round(struct pl_engine *e, const uint64_t *versions, size_t n, bo
         if (done[i])
             continue;
         r = pl_engine_stage(e, versions[i], &s, err);
+        if (r == PL_ENOTFOUND) { /* its pipeline was deleted a moment ago: that is told next */
+            done[i] = true;
+            r = 0;
+            continue;
+        }
         if (r >= 0 && pl_map_get(&refused, &s->stage, sizeof s->stage))
             continue;
         if (r >= 0 && pl_map_get(&e->current, &s->stage, sizeof s->stage) != s)

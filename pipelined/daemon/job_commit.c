@@ -204,14 +204,13 @@ static void commit_done(void *arg, int r, const struct pl_err *err)
 static void commit_on_pool(void *arg)
 {
     struct committing *c = arg;
+    int r = build(c, &c->err);
 
-    c->result = build(c, &c->err);
-    if (c->result >= 0) {
-        c->commit.parent = c->parent;
-        c->result = pl_db_submit(c->job->engine->config.db, PL_TX_LOGGED, commit_tx, commit_done, c, &c->err);
-        if (c->result >= 0)
-            return;
-    }
+    c->commit.parent = c->parent;
+    r = r < 0 ? r : pl_db_submit(c->job->engine->config.db, PL_TX_LOGGED, commit_tx, commit_done, c, &c->err);
+    if (r >= 0) /* it belongs to the writer, and may be gone already */
+        return;
+    c->result = r;
     pl_engine_post(c->job->engine, "engine.committed", committed, c);
 }
 

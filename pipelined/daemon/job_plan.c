@@ -345,10 +345,13 @@ static void write_plan(void *arg)
     if (p->result >= 0)
         pl_job_planned(p->job);
     if (p->result >= 0 && !p->job->over) {
+        int r;
+
         pl_engine_job_args(p->job, &p->args);
-        p->result = pl_db_submit(p->job->engine->config.db, PL_TX_UNLOGGED, row_tx, row_written, p, &p->err);
-        if (p->result >= 0)
+        r = pl_db_submit(p->job->engine->config.db, PL_TX_UNLOGGED, row_tx, row_written, p, &p->err);
+        if (r >= 0) /* the writer has it */
             return;
+        p->result = r;
     }
     planning_over(p);
 }

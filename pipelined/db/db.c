@@ -532,17 +532,23 @@ int pl_db_open(const struct pl_db_config *config, struct pl_db **ret, struct pl_
     return 0;
 }
 
+void pl_db_stop(struct pl_db *db)
+{
+    if (!db->thread_started)
+        return;
+    pthread_mutex_lock(&db->mutex);
+    db->stopping = true;
+    pthread_cond_signal(&db->wake);
+    pthread_mutex_unlock(&db->mutex);
+    pthread_join(db->thread, NULL);
+    db->thread_started = false;
+}
+
 struct pl_db *pl_db_close(struct pl_db *db)
 {
     if (!db)
         return NULL;
-    if (db->thread_started) {
-        pthread_mutex_lock(&db->mutex);
-        db->stopping = true;
-        pthread_cond_signal(&db->wake);
-        pthread_mutex_unlock(&db->mutex);
-        pthread_join(db->thread, NULL);
-    }
+    pl_db_stop(db);
     for (unsigned i = 0; i < db->n_readers; i++)
         pl_conn_close(db->readers[i]);
     if (db->writer && !db->broken)

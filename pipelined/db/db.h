@@ -40,7 +40,10 @@ struct pl_db_config {
  * PL_ELOG: ahead of the log, or on another one. */
 PL_MUST_CHECK
 int pl_db_open(const struct pl_db_config *config, struct pl_db **ret, struct pl_err *err);
-/* Finishes what was submitted, checkpoints, closes. */
+/* Finishes what was submitted; when it returns no callback comes any more and what is submitted is refused (PL_ESTOPPING). Reading goes
+ * on. */
+void pl_db_stop(struct pl_db *db);
+/* Stops, checkpoints, closes. */
 struct pl_db *pl_db_close(struct pl_db *db);
 /* 32 hex digits. */
 const char *pl_db_store_id(const struct pl_db *db);
