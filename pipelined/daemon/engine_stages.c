@@ -256,13 +256,24 @@ static bool is_gone(const void *value, const void *current)
     return !pl_map_get(&((const struct current *)current)->stages, &s->stage, sizeof s->stage);
 }
 
-/* Stages whose pipeline was deleted or no longer has them (one with a newer version stays: it is set anew). */
-static int remove_gone(struct pl_engine *e, const struct current *current, struct pl_err *err)
+static void sync_again(void *arg)
+{
+    struct pl_engine *e = arg;
+    struct pl_err err = {0};
+
+    if (!e->failed && pl_engine_sync_stages(e, &err) < 0)
+        pl_log_error("engine", "stages: %s", err.msg);
+}
+
+/* Stages whose pipeline was deleted or no longer has them (one with a newer version stays: it is set anew). Each may end jobs: 64 in a
+ * turn of the loop, unless new ones may want their places. */
+static int remove_gone(struct pl_engine *e, const struct current *current, bool all, struct pl_err *err)
 {
     uint64_t gone[64];
     size_t n;
 
-    while ((n = some_keys(&e->current, is_gone, current, gone)) > 0) {
+    do {
+        n = some_keys(&e->current, is_gone, current, gone);
         for (size_t i = 0; i < n; i++) {
             struct pl_sched_event ev = {.kind = PL_SCHED_EV_STAGE_REMOVED, .id = gone[i]};
             int r = pl_engine_feed(e, &ev, err);
@@ -271,7 +282,9 @@ static int remove_gone(struct pl_engine *e, const struct current *current, struc
                 return r;
             pl_map_remove(&e->current, &gone[i], sizeof gone[i]);
         }
-    }
+    } while (all && n > 0);
+    if (n == PL_ARRAY_SIZE(gone))
+        pl_engine_post(e, "engine.pipelines", sync_again, e);
     return 0;
 }
 
@@ -347,7 +360,7 @@ int pl_engine_sync_stages(struct pl_engine *e, struct pl_err *err)
     int r = pl_engine_stages_made(e, &made, err); /* first: what is made meanwhile is looked at once more */
 
     r = r < 0 ? r : read_current(e, &current, err);
-    r = r < 0 || e->restoring ? r : remove_gone(e, &current, err);
+    r = r < 0 || e->restoring ? r : remove_gone(e, &current, made != e->stages_made, err);
     r = r < 0 ? r : pl_engine_set_versions(e, current.versions, current.n, err);
     if (r < 0)
         return r;
