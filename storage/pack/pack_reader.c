@@ -3,10 +3,13 @@
 #include "storage/base/io.h"
 #include "storage/chunk/codec.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <xxhash.h>
 
 /* Of a whole pack, read from front to back when it is verified. */
 #define VERIFY_WINDOW_BYTES ((size_t)1 << 20)
+#define VERIFY_HALVES_FROM  ((uint64_t)4 << 20)
 
 static int memory_read(void *self, uint64_t offset, void *out, size_t n, struct pl_err *err)
 {
@@ -226,7 +229,7 @@ struct verify_window {
     size_t cap;
     uint64_t start, end; /* of what is in it */
     uint64_t limit;      /* where the footer begins */
-    XXH64_state_t *sum;  /* of all that came into it */
+    XXH64_state_t *sum;  /* of all that came into it; NULL: not wanted */
 };
 
 static void window_finish(struct verify_window *w)
@@ -247,7 +250,8 @@ static int window_at(struct verify_window *w, uint64_t offset, size_t n, const u
         r = w->in->read(w->in->self, w->end, w->bytes + keep, more, err);
         if (r < 0)
             return r;
-        (void)XXH64_update(w->sum, w->bytes + keep, more);
+        if (w->sum != NULL)
+            (void)XXH64_update(w->sum, w->bytes + keep, more);
         w->start = offset;
         w->end += more;
     }
@@ -255,21 +259,22 @@ static int window_at(struct verify_window *w, uint64_t offset, size_t n, const u
     return 0;
 }
 
-static int verify_records(struct verify_window *w, const struct pl_pack_footer *f, const struct pl_pack_verify *how,
-                          struct pl_err *err)
+/* Records from..to, in order of offsets; with `decode` against their hashes, else only for the sum. */
+static int verify_range(struct verify_window *w, const struct pl_pack_footer *f, const struct pl_pack_verify *how, uint32_t from,
+                        uint32_t to, bool decode, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf raw = {0};
     struct pl_err first = {0}, why;
     const uint8_t *bytes;
     int r;
 
-    for (uint32_t i = 0; i < f->count; i++) {
+    for (uint32_t i = from; i < to; i++) {
         const struct pl_pack_entry *e = &f->entries[f->order[i]];
 
         r = window_at(w, e->offset, PL_PACK_RECORD_BYTES + (size_t)e->stored, &bytes, err);
         if (r < 0)
             return r;
-        r = pl_pack_record_decode(bytes, e, &raw, &why);
+        r = decode ? pl_pack_record_decode(bytes, e, &raw, &why) : 0;
         if (r < 0 && first.code == 0)
             first = why;
         if (r < 0 && how->bad != NULL)
@@ -277,9 +282,72 @@ static int verify_records(struct verify_window *w, const struct pl_pack_footer *
         else if (r < 0)
             break;
     }
-    if (first.code == 0 && XXH64_digest(w->sum) != f->records_xxh64)
-        return pl_err_set(err, PL_ECORRUPT, "the pack's bytes do not match their checksum");
     return first.code == 0 ? 0 : pl_err_set(err, first.code, "%s", first.msg);
+}
+
+/* The second half of a pack, by a thread of its own. */
+struct verify_half {
+    struct verify_window window;
+    const struct pl_pack_footer *footer;
+    const struct pl_pack_verify *how;
+    uint32_t from;
+    pthread_t thread;
+    int result;
+    struct pl_err err;
+};
+
+static void *verify_half_run(void *arg)
+{
+    struct verify_half *h = arg;
+
+    h->result = verify_range(&h->window, h->footer, h->how, h->from, h->footer->count, true, &h->err);
+    return NULL;
+}
+
+/* False: it is not worth it, or there is no memory or thread for it. */
+static bool verify_half_start(struct verify_half *h, const struct verify_window *w, const struct pl_pack_footer *f,
+                              const struct pl_pack_verify *how)
+{
+    uint64_t start;
+    sigset_t all, old;
+    bool started;
+
+    if (!how->two_threads || how->bad != NULL || f->count < 2 || w->limit < VERIFY_HALVES_FROM)
+        return false;
+    *h = (struct verify_half){.footer = f, .how = how, .window = {.in = w->in, .cap = w->cap, .limit = w->limit}};
+    while (h->from < f->count - 1 && f->entries[f->order[h->from]].offset < w->limit / 2)
+        h->from++;
+    start = f->entries[f->order[h->from]].offset;
+    h->window.start = h->window.end = start;
+    h->window.bytes = malloc(w->cap);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    started = h->window.bytes != NULL && pthread_create(&h->thread, NULL, verify_half_run, h) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (!started)
+        window_finish(&h->window);
+    return started;
+}
+
+static int verify_records(struct verify_window *w, const struct pl_pack_footer *f, const struct pl_pack_verify *how,
+                          struct pl_err *err)
+{
+    struct verify_half half;
+    bool halves = verify_half_start(&half, w, f, how);
+    uint32_t to = halves ? half.from : f->count;
+    int r = verify_range(w, f, how, 0, to, true, err);
+
+    if (r == 0)
+        r = verify_range(w, f, how, to, f->count, false, err);
+    if (halves) {
+        pthread_join(half.thread, NULL);
+        window_finish(&half.window);
+        if (r == 0 && half.result < 0)
+            r = pl_err_set(err, half.result, "%s", half.err.msg);
+    }
+    if (r == 0 && XXH64_digest(w->sum) != f->records_xxh64)
+        r = pl_err_set(err, PL_ECORRUPT, "the pack's bytes do not match their checksum");
+    return r;
 }
 
 static int verify_header(struct verify_window *w, const struct pl_pack_footer *f, const struct pl_pack_verify *how,

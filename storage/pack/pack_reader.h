@@ -53,6 +53,7 @@ struct pl_pack_verify {
     const struct pl_hash *claimed;
     void (*bad)(void *arg, const struct pl_pack_entry *e, const struct pl_err *why);
     void *arg;
+    bool two_threads; /* the input may be read by two: half of a large pack is verified by another thread; not with `bad` */
 };
 PL_MUST_CHECK
 int pl_pack_verify(const struct pl_pack_input *in, const struct pl_pack_verify *how, struct pl_pack_footer *ret,

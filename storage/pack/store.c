@@ -257,7 +257,7 @@ static int store_verify_file(struct pl_store *s, const char *path, const struct 
                              struct pl_err *err)
 {
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct pl_pack_verify how = {.project = s->project, .claimed = claimed};
+    struct pl_pack_verify how = {.project = s->project, .claimed = claimed, .two_threads = true};
     struct pl_pack_input in;
     struct stat st;
 

@@ -246,6 +246,31 @@ static void a_bomb_in_a_pack_is_refused(void **state)
     assert_int_equal(verify(bytes, n, &how, &err), PL_ECORRUPT);
 }
 
+static void two_threads_notice_what_one_notices(void **state)
+{
+    _cleanup_(pl_pack_writer_destroyp) struct pl_pack_writer *w = writer_of(0);
+    _cleanup_free_ uint8_t *bytes = fixture_alloc((size_t)8 << 20, 1), *copy = NULL;
+    struct pl_pack_verify how = {.two_threads = true};
+    const void *pack;
+    struct pl_hash id;
+    struct pl_err err;
+    size_t n;
+
+    (void)state;
+    for (size_t i = 0; i < 128; i++)
+        assert_int_equal(add_raw(w, PL_REC_CHUNK, bytes + (i << 16), (size_t)1 << 16, &err), 1);
+    assert_ok(pl_pack_writer_seal(w, &pack, &n, &id, &err), &err);
+    assert_ok(verify(pack, n, &how, &err), &err);
+    copy = malloc(n);
+    memcpy(copy, pack, n);
+    for (size_t at = 100000; at < ((size_t)8 << 20); at += (size_t)1 << 20) {
+        copy[at] ^= 1;
+        assert_int_equal(verify(copy, n, &how, &err), PL_ECORRUPT);
+        copy[at] ^= 1;
+    }
+    assert_ok(verify(copy, n, &how, &err), &err);
+}
+
 static void the_kind_of_a_pack_follows_from_its_records(void **state)
 {
     static const struct {
@@ -348,6 +373,7 @@ int main(void)
         cmocka_unit_test(each_bad_record_is_named_and_checking_goes_on),
         cmocka_unit_test(a_forged_footer_cannot_make_us_read_or_inflate_elsewhere),
         cmocka_unit_test(a_bomb_in_a_pack_is_refused),
+        cmocka_unit_test(two_threads_notice_what_one_notices),
         cmocka_unit_test(the_kind_of_a_pack_follows_from_its_records),
         cmocka_unit_test(a_pack_takes_a_record_once_and_only_while_it_fits),
         cmocka_unit_test(a_pack_of_very_many_records_is_bounded),
