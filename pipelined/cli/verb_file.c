@@ -13,9 +13,8 @@ static void show_path(const json_t *value, const json_t *item, char out[PL_SHOW_
 {
     char text[PL_SHOW_TEXT_MAX - 8];
 
-    snprintf(out, PL_SHOW_TEXT_MAX, "/%s%s",
-             pl_show_clean(json_is_string(value) ? json_string_value(value) : "", text, sizeof text),
-             pl_streq(pl_show_text_at(item, "kind"), "dir") && *text ? "/" : "");
+    pl_show_clean(json_is_string(value) ? json_string_value(value) : "", text, sizeof text);
+    snprintf(out, PL_SHOW_TEXT_MAX, "/%s%s", text, *text && pl_streq(pl_show_text_at(item, "kind"), "dir") ? "/" : "");
 }
 
 static const struct pl_column file_columns[] = {
