@@ -183,6 +183,40 @@ static void memory_is_a_bound_too(void **state)
     kit_close(&k);
 }
 
+/* The machine was switched off: its workers are gone, and that is no sign that none can be started. */
+static void restored_workers_that_are_gone_do_not_count_as_failed_starts(void **state)
+{
+    enum { WORKERS = PL_SCHED_LOSSES_MAX + 10 };
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_RUN};
+
+    (void)state;
+    kit_open(&k, WORKERS, 0);
+    kit_do(&k, kit_stage(1, 1, (struct pl_sched_stage){.workers = WORKERS}));
+    ev.run.id = kit_run_id(1);
+    ev.run.order = 1;
+    kit_do(&k, ev);
+    ev = (struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_JOB};
+    ev.job.id = 10;
+    ev.job.stage = ev.job.version = 1;
+    ev.job.run = kit_run_id(1);
+    ev.job.state = PL_SCHED_RUNNING;
+    ev.job.planned = true;
+    ev.job.datums = ev.job.to_run = WORKERS;
+    kit_do(&k, ev);
+    for (unsigned i = 0; i < WORKERS; i++) {
+        ev = (struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_WORKER};
+        ev.worker.id = 20 + i;
+        ev.worker.stage = ev.worker.version = 1;
+        kit_do(&k, ev);
+    }
+    kit_ready(&k);
+    for (unsigned i = 0; i < WORKERS; i++)
+        kit_worker(&k, PL_SCHED_EV_WORKER_EXITED, 20 + i);
+    IS(k, 1, 1, PL_SCHED_STARTING);
+    assert_true(kit_count(&k, PL_SCHED_START_WORKER) > 0); /* at once, not after a pause that grows */
+    kit_close(&k);
+}
+
 /* --- GPUs */
 
 static void open_gpu(unsigned gpus, struct pl_sched_stage train)
@@ -300,6 +334,7 @@ int main(void)
         cmocka_unit_test(an_idle_worker_gives_its_place_to_another_stage),
         cmocka_unit_test(pipelines_share_fairly),
         cmocka_unit_test(memory_is_a_bound_too),
+        cmocka_unit_test(restored_workers_that_are_gone_do_not_count_as_failed_starts),
         cmocka_unit_test(a_gpu_is_waited_for_and_the_sentence_says_who_has_it),
         cmocka_unit_test(a_gpu_that_is_not_on_offer_is_named),
         cmocka_unit_test(without_any_gpu_on_offer_a_stage_that_needs_none_goes_to_the_cpu_at_once),

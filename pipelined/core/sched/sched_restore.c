@@ -97,6 +97,7 @@ static int restore_worker(struct pl_sched *s, const struct pl_sched_event *ev, s
     if (!w)
         return pl_err_nomem(err);
     s->last_id = PL_MAX(s->last_id, w->id);
+    w->productive = true; /* it came up in an earlier life: that it is gone says nothing about starting one */
     w->n_gpus = (uint32_t)ev->worker.n_gpus;
     for (uint32_t i = 0; i < w->n_gpus; i++)
         w->gpus[i] = ev->worker.gpus[i];
