@@ -166,8 +166,9 @@ static int build(struct committing *c, struct pl_err *err)
 static int commit_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct committing *c = arg;
-    int r = pl_tx_commit(tx, &c->commit, err);
+    int r = pl_tx_job_may_commit(tx, &c->end, err);
 
+    r = r < 0 ? r : pl_tx_commit(tx, &c->commit, err);
     return r < 0 ? r : pl_tx_job_end(tx, &c->end, err);
 }
 

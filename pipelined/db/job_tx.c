@@ -69,6 +69,27 @@ int pl_tx_job_progress(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r < 0 ? r : job_event(tx, a, err);
 }
 
+int pl_tx_job_may_commit(struct pl_tx *tx, const struct pl_job_args *a, struct pl_err *err)
+{
+    int64_t ended = 0, there = 0;
+    int r = pl_sql_int(pl_tx_conn(tx), err, &ended,
+                       "SELECT EXISTS (SELECT 1 FROM job WHERE run = ? AND project = ? AND stage = ? AND final = 1)", "sss",
+                       a->run, a->project, a->stage);
+
+    r = r < 0 ? r
+              : pl_sql_int(pl_tx_conn(tx), err, &there,
+                           "SELECT EXISTS (SELECT 1 FROM stage v JOIN stage s ON s.project = v.project AND s.name = v.name"
+                           " WHERE v.id = ? AND s.current = 1)",
+                           "i", a->version);
+    if (r < 0)
+        return r;
+    if (ended)
+        return pl_err_set(err, PL_ECANCELED, "the job of stage %s in run %.8s has ended already", a->stage, a->run);
+    if (!there)
+        return pl_err_set(err, PL_ECANCELED, "stage %s was deleted while its job committed", a->stage);
+    return 0;
+}
+
 int pl_tx_job_end(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_job_args *a = arg;

@@ -19,6 +19,10 @@ struct pl_job_args {
 /* Unlogged: inserts or updates the row of an unfinished job, with a "job" event. */
 PL_MUST_CHECK
 int pl_tx_job_progress(struct pl_tx *tx, void *arg, struct pl_err *err);
+/* Within a transaction that commits the job's output: it has not ended, and its stage (and the very version that it is of) is still
+ * there, perhaps with a newer version. PL_ECANCELED otherwise. */
+PL_MUST_CHECK
+int pl_tx_job_may_commit(struct pl_tx *tx, const struct pl_job_args *job, struct pl_err *err);
 /* Logged: the final result, with a "job" event. */
 PL_MUST_CHECK
 int pl_tx_job_end(struct pl_tx *tx, void *arg, struct pl_err *err);

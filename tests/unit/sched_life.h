@@ -41,6 +41,7 @@ struct wjob {
     char reason[PL_SCHED_MESSAGE_MAX];
     char superseded_by[33];
     bool saved, planned, leased, committed;
+    bool landing; /* its commit goes through, and this life will be told so */
     unsigned n_datums;
     bool done[DATUMS]; /* accepted once, and kept */
     uint32_t n_rows;
@@ -253,6 +254,8 @@ static inline void do_job_state(struct life *l, const struct pl_sched_action *a)
     }
     if (!pl_sched_state_final(job->state))
         return;
+    MUST(&l->w, !job->landing || job->state == PL_SCHED_SUCCESS, "job %llu ended while its commit landed",
+         (unsigned long long)job->id);
     tasks_drop(job, 0);
     for (unsigned i = 0; job->state == PL_SCHED_SUCCESS && i < job->n_datums; i++)
         MUST(&l->w, job->done[i], "success without datum %u", i);
@@ -291,7 +294,7 @@ static inline void do_commit(struct life *l, const struct pl_sched_action *a)
         MUST(&l->w, job->done[i], "commit without datum %u", i);
     m->id = job->id;
     m->event = !l->w.calm && !job->committed && chance(&l->w, 2) ? PL_SCHED_EV_COMMIT_FAILED : PL_SCHED_EV_JOB_COMMITTED;
-    job->committed = m->event == PL_SCHED_EV_JOB_COMMITTED;
+    job->committed = job->landing = m->event == PL_SCHED_EV_JOB_COMMITTED;
 }
 
 static inline void do_start(struct life *l, const struct pl_sched_action *a)

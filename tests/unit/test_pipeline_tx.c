@@ -353,6 +353,64 @@ static void test_a_deleted_pipeline_leaves_names_that_it_gave_up(void **state)
     assert_string_equal(list(w, STAGES), "1 chart");
 }
 
+static int may_commit_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    return pl_tx_job_may_commit(tx, arg, err);
+}
+
+/* Of the newest run's job of the first version of "prepare" that was made. */
+static int may_commit(struct world *w, struct pl_err *err)
+{
+    struct pl_job_args a = {.project = "default", .stage = "prepare", .version = 1};
+    char run[PL_ID_HEX + 1] = "";
+
+    *err = (struct pl_err){0};
+    assert_ok(newest_run(w, run, err), err);
+    a.run = run;
+    return pl_db_run(w->db, PL_TX_LOGGED, may_commit_tx, &a, err);
+}
+
+static void test_a_job_commits_while_its_stage_is_there(void **state)
+{
+    struct world *w = *state;
+    struct pl_err err;
+
+    push(w, "digits");
+    make(w, FLOW);
+    assert_ok(may_commit(w, &err), &err);
+    make(w, "{'pipeline': 'flow', 'stages': [{'name': 'prepare', 'run': ['y'], 'input': {'repo': 'digits', 'glob': '/*'}}]}");
+    assert_ok(may_commit(w, &err), &err); /* a newer version: the older one's job may end */
+    make(w, "{'pipeline': 'flow', 'stages': [" STAGE("train", "digits") "]}");
+    assert_int_equal(may_commit(w, &err), PL_ECANCELED);
+    assert_string_equal(err.msg, "stage prepare was deleted while its job committed");
+}
+
+static void test_a_job_of_a_deleted_pipeline_does_not_commit_into_the_next_one(void **state)
+{
+    struct world *w = *state;
+    struct pl_err err;
+
+    push(w, "digits");
+    make(w, FLOW);
+    assert_ok(delete_pipeline(w, "flow", false, false, &err), &err);
+    make(w, FLOW);
+    assert_int_equal(may_commit(w, &err), PL_ECANCELED);
+}
+
+static void test_an_ended_job_does_not_commit(void **state)
+{
+    static const struct step end = {JOB, "default", "prepare", "", "killed"};
+    struct world *w = *state;
+    char run[PL_ID_HEX + 1] = "";
+    struct pl_err err = {0};
+
+    push(w, "digits");
+    make(w, FLOW);
+    assert_ok(newest_run(w, run, &err), &err);
+    assert_ok(world_job(w, &end, run, &err), &err);
+    assert_int_equal(may_commit(w, &err), PL_ECANCELED);
+}
+
 static void test_pipelines_come_back_from_the_log(void **state)
 {
     struct world *w = *state, other = {.dir = w->dir};
@@ -395,6 +453,9 @@ int main(void)
         T(test_kept_repos_stay_as_plain_results_for_the_next_stage_of_the_name),
         T(test_what_another_pipeline_reads_is_deleted_by_force_only),
         T(test_a_deleted_pipeline_leaves_names_that_it_gave_up),
+        T(test_a_job_commits_while_its_stage_is_there),
+        T(test_a_job_of_a_deleted_pipeline_does_not_commit_into_the_next_one),
+        T(test_an_ended_job_does_not_commit),
         T(test_pipelines_come_back_from_the_log),
     };
 

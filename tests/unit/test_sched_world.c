@@ -32,6 +32,7 @@ static void restore_job(struct life *l, struct wjob *job)
     bool again = !pl_sched_state_final(job->state) && (job->n_rows == 0 || chance(&l->w, 30));
 
     job->planned = job->state > PL_SCHED_CREATED && !again && job->planned;
+    job->landing = false;
     ev.job.id = job->id;
     ev.job.stage = job->stage + 1;
     ev.job.version = job->version;

@@ -72,6 +72,9 @@
 #define PL_SCHED_STOP_GRACE_MS   30000      /* between STOP_WORKER and the next, harder one */
 #define PL_SCHED_MESSAGE_MAX     512        /* bytes kept of a message from outside */
 
+/* The reason of a job whose stage went. */
+#define PL_SCHED_REMOVED "its pipeline was deleted or has no such stage any more"
+
 enum pl_sched_state {
     PL_SCHED_CREATED,
     PL_SCHED_STARTING,
@@ -163,7 +166,8 @@ enum pl_sched_event_kind {
     /* .stage: a new stage, or a higher version of one: jobs of the older version go on, or are superseded by a run that follows, as
      * on_new says. PL_EINVAL: a cycle, an output of another stage, a bad value; PL_EEXISTS: not a higher version; PL_ELIMIT. */
     PL_SCHED_EV_STAGE_SET,
-    /* .id = stage: its jobs are killed, its workers stopped. PL_ENOTFOUND. */
+    /* .id = stage: its jobs are killed, its workers stopped. A job that commits ends with its answer: COMMIT_FAILED kills it.
+     * PL_ENOTFOUND. */
     PL_SCHED_EV_STAGE_REMOVED,
     /* .run: heads moved, or stages are to run over the heads as they are: a job for each of them and for everything downstream.
      * PL_EEXISTS: known; PL_EINVAL: not after all others; PL_EBUSY: PL_SCHED_JOBS_MAX. */

@@ -311,13 +311,17 @@ int pl_sched_stage_set(struct pl_sched *s, const struct pl_sched_stage *def, str
     return 0;
 }
 
-static void lane_kill(struct pl_sched *s, struct stage *stage, const char *reason)
+/* What commits is past recall: its answer says whether the output landed or the removal came first. */
+static void lane_kill(struct pl_sched *s, struct stage *stage)
 {
     struct job *job, *next;
 
     for (job = TAILQ_FIRST(&stage->lane); job; job = next) {
         next = TAILQ_NEXT(job, lane_link);
-        pl_sched_job_end(s, job, PL_SCHED_KILLED, reason, NULL);
+        if (job->state == PL_SCHED_FINISHING)
+            job->stranded = true;
+        else
+            pl_sched_job_end(s, job, PL_SCHED_KILLED, PL_SCHED_REMOVED, NULL);
     }
 }
 
@@ -328,7 +332,7 @@ int pl_sched_stage_remove(struct pl_sched *s, uint64_t id, struct pl_err *err)
     if (!stage || !stage->current)
         return pl_err_set(err, PL_ENOTFOUND, "there is no stage %llu", (unsigned long long)id);
     pl_sched_run_settle(s);
-    lane_kill(s, stage, "its pipeline was deleted or has no such stage any more");
+    lane_kill(s, stage);
     version_retire(s, stage);
     return 0;
 }

@@ -140,6 +140,7 @@ struct job {
     bool planning; /* a PLAN is under way */
     bool leased;   /* ever */
     bool on_cpu;   /* did without a GPU */
+    bool stranded; /* its stage was removed while it commits: the database says whether that was in time */
 };
 
 struct run {
