@@ -71,7 +71,7 @@ static struct pl_http_route route_of(const struct pl_api_route *row, struct pl_a
 {
     return (struct pl_http_route){.method = row->method,
                                   .pattern = row->pattern,
-                                  .where = row->on_loop ? PL_ON_LOOP : PL_ON_POOL,
+                                  .where = PL_ON_POOL,
                                   .body = row->body,
                                   .body_max = row->body_max,
                                   .handler = on_request,

@@ -24,11 +24,12 @@ struct pl_engine_ops {
     /* A pipeline was created, updated or deleted: read its stages anew; then, when `run` is not "", schedule that run. Blocks:
      * on the pool, holding no reader. */
     void (*pipelines_changed)(void *self, const char *run);
-    /* Stops a run, or one job of it (`stage` not NULL). Blocks: on the pool. PL_ENOTFOUND, PL_EBUSY. */
+    /* Stops a run, or one job of it (`stage` not NULL). Blocks: on the pool, holding no reader. PL_ENOTFOUND, PL_EBUSY. */
     int (*stop)(void *self, const char *run, const char *project, const char *stage, const char *why, struct pl_err *err);
-    /* Live figures: {"workers": […], "gpus": {…}, "queue": {…}}; new reference. Blocks: on the pool. */
+    /* Live figures: {"workers": […], "gpus": {…}, "queue": {…}}; new reference. Blocks: on the pool, holding no reader. */
     json_t *(*live)(void *self);
-    /* Live progress of an unfinished job: {"waiting", "leased", "done", "failed", "workers"}; NULL when it is not live. Blocks. */
+    /* Live progress of an unfinished job: {"waiting", "leased", "done", "failed", "workers"}; NULL when it is not live. Blocks:
+     * on the pool, holding no reader. */
     json_t *(*job_live)(void *self, const char *run, const char *project, const char *stage);
     /* Is this worker token good? Any thread, never blocks. */
     bool (*worker_token_ok)(void *self, const char *token);

@@ -33,16 +33,15 @@ typedef int (*pl_api_json_fn)(struct pl_api *a, struct pl_http_request *req, jso
 /* Replies by itself, exactly once. */
 typedef void (*pl_api_raw_fn)(struct pl_api *a, struct pl_http_request *req);
 
-/* One route. Rows that say nothing about it run on the pool, take no body and want the daemon's token. */
+/* One route: its handler runs on the pool. Rows that say nothing about it take no body and want the daemon's token. */
 struct pl_api_route {
     const char *method, *pattern;
     pl_api_json_fn json; /* this, */
     pl_api_raw_fn raw;   /* or this */
     enum pl_http_body body;
     uint64_t body_max; /* as in pl_http_route */
-    bool on_loop;
-    bool open;   /* PL_ACCESS_OPEN */
-    bool worker; /* PL_ACCESS_WORKER */
+    bool open;         /* PL_ACCESS_OPEN */
+    bool worker;       /* PL_ACCESS_WORKER */
     /* For the OpenAPI document: */
     const char *summary; /* one sentence; required */
     const char *query;   /* "after limit:integer force:boolean files*": arguments, a string each unless said; * may be repeated */

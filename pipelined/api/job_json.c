@@ -14,37 +14,24 @@ static int64_t num(const json_t *o, const char *key)
     return json_integer_value(json_object_get(o, key));
 }
 
-static json_t *datums_json(const json_t *counts, const json_t *live)
+static json_t *datums_json(const json_t *counts)
 {
-    int64_t total = num(counts, "total"), reused = num(counts, "reused"), done = num(counts, "done"),
-            failed = num(counts, "failed");
-    json_t *out = json_pack("{s:I, s:I, s:I, s:I}", "total", (json_int_t)total, "reused", (json_int_t)reused, "done",
-                            (json_int_t)done, "failed", (json_int_t)failed);
-
-    if (live) {
-        json_object_set(out, "waiting", json_object_get(live, "waiting"));
-        json_object_set(out, "leased", json_object_get(live, "leased"));
-        json_object_set(out, "workers", json_object_get(live, "workers"));
-    }
-    return out;
+    return json_pack("{s:I, s:I, s:I, s:I}", "total", (json_int_t)num(counts, "total"), "reused",
+                     (json_int_t)num(counts, "reused"), "done", (json_int_t)num(counts, "done"), "failed",
+                     (json_int_t)num(counts, "failed"));
 }
 
-json_t *pl_job_row_json(struct pl_api *a, const struct pl_rows *rows, bool whole)
+json_t *pl_job_row_json(const struct pl_rows *rows, bool whole)
 {
     _cleanup_(json_decrefp) json_t *counts = pl_col_json(rows, 13), *ms = pl_col_json(rows, 14);
-    bool final = pl_col_int(rows, 16) != 0;
-    _cleanup_(json_decrefp) json_t *live = final ? NULL
-                                                 : a->config.engine->job_live(a->config.engine_self, pl_col_text(rows, 1),
-                                                                              pl_col_text(rows, 2), pl_col_text(rows, 3));
     struct pl_hash code = pl_col_hash(rows, 10);
-    json_t *out =
-        json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:o, s:o, s:O, s:o, s:s, s:s, s:I, s:o, s:o}", "run", pl_col_text(rows, 1),
-                  "project", pl_col_text(rows, 2), "stage", pl_col_text(rows, 3), "pipeline", pl_col_text(rows, 4), "version",
-                  (json_int_t)pl_col_int(rows, 5), "state", pl_col_text(rows, 6), "reason", pl_col_text(rows, 7), "warnings",
-                  pl_col_json(rows, 12), "datums", datums_json(counts, live), "ms", ms, "bytes", pl_col_json(rows, 15), "device",
-                  num(ms, "gpus") > 0 ? "gpu" : "cpu", "output", pl_col_text(rows, 9), "created_us",
-                  (json_int_t)pl_col_int(rows, 17), "started_us", pl_api_time_or_null(pl_col_int(rows, 18)), "finished_us",
-                  pl_api_time_or_null(pl_col_int(rows, 19)));
+    json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:o, s:o, s:O, s:o, s:s, s:s, s:I, s:o, s:o}", "run",
+                            pl_col_text(rows, 1), "project", pl_col_text(rows, 2), "stage", pl_col_text(rows, 3), "pipeline",
+                            pl_col_text(rows, 4), "version", (json_int_t)pl_col_int(rows, 5), "state", pl_col_text(rows, 6),
+                            "reason", pl_col_text(rows, 7), "warnings", pl_col_json(rows, 12), "datums", datums_json(counts),
+                            "ms", ms, "bytes", pl_col_json(rows, 15), "device", num(ms, "gpus") > 0 ? "gpu" : "cpu", "output",
+                            pl_col_text(rows, 9), "created_us", (json_int_t)pl_col_int(rows, 16), "started_us",
+                            pl_api_time_or_null(pl_col_int(rows, 17)), "finished_us", pl_api_time_or_null(pl_col_int(rows, 18)));
 
     if (whole) {
         json_object_set_new(out, "base", json_string(pl_col_text(rows, 8)));
@@ -53,6 +40,29 @@ json_t *pl_job_row_json(struct pl_api *a, const struct pl_rows *rows, bool whole
         json_object_set_new(out, "attempts", json_integer(num(counts, "attempts")));
     }
     return out;
+}
+
+void pl_job_add_live(struct pl_api *a, json_t *job)
+{
+    static const char *const figures[] = {"waiting", "leased", "workers"};
+    _cleanup_(json_decrefp) json_t *live = NULL;
+    json_t *datums = json_object_get(job, "datums");
+
+    if (!json_is_null(json_object_get(job, "finished_us")))
+        return;
+    live = a->config.engine->job_live(a->config.engine_self, json_string_value(json_object_get(job, "run")),
+                                      json_string_value(json_object_get(job, "project")),
+                                      json_string_value(json_object_get(job, "stage")));
+    for (size_t i = 0; live && i < PL_ARRAY_SIZE(figures); i++)
+        json_object_set(datums, figures[i], json_object_get(live, figures[i]));
+}
+
+void pl_jobs_add_live(struct pl_api *a, json_t *jobs)
+{
+    json_t *job;
+    size_t i;
+
+    json_array_foreach(jobs, i, job) pl_job_add_live(a, job);
 }
 
 int pl_api_job_find(struct pl_conn *c, const char *project, const char *stage, const char *run, int64_t *ret_id,

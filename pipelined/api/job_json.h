@@ -7,10 +7,15 @@
 #define PL_JOB_COLUMNS                                                                                                           \
     "SELECT j.id, j.run, j.project, j.stage, j.pipeline, j.version, j.state, j.reason, j.base, j.output, j.code, j.inputs, "     \
     "j.warnings,"                                                                                                                \
-    " j.counts, j.ms, j.bytes, j.final, j.created_us, coalesce(j.started_us, 0), coalesce(j.finished_us, 0)"
+    " j.counts, j.ms, j.bytes, j.created_us, coalesce(j.started_us, 0), coalesce(j.finished_us, 0)"
 
-/* A job: figures from the row, or, while it runs, from the engine. New reference. */
-json_t *pl_job_row_json(struct pl_api *a, const struct pl_rows *rows, bool whole);
+/* A job as its row has it. New reference. */
+json_t *pl_job_row_json(const struct pl_rows *rows, bool whole);
+/* Adds to a job that is not over what only the engine knows. Blocks until the loop answers: on the pool, holding no reader, for what
+ * keeps the loop waiting may itself wait for one. */
+void pl_job_add_live(struct pl_api *a, json_t *job);
+/* The same to each of an array. */
+void pl_jobs_add_live(struct pl_api *a, json_t *jobs);
 /* Columns id, state, reason, message, cause, created_us, finished_us. */
 json_t *pl_run_row_json(const struct pl_rows *rows);
 /* Row id of a job; PL_ENOTFOUND names stage and run. `run` may be the start of an id, or "" = the stage's newest job. */

@@ -53,14 +53,14 @@ static int run_of(struct pl_conn *c, const char *text, struct pl_rows *rows, str
     return r < 0 ? r : r == 0 ? pl_err_set(err, PL_ENOTFOUND, "there is no run %s", text) : 0;
 }
 
-static int jobs_where(struct pl_api *a, struct pl_conn *c, const char *run, bool whole, json_t **ret, struct pl_err *err)
+static int jobs_of(struct pl_conn *c, const char *run, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     json_t *list = json_array();
     int r = pl_sql_query(c, err, &rows, PL_JOB_COLUMNS " FROM job j WHERE j.run = ? ORDER BY j.id", "s", run);
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
-        json_array_append_new(list, pl_job_row_json(a, &rows, whole));
+        json_array_append_new(list, pl_job_row_json(&rows, true));
     if (r < 0) {
         json_decref(list);
         return r;
@@ -69,20 +69,28 @@ static int jobs_where(struct pl_api *a, struct pl_conn *c, const char *run, bool
     return 0;
 }
 
-static int inspect_run(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+static int read_run(struct pl_api *a, const char *text, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    json_t *jobs = NULL, *out;
-    int r = run_of(rd.conn, pl_http_param(req, "run"), &rows, err);
+    json_t *jobs = NULL;
+    int r = run_of(rd.conn, text, &rows, err);
 
-    r = r < 0 ? r : jobs_where(a, rd.conn, pl_col_text(&rows, 0), true, &jobs, err);
+    r = r < 0 ? r : jobs_of(rd.conn, pl_col_text(&rows, 0), &jobs, err);
     if (r < 0)
         return r;
-    out = pl_run_row_json(&rows);
-    json_object_set_new(out, "jobs", jobs);
-    *ret = out;
+    *ret = pl_run_row_json(&rows);
+    json_object_set_new(*ret, "jobs", jobs);
     return 0;
+}
+
+static int inspect_run(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    int r = read_run(a, pl_http_param(req, "run"), ret, err);
+
+    if (r == 0)
+        pl_jobs_add_live(a, json_object_get(*ret, "jobs"));
+    return r;
 }
 
 static int stop_run(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -159,15 +167,14 @@ static void wait_run(struct pl_api *a, struct pl_http_request *req)
 
 /* ---- jobs ---- */
 
-static int list_jobs(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+static int read_jobs(struct pl_api *a, const struct pl_http_request *req, json_t *list, int64_t *ret_next, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     const char *run = pl_http_query(req, "run");
-    json_t *list = json_array();
-    char id[PL_ID_HEX + 1] = "", last[32] = "";
+    char id[PL_ID_HEX + 1] = "";
     struct pl_api_page page;
-    size_t n = 0;
+    int64_t last = 0;
     int r = pl_api_page_read(req, &page, err);
 
     if (r == 0 && run)
@@ -180,15 +187,25 @@ static int list_jobs(struct pl_api *a, struct pl_http_request *req, json_t **ret
                              "issssi", page.after ? strtoll(page.after, NULL, 10) : INT64_MAX, id, pl_http_query(req, "stage"),
                              pl_http_query(req, "state"), pl_http_query(req, "project"), (int64_t)page.limit);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
-        json_array_append_new(list, pl_job_row_json(a, &rows, false));
-        snprintf(last, sizeof last, "%lld", (long long)pl_col_int(&rows, 0));
-        n++;
+        json_array_append_new(list, pl_job_row_json(&rows, false));
+        last = pl_col_int(&rows, 0);
     }
-    if (r < 0) {
-        json_decref(list);
+    *ret_next = r == 0 && json_array_size(list) == page.limit ? last : 0;
+    return r;
+}
+
+static int list_jobs(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *list = json_array();
+    char text[32];
+    int64_t next;
+    int r = read_jobs(a, req, list, &next, err);
+
+    if (r < 0)
         return r;
-    }
-    *ret = pl_api_list("jobs", list, n == page.limit ? last : NULL);
+    pl_jobs_add_live(a, list);
+    snprintf(text, sizeof text, "%lld", (long long)next);
+    *ret = pl_api_list("jobs", TAKE_PTR(list), next ? text : NULL);
     return 0;
 }
 
@@ -199,7 +216,7 @@ static int find_job(struct pl_conn *c, struct pl_http_request *req, int64_t *ret
                            ret_run, err);
 }
 
-static int inspect_job(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+static int read_job(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -211,8 +228,17 @@ static int inspect_job(struct pl_api *a, struct pl_http_request *req, json_t **r
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
     if (r < 0)
         return r;
-    *ret = pl_job_row_json(a, &rows, true);
+    *ret = pl_job_row_json(&rows, true);
     return 0;
+}
+
+static int inspect_job(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    int r = read_job(a, req, ret, err);
+
+    if (r == 0)
+        pl_job_add_live(a, *ret);
+    return r;
 }
 
 static int stop_job(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -368,7 +394,6 @@ static const struct pl_api_route routes[] = {
     {.method = "GET",
      .pattern = "/api/v1/runs/{run}/wait",
      .raw = wait_run,
-     .on_loop = true,
      .summary = "Answers when the run has ended, at the latest after 25 s; `done` says which.",
      .query = "timeout_ms:integer",
      .reply = "Run"},

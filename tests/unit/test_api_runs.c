@@ -1,0 +1,135 @@
+/* Runs and jobs over HTTP: who asks for them keeps neither the loop nor the database waiting. */
+// link: pl_api
+#include "api_fixture.h"
+
+#define READERS 4 /* of the fixture's database */
+
+static const char run_id[] = "0123456789abcdef0123456789abcdef";
+
+static int make_run(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_run_args run = {.id = run_id, .cause = "manual", .state = "running"};
+
+    (void)arg;
+    return pl_tx_run_create(tx, &run, err);
+}
+
+static void begin_job(void)
+{
+    struct pl_job_args job = {.run = run_id,
+                              .project = "default",
+                              .stage = "train",
+                              .pipeline = "flow",
+                              .version = 1,
+                              .state = "running",
+                              .created_us = 1};
+
+    MUST(pl_db_run(t.db, PL_TX_LOGGED, make_run, NULL, &err));
+    MUST(pl_db_run(t.db, PL_TX_UNLOGGED, pl_tx_job_progress, &job, &err));
+}
+
+/* ---- the loop and the readers ---- */
+
+struct all_readers {
+    struct pl_conn *conn[READERS];
+};
+
+static struct all_readers take_all_readers(void)
+{
+    struct all_readers all;
+
+    for (unsigned i = 0; i < READERS; i++)
+        all.conn[i] = pl_db_reader(t.db);
+    return all;
+}
+
+static void give_all_readers(struct all_readers *all)
+{
+    for (unsigned i = 0; i < READERS; i++)
+        pl_db_reader_done(t.db, all->conn[i]);
+}
+
+/* The engine's loop, when it must read itself before it can answer: with a reader held by who asks, neither goes on. */
+static json_t *job_live_that_reads(void *self, const char *run, const char *project, const char *stage)
+{
+    struct all_readers all = take_all_readers();
+
+    (void)self;
+    assert_string_equal(run, run_id);
+    assert_string_equal(project, "default");
+    assert_string_equal(stage, "train");
+    give_all_readers(&all);
+    return json_pack("{s:i, s:i, s:i}", "waiting", 5, "leased", 2, "workers", 1);
+}
+
+static void assert_live(const json_t *job)
+{
+    const json_t *datums = json_object_get(job, "datums");
+
+    assert_int_equal(number_at(datums, "waiting"), 5);
+    assert_int_equal(number_at(datums, "leased"), 2);
+    assert_int_equal(number_at(datums, "workers"), 1);
+}
+
+static void live_figures_are_asked_for_with_no_reader_held(void **state)
+{
+    json_t *o;
+
+    (void)state;
+    begin_job();
+    o = ask_json(200, "GET", "/api/v1/jobs", NULL);
+    assert_live(json_array_get(json_object_get(o, "jobs"), 0));
+    json_decref(o);
+    o = ask_json(200, "GET", "/api/v1/runs/01234567", NULL);
+    assert_live(json_array_get(json_object_get(o, "jobs"), 0));
+    json_decref(o);
+    o = ask_json(200, "GET", "/api/v1/jobs/default/train/01234567", NULL);
+    assert_live(o);
+    json_decref(o);
+}
+
+static void who_waits_for_a_run_does_not_hold_the_loop(void **state)
+{
+    struct all_readers all;
+    struct answer a;
+    char head[256];
+    int fd;
+
+    (void)state;
+    begin_job();
+    all = take_all_readers();
+    fd = client_connect(port);
+    snprintf(head, sizeof head, "GET /api/v1/runs/%s/wait?timeout_ms=1 HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n" AS_USER "\r\n", run_id,
+             port);
+    assert_true(client_say(fd, head));
+    for (unsigned i = 0; i < 8; i++) { /* rows of the loop's: it turns, though the first cannot be looked at */
+        a = ask_with("POST", "/api/v1/worker/attach", AS_WORKER, "{}", 2);
+        assert_int_equal(a.status, 200);
+        answer_free(&a);
+    }
+    give_all_readers(&all);
+    a = client_read_answer(fd);
+    assert_int_equal(a.status, 200);
+    answer_free(&a);
+    close(fd);
+}
+
+static int setup(void **state)
+{
+    int r = api_setup(state);
+
+    api_engine.job_live = job_live_that_reads;
+    return r;
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, api_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(live_figures_are_asked_for_with_no_reader_held),
+        TEST(who_waits_for_a_run_does_not_hold_the_loop),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
