@@ -43,7 +43,8 @@ struct pl_stores;
 
 struct pl_push_args {
     const char *project, *repo, *branch;
-    const char *base; /* ref the writer started from; NULL or "" = none named: the last writer wins */
+    /* Ref the writer started from, looked up once, before the first attempt; NULL or "" = none named: the last writer wins. */
+    const char *base;
     const char *message, *author;
     const void *ops; /* an ops stream (storage/tree/ops.h); what its entries name is durable already */
     size_t ops_len;

@@ -22,7 +22,8 @@ struct push {
     const struct pl_push_args *args;
     struct pl_tree_op *ops;
     size_t n_ops;
-    struct pl_commit_row head;
+    struct pl_commit_row base; /* when one is named */
+    struct pl_commit_row head; /* of this attempt */
     bool has_head;
 };
 
@@ -153,25 +154,30 @@ static int note_conflict(void *self, const struct pl_tree_change *change, struct
     return 0;
 }
 
+static bool names_base(const struct push *p)
+{
+    return p->args->base && *p->args->base;
+}
+
+/* Once: another attempt on a newer head must not take that head for what the writer started from. */
+static int find_base(struct push *p, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->db);
+
+    return pl_db_commit_named(rd.conn, p->args->project, p->args->repo, p->args->base, &p->base, err);
+}
+
 static int check_base(struct push *p, struct pl_err *err)
 {
     struct touched t = {.push = p};
-    struct pl_commit_row base;
     int r;
 
-    if (!p->args->base || !*p->args->base)
+    if (!names_base(p))
         return 0;
-    {
-        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->db);
-
-        r = pl_db_commit_named(rd.conn, p->args->project, p->args->repo, p->args->base, &base, err);
-    }
+    r = pl_tree_diff(&p->source, &p->base.root, &p->head.root, NULL, 0, note_conflict, &t, err);
     if (r < 0)
         return r;
-    r = pl_tree_diff(&p->source, &base.root, &p->head.root, NULL, 0, note_conflict, &t, err);
-    if (r < 0)
-        return r;
-    return t.n ? pl_err_set(err, PL_ECONFLICT, "%u path%s changed since base %.8s: %s%s", t.n, t.n == 1 ? "" : "s", base.run,
+    return t.n ? pl_err_set(err, PL_ECONFLICT, "%u path%s changed since base %.8s: %s%s", t.n, t.n == 1 ? "" : "s", p->base.run,
                             t.paths, t.n > 5 ? ", …" : "")
                : 0;
 }
@@ -253,6 +259,8 @@ int pl_db_push(struct pl_db *db, struct pl_stores *stores, const struct pl_push_
     if (r == PL_EFORMAT) /* the writer's bytes, not the store's */
         r = pl_err_wrap(err, PL_EPROTO, "operations");
     r = r < 0 ? r : check_content(&p, err);
+    if (r == 0 && names_base(&p))
+        r = find_base(&p, err);
     if (r == 0) {
         r = PL_ERETRY;
         for (unsigned i = 0; i < PUSH_ATTEMPTS_MAX && r == PL_ERETRY; i++)

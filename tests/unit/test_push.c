@@ -245,6 +245,56 @@ static void test_a_base_that_does_not_exist_is_not_found(void **state)
     assert_int_equal(push_on(w, "digits", "master", "nobranch", "+a:11", &ret, &err), PL_ENOTFOUND);
 }
 
+/* An object store that lets somebody else push just before the first pack of a push comes to it. */
+static struct {
+    const struct pl_object_ops *real;
+    struct pl_object_ops ops;
+    struct world *w;
+    bool done;
+} rival;
+
+static void rival_pushes(void)
+{
+    if (rival.done)
+        return;
+    rival.done = true;
+    push(rival.w, NULL, "+a:20");
+}
+
+static int rival_put(struct pl_object_store *s, const char *key, const struct iovec *iov, int n, bool exclusive,
+                     struct pl_err *err)
+{
+    rival_pushes();
+    return rival.real->put(s, key, iov, n, exclusive, err);
+}
+
+static int rival_adopt(struct pl_object_store *s, const char *key, const char *temp_path, struct pl_err *err)
+{
+    rival_pushes();
+    return rival.real->adopt(s, key, temp_path, err);
+}
+
+static void test_a_base_is_the_commit_it_named_when_the_push_began(void **state)
+{
+    struct world *w = *state;
+    struct pl_push_result ret;
+    struct pl_err err = {0};
+
+    push(w, NULL, "+a:10");
+    rival.w = w;
+    rival.done = false;
+    rival.real = w->objects->ops;
+    rival.ops = *rival.real;
+    rival.ops.put = rival_put;
+    rival.ops.adopt = rival_adopt;
+    w->objects->ops = &rival.ops;
+    assert_int_equal(push_on(w, "digits", "master", "master", "+a:30", &ret, &err), PL_ECONFLICT);
+    w->objects->ops = rival.real;
+    assert_true(rival.done);
+    assert_non_null(strstr(err.msg, ": /a"));
+    assert_int_equal(commit_named(w, "master").bytes, 20);
+}
+
 /* ---- what is refused ---- */
 
 static void test_data_that_is_not_there_is_named_and_can_be_sent_again(void **state)
@@ -488,6 +538,7 @@ int main(void)
         T(test_a_path_changed_since_the_base_is_a_conflict_that_names_it),
         T(test_of_many_conflicts_five_are_named),
         T(test_a_base_that_does_not_exist_is_not_found),
+        T(test_a_base_is_the_commit_it_named_when_the_push_began),
         T(test_data_that_is_not_there_is_named_and_can_be_sent_again),
         T(test_an_entry_that_lies_about_its_size_is_refused),
         T(test_names_and_paths_that_are_not_allowed_are_refused),
