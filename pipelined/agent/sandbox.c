@@ -54,6 +54,9 @@ static const char *const etc_shown[] = {
     "debian_version",
 };
 
+/* Keys of the host's services within what is shown: readable for a daemon of root. Empty folders are put over them. */
+static const char *const etc_private[] = {"/etc/ssl/private", "/etc/pki/tls/private"};
+
 /* Enough to own files of several users inside (tar, apt's unpacking), to become another user and to kill what did; nothing that
  * reaches out. */
 static const char *const root_caps[] = {"CAP_CHOWN",  "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID",
@@ -112,6 +115,9 @@ static int add_system(struct pl_sandbox_argv *a, struct pl_err *err)
         snprintf(path, sizeof(path), "/etc/%s", etc_shown[i]);
         r = ADD(a, err, "--ro-bind-try", path, path);
     }
+    for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(etc_private); i++)
+        if (access(etc_private[i], F_OK) == 0)
+            r = ADD(a, err, "--tmpfs", etc_private[i], "--remount-ro", etc_private[i]);
     return r;
 }
 
@@ -289,7 +295,7 @@ int pl_sandbox_remove_folders(const struct pl_sandbox_config *config, struct pl_
 
 int pl_sandbox_make_folders(const struct pl_sandbox_config *config, struct pl_err *err)
 {
-    static const char *const folders[] = {"pfs/out", "next", "old", "code", "tmp/home"};
+    static const char *const folders[] = {"pfs/out", "next", "code", "tmp/home"};
     char path[4096];
     int r = pl_sandbox_remove_folders(config, err);
 

@@ -9,7 +9,7 @@
  * Mode none: the same folders at their real place below the work folder, found through $PL_INPUT_* and $PL_OUT; no namespaces.
  *
  * Layout of the work folder, made by pl_sandbox_make_folders:
- *   pfs/<input>   the datum's inputs     pfs/out   its output     next/    inputs being built     old/   inputs being removed
+ *   pfs/<input>   the datum's inputs     pfs/out   its output             next/    inputs being built
  *   code/         the stage's code       tmp/      mode none's /tmp       script   the stage's script, if it has one */
 #pragma once
 

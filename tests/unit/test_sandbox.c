@@ -238,6 +238,8 @@ static void what_a_command_sees_and_may_do(void **state)
         {"tmp outlives the command", "test -e /tmp/x"},
         {"system and root folders are not writable", "! touch /usr/x /etc/x /x 2>/dev/null"},
         {"the host's files are not there", "! test -e /etc/shadow && test -z \"$(ls -A /root)\" && ! ls /var/lib 2>/dev/null"},
+        {"the host's keys are not there",
+         "! test -e /etc/ssl/private || grep -q ' /etc/ssl/private .* tmpfs ' /proc/self/mountinfo"},
         {"the work folder has no other name",
          "! test -e $(dirname $(grep -m1 ' /pfs ' /proc/self/mountinfo | cut -d' ' -f4))/next"},
         {"nobody else's processes", "test $(ls -d /proc/[0-9]* | wc -l) -le 8"},
