@@ -175,6 +175,17 @@ static int resolve_work(const char *work, char out[PATH_MAX], struct pl_err *err
     return r;
 }
 
+/* True when `path` is `folder` or lies in it; links followed as far as `path` is there. */
+static bool lies_in(const char *path, const char *folder)
+{
+    char real[PATH_MAX];
+    size_t n = strlen(folder);
+
+    if (realpath(path, real))
+        path = real;
+    return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == 0);
+}
+
 static int find_runner(char out[PATH_MAX], struct pl_err *err)
 {
     ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 16);
@@ -226,7 +237,7 @@ static int work(struct options *o, struct pl_err *err)
         r = resolve_work(o->worker.work, path, err);
     if (r < 0)
         return r;
-    if (o->worker.store_dir && strncmp(o->worker.store_dir, path, strlen(path)) == 0)
+    if (o->worker.store_dir && lies_in(o->worker.store_dir, path))
         return pl_err_set(err, PL_EUSAGE, "--store-dir %s lies in the work folder", o->worker.store_dir);
     o->worker.token = (const char *)token.data;
     o->worker.work = path;

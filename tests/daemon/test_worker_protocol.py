@@ -311,6 +311,18 @@ def test_usage_errors(options, says):
     assert says in done.stderr
 
 
+def test_the_store_may_not_lie_in_the_work_folder_but_beside_it(start, tmp_path):
+    for name, refused in [("work/store", True), ("works", False)]:
+        (tmp_path / name).mkdir(parents=True)
+        daemon, worker = start("true", "--store-dir", tmp_path / name)
+        if refused:
+            assert worker.end() == 1
+            assert f"--store-dir {tmp_path / name} lies in the work folder" in worker.said()
+        else:
+            daemon.give(1, [row()])
+            assert daemon.result()["rows"][0]["state"] == "success"
+
+
 def test_a_missing_token_is_an_error(tmp_path):
     environment = {k: v for k, v in os.environ.items() if k != "PIPELINED_WORKER_TOKEN"}
     done = subprocess.run([BIN / "pipelined-worker", "--url", "http://127.0.0.1:1", "--worker", "w", "--work", tmp_path / "w"],
