@@ -20,6 +20,7 @@ struct piece {
     uint64_t offset;
     int64_t born_ms;
     struct pl_buf bytes;
+    size_t taken; /* of them, by the daemon (METRICS) */
 };
 
 struct pl_outlog {
@@ -59,24 +60,43 @@ static int post_output(struct pl_outlog *o, const struct piece *p, struct pl_err
     return path ? pl_uplink_post(o->link, path, p->bytes.data, p->bytes.len, err) : pl_err_nomem(err);
 }
 
-static int post_metrics(struct pl_outlog *o, const struct piece *p, struct pl_err *err)
+/* Up to PL_WIRE_LINES_MAX of the lines from `*at`, which moves behind them. NULL without memory. */
+static json_t *take_lines(const struct piece *p, size_t *at)
 {
-    json_t *lease = pl_wire_lease_json(&p->lease), *lines = json_array(), *body;
-    _cleanup_free_ char *text = strndup((const char *)p->bytes.data, p->bytes.len);
-    char *save = NULL;
-    int r;
+    const char *text = (const char *)p->bytes.data;
+    json_t *lines = json_array();
 
-    for (char *line = text ? strtok_r(text, "\n", &save) : NULL; lines && line; line = strtok_r(NULL, "\n", &save))
-        (void)!json_array_append_new(lines, json_string(line)); /* a line that is not UTF-8 is no JSON either */
-    body = json_pack("{s:s, s:O, s:I, s:o}", "worker", o->worker, "task", json_object_get(lease, "task"), "index",
-                     (json_int_t)p->index, "lines", lines);
-    json_decref(lease);
-    r = pl_uplink_json(o->link, "/api/v1/worker/metrics", body, false, NULL, err);
-    json_decref(body);
+    for (size_t i = 0; lines && i < PL_WIRE_LINES_MAX && *at < p->bytes.len; i++) {
+        const char *end = memchr(text + *at, '\n', p->bytes.len - *at);
+        size_t n = end ? (size_t)(end - text) - *at : p->bytes.len - *at;
+
+        (void)!json_array_append_new(lines, json_stringn(text + *at, n)); /* a line that is not UTF-8 is no JSON either */
+        *at += n + 1;
+    }
+    return lines;
+}
+
+/* In requests of so many lines as the daemon takes at once; those that were taken are not sent again. */
+static int post_metrics(struct pl_outlog *o, struct piece *p, struct pl_err *err)
+{
+    int r = 0;
+
+    while (r == 0 && p->taken < p->bytes.len) {
+        size_t at = p->taken;
+        json_t *lines = take_lines(p, &at), *lease = pl_wire_lease_json(&p->lease), *body;
+
+        body = json_pack("{s:s, s:O, s:I, s:o}", "worker", o->worker, "task", json_object_get(lease, "task"), "index",
+                         (json_int_t)p->index, "lines", lines);
+        json_decref(lease);
+        r = pl_uplink_json(o->link, "/api/v1/worker/metrics", body, false, NULL, err);
+        json_decref(body);
+        if (r == 0)
+            p->taken = at;
+    }
     return r;
 }
 
-static void send_piece(struct pl_outlog *o, const struct piece *p)
+static void send_piece(struct pl_outlog *o, struct piece *p)
 {
     struct pl_err err = {0};
     unsigned tries = 0, refusals = 0;

@@ -4,7 +4,7 @@
  *   POST /api/v1/worker/attach   {protocol, worker, incarnation, host, pid, held: [{task, fence}]}     → pl_wire_attach
  *   POST /api/v1/worker/next     {worker, incarnation, results: [RESULT], wait_ms, leaving?: true}     → pl_wire_next
  *   POST /api/v1/worker/renew    {worker, incarnation, tasks: [{task, fence}]}                         → pl_wire_renew
- *   POST /api/v1/worker/metrics  {worker, task, index, lines: [text]}                                  → {}
+ *   POST /api/v1/worker/metrics  {worker, task, index, lines: [≤ PL_WIRE_LINES_MAX texts]}             → {}
  *   POST /api/v1/worker/log?worker=&task=&datum=&attempt=&offset=   raw bytes                          → {}
  *
  * `leaving` on next: results are handed in, no task is wanted (the agent was told to end). */
@@ -23,6 +23,7 @@
 #define PL_WIRE_EMPTY_OPS  7u         /* bytes of an ops stream without operations */
 #define PL_WIRE_TAIL_MAX   4096u      /* of the command's output, per row … */
 #define PL_WIRE_TAILS_MAX  (1u << 20) /* … and of all rows of one result; rows that failed come first */
+#define PL_WIRE_LINES_MAX  64u        /* lines of metrics in one request */
 
 /* A lease: the task's id as the daemon spells it (a number or a string) and its fence. */
 struct pl_wire_lease {

@@ -1,6 +1,7 @@
 /* The workers' side of the API: agent protocol 1 (docs/protocol.md). Requests of a worker name it; the token must be that worker's. */
 #include "engine_internal.h"
 
+#include "pipelined/agent/wire.h"
 #include "storage/base/clock.h"
 #include "storage/base/log.h"
 
@@ -10,7 +11,6 @@
 #define RESULTS_BODY_MAX (64u << 20)
 #define LOG_BODY_MAX     (4u << 20)
 #define METRIC_LINE_MAX  1024
-#define METRIC_LINES_MAX 64
 #define LEASE_MS         30000
 #define RENEW_MS         2000 /* on one machine it costs next to nothing, and a job that is stopped lets go of its GPU as soon */
 
@@ -355,7 +355,7 @@ static int metric_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
         json_t *value = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
         int r;
 
-        if (!json_is_object(value) || i >= METRIC_LINES_MAX || strlen(text) > METRIC_LINE_MAX) {
+        if (!json_is_object(value) || i >= PL_WIRE_LINES_MAX || strlen(text) > METRIC_LINE_MAX) {
             json_decref(value);
             continue; /* the stage's own matter: the file is kept whatever it holds */
         }

@@ -62,10 +62,11 @@ class FakeDaemon:
         self.results = []  # RESULT, as they came
         self.attaches, self.nexts, self.renews = [], [], []
         self.logs = {}  # (datum, attempt) → bytes
-        self.metric_lines = []
+        self.metric_lines, self.metric_requests = [], []  # all, and how many each request had
+        self.sessions = 0
         self.packs = {}
         self.renew_reply = {}
-        self.refuse = {}  # path's last word → (status, code), once
+        self.refuse = {}  # path's last word → (status, code), once, or a list of those
         self.ending = False
         self.known = set()
         self.server = None
@@ -178,8 +179,10 @@ class FakeDaemon:
         return http.answer(200, {})
 
     def metrics(self, http, _query, body):
+        lines = json.loads(body)["lines"]
         with self.changed:
-            self.metric_lines += json.loads(body)["lines"]
+            self.metric_lines += lines
+            self.metric_requests.append(len(lines))
             self.changed.notify_all()
         return http.answer(200, {})
 

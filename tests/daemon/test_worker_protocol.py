@@ -150,6 +150,16 @@ def test_metrics_are_followed(start, tmp_path):
     assert "metrics.jsonl" in decode_ops(got)  # output like any other file
 
 
+def test_a_burst_of_metrics_goes_in_requests_of_64_lines(start):
+    lines = [json.dumps({"step": i}) for i in range(100)]
+    daemon, _ = start(f"seq -f '{{\"step\": %.0f}}' 0 99 >$PL_OUT/new; mv $PL_OUT/new $PL_OUT/metrics.jsonl")
+    daemon.refuse["metrics"] = (503, "busy")
+    daemon.give(1, [row()])
+    daemon.result()
+    assert daemon.metric_lines == lines
+    assert max(daemon.metric_requests) <= 64
+
+
 def test_large_output_is_uploaded_before_the_result(start):
     daemon, _ = start("head -c 100000 /dev/urandom >$PL_OUT/data; mkdir $PL_OUT/d; cp $PL_OUT/data $PL_OUT/d/same")
     daemon.give(1, [row()])
