@@ -176,7 +176,7 @@ static int carry(struct pl_wire_outcome *o, const struct pl_datum_context *c, in
 {
     char text[PL_ERR_MSG_BYTES + 100];
 
-    if (code == PL_ECANCELED || code == PL_EAUTH || code == PL_EFORBIDDEN || code == PL_ERETRY || pl_uplink_is_away(code)) {
+    if (pl_uplink_not_the_commands(code)) {
         o->gave_back = true;
         pl_log_warn("datum", "row %u given back: %s: %s", o->index, step, why->msg);
         return 0;
@@ -241,6 +241,7 @@ static int capture(const struct attempt *a, const char *out, struct pl_wire_outc
     int r = pl_outputs_capture(&request, o, &why);
 
     o->upload_ms = since_ms(start_us);
+    a->c->store->lost = r < 0 && pl_uplink_not_the_commands(r);
     if (r < 0)
         return carry(o, a->c, r, "output", &why);
     o->success = true;
@@ -260,7 +261,7 @@ int pl_datum_run(struct pl_datum_context *c, const struct pl_wire_task *task, co
 
     *ret = (struct pl_wire_outcome){.index = row->index};
     snprintf(out, sizeof(out), "%s/pfs/out", c->sandbox->work);
-    if (atomic_load(c->stopping) || pl_lease_wants(c->lease, row->index) != PL_LEASE_GO_ON) {
+    if (atomic_load(c->stopping) || c->store->lost || pl_lease_wants(c->lease, row->index) != PL_LEASE_GO_ON) {
         ret->gave_back = true;
         return 0;
     }

@@ -45,6 +45,7 @@ int pl_outputs_flush(struct pl_outputs_store *store, struct pl_err *err)
 void pl_outputs_drop(struct pl_outputs_store *store)
 {
     store->session = pl_pack_session_close(store->session);
+    store->lost = false;
 }
 
 static int add_made(struct capture *c, const char *path, const struct pl_entry *entry, struct pl_err *err)

@@ -19,6 +19,7 @@ struct pl_outputs_store {
     struct pl_pack_sink sink;
     const char *project;
     struct pl_pack_session *session; /* NULL: nothing to upload yet */
+    bool lost;                       /* the daemon does not take it: nothing more is captured before the next flush */
 };
 
 struct pl_outputs_request {

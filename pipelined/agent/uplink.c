@@ -3,6 +3,7 @@
 #include "pipelined/net/remote.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
+#include "storage/base/log.h"
 #include "storage/chunk/chunk_list.h"
 #include "storage/pack/pack_format.h"
 #include <poll.h>
@@ -113,6 +114,11 @@ static struct endpoint *current(struct pl_uplink *l)
 bool pl_uplink_is_away(int code)
 {
     return code == PL_ENET || code == PL_ETIMEOUT || code == PL_EBUSY || code == PL_ESTOPPING;
+}
+
+bool pl_uplink_not_the_commands(int code)
+{
+    return code == PL_ECANCELED || code == PL_EAUTH || code == PL_EFORBIDDEN || code == PL_ERETRY || pl_uplink_is_away(code);
 }
 
 bool pl_uplink_down(const struct pl_uplink *l)
@@ -292,10 +298,10 @@ struct pl_chunk_reader pl_uplink_reader(struct pl_uplink *l)
     return (struct pl_chunk_reader){.self = l, .get = reader_get};
 }
 
-/* A daemon that was restarted may not know our session any more: one new one. */
+/* The session ended: the daemon was restarted, or the lease ran out while the command computed. One new one. */
 static bool session_is_gone(struct pl_uplink *l, int code, bool *renewed)
 {
-    if (*renewed || (code != PL_ENOTFOUND && code != PL_EINVAL))
+    if (*renewed || (code != PL_ENOTFOUND && code != PL_EINVAL && code != PL_ERETRY))
         return false;
     *renewed = true;
     pthread_mutex_lock(&l->lock);
@@ -304,57 +310,85 @@ static bool session_is_gone(struct pl_uplink *l, int code, bool *renewed)
     return true;
 }
 
-static int sink_has(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, struct pl_err *err)
+/* A daemon whose own disk or memory is full is as good as away: room is made there, not by failing the stage. */
+static int daemons_trouble(int code, struct pl_err *err)
 {
-    struct pl_uplink *l = self;
+    if (code != PL_ENOSPC && code != PL_EIO && code != PL_ENOMEM)
+        return code;
+    return pl_err_wrap(err, PL_EBUSY, "the daemon cannot keep it now");
+}
+
+/* One thing asked of the sink; what it takes and fills. */
+struct ask {
+    int (*step)(const struct pl_pack_sink *sink, const struct ask *a, struct pl_err *err);
+    const struct pl_hash *ids; /* a pack's id, or those asked for */
+    const void *bytes;
+    size_t n;
+    uint8_t *ret_bitmap;
+};
+
+static int ask_once(struct pl_uplink *l, const struct ask *a, struct pl_err *err)
+{
     struct pl_remote *remote;
-    unsigned tries = 0;
+    int r = open_remote(l, true, &remote, err);
+
+    if (r == 0) {
+        const struct pl_pack_sink sink = pl_remote_sink(remote);
+        r = note(l, a->step(&sink, a, err));
+    }
+    return r < 0 ? daemons_trouble(r, err) : r;
+}
+
+static int ask(struct pl_uplink *l, const struct ask *a, struct pl_err *err)
+{
+    const int64_t since_ms = pl_clock_mono_ms();
+    unsigned tries = 0, said = 0;
     bool renewed = false;
+    struct pl_err why = {0};
     int r;
 
-    do {
-        r = open_remote(l, true, &remote, err);
-        if (r == 0) {
-            const struct pl_pack_sink sink = pl_remote_sink(remote);
-            r = note(l, sink.has(sink.self, ids, n, ret_bitmap, err));
-        }
-    } while (r < 0 && (session_is_gone(l, r, &renewed) || pl_uplink_again(l, r, &tries)));
+    while ((r = ask_once(l, a, &why)) < 0) {
+        if (session_is_gone(l, r, &renewed))
+            continue;
+        if (!pl_uplink_down(l) && r == PL_EBUSY && said++ == 0)
+            pl_log_warn("uplink", "%s: trying again", why.msg);
+        if (pl_clock_mono_ms() - since_ms > l->orphan_ms || !pl_uplink_again(l, r, &tries))
+            break;
+    }
+    if (r < 0 && err)
+        *err = why;
     return r;
+}
+
+static int step_has(const struct pl_pack_sink *sink, const struct ask *a, struct pl_err *err)
+{
+    return sink->has(sink->self, a->ids, a->n, a->ret_bitmap, err);
+}
+
+static int step_put(const struct pl_pack_sink *sink, const struct ask *a, struct pl_err *err)
+{
+    return sink->put_pack(sink->self, a->ids, a->bytes, a->n, err);
+}
+
+static int step_flush(const struct pl_pack_sink *sink, const struct ask *a, struct pl_err *err)
+{
+    (void)a;
+    return sink->flush ? sink->flush(sink->self, err) : 0;
+}
+
+static int sink_has(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, struct pl_err *err)
+{
+    return ask(self, &(struct ask){.step = step_has, .ids = ids, .n = n, .ret_bitmap = ret_bitmap}, err);
 }
 
 static int sink_put(void *self, const struct pl_hash *pack_id, const void *bytes, size_t n, struct pl_err *err)
 {
-    struct pl_uplink *l = self;
-    struct pl_remote *remote;
-    unsigned tries = 0;
-    bool renewed = false;
-    int r;
-
-    do {
-        r = open_remote(l, true, &remote, err);
-        if (r == 0) {
-            const struct pl_pack_sink sink = pl_remote_sink(remote);
-            r = note(l, sink.put_pack(sink.self, pack_id, bytes, n, err));
-        }
-    } while (r < 0 && (session_is_gone(l, r, &renewed) || pl_uplink_again(l, r, &tries)));
-    return r;
+    return ask(self, &(struct ask){.step = step_put, .ids = pack_id, .bytes = bytes, .n = n}, err);
 }
 
 static int sink_flush(void *self, struct pl_err *err)
 {
-    struct pl_uplink *l = self;
-    struct pl_remote *remote;
-    unsigned tries = 0;
-    int r;
-
-    do {
-        r = open_remote(l, true, &remote, err);
-        if (r == 0) {
-            const struct pl_pack_sink sink = pl_remote_sink(remote);
-            r = sink.flush ? note(l, sink.flush(sink.self, err)) : 0;
-        }
-    } while (r < 0 && pl_uplink_again(l, r, &tries));
-    return r;
+    return ask(self, &(struct ask){.step = step_flush}, err);
 }
 
 struct pl_pack_sink pl_uplink_sink(struct pl_uplink *l)

@@ -4,7 +4,8 @@
  *
  *   pl_uplink_json, pl_uplink_post   one try
  *   pl_uplink_again                after a failure: shall it be tried again? sleeps first
- *   pl_uplink_reader, _sink        the daemon's store: they try again by themselves
+ *   pl_uplink_reader, _sink        the daemon's store: they try again by themselves; the sink also when the daemon's disk or memory
+ *                                  is full (PL_EBUSY after PL_UPLINK_ORPHAN_MS) and, once, with a new session
  *
  * Thread-safe but for create, open_store and destroy. */
 #pragma once
@@ -47,6 +48,8 @@ int pl_uplink_post(struct pl_uplink *l, const char *path, const void *data, size
 
 /* True when `code` means that the daemon is away or busy, so that the same call may succeed later. */
 bool pl_uplink_is_away(int code);
+/* True when `code` is between agent and daemon and no fault of the command: its datum is given back, for another time. */
+bool pl_uplink_not_the_commands(int code);
 /* After a call failed with `code`: true = try again (it has slept, and looked for a new URL); false = give up with that error: it is not
  * of that kind, the agent is stopping, or the daemon has been away for too long. `*tries` starts at 0 for each call. */
 bool pl_uplink_again(struct pl_uplink *l, int code, unsigned *tries);

@@ -188,7 +188,7 @@ static void upload_failed(struct pl_wire_outcome *outcomes, size_t n, int code, 
         if (!o->success || (o->ops && o->ops_len <= PL_WIRE_EMPTY_OPS))
             continue;
         o->success = false;
-        o->gave_back = code == PL_ECANCELED || code == PL_EAUTH || code == PL_ERETRY || pl_uplink_is_away(code);
+        o->gave_back = pl_uplink_not_the_commands(code);
         snprintf(o->reason, sizeof(o->reason), "output: upload: %.900s", why->msg);
     }
     pl_log_warn("worker", "upload: %s", why->msg);

@@ -113,22 +113,27 @@ class FakeDaemon:
 
     # --- routes ---
     def serve(self, http, path, query, body):
-        word = path.rsplit("/", 1)[-1]
+        word = "pack" if "/packs/" in path else path.rsplit("/", 1)[-1]
         with self.changed:
             if word in self.refuse:
-                status, code = self.refuse.pop(word)
+                refusals = self.refuse.pop(word)
+                (status, code), *more = refusals if isinstance(refusals, list) else [refusals]
+                if more:
+                    self.refuse[word] = more
                 return http.answer(status, {"error": {"code": code, "message": "refused by the test"}})
         if path.startswith("/api/v1/worker/"):
             return getattr(self, word)(http, query, body)
         if path == "/api/v1/status":
             return http.answer(200, {"version": "0", "store": "s3://elsewhere", "store_dir": None})
         if path == "/api/v1/sessions":
-            return http.answer(200, {"session": "s1", "nonce": "00" * 16})
+            with self.changed:
+                self.sessions += 1
+                return http.answer(200, {"session": f"s{self.sessions}", "nonce": "00" * 16})
         if path.endswith("/have"):
             return http.answer(200, bytes(len(body) // 32), "application/octet-stream")
         if "/packs/" in path:
             with self.changed:
-                self.packs[word] = body
+                self.packs[path] = body
             return http.answer(201, {})
         return http.answer(404, {"error": {"code": "not_found", "message": path}})
 

@@ -172,10 +172,43 @@ def test_large_output_is_uploaded_before_the_result(start):
 
 def test_an_upload_that_is_refused_fails_the_datum(start):
     daemon, _ = start("head -c 100000 /dev/urandom >$PL_OUT/data")
-    daemon.refuse["have"] = (507, "disk_full")
+    daemon.refuse["have"] = (422, "limit")
     daemon.give(1, [row()])
     (got,) = daemon.result()["rows"]
     assert got["state"] == "failed" and "refused by the test" in got["reason"]
+
+
+@pytest.mark.parametrize("status, code", [(507, "disk_full"), (500, "io_error"), (503, "out_of_memory")])
+@pytest.mark.parametrize("route", ["have", "pack"])
+def test_an_upload_waits_for_room_at_the_daemon(start, tmp_path, route, status, code):
+    daemon, worker = start(f"echo run >>{tmp_path}/runs; head -c 100000 /dev/urandom >$PL_OUT/data")
+    daemon.refuse[route] = (status, code)
+    daemon.give(1, [row(0), row(1, hashlib.sha256(b"other").hexdigest())])
+    assert [r["state"] for r in daemon.result()["rows"]] == ["success", "success"]
+    assert (tmp_path / "runs").read_text() == "run\n" * 2
+    assert "the daemon cannot keep it now: " in worker.said() and "work folder is full" not in worker.said()
+
+
+@pytest.mark.parametrize("route", ["have", "pack"])
+def test_a_session_that_ended_while_the_command_computed_is_renewed(start, tmp_path, route):
+    daemon, _ = start(f"echo run >>{tmp_path}/runs; head -c 100000 /dev/urandom >$PL_OUT/data")
+    daemon.refuse[route] = (409, "retry")
+    daemon.give(1, [row()])
+    (got,) = daemon.result()["rows"]
+    assert got["state"] == "success"
+    assert daemon.sessions == 2
+    assert (tmp_path / "runs").read_text() == "run\n"
+
+
+def test_rows_whose_output_finds_no_place_are_given_back_and_the_rest_does_not_run(start, tmp_path):
+    daemon, _ = start(f"echo run >>{tmp_path}/runs; head -c 5000000 /dev/urandom >$PL_OUT/data")
+    daemon.refuse["have"] = [(409, "retry")] * 2
+    daemon.give(1, [row(i, hashlib.sha256(bytes([i])).hexdigest()) for i in range(3)])
+    result = daemon.result()
+    assert (result["rows"], result["gave_back"]) == ([], [0, 1, 2])
+    assert (tmp_path / "runs").read_text() == "run\n"
+    daemon.give(2, [row()])
+    assert daemon.result(2)["rows"][0]["state"] == "success"
 
 
 def test_the_next_datum_starts_clean(start):
