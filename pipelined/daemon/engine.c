@@ -96,27 +96,12 @@ int pl_engine_add_job(struct pl_engine *e, uint64_t id, uint64_t order, const ch
 void pl_engine_forget_job(struct pl_engine *e, struct pl_ejob *j)
 {
     char key[256];
+    size_t n = (size_t)job_key(key, j->run, j->stage->project, j->stage->def->name);
 
     pl_map_remove(&e->jobs, &j->id, sizeof j->id);
-    pl_map_remove(&e->by_key, key, (size_t)job_key(key, j->run, j->stage->project, j->stage->def->name));
+    if (pl_map_get(&e->by_key, key, n) == j)
+        pl_map_remove(&e->by_key, key, n);
     pl_ejob_unref(j);
-}
-
-/* Its run has ended: the scheduler knows them no more. */
-static void forget_jobs_of(struct pl_engine *e, const char *run)
-{
-    const struct pl_map_slot *slot;
-    struct pl_ejob *found[64];
-    size_t i, n;
-
-    do {
-        n = 0;
-        for (i = 0; n < PL_ARRAY_SIZE(found) && (slot = pl_map_next(&e->jobs, &i));)
-            if (pl_streq(((struct pl_ejob *)slot->value)->run, run))
-                found[n++] = slot->value;
-        for (i = 0; i < n; i++)
-            pl_engine_forget_job(e, found[i]);
-    } while (n == PL_ARRAY_SIZE(found));
 }
 
 /* ---- rows of jobs and runs ---- */
@@ -287,6 +272,16 @@ static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
     }
     if (j->row)
         pl_engine_pool(e, seal_log, pl_ejob_ref(j));
+    pl_engine_forget_job(e, j); /* its plan and results are large, and its run may last */
+}
+
+/* Rows lost too often count as failed. */
+static void count_given_up(struct pl_engine *e, const struct pl_sched_action *a)
+{
+    struct pl_ejob *j = pl_engine_job(e, a->lease.job);
+
+    if (j)
+        j->totals.failed += a->lease.count;
 }
 
 static void with_job(struct pl_engine *e, uint64_t id, void (*fn)(struct pl_engine *e, struct pl_ejob *j))
@@ -295,15 +290,6 @@ static void with_job(struct pl_engine *e, uint64_t id, void (*fn)(struct pl_engi
 
     if (j)
         fn(e, j);
-}
-
-/* Rows lost too often count as failed; how many is the scheduler's to say. */
-static void count_given_up(struct pl_engine *e, struct pl_ejob *j)
-{
-    struct pl_sched_job_info info;
-
-    if (pl_sched_job_info(e->sched, j->id, &info, NULL) == 0)
-        j->totals.failed = info.failed;
 }
 
 static void tick(void *arg);
@@ -323,10 +309,8 @@ static void act(struct pl_engine *e, const struct pl_sched_action *a)
 {
     switch (a->kind) {
     case PL_SCHED_RUN_STATE:
-        if (pl_sched_state_final(a->run.state)) {
-            forget_jobs_of(e, a->run.id);
+        if (pl_sched_state_final(a->run.state))
             pl_engine_end_run(e, a);
-        }
         break;
     case PL_SCHED_JOB_STATE:
         job_state(e, a);
@@ -348,11 +332,13 @@ static void act(struct pl_engine *e, const struct pl_sched_action *a)
         break;
     case PL_SCHED_LEASE_LOST:
     case PL_SCHED_CANCEL:
+        pl_engine_drop_task(e, a->lease.worker, a->lease.task, a->lease.fence);
+        break;
     case PL_SCHED_RETURNED:
-        pl_engine_drop_task(e, a->lease.task);
+        pl_engine_return_task(e, a);
         break;
     case PL_SCHED_GIVE_UP:
-        with_job(e, a->lease.job, count_given_up);
+        count_given_up(e, a);
         break;
     case PL_SCHED_RESULT:
         pl_engine_result_action(e, a);

@@ -47,8 +47,6 @@ struct pl_etotals {
     uint64_t gpus; /* most of one worker */
 };
 
-enum pl_ejob_phase { PL_EJOB_LIVE, PL_EJOB_OVER };
-
 /* One job. The loop owns it; plan, inputs and stage do not change once made, and pool work holds a reference. */
 struct pl_ejob {
     _Atomic unsigned refs;
@@ -96,16 +94,13 @@ struct pl_eworker {
     struct pl_timer *poll;           /* when that is answered with idle */
     char *ready;                     /* an answer for its next `next`, as JSON text */
     uint64_t ready_task;             /* the task in it */
-    int64_t started_ms;
 };
 
 /* A leased task, so that results and logs find their job. */
 struct pl_etask {
     uint64_t id, fence, worker;
     struct pl_ejob *job;
-    struct pl_sched_range *ranges;
-    size_t n_ranges;
-    uint32_t failures, losses;
+    uint32_t failures;
 };
 
 struct pl_ending; /* endings.c */
@@ -118,7 +113,7 @@ struct pl_engine {
     struct pl_conn *conn; /* the loop's own reader: it never waits for one that a pool thread holds while it waits for the loop */
     struct pl_map stages; /* version (u64) → pl_estage */
     struct pl_map current;     /* stage (u64) → version it was last set to, as pl_estage */
-    struct pl_map jobs;        /* id → pl_ejob, until its run has ended */
+    struct pl_map jobs;        /* id → pl_ejob, unfinished ones */
     struct pl_map by_key;      /* "run/project/stage" → pl_ejob */
     struct pl_map workers;     /* id → pl_eworker */
     struct pl_map tasks;       /* id → pl_etask */
@@ -249,7 +244,9 @@ void pl_eworker_drop_ready(struct pl_eworker *w);
 /* The action LEASE: persists it, then answers. */
 void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a);
 /* The lease is over; a worker that has not been told of it yet will not be. */
-void pl_engine_drop_task(struct pl_engine *e, uint64_t id);
+void pl_engine_drop_task(struct pl_engine *e, uint64_t worker, uint64_t task, uint64_t fence);
+/* The action RETURNED: that, and its row goes, for its rows may be leased anew. */
+void pl_engine_return_task(struct pl_engine *e, const struct pl_sched_action *a);
 void pl_etask_free(void *task);
 
 /* ---- worker_api.c ---- */

@@ -329,6 +329,8 @@ static int restore_job(struct pl_engine *e, int64_t id, uint64_t order, struct p
         pl_db_run_find(e->conn, row.reason + sizeof superseded - 1, by, NULL) == 0)
         ev.job.superseded_by = by;
     r = pl_engine_feed(e, &ev, err);
+    if (r == 0 && row.final)
+        pl_engine_forget_job(e, j);
     if (r == 0 || r == PL_ENOMEM)
         return r;
     pl_log_error("engine", "job %s of run %.8s is not taken up again: %s", j->stage->def->name, row.run, err->msg);
@@ -507,10 +509,7 @@ static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
         return 0; /* not taken back: its rows run again */
     }
     *t = (struct pl_etask){.id = ev.task.task, .fence = ev.task.fence, .worker = ev.task.worker, .job = pl_ejob_ref(j)};
-    t->ranges = TAKE_PTR(open);
-    t->n_ranges = ev.task.n_rows;
     t->failures = ev.task.failures;
-    t->losses = ev.task.losses;
     return pl_map_put(&e->tasks, &t->id, sizeof t->id, t, NULL, err);
 }
 
@@ -591,7 +590,8 @@ int pl_engine_restore(struct pl_engine *e, struct pl_err *err)
     r = r < 0 ? r : restore_stages(e, err);
     r = r < 0 ? r : restore_runs(e, err);
     r = r < 0 ? r : restore_each(e, "SELECT id FROM worker ORDER BY id", restore_worker, err);
-    r = r < 0 ? r : restore_each(e, "SELECT task FROM lease ORDER BY task", restore_task, err);
+    /* the newest first: the rows of one that was returned may have been leased anew */
+    r = r < 0 ? r : restore_each(e, "SELECT task FROM lease ORDER BY task DESC", restore_task, err);
     r = r < 0 ? r : pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_DONE}, err);
     e->restoring = false;
     return r < 0 ? r : pl_engine_sync_stages(e, err); /* versions were given that only old jobs and workers have */

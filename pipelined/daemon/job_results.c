@@ -172,7 +172,7 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
     for (size_t i = 0; i < a->result.n; i++)
         keep_row(j, p->worker, json_array_get(p->row_list, i), a->result.verdicts[i], k);
     if (k->task_done)
-        pl_engine_drop_task(e, a->result.task);
+        pl_engine_drop_task(e, a->result.worker, a->result.task, a->result.fence);
     persist(p, k);
     pl_engine_job_changed(j);
 }

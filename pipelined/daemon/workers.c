@@ -1,7 +1,6 @@
 /* Workers: started and stopped for the scheduler, their tokens, the answers to their `next`. */
 #include "engine_internal.h"
 
-#include "storage/base/clock.h"
 #include "storage/base/log.h"
 
 #include <inttypes.h>
@@ -74,7 +73,6 @@ int pl_engine_add_worker(struct pl_engine *e, uint64_t id, struct pl_estage *sta
     w->id = id;
     w->stage = pl_estage_ref(stage);
     w->n_gpus = (uint32_t)n_gpus;
-    w->started_ms = pl_clock_mono_ms();
     memcpy(w->gpus, gpus, n_gpus * sizeof *gpus);
     r = pl_timer_create(e->config.loop, "worker.poll", poll_over, w, &w->poll, err);
     r = r < 0 ? r : pl_map_put(&e->workers, &id, sizeof id, w, NULL, err);
@@ -323,18 +321,49 @@ void pl_etask_free(void *task)
     if (!t)
         return;
     pl_ejob_unref(t->job);
-    free(t->ranges);
     free(t);
 }
 
-void pl_engine_drop_task(struct pl_engine *e, uint64_t id)
+void pl_engine_drop_task(struct pl_engine *e, uint64_t worker, uint64_t task, uint64_t fence)
 {
-    struct pl_etask *t = pl_map_remove(&e->tasks, &id, sizeof id);
-    struct pl_eworker *w = t ? pl_engine_worker(e, t->worker) : NULL;
+    struct pl_etask *t = pl_map_get(&e->tasks, &task, sizeof task);
+    struct pl_eworker *w;
 
-    if (w && w->ready_task == id)
+    if (!t || t->worker != worker || t->fence != fence) /* a worker may name what is another's */
+        return;
+    w = pl_engine_worker(e, worker);
+    if (w && w->ready_task == task)
         pl_eworker_drop_ready(w);
+    pl_map_remove(&e->tasks, &task, sizeof task);
     pl_etask_free(t);
+}
+
+static int return_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    int r = pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM lease WHERE task = ?", "i", *(const int64_t *)arg);
+
+    return r < 0 ? r : 0;
+}
+
+/* Where it fails the row stays: a restart prefers the newer lease of the same rows. */
+static void return_done(void *arg, int r, const struct pl_err *err)
+{
+    if (r < 0)
+        pl_log_warn("engine", "row of lease %" PRId64 ": %s", *(const int64_t *)arg, err->msg);
+    free(arg);
+}
+
+void pl_engine_return_task(struct pl_engine *e, const struct pl_sched_action *a)
+{
+    int64_t *task = malloc(sizeof *task);
+    struct pl_err err = {0};
+
+    pl_engine_drop_task(e, a->lease.worker, a->lease.task, a->lease.fence);
+    if (!task)
+        return;
+    *task = (int64_t)a->lease.task;
+    if (pl_db_submit(e->config.db, PL_TX_UNLOGGED, return_tx, return_done, task, &err) < 0)
+        return_done(task, err.code, &err);
 }
 
 struct leasing {
@@ -479,10 +508,7 @@ static struct pl_etask *new_task(const struct pl_sched_action *a, struct pl_ejob
     if (!t)
         return NULL;
     *t = (struct pl_etask){.id = a->lease.task, .fence = a->lease.fence, .worker = a->lease.worker, .job = pl_ejob_ref(j)};
-    t->ranges = copy_ranges(a->lease.rows, a->lease.n_rows);
-    t->n_ranges = a->lease.n_rows;
     t->failures = a->lease.failures;
-    t->losses = a->lease.losses;
     return t;
 }
 
@@ -501,11 +527,11 @@ void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a)
     }
     *l = (struct leasing){.engine = e, .job = pl_ejob_ref(j), .worker = t->worker, .task = t->id, .fence = t->fence};
     l->failures = t->failures;
-    l->losses = t->losses;
+    l->losses = a->lease.losses;
     l->ranges = copy_ranges(a->lease.rows, a->lease.n_rows);
     l->n_ranges = a->lease.n_rows;
     l->rows = ranges_text(a->lease.rows, a->lease.n_rows);
-    r = l->ranges && l->rows && t->ranges ? pl_map_put(&e->tasks, &t->id, sizeof t->id, t, NULL, &err) : pl_err_nomem(&err);
+    r = l->ranges && l->rows ? pl_map_put(&e->tasks, &t->id, sizeof t->id, t, NULL, &err) : pl_err_nomem(&err);
     if (r < 0)
         pl_etask_free(t);
     r = r < 0 ? r : pl_db_submit(e->config.db, PL_TX_UNLOGGED, lease_tx, lease_written, l, &err);

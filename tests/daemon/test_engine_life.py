@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 
 import pytest
 
@@ -123,3 +124,31 @@ def test_what_a_stopped_job_had_done_is_not_done_again(project):
     second = project.run("in", {"b": "2"})
     assert second["job"]["s"]["datums"] | {} == {"total": 2, "reused": 1, "done": 1, "failed": 0}
     assert project.contents("s") == {"1": b"1", "2": b"2"}
+
+
+def test_a_job_that_has_ended_is_let_go_of_before_its_run_ends(project):
+    project.repo("in").stages(sh("a", write("a")), sh("b", "sleep 600"))
+    run = project.commit("in", {"f": "1"})["run"]
+    project.d.wait_job(run, "a", lambda j: j["state"] == "success", "to end")
+    project.d.wait_job(run, "b", lambda j: j["state"] == "running", "to run")
+    with pytest.raises(HttpError) as e:
+        project.d.post(f"/jobs/{project.name}/a/{run}/stop")
+    assert e.value.status == 404 and "no unfinished job" in e.value.error["message"], e.value.error
+    project.d.post(f"/runs/{run}/stop")
+    assert project.wait(run)["job"]["a"]["state"] == "success"
+
+
+def test_a_worker_that_names_a_lease_which_is_not_its_own_takes_it_from_nobody(make_daemon, tmp_path):
+    daemon = make_daemon(sandbox="none").start()
+    go, ran = tmp_path / "go", tmp_path / "ran"
+    daemon.default.repo("in").stages(sh("s", f"echo x >>{ran}; while ! test -e {go}; do sleep 0.05; done"))
+    run = daemon.default.commit("in", {"f": "1"})["run"]
+    wait_until(ran.exists, "the stage to begin")
+    with sqlite3.connect(os.path.join(daemon.dir, "pipelined.db")) as db:
+        (task, worker, fence), = db.execute("SELECT task, worker, fence FROM lease")
+    body = {"worker": str(worker), "tasks": [{"task": task, "fence": fence - 1}]}
+    answer = daemon.http("POST", "/api/v1/worker/renew", body)
+    assert answer["lost"] == [{"task": task}]
+    go.write_text("")
+    assert daemon.wait(run)["state"] == "success"
+    assert ran.read_text() == "x\n"

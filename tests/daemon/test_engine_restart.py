@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sqlite3
 
 import pytest
 
@@ -20,6 +21,18 @@ def cmdline(pid):
             return f.read()
     except OSError:
         return b""
+
+
+def change(daemon, statement):
+    """Changes the database of a daemon that is not there."""
+    db = sqlite3.connect(os.path.join(daemon.dir, "pipelined.db"))
+    with db:
+        assert db.execute(statement).rowcount == 1
+    db.close()
+
+
+def workers_of(daemon):
+    return [int(p) for p in os.listdir("/proc") if p.isdigit() and b"--worker" in cmdline(p) and daemon.dir.encode() in cmdline(p)]
 
 
 def restart(daemon):
@@ -102,10 +115,40 @@ def test_a_worker_that_died_with_its_daemon_costs_a_try_of_nothing(make_daemon, 
     daemon.default.repo("in").stages(sh("s", WAIT.format(go) + write("x")))
     run = daemon.default.commit("in", {"f": "1"})["run"]
     daemon.wait_job(run, "s", lambda j: j["state"] == "running", "to run")
-    worker, = [p for p in os.listdir("/proc") if p.isdigit() and b"--worker" in cmdline(p) and daemon.dir.encode() in cmdline(p)]
+    worker, = workers_of(daemon)
     daemon.kill()
-    os.kill(int(worker), signal.SIGKILL)
+    os.kill(worker, signal.SIGKILL)
     daemon.start()
     go.write_text("")
     ended = daemon.wait(run)
     assert ended["state"] == "success", ended
+
+
+def test_rows_that_were_leased_anew_are_the_newer_tasks(make_daemon, tmp_path):
+    daemon = make_daemon(sandbox="none").start()
+    go, ran = tmp_path / "go", tmp_path / "ran"
+    daemon.default.repo("in").stages(sh("s", f"echo x >>{ran}; " + WAIT.format(go) + write("x")))
+    run = daemon.default.commit("in", {"f": "1"})["run"]
+    daemon.wait_job(run, "s", lambda j: ran.exists(), "to run")
+    daemon.kill()
+    change(daemon, "INSERT INTO lease SELECT task - 1, fence - 1, job, worker, rows, failures, losses FROM lease")
+    daemon.start()
+    go.write_text("")
+    assert daemon.wait(run)["state"] == "success"
+    assert ran.read_text() == "x\n"
+
+
+def test_datums_given_up_with_their_workers_are_counted_as_failed(make_daemon, tmp_path):
+    daemon = make_daemon(sandbox="none").start()
+    ran = tmp_path / "ran"
+    daemon.default.repo("in").stages(sh("s", f"echo x >>{ran}; sleep 600"))
+    run = daemon.default.commit("in", {"f": "1"})["run"]
+    daemon.wait_job(run, "s", lambda j: ran.exists(), "to run")
+    daemon.kill()
+    change(daemon, "UPDATE lease SET losses = 20")
+    daemon.start()
+    worker, = workers_of(daemon)
+    os.kill(worker, signal.SIGKILL)
+    job = daemon.default.wait(run)["job"]["s"]
+    assert job["state"] == "failure" and "lost 21 times" in job["reason"]
+    assert job["datums"]["failed"] == 1, job
