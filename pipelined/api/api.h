@@ -44,6 +44,7 @@ struct pl_api_config {
     const struct pl_engine_ops *engine;
     void *engine_self;
     const char *data_dir, *store_url, *executor, *version;
+    bool no_sandbox;    /* stages run without one */
     const char *token;  /* the daemon's, as in DIR/token */
     const char *listen; /* 127.0.0.1:7380; port 0 picks one */
     const char *const

@@ -149,6 +149,7 @@ struct pl_spec_context {
     /* Who owns the name as an output repo: the pipeline's name, "" when that is no more (whoever comes may go on with it), NULL when
      * there is no such repo or it is a plain one. */
     const char *(*stage_owner)(void *self, const char *project, const char *stage);
+    bool no_sandbox; /* stages run without one, so that there is no /pfs: a command that names it is a problem */
 };
 
 /* Reads a spec. `filename` goes into the messages. `errs` (may be NULL) gets all problems found; warnings also on success.

@@ -8,6 +8,7 @@
 #include "storage/base/path.h"
 #include "template.h"
 
+#include <ctype.h>
 #include <stdio.h>
 
 /* Variables that the machine needs: an input of that name would replace them. */
@@ -106,6 +107,51 @@ static void spec_check_run(struct spec_reader *r, size_t i)
         pl_spec_enter_key(r, "run");
         pl_spec_enter_index(r, 0);
         pl_spec_problem(r, "\"\" is not accepted: the name of a program");
+    }
+}
+
+/* Whether a text names the folder /pfs: as a path of its own, not as a part of "/data/pfs" or "/pfs2". */
+static bool spec_names_pfs(const char *text)
+{
+    for (const char *p = text; (p = strstr(p, "/pfs")) != NULL; p += 4) {
+        bool begins = p == text || !(isalnum((unsigned char)p[-1]) || strchr("_-./}", p[-1]) != NULL);
+        bool ends = !(isalnum((unsigned char)p[4]) || p[4] == '_' || p[4] == '-' || p[4] == '.');
+
+        if (begins && ends)
+            return true;
+    }
+    return false;
+}
+
+static void spec_refuse_pfs(struct spec_reader *r, const char *text)
+{
+    if (text != NULL && spec_names_pfs(text))
+        pl_spec_problem(
+            r, "\"%.60s\" names /pfs, which is not there without a sandbox (--sandbox none): use $PL_INPUT_<NAME> and $PL_OUT",
+            text);
+}
+
+/* Without a sandbox a worker's folders are where its data is; a name like /pfs could serve one worker of the machine only. */
+static void spec_check_pfs(struct spec_reader *r, size_t i)
+{
+    const struct pl_stage *stage = &r->spec->stages[i];
+
+    if (r->ctx == NULL || !r->ctx->no_sandbox)
+        return;
+    for (size_t j = 0; stage->run != NULL && stage->run[j] != NULL; j++) {
+        pl_spec_enter_stage(r, i);
+        pl_spec_enter_key(r, "run");
+        pl_spec_enter_index(r, j);
+        spec_refuse_pfs(r, stage->run[j]);
+    }
+    pl_spec_enter_stage(r, i);
+    pl_spec_enter_key(r, "script");
+    spec_refuse_pfs(r, stage->script);
+    for (size_t j = 0; j < stage->n_env; j++) {
+        pl_spec_enter_stage(r, i);
+        pl_spec_enter_key(r, "env");
+        pl_spec_enter_key(r, stage->env[j].key);
+        spec_refuse_pfs(r, stage->env[j].value);
     }
 }
 
@@ -328,6 +374,7 @@ void pl_spec_check(struct spec_reader *r)
     for (size_t i = 0; i < r->spec->n_stages && r->n_problems < SPEC_PROBLEMS_STOP && r->failed == 0; i++) {
         spec_collect_leaves(r, i);
         spec_check_run(r, i);
+        spec_check_pfs(r, i);
         spec_check_input_names(r, i);
         spec_check_env(r, i);
         spec_check_prefix(r, i);

@@ -264,6 +264,7 @@ static int start_api(struct daemon *d, struct pl_err *err)
                               .engine_self = d->engine,
                               .data_dir = d->config->data,
                               .executor = d->config->executor,
+                              .no_sandbox = pl_streq(d->config->sandbox, "none"),
                               .version = PL_VERSION,
                               .token = d->token,
                               .listen = d->config->listen,

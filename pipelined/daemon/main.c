@@ -43,7 +43,7 @@
  *   daemon, config       one running daemon and what it is told
  *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_results, job_commit, endings; workers,
  *                        worker_api
- *   local, nvml          workers as processes of this machine; its GPUs
+ *   local, nvml          workers as processes of this machine; its GPUs;   sandbox_probe: does bubblewrap work here?
  * A worker does it: pipelined/agent
  *   worker_main, worker  the agent from attach to its end;  wire, lease, uplink: its protocol
  *   inputs, tree_source  data in;   datum, env, runner_client, sandbox, seccomp, gpu: the command;   outputs, out_walk, link_target: data out

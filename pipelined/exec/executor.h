@@ -72,7 +72,7 @@ struct pl_exec_local_config {
     struct pl_executor_events events;
 };
 
-/* PL_EINVAL (sandbox), PL_ENOTFOUND (the agent's program). */
+/* PL_EINVAL (sandbox), PL_ENOTFOUND (the agent's program), PL_EUNAVAILABLE (bubblewrap does not work here). */
 PL_MUST_CHECK
 int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_executor **ret, struct pl_err *err);
 

@@ -2,6 +2,7 @@
  * matter; one that outlived the daemon is watched through its pidfd. */
 #include "executor.h"
 #include "nvml.h"
+#include "sandbox_probe.h"
 
 #include "storage/base/io.h"
 #include "storage/base/log.h"
@@ -491,6 +492,8 @@ int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_ex
         r = pl_err_set(err, PL_EINVAL, "--sandbox \"%s\": accepted are bwrap and none", l->sandbox);
     if (r == 0 && access(l->program, X_OK) != 0)
         r = pl_err_set(err, PL_ENOTFOUND, "the agent %s is not there: install pipelined-worker beside pipelined", l->program);
+    if (r == 0 && pl_streq(l->sandbox, "bwrap"))
+        r = pl_sandbox_probe(l->program, err);
     r = r < 0 ? r : pl_timer_create(l->loop, "workers.grace", grace_over, l, &l->grace, err);
     r = r < 0 ? r : count_gpus(l, config->gpus, err);
     if (r < 0) {

@@ -62,6 +62,7 @@ class Daemon:
         self.root = str(root)
         self.dir = os.path.join(self.root, "data")
         self.options = list(options)
+        self.before = []  # a command that starts the daemon: its words
         self.process = None
         self.starts = 0
         self.logs = []
@@ -76,7 +77,7 @@ class Daemon:
             os.unlink(url)
         with open(self.logs[-1], "wb") as out:
             self.process = subprocess.Popen(
-                [os.path.join(BIN, "pipelined"), "--data", self.dir, "--listen", "127.0.0.1:0", *self.options, *more],
+                [*self.before, os.path.join(BIN, "pipelined"), "--data", self.dir, "--listen", "127.0.0.1:0", *self.options, *more],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, env={**os.environ, **(env or {})})
         return self
 

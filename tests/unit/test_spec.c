@@ -528,6 +528,37 @@ static void what_the_store_knows_is_asked(void **state)
     }
 }
 
+static void a_command_that_names_pfs_is_refused_where_there_is_no_sandbox(void **state)
+{
+    static const struct {
+        const char *stage, *says;
+    } cases[] = {
+        {"\"run\": [\"cp\", \"/pfs/in/f\"]", "stages[0].run[1]: \"/pfs/in/f\" names /pfs, which is not there without a sandbox"},
+        {"\"run\": [\"sh\", \"-c\", \"ls /pfs\"]", "stages[0].run[2]: "},
+        {"\"script\": \"ls '/pfs/out'\"", "stages[0].script: "},
+        {"\"run\": [\"x\"], \"env\": {\"A\": \"a:/pfs/in\"}", "stages[0].env.A: "},
+        {"\"run\": [\"ls\", \"/data/pfs\", \"/pfs2\", \"/pfs-old\", \"./pfs/x\", \"$D/pfs\"]", NULL},
+    };
+    const struct pl_spec_context ctx = {.no_sandbox = true};
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        struct pl_spec *spec = NULL;
+        char text[512];
+        int r;
+
+        snprintf(
+            text, sizeof text,
+            "{\"pipeline\": \"p\", \"repos\": {\"in\": {}}, \"stages\": [{\"name\": \"s\", \"input\": {\"repo\": \"in\"}, %s}]}",
+            cases[i].stage);
+        r = pl_spec_parse(text, strlen(text), "t.json", &ctx, &spec, &problems, NULL);
+        assert_int_equal(r, cases[i].says == NULL ? 0 : PL_ESPEC);
+        if (cases[i].says != NULL && strstr(problems.errors[0].text, cases[i].says) == NULL)
+            fail_msg("%s", problems.errors[0].text);
+        pl_spec_destroy(spec);
+    }
+}
+
 static void doubtful_things_are_warned_about(void **state)
 {
     struct pl_spec *spec = parse(stage_text("\"workers\": 4, \"image\": \"x:7\""));
@@ -665,6 +696,7 @@ int main(void)
         cmocka_unit_test(several_mistakes_are_told_at_once_in_order),
         cmocka_unit_test(no_more_mistakes_are_kept_than_the_bound),
         cmocka_unit_test(what_the_store_knows_is_asked),
+        cmocka_unit_test(a_command_that_names_pfs_is_refused_where_there_is_no_sandbox),
         cmocka_unit_test(doubtful_things_are_warned_about),
         cmocka_unit_test(the_effective_spec_is_one_spelling_and_reads_as_itself),
         cmocka_unit_test(the_effective_stage_is_written_out),
