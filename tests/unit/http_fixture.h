@@ -205,6 +205,25 @@ static inline void *fixture_run_loop(void *arg)
     return NULL;
 }
 
+static inline void fixture_loop_turned(void *arg)
+{
+    pthread_mutex_lock(&lock);
+    *(bool *)arg = true;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Everything posted to the loop before has been dealt with. */
+static __attribute__((unused)) void fixture_await_loop(void)
+{
+    bool turned = false;
+    struct pl_err err = {0};
+
+    if (pl_loop_post(loop, "fixture.turned", fixture_loop_turned, &turned, &err) < 0)
+        fail_msg("%s", err.msg);
+    UNTIL(turned);
+}
+
 static inline int fixture_start(struct pl_http_options o)
 {
     struct pl_err err = {0};

@@ -194,6 +194,7 @@ static void a_cookie_outlives_a_restart(void **state)
     cookie[strcspn(cookie, ";")] = '\0';
     atomic_store(&t.told, NULL);
     pl_api_stop(t.api, FIXTURE_WAIT_MS);
+    fixture_await_loop();
     pl_api_destroy(t.api);
     api_begin();
     snprintf(headers, sizeof headers, "Cookie: %s\r\n", cookie);
