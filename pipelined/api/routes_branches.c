@@ -68,6 +68,8 @@ static int create_branch(struct pl_api *a, struct pl_http_request *req, json_t *
     int r = pl_api_body(req, &body, err, "{s:s, s?:s}", "name", &args.name, "from", &args.from);
 
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_branch_create, &args, err);
+    if (r == 0 && *args.started)
+        a->config.engine->run_created(a->config.engine_self, args.started);
     r = r < 0 ? r : read_branch(a, req, args.name, ret, err);
     return r < 0 ? r : 201;
 }
@@ -76,7 +78,8 @@ static int delete_branch(struct pl_api *a, struct pl_http_request *req, json_t *
 {
     struct pl_branch_args args = {.project = pl_http_param(req, "project"),
                                   .repo = pl_http_param(req, "repo"),
-                                  .name = pl_http_param(req, "branch")};
+                                  .name = pl_http_param(req, "branch"),
+                                  .force = pl_http_query_flag(req, "force")};
 
     (void)ret;
     return pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_branch_delete, &args, err);
@@ -86,11 +89,13 @@ static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/repos/{project}/{repo}/branches", list_branches, .summary = "Lists a repo's branches by name.",
      .query = "after limit:integer", .reply = "Branches"},
     {"POST", "/api/v1/repos/{project}/{repo}/branches", create_branch, .body = PL_BODY_JSON,
-     .summary = "Creates a branch, at the commit that \"from\" names or without one.", .request = "NewBranch", .reply = "Branch"},
+     .summary = "Creates a branch, at the commit that \"from\" names or without one; stages that read it run.",
+     .request = "NewBranch", .reply = "Branch"},
     {"GET", "/api/v1/repos/{project}/{repo}/branches/{branch}", inspect_branch, .summary = "Tells about a branch.",
      .reply = "Branch"},
     {"DELETE", "/api/v1/repos/{project}/{repo}/branches/{branch}", delete_branch,
-     .summary = "Deletes a branch; its commits stay.", .reply = "Nothing"},
+     .summary = "Deletes a branch, its commits stay; refused while a stage reads it (unless force).", .query = "force:boolean",
+     .reply = "Nothing"},
 };
 static const struct pl_api_schema schemas[] = {
     {"Branch", "name:string created_us:integer commit:string files:integer bytes:integer moved_us:integer?"},

@@ -133,8 +133,12 @@ static int delete_commit(struct pl_api *a, struct pl_http_request *req, json_t *
                                          .repo = pl_http_param(req, "repo"),
                                          .run = pl_http_param(req, "ref")};
 
+    int r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_commit_delete, &args, err);
+
     (void)ret;
-    return pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_commit_delete, &args, err);
+    if (r == 0 && *args.started)
+        a->config.engine->run_created(a->config.engine_self, args.started);
+    return r;
 }
 
 /* ---- push: the operations are spooled, for there may be a million of them ---- */
@@ -214,7 +218,9 @@ static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/repos/{project}/{repo}/commits/{ref}", inspect_commit,
      .summary = "Tells about the commit that a branch, an id or the start of one names, with ^n to go back.", .reply = "Commit"},
     {"DELETE", "/api/v1/repos/{project}/{repo}/commits/{ref}", delete_commit,
-     .summary = "Deletes a commit of an input repo on which none stands; its branch falls back to the parent.",
+     .summary = "Deletes a commit of an input repo on which none stands; its branch falls back to the parent, and the stages "
+                "that read it"
+                " run.",
      .reply = "Nothing"},
     {"POST", "/api/v1/repos/{project}/{repo}/branches/{branch}/commits", .raw = push_commit, .body = PL_BODY_STREAM,
      .body_max = PL_PUSH_BODY_MAX,

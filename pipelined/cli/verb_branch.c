@@ -74,11 +74,14 @@ static int delete_branch(struct pl_cli *c, struct pl_err *err)
 
     if (r < 0)
         return r;
-    path = pl_http_path_make("/api/v1/repos/%s/%s/branches/%s", ref.project, ref.repo, ref.name);
+    path =
+        pl_http_path_make(pl_cli_flag(c, "force") ? "/api/v1/repos/%s/%s/branches/%s?force=1" : "/api/v1/repos/%s/%s/branches/%s",
+                          ref.project, ref.repo, ref.name);
     return pl_show_delete(c, path, "branch", c->args[0], err);
 }
 
 static const struct pl_option create_options[] = {{"from", 0, "REF", "the commit where it begins: a branch or an id"}, {0}};
+static const struct pl_option delete_options[] = {{"force", 0, NULL, "although a stage reads it"}, {0}};
 
 static const struct pl_verb verbs[] = {
     {"create",
@@ -88,7 +91,7 @@ static const struct pl_verb verbs[] = {
      1,
      create_options,
      create_branch,
-     "Makes a branch, empty or at a commit.",
+     "Makes a branch, empty or at a commit; stages that read it run.",
      {"create branch digits@staging", "create branch digits@staging --from master", "create branch digits@old --from master^3"}},
     {"list", "branch", "REPO", 1, 1, NULL, list_branch, "Lists the branches of a repo.", {"list branch digits"}},
     {"inspect", "branch", "REPO@BRANCH", 1, 1, NULL, inspect_branch, "Tells about a branch.", {"inspect branch digits@master"}},
@@ -97,9 +100,9 @@ static const struct pl_verb verbs[] = {
      "REPO@BRANCH",
      1,
      1,
-     NULL,
+     delete_options,
      delete_branch,
      "Deletes a branch; its commits stay.",
-     {"delete branch digits@staging"}},
+     {"delete branch digits@staging", "delete branch digits@staging --force"}},
 };
 PL_CLI_TABLE(branch, verbs);

@@ -111,7 +111,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      delete_commit,
-     "Deletes the newest commit of an input branch; the branch falls back to its parent.",
+     "Deletes the newest commit of an input branch; the branch falls back to its parent, and what reads it runs.",
      {"delete commit digits@master"}},
 };
 PL_CLI_TABLE(commit, verbs);

@@ -1,5 +1,6 @@
 #include "commit_tx.h"
 
+#include "pipelined/db/job_tx.h"
 #include "storage/dataset/commit.h"
 #include "storage/pack/pack_session.h"
 
@@ -119,6 +120,31 @@ int pl_commit_object_put(struct pl_pack_session *session, struct pl_commit_args 
     return r < 0 ? r : pl_pack_session_add(session, PL_REC_COMMIT, bytes.data, bytes.len, &a->object, err);
 }
 
+/* The branches whose head it is. */
+static int branches_on(struct pl_conn *c, int64_t commit, json_t *ret, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows, "SELECT name FROM branch WHERE head = ?", "i", commit);
+
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
+        json_array_append_new(ret, json_string(pl_col_text(&rows, 0)));
+    return r;
+}
+
+/* What is taken away is computed anew without it. */
+static int fall_back(struct pl_tx *tx, struct pl_commit_delete_args *a, const struct pl_commit_row *commit, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *branches = json_array();
+    char message[PL_NAME_MAX_BYTES + 64];
+    int r = branches ? branches_on(pl_tx_conn(tx), commit->id, branches, err) : pl_err_nomem(err);
+
+    r = r < 0 ? r
+              : pl_tx_emit(tx, PL_RECORD_COMMIT_DELETE,
+                           json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->repo, "run", commit->run), err);
+    snprintf(message, sizeof message, "a commit of %s was deleted", a->repo);
+    return r < 0 ? r : pl_tx_run_readers(tx, a->project, a->repo, branches, "delete", message, a->started, err);
+}
+
 int pl_tx_commit_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_commit_delete_args *a = arg;
@@ -147,8 +173,7 @@ int pl_tx_commit_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     if (open_runs)
         return pl_err_set(err, PL_EINUSE, "run %.8s that this commit set off is still going: pipelinectl stop run %.8s",
                           commit.run, commit.run);
-    r = pl_tx_emit(tx, PL_RECORD_COMMIT_DELETE,
-                   json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->repo, "run", commit.run), err);
+    r = fall_back(tx, a, &commit, err);
     return r < 0 ? r
                  : pl_tx_event(tx, "commit",
                                json_pack("{s:s, s:s, s:s, s:s}", "project", a->project, "repo", a->repo, "commit", commit.run,

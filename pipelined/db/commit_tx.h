@@ -32,9 +32,10 @@ int pl_commit_object_put(struct pl_pack_session *session, struct pl_commit_args 
 
 struct pl_commit_delete_args {
     const char *project, *repo, *run;
+    char started[PL_ID_HEX + 1]; /* out: the run of the stages that read what fell back; "" = there are none */
 };
-/* An input repo's commit goes; branches on it fall back to its parent. PL_EOUTPUT, PL_ENOTFOUND, PL_EINUSE: its run is still going, or
- * later commits stand on it. */
+/* An input repo's commit goes; branches on it fall back to its parent, and the stages that read them run. PL_EOUTPUT, PL_ENOTFOUND,
+ * PL_EINUSE: its run is still going, or later commits stand on it. */
 PL_MUST_CHECK
 int pl_tx_commit_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
 

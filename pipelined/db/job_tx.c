@@ -116,6 +116,38 @@ int pl_tx_run_create(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r < 0 ? r : run_event(tx, a, err);
 }
 
+/* A current stage's spec names the branch as a leaf, as PROJECT/REPO@BRANCH. */
+static int readers_of(struct pl_conn *c, const char *project, const char *repo, const json_t *branches, json_t *ret,
+                      struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_free_ char *names = dump(branches, "[]");
+    int r = names ? pl_sql_query(c, err, &rows,
+                                 "SELECT DISTINCT s.project, s.name FROM stage s, json_tree(s.spec, '$.input') t"
+                                 " WHERE s.current = 1 AND t.key = 'repo'"
+                                 " AND t.value IN (SELECT ?1 || '/' || ?2 || '@' || value FROM json_each(?3)) ORDER BY 1, 2",
+                                 "sss", project, repo, names)
+                  : pl_err_nomem(err);
+
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
+        json_array_append_new(ret, json_pack("[s, s]", pl_col_text(&rows, 0), pl_col_text(&rows, 1)));
+    return r;
+}
+
+int pl_tx_run_readers(struct pl_tx *tx, const char *project, const char *repo, const json_t *branches, const char *cause,
+                      const char *message, char ret_run[PL_ID_HEX + 1], struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *stages = json_array();
+    struct pl_run_args run = {.id = ret_run, .cause = cause, .message = message, .state = "running", .stages = stages};
+    int r = stages ? readers_of(pl_tx_conn(tx), project, repo, branches, stages, err) : pl_err_nomem(err);
+
+    *ret_run = '\0';
+    if (r < 0 || json_array_size(stages) == 0)
+        return r;
+    pl_id_make((uint64_t)(pl_tx_now_us(tx) / 1000), ret_run);
+    return pl_tx_run_create(tx, &run, err);
+}
+
 int pl_tx_run_end(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_run_args *a = arg;

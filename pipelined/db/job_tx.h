@@ -34,6 +34,11 @@ struct pl_run_args {
 /* Logged: a run that no push made (pipeline created, run by hand), with a "run" event. */
 PL_MUST_CHECK
 int pl_tx_run_create(struct pl_tx *tx, void *arg, struct pl_err *err);
+/* Logged: the run of a head that moved without a push: of all stages that read a branch of the list `branches` of texts. Its id into
+ * `ret_run`, "" when nobody reads one: there is no run then. */
+PL_MUST_CHECK
+int pl_tx_run_readers(struct pl_tx *tx, const char *project, const char *repo, const json_t *branches, const char *cause,
+                      const char *message, char ret_run[PL_ID_HEX + 1], struct pl_err *err);
 /* Logged: its end, with a "run" event. */
 PL_MUST_CHECK
 int pl_tx_run_end(struct pl_tx *tx, void *arg, struct pl_err *err);

@@ -1,5 +1,6 @@
 #include "repo_tx.h"
 
+#include "pipelined/db/job_tx.h"
 #include "pipelined/db/names.h"
 
 #include <stdio.h>
@@ -89,24 +90,25 @@ int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err)
                                json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "created"), err);
 }
 
-/* Who reads the repo: a current stage's spec names it as a leaf. */
-static int find_reader(struct pl_tx *tx, const struct pl_repo_args *a, struct pl_err *err)
+/* Who reads the repo, or one branch of it (`branch` not NULL): a current stage's spec names it as a leaf. */
+static int find_reader(struct pl_tx *tx, const char *project, const char *repo, const char *branch, struct pl_err *err)
 {
     _cleanup_free_ char *stage = NULL;
-    char leaf[2 * PL_NAME_MAX_BYTES + 3];
+    char leaf[3 * PL_NAME_MAX_BYTES + 3];
     int r;
 
-    snprintf(leaf, sizeof leaf, "%s/%s@", a->project, a->name); /* as the effective spec writes an input */
+    snprintf(leaf, sizeof leaf, "%s/%s@%s", project, repo, branch ? branch : ""); /* as the effective spec writes an input */
     r = pl_sql_text(pl_tx_conn(tx), err, &stage,
                     "SELECT s.name FROM stage s, json_tree(s.spec, '$.input') t WHERE s.current = 1 AND t.key = 'repo'"
-                    " AND substr(t.value, 1, length(?1)) = ?1 LIMIT 1",
-                    "s", leaf);
-
-    if (r == PL_ENOTFOUND)
-        return 0;
-    return r < 0 ? r
-                 : pl_err_set(err, PL_EINUSE, "stage \"%s\" reads repo \"%s\": delete its pipeline first, or use --force", stage,
-                              a->name);
+                    " AND (t.value = ?1 OR (?2 AND substr(t.value, 1, length(?1)) = ?1)) LIMIT 1",
+                    "si", leaf, (int64_t)!branch);
+    if (r < 0)
+        return r == PL_ENOTFOUND ? 0 : r;
+    return branch ? pl_err_set(err, PL_EINUSE,
+                               "stage \"%s\" reads branch \"%s\" of repo \"%s\": delete its pipeline first, or use --force",
+                               stage, branch, repo)
+                  : pl_err_set(err, PL_EINUSE, "stage \"%s\" reads repo \"%s\": delete its pipeline first, or use --force", stage,
+                               repo);
 }
 
 int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
@@ -126,7 +128,7 @@ int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
         return pl_err_set(err, PL_EINUSE, "repo \"%s\" is written by pipeline \"%s\": delete the pipeline", a->name, pipeline);
     r = r == PL_ENOTFOUND ? 0 : r;
     if (r == 0 && !a->force)
-        r = find_reader(tx, a, err);
+        r = find_reader(tx, a->project, a->name, NULL, err);
     if (r < 0)
         return r;
     a->changed = true;
@@ -134,6 +136,16 @@ int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r < 0 ? r
                  : pl_tx_event(tx, "repo",
                                json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "deleted"), err);
+}
+
+/* Stages may have been waiting for a branch of that name. */
+static int run_of_branch(struct pl_tx *tx, struct pl_branch_args *a, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *branches = json_pack("[s]", a->name);
+    char message[2 * PL_NAME_MAX_BYTES + 64];
+
+    snprintf(message, sizeof message, "branch %s@%s was made", a->repo, a->name);
+    return pl_tx_run_readers(tx, a->project, a->repo, branches, "push", message, a->started, err);
 }
 
 int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err)
@@ -149,6 +161,7 @@ int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err)
         return r;
     if (repo.output)
         return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by a stage: its branches are the stage's", a->repo);
+    a->started[0] = '\0';
     r = pl_sql_int(pl_tx_conn(tx), err, &id, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", repo.id, a->name);
     if (r < 0 && r != PL_ENOTFOUND)
         return r;
@@ -159,10 +172,11 @@ int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err)
         if (r < 0)
             return r;
     }
-    return pl_tx_emit(tx, PL_RECORD_BRANCH,
-                      json_pack("{s:s, s:s, s:s, s:s, s:I}", "project", a->project, "repo", a->repo, "name", a->name, "head",
-                                from.run, "at", (json_int_t)pl_tx_now_us(tx)),
-                      err);
+    r = pl_tx_emit(tx, PL_RECORD_BRANCH,
+                   json_pack("{s:s, s:s, s:s, s:s, s:I}", "project", a->project, "repo", a->repo, "name", a->name, "head",
+                             from.run, "at", (json_int_t)pl_tx_now_us(tx)),
+                   err);
+    return r < 0 || !*from.run ? r : run_of_branch(tx, a, err);
 }
 
 int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
@@ -179,6 +193,9 @@ int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
         return r == PL_ENOTFOUND ? pl_err_set(err, r, "repo \"%s\" has no branch \"%s\"", a->repo, a->name) : r;
     if (repo.output)
         return pl_err_set(err, PL_EOUTPUT, "branch \"%s\" of repo \"%s\" is a stage's: delete its pipeline", a->name, a->repo);
+    r = a->force ? 0 : find_reader(tx, a->project, a->repo, a->name, err);
+    if (r < 0)
+        return r;
     return pl_tx_emit(tx, PL_RECORD_BRANCH_DELETE,
                       json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->repo, "name", a->name), err);
 }

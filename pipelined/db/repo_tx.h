@@ -31,12 +31,14 @@ struct pl_branch_args {
     const char *project;
     const char *repo;
     const char *name;
-    const char *from; /* create: a ref of the same repo, "" = no commit */
-    const char *head; /* move: commit id */
+    const char *from;            /* create: a ref of the same repo, "" = no commit */
+    bool force;                  /* delete: although a current stage reads it */
+    char started[PL_ID_HEX + 1]; /* out of create: the run of the stages that read it; "" = there are none, or no commit */
 };
 
 PL_MUST_CHECK
 int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err);
+/* PL_EINUSE: a stage of a pipeline reads it (unless force). PL_EOUTPUT, PL_ENOTFOUND. */
 PL_MUST_CHECK
 int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
 

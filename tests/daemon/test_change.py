@@ -43,6 +43,31 @@ def test_a_deleted_input_takes_its_outputs_along(project):
     assert project.contents("s") == {"b": b"2"}
 
 
+def newest_run(project):
+    return project.wait(project.d.get("/runs", limit=1)["runs"][0]["id"])
+
+
+def test_a_deleted_commit_takes_its_outputs_along(project):
+    project.repo("in").stages(sh("s", COPY, glob="/*"), sh("t", COPY.replace("INPUT_IN", "INPUT_S"), "s", glob="/*"))
+    project.run("in", {"a": "1"})
+    project.run("in", {"b": "2"})
+    assert project.contents("t") == {"a": b"1", "b": b"2"}
+    project.d.http("DELETE", f"/api/v1/repos/{project.name}/in/commits/master")
+    run = newest_run(project)
+    assert (run["cause"], run["state"]) == ("delete", "success")
+    assert counts(run["job"]["s"]) == {"total": 1, "reused": 1, "done": 0, "failed": 0}
+    assert project.contents("s") == project.contents("t") == {"a": b"1"}
+
+
+def test_a_branch_made_at_a_commit_runs_the_stages_that_read_it(project):
+    project.repo("in").stages(sh("s", COPY, "in@dev", glob="/*"))
+    project.commit("in", {"a": "1"})
+    project.d.post(f"/repos/{project.name}/in/branches", {"name": "dev", "from": "master"})
+    run = newest_run(project)
+    assert (run["cause"], run["state"]) == ("push", "success")
+    assert project.contents("s") == {"a": b"1"}
+
+
 def test_content_that_was_there_before_is_not_computed_again(project):
     project.repo("in").stages(sh("s", COPY, glob="/*"))
     project.run("in", {"a": "1"})

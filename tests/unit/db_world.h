@@ -307,6 +307,8 @@ static UNUSED void model_step(struct model *m, size_t step)
         break;
     case COMMIT_DELETE:
         model_commit_delete(m, s);
+        if (*m->pipeline)
+            snprintf(m->runs[m->n_runs++], 64, "delete \"a commit of %s was deleted\" running", s->repo);
         break;
     case PIPELINE:
         model_pipeline(m, s);

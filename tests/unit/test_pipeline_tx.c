@@ -295,6 +295,86 @@ static int delete_pipeline(struct world *w, const char *name, bool keep_repos, b
     return pl_db_run(w->db, PL_TX_LOGGED, pl_tx_pipeline_delete, &a, err);
 }
 
+/* ---- heads that move without a push ---- */
+
+static void end_newest_run(struct world *w)
+{
+    struct pl_err err = {0};
+    char run[PL_ID_HEX + 1];
+    struct pl_run_args end = {.id = run, .state = "success"};
+
+    assert_ok(newest_run(w, run, &err), &err);
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_run_end, &end, &err), &err);
+}
+
+#define READER(n, i) "{'pipeline': '" n "', 'stages': [" STAGE(n, i) "]}"
+
+static void test_a_branch_made_at_a_commit_runs_the_stages_that_read_it(void **state)
+{
+    struct world *w = *state;
+    struct pl_branch_args dev = {.project = "default", .repo = "digits", .name = "dev", .from = "master"},
+                          old = {.project = "default", .repo = "digits", .name = "old", .from = "master"},
+                          empty = {.project = "default", .repo = "digits", .name = "empty", .from = ""};
+    struct pl_err err = {0};
+    char run[PL_ID_HEX + 1];
+
+    push(w, "digits");
+    make(w, READER("one", "digits@dev"));
+    make(w, READER("two", "digits@dev"));
+    make(w, READER("of-empty", "digits@empty"));
+    make(w, READER("of-master", "digits"));
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_branch_create, &dev, &err), &err);
+    assert_ok(newest_run(w, run, &err), &err);
+    assert_string_equal(dev.started, run);
+    assert_string_equal(list(w, NEWEST_RUN), "[[\"default\",\"one\"],[\"default\",\"two\"]]");
+    assert_string_equal(list(w, "SELECT cause || ': ' || message FROM run ORDER BY ord DESC LIMIT 1"),
+                        "push: branch digits@dev was made");
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_branch_create, &old, &err), &err);
+    assert_string_equal(old.started, "");
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_branch_create, &empty, &err), &err);
+    assert_string_equal(empty.started, "");
+}
+
+static void test_a_deleted_commit_runs_the_stages_that_read_what_fell_back(void **state)
+{
+    struct world *w = *state;
+    struct pl_commit_delete_args gone = {.project = "default", .repo = "digits", .run = "master"};
+    struct pl_branch_args dev = {.project = "default", .repo = "digits", .name = "dev", .from = "master"};
+    struct pl_err err = {0};
+    char run[PL_ID_HEX + 1];
+
+    push(w, "digits");
+    end_newest_run(w);
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_branch_create, &dev, &err), &err);
+    make(w, READER("of-dev", "digits@dev"));
+    make(w, READER("of-master", "digits"));
+    make(w, READER("of-other", "digits@other"));
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_commit_delete, &gone, &err), &err);
+    assert_ok(newest_run(w, run, &err), &err);
+    assert_string_equal(gone.started, run);
+    assert_string_equal(list(w, NEWEST_RUN), "[[\"default\",\"of-dev\"],[\"default\",\"of-master\"]]");
+    assert_string_equal(list(w, "SELECT cause FROM run ORDER BY ord DESC LIMIT 1"), "delete");
+}
+
+static void test_a_branch_that_a_stage_reads_is_deleted_by_force_only(void **state)
+{
+    struct world *w = *state;
+    struct pl_branch_args a = {.project = "default", .repo = "digits", .name = "dev", .from = "master"};
+    struct pl_err err = {0};
+
+    push(w, "digits");
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_branch_create, &a, &err), &err);
+    make(w, READER("reader", "digits@dev"));
+    make(w, READER("other", "digits@dev2"));
+    assert_int_equal(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_branch_delete, &a, &err), PL_EINUSE);
+    assert_non_null(strstr(err.msg, "stage \"reader\" reads branch \"dev\" of repo \"digits\""));
+    a.force = true;
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_branch_delete, &a, &err), &err);
+    a.name = "master"; /* which nobody reads */
+    a.force = false;
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_branch_delete, &a, &err), &err);
+}
+
 static void test_a_deleted_pipeline_takes_its_output_repos_along(void **state)
 {
     struct world *w = *state;
@@ -449,6 +529,9 @@ int main(void)
         T(test_a_stage_of_another_pipeline_keeps_its_name),
         T(test_a_stage_does_not_take_an_input_repos_name),
         T(test_a_project_must_exist),
+        T(test_a_branch_made_at_a_commit_runs_the_stages_that_read_it),
+        T(test_a_deleted_commit_runs_the_stages_that_read_what_fell_back),
+        T(test_a_branch_that_a_stage_reads_is_deleted_by_force_only),
         T(test_a_deleted_pipeline_takes_its_output_repos_along),
         T(test_kept_repos_stay_as_plain_results_for_the_next_stage_of_the_name),
         T(test_what_another_pipeline_reads_is_deleted_by_force_only),
