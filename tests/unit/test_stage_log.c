@@ -3,6 +3,9 @@
 #include "db_world.h"
 #include "pipelined/db/stage_log.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 struct logs {
     struct world w;
     struct pl_stage_logs *l;
@@ -17,23 +20,30 @@ static void open_logs(struct logs *t)
     assert_ok(pl_stage_logs_open(t->dir, t->w.db, t->w.stores, &t->l, &err), &err);
 }
 
-static int setup(void **state)
+static int64_t new_job(struct logs *t, const char *stage)
 {
-    struct logs *t = calloc(1, sizeof *t);
     struct pl_job_args job = {.run = "0123456789abcdef0123456789abcdef",
                               .project = "default",
-                              .stage = "train",
+                              .stage = stage,
                               .pipeline = "flow",
                               .version = 1,
                               .state = "running",
                               .created_us = 1};
     struct pl_err err = {0};
 
+    assert_ok(pl_db_run(t->w.db, PL_TX_UNLOGGED, pl_tx_job_progress, &job, &err), &err);
+    return job.id;
+}
+
+static int setup(void **state)
+{
+    struct logs *t = calloc(1, sizeof *t);
+    struct pl_err err = {0};
+
     t->w.dir = fixture_dir();
     snprintf(t->dir, sizeof t->dir, "%s/logs", t->w.dir);
     assert_ok(world_open(&t->w, "data", &err), &err);
-    assert_ok(pl_db_run(t->w.db, PL_TX_UNLOGGED, pl_tx_job_progress, &job, &err), &err);
-    t->job = job.id;
+    t->job = new_job(t, "train");
     open_logs(t);
     *state = t;
     return 0;
@@ -430,6 +440,146 @@ static void test_a_full_disk_loses_no_piece_that_was_answered(void **state)
     assert_log(t, 0, "abc");
 }
 
+/* The database is lost and rebuilt: rows of unfinished jobs are not in the log, and their numbers are given anew. */
+static void test_a_rebuilt_databases_jobs_get_no_lines_of_others(void **state)
+{
+    struct logs *t = *state;
+    int64_t old = t->job;
+    struct pl_err err = {0};
+
+    append(t, 1, 1, 0, "of the job before");
+    pl_stage_logs_close(t->l);
+    world_close(&t->w);
+    assert_ok(world_open(&t->w, "data2", &err), &err);
+    t->job = new_job(t, "eval");
+    assert_int_equal(t->job, old);
+    open_logs(t);
+    assert_log(t, 0, "");
+    append(t, 1, 1, 0, "mine");
+    seal(t);
+    assert_log(t, 0, "mine");
+}
+
+static void test_files_of_unknown_jobs_go_and_other_files_stay(void **state)
+{
+    static const char *const names[] = {"77-0.log", "77-12.log", "notes.txt", "1-0.log.bak"};
+    struct logs *t = *state;
+
+    append(t, 1, 1, 0, "mine");
+    for (size_t i = 0; i < PL_ARRAY_SIZE(names); i++)
+        assert_int_equal(pl_io_write_file(fixture_path(t->dir, names[i]), "PLSL\001", 5, 0600, NULL), 0);
+    restart(t);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(names); i++)
+        assert_int_equal(access(fixture_path(t->dir, names[i]), F_OK), i < 2 ? -1 : 0);
+    assert_log(t, 0, "mine");
+}
+
+/* ---- several at once ---- */
+
+struct gate {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool entered, open;
+};
+
+static int wait_at_gate(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct gate *g = arg;
+
+    (void)tx, (void)err;
+    pthread_mutex_lock(&g->lock);
+    g->entered = true;
+    pthread_cond_broadcast(&g->changed);
+    while (!g->open)
+        pthread_cond_wait(&g->changed, &g->lock);
+    pthread_mutex_unlock(&g->lock);
+    return 0;
+}
+
+static void *seal_thread(void *arg)
+{
+    seal(arg);
+    return NULL;
+}
+
+/* The segment's pack is there: its thread waits for the database's writer now. */
+static bool has_a_pack(struct logs *t)
+{
+    return fixture_count(fixture_path(t->w.dir, "store/p")) > 0;
+}
+
+static void test_a_slow_seal_holds_up_neither_other_jobs_nor_readers(void **state)
+{
+    struct logs *t = *state, other = *t;
+    struct gate g = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, false};
+    pthread_t sealing;
+    struct pl_err err = {0};
+
+    other.job = new_job(t, "other");
+    append(t, 1, 1, 0, "slow");
+    assert_false(has_a_pack(t));
+    assert_ok(pl_db_submit(t->w.db, PL_TX_UNLOGGED, wait_at_gate, NULL, &g, &err), &err);
+    pthread_mutex_lock(&g.lock);
+    while (!g.entered)
+        pthread_cond_wait(&g.changed, &g.lock);
+    pthread_mutex_unlock(&g.lock);
+    pthread_create(&sealing, NULL, seal_thread, t);
+    while (!has_a_pack(t))
+        sched_yield();
+    append(&other, 1, 1, 0, "quick");
+    assert_log(&other, 0, "quick");
+    assert_log(t, 0, "slow");
+    pthread_mutex_lock(&g.lock);
+    g.open = true;
+    pthread_cond_broadcast(&g.changed);
+    pthread_mutex_unlock(&g.lock);
+    pthread_join(sealing, NULL);
+    assert_log(t, 0, "slow");
+    assert_int_equal(segments(t), 1);
+}
+
+struct printer {
+    struct logs *t;
+    uint8_t datum;
+};
+
+static void *print_lines(void *arg)
+{
+    const struct printer *p = arg;
+
+    append_lines(p->t, p->datum, 0, 3000);
+    return NULL;
+}
+
+static void test_what_is_read_while_it_is_written_and_sealed_is_whole_and_in_order(void **state)
+{
+    struct logs *t = *state;
+    struct printer printers[3] = {{t, 1}, {t, 2}, {t, 3}};
+    pthread_t threads[3];
+    struct pl_stage_log_cursor cursor = {0};
+    unsigned seen = 0;
+
+    for (size_t i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, print_lines, &printers[i]);
+    while (seen < 3000) {
+        char *new = read_on(t, 2, &cursor, 1u << 20);
+        unsigned n = (unsigned)(strlen(new) / 1000);
+
+        assert_lines(new, seen, n);
+        seen += n;
+        free(new);
+    }
+    for (size_t i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    seal(t);
+    for (uint8_t d = 1; d <= 3; d++) {
+        char *all = read_on(t, d, &(struct pl_stage_log_cursor){0}, 1u << 20);
+
+        assert_lines(all, 0, 3000);
+        free(all);
+    }
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -451,6 +601,10 @@ int main(void)
         T(test_a_piece_of_a_segment_just_sealed_is_not_kept_twice_after_a_restart),
         T(test_a_crash_between_a_segments_row_and_its_files_end_leaves_no_file),
         T(test_a_full_disk_loses_no_piece_that_was_answered),
+        T(test_a_rebuilt_databases_jobs_get_no_lines_of_others),
+        T(test_files_of_unknown_jobs_go_and_other_files_stay),
+        T(test_a_slow_seal_holds_up_neither_other_jobs_nor_readers),
+        T(test_what_is_read_while_it_is_written_and_sealed_is_whole_and_in_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
