@@ -73,6 +73,7 @@ struct pl_ejob {
     char (*commits)[PL_ID_HEX + 1]; /* per leaf, "" = none */
     struct pl_eresult *results;     /* per datum; written on the loop, read by the commit when all are there */
     uint8_t *has_result;            /* per datum */
+    uint8_t *settled;               /* per row, while it is restored: it has ended, or is a restored task's */
     struct pl_etotals totals;
     uint32_t good_kept, failed_kept; /* rows of `attempt` */
     uint32_t next_result;            /* id of the next row in `result` */
@@ -213,9 +214,11 @@ void pl_engine_commit(struct pl_engine *e, struct pl_ejob *j);
 PL_MUST_CHECK
 int pl_result_of_json(const json_t *row, const char *run, struct pl_eresult *ret, struct pl_err *err);
 void pl_totals_add(struct pl_etotals *t, const json_t *row);
-/* Rows of `result` of a restored job: fills its results; gives the ended rows as ranges (malloc'ed). */
+/* The reason of a failed row, with the command's last line where that says why; lives as long as row and arena. */
+const char *pl_result_message(const json_t *row, struct pl_arena *arena);
+/* Rows of `result` of a restored job: fills its results. */
 PL_MUST_CHECK
-int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_sched_range **ret, size_t *ret_n, struct pl_err *err);
+int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err);
 /* Results of the stage's jobs that failed or were killed since its last success: datum key → pl_eresult. */
 PL_MUST_CHECK
 int pl_kept_results(const struct pl_ejob *j, struct pl_conn *c, struct pl_map *ret, struct pl_err *err);
@@ -224,6 +227,12 @@ void pl_kept_results_finish(struct pl_map *kept);
 void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *results, void (*done)(void *arg), void *arg);
 /* The action RESULT, within the step that pl_engine_results made. */
 void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *a);
+
+/* ---- job_failures.c ---- */
+/* Rows of a restored job that have used up their tries: marked as settled; the first of them, its texts in the arena. How many. */
+PL_MUST_CHECK
+int pl_job_load_failures(struct pl_ejob *j, struct pl_conn *c, struct pl_arena *arena, struct pl_sched_row *ret_first,
+                         struct pl_err *err);
 
 /* ---- workers.c ---- */
 void pl_engine_start_worker(struct pl_engine *e, const struct pl_sched_action *a);

@@ -230,10 +230,54 @@ static int check_plan(const struct pl_ejob *j, const struct job_row *row, struct
                       (long long)reused, j->plan->n_datums, j->plan->n_datums - j->n_rows);
 }
 
+/* What of the job's rows has ended, well or not, as the event has it. */
+struct ended {
+    struct pl_sched_range *ranges;
+    struct pl_arena *arena; /* of the event's texts */
+};
+
+static void ended_finish(struct ended *ended)
+{
+    free(ended->ranges);
+    pl_arena_destroy(ended->arena);
+}
+
+static int restore_ended(struct pl_engine *e, struct pl_ejob *j, struct ended *ended, struct pl_sched_event *ev,
+                         struct pl_err *err)
+{
+    size_t n = 0;
+    int r = pl_job_load_results(j, e->conn, err);
+
+    if (r < 0)
+        return r;
+    j->settled = calloc((size_t)j->n_rows + 1, 1);
+    ended->ranges = calloc((size_t)j->n_rows + 1, sizeof *ended->ranges);
+    ended->arena = pl_arena_create(0);
+    if (!j->settled || !ended->ranges || !ended->arena)
+        return pl_err_nomem(err);
+    for (uint32_t i = 0; i < j->n_rows; i++)
+        j->settled[i] = j->has_result[j->rows[i]];
+    r = pl_job_load_failures(j, e->conn, ended->arena, &ev->job.first_failed, err);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < j->n_rows; i++) {
+        if (!j->settled[i])
+            continue;
+        if (n && ended->ranges[n - 1].hi == i)
+            ended->ranges[n - 1].hi++;
+        else
+            ended->ranges[n++] = (struct pl_sched_range){i, i + 1};
+    }
+    ev->job.failed = (uint32_t)r;
+    ev->job.ended = ended->ranges;
+    ev->job.n_ended = n;
+    return 0;
+}
+
 /* An unfinished job whose plan was made: the same plan again, over the same commits, with the results that are kept. When that
  * cannot be, it is planned anew over them. */
-static int restore_plan(struct pl_engine *e, struct pl_ejob *j, const struct job_row *row, struct pl_sched_range **ret_ended,
-                        size_t *ret_n_ended, struct pl_err *err)
+static int restore_plan(struct pl_engine *e, struct pl_ejob *j, const struct job_row *row, struct ended *ended,
+                        struct pl_sched_event *ev, struct pl_err *err)
 {
     int r;
 
@@ -243,7 +287,7 @@ static int restore_plan(struct pl_engine *e, struct pl_ejob *j, const struct job
     r = r < 0 ? r : check_plan(j, row, err);
     if (r == 0) {
         pl_job_planned(j);
-        r = pl_job_load_results(j, e->conn, ret_ended, ret_n_ended, err);
+        r = restore_ended(e, j, ended, ev, err);
     }
     if (r < 0) {
         pl_log_warn("engine", "job %s of run %.8s is planned anew: %s", j->stage->def->name, j->run, err->msg);
@@ -272,7 +316,7 @@ static int restore_counters(struct pl_engine *e, struct pl_ejob *j, struct pl_er
 
 /* A job's row becomes a job in the maps, with its plan if it had one. `ev` is filled but for the row's own texts. */
 static int take_job(struct pl_engine *e, const struct job_row *row, uint64_t order, struct pl_sched_event *ev,
-                    struct pl_sched_range **ret_ended, struct pl_ejob **ret, struct pl_err *err)
+                    struct ended *ended, struct pl_ejob **ret, struct pl_err *err)
 {
     struct pl_estage *stage;
     struct pl_ejob *j;
@@ -288,7 +332,7 @@ static int take_job(struct pl_engine *e, const struct job_row *row, uint64_t ord
     j->over = row->final;
     if (!row->final) {
         r = restore_counters(e, j, err);
-        if (r == 0 && row->planned && restore_plan(e, j, row, ret_ended, &ev->job.n_ended, err) < 0)
+        if (r == 0 && row->planned && restore_plan(e, j, row, ended, ev, err) < 0)
             ev->job.n_ended = 0;
     }
     ev->job.id = j->id;
@@ -306,7 +350,7 @@ static int restore_job(struct pl_engine *e, int64_t id, uint64_t order, struct p
 {
     static const char superseded[] = "superseded by run ";
     _cleanup_(job_row_finish) struct job_row row = {0};
-    _cleanup_free_ struct pl_sched_range *ended = NULL;
+    _cleanup_(ended_finish) struct ended ended = {0};
     struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_JOB};
     char by[PL_ID_HEX + 1];
     struct pl_ejob *j;
@@ -324,7 +368,6 @@ static int restore_job(struct pl_engine *e, int64_t id, uint64_t order, struct p
     ev.job.run = row.run;
     ev.job.text = row.reason;
     ev.job.leased = leases > 0 || ev.job.n_ended > 0;
-    ev.job.ended = ended;
     if (strncmp(row.reason, superseded, sizeof superseded - 1) == 0 &&
         pl_db_run_find(e->conn, row.reason + sizeof superseded - 1, by, NULL) == 0)
         ev.job.superseded_by = by;
@@ -440,14 +483,14 @@ static int parse_ranges(const json_t *list, struct pl_sched_range **ret, size_t 
     return 0;
 }
 
-/* Rows of the task that have not ended: what a partial result has taken is not leased any more. */
+/* Rows of the task that have not ended: what a partial result has taken is not leased any more, and may be a newer task's. */
 static size_t open_rows(const struct pl_ejob *j, const struct pl_sched_range *in, size_t n, struct pl_sched_range *out)
 {
     size_t m = 0;
 
     for (size_t i = 0; i < n; i++) {
         for (uint32_t row = in[i].lo; row < in[i].hi && row < j->n_rows; row++) {
-            if (j->has_result[j->rows[row]])
+            if (j->settled[row])
                 continue;
             if (m && out[m - 1].hi == row)
                 out[m - 1].hi++;
@@ -456,6 +499,12 @@ static size_t open_rows(const struct pl_ejob *j, const struct pl_sched_range *in
         }
     }
     return m;
+}
+
+static void settle_rows(struct pl_ejob *j, const struct pl_sched_range *ranges, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        memset(j->settled + ranges[i].lo, 1, ranges[i].hi - ranges[i].lo);
 }
 
 static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
@@ -508,6 +557,7 @@ static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
         free(t);
         return 0; /* not taken back: its rows run again */
     }
+    settle_rows(j, open, ev.task.n_rows);
     *t = (struct pl_etask){.id = ev.task.task, .fence = ev.task.fence, .worker = ev.task.worker, .job = pl_ejob_ref(j)};
     t->failures = ev.task.failures;
     return pl_map_put(&e->tasks, &t->id, sizeof t->id, t, NULL, err);
@@ -578,6 +628,18 @@ static int end_stray(struct pl_engine *e, int64_t id, struct pl_err *err)
     return pl_db_run(e->config.db, PL_TX_LOGGED, end_stray_tx, &id, err);
 }
 
+/* What only the restoring needed. */
+static void forget_settled(struct pl_engine *e)
+{
+    const struct pl_map_slot *slot;
+
+    for (size_t i = 0; (slot = pl_map_next(&e->jobs, &i));) {
+        struct pl_ejob *j = slot->value;
+
+        free(TAKE_PTR(j->settled));
+    }
+}
+
 int pl_engine_restore(struct pl_engine *e, struct pl_err *err)
 {
     int r;
@@ -594,5 +656,6 @@ int pl_engine_restore(struct pl_engine *e, struct pl_err *err)
     r = r < 0 ? r : restore_each(e, "SELECT task FROM lease ORDER BY task DESC", restore_task, err);
     r = r < 0 ? r : pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_DONE}, err);
     e->restoring = false;
+    forget_settled(e);
     return r < 0 ? r : pl_engine_sync_stages(e, err); /* versions were given that only old jobs and workers have */
 }

@@ -213,6 +213,7 @@ void pl_job_unplan(struct pl_ejob *j)
         pl_eresult_finish(&j->results[i]);
     free(TAKE_PTR(j->results));
     free(TAKE_PTR(j->has_result));
+    free(TAKE_PTR(j->settled));
     free(TAKE_PTR(j->rows));
     free(TAKE_PTR(j->roots));
     free(TAKE_PTR(j->commits));

@@ -179,7 +179,7 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
 
 /* "exit code 1: ValueError: …": the reason, and the last line that the command printed, which most often says why. A reason that is
  * not the command's own end says enough. */
-static const char *message_of(const json_t *row, struct pl_arena *arena)
+const char *pl_result_message(const json_t *row, struct pl_arena *arena)
 {
     const char *reason = str(row, "reason"), *tail = str(row, "tail"), *end = tail + strlen(tail), *line;
     char *text;
@@ -226,7 +226,7 @@ static int sched_rows(struct pl_etask *t, const json_t *list, struct pl_arena *a
             if (!label)
                 return pl_err_nomem(err);
             rows[i].label = pl_plan_datum_text(t->job->plan, t->job->rows[index], label, 256);
-            rows[i].message = message_of(o, arena);
+            rows[i].message = pl_result_message(o, arena);
         } else if (!rows[i].gave_back) {
             r = pl_result_of_json(o, t->job->run, &check, err);
             if (r < 0)
@@ -483,33 +483,16 @@ static int load_rows(struct pl_ejob *j, const struct pl_rows *rows, struct pl_er
     return r;
 }
 
-int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_sched_range **ret, size_t *ret_n, struct pl_err *err)
+int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    struct pl_sched_range *ended;
-    size_t n = 0;
     int r = pl_sql_query(c, err, &rows, "SELECT id, rows FROM result WHERE job = ? ORDER BY id", "i", j->row);
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
         j->next_result = (uint32_t)pl_col_int(&rows, 0) + 1;
         r = load_rows(j, &rows, err);
     }
-    if (r < 0)
-        return r;
-    ended = calloc((size_t)j->n_rows + 1, sizeof *ended);
-    if (!ended)
-        return pl_err_nomem(err);
-    for (uint32_t i = 0; i < j->n_rows; i++) {
-        if (!j->has_result[j->rows[i]])
-            continue;
-        if (n && ended[n - 1].hi == i)
-            ended[n - 1].hi++;
-        else
-            ended[n++] = (struct pl_sched_range){i, i + 1};
-    }
-    *ret = ended;
-    *ret_n = n;
-    return 0;
+    return r;
 }
 
 /* ---- of jobs that failed or were killed ---- */

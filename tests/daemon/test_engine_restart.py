@@ -152,3 +152,20 @@ def test_datums_given_up_with_their_workers_are_counted_as_failed(make_daemon, t
     job = daemon.default.wait(run)["job"]["s"]
     assert job["state"] == "failure" and "lost 21 times" in job["reason"]
     assert job["datums"]["failed"] == 1, job
+
+
+def test_a_datum_that_used_up_its_tries_is_not_tried_again(make_daemon, tmp_path):
+    daemon = make_daemon(sandbox="none").start()
+    go, ran = tmp_path / "go", tmp_path / "ran"
+    script = f'n=$(cat "$PL_INPUT_IN"); echo $n >>{ran}; test $n != 0 || {{ echo no luck; exit 3; }}; {WAIT.format(go)}'
+    daemon.default.repo("in").stages(sh("s", script, glob="/*", workers=2, datum={"tries": 2}))
+    run = daemon.default.commit("in", {"a": "0", "b": "1"})["run"]
+    daemon.wait_job(run, "s", lambda j: j["datums"]["failed"] and "1" in ran.read_text(), "to stand in the second")
+    restart(daemon)
+    job = daemon.wait_job(run, "s", lambda j: j["datums"]["failed"], "to know still what failed")
+    assert job["attempts"] == 2, job
+    go.write_text("")
+    job = daemon.default.wait(run)["job"]["s"]
+    assert job["state"] == "failure" and job["reason"] == "1 of 2 datums failed; the first: datum in=/a: exit code 3: no luck", job
+    assert job["datums"] | {} == {"total": 2, "reused": 0, "done": 1, "failed": 1}
+    assert sorted(ran.read_text().split()) == ["0", "0", "1"]
