@@ -1,4 +1,5 @@
-/* Ends of jobs and runs: written whatever happens, in their order; on a full disk again and again. */
+/* Ends of jobs and runs: written whatever happens, in their order; on a full disk again and again. What builds on them stands in the
+ * same line. */
 #include "engine_internal.h"
 
 #include "storage/base/log.h"
@@ -11,7 +12,9 @@
 struct pl_ending {
     struct pl_ending *next;
     struct pl_engine *engine;
-    struct pl_ejob *job; /* NULL: the end of a run */
+    struct pl_ejob *job;                                      /* NULL: the end of a run, or … */
+    void (*then)(void *arg, int r, const struct pl_err *err); /* … nothing to write, but this to call in its turn */
+    void *arg;
     struct pl_job_args args;
     struct pl_run_args run;
     char run_id[PL_ID_HEX + 1], run_reason[160];
@@ -24,6 +27,8 @@ static void ending_free(struct pl_ending *end)
     if (end->job)
         pl_engine_job_args_done(&end->args);
     pl_ejob_unref(end->job);
+    if (end->then)
+        end->then(end->arg, end->result, &end->err);
     free(end);
 }
 
@@ -42,14 +47,15 @@ static void ending_over(void *arg)
     struct pl_ending *end = arg;
     struct pl_engine *e = end->engine;
 
-    if (end->result >= 0)
+    if (end->result >= 0 && !end->then)
         e->retry_ms = 0;
     if (end->result >= 0 || end->result == PL_ESTOPPING || end->result == PL_EFENCED || e->failed) {
         ending_free(end);
         return;
     }
-    pl_log_error("engine", "end of %s%srun %.8s, to be written again: %s", end->job ? end->job->stage->def->name : "",
-                 end->job ? " of " : "", end->job ? end->job->run : end->run_id, end->err.msg);
+    if (!end->then)
+        pl_log_error("engine", "end of %s%srun %.8s, to be written again: %s", end->job ? end->job->stage->def->name : "",
+                     end->job ? " of " : "", end->job ? end->job->run : end->run_id, end->err.msg);
     ending_wait(end);
     if (!pl_timer_active(e->retry_timer)) {
         e->retry_ms = e->retry_ms ? PL_MIN(2 * e->retry_ms, RETRY_MAX_MS) : RETRY_MIN_MS;
@@ -70,6 +76,8 @@ static int ending_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_ending *end = arg;
 
+    if (end->then)
+        return 0;
     return end->job ? pl_tx_job_end(tx, &end->args, err) : pl_tx_run_end(tx, &end->run, err);
 }
 
@@ -130,6 +138,18 @@ void pl_engine_end_run(struct pl_engine *e, const struct pl_sched_action *a)
     ending_submit(end);
 }
 
+void pl_engine_after_endings(struct pl_engine *e, void (*fn)(void *arg, int r, const struct pl_err *err), void *arg)
+{
+    struct pl_ending *end;
+
+    while (!(end = calloc(1, sizeof *end)))
+        usleep(1000);
+    end->engine = e;
+    end->then = fn;
+    end->arg = arg;
+    ending_submit(end);
+}
+
 int pl_engine_endings_init(struct pl_engine *e, struct pl_err *err)
 {
     return pl_timer_create(e->config.loop, "engine.endings", retry_endings, e, &e->retry_timer, err);
@@ -141,6 +161,7 @@ void pl_engine_endings_finish(struct pl_engine *e)
 
     while ((end = e->endings)) {
         e->endings = end->next;
+        end->result = pl_err_set(&end->err, PL_ESTOPPING, "the daemon is stopping");
         ending_free(end);
     }
     pl_timer_destroy(e->retry_timer);

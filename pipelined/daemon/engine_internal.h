@@ -160,6 +160,9 @@ void pl_engine_endings_finish(struct pl_engine *e);
 void pl_engine_end_job(struct pl_ejob *j);
 /* The action RUN_STATE with a final state. */
 void pl_engine_end_run(struct pl_engine *e, const struct pl_sched_action *a);
+/* Calls fn(arg, 0, …) when all ends given before are in the database: later, on the loop. Never before the engine's end, with r < 0,
+ * when the database is closed to them. Loop. */
+void pl_engine_after_endings(struct pl_engine *e, void (*fn)(void *arg, int r, const struct pl_err *err), void *arg);
 
 /* ---- engine_stages.c ---- */
 /* Stage version by its row id, loaded when it is not known. Loop; reads the database (small, by key). */

@@ -365,6 +365,21 @@ static void plan_on_pool(void *arg)
     pl_engine_post(p->job->engine, "engine.plan", write_plan, p);
 }
 
+static void start_planning(void *arg, int r, const struct pl_err *err)
+{
+    struct planning *p = arg;
+
+    if (r >= 0 && !p->job->over) {
+        pl_engine_pool(p->job->engine, plan_on_pool, p);
+        return;
+    }
+    p->result = r < 0 ? r : pl_err_set(&p->err, PL_ECANCELED, "the job has ended");
+    if (r < 0)
+        p->err = *err;
+    planning_over(p);
+}
+
+/* What the stage's last job did before it failed is used again: its end says that it is kept. */
 void pl_engine_plan(struct pl_engine *e, struct pl_ejob *j)
 {
     struct planning *p = calloc(1, sizeof *p);
@@ -374,5 +389,5 @@ void pl_engine_plan(struct pl_engine *e, struct pl_ejob *j)
         return;
     }
     p->job = pl_ejob_ref(j);
-    pl_engine_pool(e, plan_on_pool, p);
+    pl_engine_after_endings(e, start_planning, p);
 }

@@ -152,3 +152,16 @@ def test_a_worker_that_names_a_lease_which_is_not_its_own_takes_it_from_nobody(m
     go.write_text("")
     assert daemon.wait(run)["state"] == "success"
     assert ran.read_text() == "x\n"
+
+
+def test_what_a_failed_job_had_done_is_not_done_again_by_the_one_that_waited_for_its_end(project, gate):
+    script = f'n=$(cat "$PL_INPUT_IN"); test $n -lt 9 || {{ {gate.wait}; exit 1; }}; cp "$PL_INPUT_IN" "$PL_OUT/$n"'
+    project.repo("in").stages(sh("s", script, glob="/*", workers=1, on_new="queue", datum={"tries": 1}))
+    puts = {str(n): str(n) for n in range(5)}
+    first = project.commit("in", puts | {"z": "9"})["run"]
+    gate.arrived()
+    second = project.commit("in", {"z": "6"})["run"]
+    project.d.wait_job(second, "s", lambda j: "its turn" in j["reason"], "to wait for its turn")
+    gate.open()
+    assert project.wait(first)["job"]["s"]["state"] == "failure"
+    assert project.wait(second)["job"]["s"]["datums"] | {} == {"total": 6, "reused": 5, "done": 1, "failed": 0}
