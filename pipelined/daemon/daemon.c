@@ -16,6 +16,7 @@
 #define DB_READERS       4
 #define POOL_QUEUE_MAX   65536
 #define STOP_DEADLINE_MS 3000
+#define DRAIN_TURN_MS    10
 #define HOSTS_MAX        32
 
 struct daemon {
@@ -310,21 +311,28 @@ static void run_posted(struct daemon *d)
     }
 }
 
+/* What runs on the pool may wait for the loop, which nobody else turns any more. */
+static void drain_pool(struct daemon *d)
+{
+    while (d->pool && !pl_pool_drain_for(d->pool, DRAIN_TURN_MS))
+        run_posted(d);
+    run_posted(d);
+}
+
 static void stop(struct daemon *d)
 {
     char path[4096];
 
     if (d->engine)
         pl_engine_hang_up(d->engine);
+    run_posted(d); /* what handlers have asked the loop before they were told that it is over */
     if (d->api)
         pl_api_stop(d->api, STOP_DEADLINE_MS);
     if (d->executor) { /* a second signal, or an error: what still runs is killed; the loop sees it go */
         d->executor->ops->shutdown(d->executor, true, stop_loop, d);
         pl_loop_run(d->loop);
     }
-    if (d->pool)
-        pl_pool_drain(d->pool);
-    run_posted(d);
+    drain_pool(d);
     pl_engine_detach(d->engine);
     if (d->db)
         pl_db_stop(d->db);

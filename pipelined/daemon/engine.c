@@ -456,6 +456,10 @@ static void call_run(void *arg)
 
 static void call(struct call *c)
 {
+    if (c->engine->hung_up) { /* the loop may not turn again */
+        c->result = pl_err_set(&c->err, PL_ESTOPPING, "the daemon is stopping");
+        return;
+    }
     pthread_mutex_init(&c->mutex, NULL);
     pthread_cond_init(&c->cond, NULL);
     pl_engine_post(c->engine, "engine.call", call_run, c);

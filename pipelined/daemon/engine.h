@@ -41,7 +41,8 @@ const struct pl_engine_ops *pl_engine_api_ops(void);
 const struct pl_http_route *pl_engine_routes(struct pl_engine *e, size_t *ret_n);
 /* Nothing new is planned, leased or started; `drained(arg)` on the loop when no plan, task or commit is under way. */
 void pl_engine_drain(struct pl_engine *e, void (*drained)(void *arg), void *arg);
-/* Answers every worker that waits for a task: nothing now. Before the API stops, so that it need not wait for them. */
+/* Answers every worker that waits for a task: nothing now; from now on what the API asks is answered PL_ESTOPPING, or nothing. Before
+ * the API stops, so that it need not wait for them. */
 void pl_engine_hang_up(struct pl_engine *e);
 /* It decides nothing any more and lets go of the database, which is about to close. NULL is fine. */
 void pl_engine_detach(struct pl_engine *e);

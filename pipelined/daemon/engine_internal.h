@@ -125,7 +125,7 @@ struct pl_engine {
     int64_t retry_ms;
     _Atomic int64_t stages_made; /* stage rows ever made when the scheduler's stages were last looked at */
     bool started, restoring, failed;
-    bool hung_up; /* no `next` waits any more */
+    _Atomic bool hung_up; /* no `next` waits any more, and nobody asks the loop */
     void (*drained)(void *arg);
     void *drained_arg;
     struct pl_http_route *routes;

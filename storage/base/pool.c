@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <time.h>
 
 #define POOL_MAX_THREADS 64u
 
@@ -138,6 +139,27 @@ void pl_pool_drain(struct pl_pool *p)
     while (p->waiting > 0 || p->running > 0)
         pthread_cond_wait(&p->idle, &p->lock);
     pthread_mutex_unlock(&p->lock);
+}
+
+bool pl_pool_drain_for(struct pl_pool *p, unsigned ms)
+{
+    struct timespec until;
+    bool idle;
+    int r = 0;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_mutex_lock(&p->lock);
+    while (r == 0 && (p->waiting > 0 || p->running > 0))
+        r = pthread_cond_timedwait(&p->idle, &p->lock, &until);
+    idle = p->waiting == 0 && p->running == 0;
+    pthread_mutex_unlock(&p->lock);
+    return idle;
 }
 
 struct pl_pool *pl_pool_destroy(struct pl_pool *p)

@@ -17,6 +17,8 @@ PL_MUST_CHECK
 int pl_pool_submit_wait(struct pl_pool *p, pl_pool_fn fn, void *arg, struct pl_err *err);
 /* Until nothing waits and nothing runs. */
 void pl_pool_drain(struct pl_pool *p);
+/* The same for at most `ms`: false when something is left. For who must do its own part meanwhile, or the work would wait for it. */
+bool pl_pool_drain_for(struct pl_pool *p, unsigned ms);
 /* Drains, then joins. */
 struct pl_pool *pl_pool_destroy(struct pl_pool *p);
 /* Online cores, at least 1, at most 64. */

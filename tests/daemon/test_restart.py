@@ -5,6 +5,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import threading
 
 import pytest
 
@@ -149,6 +150,29 @@ def test_sigterm_lets_a_short_datum_finish_and_gives_a_long_one_back(make_daemon
     gate.open()
     assert p.wait(run)["state"] == "success"
     assert lines(count_runs(d)) == 2
+
+
+def test_sigterm_ends_the_daemon_while_many_ask_what_is_live(make_daemon):
+    daemon = make_daemon()
+    for _ in range(8):
+        daemon.start()
+        answered = []
+
+        def ask():
+            try:
+                while True:
+                    daemon.get("/status")
+                    answered.append(1)
+            except (OSError, HttpError, http.client.HTTPException):
+                pass
+
+        askers = [threading.Thread(target=ask) for _ in range(12)]
+        for t in askers:
+            t.start()
+        wait_until(lambda: len(answered) > 20, "answers")
+        assert daemon.stop(timeout=20) == 0
+        for t in askers:
+            t.join()
 
 
 def test_a_killed_worker_costs_no_try(make_daemon, gate):

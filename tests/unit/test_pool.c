@@ -63,6 +63,26 @@ static void a_full_queue_is_busy_and_one_thread_keeps_the_order(void **state)
         assert_int_equal(order[i], i);
 }
 
+static void work_that_waits_for_the_caller_is_not_waited_for_without_end(void **state)
+{
+    struct pl_pool *p;
+    struct pl_err err;
+    int order = -1;
+
+    (void)state;
+    atomic_store(&done, 0);
+    assert_ok(pl_pool_create("test", 1, 4, &p, &err), &err);
+    pthread_mutex_lock(&gate);
+    assert_ok(pl_pool_submit(p, pass_gate, &order, &err), &err);
+    assert_false(pl_pool_drain_for(p, 1));
+    pthread_mutex_unlock(&gate);
+    while (!pl_pool_drain_for(p, 1100))
+        ;
+    assert_int_equal(order, 0);
+    assert_true(pl_pool_drain_for(p, 0));
+    pl_pool_destroy(p);
+}
+
 static void impossible_pools_are_refused(void **state)
 {
     struct pl_pool *p;
@@ -79,6 +99,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_work_is_done_before_drain_returns),
         cmocka_unit_test(a_full_queue_is_busy_and_one_thread_keeps_the_order),
+        cmocka_unit_test(work_that_waits_for_the_caller_is_not_waited_for_without_end),
         cmocka_unit_test(impossible_pools_are_refused),
     };
 
