@@ -49,6 +49,8 @@ static void ending_over(void *arg)
 
     if (end->result >= 0 && !end->then)
         e->retry_ms = 0;
+    if (end->result >= 0 && end->job)
+        pl_engine_job_ended(end->job);
     if (end->result >= 0 || end->result == PL_ESTOPPING || end->result == PL_EFENCED || e->failed) {
         ending_free(end);
         return;

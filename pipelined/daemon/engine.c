@@ -245,6 +245,12 @@ static void seal_log(void *arg)
     pl_ejob_unref(j);
 }
 
+void pl_engine_job_ended(struct pl_ejob *j)
+{
+    if (j->row)
+        pl_engine_pool(j->engine, seal_log, pl_ejob_ref(j));
+}
+
 static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
 {
     struct pl_ejob *j = pl_engine_job(e, a->job.id);
@@ -266,12 +272,12 @@ static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
         pl_engine_job_changed(j);
         return;
     }
-    if (!j->over) { /* a success was written with its commit */
+    if (j->over) { /* a success was written with its commit */
+        pl_engine_job_ended(j);
+    } else {
         j->over = true;
         pl_engine_end_job(j);
     }
-    if (j->row)
-        pl_engine_pool(e, seal_log, pl_ejob_ref(j));
     pl_engine_forget_job(e, j); /* its plan and results are large, and its run may last */
 }
 

@@ -149,6 +149,8 @@ int pl_engine_add_job(struct pl_engine *e, uint64_t id, uint64_t order, const ch
 void pl_engine_forget_job(struct pl_engine *e, struct pl_ejob *j);
 /* Writes the job's row soon (coalesced). */
 void pl_engine_job_changed(struct pl_ejob *j);
+/* Its end is in the database: who follows its log is woken, finds it, and goes. */
+void pl_engine_job_ended(struct pl_ejob *j);
 /* Fills the row's arguments; JSON in it is the caller's to free with pl_engine_job_args_done. */
 void pl_engine_job_args(const struct pl_ejob *j, struct pl_job_args *ret);
 void pl_engine_job_args_done(struct pl_job_args *a);

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from conftest import sh, wait_until
+from test_follow import Stream
 
 WAIT = 'while ! test -e {0}; do sleep 0.05; done; '
 
@@ -41,15 +42,18 @@ def test_the_end_of_a_job_is_written_when_there_is_room_again(small, tmp_path, e
     small.default.repo("in").stages(sh("s", WAIT.format(go) + end))
     run = small.default.commit("in", {"f": "1"})["run"]
     small.wait_job(run, "s", lambda j: j["state"] == "running", "to run")
-    held = fill(small)
-    go.write_text("")
-    if state == "killed":
-        small.post(f"/runs/{run}/stop")
-    wait_until(lambda: "to be written again" in small.log(), small.log)
-    assert small.get(f"/runs/{run}")["state"] == "running"
-    os.unlink(held)
-    ended = small.default.wait(run)
-    assert (ended["state"], ended["job"]["s"]["state"]) == (state, state)
+    with Stream(small, f"/logs/default/s?follow=1&run={run}") as log:
+        held = fill(small)
+        go.write_text("")
+        if state == "killed":
+            small.post(f"/runs/{run}/stop")
+        wait_until(lambda: "to be written again" in small.log(), small.log)
+        assert small.get(f"/runs/{run}")["state"] == "running"
+        assert not log.ended
+        os.unlink(held)
+        ended = small.default.wait(run)
+        assert (ended["state"], ended["job"]["s"]["state"]) == (state, state)
+        wait_until(lambda: log.ended, "the end of its log", timeout=20)
 
 
 def test_a_commit_on_a_full_disk_fails_its_job_and_the_next_run_does_the_rest(small, tmp_path):

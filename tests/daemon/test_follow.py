@@ -99,6 +99,21 @@ def test_a_log_is_followed_as_it_comes_and_ends_with_the_job(project, gate):
         assert log.text == "first\nlast\n"
 
 
+@pytest.mark.parametrize("state", ["failure", "killed"])
+def test_following_ends_with_a_job_that_does_not_end_well(project, gate, state):
+    project.repo("in").stages(sh("s", f"echo first; {gate.wait}; exit 1", datum={"tries": 1}))
+    run = project.commit("in", {"f": "1"})["run"]
+    gate.arrived()
+    with Stream(project.d, f"/logs/{project.name}/s?follow=1&run={run}") as log:
+        wait_until(lambda: log.text == "first\n", "the first line, while the command stands")
+        if state == "killed":
+            project.d.post(f"/runs/{run}/stop")
+        else:
+            gate.open()
+        assert project.wait(run)["state"] == state
+        wait_until(lambda: log.ended, "the end of the log", timeout=10)
+
+
 def test_following_a_job_that_has_ended_gives_its_log_and_ends(project):
     project.repo("in").stages(sh("s", "echo said"))
     run = project.run("in", {"f": "1"})
