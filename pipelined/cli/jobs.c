@@ -39,18 +39,60 @@ int pl_cli_jobs_table(const json_t *jobs, bool whole, struct pl_err *err)
 
 /* ---- names of runs and jobs ---- */
 
+/* Does the stage's pipeline have it write this branch? */
+static bool writes_branch(const json_t *pipeline, const struct pl_ref *ref)
+{
+    const json_t *stage;
+    size_t i;
+
+    json_array_foreach(pl_show_at(pipeline, "stages"), i, stage)
+    {
+        if (pl_streq(pl_show_text_at(stage, "name"), ref->repo))
+            return pl_streq(pl_show_text_at(stage, "branch"), ref->name);
+    }
+    return false;
+}
+
+/* A stage's branch without a commit yet: the run of the stage's newest job, which shall make one. PL_ENOTFOUND. */
+static int run_of_stage(struct pl_cli *c, const struct pl_ref *ref, char **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *page = NULL, *pipeline = NULL;
+    _cleanup_free_ char *jobs = pl_http_path_make("/api/v1/jobs?limit=1&project=%s&stage=%s", ref->project, ref->repo),
+                        *path = NULL;
+    const json_t *job;
+    int r = pl_cli_call(c, "GET", jobs, NULL, &page, err);
+
+    job = r < 0 ? NULL : json_array_get(pl_show_at(page, "jobs"), 0);
+    if (!job)
+        return r < 0 ? r : PL_ENOTFOUND;
+    path = pl_http_path_make("/api/v1/pipelines/%s/%s", ref->project, pl_show_text_at(job, "pipeline"));
+    r = pl_cli_call(c, "GET", path, NULL, &pipeline, err);
+    if (r < 0 || !writes_branch(pipeline, ref))
+        return r < 0 ? r : PL_ENOTFOUND;
+    *ret = strdup(pl_show_text_at(job, "run"));
+    return *ret ? 0 : pl_err_nomem(err);
+}
+
 static int run_of_commit(struct pl_cli *c, const char *text, char **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *commit = NULL;
     _cleanup_free_ char *path = NULL;
     char name[PL_NAME_MAX_BYTES + 16];
     struct pl_ref ref;
+    struct pl_err of_stage = {0};
     int r = pl_cli_ref(c, text, &ref, err);
 
     if (r < 0)
         return r;
     path = pl_http_path_make("/api/v1/repos/%s/%s/commits/%s", ref.project, ref.repo, pl_cli_ref_text(&ref, name));
     r = pl_cli_call(c, "GET", path, NULL, &commit, err);
+    if (r == PL_ENOTFOUND && ref.kind != PL_REF_ID && !ref.back) {
+        int s = run_of_stage(c, &ref, ret, &of_stage);
+
+        if (s < 0 && s != PL_ENOTFOUND)
+            *err = of_stage;
+        return s == PL_ENOTFOUND ? r : s;
+    }
     if (r < 0)
         return r;
     *ret = strdup(pl_show_text_at(commit, "id"));

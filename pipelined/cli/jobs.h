@@ -7,7 +7,8 @@
 /* A run's jobs as a table, in the order in which they began; without reasons and titles for who gets them by pl_cli_jobs_explain. */
 PL_MUST_CHECK
 int pl_cli_jobs_table(const json_t *jobs, bool whole, struct pl_err *err);
-/* "ID", the start of one, or "REPO@REF" (the commit's id is the run's): what the server calls the run, malloc'ed. */
+/* "ID", the start of one, or "REPO@REF" (the commit's id is the run's; of a stage's branch without a commit yet: the run of the stage's
+ * newest job): what the server calls the run, malloc'ed. */
 PL_MUST_CHECK
 int pl_cli_run_id(struct pl_cli *c, const char *text, char **ret, struct pl_err *err);
 /* "STAGE[@RUN]", "PROJECT/STAGE[@RUN]": `ret_run` "" = the newest. */

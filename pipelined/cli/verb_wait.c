@@ -154,7 +154,8 @@ static const struct pl_verb verbs[] = {
      1,
      options,
      wait_run,
-     "Waits until a run has ended; exit 1 when it failed. Of a commit: the run that it started.",
+     "Waits until a run has ended; exit 1 when it failed. Of a commit: the run that it started; of a stage without one: its "
+     "job's.",
      {"wait run 9ab2f1c4", "wait run digits@master --timeout 10m"}},
 };
 PL_CLI_TABLE(wait, verbs);

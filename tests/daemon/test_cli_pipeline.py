@@ -142,6 +142,23 @@ def test_waiting_for_what_a_push_began(pair):
     assert {job["stage"]: job["datums"]["reused"] for job in run["jobs"]}["copy"] == 1
 
 
+def test_waiting_for_the_first_output_of_a_stage(ctl, gate):
+    ctl.write("code/run.sh", gate.wait + "\ncat $in >$PL_OUT/out\n")
+    ctl.spec(COPY, COUNT)
+    ctl("create", "pipeline", "-f", "spec.json")
+    ctl.fails(NOT_FOUND, "wait", "run", "copy@master")
+    ctl.push("hello")
+    gate.arrived()
+    for other in ("copy@dev", "copy@master^1", "in@dev"):
+        ctl.fails(NOT_FOUND, "wait", "run", other)
+    waiting = ctl.popen("wait", "run", "count@master")
+    assert "is still running" in ctl.fails(FAILED, "wait", "run", "copy@master", "--timeout", "1ms")
+    gate.open()
+    out, err = waiting.communicate(timeout=60)
+    assert waiting.returncode == 0, err
+    assert "success" in out.decode()
+
+
 def test_a_failed_run_shows_why(pair):
     pair.write("code/run.sh", "echo looking at it\necho no such thing >&2\nexit 7\n")
     run = pair.json("update", "pipeline", "-f", "spec.json")["run"]
