@@ -103,6 +103,11 @@ struct pl_api_page {
 /* `limit` 1..PL_API_LIMIT_MAX. PL_EINVAL. */
 PL_MUST_CHECK
 int pl_api_page_read(const struct pl_http_request *req, struct pl_api_page *ret, struct pl_err *err);
+/* `after` of a list whose places are numbers from 0 on; `start` when it was not given. PL_EINVAL, field "after". */
+PL_MUST_CHECK
+int pl_api_page_number(const struct pl_api_page *page, int64_t start, int64_t *ret, struct pl_err *err);
+/* `after` is no place of this list: PL_EINVAL, field "after". */
+int pl_api_page_refuse(const struct pl_api_page *page, struct pl_err *err);
 /* {name: items, "next": next}; takes `items`; `next` NULL = the list is at its end. */
 json_t *pl_api_list(const char *name, json_t *items, const char *next);
 

@@ -3,6 +3,8 @@
 
 #include "storage/dataset/stores.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 
 /* The key before the `column`th letter of the format: jansson says where a value of the wrong type was met, not of which field. Every
@@ -57,6 +59,28 @@ int pl_api_page_read(const struct pl_http_request *req, struct pl_api_page *ret,
     if (ret->after && !*ret->after)
         ret->after = NULL;
     ret->limit = (size_t)limit;
+    return 0;
+}
+
+int pl_api_page_refuse(const struct pl_api_page *page, struct pl_err *err)
+{
+    return pl_err_field(err,
+                        pl_err_set(err, PL_EINVAL, "\"%.100s\" is no place in a list: give the \"next\" of a page", page->after),
+                        "after");
+}
+
+int pl_api_page_number(const struct pl_api_page *page, int64_t start, int64_t *ret, struct pl_err *err)
+{
+    long long value = start;
+    char *end;
+
+    if (page->after) {
+        errno = 0;
+        value = strtoll(page->after, &end, 10);
+        if (errno || *end || !isdigit((unsigned char)*page->after))
+            return pl_api_page_refuse(page, err);
+    }
+    *ret = value;
     return 0;
 }
 

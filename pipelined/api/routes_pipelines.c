@@ -235,14 +235,16 @@ static int list_pipelines(struct pl_api *a, struct pl_http_request *req, json_t 
     const char *project = pl_http_query(req, "project");
     struct pl_api_page page;
     json_t *list = json_array(), *one;
+    int64_t after = 0;
     char last[32] = "";
     size_t n = 0;
     int r = pl_api_page_read(req, &page, err);
 
+    r = r < 0 ? r : pl_api_page_number(&page, 0, &after, err);
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
                              PIPELINE_COLUMNS " WHERE (?1 IS NULL OR project = ?1) AND id > ?2 ORDER BY id LIMIT ?3", "sii",
-                             project, page.after ? strtoll(page.after, NULL, 10) : (int64_t)0, (int64_t)page.limit);
+                             project, after, (int64_t)page.limit);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         r = pipeline_json(rd.conn, &rows, false, &one, err);
         if (r < 0)

@@ -17,16 +17,17 @@ static int list_runs(struct pl_api *a, struct pl_http_request *req, json_t **ret
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     json_t *list = json_array();
     struct pl_api_page page;
+    int64_t before = 0;
     char last[32] = "";
     size_t n = 0;
     int r = pl_api_page_read(req, &page, err);
 
+    r = r < 0 ? r : pl_api_page_number(&page, INT64_MAX, &before, err);
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
                              "SELECT id, state, reason, message, cause, created_us, finished_us, ord FROM run WHERE ord < ?1"
                              " AND (?2 IS NULL OR state = ?2) ORDER BY ord DESC LIMIT ?3",
-                             "isi", page.after ? strtoll(page.after, NULL, 10) : INT64_MAX, pl_http_query(req, "state"),
-                             (int64_t)page.limit);
+                             "isi", before, pl_http_query(req, "state"), (int64_t)page.limit);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         json_array_append_new(list, pl_run_row_json(&rows));
         snprintf(last, sizeof last, "%lld", (long long)pl_col_int(&rows, 7));
@@ -174,9 +175,10 @@ static int read_jobs(struct pl_api *a, const struct pl_http_request *req, json_t
     const char *run = pl_http_query(req, "run");
     char id[PL_ID_HEX + 1] = "";
     struct pl_api_page page;
-    int64_t last = 0;
+    int64_t before = 0, last = 0;
     int r = pl_api_page_read(req, &page, err);
 
+    r = r < 0 ? r : pl_api_page_number(&page, INT64_MAX, &before, err);
     if (r == 0 && run)
         r = pl_db_run_find(rd.conn, run, id, err);
     r = r < 0 ? r
@@ -184,8 +186,8 @@ static int read_jobs(struct pl_api *a, const struct pl_http_request *req, json_t
                              PL_JOB_COLUMNS
                              " FROM job j WHERE j.id < ?1 AND (?2 = '' OR j.run = ?2) AND (?3 IS NULL OR j.stage = ?3)"
                              " AND (?4 IS NULL OR j.state = ?4) AND (?5 IS NULL OR j.project = ?5) ORDER BY j.id DESC LIMIT ?6",
-                             "issssi", page.after ? strtoll(page.after, NULL, 10) : INT64_MAX, id, pl_http_query(req, "stage"),
-                             pl_http_query(req, "state"), pl_http_query(req, "project"), (int64_t)page.limit);
+                             "issssi", before, id, pl_http_query(req, "stage"), pl_http_query(req, "state"),
+                             pl_http_query(req, "project"), (int64_t)page.limit);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         json_array_append_new(list, pl_job_row_json(&rows, false));
         last = pl_col_int(&rows, 0);
@@ -282,31 +284,55 @@ static json_t *attempt_json(const struct pl_rows *rows, bool whole)
     return out;
 }
 
+#define PLACE_ATTEMPT_DIGITS 20
+/* Where a page of attempts goes on: after this attempt at this datum. "HASH/N". */
+struct datum_place {
+    struct pl_hash datum;
+    int64_t attempt;
+};
+
+static int datum_place_parse(const struct pl_api_page *page, struct datum_place *ret, struct pl_err *err)
+{
+    const char *slash = page->after ? strchr(page->after, '/') : NULL;
+    char hex[PL_HASH_HEX + 1];
+
+    *ret = (struct datum_place){0}; /* attempts count from 1 */
+    if (!page->after)
+        return 0;
+    if (!slash || slash - page->after != PL_HASH_HEX)
+        return pl_api_page_refuse(page, err);
+    snprintf(hex, sizeof hex, "%s", page->after);
+    if (pl_hash_parse(hex, &ret->datum, NULL) < 0 ||
+        pl_api_page_number(&(struct pl_api_page){.after = slash + 1}, 0, &ret->attempt, NULL) < 0)
+        return pl_api_page_refuse(page, err);
+    return 0;
+}
+
 static int list_datums(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    char run[PL_ID_HEX + 1], last[PL_HASH_HEX + 1] = "";
+    char run[PL_ID_HEX + 1], hex[PL_HASH_HEX + 1], last[PL_HASH_HEX + 1 + PLACE_ATTEMPT_DIGITS + 1] = "";
     json_t *list = json_array();
-    struct pl_hash after = {0};
+    struct datum_place after;
     struct pl_api_page page;
     int64_t id = 0;
     size_t n = 0;
     int r = pl_api_page_read(req, &page, err);
 
+    r = r < 0 ? r : datum_place_parse(&page, &after, err);
     r = r < 0 ? r : find_job(rd.conn, req, &id, run, err);
-    if (r == 0 && page.after)
-        r = pl_hash_parse(page.after, &after, err);
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
-                             ATTEMPT_COLUMNS
-                             " WHERE job = ?1 AND datum > ?2 AND (?3 IS NULL OR state = ?3) ORDER BY datum, attempt LIMIT ?4",
-                             "ibsi", id, after.b, (size_t)PL_HASH_BYTES, pl_http_query(req, "state"), (int64_t)page.limit);
+                             ATTEMPT_COLUMNS " WHERE job = ?1 AND (datum, attempt) > (?2, ?3) AND (?4 IS NULL OR state = ?4)"
+                                             " ORDER BY datum, attempt LIMIT ?5",
+                             "ibisi", id, after.datum.b, (size_t)PL_HASH_BYTES, after.attempt, pl_http_query(req, "state"),
+                             (int64_t)page.limit);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         struct pl_hash datum = pl_col_hash(&rows, 0);
 
         json_array_append_new(list, attempt_json(&rows, false));
-        pl_hash_hex(&datum, last);
+        snprintf(last, sizeof last, "%s/%lld", pl_hash_hex(&datum, hex), (long long)pl_col_int(&rows, 1));
         n++;
     }
     if (r < 0) {
@@ -356,17 +382,18 @@ static int list_metrics(struct pl_api *a, struct pl_http_request *req, json_t **
     char run[PL_ID_HEX + 1], last[32] = "";
     json_t *list = json_array();
     struct pl_api_page page;
-    int64_t id = 0;
+    int64_t id = 0, after = 0;
     size_t n = 0;
     int r = pl_api_page_read(req, &page, err);
 
+    r = r < 0 ? r : pl_api_page_number(&page, -1, &after, err);
     r = r < 0 ? r
               : pl_api_job_find(rd.conn, pl_http_param(req, "project"), pl_http_param(req, "stage"), asked ? asked : "", &id, run,
                                 err);
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
                              "SELECT id, datum, at_us, data FROM metric WHERE job = ? AND id > ? ORDER BY id LIMIT ?", "iii", id,
-                             page.after ? strtoll(page.after, NULL, 10) : (int64_t)-1, (int64_t)page.limit);
+                             after, (int64_t)page.limit);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         struct pl_hash datum = pl_col_hash(&rows, 1);
 

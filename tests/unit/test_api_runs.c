@@ -1,4 +1,4 @@
-/* Runs and jobs over HTTP: who asks for them keeps neither the loop nor the database waiting. */
+/* Runs, jobs and datums over HTTP: who asks keeps neither the loop nor the database waiting, and long lists come in pages. */
 // link: pl_api
 #include "api_fixture.h"
 
@@ -114,6 +114,74 @@ static void who_waits_for_a_run_does_not_hold_the_loop(void **state)
     close(fd);
 }
 
+/* ---- pages ---- */
+
+#define DATUMS   "/api/v1/jobs/default/train/01234567/datums"
+#define ATTEMPTS 3
+
+/* Three tries at each of two datums. */
+static int make_attempts(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_hash datum;
+    int r = 0;
+
+    (void)arg;
+    for (int i = 0; i < 2 * ATTEMPTS && r >= 0; i++) {
+        pl_hash_sha256(i < ATTEMPTS ? "x" : "y", 1, &datum);
+        r = pl_sql_exec(pl_tx_conn(tx), err,
+                        "INSERT INTO attempt(job, datum, attempt, state, exit_code, finished_us)"
+                        " VALUES ((SELECT id FROM job), ?, ?, 'failed', 1, 1)",
+                        "bi", datum.b, (size_t)PL_HASH_BYTES, (int64_t)(i % ATTEMPTS + 1));
+    }
+    return PL_MIN(r, 0);
+}
+
+static void a_page_may_end_between_two_attempts_at_a_datum(void **state)
+{
+    char target[256] = DATUMS "?limit=2", seen[256] = "", first[PL_HASH_HEX + 1] = "";
+    unsigned pages = 0;
+
+    (void)state;
+    begin_job();
+    MUST(pl_db_run(t.db, PL_TX_UNLOGGED, make_attempts, NULL, &err));
+    for (bool more = true; more; pages++) {
+        json_t *o = ask_json(200, "GET", target, NULL), *one;
+        const char *next = json_string_value(json_object_get(o, "next"));
+        size_t i;
+
+        json_array_foreach(json_object_get(o, "datums"), i, one)
+        {
+            if (!*first)
+                strcpy(first, text_at(one, "id"));
+            sprintf(seen + strlen(seen), "%s%lld ", pl_streq(first, text_at(one, "id")) ? "a" : "b",
+                    (long long)number_at(one, "attempt"));
+        }
+        more = next;
+        if (more)
+            snprintf(target, sizeof target, DATUMS "?limit=2&after=%s", next);
+        json_decref(o);
+    }
+    assert_string_equal(seen, "a1 a2 a3 b1 b2 b3 ");
+    assert_in_range(pages, 3, 4);
+}
+
+static void what_is_no_place_in_a_list_is_refused(void **state)
+{
+    static const char *const lists[] = {"/api/v1/runs", "/api/v1/jobs", DATUMS, "/api/v1/metrics/default/train",
+                                        "/api/v1/pipelines"};
+    static const char *const places[] = {"x", "-1", "1x", "99999999999999999999", "%20", "1/1"};
+    char target[256];
+
+    (void)state;
+    begin_job();
+    for (size_t i = 0; i < PL_ARRAY_SIZE(lists); i++) {
+        for (size_t k = 0; k < PL_ARRAY_SIZE(places); k++) {
+            snprintf(target, sizeof target, "%s?after=%s", lists[i], places[k]);
+            refused("invalid", "after", "GET", target, NULL);
+        }
+    }
+}
+
 static int setup(void **state)
 {
     int r = api_setup(state);
@@ -129,6 +197,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(live_figures_are_asked_for_with_no_reader_held),
         TEST(who_waits_for_a_run_does_not_hold_the_loop),
+        TEST(a_page_may_end_between_two_attempts_at_a_datum),
+        TEST(what_is_no_place_in_a_list_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
