@@ -8,50 +8,18 @@
 
 /* ---- inputs ---- */
 
-/* The newest commit of a branch by a run whose order is ≤ `order`: 1, or 0. */
-static int commit_as_of(struct pl_conn *c, int64_t repo, const char *branch, uint64_t order, struct pl_hash *ret_root,
-                        char ret_id[PL_ID_HEX + 1], struct pl_err *err)
-{
-    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(
-        c, err, &rows,
-        "SELECT c.run, c.root FROM commit_ c JOIN run r ON r.id = c.run WHERE c.repo = ? AND c.branch = ? AND r.ord <= ?"
-        " ORDER BY c.seq DESC, r.ord DESC LIMIT 1", /* a branch's commits come in the order of their runs: the index serves */
-        "isi", repo, branch, (int64_t)order);
-
-    r = r < 0 ? r : pl_sql_next(c, &rows, err);
-    if (r <= 0)
-        return r;
-    snprintf(ret_id, PL_ID_HEX + 1, "%s", pl_col_text(&rows, 0));
-    *ret_root = pl_col_hash(&rows, 1);
-    return 1;
-}
-
-/* A branch that was made from another one's commit has that commit as head without one of its own. */
-static int branch_start(struct pl_conn *c, int64_t repo, const char *branch, struct pl_hash *ret_root, char ret_id[PL_ID_HEX + 1],
-                        struct pl_err *err)
-{
-    struct pl_commit_row head;
-    int r = pl_db_branch_head(c, repo, branch, &head, err);
-
-    if (r <= 0)
-        return r;
-    if (pl_streq(head.branch, branch))
-        return 0; /* a commit of its own, but a later one than the run */
-    snprintf(ret_id, PL_ID_HEX + 1, "%s", head.run);
-    *ret_root = head.root;
-    return 1;
-}
-
 static int find_input(struct pl_ejob *j, struct pl_conn *c, size_t i, struct pl_err *err)
 {
     const struct pl_input *leaf = j->stage->def->leaves[i];
+    struct pl_commit_row commit;
     struct pl_repo_row repo;
     int r = pl_db_repo_find(c, leaf->project, leaf->repo, &repo, err);
 
-    r = r < 0 ? r : commit_as_of(c, repo.id, leaf->branch, j->order, &j->roots[i], j->commits[i], err);
-    if (r == 0)
-        r = branch_start(c, repo.id, leaf->branch, &j->roots[i], j->commits[i], err);
+    r = r < 0 ? r : pl_db_branch_as_of(c, repo.id, leaf->branch, (int64_t)j->order, &commit, err);
+    if (r > 0) {
+        snprintf(j->commits[i], sizeof j->commits[i], "%s", commit.run);
+        j->roots[i] = commit.root;
+    }
     return r < 0 ? pl_err_wrap(err, r, "input %s", leaf->name) : 0;
 }
 

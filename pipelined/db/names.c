@@ -109,6 +109,22 @@ int pl_db_branch_head(struct pl_conn *c, int64_t repo, const char *branch, struc
     return r < 0 ? r : one_commit(c, &rows, ret, err);
 }
 
+int pl_db_branch_as_of(struct pl_conn *c, int64_t repo, const char *branch, int64_t order, struct pl_commit_row *ret,
+                       struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows,
+                         "WITH RECURSIVE line(id, parent, ord) AS ("
+                         "SELECT h.id, h.parent, r.ord FROM branch b JOIN commit_ h ON h.id = b.head JOIN run r ON r.id = h.run"
+                         " WHERE b.repo = ?1 AND b.name = ?2"
+                         " UNION ALL SELECT p.id, p.parent, r.ord FROM line l JOIN commit_ p ON p.repo = ?1 AND p.run = l.parent"
+                         " JOIN run r ON r.id = p.run WHERE l.ord > ?3)"
+                         " SELECT " COMMIT_COLUMNS " FROM line l JOIN commit_ c ON c.id = l.id WHERE l.ord <= ?3",
+                         "isi", repo, branch, order);
+
+    return r < 0 ? r : one_commit(c, &rows, ret, err);
+}
+
 static int by_id(struct pl_conn *c, int64_t repo, const char *id, struct pl_commit_row *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};

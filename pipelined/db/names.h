@@ -39,6 +39,13 @@ int pl_db_commit_named(struct pl_conn *c, const char *project, const char *repo,
 PL_MUST_CHECK
 int pl_db_branch_head(struct pl_conn *c, int64_t repo, const char *branch, struct pl_commit_row *ret, struct pl_err *err);
 
+/* What the branch held when the run of that order (run.ord) began: from its present head back along the parents to the first commit by
+ * that run or one before it. 1, or 0 when there is none. A branch that was deleted and made again has the history that its head has,
+ * whatever had its name before. */
+PL_MUST_CHECK
+int pl_db_branch_as_of(struct pl_conn *c, int64_t repo, const char *branch, int64_t order, struct pl_commit_row *ret,
+                       struct pl_err *err);
+
 /* A run by its id or the start of it. */
 PL_MUST_CHECK
 int pl_db_run_find(struct pl_conn *c, const char *text, char ret_id[PL_ID_HEX + 1], struct pl_err *err);

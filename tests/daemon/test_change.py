@@ -59,6 +59,32 @@ def test_a_deleted_commit_takes_its_outputs_along(project):
     assert project.contents("s") == project.contents("t") == {"a": b"1"}
 
 
+def test_a_branch_made_again_under_its_name_is_not_read_as_the_one_before(project):
+    branches = f"/api/v1/repos/{project.name}/in/branches"
+    project.repo("in").push("in", "f", "old", branch="dev")
+    project.d.http("DELETE", f"{branches}/dev")
+    project.commit("in", {"f": "new"})
+    project.d.http("POST", branches, {"name": "dev", "from": "master"})
+    made = project.stages({"name": "s", "input": {"repo": "in@dev", "glob": "/"}, "run": ["sh", "-c", 'cp "$PL_INPUT_IN/f" "$PL_OUT/f"']})
+    assert project.wait(made["run"])["state"] == "success"
+    assert project.read("s", "f") == b"new"
+
+
+def test_a_run_that_waited_reads_a_branch_as_it_was_when_the_run_began(project, gate):
+    project.repo("in", "go").push("in", "f", "first")
+    project.d.http("POST", f"/api/v1/repos/{project.name}/in/branches", {"name": "dev", "from": "master"})
+    script = f'cat "$PL_INPUT_GO"/* >"$PL_OUT/go"; cp "$PL_INPUT_IN/f" "$PL_OUT/f"; grep -q x "$PL_OUT/go" || {gate.wait}'
+    cross = [{"repo": "in@dev", "glob": "/"}, {"repo": "go", "glob": "/"}]
+    project.stages({"name": "s", "input": {"cross": cross}, "run": ["sh", "-c", script], "on_new": "queue"})
+    first = project.commit("go", {"g": "1"})["run"]
+    gate.arrived()
+    second = project.commit("go", {"g": "x2"})["run"]
+    third = project.push("in", "f", "later", branch="dev")["run"]
+    gate.open()
+    assert [project.wait(r)["state"] for r in (first, second, third)] == ["success"] * 3
+    assert [project.read("s", "f", r) for r in (first, second, third)] == [b"first", b"first", b"later"]
+
+
 def test_a_branch_made_at_a_commit_runs_the_stages_that_read_it(project):
     project.repo("in").stages(sh("s", COPY, "in@dev", glob="/*"))
     project.commit("in", {"a": "1"})
