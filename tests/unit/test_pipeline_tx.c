@@ -285,16 +285,6 @@ static void test_a_project_must_exist(void **state)
                    PL_ENOTFOUND, "project \"vision\" does not exist");
 }
 
-/* ---- deleting ---- */
-
-static int delete_pipeline(struct world *w, const char *name, bool keep_repos, bool force, struct pl_err *err)
-{
-    struct pl_pipeline_delete_args a = {.project = "default", .name = name, .keep_repos = keep_repos, .force = force};
-
-    *err = (struct pl_err){0};
-    return pl_db_run(w->db, PL_TX_LOGGED, pl_tx_pipeline_delete, &a, err);
-}
-
 /* ---- heads that move without a push ---- */
 
 static void end_newest_run(struct world *w)
@@ -373,6 +363,16 @@ static void test_a_branch_that_a_stage_reads_is_deleted_by_force_only(void **sta
     a.name = "master"; /* which nobody reads */
     a.force = false;
     assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_branch_delete, &a, &err), &err);
+}
+
+/* ---- deleting ---- */
+
+static int delete_pipeline(struct world *w, const char *name, bool keep_repos, bool force, struct pl_err *err)
+{
+    struct pl_pipeline_delete_args a = {.project = "default", .name = name, .keep_repos = keep_repos, .force = force};
+
+    *err = (struct pl_err){0};
+    return pl_db_run(w->db, PL_TX_LOGGED, pl_tx_pipeline_delete, &a, err);
 }
 
 static void test_a_deleted_pipeline_takes_its_output_repos_along(void **state)
