@@ -115,7 +115,10 @@ int pl_api_project(struct pl_conn *c, const char *project, struct pl_err *err)
     if (r < 0 || pl_streq(project, "default"))
         return r < 0 ? pl_err_field(err, r, "project") : 0;
     r = pl_sql_int(c, err, &one, "SELECT 1 FROM project WHERE name = ?", "s", project);
-    return r == PL_ENOTFOUND ? pl_err_set(err, r, "project \"%s\" does not exist", project) : r;
+    if (r != PL_ENOTFOUND)
+        return r;
+    r = pl_err_set(err, r, "project \"%s\" does not exist", project);
+    return pl_err_hint(err, r, "pipelinectl create project %s", project);
 }
 
 int pl_api_store_named(struct pl_api *a, const char *project, struct pl_store **ret, struct pl_err *err)

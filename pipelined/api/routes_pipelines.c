@@ -64,55 +64,110 @@ static void setting_finish(struct setting *s)
     json_decref(s->body);
 }
 
+/* The spec, of a project that exists: nothing is opened or made for another. */
 static int parse(struct setting *s, const char *project, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s->api->config.db);
     struct context c = {.conn = rd.conn};
-    struct pl_spec_context ctx = {&c, project, repo_exists, stage_owner, s->api->config.no_sandbox};
+    struct pl_spec_context ctx = {&c, project, repo_exists, stage_owner};
+    int r = pl_spec_parse(s->text, strlen(s->text), s->filename, &ctx, &s->spec, &s->problems, err);
 
-    return pl_spec_parse(s->text, strlen(s->text), s->filename, &ctx, &s->spec, &s->problems, err);
+    return r < 0 ? r : pl_api_project(rd.conn, s->spec->project, err);
 }
 
-/* Code roots as the client stored them; a stage with `code` must come with one that is there. */
-static int read_code(struct setting *s, struct pl_err *err)
+static int refuse_code(const char *stage, const char *key, const char *why, struct pl_err *err)
 {
-    json_t *code = json_object_get(s->body, "code");
-    struct pl_store *store;
-    int r = pl_stores_get(s->api->config.stores, s->spec->project, &store, err);
+    char field[2 * PL_NAME_MAX_BYTES];
 
+    snprintf(field, sizeof field, "code.%.60s%s%.24s", stage, *key ? "." : "", key);
+    return pl_err_field(err, pl_err_set(err, PL_EINVAL, "%s: %s", field, why), field);
+}
+
+/* `code` of the request: {STAGE: {"root", "git"}} of stages that have a code folder. */
+static int check_code(const struct setting *s, json_t *code, struct pl_err *err)
+{
+    const char *name, *key;
+    json_t *one, *value;
+
+    if (code && !json_is_object(code))
+        return pl_err_field(err, pl_err_set(err, PL_EINVAL, "code: an object {STAGE: {\"root\", \"git\"}} is expected"), "code");
+    json_object_foreach(code, name, one)
+    {
+        const struct pl_stage *stage = pl_spec_stage(s->spec, name);
+
+        if (!stage || !stage->code)
+            return refuse_code(name, "", stage ? "this stage of the spec has no \"code\"" : "the spec has no stage of that name",
+                               err);
+        if (!json_is_object(one))
+            return refuse_code(name, "", "an object {\"root\", \"git\"} is expected", err);
+        json_object_foreach(one, key, value)
+        {
+            bool git = pl_streq(key, "git");
+
+            if (!git && !pl_streq(key, "root"))
+                return refuse_code(name, key, "unknown; \"root\" and \"git\" are accepted", err);
+            if (git ? !json_is_object(value) : !json_is_string(value))
+                return refuse_code(name, key, git ? "an object is expected" : "a string is expected", err);
+        }
+    }
+    return 0;
+}
+
+/* The root of a stage's code folder, as the client stored it. */
+static int read_root(struct setting *s, const struct pl_stage *stage, const char *text, struct pl_hash *ret, struct pl_err *err)
+{
+    struct pl_store *store;
+    int r;
+
+    if (!text)
+        return pl_err_set(err, PL_EINVAL, "stage \"%s\" has \"code\": \"%s\", but the request has no code.%s.root", stage->name,
+                          stage->code, stage->name);
+    r = pl_hash_parse(text, ret, err);
+    r = r < 0 ? r : pl_stores_get(s->api->config.stores, s->spec->project, &store, err);
+    if (r == 0 && !pl_hash_is_zero(ret) && !pl_store_has(store, ret))
+        r = pl_err_set(err, PL_ERETRY, "the code folder of stage \"%s\" is not in the store", stage->name);
+    return r;
+}
+
+static int read_code(struct setting *s, json_t *code, struct pl_err *err)
+{
+    int r = check_code(s, code, err);
+
+    if (r < 0)
+        return r;
     s->code = calloc(s->spec->n_stages + 1, sizeof *s->code);
-    if (r < 0 || !s->code)
-        return r < 0 ? r : pl_err_nomem(err);
+    if (!s->code)
+        return pl_err_nomem(err);
     for (size_t i = 0; i < s->spec->n_stages; i++) {
         const struct pl_stage *stage = &s->spec->stages[i];
         json_t *one = json_object_get(code, stage->name);
-        const char *root = json_string_value(json_object_get(one, "root"));
 
-        if (stage->code && !root)
-            return pl_err_set(err, PL_EINVAL, "stage \"%s\" has \"code\": \"%s\", but the request has no code.%s.root",
-                              stage->name, stage->code, stage->name);
-        if (stage->code) {
-            r = pl_hash_parse(root, &s->code[i].root, err);
-            if (r == 0 && !pl_hash_is_zero(&s->code[i].root) && !pl_store_has(store, &s->code[i].root))
-                r = pl_err_set(err, PL_ERETRY, "the code folder of stage \"%s\" is not in the store", stage->name);
-            if (r < 0)
-                return r;
-        }
+        r = stage->code ? read_root(s, stage, json_string_value(json_object_get(one, "root")), &s->code[i].root, err) : 0;
+        if (r < 0)
+            return r;
         s->code[i].git = json_object_get(one, "git");
         pl_stage_code_identity(stage, stage->code ? &s->code[i].root : NULL, &s->code[i].identity);
     }
     return 0;
 }
 
+/* The spec as written and as it is meant, as blobs; of a dry run their ids alone. */
 static int store_specs(struct setting *s, struct pl_err *err)
 {
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf effective = {0};
     struct pl_pack_sink sink;
     struct pl_store *store;
-    int r = pl_stores_get(s->api->config.stores, s->spec->project, &store, err);
+    int r = pl_spec_effective_json(s->spec, &effective, err);
 
-    r = r < 0 ? r : pl_spec_effective_json(s->spec, &effective, err);
+    if (r < 0)
+        return r;
+    if (s->args.dry_run) {
+        pl_hash_sha256(s->text, strlen(s->text), &s->args.user_spec);
+        pl_hash_sha256(effective.data, effective.len, &s->args.effective_spec);
+        return 0;
+    }
+    r = pl_stores_get(s->api->config.stores, s->spec->project, &store, err);
     if (r < 0)
         return r;
     sink = pl_store_sink(store);
@@ -139,16 +194,16 @@ static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
     s.filename = "spec.json";
     r = pl_api_body(req, &s.body, err, "{s:s, s?:s, s?:s, s?:o, s?:b, s?:b}", "spec", &s.text, "filename", &s.filename, "project",
                     &project, "code", &code, "update", &update, "dry_run", &dry_run);
+    s.args.filename = s.filename;
+    s.args.update = update;
+    s.args.dry_run = dry_run;
     r = r < 0 ? r : parse(&s, project, err);
-    r = r < 0 ? r : read_code(&s, err);
+    r = r < 0 ? r : read_code(&s, code, err);
     r = r < 0 ? r : store_specs(&s, err);
     if (r < 0)
         return r;
     s.args.spec = s.spec;
     s.args.code = s.code;
-    s.args.filename = s.filename;
-    s.args.update = update;
-    s.args.dry_run = dry_run;
     r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_pipeline_set, &s.args, err);
     if (r < 0 && !(dry_run && r == PL_ECANCELED))
         return r;
