@@ -217,8 +217,14 @@ unsigned pl_api_port(const struct pl_api *a)
     return pl_http_server_port(a->server);
 }
 
+void pl_api_drain(struct pl_api *a)
+{
+    atomic_store(&a->draining, true);
+}
+
 void pl_api_stop(struct pl_api *a, int64_t deadline_ms)
 {
+    pl_api_drain(a);
     pl_run_waits_stop(a->waits);
     pl_http_server_stop(a->server, deadline_ms);
 }

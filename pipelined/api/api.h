@@ -62,6 +62,8 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
 unsigned pl_api_port(const struct pl_api *a);
 /* An event of the database (pl_db_config.event). Any thread. */
 void pl_api_event(struct pl_api *a, int64_t id, int64_t at_us, const char *type, const char *data);
+/* From here on /readyz says that no work is taken any more, and checks that are under way end. All else goes on. Any thread. */
+void pl_api_drain(struct pl_api *a);
 /* Stops accepting, ends streams, lets replies finish for `deadline_ms`. */
 void pl_api_stop(struct pl_api *a, int64_t deadline_ms);
 struct pl_api *pl_api_destroy(struct pl_api *a);

@@ -6,6 +6,7 @@
 #include "guard.h"
 #include "pipelined/db/names.h"
 #include "run_waits.h"
+#include <stdatomic.h>
 
 /* Every file with routes: X(noun) stands for `const struct pl_api_table pl_api_routes_<noun>`. The first row that fits answers. */
 #define PL_API_TABLES(X)                                                                                                         \
@@ -84,6 +85,7 @@ struct pl_api {
     struct pl_buf openapi;
     struct pl_sessions *sessions;
     struct pl_run_waits *waits;
+    _Atomic bool draining; /* the daemon ends */
 };
 
 /* ---- what handlers need ---- */

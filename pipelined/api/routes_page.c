@@ -16,6 +16,18 @@ static void get_health(struct pl_api *a, struct pl_http_request *req)
     pl_http_reply_static(req, 200, "text/plain; charset=utf-8", "ok\n", 3);
 }
 
+static void get_ready(struct pl_api *a, struct pl_http_request *req)
+{
+    struct pl_err err = {0};
+
+    if (!atomic_load(&a->draining)) {
+        get_health(a, req);
+        return;
+    }
+    pl_err_set(&err, PL_ESTOPPING, "the daemon finishes what is under way and takes no more");
+    pl_http_reply_error(req, &err);
+}
+
 /* ---- the page ---- */
 
 static const struct pl_embedded_file *find_page(const char *name)
@@ -108,7 +120,7 @@ static void login(struct pl_api *a, struct pl_http_request *req)
 
 static const struct pl_api_route routes[] = {
     {"GET", "/healthz", .raw = get_health, .open = true, .summary = "\"ok\" while the program answers.", .reply = "text/plain"},
-    {"GET", "/readyz", .raw = get_health, .open = true, .summary = "\"ok\" while it takes work; 503 when it stops.",
+    {"GET", "/readyz", .raw = get_ready, .open = true, .summary = "\"ok\" while it takes work; 503 when it stops.",
      .reply = "text/plain"},
     {"GET", "/", .raw = get_index, .open = true, .summary = "The web page.", .reply = "text/html"},
     {"GET", "/ui", .raw = get_index, .open = true, .summary = "The web page.", .reply = "text/html"},

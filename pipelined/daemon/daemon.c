@@ -152,6 +152,7 @@ static void on_signal(void *arg)
         return;
     }
     d->draining = true;
+    pl_api_drain(d->api);
     pl_log_info("daemon", "stopping: finishing what is under way");
     pl_timer_start(d->drain_timer, (uint64_t)d->config->drain_ms);
     pl_engine_drain(d->engine, drained, d);

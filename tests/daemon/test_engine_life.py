@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sqlite3
 
 import pytest
@@ -165,3 +166,23 @@ def test_what_a_failed_job_had_done_is_not_done_again_by_the_one_that_waited_for
     gate.open()
     assert project.wait(first)["job"]["s"]["state"] == "failure"
     assert project.wait(second)["job"]["s"]["datums"] | {} == {"total": 6, "reused": 5, "done": 1, "failed": 0}
+
+
+def test_a_daemon_that_drains_is_alive_but_not_ready(make_daemon, gate):
+    d = make_daemon().start()
+    d.default.repo("in").stages(sh("s", gate.wait))
+    d.default.commit("in", {"a": "1"})
+    gate.arrived()
+    d.process.send_signal(signal.SIGTERM)
+
+    def not_ready():
+        try:
+            d.http("GET", "/readyz", token=False, raw=True)
+        except HttpError as e:
+            return e.status == 503 and e.error["code"] == "stopping"
+        return False
+
+    wait_until(not_ready, "/readyz to say that it stops")
+    assert d.http("GET", "/healthz", token=False, raw=True) == b"ok\n"
+    gate.open()
+    assert d.process.wait(timeout=60) == 0
