@@ -86,6 +86,7 @@ struct pl_api {
     struct pl_sessions *sessions;
     struct pl_run_waits *waits;
     _Atomic bool draining; /* the daemon ends */
+    _Atomic bool checking; /* an fsck is under way */
 };
 
 /* ---- what handlers need ---- */

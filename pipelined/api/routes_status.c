@@ -68,6 +68,8 @@ static int get_gpus(struct pl_api *a, struct pl_http_request *req, json_t **ret,
 /* ---- fsck ---- */
 
 struct checking {
+    struct pl_api *api;
+    const struct pl_http_request *req;
     json_t *findings;
     struct pl_fsck_report sum;
 };
@@ -90,6 +92,13 @@ static int note_finding(void *self, const struct pl_fsck_finding *f, struct pl_e
                                                      f->id ? pl_api_hash_json(f->id) : json_null(), "commit",
                                                      text_or_null(f->commit), "path", text_or_null(f->path)));
     return 0;
+}
+
+static bool is_unwanted(void *self)
+{
+    const struct checking *c = self;
+
+    return atomic_load(&c->api->draining) || pl_http_request_gone(c->req);
 }
 
 /* Every commit of a project, by its name. */
@@ -127,7 +136,7 @@ static int read_roots(struct pl_conn *c, const char *project, struct pl_fsck_roo
 
 static int check_project(struct pl_api *a, const char *project, bool full, struct checking *c, struct pl_err *err)
 {
-    struct pl_fsck_options options = {.full = full, .finding = note_finding, .self = c};
+    struct pl_fsck_options options = {.full = full, .finding = note_finding, .stop = is_unwanted, .self = c};
     struct pl_fsck_report report = {0};
     struct pl_fsck_root *roots = NULL;
     struct pl_store *store;
@@ -154,41 +163,56 @@ static int check_project(struct pl_api *a, const char *project, bool full, struc
     return r;
 }
 
-static json_t *project_names(struct pl_api *a)
+static int project_names(struct pl_api *a, json_t *ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    json_t *names = json_array();
+    int r = pl_sql_query(rd.conn, err, &rows, "SELECT name FROM project ORDER BY name", "");
 
-    if (pl_sql_query(rd.conn, NULL, &rows, "SELECT name FROM project ORDER BY name", "") == 0)
-        while (pl_sql_next(rd.conn, &rows, NULL) > 0)
-            json_array_append_new(names, json_string(pl_col_text(&rows, 0)));
-    return names;
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0)
+        json_array_append_new(ret, json_string(pl_col_text(&rows, 0)));
+    return r;
 }
 
-static int run_fsck(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+static int check_all(struct checking *c, bool full, struct pl_err *err)
 {
-    _cleanup_(json_decrefp) json_t *names = project_names(a);
-    struct checking c = {.findings = json_array()};
-    bool full = pl_http_query_flag(req, "full");
-    int64_t began = pl_clock_mono_ms();
+    _cleanup_(json_decrefp) json_t *names = json_array();
     const json_t *name;
     size_t i;
+    int r = project_names(c->api, names, err);
 
     json_array_foreach(names, i, name)
     {
-        int r = check_project(a, json_string_value(name), full, &c, err);
-
-        if (r < 0) {
-            json_decref(c.findings);
-            return r;
-        }
+        r = r < 0 ? r : check_project(c->api, json_string_value(name), full, c, err);
     }
-    *ret = json_pack("{s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I}", "ok", c.sum.findings == 0, "full", (int)full, "packs",
-                     (json_int_t)c.sum.packs, "records", (json_int_t)c.sum.records, "commits", (json_int_t)c.sum.commits, "nodes",
-                     (json_int_t)c.sum.nodes, "files", (json_int_t)c.sum.files, "found", (json_int_t)c.sum.findings, "findings",
-                     c.findings, "ms", (json_int_t)(pl_clock_mono_ms() - began));
-    return 0;
+    return r;
+}
+
+static json_t *report_json(const struct checking *c, bool full, int64_t ms)
+{
+    return json_pack("{s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:O, s:I}", "ok", c->sum.findings == 0, "full", (int)full, "packs",
+                     (json_int_t)c->sum.packs, "records", (json_int_t)c->sum.records, "commits", (json_int_t)c->sum.commits,
+                     "nodes", (json_int_t)c->sum.nodes, "files", (json_int_t)c->sum.files, "found", (json_int_t)c->sum.findings,
+                     "findings", c->findings, "ms", (json_int_t)ms);
+}
+
+/* It may read the whole store: one at a time, and for nobody's sake none. */
+static int run_fsck(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *findings = json_array();
+    struct checking c = {.api = a, .req = req, .findings = findings};
+    bool full = pl_http_query_flag(req, "full");
+    int64_t began = pl_clock_mono_ms();
+    int r;
+
+    if (atomic_exchange(&a->checking, true))
+        return pl_err_hint(err, pl_err_set(err, PL_EBUSY, "a check is running already"),
+                           "Wait for its end, or end who asked for it.");
+    r = check_all(&c, full, err);
+    atomic_store(&a->checking, false);
+    if (r == 0)
+        *ret = report_json(&c, full, pl_clock_mono_ms() - began);
+    return r;
 }
 
 static const struct pl_api_route routes[] = {
@@ -206,7 +230,9 @@ static const struct pl_api_route routes[] = {
     {.method = "POST",
      .pattern = "/api/v1/fsck",
      .json = run_fsck,
-     .summary = "Checks that everything is there that the commits need; `full` hashes every record.",
+     .summary =
+         "Checks that everything is there that the commits need; `full` hashes every record. One at a time; it ends when the "
+         "client goes.",
      .query = "full:boolean",
      .reply = "FsckReport"},
 };

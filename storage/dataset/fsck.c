@@ -38,7 +38,7 @@ static int fsck_report(struct fsck *f, const struct pl_fsck_finding *finding, st
 
 static int fsck_stopped(const struct fsck *f, struct pl_err *err)
 {
-    if (f->options->stop != NULL && atomic_load(f->options->stop))
+    if (f->options->stop != NULL && f->options->stop(f->options->self))
         return pl_err_set(err, PL_ECANCELED, "the check was stopped");
     return 0;
 }

@@ -10,7 +10,6 @@
 
 #include "storage/base/buf.h"
 #include "storage/base/hash.h"
-#include <stdatomic.h>
 
 struct pl_store;
 
@@ -45,8 +44,9 @@ struct pl_fsck_options {
     bool full;
     /* A negative result ends the check and is returned. */
     int (*finding)(void *self, const struct pl_fsck_finding *finding, struct pl_err *err);
+    /* May be NULL. Asked before each pack and each node: true ends the check with PL_ECANCELED. */
+    bool (*stop)(void *self);
     void *self;
-    _Atomic bool *stop; /* may be NULL; true ends it with PL_ECANCELED */
 };
 
 /* 0 also when things were found: see ret->findings. Negative when the check itself could not be done. */
