@@ -14,7 +14,7 @@
  * They travel: pipelined/net, pipelined/api
  *   loop                 the one libuv loop on which everything decides
  *   http_server          libmicrohttpd: http_route, http_intake (bodies in), http_request, http_reply, http_stream (bodies out)
- *   http_client          the other side: http_exchange, by http_wire (sockets) or http_curl (https, proxies)
+ *   http_client          the other side, by libcurl: curl_library loads it with the first request
  *   remote               a daemon's store from outside: remote_table and remote_window read its packs
  *   sse                  events to any number of followers; run_waits: who waits for a run's end
  *   api                  routes and who may use them: guard, params, openapi, listing, download, spool, push, sessions, job_json

@@ -1,39 +1,109 @@
+/* Over libcurl: one easy handle a call, kept with its connection. */
 #include "http_client.h"
 
-#include "http_exchange.h"
+#include "curl_library.h"
+#include "storage/base/clock.h"
+#include "storage/base/io.h"
 #include <ctype.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/un.h>
+
+#define ERROR_BODY_MAX (64u << 10)  /* so much of a refusal is read */
+#define BUFFER_BYTES   (256L << 10) /* of curl's, each way */
 
 struct pl_http_client {
-    char *shown; /* what messages say */
-    char *authorization;
-    struct pl_http_wire *wire; /* this, */
-    struct pl_http_curl *curl; /* or this */
+    const struct pl_curl *curl;
+    char *shown;         /* what messages say */
+    char *base;          /* what paths are put behind */
+    char *socket_path;   /* NULL = TCP */
+    bool local;          /* no proxy leads there */
+    char *authorization; /* "Authorization: Bearer …"; NULL = none */
+    pthread_mutex_t lock;
+    CURL *handles[PL_HTTP_HANDLES_KEPT]; /* idle ones */
+    size_t n_handles;
+};
+
+/* One call under way. */
+struct transfer {
+    struct pl_http_client *client;
+    const struct pl_http_call *call;
+    CURL *handle;
+    struct curl_slist *headers;
+    struct pl_http_answer answer;
+    struct pl_buf error_body;
+    uint64_t uploaded; /* FD, READER */
+    curl_off_t moved;  /* bytes of bodies, both ways */
+    int64_t moved_ms;  /* when that last changed */
+    bool answered;     /* something of an answer came */
+    bool stalled;
+    struct pl_err err; /* of a callback, which knows best; code 0 = none */
 };
 
 /* --- the client --- */
 
+/* No proxy is asked for what is on this machine, whatever the environment says. */
+static bool is_local(const char *url)
+{
+    static const char *const hosts[] = {"localhost", "127.", "[::1]"};
+    const char *host = strstr(url, "://") + 3, *at = strchr(host, '@');
+
+    if (at && at < host + strcspn(host, "/"))
+        host = at + 1;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(hosts); i++) {
+        size_t n = strlen(hosts[i]);
+
+        if (strncasecmp(host, hosts[i], n) == 0 && (hosts[i][n - 1] == '.' || strchr(":/", host[n])))
+            return true;
+    }
+    return false;
+}
+
+static int take_url(struct pl_http_client *c, const char *url, struct pl_err *err)
+{
+    const bool un = strncmp(url, "unix:/", 6) == 0;
+    size_t len = strlen(url);
+
+    if (!un && strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
+        return pl_err_set(err, PL_EINVAL, "\"%s\" is no server: http://HOST:PORT, https://… or unix:/PATH", url);
+    if (un && len - 5 >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
+        return pl_err_set(err, PL_EINVAL, "\"%s\" is no server: the path of a socket is at most %zu bytes long", url,
+                          sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1);
+    while (len && url[len - 1] == '/')
+        len--;
+    c->shown = strdup(url);
+    c->base = un ? strdup("http://localhost") : strndup(url, len);
+    c->socket_path = un ? strdup(url + 5) : NULL;
+    c->local = un || is_local(url);
+    return c->shown && c->base && (!un || c->socket_path) ? 0 : pl_err_nomem(err);
+}
+
 static int client_init(struct pl_http_client *c, const char *base_url, const char *token, struct pl_err *err)
 {
-    int r;
+    int r = take_url(c, base_url, err);
 
-    c->shown = strdup(base_url);
-    if (!c->shown)
-        return pl_err_nomem(err);
+    if (r < 0)
+        return r;
     if (token && asprintf(&c->authorization, "Authorization: Bearer %s", token) < 0) {
         c->authorization = NULL;
         return pl_err_nomem(err);
     }
-    r = pl_http_wire_create(base_url, &c->wire, err);
-    return r == 0 ? pl_http_curl_create(base_url, &c->curl, err) : PL_MIN(r, 0);
+    c->curl = pl_curl_library();
+    return c->curl ? 0
+                   : pl_err_set(err, PL_EUNAVAILABLE,
+                                "%s wants libcurl, which is not on this machine: apt-get install libcurl3-gnutls", base_url);
 }
 
 int pl_http_client_create(const char *base_url, const char *token, struct pl_http_client **ret, struct pl_err *err)
 {
     struct pl_http_client *c = calloc(1, sizeof(*c));
-    int r = c ? client_init(c, base_url, token, err) : pl_err_nomem(err);
+    int r;
 
+    if (!c)
+        return pl_err_nomem(err);
+    pthread_mutex_init(&c->lock, NULL);
+    r = client_init(c, base_url, token, err);
     if (r < 0) {
         pl_http_client_destroy(c);
         return r;
@@ -46,9 +116,12 @@ struct pl_http_client *pl_http_client_destroy(struct pl_http_client *c)
 {
     if (!c)
         return NULL;
-    pl_http_wire_destroy(c->wire);
-    pl_http_curl_destroy(c->curl);
+    for (size_t i = 0; i < c->n_handles; i++)
+        c->curl->easy_cleanup(c->handles[i]);
+    pthread_mutex_destroy(&c->lock);
     free(c->shown);
+    free(c->base);
+    free(c->socket_path);
     free(c->authorization);
     free(c);
     return NULL;
@@ -57,6 +130,293 @@ struct pl_http_client *pl_http_client_destroy(struct pl_http_client *c)
 const char *pl_http_client_url(const struct pl_http_client *c)
 {
     return c->shown;
+}
+
+static CURL *borrow(struct pl_http_client *c)
+{
+    CURL *handle = NULL;
+
+    pthread_mutex_lock(&c->lock);
+    if (c->n_handles)
+        handle = c->handles[--c->n_handles];
+    pthread_mutex_unlock(&c->lock);
+    return handle ? handle : c->curl->easy_init();
+}
+
+static void give_back(struct pl_http_client *c, CURL *handle)
+{
+    c->curl->easy_reset(handle); /* keeps its connections */
+    pthread_mutex_lock(&c->lock);
+    if (c->n_handles < PL_HTTP_HANDLES_KEPT) {
+        c->handles[c->n_handles++] = handle;
+        handle = NULL;
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (handle)
+        c->curl->easy_cleanup(handle);
+}
+
+/* --- what curl calls --- */
+
+static void copy_header(const char *line, size_t n, const char *name, char *out, size_t size)
+{
+    size_t len = strlen(name);
+
+    if (n <= len || strncasecmp(line, name, len) != 0 || line[len] != ':')
+        return;
+    for (line += len + 1, n -= len + 1; n && isspace((unsigned char)*line); line++)
+        n--;
+    while (n && isspace((unsigned char)line[n - 1]))
+        n--;
+    snprintf(out, size, "%.*s", (int)n, line);
+}
+
+static size_t on_header(char *line, size_t size, size_t n, void *arg)
+{
+    struct transfer *t = arg;
+
+    t->answered = true;
+    copy_header(line, n * size, "Content-Type", t->answer.content_type, sizeof(t->answer.content_type));
+    copy_header(line, n * size, "ETag", t->answer.etag, sizeof(t->answer.etag));
+    copy_header(line, n * size, "Content-Range", t->answer.content_range, sizeof(t->answer.content_range));
+    return n * size;
+}
+
+static unsigned status_of(const struct transfer *t)
+{
+    long status = 0;
+
+    t->client->curl->easy_getinfo(t->handle, CURLINFO_RESPONSE_CODE, &status);
+    return (unsigned)status;
+}
+
+static size_t on_body(char *data, size_t size, size_t n, void *arg)
+{
+    struct transfer *t = arg;
+    const struct pl_http_call *call = t->call;
+    int r = 0;
+
+    n *= size;
+    if (status_of(t) >= 400) /* enough to say what is wrong */
+        r = pl_buf_add(&t->error_body, data, PL_MIN(n, ERROR_BODY_MAX - t->error_body.len), &t->err);
+    else if (call->write)
+        r = call->write(call->write_self, data, n, &t->err);
+    else if (call->out)
+        r = pl_buf_add(call->out, data, n, &t->err);
+    if (r < 0 && !t->err.code)
+        pl_err_set(&t->err, r, "the answer was not taken");
+    return r < 0 ? CURL_WRITEFUNC_ERROR : n;
+}
+
+static ssize_t next_bytes(struct transfer *t, char *out, size_t n)
+{
+    const struct pl_http_call *call = t->call;
+    ssize_t got;
+
+    if (call->upload == PL_UPLOAD_READER) {
+        got = call->read(call->read_self, out, n, &t->err);
+        if (got < 0 && !t->err.code)
+            pl_err_set(&t->err, (int)got, "nothing more to send");
+        return got;
+    }
+    n = PL_MIN(n, call->len - t->uploaded);
+    if (n && pl_io_pread(call->fd, out, n, call->offset + t->uploaded, "upload", &t->err) < 0)
+        return t->err.code;
+    return (ssize_t)n;
+}
+
+static size_t on_upload(char *out, size_t size, size_t n, void *arg)
+{
+    struct transfer *t = arg;
+    ssize_t got = next_bytes(t, out, n * size);
+
+    if (got == 0 && t->call->len != UINT64_MAX && t->uploaded < t->call->len) /* curl would wait for more for ever */
+        got = pl_err_set(&t->err, PL_EIO, "the body ended after %llu of %llu bytes", (unsigned long long)t->uploaded,
+                         (unsigned long long)t->call->len);
+    if (got < 0)
+        return CURL_READFUNC_ABORT;
+    t->uploaded += (uint64_t)got;
+    return (size_t)got;
+}
+
+/* curl starts over when a kept-alive connection turns out to be closed. */
+static int on_seek(void *arg, curl_off_t offset, int origin)
+{
+    struct transfer *t = arg;
+
+    if (origin != SEEK_SET || t->call->upload == PL_UPLOAD_READER)
+        return CURL_SEEKFUNC_CANTSEEK;
+    t->uploaded = (uint64_t)offset;
+    return CURL_SEEKFUNC_OK;
+}
+
+/* At least once a second. curl's own rule about speed takes a few bytes now and then for standstill, so it is not used. */
+static int on_progress(void *arg, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
+{
+    struct transfer *t = arg;
+    const int64_t now_ms = pl_clock_mono_ms();
+
+    (void)down_total, (void)up_total;
+    if (down + up != t->moved) {
+        t->moved = down + up;
+        t->moved_ms = now_ms;
+    }
+    t->stalled = !t->call->may_stall && now_ms - t->moved_ms >= PL_HTTP_STALL_S * 1000;
+    return t->stalled || (t->call->cancel && atomic_load(t->call->cancel));
+}
+
+/* --- one request --- */
+
+static int add_header(struct transfer *t, const char *line, struct pl_err *err)
+{
+    struct curl_slist *more = t->client->curl->slist_append(t->headers, line);
+
+    if (!more)
+        return pl_err_nomem(err);
+    t->headers = more;
+    return 0;
+}
+
+static int add_headers(struct transfer *t, struct pl_err *err)
+{
+    const struct pl_http_call *call = t->call;
+    char type[128];
+    int r = add_header(t, "Expect:", err); /* no round trip before a body */
+
+    if (r == 0 && t->client->authorization)
+        r = add_header(t, t->client->authorization, err);
+    snprintf(type, sizeof(type), "Content-Type:");
+    if (call->upload != PL_UPLOAD_NONE)
+        snprintf(type, sizeof(type), "Content-Type: %s", call->content_type ? call->content_type : "application/octet-stream");
+    if (r == 0)
+        r = add_header(t, type, err);
+    if (r == 0 && call->upload == PL_UPLOAD_READER && call->len == UINT64_MAX)
+        r = add_header(t, "Transfer-Encoding: chunked", err);
+    for (size_t i = 0; r == 0 && call->headers && call->headers[i]; i++)
+        r = add_header(t, call->headers[i], err);
+    return r;
+}
+
+static void set_upload(struct transfer *t)
+{
+    const struct pl_http_call *call = t->call;
+    __typeof__(curl_easy_setopt) *const set = t->client->curl->easy_setopt;
+    const bool bytes = call->upload == PL_UPLOAD_BYTES;
+
+    if (pl_streq(call->method, "HEAD")) {
+        set(t->handle, CURLOPT_NOBODY, 1L);
+    } else if (bytes || (call->upload == PL_UPLOAD_NONE && (pl_streq(call->method, "POST") || pl_streq(call->method, "PUT")))) {
+        /* together with the head when it is small; Content-Length: 0 when there is none */
+        set(t->handle, CURLOPT_POSTFIELDS, bytes && call->len ? call->bytes : "");
+        set(t->handle, CURLOPT_POSTFIELDSIZE_LARGE, bytes ? (curl_off_t)call->len : (curl_off_t)0);
+    } else if (call->upload != PL_UPLOAD_NONE) {
+        set(t->handle, CURLOPT_UPLOAD, 1L);
+        if (call->len != UINT64_MAX)
+            set(t->handle, CURLOPT_INFILESIZE_LARGE, (curl_off_t)call->len);
+        set(t->handle, CURLOPT_READFUNCTION, on_upload);
+        set(t->handle, CURLOPT_READDATA, t);
+        set(t->handle, CURLOPT_SEEKFUNCTION, on_seek);
+        set(t->handle, CURLOPT_SEEKDATA, t);
+    }
+    set(t->handle, CURLOPT_UPLOAD_BUFFERSIZE, BUFFER_BYTES);
+    set(t->handle, CURLOPT_CUSTOMREQUEST, call->method);
+}
+
+static void set_options(struct transfer *t, const char *url)
+{
+    const struct pl_http_client *c = t->client;
+    __typeof__(curl_easy_setopt) *const set = c->curl->easy_setopt;
+
+    set(t->handle, CURLOPT_URL, url);
+    set(t->handle, CURLOPT_NOSIGNAL, 1L);
+    set(t->handle, CURLOPT_PROTOCOLS_STR, "http,https");
+    set(t->handle, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    set(t->handle, CURLOPT_PATH_AS_IS, 1L);
+    if (c->local)
+        set(t->handle, CURLOPT_PROXY, "");
+    if (c->socket_path)
+        set(t->handle, CURLOPT_UNIX_SOCKET_PATH, c->socket_path);
+    set(t->handle, CURLOPT_HTTPHEADER, t->headers);
+    set(t->handle, CURLOPT_USERAGENT, "pipelined/1");
+    set(t->handle, CURLOPT_CONNECTTIMEOUT_MS, (long)PL_HTTP_CONNECT_MS);
+    set(t->handle, CURLOPT_TIMEOUT_MS, (long)t->call->timeout_ms);
+    set(t->handle, CURLOPT_TCP_NODELAY, 1L);
+    set(t->handle, CURLOPT_TCP_KEEPALIVE, 1L);
+    set(t->handle, CURLOPT_BUFFERSIZE, BUFFER_BYTES);
+    set(t->handle, CURLOPT_WRITEFUNCTION, on_body);
+    set(t->handle, CURLOPT_WRITEDATA, t);
+    set(t->handle, CURLOPT_HEADERFUNCTION, on_header);
+    set(t->handle, CURLOPT_HEADERDATA, t);
+    set(t->handle, CURLOPT_NOPROGRESS, 0L);
+    set(t->handle, CURLOPT_XFERINFOFUNCTION, on_progress);
+    set(t->handle, CURLOPT_XFERINFODATA, t);
+    set_upload(t);
+}
+
+/* What curl says, as one of our codes. */
+static int failed(const struct transfer *t, CURLcode code, struct pl_err *err)
+{
+    const char *method = t->call->method, *path = t->call->path, *shown = t->client->shown;
+
+    switch ((int)code) {
+    case CURLE_ABORTED_BY_CALLBACK:
+        if (!t->stalled)
+            return pl_err_set(err, PL_ECANCELED, "%s %s was given up", method, path);
+        /* fall through */
+    case CURLE_OPERATION_TIMEDOUT:
+        return pl_err_set(err, PL_ETIMEOUT, "%s %s: no answer from %s in time", method, path, shown);
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_COULDNT_RESOLVE_HOST:
+        return pl_err_set(err, PL_ENET, "no server at %s: start pipelined, or set --server", shown);
+    case CURLE_UNSUPPORTED_PROTOCOL: /* HTTP/0.9, or not HTTP at all */
+        return pl_err_set(err, PL_ENET, "%s %s at %s: what answers there does not speak HTTP", method, path, shown);
+    case CURLE_URL_MALFORMAT:
+        return pl_err_set(err, PL_EINVAL, "%s%s is no address", shown, path);
+    case CURLE_OUT_OF_MEMORY:
+        return pl_err_nomem(err);
+    default:
+        return pl_err_set(err, PL_ENET, "%s %s at %s: %s", method, path, shown, t->client->curl->easy_strerror(code));
+    }
+}
+
+/* A kept connection that the server closed just now: nothing was lost, when what was sent can be sent again. */
+static bool may_start_over(const struct transfer *t, CURLcode code)
+{
+    long connects = 1;
+
+    if (t->answered || t->err.code || (code != CURLE_SEND_ERROR && code != CURLE_RECV_ERROR && code != CURLE_GOT_NOTHING))
+        return false;
+    t->client->curl->easy_getinfo(t->handle, CURLINFO_NUM_CONNECTS, &connects);
+    return connects == 0 && (t->call->upload != PL_UPLOAD_READER || t->uploaded == 0);
+}
+
+static int perform(struct transfer *t, struct pl_err *err)
+{
+    _cleanup_free_ char *url = NULL;
+    CURLcode code;
+    int r = add_headers(t, err);
+
+    if (r == 0 && asprintf(&url, "%s%s", t->client->base, t->call->path) < 0) {
+        url = NULL;
+        r = pl_err_nomem(err);
+    }
+    if (r < 0)
+        return r;
+    set_options(t, url);
+    t->moved_ms = pl_clock_mono_ms();
+    code = t->client->curl->easy_perform(t->handle);
+    if (may_start_over(t, code)) {
+        t->uploaded = 0;
+        t->client->curl->easy_setopt(t->handle, CURLOPT_FRESH_CONNECT, 1L);
+        code = t->client->curl->easy_perform(t->handle);
+    }
+    t->answer.status = status_of(t);
+    /* A refused upload may end in a broken connection after the refusal has been read: the refusal is the news. */
+    if (code == CURLE_OK || (t->answer.status >= 400 && t->error_body.len && !t->err.code))
+        return 0;
+    if (t->err.code && err)
+        *err = t->err;
+    return t->err.code ? t->err.code : failed(t, code, err);
 }
 
 /* --- one call --- */
@@ -82,21 +442,22 @@ static int code_of_status(unsigned status)
     return status >= 500 ? PL_EINTERNAL : PL_EPROTO;
 }
 
-static int refused(const struct pl_exchange *x, struct pl_err *err)
+static int refused(const struct transfer *t, struct pl_err *err)
 {
     const char *code = NULL, *message = NULL, *field = NULL, *hint = NULL;
-    json_t *body = json_loadb((const char *)x->error_body.data, x->error_body.len, 0, NULL);
+    json_t *body = json_loadb((const char *)t->error_body.data, t->error_body.len, 0, NULL);
     const struct pl_err_info *info = NULL;
     int r;
 
     if (body && json_unpack(body, "{s:{s:s, s:s, s?s, s?s}}", "error", "code", &code, "message", &message, "field", &field,
                             "hint", &hint) == 0)
         info = pl_err_info_by_name(code);
-    r = info ? info->code : code_of_status(x->answer.status);
+    r = info ? info->code : code_of_status(t->answer.status);
     if (message)
         pl_err_set(err, r, "%s", message);
     else
-        pl_err_set(err, r, "%s %s: %s answers with status %u", x->call->method, x->call->path, x->shown, x->answer.status);
+        pl_err_set(err, r, "%s %s: %s answers with status %u", t->call->method, t->call->path, t->client->shown,
+                   t->answer.status);
     if (field)
         pl_err_field(err, r, field);
     if (hint && (!info || !pl_streq(hint, info->remedy)))
@@ -108,17 +469,17 @@ static int refused(const struct pl_exchange *x, struct pl_err *err)
 int pl_http_client_call(struct pl_http_client *c, const struct pl_http_call *call, struct pl_http_answer *answer,
                         struct pl_err *err)
 {
-    struct pl_exchange x = {
-        .call = call, .authorization = c->authorization, .shown = c->shown, .error_body = {.max = PL_HTTP_ERROR_BODY_MAX}};
-    int r = c->wire ? pl_http_wire_run(c->wire, &x, err) : pl_http_curl_run(c->curl, &x, err);
+    struct transfer t = {.client = c, .call = call, .handle = borrow(c), .error_body = {.max = ERROR_BODY_MAX}};
+    int r = t.handle ? perform(&t, err) : pl_err_nomem(err);
 
-    if (r < 0 && x.err.code && err)
-        *err = x.err;
-    if (r == 0 && x.answer.status >= 400)
-        r = refused(&x, err);
-    pl_buf_finish(&x.error_body);
+    if (t.handle)
+        give_back(c, t.handle);
+    c->curl->slist_free_all(t.headers);
+    if (r == 0 && t.answer.status >= 400)
+        r = refused(&t, err);
+    pl_buf_finish(&t.error_body);
     if (answer)
-        *answer = x.answer;
+        *answer = t.answer;
     return r;
 }
 

@@ -3,7 +3,9 @@
  *
  * An answer ≥ 400 becomes an error: {"error":{code,message,field,hint}} is taken over as it is, anything else by its status. No
  * server: PL_ENET, "no server at http://127.0.0.1:7380: start pipelined, or set --server". Connecting takes at most 5 s; a
- * transfer that does not move for PL_HTTP_STALL_S is PL_ETIMEOUT (heartbeats and the 25 s of a long poll stay below it). */
+ * transfer that does not move for PL_HTTP_STALL_S is PL_ETIMEOUT (heartbeats and the 25 s of a long poll stay below it).
+ *
+ * By libcurl: proxies of the environment (http_proxy, no_proxy …) count, but never for this machine's own addresses. */
 #pragma once
 
 #include "storage/base/buf.h"
@@ -16,7 +18,8 @@
 
 struct pl_http_client;
 
-/* `base_url` "http://host:port" with or without a path; "unix:/path" for a unix socket. `token` NULL or the bearer token. */
+/* `base_url` "http://host:port" (or https) with or without a path; "unix:/path" for a unix socket. `token` NULL or the bearer token.
+ * PL_EINVAL: no such address; PL_EUNAVAILABLE: this machine has no libcurl. */
 PL_MUST_CHECK
 int pl_http_client_create(const char *base_url, const char *token, struct pl_http_client **ret, struct pl_err *err);
 struct pl_http_client *pl_http_client_destroy(struct pl_http_client *c);

@@ -1,6 +1,7 @@
 // link: pl_net
 /* The HTTP client against the server: bodies both ways, errors that keep their code, what is done when nobody answers. */
 #include "http_fixture.h"
+#include "http_peer.h"
 #include "pipelined/net/http_client.h"
 
 #include "storage/base/hash.h"
@@ -431,6 +432,272 @@ static void test_many_threads_share_few_connections(void **state)
     assert_true(stats.connections <= 8);
 }
 
+/* --- what goes over the wire --- */
+
+static void test_the_request_as_it_is_sent(void **state)
+{
+    static const char *const headers[] = {"X-More: 1", NULL};
+    struct peer p = {.connections = {{.says = {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"}}}};
+    struct pl_http_call call = {.method = "PUT",
+                                .path = "/a/b?c=d",
+                                .headers = headers,
+                                .content_type = "text/plain",
+                                .upload = PL_UPLOAD_BYTES,
+                                .bytes = "body",
+                                .len = 4};
+    struct pl_http_client *c;
+    char expected[512];
+
+    (void)state;
+    peer_start(&p, 1);
+    c = client_of(&p, "/base/");
+    assert_int_equal(pl_http_client_call(c, &call, NULL, NULL), 0);
+    pl_http_client_destroy(c);
+    snprintf(expected, sizeof expected,
+             "PUT /base/a/b?c=d HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nUser-Agent: pipelined/1\r\nAccept: */*\r\n"
+             "Authorization: Bearer secret\r\nContent-Type: text/plain\r\nX-More: 1\r\nContent-Length: 4\r\n\r\nbody",
+             p.port);
+    assert_string_equal(p.heard, expected);
+    peer_stop(&p);
+}
+
+static void test_an_answer_that_is_none_is_an_unreachable_server(void **state)
+{
+    static const struct {
+        const char *answer, *said;
+    } rows[] = {
+        {"SSH-2.0-OpenSSH_9.2\r\n", "does not speak HTTP"},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel", ""},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n", ""},
+        {"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", ""},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", ""},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", ""},
+        {"", ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        struct script s = {.says = {rows[i].answer}};
+        struct pl_buf out = {0};
+        struct pl_err err = {0};
+
+        if (get_from(&s, &out, &err) != PL_ENET || !strstr(err.msg, rows[i].said) || !strstr(err.msg, "GET /x at http://127"))
+            fail_msg("%s: %s", rows[i].answer, err.msg);
+        pl_buf_finish(&out);
+    }
+}
+
+static void test_a_connection_is_used_again(void **state)
+{
+    struct peer p = {
+        .connections = {{.says = {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1",
+                                  "HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n2\r\n0\r\n\r\n",
+                                  "HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n4"}}}};
+    struct pl_http_client *c;
+    struct pl_buf out = {0};
+
+    (void)state;
+    peer_start(&p, 1);
+    c = client_of(&p, "");
+    assert_int_equal(pl_http_client_get(c, "/1", &out, NULL), 0);
+    assert_int_equal(pl_http_client_get(c, "/2", &out, NULL), PL_ENOTFOUND);
+    assert_int_equal(pl_http_client_json(c, "DELETE", "/3", NULL, NULL, NULL), 0);
+    assert_int_equal(pl_http_client_get(c, "/4", &out, NULL), 0);
+    assert_string_equal(pl_buf_str(&out), "14");
+    assert_int_equal(p.accepted, 1);
+    pl_http_client_destroy(c);
+    pl_buf_finish(&out);
+    peer_stop(&p);
+}
+
+/* Between two calls the server closed the kept connection: the second call begins anew, with its whole body. */
+static void test_a_kept_connection_that_died_is_replaced(void **state)
+{
+    struct peer p = {.connections = {{.says = {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1"}},
+                                     {.says = {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n2"}, .want = 200000}}};
+    char *body = calloc(1, 200000);
+    struct pl_buf out = {0};
+    struct pl_http_call call = {
+        .method = "POST", .path = "/2", .upload = PL_UPLOAD_BYTES, .bytes = body, .len = 200000, .out = &out};
+    struct pl_http_client *c;
+    struct pl_err err = {0};
+
+    (void)state;
+    peer_start(&p, 2);
+    c = client_of(&p, "");
+    assert_int_equal(pl_http_client_get(c, "/1", &out, NULL), 0);
+    if (pl_http_client_call(c, &call, NULL, &err) != 0)
+        fail_msg("%s", err.msg);
+    assert_string_equal(pl_buf_str(&out), "12");
+    assert_int_equal(p.accepted, 2);
+    pl_http_client_destroy(c);
+    pl_buf_finish(&out);
+    free(body);
+    peer_stop(&p);
+}
+
+static ssize_t give_letters(void *left, void *out, size_t n, struct pl_err *err)
+{
+    size_t *k = left;
+
+    (void)err;
+    n = PL_MIN(PL_MIN(n, 3), *k);
+    memset(out, 'a', n);
+    *k -= n;
+    return (ssize_t)n;
+}
+
+static void test_a_body_of_unknown_length_goes_in_chunks(void **state)
+{
+    struct peer p = {.connections = {{.says = {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"}, .until = "\r\n0\r\n\r\n"}}};
+    size_t letters = 8;
+    struct pl_http_call call = {.method = "POST",
+                                .path = "/",
+                                .upload = PL_UPLOAD_READER,
+                                .len = UINT64_MAX,
+                                .read = give_letters,
+                                .read_self = &letters};
+    struct pl_http_client *c;
+
+    (void)state;
+    peer_start(&p, 1);
+    c = client_of(&p, "");
+    assert_int_equal(pl_http_client_call(c, &call, NULL, NULL), 0);
+    pl_http_client_destroy(c);
+    assert_non_null(strstr(p.heard, "Transfer-Encoding: chunked\r\n"));
+    assert_non_null(strstr(p.heard, "\r\n\r\n3\r\naaa\r\n3\r\naaa\r\n2\r\naa\r\n0\r\n\r\n"));
+    peer_stop(&p);
+}
+
+static void test_a_reader_that_has_less_than_it_said(void **state)
+{
+    struct peer p = {.connections = {{.says = {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"}, .want = 1000000}}};
+    size_t letters = 8;
+    struct pl_http_call call = {
+        .method = "POST", .path = "/", .upload = PL_UPLOAD_READER, .len = 10, .read = give_letters, .read_self = &letters};
+    struct pl_http_client *c;
+    struct pl_err err = {0};
+
+    (void)state;
+    peer_start(&p, 1);
+    c = client_of(&p, "");
+    assert_int_equal(pl_http_client_call(c, &call, NULL, &err), PL_EIO);
+    assert_non_null(strstr(err.msg, "8 of 10"));
+    pl_http_client_destroy(c);
+    peer_stop(&p);
+}
+
+/* The server refuses while the body is still coming, and closes: its refusal is what the caller hears. */
+static void test_an_early_refusal_is_heard(void **state)
+{
+    static const char refusal[] = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 58\r\n\r\n"
+                                  "{\"error\":{\"code\":\"unauthorized\",\"message\":\"not this one\"}}";
+    struct peer p = {.connections = {{.says = {refusal}}}};
+    size_t big = 32u << 20;
+    char *body = calloc(1, big);
+    struct pl_http_call call = {.method = "PUT", .path = "/", .upload = PL_UPLOAD_BYTES, .bytes = body, .len = big};
+    struct pl_http_client *c;
+    struct pl_err err = {0};
+
+    (void)state;
+    peer_start(&p, 1);
+    c = client_of(&p, "");
+    assert_int_equal(pl_http_client_call(c, &call, NULL, &err), PL_EAUTH);
+    assert_string_equal(err.msg, "not this one");
+    pl_http_client_destroy(c);
+    peer_stop(&p);
+    free(body);
+}
+
+static void test_the_answer_to_a_head_has_no_body(void **state)
+{
+    struct peer p = {.connections = {{.says = {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nETag: \"e\"\r\n\r\n",
+                                               "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n2"}}}};
+    struct pl_http_call call = {.method = "HEAD", .path = "/"};
+    struct pl_http_answer answer;
+    struct pl_http_client *c;
+    struct pl_buf out = {0};
+
+    (void)state;
+    peer_start(&p, 1);
+    c = client_of(&p, "");
+    assert_int_equal(pl_http_client_call(c, &call, &answer, NULL), 0);
+    assert_string_equal(answer.etag, "\"e\"");
+    assert_int_equal(pl_http_client_get(c, "/2", &out, NULL), 0);
+    assert_int_equal(p.accepted, 1);
+    pl_http_client_destroy(c);
+    pl_buf_finish(&out);
+    peer_stop(&p);
+}
+
+static void test_a_unix_socket(void **state)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    struct peer p = {.connections = {{.says = {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"}}}, .n = 1};
+    struct pl_http_client *c = NULL;
+    struct pl_buf out = {0};
+    char url[128];
+
+    (void)state;
+    snprintf(at.sun_path, sizeof at.sun_path, "/tmp/pl-test-wire-%d", (int)getpid());
+    p.heard = calloc(1, HEARD_MAX);
+    p.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_return_code(bind(p.listener, (struct sockaddr *)&at, sizeof at), errno);
+    assert_return_code(listen(p.listener, 8), errno);
+    pthread_create(&p.thread, NULL, serve, &p);
+    snprintf(url, sizeof url, "unix:%s", at.sun_path);
+    assert_int_equal(pl_http_client_create(url, NULL, &c, NULL), 0);
+    assert_int_equal(pl_http_client_get(c, "/", &out, NULL), 0);
+    assert_string_equal(pl_buf_str(&out), "ok");
+    pl_http_client_destroy(c);
+    peer_stop(&p);
+    unlink(at.sun_path);
+    pl_buf_finish(&out);
+}
+
+static void test_addresses(void **state)
+{
+    static const struct {
+        const char *url;
+        int code; /* of a call: nobody listens on port 1 */
+    } rows[] = {{"http://127.0.0.1:1", PL_ENET},     {"http://127.0.0.1:1/", PL_ENET}, {"http://localhost:1/base", PL_ENET},
+                {"http://[::1]:1", PL_ENET},         {"https://127.0.0.1:1", PL_ENET}, {"http://user:word@127.0.0.1:1", PL_ENET},
+                {"http://nowhere.invalid", PL_ENET}, {"unix:/nowhere/socket", PL_ENET}};
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        struct pl_http_client *c = NULL;
+        struct pl_err err = {0};
+
+        if (pl_http_client_create(rows[i].url, NULL, &c, &err) < 0)
+            fail_msg("%s: %s", rows[i].url, err.msg);
+        assert_int_equal(pl_http_client_json(c, "GET", "/", NULL, NULL, &err), rows[i].code);
+        assert_non_null(strstr(err.msg, rows[i].url));
+        pl_http_client_destroy(c);
+    }
+    assert_int_equal(pl_http_client_create("ftp://x", NULL, &(struct pl_http_client *){0}, NULL), PL_EINVAL);
+    assert_int_equal(pl_http_client_create("localhost:7380", NULL, &(struct pl_http_client *){0}, NULL), PL_EINVAL);
+}
+
+static void test_no_proxy_is_asked_for_what_is_on_this_machine(void **state)
+{
+    struct script s = {.says = {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"}};
+    struct pl_buf out = {0};
+    struct pl_http_client *c;
+    struct pl_err err = {0};
+
+    (void)state;
+    setenv("http_proxy", "http://127.0.0.1:1", 1);
+    assert_int_equal(get_from(&s, &out, &err), 0);
+    assert_string_equal(pl_buf_str(&out), "ok");
+    assert_int_equal(pl_http_client_create("http://elsewhere.invalid", NULL, &c, NULL), 0);
+    assert_int_equal(pl_http_client_get(c, "/", &out, &err), PL_ENET); /* of the proxy, which is not there */
+    assert_non_null(strstr(err.msg, "no server at http://elsewhere.invalid"));
+    pl_http_client_destroy(c);
+    unsetenv("http_proxy");
+    pl_buf_finish(&out);
+}
+
 #define SERVED(f) cmocka_unit_test_setup_teardown(f, start, stop)
 
 int main(void)
@@ -449,6 +716,17 @@ int main(void)
         SERVED(test_a_call_has_a_timeout),
         SERVED(test_a_call_can_be_given_up_from_another_thread),
         SERVED(test_many_threads_share_few_connections),
+        cmocka_unit_test(test_the_request_as_it_is_sent),
+        cmocka_unit_test(test_an_answer_that_is_none_is_an_unreachable_server),
+        cmocka_unit_test(test_a_connection_is_used_again),
+        cmocka_unit_test(test_a_kept_connection_that_died_is_replaced),
+        cmocka_unit_test(test_a_body_of_unknown_length_goes_in_chunks),
+        cmocka_unit_test(test_a_reader_that_has_less_than_it_said),
+        cmocka_unit_test(test_an_early_refusal_is_heard),
+        cmocka_unit_test(test_the_answer_to_a_head_has_no_body),
+        cmocka_unit_test(test_a_unix_socket),
+        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_no_proxy_is_asked_for_what_is_on_this_machine),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,32 @@
+/* curl_library: libcurl, loaded when the first request is made. It brings some thirty libraries of its own, which take about 12 ms to
+ * load: programs and verbs that talk to no server do without. The symbols are versioned: another copy in the process does no harm. */
+#pragma once
+
+#include "storage/base/base.h"
+#include <curl/curl.h>
+
+/*  X(member, symbol) */
+#define PL_CURL_SYMBOLS(X)                                                                                                       \
+    X(global_init, curl_global_init)                                                                                             \
+    X(easy_init, curl_easy_init)                                                                                                 \
+    X(easy_cleanup, curl_easy_cleanup)                                                                                           \
+    X(easy_reset, curl_easy_reset)                                                                                               \
+    X(easy_setopt, curl_easy_setopt)                                                                                             \
+    X(easy_getinfo, curl_easy_getinfo)                                                                                           \
+    X(easy_perform, curl_easy_perform)                                                                                           \
+    X(easy_strerror, curl_easy_strerror)                                                                                         \
+    X(slist_append, curl_slist_append)                                                                                           \
+    X(slist_free_all, curl_slist_free_all)
+
+/* curl.h's type-checking macros are in the way of pointers to the functions. */
+#undef curl_easy_setopt
+#undef curl_easy_getinfo
+
+struct pl_curl {
+#define PL_CURL_MEMBER(member, symbol) __typeof__(symbol) *member;
+    PL_CURL_SYMBOLS(PL_CURL_MEMBER)
+#undef PL_CURL_MEMBER
+};
+
+/* Loads and initialises it on the first call; NULL when this machine has none. Any thread. */
+const struct pl_curl *pl_curl_library(void);
