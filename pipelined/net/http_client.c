@@ -358,11 +358,11 @@ static int failed(const struct transfer *t, CURLcode code, struct pl_err *err)
 {
     const char *method = t->call->method, *path = t->call->path, *shown = t->client->shown;
 
+    if (t->stalled)
+        code = CURLE_OPERATION_TIMEDOUT;
     switch ((int)code) {
     case CURLE_ABORTED_BY_CALLBACK:
-        if (!t->stalled)
-            return pl_err_set(err, PL_ECANCELED, "%s %s was given up", method, path);
-        /* fall through */
+        return pl_err_set(err, PL_ECANCELED, "%s %s was given up", method, path);
     case CURLE_OPERATION_TIMEDOUT:
         return pl_err_set(err, PL_ETIMEOUT, "%s %s: no answer from %s in time", method, path, shown);
     case CURLE_COULDNT_CONNECT:
