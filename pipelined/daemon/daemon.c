@@ -134,6 +134,15 @@ static void on_fatal(void *arg, const struct pl_err *err)
     pl_loop_stop(d->loop);
 }
 
+static void on_engine_failed(void *arg, const char *what)
+{
+    struct daemon *d = arg;
+
+    pl_log_error("daemon", "stopping: %s; the next start goes on with what was under way", what);
+    d->exit_code = 1;
+    pl_loop_stop(d->loop);
+}
+
 /* Nothing is under way any more, or patience is over: the workers go, and when they are gone the loop ends. */
 static void drained(void *arg)
 {
@@ -213,7 +222,9 @@ static int start_engine(struct daemon *d, struct pl_err *err)
                                  .pool = d->pool,
                                  .master_key = d->master_key,
                                  .epoch = (uint64_t)read_epoch(d),
-                                 .linger_ms = d->config->linger_ms ? d->config->linger_ms : -1};
+                                 .linger_ms = d->config->linger_ms ? d->config->linger_ms : -1,
+                                 .failed = on_engine_failed,
+                                 .failed_arg = d};
     struct pl_exec_local_config x = {.loop = d->loop,
                                      .data_dir = d->config->data,
                                      .store_dir = d->store_dir,

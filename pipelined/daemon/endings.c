@@ -42,6 +42,14 @@ static void ending_wait(struct pl_ending *end)
     *link = end;
 }
 
+void pl_engine_retry(struct pl_engine *e)
+{
+    if (pl_timer_active(e->retry_timer))
+        return;
+    e->retry_ms = e->retry_ms ? PL_MIN(2 * e->retry_ms, RETRY_MAX_MS) : RETRY_MIN_MS;
+    pl_timer_start(e->retry_timer, (uint64_t)e->retry_ms);
+}
+
 static void ending_over(void *arg)
 {
     struct pl_ending *end = arg;
@@ -59,10 +67,7 @@ static void ending_over(void *arg)
         pl_log_error("engine", "end of %s%srun %.8s, to be written again: %s", end->job ? end->job->stage->def->name : "",
                      end->job ? " of " : "", end->job ? end->job->run : end->run_id, end->err.msg);
     ending_wait(end);
-    if (!pl_timer_active(e->retry_timer)) {
-        e->retry_ms = e->retry_ms ? PL_MIN(2 * e->retry_ms, RETRY_MAX_MS) : RETRY_MIN_MS;
-        pl_timer_start(e->retry_timer, (uint64_t)e->retry_ms);
-    }
+    pl_engine_retry(e);
 }
 
 static void ending_done(void *arg, int r, const struct pl_err *err)
@@ -96,7 +101,7 @@ static void ending_submit(struct pl_ending *end)
         ending_done(end, r, &end->err);
 }
 
-static void retry_endings(void *arg)
+static void retry_all(void *arg)
 {
     struct pl_engine *e = arg;
     struct pl_ending *list = TAKE_PTR(e->endings), *next;
@@ -105,6 +110,7 @@ static void retry_endings(void *arg)
         next = list->next;
         ending_submit(list);
     }
+    pl_engine_write_dirty(e);
 }
 
 void pl_engine_end_job(struct pl_ejob *j)
@@ -112,7 +118,7 @@ void pl_engine_end_job(struct pl_ejob *j)
     struct pl_ending *end = calloc(1, sizeof *end);
 
     if (!end) {
-        pl_log_error("engine", "out of memory: end of job %s not written", j->stage->def->name);
+        pl_engine_fail(j->engine, "no memory for a job's end");
         return;
     }
     end->engine = j->engine;
@@ -128,7 +134,7 @@ void pl_engine_end_run(struct pl_engine *e, const struct pl_sched_action *a)
 
     end = calloc(1, sizeof *end);
     if (!end) {
-        pl_log_error("engine", "out of memory: end of run %.8s not written", a->run.id);
+        pl_engine_fail(e, "no memory for a run's end");
         return;
     }
     end->engine = e;
@@ -154,7 +160,7 @@ void pl_engine_after_endings(struct pl_engine *e, void (*fn)(void *arg, int r, c
 
 int pl_engine_endings_init(struct pl_engine *e, struct pl_err *err)
 {
-    return pl_timer_create(e->config.loop, "engine.endings", retry_endings, e, &e->retry_timer, err);
+    return pl_timer_create(e->config.loop, "engine.endings", retry_all, e, &e->retry_timer, err);
 }
 
 void pl_engine_endings_finish(struct pl_engine *e)

@@ -168,12 +168,15 @@ static void job_written(void *arg)
     struct pl_ejob *j = w->job;
 
     j->writing = false;
-    if (w->result < 0)
-        pl_log_error("engine", "row of job %s of run %.8s: %s", j->stage->def->name, j->run, w->err.msg);
-    else if (!j->row)
+    if (w->result >= 0 && !j->row)
         j->row = w->args.id;
-    if (j->dirty && !j->over)
+    if (w->result < 0 && w->result != PL_ESTOPPING) {
+        pl_log_error("engine", "row of job %s of run %.8s, to be written again: %s", j->stage->def->name, j->run, w->err.msg);
+        j->dirty = true;
+        pl_engine_retry(j->engine);
+    } else if (j->dirty) {
         pl_engine_job_changed(j);
+    }
     pl_engine_job_args_done(&w->args);
     pl_ejob_unref(j);
     free(w);
@@ -195,21 +198,28 @@ static int job_write_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 
 static void write_job(struct pl_ejob *j)
 {
-    struct pl_err err = {0};
     struct job_write *w = calloc(1, sizeof *w);
 
     if (!w) {
-        pl_log_error("engine", "out of memory: row of job %s not written", j->stage->def->name);
+        pl_engine_fail(j->engine, "no memory for a job's row");
         return;
     }
     w->job = pl_ejob_ref(j);
     pl_engine_job_args(j, &w->args);
     j->dirty = false;
     j->writing = true;
-    if (pl_db_submit(j->engine->config.db, PL_TX_UNLOGGED, job_write_tx, job_write_done, w, &err) < 0) {
-        w->result = err.code;
-        w->err = err;
-        job_written(w);
+    pl_engine_submit(j->engine, PL_TX_UNLOGGED, job_write_tx, job_write_done, w);
+}
+
+void pl_engine_write_dirty(struct pl_engine *e)
+{
+    const struct pl_map_slot *slot;
+
+    for (size_t i = 0; (slot = pl_map_next(&e->jobs, &i));) {
+        struct pl_ejob *j = slot->value;
+
+        if (j->dirty)
+            pl_engine_job_changed(j);
     }
 }
 
@@ -365,6 +375,15 @@ static void act(struct pl_engine *e, const struct pl_sched_action *a)
     }
 }
 
+void pl_engine_fail(struct pl_engine *e, const char *what)
+{
+    if (e->failed)
+        return;
+    e->failed = true;
+    if (e->config.failed)
+        e->config.failed(e->config.failed_arg, what);
+}
+
 int pl_engine_feed(struct pl_engine *e, struct pl_sched_event *ev, struct pl_err *err)
 {
     struct pl_sched_actions out = {0};
@@ -374,10 +393,8 @@ int pl_engine_feed(struct pl_engine *e, struct pl_sched_event *ev, struct pl_err
         return pl_err_set(err, PL_ESTOPPING, "the scheduler has stopped");
     ev->now_ms = pl_clock_mono_ms();
     r = pl_sched_step(e->sched, ev, &out, err);
-    if (r == PL_ENOMEM) {
-        e->failed = true;
-        pl_log_error("engine", "the scheduler ran out of memory: restart the daemon");
-    }
+    if (r == PL_ENOMEM)
+        pl_engine_fail(e, "the scheduler ran out of memory");
     if (r < 0)
         return r;
     for (size_t i = 0; i < out.n; i++)
@@ -422,16 +439,6 @@ void pl_engine_post(struct pl_engine *e, const char *label, pl_loop_fn fn, void 
     p->fn = fn;
     p->arg = arg;
     pl_loop_post_work(e->config.loop, &p->work, label, run_posted, p);
-}
-
-void pl_engine_pool(struct pl_engine *e, pl_pool_fn fn, void *arg)
-{
-    struct pl_err err = {0};
-
-    if (pl_pool_submit(e->config.pool, fn, arg, &err) < 0) {
-        pl_log_warn("engine", "pool: %s; done on the loop instead", err.msg);
-        fn(arg);
-    }
 }
 
 /* ---- what the API asks ---- */
@@ -673,7 +680,8 @@ int pl_engine_create(const struct pl_engine_config *config, struct pl_engine **r
         return pl_err_nomem(err);
     e->config = *config;
     e->conn = pl_db_reader(config->db);
-    r = pl_sched_create(&sched, &e->sched, err);
+    r = pl_engine_later_init(e, err);
+    r = r < 0 ? r : pl_sched_create(&sched, &e->sched, err);
     r = r < 0 ? r : pl_timer_create(config->loop, "sched.tick", tick, e, &e->timer, err);
     r = r < 0 ? r : pl_engine_endings_init(e, err);
     r = r < 0 ? r : pl_engine_make_routes(e, err);
@@ -716,6 +724,7 @@ void pl_engine_detach(struct pl_engine *e)
     if (!e)
         return;
     e->failed = true;
+    pl_engine_later_flush(e);
     if (e->conn)
         pl_db_reader_done(e->config.db, TAKE_PTR(e->conn));
 }
@@ -735,6 +744,7 @@ struct pl_engine *pl_engine_destroy(struct pl_engine *e)
     if (!e)
         return NULL;
     pl_engine_endings_finish(e);
+    pl_engine_later_finish(e);
     pl_map_finish(&e->tasks, pl_etask_free);
     pl_map_finish(&e->workers, pl_eworker_free);
     pl_map_finish(&e->by_key, NULL);

@@ -25,6 +25,9 @@ struct pl_engine_config {
     const uint8_t *master_key; /* 32 bytes: workers' tokens are made from it */
     uint64_t epoch;            /* of this start of the daemon: ids given out are above epoch << 32 */
     int64_t linger_ms;         /* 0 = the scheduler's default */
+    /* It cannot go on: the daemon must end. Loop; once. */
+    void (*failed)(void *arg, const char *what);
+    void *failed_arg;
 };
 
 PL_MUST_CHECK

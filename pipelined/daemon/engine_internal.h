@@ -7,6 +7,7 @@
 #include "pipelined/daemon/engine.h"
 #include "pipelined/db/commit_tx.h"
 #include "pipelined/db/job_tx.h"
+#include <pthread.h>
 
 #define PL_JOB_ATTEMPTS_KEPT 1000 /* rows of `attempt` a job: so many failed ones, and so many good ones */
 #define PL_BASES_MAX         9    /* tables looked into for reuse: the base and the 8 successful commits before it */
@@ -105,6 +106,7 @@ struct pl_etask {
 };
 
 struct pl_ending; /* endings.c */
+struct pl_later;  /* later.c */
 
 struct pl_engine {
     struct pl_engine_config config;
@@ -123,8 +125,12 @@ struct pl_engine {
     struct pl_ending *endings; /* ends of jobs and runs that could not be written */
     struct pl_timer *retry_timer;
     int64_t retry_ms;
+    pthread_mutex_t later_mutex; /* of the list; later.c */
+    struct pl_later *later, *later_last;
+    struct pl_timer *later_timer;
     _Atomic int64_t stages_made; /* stage rows ever made when the scheduler's stages were last looked at */
-    bool started, restoring, failed;
+    bool started, restoring;
+    _Atomic bool failed;  /* it decides nothing any more */
     _Atomic bool hung_up; /* no `next` waits any more, and nobody asks the loop */
     void (*drained)(void *arg);
     void *drained_arg;
@@ -135,10 +141,11 @@ struct pl_engine {
 /* ---- engine.c: feeding the scheduler ---- */
 /* One event; carries out what follows. Loop. The scheduler's refusals are returned. */
 int pl_engine_feed(struct pl_engine *e, struct pl_sched_event *ev, struct pl_err *err);
+/* It lacks what it needs to go on without telling something wrong (memory, most often): nothing is decided any more, and the daemon
+ * ends. The next start takes up what was under way. Loop. */
+void pl_engine_fail(struct pl_engine *e, const char *what);
 /* Runs fn(arg) on the loop, never within the call. Any thread. */
 void pl_engine_post(struct pl_engine *e, const char *label, pl_loop_fn fn, void *arg);
-/* Runs fn(arg) on the pool; when that is at its bound, within the call. */
-void pl_engine_pool(struct pl_engine *e, pl_pool_fn fn, void *arg);
 struct pl_ejob *pl_engine_job(struct pl_engine *e, uint64_t id);
 struct pl_ejob *pl_engine_job_by_key(struct pl_engine *e, const char *run, const char *project, const char *stage);
 /* A new job enters the maps. */
@@ -149,11 +156,26 @@ int pl_engine_add_job(struct pl_engine *e, uint64_t id, uint64_t order, const ch
 void pl_engine_forget_job(struct pl_engine *e, struct pl_ejob *j);
 /* Writes the job's row soon (coalesced). */
 void pl_engine_job_changed(struct pl_ejob *j);
+/* Writes the rows that could not be written. */
+void pl_engine_write_dirty(struct pl_engine *e);
 /* Its end is in the database: who follows its log is woken, finds it, and goes. */
 void pl_engine_job_ended(struct pl_ejob *j);
 /* Fills the row's arguments; JSON in it is the caller's to free with pl_engine_job_args_done. */
 void pl_engine_job_args(const struct pl_ejob *j, struct pl_job_args *ret);
 void pl_engine_job_args_done(struct pl_job_args *a);
+
+/* ---- later.c: what has no room now is tried again in a moment ---- */
+/* Runs fn(arg) on the pool, perhaps after a while. Within the call only when the engine has failed: fn looks for that when it is long.
+ * Any thread. */
+void pl_engine_pool(struct pl_engine *e, pl_pool_fn fn, void *arg);
+/* Gives the database a transaction as pl_db_submit does, but for a queue at its bound, which is waited for. `done` comes exactly once,
+ * within the call when the database is closed. Any thread. */
+void pl_engine_submit(struct pl_engine *e, enum pl_tx_class class, pl_tx_fn fn, pl_tx_done done, void *arg);
+PL_MUST_CHECK
+int pl_engine_later_init(struct pl_engine *e, struct pl_err *err);
+/* The engine has failed: what was put off is given up now. */
+void pl_engine_later_flush(struct pl_engine *e);
+void pl_engine_later_finish(struct pl_engine *e);
 
 /* ---- endings.c: ends of jobs and runs are written in their order, again and again until the database takes them ---- */
 PL_MUST_CHECK
@@ -162,6 +184,8 @@ void pl_engine_endings_finish(struct pl_engine *e);
 void pl_engine_end_job(struct pl_ejob *j);
 /* The action RUN_STATE with a final state. */
 void pl_engine_end_run(struct pl_engine *e, const struct pl_sched_action *a);
+/* What could not be written is written again after a pause that grows: ends, and rows of jobs that are dirty. Loop. */
+void pl_engine_retry(struct pl_engine *e);
 /* Calls fn(arg, 0, …) when all ends given before are in the database: later, on the loop. Never before the engine's end, with r < 0,
  * when the database is closed to them. Loop. */
 void pl_engine_after_endings(struct pl_engine *e, void (*fn)(void *arg, int r, const struct pl_err *err), void *arg);

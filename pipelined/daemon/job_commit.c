@@ -24,7 +24,8 @@ static int add_outputs(struct pl_merge *m, const struct pl_ejob *j, const struct
 {
     for (size_t d = 0; d < j->plan->n_datums; d++) {
         const struct pl_eresult *res = &j->results[d];
-        int r = pl_merge_datum(m, d, err);
+        int r = j->has_result[d] ? pl_merge_datum(m, d, err)
+                                 : pl_err_set(err, PL_EINTERNAL, "datum %zu of %zu has no result", d + 1, j->plan->n_datums);
 
         if (r == 0 && res->outputs == PL_ROW_INLINE)
             r = pl_merge_add_ops(m, res->ops, res->ops_len, err);
@@ -198,21 +199,21 @@ static void commit_done(void *arg, int r, const struct pl_err *err)
     struct committing *c = arg;
 
     c->result = r;
-    c->err = *err;
+    if (err != &c->err)
+        c->err = *err;
     pl_engine_post(c->job->engine, "engine.committed", committed, c);
 }
 
 static void commit_on_pool(void *arg)
 {
     struct committing *c = arg;
-    int r = build(c, &c->err);
+    int r = c->job->engine->failed ? pl_err_set(&c->err, PL_ESTOPPING, "the daemon is stopping") : build(c, &c->err);
 
     c->commit.parent = c->parent;
-    r = r < 0 ? r : pl_db_submit(c->job->engine->config.db, PL_TX_LOGGED, commit_tx, commit_done, c, &c->err);
-    if (r >= 0) /* it belongs to the writer, and may be gone already */
-        return;
-    c->result = r;
-    pl_engine_post(c->job->engine, "engine.committed", committed, c);
+    if (r < 0)
+        commit_done(c, r, &c->err);
+    else
+        pl_engine_submit(c->job->engine, PL_TX_LOGGED, commit_tx, commit_done, c);
 }
 
 void pl_engine_commit(struct pl_engine *e, struct pl_ejob *j)
@@ -220,7 +221,7 @@ void pl_engine_commit(struct pl_engine *e, struct pl_ejob *j)
     struct committing *c = calloc(1, sizeof *c);
 
     if (!c) {
-        pl_log_error("engine", "out of memory: job %s is not committed", j->stage->def->name);
+        pl_engine_fail(e, "no memory for a commit");
         return;
     }
     c->job = pl_ejob_ref(j);

@@ -314,13 +314,9 @@ static void write_plan(void *arg)
     if (p->result >= 0)
         pl_job_planned(p->job);
     if (p->result >= 0 && !p->job->over) {
-        int r;
-
         pl_engine_job_args(p->job, &p->args);
-        r = pl_db_submit(p->job->engine->config.db, PL_TX_UNLOGGED, row_tx, row_written, p, &p->err);
-        if (r >= 0) /* the writer has it */
-            return;
-        p->result = r;
+        pl_engine_submit(p->job->engine, PL_TX_UNLOGGED, row_tx, row_written, p);
+        return;
     }
     planning_over(p);
 }
@@ -329,7 +325,8 @@ static void plan_on_pool(void *arg)
 {
     struct planning *p = arg;
 
-    p->result = pl_job_plan(p->job, NULL, &p->err);
+    p->result =
+        p->job->engine->failed ? pl_err_set(&p->err, PL_ESTOPPING, "the daemon is stopping") : pl_job_plan(p->job, NULL, &p->err);
     pl_engine_post(p->job->engine, "engine.plan", write_plan, p);
 }
 
@@ -353,7 +350,7 @@ void pl_engine_plan(struct pl_engine *e, struct pl_ejob *j)
     struct planning *p = calloc(1, sizeof *p);
 
     if (!p) {
-        pl_log_error("engine", "out of memory: job %s is not planned", j->stage->def->name);
+        pl_engine_fail(e, "no memory for a plan");
         return;
     }
     p->job = pl_ejob_ref(j);

@@ -144,8 +144,10 @@ static void keep_row(struct pl_ejob *j, const struct pl_eworker *w, json_t *row,
         return;
     j->totals.done++;
     pl_eresult_finish(&j->results[datum]);
-    if (pl_result_of_json(row, j->run, &j->results[datum], &err) < 0)
-        pl_log_error("engine", "%s", err.msg); /* checked before it was fed */
+    if (pl_result_of_json(row, j->run, &j->results[datum], &err) < 0) { /* checked before it was fed: it is the memory */
+        pl_engine_fail(j->engine, err.msg);
+        return;
+    }
     j->has_result[datum] = 1;
     json_array_append_new(k->rows, json_pack("[I, O, s]", (json_int_t)datum, row, pl_hash_hex(&j->plan->keys[datum], key)));
 }
@@ -162,8 +164,10 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
     if (!p || !j || a->result.duplicate || !j->plan)
         return;
     k = calloc(1, sizeof *k);
-    if (!k)
+    if (!k) {
+        pl_engine_fail(e, "no memory for results");
         return;
+    }
     *k = (struct kept){.job = pl_ejob_ref(j), .rows = json_array(), .attempts = json_array(), .task = a->result.task};
     k->task_done = a->result.task_done;
     k->job_row = j->row;
@@ -394,21 +398,16 @@ static void write_done(void *arg, int r, const struct pl_err *err)
 
 static void persist(struct reporting *p, struct kept *k)
 {
-    struct pl_err err = {0};
     struct write *w = calloc(1, sizeof *w);
 
     if (!w) {
+        pl_engine_fail(p->engine, "no memory for results");
         kept_free(k);
         return;
     }
     *w = (struct write){p, k};
     p->writes++;
-    if (pl_db_submit(p->engine->config.db, PL_TX_UNLOGGED, write_tx, write_done, w, &err) < 0) {
-        pl_log_error("engine", "results of task %llu: %s", (unsigned long long)k->task, err.msg);
-        p->writes--;
-        kept_free(k);
-        free(w);
-    }
+    pl_engine_submit(p->engine, PL_TX_UNLOGGED, write_tx, write_done, w);
 }
 
 void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *results, void (*done)(void *arg), void *arg)
