@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #define CONTROL_FD 3
+#define HELD_FD    4
 
 struct runner {
     int signal_fd;
@@ -355,13 +356,10 @@ static void handle_input(struct runner *r)
 
 static void agent_gone(struct runner *r)
 {
-    uint64_t last = now_us() + PL_RUNNER_ORPHAN_MS * 1000ull;
-
     if (!r->command)
         _exit(0);
     r->orphaned = true;
-    if (!r->deadline_us || r->deadline_us > last)
-        r->deadline_us = last;
+    kill_all(r);
 }
 
 static void read_control(struct runner *r)
@@ -416,8 +414,11 @@ static void set_up(struct runner *r)
 
     if (dup2(STDIN_FILENO, CONTROL_FD) < 0)
         die("standard input");
-    syscall(SYS_close_range, CONTROL_FD + 1, ~0U, 0); /* ENOSYS on old kernels: then only what bwrap left open stays */
+    if (dup2(PL_RUNNER_HELD_FD, HELD_FD) < 0)
+        close(HELD_FD);
+    syscall(SYS_close_range, HELD_FD + 1, ~0U, 0); /* ENOSYS on old kernels: then only what bwrap left open stays */
     fcntl(CONTROL_FD, F_SETFD, FD_CLOEXEC);
+    fcntl(HELD_FD, F_SETFD, FD_CLOEXEC);
     null_fd = open("/dev/null", O_RDWR);
     if (null_fd < 0 || dup2(null_fd, STDIN_FILENO) < 0)
         die("/dev/null");

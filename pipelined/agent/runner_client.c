@@ -54,7 +54,8 @@ bool pl_runner_client_up(const struct pl_runner_client *c)
 }
 
 /* posix_spawn and not fork: the agent has other threads. The child is its own session, so no terminal signals it. */
-static int spawn(const struct pl_sandbox_argv *argv, int control, int output, int seccomp, pid_t *ret_pid, struct pl_err *err)
+static int spawn(const struct pl_sandbox_argv *argv, int control, int output, int seccomp, int held, pid_t *ret_pid,
+                 struct pl_err *err)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
@@ -73,6 +74,8 @@ static int spawn(const struct pl_sandbox_argv *argv, int control, int output, in
         r = posix_spawn_file_actions_adddup2(&files, output, STDERR_FILENO);
     if (r == 0 && seccomp >= 0)
         r = posix_spawn_file_actions_adddup2(&files, seccomp, SECCOMP_FD_IN_CHILD);
+    if (r == 0 && held > 0) /* last: the others may have its number */
+        r = posix_spawn_file_actions_adddup2(&files, held, PL_RUNNER_HELD_FD);
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setsigdefault(&attr, &all);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
@@ -222,7 +225,7 @@ int pl_runner_client_start(struct pl_runner_client *c, struct pl_err *err)
     output = pipe_fds[1];
     fcntl(c->output_fd, F_SETFL, O_NONBLOCK);
     (void)fcntl(output, F_SETPIPE_SZ, OUTPUT_PIPE_BYTES); /* a wish: the default of 64 KiB does as well */
-    r = spawn(&argv, theirs, output, seccomp, &c->pid, err);
+    r = spawn(&argv, theirs, output, seccomp, c->config->held_fd, &c->pid, err);
     if (r < 0) {
         pl_runner_client_stop(c);
         return r;

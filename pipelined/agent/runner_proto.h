@@ -16,7 +16,9 @@
  *
  * The command's output is the runner's own standard output and error: all that was written before EXIT is in that pipe by then.
  * Times and faults are the sum over the command and every process of it; max_rss is that of the largest. When the agent goes (end
- * of file), an idle runner ends with 0; a running command gets 30 s to finish, is killed, and the runner ends with 75. */
+ * of file), an idle runner ends with 0; a running command is killed, for nobody would take what it makes, and the runner ends with
+ * 75. The runner keeps descriptor PL_RUNNER_HELD_FD, if it is open, until then, and gives it to no command: who has the other end
+ * of that pipe sees when no process of the worker is left. */
 #pragma once
 
 #include <stdint.h>
@@ -29,7 +31,7 @@
 #define PL_RUNNER_RUN_HEAD_BYTES 16
 #define PL_RUNNER_EXIT_NUMBERS   10
 #define PL_RUNNER_EXIT_BYTES     (16 + 8 * PL_RUNNER_EXIT_NUMBERS)
-#define PL_RUNNER_ORPHAN_MS      30000
+#define PL_RUNNER_HELD_FD        11
 #define PL_RUNNER_EXIT_ORPHANED  75
 
 enum pl_runner_type { PL_RUNNER_RUN = 1, PL_RUNNER_KILL = 2, PL_RUNNER_HELLO = 0x80, PL_RUNNER_EXIT = 0x81 };

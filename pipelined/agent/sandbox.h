@@ -28,6 +28,7 @@ struct pl_sandbox_config {
     bool has_script;      /* /pl/script is there */
     bool no_network;      /* an empty network namespace */
     uint64_t shm_bytes;   /* size of /dev/shm, 0 = the kernel's default */
+    int held_fd;          /* the runner keeps it open until no process is left; 0 = none */
     size_t n_gpus;        /* 0: no GPU device at all */
     unsigned gpus[PL_SANDBOX_GPUS_MAX]; /* N of /dev/nvidiaN */
 };

@@ -105,6 +105,7 @@ static void configure_sandbox(struct pl_worker *w)
         .has_script = w->stage.script != NULL,
         .no_network = w->stage.no_network,
         .shm_bytes = w->stage.shm_bytes > 0 ? (uint64_t)w->stage.shm_bytes : 0,
+        .held_fd = w->config.held_fd,
         .n_gpus = w->stage.has_gpus ? w->stage.n_gpus : w->config.n_gpus,
     };
     memcpy(w->sandbox.gpus, w->stage.has_gpus ? w->stage.gpus : w->config.gpus, sizeof(w->sandbox.gpus));

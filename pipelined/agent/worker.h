@@ -19,6 +19,7 @@ struct pl_worker_config {
     const char *runner;      /* absolute path of pl-runner */
     const char *extra_ro;
     enum pl_sandbox_mode sandbox;
+    int held_fd; /* a pipe's end that is open until no process of this worker is left; 0 = none */
     size_t n_gpus;
     unsigned gpus[PL_SANDBOX_GPUS_MAX];
 };

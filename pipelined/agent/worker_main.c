@@ -6,6 +6,7 @@
 #include "pipelined/agent/worker.h"
 #include "storage/base/io.h"
 #include "storage/base/log.h"
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <signal.h>
@@ -27,6 +28,7 @@ static const char usage[] = "usage: pipelined-worker --url URL --worker ID --inc
                             "  --cache DIR          cache of whole files, shared by workers of this machine\n"
                             "  --store-dir DIR      the daemon's store, to read packs without HTTP; never shown to a command\n"
                             "  --sandbox MODE       bwrap (default) or none\n"
+                            "  --held-fd N          an open descriptor to keep until no process of this worker is left\n"
                             "  --gpu-devices 0,1    the N of /dev/nvidiaN that this worker has; none without it\n"
                             "environment: PIPELINED_SANDBOX_RO=/opt:/srv/tools   more folders to show read-only\n";
 
@@ -46,6 +48,7 @@ enum {
     OPT_CACHE,
     OPT_STORE_DIR,
     OPT_SANDBOX,
+    OPT_HELD_FD,
     OPT_GPUS,
     OPT_PROBE,
     OPT_HELP
@@ -61,6 +64,7 @@ static const struct option long_options[] = {
     {"cache", required_argument, NULL, OPT_CACHE},
     {"store-dir", required_argument, NULL, OPT_STORE_DIR},
     {"sandbox", required_argument, NULL, OPT_SANDBOX},
+    {"held-fd", required_argument, NULL, OPT_HELD_FD},
     {"gpu-devices", required_argument, NULL, OPT_GPUS},
     {"probe-sandbox", no_argument, NULL, OPT_PROBE},
     {"help", no_argument, NULL, OPT_HELP},
@@ -84,6 +88,17 @@ static int parse_sandbox(const char *text, struct pl_worker_config *c, struct pl
     if (!pl_streq(text, "bwrap") && !pl_streq(text, "none"))
         return pl_err_set(err, PL_EUSAGE, "--sandbox \"%s\": bwrap and none are accepted", text);
     c->sandbox = pl_streq(text, "none") ? PL_SANDBOX_NONE : PL_SANDBOX_BWRAP;
+    return 0;
+}
+
+static int parse_held_fd(const char *text, struct pl_worker_config *c, struct pl_err *err)
+{
+    char *end;
+    long fd = strtol(text, &end, 10);
+
+    if (end == text || *end || fd < 3 || fd > 9 || fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
+        return pl_err_set(err, PL_EUSAGE, "--held-fd \"%s\": the number of an open descriptor from 3 to 9 is accepted", text);
+    c->held_fd = (int)fd;
     return 0;
 }
 
@@ -116,6 +131,8 @@ static int take_option(struct options *o, int option, const char *value, struct 
         return 0;
     case OPT_SANDBOX:
         return parse_sandbox(value, &o->worker, err);
+    case OPT_HELD_FD:
+        return parse_held_fd(value, &o->worker, err);
     case OPT_GPUS:
         return parse_gpus(value, &o->worker, err);
     case OPT_PROBE:

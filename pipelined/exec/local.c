@@ -1,5 +1,6 @@
 /* local: workers as child processes of this machine. An agent is its own session, so that a ^C at the daemon's terminal is the daemon's
- * matter; one that outlived the daemon is watched through its pidfd. */
+ * matter; one that outlived the daemon is watched through its pidfd. Agent and runner hold the writing end of the pipe
+ * DIR/work/<id>.held, which a daemon's next life finds again: once nobody does, no process of the worker is left. */
 #include "executor.h"
 #include "nvml.h"
 #include "sandbox_probe.h"
@@ -27,6 +28,7 @@ struct local {
     char host[128];
     struct pl_timer *grace;
     bool closing;
+    unsigned sweeping;       /* work folders that are being removed */
     void (*done)(void *arg); /* of shutdown, until it was called */
     void *done_arg;
 };
@@ -38,6 +40,9 @@ struct worker {
     struct pl_child *child; /* started by this life, or … */
     uv_poll_t *watch;       /* … adopted: its pidfd */
     int pidfd;
+    int held;                 /* reading end of its pipe; −1 = none */
+    uv_poll_t *held_watch;    /* the agent has gone, a process of its command has not */
+    char end[64];             /* how the agent went */
     struct pl_loop_work gone; /* for what must be reported later */
 };
 
@@ -70,6 +75,7 @@ static void closed(uv_handle_t *h)
 /* What a killed agent left of its work folder, removed off the loop. */
 struct sweep {
     uv_work_t work;
+    struct local *local;
     char path[4200];
 };
 
@@ -82,52 +88,111 @@ static void sweep(uv_work_t *work)
         pl_log_warn("exec", "%s", err.msg);
 }
 
-static void swept(uv_work_t *work, int status)
-{
-    (void)status;
-    free(work->data);
-}
-
-static void sweep_work(struct local *l, const char *name)
-{
-    struct sweep *s = calloc(1, sizeof *s);
-
-    if (!s)
-        return;
-    s->work.data = s;
-    snprintf(s->path, sizeof s->path, "%s/work/%s", l->data_dir, name);
-    if (access(s->path, F_OK) != 0 || uv_queue_work(pl_loop_uv(l->loop), &s->work, sweep, swept) != 0)
-        free(s);
-}
-
+/* Nobody is left, and nothing of them. */
 static void all_gone(struct local *l)
 {
     void (*done)(void *arg) = l->done;
 
-    if (l->workers.len || !done)
+    if (l->workers.len || l->sweeping || !done)
         return;
     l->done = NULL;
     pl_timer_stop(l->grace);
     done(l->done_arg);
 }
 
-static void forget(struct worker *w, const char *text)
+static void swept(uv_work_t *work, int status)
+{
+    struct sweep *s = work->data;
+    struct local *l = s->local;
+
+    (void)status;
+    free(s);
+    l->sweeping--;
+    all_gone(l);
+}
+
+static void held_path(const struct local *l, uint64_t id, char out[4200])
+{
+    snprintf(out, 4200, "%s/work/%" PRIu64 ".held", l->data_dir, id);
+}
+
+static void sweep_work(struct local *l, uint64_t id)
+{
+    struct sweep *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return;
+    s->work.data = s;
+    s->local = l;
+    held_path(l, id, s->path);
+    (void)unlink(s->path);
+    s->path[strlen(s->path) - strlen(".held")] = '\0';
+    if (access(s->path, F_OK) != 0 || uv_queue_work(pl_loop_uv(l->loop), &s->work, sweep, swept) != 0)
+        free(s);
+    else
+        l->sweeping++;
+}
+
+static void unwatch(uv_poll_t *watch)
+{
+    if (!watch)
+        return;
+    uv_poll_stop(watch);
+    uv_close((uv_handle_t *)watch, closed);
+}
+
+static void forget(struct worker *w)
 {
     struct local *l = w->local;
     uint64_t id = w->id;
-    char name[32];
+    char text[sizeof w->end];
 
+    memcpy(text, w->end, sizeof text);
     pl_map_remove(&l->workers, &id, sizeof id);
-    if (w->watch) {
-        uv_poll_stop(w->watch);
-        uv_close((uv_handle_t *)w->watch, closed);
-    }
+    unwatch(w->watch);
+    unwatch(w->held_watch);
     pl_closep(&w->pidfd);
+    pl_closep(&w->held);
     free(w);
-    snprintf(name, sizeof name, "%" PRIu64, id);
-    sweep_work(l, name);
+    sweep_work(l, id);
     l->events.exited(l->events.self, id, text);
     all_gone(l);
+}
+
+static bool nobody_holds(int fd)
+{
+    char byte;
+
+    return fd < 0 || read(fd, &byte, 1) == 0; /* EAGAIN: somebody does, and never writes */
+}
+
+static void on_held(uv_poll_t *handle, int status, int events)
+{
+    struct worker *w = handle->data;
+
+    (void)events;
+    if (status < 0 || nobody_holds(w->held))
+        forget(w);
+}
+
+/* The agent has gone. Its sandbox dies with it and its runner kills what it runs, but that takes a moment. */
+static void agent_gone(struct worker *w, const char *text)
+{
+    snprintf(w->end, sizeof w->end, "%s", text);
+    w->pid = 0;
+    if (nobody_holds(w->held)) {
+        forget(w);
+        return;
+    }
+    w->held_watch = calloc(1, sizeof *w->held_watch);
+    if (!w->held_watch || uv_poll_init(pl_loop_uv(w->local->loop), w->held_watch, w->held) != 0) {
+        free(TAKE_PTR(w->held_watch));
+        forget(w);
+        return;
+    }
+    w->held_watch->data = w;
+    if (uv_poll_start(w->held_watch, UV_READABLE, on_held) != 0)
+        forget(w);
 }
 
 static void on_child_exit(void *arg, int status, int signum)
@@ -140,7 +205,7 @@ static void on_child_exit(void *arg, int status, int signum)
     else
         snprintf(text, sizeof text, "exit code %d", status);
     w->child = NULL;
-    forget(w, text);
+    agent_gone(w, text);
 }
 
 /* ---- start ---- */
@@ -203,6 +268,7 @@ static void make_command(struct local *l, const struct pl_worker_spec *spec, con
     add(c, "--work", c->work);
     add(c, "--cache", c->cache);
     add(c, "--sandbox", l->sandbox);
+    add(c, "--held-fd", "3");
     if (*l->store_dir)
         add(c, "--store-dir", l->store_dir);
     if (spec->n_gpus) {
@@ -240,14 +306,31 @@ static int read_url(struct local *l, char out[256], struct pl_err *err)
     return 0;
 }
 
+/* The pipe of a new worker: the reading end is kept, the other one is the caller's. */
+static int make_held(struct local *l, struct worker *w, struct pl_err *err)
+{
+    char path[4200];
+    int fd;
+
+    held_path(l, w->id, path);
+    (void)unlink(path);
+    if (mkfifo(path, 0600) < 0 || (w->held = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)) < 0)
+        return pl_err_errno(err, errno, "%s", path);
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    return fd < 0 ? pl_err_errno(err, errno, "%s", path) : fd;
+}
+
 static int spawn(struct local *l, struct worker *w, const struct command *c, struct pl_err *err)
 {
-    _cleanup_close_ int log = open_log(l);
+    _cleanup_close_ int log = open_log(l), held = make_held(l, w, err);
     struct pl_child_options o = {
-        .label = "worker.exit", .argv = c->argv, .env = (const char *const *)c->env, .n_fds = 3, .own_session = true};
+        .label = "worker.exit", .argv = c->argv, .env = (const char *const *)c->env, .n_fds = 4, .own_session = true};
 
+    if (held < 0)
+        return held;
     o.fds[0] = -1;
     o.fds[1] = o.fds[2] = log;
+    o.fds[3] = held;
     return pl_child_spawn(l->loop, &o, on_child_exit, w, &w->child, err);
 }
 
@@ -261,7 +344,7 @@ static struct worker *new_worker(struct local *l, uint64_t id, struct pl_err *er
     }
     w->local = l;
     w->id = id;
-    w->pidfd = -1;
+    w->pidfd = w->held = -1;
     if (pl_map_put(&l->workers, &id, sizeof id, w, NULL, err) < 0) {
         free(w);
         return NULL;
@@ -286,6 +369,7 @@ static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec,
     r = spawn(l, w, c, err);
     if (r < 0) {
         pl_map_remove(&l->workers, &spec->id, sizeof spec->id);
+        pl_closep(&w->held);
         free(w);
         return pl_err_wrap(err, r, "worker of stage %s", spec->stage);
     }
@@ -300,14 +384,14 @@ static void send_signal(const struct worker *w, int signum)
 {
     if (w->pidfd >= 0) /* nobody waits for an adopted one: its number may be another's by now */
         syscall(SYS_pidfd_send_signal, w->pidfd, signum, NULL, 0);
-    else if (w->pid > 0)
+    else if (w->pid > 0) /* else it has gone, and its runner sees to the rest */
         kill(w->pid, signum);
 }
 
 /* Not within the caller's call: it is in the middle of carrying out a step. */
 static void report_gone(void *arg)
 {
-    forget(arg, "it was gone already");
+    agent_gone(arg, "it was gone already");
 }
 
 static void report_later(struct local *l, struct worker *w)
@@ -326,7 +410,7 @@ static void local_stop(struct pl_executor *x, uint64_t id, bool kill_it)
             report_later(l, w);
         return;
     }
-    send_signal(w, kill_it ? SIGKILL : SIGTERM); /* the sandbox dies with its agent; without one the runner sees to the rest */
+    send_signal(w, kill_it ? SIGKILL : SIGTERM);
 }
 
 /* ---- adopt ---- */
@@ -337,16 +421,22 @@ static void on_pidfd(uv_poll_t *handle, int status, int events)
 
     (void)status;
     (void)events;
-    forget(w, "it ended after its daemon");
+    unwatch(TAKE_PTR(w->watch));
+    pl_closep(&w->pidfd);
+    w->pidfd = -1;
+    agent_gone(w, "it ended after its daemon");
 }
 
 static void local_adopt(struct pl_executor *x, uint64_t id, int64_t pid, int64_t pid_start)
 {
     struct local *l = (struct local *)x;
     struct worker *w = new_worker(l, id, NULL);
+    char path[4200];
 
     if (!w)
         return;
+    held_path(l, id, path);
+    w->held = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     w->pidfd = pid > 0 && pid_start ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
     if (w->pidfd >= 0 && process_start((pid_t)pid) != pid_start) /* looked at while it is held: the number is another's */
         w->pidfd = (close(w->pidfd), -1);

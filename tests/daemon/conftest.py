@@ -380,6 +380,19 @@ def processes_with(text):
     return found
 
 
+def cmdline(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return f.read()
+    except OSError:
+        return b""
+
+
+def workers_of(daemon):
+    """Process numbers of its agents."""
+    return [int(p) for p in os.listdir("/proc") if p.isdigit() and b"--worker" in cmdline(p) and daemon.dir.encode() in cmdline(p)]
+
+
 def check_log(path):
     """A sanitizer's report fails the test with its text."""
     if not os.path.exists(path):

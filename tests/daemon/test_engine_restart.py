@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from conftest import Project, sh, wait_until
+from conftest import Project, sh, wait_until, workers_of
 
 WAIT = 'while ! test -e {0}; do sleep 0.05; done; '
 
@@ -15,24 +15,12 @@ def write(text):
     return f'printf %s "{text}" >"$PL_OUT/out"'
 
 
-def cmdline(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as f:
-            return f.read()
-    except OSError:
-        return b""
-
-
 def change(daemon, statement):
     """Changes the database of a daemon that is not there."""
     db = sqlite3.connect(os.path.join(daemon.dir, "pipelined.db"))
     with db:
         assert db.execute(statement).rowcount == 1
     db.close()
-
-
-def workers_of(daemon):
-    return [int(p) for p in os.listdir("/proc") if p.isdigit() and b"--worker" in cmdline(p) and daemon.dir.encode() in cmdline(p)]
 
 
 def restart(daemon):

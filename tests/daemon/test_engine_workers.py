@@ -1,0 +1,39 @@
+"""Workers from the engine's side: what they hold is held until they are gone for certain."""
+
+import os
+import signal
+
+from conftest import sh, wait_until, workers_of
+
+
+def test_a_gpu_is_given_to_the_next_only_when_no_process_holds_it(make_daemon, tmp_path):
+    daemon = make_daemon("--gpus", "1", sandbox="none").start()
+    pid = tmp_path / "pid"
+    gpu = {"gpu": {"count": 1, "required": True}}
+    holds = f'trap "" TERM; (sh -c \'echo $PPID\' >{pid}; sleep 600) & wait'
+    looks = f"if test -e /proc/$(cat {pid}); then echo runs; else echo gone; fi"
+    p = daemon.default.repo("one", "two")
+    p.stages(sh("s", holds, "one", **gpu), pipeline="p1")
+    p.stages(sh("t", looks, "two", **gpu), pipeline="p2")
+    first = p.commit("one", {"f": "1"})["run"]
+    wait_until(lambda: pid.exists() and pid.read_text().strip(), "the command to hold the GPU")
+    second = p.commit("two", {"f": "1"})["run"]
+    worker, = workers_of(daemon)
+    os.kill(worker, signal.SIGKILL)
+    assert p.wait(second)["state"] == "success"
+    assert p.logs("t", run=second) == "gone\n"
+    daemon.post(f"/runs/{first}/stop")
+    p.wait(first)
+
+
+def test_a_stop_waits_until_what_a_killed_worker_left_is_removed(make_daemon, tmp_path):
+    daemon = make_daemon(sandbox="none").start()
+    ready = tmp_path / "ready"
+    daemon.default.repo("in").stages(sh("s", f"cd $PL_OUT; seq 30000 | xargs touch; : >{ready}; sleep 600"))
+    daemon.default.commit("in", {"f": "1"})
+    wait_until(ready.exists, "files to lie in the work folder")
+    worker, = workers_of(daemon)
+    os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: not daemon.get("/status")["live"]["workers"], "the worker to be known as gone")
+    assert daemon.stop() == 0
+    assert not os.listdir(os.path.join(daemon.dir, "work"))
