@@ -9,11 +9,14 @@
 
 #define NODES_MAX 500 /* of one answer; the rest is said to be left out */
 #define DEPTH_MAX 64
-#define FILES_MAX 20 /* of a folder that a datum read: so many are followed, the rest counted */
+#define FILES_MAX 20 /* of a folder that a datum read: so many are followed */
+/* Of a folder with patterns: so many are looked at for files to follow. */
+#define VISITS_MAX 100000
 
+/* Holds no reader while it reads trees. */
 struct why {
     struct pl_api *api;
-    struct pl_conn *conn;
+    const struct pl_http_request *req;
     unsigned nodes;
 };
 
@@ -26,15 +29,26 @@ struct place {
 
 static int explain(struct why *w, const struct place *at, const char *path, unsigned depth, json_t **ret, struct pl_err *err);
 
+static int is_wanted(const struct why *w, struct pl_err *err)
+{
+    return pl_http_request_gone(w->req) ? pl_err_set(err, PL_ECANCELED, "the client has gone") : 0;
+}
+
 static int open_place(struct why *w, const char *project, const char *repo, const char *commit, struct place *ret,
                       struct pl_err *err)
 {
-    int r = pl_stores_get(w->api->config.stores, project, &ret->store, err);
+    int r;
 
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w->api->config.db);
+
+        r = pl_db_commit_named(rd.conn, project, repo, commit, &ret->commit, err);
+    }
+    r = r < 0 ? r : pl_stores_get(w->api->config.stores, project, &ret->store, err);
     ret->project = project;
     ret->repo = repo;
     ret->source = (struct pl_node_source){ret->store, pl_store_node_get};
-    return r < 0 ? r : pl_db_commit_named(w->conn, project, repo, commit, &ret->commit, err);
+    return r;
 }
 
 /* ---- the datum of an output path ---- */
@@ -96,35 +110,73 @@ static int compile_files(const json_t *files, struct pl_glob_set **ret, struct p
     return n ? pl_glob_set_compile(patterns, n, ret, err) : 0;
 }
 
-/* A folder: its files, the first FILES_MAX of them explained. */
+/* The files of a folder that a datum read. */
+struct folder {
+    char prefix[PL_PATH_MAX_BYTES + 2]; /* "" or with its slash */
+    size_t prefix_len;
+    struct pl_glob_set *set; /* NULL = all of them */
+    uint64_t files;          /* how many there are, */
+    bool more;               /* or at least: it was not counted to the end */
+    json_t *inputs;
+};
+
+static void folder_finish(struct folder *f)
+{
+    pl_glob_set_destroy(f->set);
+    json_decref(f->inputs);
+}
+
+static bool takes(const struct folder *f, const struct pl_tree_item *item)
+{
+    return item->entry.kind != PL_KIND_DIR &&
+           (!f->set || pl_glob_set_takes(f->set, item->path + f->prefix_len, item->path_len - f->prefix_len));
+}
+
+/* The first FILES_MAX explained, and whether there is another. */
+static int explain_files(struct why *w, const struct place *at, struct folder *f, unsigned depth, struct pl_err *err)
+{
+    _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *c = NULL;
+    struct pl_tree_item item;
+    unsigned visits = 0;
+    int r = pl_tree_cursor_create(&at->source, &at->commit.root, f->prefix, f->prefix_len, &c, err);
+
+    while (r >= 0 && !f->more && (r = pl_tree_cursor_next(c, &item, err)) > 0) {
+        json_t *child;
+
+        f->more = visits++ == VISITS_MAX || (f->files == FILES_MAX && takes(f, &item));
+        if (visits % 1024 == 0)
+            r = is_wanted(w, err);
+        if (r < 0 || f->more || !takes(f, &item))
+            continue;
+        f->files++;
+        r = explain(w, at, item.path, depth, &child, err);
+        if (r >= 0)
+            json_array_append_new(f->inputs, child);
+    }
+    return PL_MIN(r, 0);
+}
+
+/* A folder: its files, the first FILES_MAX of them explained. Without patterns the tree knows how many they are. */
 static int explain_folder(struct why *w, const struct place *at, const char *path, const json_t *files, unsigned depth,
                           json_t **ret, struct pl_err *err)
 {
-    _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *c = NULL;
-    char prefix[PL_PATH_MAX_BYTES + 2];
-    size_t prefix_len = (size_t)snprintf(prefix, sizeof prefix, "%s%s", path, *path ? "/" : ""), count = 0;
-    struct pl_tree_item item;
-    json_t *inputs = json_array(), *child;
-    _cleanup_(pl_glob_set_destroyp) struct pl_glob_set *set = NULL;
-    int r = compile_files(files, &set, err);
+    _cleanup_(folder_finish) struct folder f = {.inputs = json_array()};
+    struct pl_tree_stats stats;
+    int r = compile_files(files, &f.set, err);
 
-    r = r < 0 ? r : pl_tree_cursor_create(&at->source, &at->commit.root, prefix, prefix_len, &c, err);
-    while (r >= 0 && (r = pl_tree_cursor_next(c, &item, err)) > 0) {
-        if (item.entry.kind == PL_KIND_DIR ||
-            (set && !pl_glob_set_takes(set, item.path + prefix_len, item.path_len - prefix_len)))
-            continue;
-        if (count++ >= FILES_MAX)
-            continue;
-        r = explain(w, at, item.path, depth, &child, err);
-        if (r >= 0)
-            json_array_append_new(inputs, child);
+    f.prefix_len = (size_t)snprintf(f.prefix, sizeof f.prefix, "%s%s", path, *path ? "/" : "");
+    r = r < 0 ? r : explain_files(w, at, &f, depth, err);
+    if (r == 0 && f.more && !f.set) {
+        r = pl_tree_stats_get(&at->source, &at->commit.root, f.prefix, f.prefix_len, &stats, err);
+        f.files = stats.files;
+        f.more = false;
     }
-    if (r < 0) {
-        json_decref(inputs);
+    if (r < 0)
         return r;
-    }
-    *ret = json_pack("{s:s, s:s, s:s, s:s, s:I, s:o}", "project", at->project, "repo", at->repo, "path", prefix, "commit",
-                     at->commit.run, "files", (json_int_t)count, "inputs", inputs);
+    *ret = json_pack("{s:s, s:s, s:s, s:s, s:I, s:O}", "project", at->project, "repo", at->repo, "path", f.prefix, "commit",
+                     at->commit.run, "files", (json_int_t)f.files, "inputs", f.inputs);
+    if (f.more)
+        json_object_set_new(*ret, "more", json_true());
     return 0;
 }
 
@@ -187,13 +239,14 @@ static void maker_finish(struct maker *m)
 
 static int find_maker(struct why *w, const struct place *at, struct maker *ret, struct pl_err *err)
 {
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w->api->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(w->conn, err, &rows,
+    int r = pl_sql_query(rd.conn, err, &rows,
                          "SELECT j.inputs, s.spec, s.git FROM job j LEFT JOIN stage s ON s.id = j.version"
                          " WHERE j.run = ? AND j.project = ? AND j.stage = ?",
                          "sss", at->commit.run, at->project, at->repo);
 
-    r = r < 0 ? r : pl_sql_next(w->conn, &rows, err);
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
     if (r <= 0)
         return r;
     ret->inputs = pl_col_json(&rows, 0);
@@ -261,8 +314,9 @@ static int explain(struct why *w, const struct place *at, const char *path, unsi
     char shown[PL_PATH_MAX_BYTES + 2];
     struct pl_entry entry;
     json_t *out;
-    int r = pl_tree_get(&at->source, &at->commit.root, path, strlen(path), &entry, err);
+    int r = is_wanted(w, err);
 
+    r = r < 0 ? r : pl_tree_get(&at->source, &at->commit.root, path, strlen(path), &entry, err);
     if (r < 0)
         return r;
     snprintf(shown, sizeof shown, "/%s", path);
@@ -282,8 +336,7 @@ static int explain(struct why *w, const struct place *at, const char *path, unsi
 
 static int get_why(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
-    struct why w = {.api = a, .conn = rd.conn};
+    struct why w = {.api = a, .req = req};
     char path[PL_PATH_MAX_BYTES + 1];
     struct place at = {0};
     int r = pl_path_canonical(pl_http_param(req, "path"), path, err);
@@ -312,9 +365,10 @@ static const struct pl_api_route routes[] = {
 };
 
 static const struct pl_api_schema schemas[] = {
-    {"WhyNode", "project:string? repo:string path:string commit:string? size:integer? created_us:integer? stage:string? "
-                "run:string? reused:boolean?"
-                " key:string? code:string? git:object? files:integer? input:string? note:string? inputs:WhyNode[]?"},
+    {"WhyNode",
+     "project:string? repo:string path:string commit:string? size:integer? created_us:integer? stage:string? "
+     "run:string? reused:boolean?"
+     " key:string? code:string? git:object? files:integer? more:boolean? input:string? note:string? inputs:WhyNode[]?"},
 };
 
 PL_API_TABLE(why, routes, schemas);

@@ -8,6 +8,12 @@
 
 #define INDENT_MAX 512
 
+/* Its files were not counted to the end. */
+static bool has_more(const json_t *node)
+{
+    return json_is_true(pl_show_at(node, "more"));
+}
+
 static void print_head(const json_t *node)
 {
     char path[PL_SHOW_TEXT_MAX], size[32];
@@ -20,7 +26,8 @@ static void print_head(const json_t *node)
     if (pl_show_at(node, "size"))
         printf("  %s", pl_size_text((uint64_t)pl_show_int_at(node, "size"), size));
     if (pl_show_at(node, "files"))
-        printf("  %lld file%s", (long long)pl_show_int_at(node, "files"), pl_show_int_at(node, "files") == 1 ? "" : "s");
+        printf("  %lld%s file%s", (long long)pl_show_int_at(node, "files"), has_more(node) ? "+" : "",
+               pl_show_int_at(node, "files") == 1 ? "" : "s");
 }
 
 /* What made it, on the same line. */
@@ -73,14 +80,16 @@ static void print_node(struct pl_map *told, const json_t *node, char indent[INDE
         return;
     json_array_foreach(inputs, i, child)
     {
-        bool last = i + 1 == n && files <= (json_int_t)n;
+        bool last = i + 1 == n && files <= (json_int_t)n && !has_more(node);
 
         printf("%s%s", indent, last ? "└─ " : "├─ ");
         snprintf(indent + len, INDENT_MAX - len, "%s", last ? "   " : "│  ");
         print_node(told, child, indent);
         indent[len] = '\0';
     }
-    if (n && files > (json_int_t)n)
+    if (n && has_more(node))
+        printf("%s└─ … and more files\n", indent);
+    else if (n && files > (json_int_t)n)
         printf("%s└─ … and %lld more files\n", indent, (long long)(files - (json_int_t)n));
 }
 

@@ -203,6 +203,22 @@ def test_why_leads_from_an_output_back_to_what_was_pushed(project):
     assert [(i["repo"], i["path"], i["commit"]) for i in b["inputs"]] == [("in", "/b", second["id"])]
 
 
+def test_why_follows_the_first_files_of_a_folder_and_counts_the_rest(project):
+    project.repo("in").stages(sh("s", 'ls "$PL_INPUT_IN" >"$PL_OUT/list"', glob="/*/"), {
+        "name": "t", "input": {"repo": "in", "files": ["**/*.txt"]}, "run": ["sh", "-c", 'ls "$PL_INPUT_IN" >"$PL_OUT/list"']})
+    project.run("in", {f"d/{i:02}.txt": str(i) for i in range(30)})
+    whole, = project.d.get(f"/why/{project.name}/s/master/list")["inputs"]
+    assert (whole["path"], whole["files"], len(whole["inputs"])) == ("d/", 30, 20)
+    assert "more" not in whole
+    some, = project.d.get(f"/why/{project.name}/t/master/list")["inputs"]
+    assert (some["files"], some["more"], len(some["inputs"])) == (20, True, 20)
+    told = project.d.ctl("--project", project.name, "why", "t@master:/list").out
+    assert "20+ files" in told and "… and more files" in told
+    project.run("in", {}, deletes=[f"d/{i:02}.txt" for i in range(20, 30)])
+    some, = project.d.get(f"/why/{project.name}/t/master/list")["inputs"]
+    assert some["files"] == 20 and "more" not in some
+
+
 def test_the_code_identity_follows_the_command(project):
     project.repo("in").stages(sh("s", COPY, glob="/*"))
     first = project.run("in", {"a": "1"})

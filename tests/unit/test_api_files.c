@@ -369,6 +369,50 @@ static void what_was_half_sent_leaves_nothing(void **state)
     refused("not_found", "no branch", "GET", FILES "/f", NULL);
 }
 
+/* ---- why ---- */
+
+/* An object store whose reads need the whole database for a moment. */
+static struct {
+    const struct pl_object_ops *real;
+    struct pl_object_ops ops;
+    _Atomic unsigned reads;
+} greedy;
+
+static int greedy_open_fd(struct pl_object_store *s, const char *key, int *ret_fd, struct pl_err *err)
+{
+    struct pl_conn *all[4];
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(all); i++)
+        all[i] = pl_db_reader(t.db);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(all); i++)
+        pl_db_reader_done(t.db, all[i]);
+    greedy.reads++;
+    return greedy.real->open_fd(s, key, ret_fd, err);
+}
+
+static void why_reads_trees_with_no_reader_held(void **state)
+{
+    char path[32];
+    json_t *o;
+
+    (void)state;
+    make_repo("data");
+    for (int i = 0; i < 25; i++) {
+        snprintf(path, sizeof path, "d/%02d", i);
+        put_text("data@master", path, path, NULL);
+    }
+    greedy.real = t.objects->ops;
+    greedy.ops = *greedy.real;
+    greedy.ops.open_fd = greedy_open_fd;
+    t.objects->ops = &greedy.ops;
+    o = ask_json(200, "GET", "/api/v1/why/default/data/master/d", NULL);
+    t.objects->ops = greedy.real;
+    assert_true(greedy.reads > 0);
+    assert_int_equal(number_at(o, "files"), 25);
+    assert_int_equal(json_array_size(json_object_get(o, "inputs")), 20);
+    json_decref(o);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, api_setup, api_teardown)
 
 int main(void)
@@ -385,6 +429,7 @@ int main(void)
         TEST(what_differs_between_two_commits),
         TEST(what_cannot_be_is_refused_by_name),
         TEST(what_was_half_sent_leaves_nothing),
+        TEST(why_reads_trees_with_no_reader_held),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
