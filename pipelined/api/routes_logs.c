@@ -145,8 +145,4 @@ static const struct pl_api_route routes[] = {
      .reply = "text/plain"},
 };
 
-static const struct pl_api_schema schemas[] = {
-    {"Log", "text:string"},
-};
-
-PL_API_TABLE(logs, routes, schemas);
+const struct pl_api_table pl_api_routes_logs = {.routes = routes, .n_routes = PL_ARRAY_SIZE(routes)};

@@ -49,13 +49,18 @@ int pl_db_repo_find(struct pl_conn *c, const char *project, const char *repo, st
     return 0;
 }
 
+int pl_db_stage_owner(struct pl_conn *c, const char *project, const char *stage, char **ret, struct pl_err *err)
+{
+    return pl_sql_text(
+        c, err, ret,
+        "SELECT p.name FROM stage s JOIN pipeline p ON p.id = s.pipeline WHERE s.current = 1 AND s.project = ? AND s.name = ?",
+        "ss", project, stage);
+}
+
 int pl_db_refuse_output(struct pl_conn *c, const char *project, const char *repo, struct pl_err *err)
 {
     _cleanup_free_ char *pipeline = NULL;
-    int r = pl_sql_text(
-        c, err, &pipeline,
-        "SELECT p.name FROM stage s JOIN pipeline p ON p.id = s.pipeline WHERE s.current = 1 AND s.project = ? AND s.name = ?",
-        "ss", project, repo);
+    int r = pl_db_stage_owner(c, project, repo, &pipeline, err);
 
     if (r == 0)
         return pl_err_set(err, PL_EOUTPUT,

@@ -13,6 +13,9 @@ struct pl_repo_row {
 PL_MUST_CHECK
 int pl_db_repo_find(struct pl_conn *c, const char *project, const char *repo, struct pl_repo_row *ret, struct pl_err *err);
 
+/* {pipeline name} that owns the output repo `stage`, malloc'ed; PL_ENOTFOUND. */
+PL_MUST_CHECK
+int pl_db_stage_owner(struct pl_conn *c, const char *project, const char *stage, char **ret, struct pl_err *err);
 /* Nobody but its stage writes an output repo: PL_EOUTPUT, saying whose it is or was. */
 int pl_db_refuse_output(struct pl_conn *c, const char *project, const char *repo, struct pl_err *err);
 

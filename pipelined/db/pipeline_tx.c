@@ -7,14 +7,6 @@
 
 #include <stdio.h>
 
-int pl_db_stage_owner(struct pl_conn *c, const char *project, const char *stage, char **ret, struct pl_err *err)
-{
-    return pl_sql_text(
-        c, err, ret,
-        "SELECT p.name FROM stage s JOIN pipeline p ON p.id = s.pipeline WHERE s.current = 1 AND s.project = ? AND s.name = ?",
-        "ss", project, stage);
-}
-
 /* ---- names ---- */
 
 static int check_owner(struct pl_tx *tx, const struct pl_spec *spec, const char *stage, struct pl_err *err)

@@ -40,7 +40,3 @@ struct pl_pipeline_delete_args {
 /* PL_ENOTFOUND; PL_EINUSE. */
 PL_MUST_CHECK
 int pl_tx_pipeline_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
-
-/* {pipeline name} that owns the output repo `stage`, malloc'ed; PL_ENOTFOUND. */
-PL_MUST_CHECK
-int pl_db_stage_owner(struct pl_conn *c, const char *project, const char *stage, char **ret, struct pl_err *err);

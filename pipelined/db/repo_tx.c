@@ -120,10 +120,7 @@ int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
 
     if (r < 0)
         return r;
-    r = pl_sql_text(
-        pl_tx_conn(tx), err, &pipeline,
-        "SELECT p.name FROM stage s JOIN pipeline p ON p.id = s.pipeline WHERE s.current = 1 AND s.project = ? AND s.name = ?",
-        "ss", a->project, a->name);
+    r = pl_db_stage_owner(pl_tx_conn(tx), a->project, a->name, &pipeline, err);
     if (r == 0)
         return pl_err_set(err, PL_EINUSE, "repo \"%s\" is written by pipeline \"%s\": delete the pipeline", a->name, pipeline);
     r = r == PL_ENOTFOUND ? 0 : r;
