@@ -120,6 +120,16 @@ static inline void api_begin(void)
     port = pl_api_port(t.api);
 }
 
+/* The API goes and comes again, over the same loop, pool and store. */
+static __attribute__((unused)) void api_again(void)
+{
+    atomic_store(&t.told, NULL);
+    pl_api_stop(t.api, FIXTURE_WAIT_MS);
+    fixture_await_loop(); /* it has things of the API's to do still */
+    t.api = pl_api_destroy(t.api);
+    api_begin();
+}
+
 static inline int api_setup(void **state)
 {
     struct pl_db_config config = {.dir = t.data, .readers = 4, .fatal = on_fatal, .event = on_event};

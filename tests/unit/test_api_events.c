@@ -39,14 +39,6 @@ static void hears(int fd, const char *part, const char *not_before)
     fail_msg("the stream ended before \"%s\"", part);
 }
 
-static void api_again(void)
-{
-    atomic_store(&t.told, NULL);
-    pl_api_stop(t.api, FIXTURE_WAIT_MS);
-    pl_api_destroy(t.api);
-    api_begin();
-}
-
 static void a_push_is_heard_by_who_follows(void **state)
 {
     char commit[PL_ID_HEX + 1];
@@ -301,6 +293,24 @@ static void answers_are_as_the_document_says(void **state)
     json_decref(document);
 }
 
+static void every_shape_in_the_document_is_used(void **state)
+{
+    json_t *document = ask_json(200, "GET", "/api/v1/openapi.json", NULL), *schema;
+    json_t *schemas = json_object_get(json_object_get(document, "components"), "schemas");
+    char *text = json_dumps(document, 0), ref[128];
+    const char *name;
+
+    (void)state;
+    json_object_foreach(schemas, name, schema)
+    {
+        snprintf(ref, sizeof ref, "\"#/components/schemas/%s\"", name);
+        if (!strstr(text, ref))
+            fail_msg("nothing is a %s", name);
+    }
+    free(text);
+    json_decref(document);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, api_setup, api_teardown)
 
 int main(void)
@@ -309,7 +319,7 @@ int main(void)
         TEST(a_push_is_heard_by_who_follows),          TEST(who_comes_back_hears_what_was_missed),
         TEST(who_was_away_too_long_begins_anew),       TEST(events_are_read_in_pages_too),
         TEST(the_page_comes_with_its_policy_and_once), TEST(every_route_is_in_the_document),
-        TEST(answers_are_as_the_document_says),
+        TEST(answers_are_as_the_document_says),        TEST(every_shape_in_the_document_is_used),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -192,11 +192,7 @@ static void a_cookie_outlives_a_restart(void **state)
     assert_non_null(answer_header(&a, "Set-Cookie", cookie));
     answer_free(&a);
     cookie[strcspn(cookie, ";")] = '\0';
-    atomic_store(&t.told, NULL);
-    pl_api_stop(t.api, FIXTURE_WAIT_MS);
-    fixture_await_loop();
-    pl_api_destroy(t.api);
-    api_begin();
+    api_again();
     snprintf(headers, sizeof headers, "Cookie: %s\r\n", cookie);
     a = ask_with("GET", "/api/v1/repos", headers, "", 0);
     assert_int_equal(a.status, 200);
