@@ -120,6 +120,21 @@ int pl_commit_object_put(struct pl_pack_session *session, struct pl_commit_args 
     return r < 0 ? r : pl_pack_session_add(session, PL_REC_COMMIT, bytes.data, bytes.len, &a->object, err);
 }
 
+/* A stage's results follow from its inputs and code: they are changed there. */
+static int refuse_result(struct pl_tx *tx, const struct pl_commit_delete_args *a, struct pl_err *err)
+{
+    _cleanup_free_ char *pipeline = NULL;
+    int r = pl_db_stage_owner(pl_tx_conn(tx), a->project, a->repo, &pipeline, err);
+
+    if (r < 0 && r != PL_ENOTFOUND)
+        return r;
+    if (r == 0)
+        return pl_err_set(err, PL_EOUTPUT, "commits of \"%s\" are a stage's results: push other input, or delete pipeline \"%s\"",
+                          a->repo, pipeline);
+    return pl_err_set(err, PL_EOUTPUT, "commits of \"%s\" are results of a stage that is no more: delete repo \"%s\"", a->repo,
+                      a->repo);
+}
+
 /* The branches whose head it is. */
 static int branches_on(struct pl_conn *c, int64_t commit, json_t *ret, struct pl_err *err)
 {
@@ -156,7 +171,7 @@ int pl_tx_commit_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     if (r < 0)
         return r;
     if (repo.output)
-        return pl_err_set(err, PL_EOUTPUT, "commits of \"%s\" are a stage's results: delete the run instead", a->repo);
+        return refuse_result(tx, a, err);
     r = pl_db_commit_named(pl_tx_conn(tx), a->project, a->repo, a->run, &commit, err);
     r = r < 0 ? r
               : pl_sql_int(pl_tx_conn(tx), err, &open_runs, "SELECT count(*) FROM run WHERE id = ? AND state = 'running'", "s",

@@ -346,6 +346,23 @@ static void test_a_deleted_commit_runs_the_stages_that_read_what_fell_back(void 
     assert_string_equal(list(w, "SELECT cause FROM run ORDER BY ord DESC LIMIT 1"), "delete");
 }
 
+static void test_a_stages_commit_is_not_deleted_and_the_remedy_exists(void **state)
+{
+    struct world *w = *state;
+    struct pl_pipeline_delete_args p = {.project = "default", .name = "one", .keep_repos = true};
+    struct pl_commit_delete_args gone = {.project = "default", .repo = "one", .run = "master"};
+    struct pl_repo_args repo = {.project = "default", .name = "one"};
+    struct pl_err err = {0};
+
+    make(w, READER("one", "digits"));
+    assert_int_equal(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_commit_delete, &gone, &err), PL_EOUTPUT);
+    assert_non_null(strstr(err.msg, "push other input, or delete pipeline \"one\""));
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_pipeline_delete, &p, &err), &err);
+    assert_int_equal(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_commit_delete, &gone, &err), PL_EOUTPUT);
+    assert_non_null(strstr(err.msg, "a stage that is no more: delete repo \"one\""));
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_repo_delete, &repo, &err), &err);
+}
+
 static void test_a_branch_that_a_stage_reads_is_deleted_by_force_only(void **state)
 {
     struct world *w = *state;
@@ -531,6 +548,7 @@ int main(void)
         T(test_a_project_must_exist),
         T(test_a_branch_made_at_a_commit_runs_the_stages_that_read_it),
         T(test_a_deleted_commit_runs_the_stages_that_read_what_fell_back),
+        T(test_a_stages_commit_is_not_deleted_and_the_remedy_exists),
         T(test_a_branch_that_a_stage_reads_is_deleted_by_force_only),
         T(test_a_deleted_pipeline_takes_its_output_repos_along),
         T(test_kept_repos_stay_as_plain_results_for_the_next_stage_of_the_name),
