@@ -183,6 +183,7 @@ static void committed(void *arg)
     if (c->result < 0) {
         ev.kind = PL_SCHED_EV_COMMIT_FAILED;
         ev.text = c->err.msg;
+        ev.on = c->result == PL_ECANCELED; /* pl_tx_job_may_commit */
     } else {
         j->over = true;
     }

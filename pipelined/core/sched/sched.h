@@ -178,7 +178,7 @@ enum pl_sched_event_kind {
     PL_SCHED_EV_PLAN_FAILED,
     /* .id = job: whether its output changed or not, what is downstream runs (and reuses). */
     PL_SCHED_EV_JOB_COMMITTED,
-    /* .id = job, .text. */
+    /* .id = job, .text; .on: refused because the stage is gone, which STAGE_REMOVED has told or will: killed, no failure. */
     PL_SCHED_EV_COMMIT_FAILED,
     /* .id = job, .text = why ("stopped by a user"). PL_ENOTFOUND; PL_EBUSY while it commits. */
     PL_SCHED_EV_STOP_JOB,

@@ -36,7 +36,7 @@ static int take_commit(struct pl_sched *s, const struct pl_sched_event *ev)
         return 0;
     if (ev->kind == PL_SCHED_EV_JOB_COMMITTED)
         pl_sched_job_end(s, job, PL_SCHED_SUCCESS, "", NULL);
-    else if (job->stranded)
+    else if (job->stranded || ev->on)
         pl_sched_job_end(s, job, PL_SCHED_KILLED, PL_SCHED_REMOVED, NULL);
     else
         pl_sched_job_end(s, job, PL_SCHED_FAILURE, ev->text, NULL);
