@@ -114,14 +114,19 @@ static json_t *counts_json(const struct pl_etotals *t)
 
 static json_t *ms_json(const struct pl_etotals *t)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "wait", (json_int_t)t->wait_ms, "fetch",
-                     (json_int_t)t->fetch_ms, "compute", (json_int_t)t->compute_ms, "upload", (json_int_t)t->upload_ms, "gpu",
-                     (json_int_t)t->gpu_ms, "user", (json_int_t)(t->user_us / 1000), "sys", (json_int_t)(t->sys_us / 1000),
-                     "max_rss_kb", (json_int_t)t->max_rss_kb, "gpus", (json_int_t)t->gpus, "oom", (json_int_t)t->oom);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "busy", (json_int_t)t->busy_ms, "wait",
+                     (json_int_t)t->wait_ms, "fetch", (json_int_t)t->fetch_ms, "compute", (json_int_t)t->compute_ms, "upload",
+                     (json_int_t)t->upload_ms, "gpu", (json_int_t)t->gpu_ms, "user", (json_int_t)(t->user_us / 1000), "sys",
+                     (json_int_t)(t->sys_us / 1000), "max_rss_kb", (json_int_t)t->max_rss_kb, "gpus", (json_int_t)t->gpus, "oom",
+                     (json_int_t)t->oom);
 }
 
-void pl_engine_job_args(const struct pl_ejob *j, struct pl_job_args *ret)
+void pl_engine_job_args(struct pl_ejob *j, struct pl_job_args *ret)
 {
+    struct pl_sched_job_info info;
+
+    if (pl_sched_job_info(j->engine->sched, j->id, &info, NULL) == 0)
+        j->totals.busy_ms = info.busy_ms;
     *ret = (struct pl_job_args){.id = j->row,
                                 .run = j->run,
                                 .project = j->stage->project,

@@ -43,6 +43,7 @@ struct pl_eresult {
 struct pl_etotals {
     uint64_t datums, reused, done, failed, attempts;
     uint64_t wait_ms, fetch_ms, compute_ms, upload_ms, gpu_ms;
+    int64_t busy_ms; /* time with a leased task, of all lives of the daemon */
     uint64_t bytes_in, bytes_out;
     uint64_t user_us, sys_us, max_rss_kb, oom;
     uint64_t gpus; /* most of one worker */
@@ -160,8 +161,8 @@ void pl_engine_job_changed(struct pl_ejob *j);
 void pl_engine_write_dirty(struct pl_engine *e);
 /* Its end is in the database: who follows its log is woken, finds it, and goes. */
 void pl_engine_job_ended(struct pl_ejob *j);
-/* Fills the row's arguments; JSON in it is the caller's to free with pl_engine_job_args_done. */
-void pl_engine_job_args(const struct pl_ejob *j, struct pl_job_args *ret);
+/* Loop. Fills the row's arguments; JSON in it is the caller's to free with pl_engine_job_args_done. */
+void pl_engine_job_args(struct pl_ejob *j, struct pl_job_args *ret);
 void pl_engine_job_args_done(struct pl_job_args *a);
 
 /* ---- later.c: what has no room now is tried again in a moment ---- */

@@ -174,7 +174,7 @@ static int restore_stages(struct pl_engine *e, struct pl_err *err)
 
 /* A row of `job` as it was left. */
 struct job_row {
-    int64_t id, version, created_us, started_us, live;
+    int64_t id, version, created_us, started_us, live, busy_ms;
     bool final, planned;
     enum pl_sched_state state;
     char run[PL_ID_HEX + 1], base[PL_ID_HEX + 1];
@@ -194,7 +194,7 @@ static int read_job(struct pl_conn *c, int64_t id, struct job_row *ret, struct p
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int r = pl_sql_query(c, err, &rows,
                          "SELECT run, version, state, reason, base, inputs, live, planned, final, created_us,"
-                         " coalesce(started_us, 0), counts FROM job WHERE id = ?",
+                         " coalesce(started_us, 0), counts, coalesce(ms ->> 'busy', 0) FROM job WHERE id = ?",
                          "i", id);
 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
@@ -215,6 +215,7 @@ static int read_job(struct pl_conn *c, int64_t id, struct job_row *ret, struct p
     ret->created_us = pl_col_int(&rows, 9);
     ret->started_us = pl_col_int(&rows, 10);
     ret->counts = pl_col_json(&rows, 11);
+    ret->busy_ms = pl_col_int(&rows, 12);
     return ret->reason ? 0 : pl_err_nomem(err);
 }
 
@@ -342,6 +343,7 @@ static int take_job(struct pl_engine *e, const struct job_row *row, uint64_t ord
     ev->job.planned = j->planned;
     ev->job.datums = j->plan ? j->plan->n_datums : 0;
     ev->job.to_run = j->n_rows;
+    ev->job.busy_ms = row->busy_ms;
     *ret = j;
     return r;
 }

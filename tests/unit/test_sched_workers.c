@@ -228,6 +228,66 @@ static void open_gpu(unsigned gpus, struct pl_sched_stage train)
     kit_ready(&k);
 }
 
+static void restore_one(int64_t busy_ms)
+{
+    struct pl_sched_range row = {0, 1};
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_RUN};
+
+    ev.run.id = kit_run_id(1);
+    ev.run.order = 1;
+    kit_do(&k, ev);
+    ev = (struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_JOB};
+    ev.job.id = 10;
+    ev.job.stage = ev.job.version = 1;
+    ev.job.run = kit_run_id(1);
+    ev.job.state = PL_SCHED_RUNNING;
+    ev.job.planned = ev.job.leased = true;
+    ev.job.datums = ev.job.to_run = 2;
+    ev.job.busy_ms = busy_ms;
+    kit_do(&k, ev);
+    ev = (struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_WORKER};
+    ev.worker.id = 20;
+    ev.worker.stage = ev.worker.version = 1;
+    kit_do(&k, ev);
+    ev = (struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_TASK};
+    ev.task.task = 30;
+    ev.task.fence = 31;
+    ev.task.job = 10;
+    ev.task.worker = 20;
+    ev.task.rows = &row;
+    ev.task.n_rows = 1;
+    kit_do(&k, ev);
+    kit_ready(&k);
+}
+
+static void a_restored_job_that_did_without_a_gpu_does_not_wait_for_one_again(void **state)
+{
+    (void)state;
+    kit_open(&k, 4, 1);
+    kit_do(&k, kit_stage(1, 1, (struct pl_sched_stage){.workers = 2, .gpu_count = 1, .gpu_wait_ms = -1}));
+    restore_one(0);
+    assert_int_equal(kit_the(&k, PL_SCHED_START_WORKER)->worker.n_gpus, 0);
+    kit_close(&k);
+}
+
+static void a_restored_job_times_out_after_what_is_left_of_its_time(void **state)
+{
+    struct pl_sched_job_info info;
+
+    (void)state;
+    kit_open(&k, 1, 0);
+    kit_do(&k, kit_stage(1, 1, (struct pl_sched_stage){.job_timeout_ms = 20000}));
+    restore_one(15000);
+    kit_wait(&k, 4999);
+    kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_TICK});
+    IS(k, 1, 1, PL_SCHED_RUNNING);
+    assert_int_equal(pl_sched_job_info(k.s, 10, &info, NULL), 0);
+    assert_int_equal(info.busy_ms, 19999);
+    kit_wait(&k, 1);
+    IS(k, 1, 1, PL_SCHED_KILLED);
+    kit_close(&k);
+}
+
 static void a_gpu_is_waited_for_and_the_sentence_says_who_has_it(void **state)
 {
     struct pl_sched_action first;
@@ -335,6 +395,8 @@ int main(void)
         cmocka_unit_test(pipelines_share_fairly),
         cmocka_unit_test(memory_is_a_bound_too),
         cmocka_unit_test(restored_workers_that_are_gone_do_not_count_as_failed_starts),
+        cmocka_unit_test(a_restored_job_that_did_without_a_gpu_does_not_wait_for_one_again),
+        cmocka_unit_test(a_restored_job_times_out_after_what_is_left_of_its_time),
         cmocka_unit_test(a_gpu_is_waited_for_and_the_sentence_says_who_has_it),
         cmocka_unit_test(a_gpu_that_is_not_on_offer_is_named),
         cmocka_unit_test(without_any_gpu_on_offer_a_stage_that_needs_none_goes_to_the_cpu_at_once),

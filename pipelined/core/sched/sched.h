@@ -260,6 +260,7 @@ struct pl_sched_event {
         size_t n_ended;
         uint32_t failed;                  /* of them */
         struct pl_sched_row first_failed; /* when failed > 0 */
+        int64_t busy_ms;                  /* it had a leased task for so long, as pl_sched_job_info said */
     } job;
     struct {
         uint64_t id;
@@ -396,6 +397,7 @@ struct pl_sched_job_info {
     uint32_t to_run;
     uint32_t waiting, leased, done, failed; /* rows; their sum is to_run */
     uint32_t workers;                       /* with a leased task of it */
+    int64_t busy_ms;                        /* time with a leased task */
 };
 /* PL_ENOTFOUND once its run has ended. */
 PL_MUST_CHECK

@@ -250,9 +250,9 @@ static bool fail_start(struct pl_sched *s, struct job *job)
     return true;
 }
 
-static int64_t job_busy_ms(const struct pl_sched *s, const struct job *job)
+int64_t pl_sched_job_busy_ms(const struct pl_sched *s, const struct job *job)
 {
-    return job->busy_ms + (job->rows->leased > 0 ? s->now - job->busy_since : 0);
+    return job->busy_ms + (job->rows && job->rows->leased > 0 ? s->now - job->busy_since : 0);
 }
 
 void pl_sched_job_leased(struct pl_sched *s, struct job *job, int64_t change)
@@ -273,7 +273,7 @@ static void set_timer(struct pl_sched *s, struct job *job)
     int64_t gpu_until = job->gpu_since + v->def.gpu_wait_ms;
 
     if (v->def.job_timeout_ms > 0 && job->rows->leased > 0)
-        at = PL_MIN(at, s->now + v->def.job_timeout_ms - job_busy_ms(s, job));
+        at = PL_MIN(at, s->now + v->def.job_timeout_ms - pl_sched_job_busy_ms(s, job));
     if (v->retry_at > s->now)
         at = PL_MIN(at, v->retry_at);
     if (v->wish == GPU && !v->def.gpu_required && gpu_until > s->now)
@@ -305,7 +305,7 @@ static void run_rows(struct pl_sched *s, struct job *job)
     const struct version *v = job->version;
     char text[80], duration[32];
 
-    if (v->def.job_timeout_ms > 0 && job_busy_ms(s, job) >= v->def.job_timeout_ms) {
+    if (v->def.job_timeout_ms > 0 && pl_sched_job_busy_ms(s, job) >= v->def.job_timeout_ms) {
         snprintf(text, sizeof(text), "job timed out after %s of running", pl_duration_text(v->def.job_timeout_ms, duration));
         pl_sched_job_end(s, job, PL_SCHED_KILLED, text, NULL);
         return;

@@ -70,6 +70,7 @@ static int restore_job(struct pl_sched *s, const struct pl_sched_event *ev, stru
         return pl_err_nomem(err);
     s->last_id = PL_MAX(s->last_id, ev->job.id);
     job->leased = ev->job.leased;
+    job->busy_ms = PL_MAX(ev->job.busy_ms, 0);
     if (ev->job.superseded_by)
         memcpy(job->superseded_by, ev->job.superseded_by, strnlen(ev->job.superseded_by, sizeof(job->superseded_by) - 1));
     if (pl_sched_state_final(state) && state != PL_SCHED_SUCCESS)
@@ -154,6 +155,7 @@ static int restore_task(struct pl_sched *s, const struct pl_sched_event *ev, str
     task->id = ev->task.task;
     task->fence = ev->task.fence;
     job->leased = true;
+    job->on_cpu = job->on_cpu || w->n_gpus == 0;
     if (job->state == PL_SCHED_STARTING)
         pl_sched_job_state(job, PL_SCHED_RUNNING);
     s->last_id = PL_MAX(s->last_id, PL_MAX(task->id, task->fence));

@@ -291,6 +291,7 @@ void pl_sched_job_state(struct job *job, enum pl_sched_state state);
 void pl_sched_job_cause(struct pl_sched *s, struct job *job, const char *reason);
 /* So many rows more (or fewer) are leased; keeps the time for the job's timeout. */
 void pl_sched_job_leased(struct pl_sched *s, struct job *job, int64_t change);
+int64_t pl_sched_job_busy_ms(const struct pl_sched *s, const struct job *job);
 
 /* --- sched_task.c */
 struct rows *pl_sched_rows_make(struct pl_sched *s, uint64_t datums, uint32_t to_run);
