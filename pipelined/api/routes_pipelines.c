@@ -69,7 +69,7 @@ static int parse(struct setting *s, const char *project, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s->api->config.db);
     struct context c = {.conn = rd.conn};
-    struct pl_spec_context ctx = {&c, project, repo_exists, stage_owner};
+    struct pl_spec_context ctx = {&c, project, repo_exists, stage_owner, s->api->config.no_sandbox};
     int r = pl_spec_parse(s->text, strlen(s->text), s->filename, &ctx, &s->spec, &s->problems, err);
 
     return r < 0 ? r : pl_api_project(rd.conn, s->spec->project, err);
