@@ -2,6 +2,7 @@
 
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
+#include "storage/base/log.h"
 #include "storage/base/path.h"
 
 #include <inttypes.h>
@@ -194,12 +195,23 @@ static int read_options(int argc, char **argv, struct pl_config *c, struct pl_er
             c->show_doc = true;
         else if (pl_streq(argv[i], "--config"))
             r = 2; /* read before */
+        else if (strncmp(argv[i], "--config=", 9) == 0)
+            r = 1;
         else
             r = read_option(c, argv, i, argc, err);
         if (r < 0)
             return r;
     }
     return 0;
+}
+
+static int check_level(const char *name, struct pl_err *err)
+{
+    enum pl_log_level level;
+
+    if (pl_log_level_parse(name, &level))
+        return 0;
+    return pl_err_set(err, PL_EINVAL, "--log-level is \"%s\": accepted are debug, info, warn and error", name);
 }
 
 int pl_config_read(int argc, char **argv, struct pl_config *ret, struct pl_err *err)
@@ -210,12 +222,15 @@ int pl_config_read(int argc, char **argv, struct pl_config *ret, struct pl_err *
     for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(fields); i++)
         r = set(&c, &fields[i], fields[i].fallback, fields[i].key, err);
     for (int i = 1; r == 0 && i < argc; i++) {
-        if (!pl_streq(argv[i], "--config"))
-            continue;
-        r = i + 1 < argc ? read_file(&c, argv[i + 1], err) : pl_err_set(err, PL_EUSAGE, "--config wants a value: --config FILE");
+        if (strncmp(argv[i], "--config=", 9) == 0)
+            r = read_file(&c, argv[i] + 9, err);
+        else if (pl_streq(argv[i], "--config"))
+            r = i + 1 < argc ? read_file(&c, argv[i + 1], err)
+                             : pl_err_set(err, PL_EUSAGE, "--config wants a value: --config FILE");
     }
     r = r < 0 ? r : read_options(argc, argv, &c, err);
     r = r < 0 ? r : set_default_data(&c, err);
+    r = r < 0 ? r : check_level(c.log_level, err);
     if (r < 0) {
         pl_config_finish(&c);
         return r;

@@ -249,10 +249,10 @@ const char *pl_result_message(const json_t *row, struct pl_arena *arena);
 /* Rows of `result` of a restored job: fills its results. */
 PL_MUST_CHECK
 int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err);
-/* Results of the stage's jobs that failed or were killed since its last success: datum key → pl_eresult. */
+/* Results of the stage's jobs that failed or were killed since its last success, to the datums in `rows`, which lie in the order of
+ * their keys: read row by row, for there may be many that no datum has any more. */
 PL_MUST_CHECK
-int pl_kept_results(const struct pl_ejob *j, struct pl_conn *c, struct pl_map *ret, struct pl_err *err);
-void pl_kept_results_finish(struct pl_map *kept);
+int pl_kept_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err);
 /* Results that came with a `next`: feeds them, persists, then calls done(arg) on the loop. Takes `results` (a JSON array). */
 void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *results, void (*done)(void *arg), void *arg);
 /* The action RESULT, within the step that pl_engine_results made. */

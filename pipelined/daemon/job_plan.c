@@ -73,14 +73,12 @@ struct bases {
     struct pl_node_source source;
     struct pl_tree_cursor *tables[PL_BASES_MAX];
     size_t n;
-    struct pl_map kept; /* pl_kept_results */
 };
 
 static void bases_finish(struct bases *b)
 {
     while (b->n)
         pl_tree_cursor_destroy(b->tables[--b->n]);
-    pl_kept_results_finish(&b->kept);
 }
 
 static int open_base(struct bases *b, const struct pl_hash *table, struct pl_err *err)
@@ -92,14 +90,15 @@ static int open_base(struct bases *b, const struct pl_hash *table, struct pl_err
     return r;
 }
 
-/* The output branch's newest commit and those before it. Every output commit is a success. */
-static int open_bases(struct pl_ejob *j, struct pl_conn *c, struct bases *b, struct pl_err *err)
+/* The output branch's newest commit, or the job's own base when it is planned `again`, and those before it. Every output commit is a
+ * success. */
+static int open_bases(struct pl_ejob *j, struct pl_conn *c, bool again, struct bases *b, struct pl_err *err)
 {
     struct pl_commit_row row;
     struct pl_ref ref = {.kind = PL_REF_ID};
     int r;
 
-    if (j->planned || *j->base) {
+    if (again) {
         if (!*j->base)
             return 0;
         snprintf(ref.name, sizeof ref.name, "%s", j->base);
@@ -140,7 +139,6 @@ static int look_up(struct pl_ejob *j, struct bases *b, size_t datum, struct pl_e
 {
     uint8_t key[PL_ENUM_KEY_MAX];
     size_t len = pl_plan_enum_key(j->plan, datum, key);
-    const struct pl_eresult *kept;
     struct pl_row row;
 
     for (size_t i = 0; i < b->n; i++) {
@@ -158,20 +156,61 @@ static int look_up(struct pl_ejob *j, struct bases *b, size_t datum, struct pl_e
         found.ops_len = row.ops_len;
         return keep_reused(j, datum, &found, err);
     }
-    kept = pl_map_get(&b->kept, j->plan->keys[datum].b, PL_HASH_BYTES);
-    return kept ? keep_reused(j, datum, kept, err) : 0;
+    return 0;
 }
 
-static int reuse(struct pl_ejob *j, struct bases *b, struct pl_err *err)
+/* The datums without a result, in their order. */
+static void list_rows(struct pl_ejob *j)
 {
-    for (size_t d = 0; d < j->plan->n_datums; d++) {
-        int r = j->stage->def->cache.enabled ? look_up(j, b, d, err) : 0;
-
-        if (r < 0)
-            return pl_err_wrap(err, r, "looking for results to reuse");
+    j->n_rows = 0;
+    for (size_t d = 0; d < j->plan->n_datums; d++)
         if (!j->has_result[d])
             j->rows[j->n_rows++] = (uint32_t)d;
+}
+
+static int by_key(const void *a, const void *b, void *keys)
+{
+    const struct pl_hash *k = keys;
+
+    return memcmp(k[*(const uint32_t *)a].b, k[*(const uint32_t *)b].b, PL_HASH_BYTES);
+}
+
+/* What jobs that failed or were killed had done, of what no table has. */
+static int reuse_kept(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err)
+{
+    int64_t any = 0;
+    int r = pl_sql_int(conn, err, &any, "SELECT EXISTS (SELECT 1 FROM job WHERE project = ? AND stage = ? AND kept = 1)", "ss",
+                       j->stage->project, j->stage->def->name);
+
+    if (r < 0 || !any)
+        return r;
+    list_rows(j);
+    qsort_r(j->rows, j->n_rows, sizeof *j->rows, by_key, j->plan->keys);
+    return pl_kept_results(j, conn, err);
+}
+
+static int reuse_any(struct pl_ejob *j, struct pl_conn *conn, struct bases *b, struct pl_err *err)
+{
+    int r = 0;
+
+    for (size_t d = 0; r == 0 && d < j->plan->n_datums; d++)
+        r = look_up(j, b, d, err);
+    if (r < 0 || conn)
+        return r < 0 ? r : reuse_kept(j, conn, err);
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(j->engine->config.db);
+
+        return reuse_kept(j, rd.conn, err);
     }
+}
+
+static int reuse(struct pl_ejob *j, struct pl_conn *conn, struct bases *b, struct pl_err *err)
+{
+    int r = j->stage->def->cache.enabled ? reuse_any(j, conn, b, err) : 0;
+
+    if (r < 0)
+        return pl_err_wrap(err, r, "looking for results to reuse");
+    list_rows(j);
     return 0;
 }
 
@@ -230,10 +269,10 @@ static int enumerate(struct pl_ejob *j, struct pl_err *err)
 
 static int find_all(struct pl_ejob *j, struct pl_conn *c, struct bases *b, struct pl_err *err)
 {
-    int r = json_array_size(j->inputs) ? take_inputs(j, err) : find_inputs(j, c, err);
+    bool again = json_array_size(j->inputs) > 0;
+    int r = again ? take_inputs(j, err) : find_inputs(j, c, err);
 
-    r = r < 0 ? r : open_bases(j, c, b, err);
-    return r < 0 || !j->stage->def->cache.enabled ? r : pl_kept_results(j, c, &b->kept, err);
+    return r < 0 ? r : open_bases(j, c, again, b, err);
 }
 
 int pl_job_plan(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err)
@@ -257,7 +296,7 @@ int pl_job_plan(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err)
         r = find_all(j, rd.conn, &b, err);
     }
     r = r < 0 ? r : enumerate(j, err);
-    return r < 0 ? r : reuse(j, &b, err);
+    return r < 0 ? r : reuse(j, conn, &b, err);
 }
 
 /* ---- the action PLAN: pool, then the row, then the event ---- */

@@ -496,40 +496,45 @@ int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err
 
 /* ---- of jobs that failed or were killed ---- */
 
-static void free_result(void *result)
+/* The first of the listed rows whose datum has this key, or the number of rows. */
+static uint32_t find_key(const struct pl_ejob *j, const struct pl_hash *key)
 {
-    pl_eresult_finish(result);
-    free(result);
+    uint32_t lo = 0, hi = j->n_rows;
+
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+
+        if (memcmp(j->plan->keys[j->rows[mid]].b, key->b, PL_HASH_BYTES) < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
 }
 
-void pl_kept_results_finish(struct pl_map *kept)
-{
-    pl_map_finish(kept, free_result);
-}
-
-static int keep_one(struct pl_map *kept, const json_t *item, const char *run, struct pl_err *err)
+static int keep_one(struct pl_ejob *j, const json_t *item, const char *run, struct pl_err *err)
 {
     const char *text = json_string_value(json_array_get(item, 2));
-    struct pl_eresult *result;
     struct pl_hash key;
-    void *old = NULL;
-    int r;
+    int r = 0;
 
     if (!text || pl_hash_parse(text, &key, NULL) < 0)
         return 0;
-    result = calloc(1, sizeof *result);
-    if (!result)
-        return pl_err_nomem(err);
-    r = pl_result_of_json(json_array_get(item, 1), run, result, err);
-    r = r < 0 ? r : pl_map_put(kept, key.b, sizeof key.b, result, &old, err);
-    if (r < 0)
-        free_result(result);
-    else if (old)
-        free_result(old);
+    for (uint32_t i = find_key(j, &key); r == 0 && i < j->n_rows && pl_hash_eq(&j->plan->keys[j->rows[i]], &key); i++) {
+        struct pl_eresult result;
+
+        r = pl_result_of_json(json_array_get(item, 1), run, &result, err);
+        if (r < 0)
+            return r;
+        result.reused = true;
+        pl_eresult_finish(&j->results[j->rows[i]]);
+        j->results[j->rows[i]] = result;
+        j->has_result[j->rows[i]] = 1;
+    }
     return r;
 }
 
-int pl_kept_results(const struct pl_ejob *j, struct pl_conn *c, struct pl_map *ret, struct pl_err *err)
+int pl_kept_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int r = pl_sql_query(c, err, &rows,
@@ -545,7 +550,7 @@ int pl_kept_results(const struct pl_ejob *j, struct pl_conn *c, struct pl_map *r
         r = unpack_rows(&rows, 0, &list, err);
         json_array_foreach(list, i, item)
         {
-            r = r < 0 ? r : keep_one(ret, item, pl_col_text(&rows, 1), err);
+            r = r < 0 ? r : keep_one(j, item, pl_col_text(&rows, 1), err);
         }
     }
     return r;

@@ -59,17 +59,6 @@
 
 #include <stdio.h>
 
-static enum pl_log_level level_of(const char *name)
-{
-    static const char *const names[] = {
-        [PL_LOG_DEBUG] = "debug", [PL_LOG_INFO] = "info", [PL_LOG_WARN] = "warn", [PL_LOG_ERROR] = "error"};
-
-    for (size_t i = 0; i < PL_ARRAY_SIZE(names); i++)
-        if (pl_streq(names[i], name))
-            return (enum pl_log_level)i;
-    return PL_LOG_INFO;
-}
-
 static int print(int (*make)(struct pl_buf *out, struct pl_err *err))
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
@@ -81,6 +70,7 @@ static int print(int (*make)(struct pl_buf *out, struct pl_err *err))
 
 int main(int argc, char **argv)
 {
+    enum pl_log_level level = PL_LOG_INFO;
     struct pl_config config = {0};
     struct pl_err err = {0};
     int code;
@@ -89,7 +79,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "pipelined: %s\n", err.msg);
         return pl_err_info(err.code)->exit_code == 2 ? 2 : 1;
     }
-    pl_log_init("pipelined", level_of(config.log_level), !isatty(STDERR_FILENO));
+    (void)pl_log_level_parse(config.log_level, &level); /* checked when it was read */
+    pl_log_init("pipelined", level, !isatty(STDERR_FILENO));
     if (config.show_help)
         code = print(pl_config_help);
     else if (config.show_doc)

@@ -15,6 +15,17 @@ static struct {
 
 static const char *const log_names[] = {"debug", "info", "warn", "error"};
 
+bool pl_log_level_parse(const char *name, enum pl_log_level *ret)
+{
+    for (size_t i = 0; i < PL_ARRAY_SIZE(log_names); i++) {
+        if (!pl_streq(log_names[i], name))
+            continue;
+        *ret = (enum pl_log_level)i;
+        return true;
+    }
+    return false;
+}
+
 void pl_log_init(const char *program, enum pl_log_level least, bool json)
 {
     (void)snprintf(log_state.program, sizeof(log_state.program), "%s", program);

@@ -6,6 +6,8 @@
 
 enum pl_log_level { PL_LOG_DEBUG, PL_LOG_INFO, PL_LOG_WARN, PL_LOG_ERROR };
 
+/* "debug", "info", "warn", "error"; false for anything else. */
+bool pl_log_level_parse(const char *name, enum pl_log_level *ret);
 void pl_log_init(const char *program, enum pl_log_level least, bool json);
 /* `module` e.g. "sched"; the message is one sentence. */
 void pl_log(enum pl_log_level level, const char *module, const char *fmt, ...) PL_PRINTF(3, 4);

@@ -96,6 +96,8 @@ static void test_what_is_wrong_is_named_with_what_is_accepted(void **state)
         {"--gpus 65", PL_EINVAL, "--gpus is \"65\""},
         {"--linger soon", PL_EINVAL, "--linger is \"soon\": accepted are durations like 2s"},
         {"--config /nowhere/c.json", PL_ENOTFOUND, "/nowhere/c.json"},
+        {"--config=/nowhere/c.json", PL_ENOTFOUND, "/nowhere/c.json"},
+        {"--log-level verbose", PL_EINVAL, "--log-level is \"verbose\": accepted are debug, info, warn and error"},
     };
     struct given *g = *state;
 
