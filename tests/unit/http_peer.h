@@ -17,6 +17,7 @@ struct script {
     bool bytewise;     /* one byte a segment */
     size_t want;       /* hears at least so many bytes before it answers (0: one head), */
     const char *until; /* or up to this */
+    bool lingers;      /* reads on until the client hangs up, as servers do: what is unread at a close takes the answer with it */
 };
 
 struct peer {
@@ -55,6 +56,15 @@ static bool hear(struct peer *p, int fd, const struct script *s)
     }
 }
 
+static void linger(int fd)
+{
+    char rest[65536];
+
+    shutdown(fd, SHUT_WR);
+    while (recv(fd, rest, sizeof rest, 0) > 0)
+        ;
+}
+
 static void *serve(void *arg)
 {
     struct peer *p = arg;
@@ -71,6 +81,8 @@ static void *serve(void *arg)
                 break;
             say(fd, s, s->says[k]);
         }
+        if (s->lingers)
+            linger(fd);
         close(fd);
     }
     return NULL;

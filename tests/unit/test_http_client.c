@@ -592,7 +592,7 @@ static void test_an_early_refusal_is_heard(void **state)
 {
     static const char refusal[] = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 58\r\n\r\n"
                                   "{\"error\":{\"code\":\"unauthorized\",\"message\":\"not this one\"}}";
-    struct peer p = {.connections = {{.says = {refusal}}}};
+    struct peer p = {.connections = {{.says = {refusal}, .lingers = true}}};
     size_t big = 32u << 20;
     char *body = calloc(1, big);
     struct pl_http_call call = {.method = "PUT", .path = "/", .upload = PL_UPLOAD_BYTES, .bytes = body, .len = big};
