@@ -186,7 +186,7 @@ CREATE TABLE lease (                     -- tasks that are leased
 ) STRICT;
 CREATE INDEX lease_by_job ON lease(job);
 
-CREATE TABLE attempt (                   -- ends of the command: every failed one, and the last good ones, at most 1,000 a job
+CREATE TABLE attempt (                   -- ends of the command: of a job the first 1,000 failed ones and the first 1,000 good ones
     job         INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,
     datum       BLOB NOT NULL,           -- datum id
     attempt     INTEGER NOT NULL,

@@ -31,15 +31,22 @@ static int add_base(struct pl_env *e, const char *name, const char *value, struc
     return 0;
 }
 
-/* In the sandbox CUDA counts only the devices that it sees, from 0; without one it sees all and is told by their numbers. */
+/* In the sandbox CUDA counts only the devices that it sees, from 0; without one it sees all, counts them in an order of its own, and is
+ * told by their UUIDs. */
 static int add_gpus(struct pl_env *e, struct pl_err *err)
 {
-    char list[8 * PL_SANDBOX_GPUS_MAX] = "";
+    const bool none = e->config->mode == PL_SANDBOX_NONE;
+    char list[(PL_GPU_UUID_BYTES + 1) * PL_SANDBOX_GPUS_MAX] = "";
     size_t len = 0;
 
-    for (size_t i = 0; i < e->config->n_gpus; i++)
-        len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%u", i ? "," : "",
-                                e->config->mode == PL_SANDBOX_NONE ? e->config->gpus[i] : (unsigned)i);
+    for (size_t i = 0; i < e->config->n_gpus; i++) {
+        const char *uuid = e->config->gpu_uuids[i], *comma = i ? "," : "";
+
+        if (none && *uuid)
+            len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", comma, uuid);
+        else
+            len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%u", comma, none ? e->config->gpus[i] : (unsigned)i);
+    }
     return add_base(e, "CUDA_VISIBLE_DEVICES", list, err); /* "" for a CPU stage: none */
 }
 

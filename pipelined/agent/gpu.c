@@ -51,6 +51,22 @@ static void find_devices(struct pl_gpu_meter *m, const unsigned *minors, size_t 
     }
 }
 
+void pl_gpu_uuids(const unsigned *minors, size_t n, char (*out)[PL_GPU_UUID_BYTES])
+{
+    struct pl_gpu_meter *m = pl_gpu_meter_create(minors, n);
+    int (*uuid)(nvml_device device, char *ret, unsigned size) = NULL;
+    int (*minor)(nvml_device device, unsigned *ret) = NULL;
+    unsigned number;
+
+    if (m && find(m->library, "nvmlDeviceGetUUID", &uuid) && find(m->library, "nvmlDeviceGetMinorNumber", &minor))
+        for (size_t i = 0; i < m->n; i++)
+            for (size_t j = 0; j < n; j++)
+                if (minor(m->devices[i], &number) == 0 && number == minors[j] &&
+                    uuid(m->devices[i], out[j], PL_GPU_UUID_BYTES) != 0)
+                    out[j][0] = 0;
+    pl_gpu_meter_destroy(m);
+}
+
 struct pl_gpu_meter *pl_gpu_meter_create(const unsigned *minors, size_t n)
 {
     struct pl_gpu_meter *m;

@@ -2,6 +2,7 @@
  * or without GPUs, nothing is measured and nothing fails. One thread. */
 #pragma once
 
+#include "pipelined/agent/sandbox.h"
 #include "storage/base/base.h"
 
 struct pl_gpu_meter;
@@ -16,3 +17,5 @@ void pl_gpu_meter_sample(struct pl_gpu_meter *m);
 /* Mean utilisation in per cent over devices and samples, and the most memory in use at a time (all devices together), since start. False when
  * there was no sample. */
 bool pl_gpu_meter_read(const struct pl_gpu_meter *m, unsigned *ret_util, uint64_t *ret_mem_peak);
+/* The UUIDs of devices by their N of /dev/nvidiaN; "" where NVML does not say. `out` has `n` places. */
+void pl_gpu_uuids(const unsigned *minors, size_t n, char (*out)[PL_GPU_UUID_BYTES]);

@@ -16,6 +16,7 @@
 #include "storage/base/err.h"
 
 #define PL_SANDBOX_GPUS_MAX 64
+#define PL_GPU_UUID_BYTES   96
 
 enum pl_sandbox_mode { PL_SANDBOX_BWRAP, PL_SANDBOX_NONE };
 
@@ -30,7 +31,8 @@ struct pl_sandbox_config {
     uint64_t shm_bytes;   /* size of /dev/shm, 0 = the kernel's default */
     int held_fd;          /* the runner keeps it open until no process is left; 0 = none */
     size_t n_gpus;        /* 0: no GPU device at all */
-    unsigned gpus[PL_SANDBOX_GPUS_MAX]; /* N of /dev/nvidiaN */
+    unsigned gpus[PL_SANDBOX_GPUS_MAX];                     /* N of /dev/nvidiaN */
+    char gpu_uuids[PL_SANDBOX_GPUS_MAX][PL_GPU_UUID_BYTES]; /* as CUDA knows them; "" = not known */
 };
 
 /* Where the command finds things: pointers into static text or the config's strings copied here. */

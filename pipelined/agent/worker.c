@@ -109,6 +109,7 @@ static void configure_sandbox(struct pl_worker *w)
         .n_gpus = w->stage.has_gpus ? w->stage.n_gpus : w->config.n_gpus,
     };
     memcpy(w->sandbox.gpus, w->stage.has_gpus ? w->stage.gpus : w->config.gpus, sizeof(w->sandbox.gpus));
+    pl_gpu_uuids(w->sandbox.gpus, w->sandbox.n_gpus, w->sandbox.gpu_uuids);
 }
 
 static int put_code_and_script(struct pl_worker *w, struct pl_err *err)

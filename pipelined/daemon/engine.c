@@ -60,6 +60,9 @@ static json_t *warnings_of(const struct pl_estage *stage)
                  stage->def->image);
         json_array_append_new(list, json_string(text));
     }
+    if (stage->def->resources.memory_bytes)
+        json_array_append_new(
+            list, json_string("resources.memory is reserved for each worker, but this executor does not hold it to that"));
     return list;
 }
 

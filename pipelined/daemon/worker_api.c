@@ -64,9 +64,8 @@ static json_t *attach_answer(struct pl_engine *e, const struct pl_eworker *w)
     json_t *stage = json_loads(s->effective, 0, NULL), *devices = json_array();
     char code[PL_HASH_HEX + 1];
 
-    (void)e;
     for (uint32_t i = 0; i < w->n_gpus; i++)
-        json_array_append_new(devices, json_integer(w->gpus[i]));
+        json_array_append_new(devices, json_integer(e->executor->ops->device(e->executor, w->gpus[i])));
     if (!pl_hash_is_zero(&s->code_root))
         json_object_set_new(stage, "code_root", json_string(pl_hash_hex(&s->code_root, code)));
     json_object_set_new(stage, "pipeline", json_string(s->pipeline));

@@ -48,6 +48,8 @@ struct pl_executor_ops {
     /* A worker of the daemon's last life: watched if it still lives, else reported as exited (later, not within the call). */
     void (*adopt)(struct pl_executor *x, uint64_t id, int64_t pid, int64_t pid_start);
     void (*capacity)(struct pl_executor *x, struct pl_executor_capacity *ret);
+    /* N of /dev/nvidiaN behind a slot. */
+    unsigned (*device)(struct pl_executor *x, uint32_t slot);
     /* {"node", "driver", "gpus": [{"slot", "product", "memory_mib", "uuid", "utilisation"?, "used_mib"?}]}; new reference. */
     json_t *(*gpus)(struct pl_executor *x);
     /* Ends all workers (`kill`: at once, else they are asked first and killed after PL_EXECUTOR_GRACE_MS) and starts no more;

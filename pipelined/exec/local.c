@@ -17,6 +17,8 @@
 #include <sys/syscall.h>
 #include <uv.h>
 
+#define PL_GPUS_MAX 64
+
 struct local {
     struct pl_executor base;
     struct pl_loop *loop;
@@ -24,7 +26,8 @@ struct local {
     char *data_dir, *store_dir, *program, *sandbox;
     struct pl_nvml *nvml;
     unsigned gpus;
-    struct pl_map workers; /* id → struct worker */
+    unsigned minors[PL_GPUS_MAX]; /* of each slot: NVML counts in the order of the bus, device nodes need not */
+    struct pl_map workers;        /* id → struct worker */
     char host[128];
     struct pl_timer *grace;
     bool closing;
@@ -251,6 +254,11 @@ static void make_env(struct command *c)
     c->env[c->n_env++] = c->token;
 }
 
+static unsigned local_device(struct pl_executor *x, uint32_t slot)
+{
+    return ((struct local *)x)->minors[PL_MIN(slot, PL_GPUS_MAX - 1u)];
+}
+
 static void make_command(struct local *l, const struct pl_worker_spec *spec, const char *url, struct command *c)
 {
     size_t used = 0;
@@ -273,7 +281,8 @@ static void make_command(struct local *l, const struct pl_worker_spec *spec, con
         add(c, "--store-dir", l->store_dir);
     if (spec->n_gpus) {
         for (size_t i = 0; i < spec->n_gpus && used < sizeof c->gpus; i++)
-            used += (size_t)snprintf(c->gpus + used, sizeof c->gpus - used, "%s%u", i ? "," : "", spec->gpus[i]);
+            used += (size_t)snprintf(c->gpus + used, sizeof c->gpus - used, "%s%u", i ? "," : "",
+                                     local_device(&l->base, spec->gpus[i]));
         add(c, "--gpu-devices", c->gpus);
     }
     make_env(c);
@@ -458,7 +467,10 @@ static void local_capacity(struct pl_executor *x, struct pl_executor_capacity *r
 {
     struct local *l = (struct local *)x;
 
-    *ret = (struct pl_executor_capacity){.cpu_milli = (uint64_t)pl_cores() * 1000, .gpu_slots = l->gpus, .gpu_offered = l->gpus};
+    *ret = (struct pl_executor_capacity){.cpu_milli = (uint64_t)pl_cores() * 1000,
+                                         .memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
+                                         .gpu_slots = l->gpus,
+                                         .gpu_offered = l->gpus};
 }
 
 static json_t *local_gpus(struct pl_executor *x)
@@ -530,6 +542,7 @@ static const struct pl_executor_ops local_ops = {.name = "local",
                                                  .stop = local_stop,
                                                  .adopt = local_adopt,
                                                  .capacity = local_capacity,
+                                                 .device = local_device,
                                                  .gpus = local_gpus,
                                                  .shutdown = local_shutdown,
                                                  .destroy = local_destroy};
@@ -553,11 +566,15 @@ static int count_gpus(struct local *l, int wanted, struct pl_err *err)
 {
     struct pl_err why = {0};
 
-    if (wanted > (int)64)
-        return pl_err_set(err, PL_EINVAL, "--gpus %d: at most 64", wanted);
+    struct pl_nvml_gpu gpu;
+
+    if (wanted > PL_GPUS_MAX)
+        return pl_err_set(err, PL_EINVAL, "--gpus %d: at most %d", wanted, PL_GPUS_MAX);
     if (pl_nvml_open(&l->nvml, &why) < 0)
         pl_log_debug("exec", "%s", why.msg);
-    l->gpus = wanted >= 0 ? (unsigned)wanted : l->nvml ? pl_nvml_count(l->nvml) : 0;
+    l->gpus = wanted >= 0 ? (unsigned)wanted : l->nvml ? PL_MIN(pl_nvml_count(l->nvml), PL_GPUS_MAX) : 0;
+    for (unsigned i = 0; i < PL_GPUS_MAX; i++)
+        l->minors[i] = l->nvml && i < pl_nvml_count(l->nvml) && pl_nvml_read(l->nvml, i, &gpu, NULL) == 0 ? gpu.minor : i;
     return 0;
 }
 

@@ -37,3 +37,12 @@ def test_a_stop_waits_until_what_a_killed_worker_left_is_removed(make_daemon, tm
     wait_until(lambda: not daemon.get("/status")["live"]["workers"], "the worker to be known as gone")
     assert daemon.stop() == 0
     assert not os.listdir(os.path.join(daemon.dir, "work"))
+
+
+def test_memory_is_reserved_as_far_as_there_is_any(daemon):
+    p = daemon.default.repo("in")
+    p.stages(sh("small", "true", resources={"memory": "64Mi"}), sh("large", "true", resources={"memory": "1024Ti"}))
+    run = p.commit("in", {"f": "1"})["run"]
+    job = daemon.wait_job(run, "small", lambda j: j["state"] == "success", "to succeed")
+    assert any("resources.memory" in w for w in job["warnings"]), job["warnings"]
+    daemon.wait_job(run, "large", lambda j: "of memory a worker: the executor offers" in j["reason"], "to say that it asks too much")
