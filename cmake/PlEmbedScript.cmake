@@ -4,6 +4,7 @@ set(type_.js "text/javascript; charset=utf-8")
 set(type_.css "text/css; charset=utf-8")
 set(type_.svg "image/svg+xml")
 set(type_.json "application/json")
+set(type_.py "text/x-python; charset=utf-8")
 
 set(arrays "")
 set(rows "")

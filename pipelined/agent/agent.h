@@ -11,6 +11,7 @@
  *   outputs       /pfs/out of a datum → entries; names, links and special files judged
  *   link_target   where a symbolic link of /pfs/out leads (pure)
  *   env           the environment of the command (pure)
+ *   batch         a command that stays alive and asks for each datum;  next_server is where it asks, next_main (pl-next) and pl.py how
  *   outlog        output of commands and lines of metrics.jsonl → the daemon, as they are produced (a thread)
  *   metrics       follows metrics.jsonl while the command runs
  *   gpu           utilisation and memory of the worker's GPUs, through NVML when it is there

@@ -192,6 +192,50 @@ static int64_t since_ms(int64_t start_us)
     return (pl_clock_mono_us() - start_us + 500) / 1000;
 }
 
+/* What became of a batch stage's datum; the command itself may live on. */
+static void judge_batch(struct pl_datum_context *c, const struct pl_batch_result *end, const char *program, uint64_t timeout_ms,
+                        struct pl_wire_outcome *o)
+{
+    if (end->end == PL_BATCH_FAILED)
+        set_reason(o, end->message);
+    else if (end->end == PL_BATCH_IDLE)
+        set_reason(
+            o, "the command ended with exit code 0 twice without getting a datum done: a batch command calls pl-next until it "
+               "answers 3, or goes through pl.datums()");
+    else if (end->end == PL_BATCH_ENDED)
+        judge(c, &end->run, program, timeout_ms, o);
+}
+
+/* Runs it, for one datum, and judges it. */
+static int run_and_judge(struct attempt *a, struct pl_runner_command *command, const struct pl_wire_task *task,
+                         struct pl_wire_outcome *o, struct pl_err *err)
+{
+    struct pl_datum_context *c = a->c;
+    const int64_t start_us = pl_clock_mono_us();
+    struct pl_batch_result end = {.end = PL_BATCH_ENDED};
+    int r;
+
+    if (c->batch)
+        r = pl_batch_run(c->batch, command, task, a->row, &end, err);
+    else
+        r = pl_env_of(c->env, task, a->row, &command->env, err);
+    if (r == 0 && !c->batch)
+        r = pl_runner_client_run(c->runner, command, &end.run, err);
+    o->compute_ms = since_ms(start_us);
+    o->tail = take_tail(a);
+    o->run = end.run;
+    if (r == PL_ETOOBIG) {
+        set_reason(o, err->msg);
+        return 0;
+    }
+    if (r < 0)
+        return r;
+    o->gave_back = a->given_up && end.end == PL_BATCH_ENDED && end.run.killed;
+    if (!o->gave_back)
+        judge_batch(c, &end, command->argv[0], a->row->timeout_ms, o);
+    return 0;
+}
+
 static int run_command(struct attempt *a, const struct pl_wire_task *task, struct pl_wire_outcome *o, struct pl_err *err)
 {
     const struct pl_datum_context *c = a->c;
@@ -207,28 +251,15 @@ static int run_command(struct attempt *a, const struct pl_wire_task *task, struc
         .tick_ms = PL_METRICS_POLL_MS,
         .self = a,
     };
-    int64_t start_us;
-    int r = pl_env_of(c->env, task, a->row, &command.env, err);
+    int r;
 
-    if (r < 0)
-        return r;
     pl_metrics_start(&a->metrics, c->out_fd, pl_clock_mono_ms());
     pl_gpu_meter_start(c->gpu);
-    start_us = pl_clock_mono_us();
-    r = pl_runner_client_run(c->runner, &command, &o->run, err);
-    o->compute_ms = since_ms(start_us);
-    o->tail = take_tail(a);
-    if (r == PL_ETOOBIG) {
-        set_reason(o, err->msg);
-        return 0;
-    }
+    r = run_and_judge(a, &command, task, o, err);
     if (r < 0)
         return r;
     follow_metrics(a, true);
     o->has_gpu = pl_gpu_meter_read(c->gpu, &o->gpu_util, &o->gpu_mem_peak);
-    o->gave_back = a->given_up && o->run.killed;
-    if (!o->gave_back)
-        judge(a->c, &o->run, command.argv[0], a->row->timeout_ms, o);
     return 0;
 }
 

@@ -2,6 +2,7 @@
  * person can read. One thread (the worker's). */
 #pragma once
 
+#include "pipelined/agent/batch.h"
 #include "pipelined/agent/env.h"
 #include "pipelined/agent/gpu.h"
 #include "pipelined/agent/inputs.h"
@@ -26,6 +27,7 @@ struct pl_datum_context {
     struct pl_env *env;
     struct pl_lease *lease;
     struct pl_outlog *outlog;
+    struct pl_batch *batch;   /* of a batch stage, else NULL */
     struct pl_gpu_meter *gpu; /* NULL: not measured */
     const atomic_bool *stopping;
     int out_fd;        /* WORK/pfs/out */

@@ -16,6 +16,7 @@ struct pl_env {
     const struct pl_sandbox_paths *paths;
     char *base[BASE_MAX]; /* NAME=value */
     size_t n_base;
+    size_t python_at;       /* index of PYTHONPATH, which holds the stage's own too */
     struct pl_arena *arena; /* of the last call */
 };
 
@@ -50,6 +51,28 @@ static int add_gpus(struct pl_env *e, struct pl_err *err)
     return add_base(e, "CUDA_VISIBLE_DEVICES", list, err); /* "" for a CPU stage: none */
 }
 
+/* pl.py, behind what the stage's own `env` says. */
+static int add_python(struct pl_env *e, struct pl_err *err)
+{
+    const char *own = NULL;
+    char path[2 * 4096];
+
+    for (size_t i = 0; i < e->stage->n_env; i++)
+        if (pl_streq(e->stage->env[i].key, "PYTHONPATH"))
+            own = e->stage->env[i].value;
+    snprintf(path, sizeof(path), "%s%s%s/py", own ? own : "", own && *own ? ":" : "", e->paths->bin);
+    e->python_at = e->n_base;
+    return add_base(e, "PYTHONPATH", path, err);
+}
+
+static int add_socket(struct pl_env *e, struct pl_err *err)
+{
+    char path[4200];
+
+    snprintf(path, sizeof(path), "%s/next", e->paths->sock);
+    return add_base(e, "PL_NEXT_SOCKET", path, err);
+}
+
 static int make_base(struct pl_env *e, struct pl_err *err)
 {
     const bool none = e->config->mode == PL_SANDBOX_NONE;
@@ -63,6 +86,10 @@ static int make_base(struct pl_env *e, struct pl_err *err)
         r = add_base(e, "TMPDIR", e->paths->tmp, err);
     if (r == 0)
         r = add_base(e, "LANG", "C.UTF-8", err);
+    if (r == 0)
+        r = add_python(e, err);
+    if (r == 0 && e->stage->batch)
+        r = add_socket(e, err);
     if (r == 0)
         r = add_gpus(e, err);
     if (r == 0 && !none && e->config->n_gpus) /* where the driver's libraries are when the linker's cache does not know */
@@ -121,9 +148,11 @@ static int merge(struct pl_env *e, const struct pl_env_var *vars, size_t n, cons
     if (!all)
         return pl_err_nomem(err);
     for (size_t i = 0; i < e->n_base; i++)
-        if (!has_key(vars, n, e->base[i]))
+        if (i == e->python_at || !has_key(vars, n, e->base[i]))
             all[at++] = e->base[i];
     for (size_t i = 0; i < n; i++) {
+        if (pl_streq(vars[i].key, "PYTHONPATH"))
+            continue;
         all[at] = pl_arena_printf(e->arena, "%s=%s", vars[i].key, vars[i].value);
         if (!all[at++])
             return pl_err_nomem(err);
@@ -141,12 +170,8 @@ int pl_env_of(struct pl_env *e, const struct pl_wire_task *task, const struct pl
         .project = e->stage->project,
         .pipeline = e->stage->pipeline,
         .stage = e->stage->stage,
-        .run = task->run,
-        .datum_id = row->datum,
-        .datum_key = row->key,
         .gpu_count = (uint32_t)e->config->n_gpus,
         .inputs = inputs,
-        .n_inputs = row->n_inputs,
         .env = e->stage->env,
         .n_env = e->stage->n_env,
     };
@@ -154,7 +179,13 @@ int pl_env_of(struct pl_env *e, const struct pl_wire_task *task, const struct pl
     size_t n;
     int r;
 
-    for (size_t i = 0; i < row->n_inputs; i++)
+    if (row) {
+        request.run = task->run;
+        request.datum_id = row->datum;
+        request.datum_key = row->key;
+        request.n_inputs = row->n_inputs;
+    }
+    for (size_t i = 0; i < request.n_inputs; i++)
         inputs[i] = (struct pl_datum_env_input){.name = row->inputs[i].name,
                                                 .path = row->inputs[i].path,
                                                 .commit = row->inputs[i].commit};

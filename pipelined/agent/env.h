@@ -12,7 +12,8 @@ PL_MUST_CHECK
 int pl_env_create(const struct pl_wire_attach *stage, const struct pl_sandbox_config *config,
                   const struct pl_sandbox_paths *paths, struct pl_env **ret, struct pl_err *err);
 struct pl_env *pl_env_destroy(struct pl_env *e);
-/* NAME=value strings, NULL-terminated; valid until the next call. PL_ENOMEM. */
+/* NAME=value strings, NULL-terminated; valid until the next call. `row` NULL: what holds for every datum of the worker (task is not looked
+ * at). PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_env_of(struct pl_env *e, const struct pl_wire_task *task, const struct pl_wire_row *row, const char *const **ret,
               struct pl_err *err);

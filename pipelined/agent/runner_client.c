@@ -28,6 +28,7 @@ struct pl_runner_client {
     int wake_fd;
     uint8_t in[PL_RUNNER_HEAD_BYTES + PL_RUNNER_EXIT_BYTES];
     size_t in_len;
+    int64_t next_tick_ms; /* 0 = to be set */
     uint8_t output[OUTPUT_READ_BYTES];
 };
 
@@ -315,21 +316,35 @@ static void take_result(const uint8_t *p, struct pl_runner_result *ret)
         *numbers[i] = pl_runner_get64(p + 16 + 8 * i);
 }
 
-/* One turn while the command runs. 1: EXIT has come. */
-static int turn(struct pl_runner_client *c, const struct pl_runner_command *command, int64_t *next_tick_ms, struct pl_err *err)
+/* The runner does not answer any more: it is collected, and the client is down. */
+static int lose_runner(struct pl_runner_client *c, int code, struct pl_err *err)
 {
-    struct pollfd fds[3] = {{.fd = c->control_fd, .events = POLLIN},
+    int status = collect(c, 0);
+
+    pl_runner_client_stop(c);
+    if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+        return pl_err_set(err, PL_EIO, "the runner was killed by signal %d", WTERMSIG(status));
+    return code;
+}
+
+/* One turn while the command runs: 1 when EXIT has come. `*ret_fd`: `fd` has something. */
+static int turn(struct pl_runner_client *c, const struct pl_runner_command *command, int fd, int64_t deadline_ms, bool *ret_fd,
+                struct pl_err *err)
+{
+    struct pollfd fds[4] = {{.fd = c->control_fd, .events = POLLIN},
                             {.fd = c->output_fd, .events = POLLIN},
-                            {.fd = c->wake_fd, .events = POLLIN}};
-    int64_t wait_ms = -1;
+                            {.fd = c->wake_fd, .events = POLLIN},
+                            {.fd = fd, .events = POLLIN}};
+    int64_t until_ms = deadline_ms, now_ms;
     uint64_t wakes;
 
     if (command->tick_ms) {
-        if (!*next_tick_ms)
-            *next_tick_ms = pl_clock_mono_ms() + command->tick_ms;
-        wait_ms = PL_MAX(*next_tick_ms - pl_clock_mono_ms(), 0);
+        if (!c->next_tick_ms)
+            c->next_tick_ms = pl_clock_mono_ms() + command->tick_ms;
+        until_ms = until_ms ? PL_MIN(until_ms, c->next_tick_ms) : c->next_tick_ms;
     }
-    if (poll(fds, 3, (int)wait_ms) < 0 && errno != EINTR)
+    now_ms = pl_clock_mono_ms();
+    if (poll(fds, 4, until_ms ? (int)PL_MIN(PL_MAX(until_ms - now_ms, 0), 3600000) : -1) < 0 && errno != EINTR)
         return pl_err_errno(err, errno, "runner");
     if (fds[1].revents && !pump_output(c, command, false))
         close_fd(&c->output_fd);
@@ -338,43 +353,68 @@ static int turn(struct pl_runner_client *c, const struct pl_runner_command *comm
         if (r != 0)
             return r;
     }
+    *ret_fd = fds[3].revents != 0;
     if (fds[2].revents)
         (void)!read(c->wake_fd, &wakes, sizeof(wakes));
-    if (fds[2].revents || (command->tick_ms && pl_clock_mono_ms() >= *next_tick_ms)) {
-        *next_tick_ms = 0;
+    if (fds[2].revents || (command->tick_ms && pl_clock_mono_ms() >= c->next_tick_ms)) {
+        c->next_tick_ms = 0;
         if (command->on_tick && command->on_tick(command->self))
             send_kill(c);
     }
     return 0;
 }
 
-int pl_runner_client_run(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_runner_result *ret,
-                         struct pl_err *err)
+int pl_runner_client_begin(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_err *err)
 {
-    int64_t next_tick_ms = 0;
-    int r = 0;
+    int r;
 
     if (!pl_runner_client_up(c))
         return pl_err_set(err, PL_EIO, "the runner is not up");
+    c->next_tick_ms = 0;
     r = send_run(c, command, err);
-    if (r == PL_ETOOBIG)
-        return r;
-    while (r == 0)
-        r = turn(c, command, &next_tick_ms, err);
+    if (r < 0 && r != PL_ETOOBIG)
+        lose_runner(c, r, err);
+    return r;
+}
+
+int pl_runner_client_wait(struct pl_runner_client *c, const struct pl_runner_command *command, int fd, int64_t deadline_ms,
+                          enum pl_runner_event *ret_event, struct pl_runner_result *ret, struct pl_err *err)
+{
+    bool ready = false;
+    int r = 0;
+
+    while (r == 0) {
+        r = turn(c, command, fd, deadline_ms, &ready, err);
+        if (r == 0 && (ready || (deadline_ms && pl_clock_mono_ms() >= deadline_ms))) {
+            *ret_event = ready ? PL_RUNNER_EVENT_FD : PL_RUNNER_EVENT_TIME;
+            return 0;
+        }
+    }
     if (c->output_fd >= 0)
         (void)pump_output(c, command, true); /* all of it was written before EXIT */
     if (r > 0 && (c->in[4] != PL_RUNNER_EXIT || pl_runner_get32(c->in) != PL_RUNNER_EXIT_BYTES))
         r = pl_err_set(err, PL_EIO, "the runner answered out of turn");
-    if (r < 0) {
-        int status = collect(c, 0);
-        pl_runner_client_stop(c);
-        if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
-            return pl_err_set(err, PL_EIO, "the runner was killed by signal %d", WTERMSIG(status));
-        return r;
-    }
+    if (r < 0)
+        return lose_runner(c, r, err);
     take_result(c->in + PL_RUNNER_HEAD_BYTES, ret);
     c->in_len = 0;
+    *ret_event = PL_RUNNER_EVENT_EXIT;
     return 0;
+}
+
+void pl_runner_client_kill(struct pl_runner_client *c)
+{
+    if (pl_runner_client_up(c))
+        send_kill(c);
+}
+
+int pl_runner_client_run(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_runner_result *ret,
+                         struct pl_err *err)
+{
+    enum pl_runner_event event;
+    int r = pl_runner_client_begin(c, command, err);
+
+    return r < 0 ? r : pl_runner_client_wait(c, command, -1, 0, &event, ret, err);
 }
 
 void pl_runner_client_wake(struct pl_runner_client *c)

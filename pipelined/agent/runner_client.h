@@ -45,7 +45,23 @@ bool pl_runner_client_up(const struct pl_runner_client *c);
 PL_MUST_CHECK
 int pl_runner_client_run(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_runner_result *ret,
                          struct pl_err *err);
-/* Wakes a running pl_runner_client_run, which calls on_tick at once. Any thread, also a signal handler. */
+
+/* The same in steps, for a command that is talked to while it runs. After begin, wait is called again and again until it says EXIT. */
+enum pl_runner_event {
+    PL_RUNNER_EVENT_EXIT, /* the command is over: `*ret` is filled */
+    PL_RUNNER_EVENT_FD,   /* `fd` has something to read */
+    PL_RUNNER_EVENT_TIME, /* `deadline_ms` has come */
+};
+PL_MUST_CHECK
+int pl_runner_client_begin(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_err *err);
+/* Waits for the command that was begun; of `command` the callbacks and tick_ms count, which may change from call to call. `fd` -1 and
+ * `deadline_ms` (monotonic) 0: not waited for. */
+PL_MUST_CHECK
+int pl_runner_client_wait(struct pl_runner_client *c, const struct pl_runner_command *command, int fd, int64_t deadline_ms,
+                          enum pl_runner_event *ret_event, struct pl_runner_result *ret, struct pl_err *err);
+/* Kills the command that was begun; EXIT follows. */
+void pl_runner_client_kill(struct pl_runner_client *c);
+/* Wakes a running pl_runner_client_run or _wait, which calls on_tick at once. Any thread, also a signal handler. */
 void pl_runner_client_wake(struct pl_runner_client *c);
 /* Ends runner and sandbox and waits for them: no process is left. */
 void pl_runner_client_stop(struct pl_runner_client *c);

@@ -183,18 +183,25 @@ static int add_extra(const struct pl_sandbox_config *config, struct pl_sandbox_a
 
 static int add_ours(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
 {
-    char pfs[4096], out[4096], code[4096], script[4096];
+    char pfs[4096], out[4096], code[4096], script[4096], python[4096], sock[4096];
     int r;
 
     snprintf(pfs, sizeof(pfs), "%s/pfs", config->work);
     snprintf(out, sizeof(out), "%s/pfs/out", config->work);
     snprintf(code, sizeof(code), "%s/code", config->work);
     snprintf(script, sizeof(script), "%s/script", config->work);
+    snprintf(python, sizeof(python), "%s/bin/py", config->work);
+    snprintf(sock, sizeof(sock), "%s/sock", config->work);
     r = ADD(a, err, "--ro-bind", pfs, "/pfs", "--bind", out, "/pfs/out", "--ro-bind", config->runner, "/pl/bin/pl-runner");
     if (r == 0 && config->has_code)
         r = ADD(a, err, "--bind", code, "/code");
     if (r == 0 && config->has_script)
         r = ADD(a, err, "--ro-bind", script, "/pl/script");
+    if (r == 0 && config->next)
+        r = ADD(a, err, "--ro-bind", config->next, "/pl/bin/pl-next", "--symlink", "pl-next", "/pl/bin/pachctl", "--ro-bind",
+                python, "/pl/bin/py");
+    if (r == 0 && config->batch)
+        r = ADD(a, err, "--ro-bind", sock, "/pl/sock");
     return r;
 }
 
@@ -258,6 +265,8 @@ int pl_sandbox_paths(const struct pl_sandbox_config *config, struct pl_sandbox_p
     snprintf(ret->tmp, sizeof(ret->tmp), "%s/tmp", base);
     snprintf(ret->home, sizeof(ret->home), "%s/tmp/home", base);
     snprintf(ret->script, sizeof(ret->script), "%s%s/script", base, *base ? "" : "/pl");
+    snprintf(ret->bin, sizeof(ret->bin), "%s%s/bin", base, *base ? "" : "/pl");
+    snprintf(ret->sock, sizeof(ret->sock), "%s%s/sock", base, *base ? "" : "/pl");
     return 0;
 }
 
@@ -293,9 +302,23 @@ int pl_sandbox_remove_folders(const struct pl_sandbox_config *config, struct pl_
     return r;
 }
 
+/* Without a sandbox commands find pl-next by links in WORK/bin. */
+static int link_programs(const struct pl_sandbox_config *config, struct pl_err *err)
+{
+    static const char *const names[] = {"pl-next", "pachctl"};
+    char path[4200];
+
+    for (size_t i = 0; config->mode == PL_SANDBOX_NONE && config->next && i < PL_ARRAY_SIZE(names); i++) {
+        snprintf(path, sizeof(path), "%s/bin/%s", config->work, names[i]);
+        if (symlink(config->next, path) < 0)
+            return pl_err_errno(err, errno, "%s", path);
+    }
+    return 0;
+}
+
 int pl_sandbox_make_folders(const struct pl_sandbox_config *config, struct pl_err *err)
 {
-    static const char *const folders[] = {"pfs/out", "next", "code", "tmp/home"};
+    static const char *const folders[] = {"pfs/out", "next", "code", "tmp/home", "bin/py", "sock"};
     char path[4096];
     int r = pl_sandbox_remove_folders(config, err);
 
@@ -303,6 +326,7 @@ int pl_sandbox_make_folders(const struct pl_sandbox_config *config, struct pl_er
         snprintf(path, sizeof(path), "%s/%s", config->work, folders[i]);
         r = pl_io_mkdirs(path, 0755, err);
     }
+    r = r < 0 ? r : link_programs(config, err);
     return r < 0 ? pl_err_wrap(err, r, "work folder") : 0;
 }
 
@@ -315,7 +339,11 @@ char *pl_sandbox_search_path(const struct pl_sandbox_config *config)
     if (!own)
         own = USUAL_PATH;
     if (config->mode == PL_SANDBOX_NONE)
-        return strdup(own);
+        r = pl_buf_addf(&b, NULL, "%s/bin:%s", config->work, own);
+    else
+        r = pl_buf_add_str(&b, "/pl/bin:", NULL);
+    if (config->mode == PL_SANDBOX_NONE)
+        return r < 0 ? NULL : pl_buf_take_str(&b);
     for (size_t n; r == 0 && *own; own += n + (own[n] == ':')) {
         n = strcspn(own, ":");
         for (const char *p = config->extra_ro ? config->extra_ro : ""; r == 0 && *p;) {

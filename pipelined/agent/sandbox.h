@@ -10,7 +10,8 @@
  *
  * Layout of the work folder, made by pl_sandbox_make_folders:
  *   pfs/<input>   the datum's inputs     pfs/out   its output             next/    inputs being built
- *   code/         the stage's code       tmp/      mode none's /tmp       script   the stage's script, if it has one */
+ *   code/         the stage's code       tmp/      mode none's /tmp       script   the stage's script, if it has one
+ *   bin/          what commands may call  sock/     a batch stage's socket */
 #pragma once
 
 #include "storage/base/err.h"
@@ -24,7 +25,9 @@ struct pl_sandbox_config {
     enum pl_sandbox_mode mode;
     const char *work;     /* absolute */
     const char *runner;   /* absolute path of pl-runner */
+    const char *next;     /* absolute path of pl-next; NULL: not shown */
     const char *extra_ro; /* absolute folders to show read-only, ':' between them; NULL or "" for none (PIPELINED_SANDBOX_RO) */
+    bool batch;           /* the command reaches the agent through a socket in /pl/sock */
     bool has_code;        /* /code is there */
     bool has_script;      /* /pl/script is there */
     bool no_network;      /* an empty network namespace */
@@ -42,6 +45,8 @@ struct pl_sandbox_paths {
     char tmp[4096];    /* "/tmp" or WORK/tmp; the working directory otherwise */
     char home[4096];   /* a writable home */
     char script[4096]; /* "/pl/script" or WORK/script */
+    char bin[4096];    /* "/pl/bin" or WORK/bin: pl-next, pachctl; py/pl.py below it */
+    char sock[4096];   /* "/pl/sock" or WORK/sock: the socket `next` of a batch stage */
 };
 
 /* A NULL-terminated argv on the heap. */

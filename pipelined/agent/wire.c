@@ -121,6 +121,7 @@ static int read_attach(json_t *doc, struct pl_wire_attach *a, struct pl_err *err
     shm = string_or(json_object_get(stage, "resources"), "shm", "");
     if (*shm && pl_quantity_bytes(shm, &a->shm_bytes, NULL) < 0)
         return bad(err, "attach", "stage.resources.shm");
+    a->batch = json_is_true(json_object_get(json_object_get(stage, "datum"), "batch"));
     a->no_network = json_is_false(json_object_get(stage, "network"));
     r = read_run(stage, a, err);
     if (r == 0)

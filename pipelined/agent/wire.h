@@ -48,6 +48,7 @@ struct pl_wire_attach {
     unsigned gpus[PL_SANDBOX_GPUS_MAX];
     int64_t shm_bytes;
     bool no_network;
+    bool batch; /* the command serves one datum after another */
 };
 
 /* One input of one datum: the match `path` of the tree `root`. */

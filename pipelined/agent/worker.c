@@ -1,6 +1,7 @@
 #include "pipelined/agent/worker.h"
 
 #include "pipelined/agent/datum.h"
+#include "pl_agent_py.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
 #include "storage/base/log.h"
@@ -78,6 +79,7 @@ struct pl_worker *pl_worker_destroy(struct pl_worker *w)
         return NULL;
     if (w->context.runner)
         pl_runner_client_stop(w->context.runner); /* first of all: no process is left */
+    w->context.batch = pl_batch_destroy(w->context.batch);
     pl_outlog_destroy(w->outlog);
     pl_lease_destroy(w->lease); /* its thread wakes the runner's client */
     w->context.runner = pl_runner_client_destroy(w->context.runner);
@@ -100,6 +102,8 @@ static void configure_sandbox(struct pl_worker *w)
         .mode = w->config.sandbox,
         .work = w->config.work,
         .runner = w->config.runner,
+        .next = w->config.next,
+        .batch = w->stage.batch,
         .extra_ro = w->config.extra_ro,
         .has_code = w->stage.code_root != NULL,
         .has_script = w->stage.script != NULL,
@@ -128,7 +132,8 @@ static int put_code_and_script(struct pl_worker *w, struct pl_err *err)
         snprintf(path, sizeof(path), "%s/script", w->config.work);
         r = pl_io_write_file(path, w->stage.script, strlen(w->stage.script), 0555, err);
     }
-    return r;
+    snprintf(path, sizeof(path), "%s/bin/py/%s", w->config.work, pl_agent_py_files[0].name);
+    return r < 0 ? r : pl_io_write_file(path, pl_agent_py_files[0].data, pl_agent_py_files[0].size, 0444, err);
 }
 
 static int set_up(struct pl_worker *w, struct pl_err *err)
@@ -153,6 +158,8 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
         r = put_code_and_script(w, err);
     if (r == 0)
         r = pl_env_create(&w->stage, &w->sandbox, &w->paths, &w->context.env, err);
+    if (r == 0 && w->stage.batch)
+        r = pl_batch_create(w->context.runner, &w->sandbox, &w->paths, w->context.env, &w->context.batch, err);
     if (r == 0)
         r = pl_runner_client_start(w->context.runner, err);
     if (r < 0)
@@ -289,6 +296,8 @@ int pl_worker_run(struct pl_worker *w, struct pl_err *err)
     while (r > 0)
         r = turn(w, &held, err);
     held_finish(&held);
+    if (w->context.batch)
+        pl_batch_leave(w->context.batch);
     pl_outlog_drain(w->outlog, DRAIN_END_MS, false);
     return told_to_end(w) && r == PL_ECANCELED ? 0 : r;
 }

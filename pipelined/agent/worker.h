@@ -17,6 +17,7 @@ struct pl_worker_config {
     const char *work;        /* absolute, without links; made and removed */
     const char *cache;       /* of whole files; NULL = none */
     const char *runner;      /* absolute path of pl-runner */
+    const char *next;        /* absolute path of pl-next */
     const char *extra_ro;
     enum pl_sandbox_mode sandbox;
     int held_fd; /* a pipe's end that is open until no process of this worker is left; 0 = none */

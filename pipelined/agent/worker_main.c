@@ -203,14 +203,15 @@ static bool lies_in(const char *path, const char *folder)
     return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == 0);
 }
 
-static int find_runner(char out[PATH_MAX], struct pl_err *err)
+/* A program that lies beside this one. */
+static int find_beside(const char *name, char out[PATH_MAX], struct pl_err *err)
 {
     ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 16);
 
     if (n < 0)
         return pl_err_errno(err, errno, "/proc/self/exe");
     out[n] = 0;
-    strcpy(strrchr(out, '/'), "/pl-runner");
+    snprintf(strrchr(out, '/') + 1, 16, "%s", name);
     if (access(out, X_OK) < 0)
         return pl_err_set(err, PL_EUNAVAILABLE, "%s is not there: install it beside pipelined-worker", out);
     return 0;
@@ -276,14 +277,16 @@ int main(int argc, char **argv)
 {
     struct options options = {.worker.incarnation = "1"};
     struct pl_err err = {0};
-    char runner[PATH_MAX];
+    char runner[PATH_MAX], next[PATH_MAX];
     int r;
 
     umask(022); /* modes of inputs are given with the call that makes them */
     pl_log_init("pipelined-worker", PL_LOG_INFO, true);
     r = parse_options(argc, argv, &options, &err);
     if (r == 0)
-        r = find_runner(runner, &err);
+        r = find_beside("pl-runner", runner, &err);
+    if (r == 0 && !options.probe)
+        r = find_beside("pl-next", next, &err);
     if (r < 0) {
         fprintf(stderr, "pipelined-worker: %s\n", err.msg);
         return 1;
@@ -291,6 +294,7 @@ int main(int argc, char **argv)
     if (options.probe)
         return probe(runner);
     options.worker.runner = runner;
+    options.worker.next = next;
     r = work(&options, &err);
     if (r == 0)
         return 0;

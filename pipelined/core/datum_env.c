@@ -65,18 +65,20 @@ static void env_add_fixed(struct env_list *list, const struct pl_datum_env_reque
                     (uint32_t)q->datum_key.b[3] << 24;
 
     env_add(list, "PL_OUT", pl_arena_printf(list->arena, "%s/out", q->pfs));
-    env_add(list, "PL_SEED", pl_arena_printf(list->arena, "%u", seed & INT32_MAX));
     env_add(list, "PL_DEVICE", q->gpu_count > 0 ? "gpu" : "cpu");
     env_add(list, "PL_GPU_COUNT", pl_arena_printf(list->arena, "%u", q->gpu_count));
     env_add(list, "PL_PROJECT", q->project);
     env_add(list, "PL_PIPELINE", q->pipeline);
     env_add(list, "PL_STAGE", q->stage);
+    env_add(list, "PYTHONUNBUFFERED", "1");
+    if (q->datum_id == NULL)
+        return;
+    env_add(list, "PL_SEED", pl_arena_printf(list->arena, "%u", seed & INT32_MAX));
     env_add(list, "PL_JOB_ID", q->run);
     env_add(list, "PL_DATUM_ID", q->datum_id);
     env_add(list, "PACH_JOB_ID", q->run);
     env_add(list, "PACH_OUTPUT_COMMIT_ID", q->run);
     env_add(list, "PACH_DATUM_ID", q->datum_id);
-    env_add(list, "PYTHONUNBUFFERED", "1");
 }
 
 /* A variable and when it was added: of equal keys the one added last counts. */

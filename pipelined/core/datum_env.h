@@ -23,7 +23,7 @@ struct pl_datum_env_request {
     const char *pfs; /* "/pfs" */
     const char *project, *pipeline, *stage;
     const char *run;      /* 32 hex */
-    const char *datum_id; /* 64 hex */
+    const char *datum_id; /* 64 hex; NULL: what holds for every datum of the worker, no more (no input, run or seed) */
     struct pl_hash datum_key;
     uint32_t gpu_count;
     const struct pl_datum_env_input *inputs;

@@ -83,6 +83,7 @@ struct pl_resources {
 struct pl_datum_policy {
     uint32_t tries;
     int64_t timeout_ms; /* 0 = none */
+    bool batch;         /* the command serves one datum after another */
 };
 
 struct pl_stage {

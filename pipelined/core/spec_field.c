@@ -182,7 +182,6 @@ static const struct spec_field fields_of_resources[] = {
 };
 OBJECT(resources, "resources", "Kubernetes quantities: `500m`, `2`, `40Gi`.", nothing);
 
-static const char *const later_of_datum[] = {"batch", NULL};
 static const struct spec_field fields_of_datum[] = {
     {.name = "tries",
      FIELD(count, pl_datum_policy, tries),
@@ -191,8 +190,13 @@ static const struct spec_field fields_of_datum[] = {
      .max = PL_TRIES_MAX,
      .doc = "How often the command may end badly. Lost workers are not counted."},
     {.name = "timeout", FIELD(duration, pl_datum_policy, timeout_ms), .min = 1, .doc = "Of one try. None by default."},
+    {.name = "batch",
+     FIELD(bool, pl_datum_policy, batch),
+     .fallback = "false",
+     .doc = "The command stays alive for all datums of its worker (a model is loaded once) and asks for each with `pl-next`, or "
+            "with `pl.datums()` in Python."},
 };
-OBJECT(datum, "datum", "How one datum is tried.", later_of_datum);
+OBJECT(datum, "datum", "How one datum is tried.", nothing);
 
 static const char *const later_of_output[] = {"branch", "s3", "keep", NULL};
 static const struct spec_field fields_of_output[] = {

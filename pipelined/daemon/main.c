@@ -48,6 +48,7 @@
  *   worker_main, worker  the agent from attach to its end;  wire, lease, uplink: its protocol
  *   inputs, tree_source  data in;   datum, env, runner_client, sandbox, seccomp, gpu: the command;   outputs, out_walk, link_target: data out
  *   outlog, metrics      what it prints, as it prints it;   runner: the static program beside the command
+ *   batch, next_server   a command that stays for all datums and asks for each;   next_main: pl-next, by which it asks
  * Files come back: storage/dataset
  *   checkout             checkout_write, file_cache, file_read
  *   fsck                 is it all there, and is it what it says?

@@ -141,8 +141,8 @@ static void specs_with_fields_of_later_name_the_first_of_them(void **state)
     static const struct {
         const char *text, *says;
     } cases[] = {
-        {cats, "t.json:2:129: stages[0].datum.batch: \"batch\" is not available yet"},
-        {nightly, "t.json:2:126: stages[0].datum.batch: \"batch\" is not available yet"},
+        {cats, "t.json:2:157: stages[0].on_error: \"skip\" is not available yet: \"fail\""},
+        {nightly, "t.json:3:25: stages[0].input.cross[0].join: \"join\" is not available yet"},
         {hp, "t.json:2:83: stages[0].input.cross[1].params: \"params\" is not available yet"},
     };
 
@@ -608,7 +608,7 @@ static void the_effective_stage_is_written_out(void **state)
     (void)state;
     assert_int_equal(pl_stage_effective_json(&spec->stages[0], &out, NULL), 0);
     assert_string_equal(pl_buf_str(&out),
-                        "{\"cache\":true,\"datum\":{\"tries\":1},\"env\":{\"A\":\"1\"},\"gpu\":{\"count\":1,\"required\":true,"
+                        "{\"cache\":true,\"datum\":{\"batch\":false,\"tries\":1},\"env\":{\"A\":\"1\"},\"gpu\":{\"count\":1,\"required\":true,"
                         "\"wait\":\"10m\"},\"input\":{\"glob\":\"/\",\"name\":\"r\",\"repo\":\"default/r@master\"},"
                         "\"name\":\"s\",\"on_error\":\"fail\",\"on_new\":\"newest\",\"output\":{\"prefix\":\"\"},"
                         "\"run\":[\"x\"],\"workers\":1}");

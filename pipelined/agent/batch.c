@@ -1,0 +1,250 @@
+#include "pipelined/agent/batch.h"
+
+#include "pipelined/agent/next_server.h"
+#include "storage/base/clock.h"
+#include "storage/base/io.h"
+#include "storage/base/log.h"
+#include <stdio.h>
+
+struct pl_batch {
+    struct pl_runner_client *runner;
+    const struct pl_sandbox_config *sandbox;
+    const struct pl_sandbox_paths *paths;
+    struct pl_env *env;
+    struct pl_next_server *server;
+    bool up;                         /* the command runs */
+    bool at_datum;                   /* it was told to go on */
+    unsigned done;                   /* datums that this life has got done */
+    unsigned idle_lives;             /* in a row */
+    int64_t timeout_ms, deadline_ms; /* of the datum; 0 = none */
+};
+
+int pl_batch_create(struct pl_runner_client *runner, const struct pl_sandbox_config *sandbox,
+                    const struct pl_sandbox_paths *paths, struct pl_env *env, struct pl_batch **ret, struct pl_err *err)
+{
+    struct pl_batch *b = calloc(1, sizeof(*b));
+    char folder[4200];
+    int r;
+
+    if (!b)
+        return pl_err_nomem(err);
+    *b = (struct pl_batch){.runner = runner, .sandbox = sandbox, .paths = paths, .env = env};
+    snprintf(folder, sizeof(folder), "%s/sock", sandbox->work);
+    r = pl_next_server_create(folder, &b->server, err);
+    if (r < 0) {
+        free(b);
+        return r;
+    }
+    *ret = b;
+    return 0;
+}
+
+struct pl_batch *pl_batch_destroy(struct pl_batch *b)
+{
+    if (!b)
+        return NULL;
+    pl_next_server_destroy(b->server);
+    free(b);
+    return NULL;
+}
+
+/* ---- the notes of a datum ---- */
+
+/* NAME='value', as a shell reads it. */
+static int add_shell(struct pl_buf *b, const char *variable, struct pl_err *err)
+{
+    const char *value = strchr(variable, '=') + 1;
+    int r = pl_buf_addf(b, err, "%.*s'", (int)(value - variable), variable);
+
+    for (; r == 0 && *value; value++)
+        r = *value == '\'' ? pl_buf_add_str(b, "'\\''", err) : pl_buf_add(b, value, 1, err);
+    return r < 0 ? r : pl_buf_add_str(b, "'\n", err);
+}
+
+static json_t *inputs_json(const struct pl_batch *b, const struct pl_wire_row *row)
+{
+    json_t *inputs = json_object();
+
+    for (size_t i = 0; inputs && i < row->n_inputs; i++) {
+        const struct pl_wire_input *in = &row->inputs[i];
+        json_object_set_new(inputs, in->name, json_sprintf("%s/%s%s%s", b->paths->pfs, in->name, *in->path ? "/" : "", in->path));
+    }
+    return inputs;
+}
+
+static int put(const struct pl_batch *b, const char *name, const void *text, size_t n, struct pl_err *err)
+{
+    char path[4200], aside[4200];
+    int r;
+
+    snprintf(path, sizeof(path), "%s/pfs/%s", b->sandbox->work, name);
+    snprintf(aside, sizeof(aside), "%s/next/%s", b->sandbox->work, name);
+    r = pl_io_write_file(aside, text, n, 0444, err);
+    if (r == 0 && rename(aside, path) < 0)
+        r = pl_err_errno(err, errno, "%s", path);
+    return r;
+}
+
+/* What differs from datum to datum, beside the inputs: the command was started with the rest. */
+static int write_notes(struct pl_batch *b, const struct pl_wire_task *task, const struct pl_wire_row *row, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf shell = {0};
+    _cleanup_(json_decrefp) json_t *note = NULL;
+    _cleanup_free_ char *text = NULL;
+    const char *const *env;
+    json_t *variables;
+    int r = pl_env_of(b->env, task, row, &env, err);
+
+    if (r < 0)
+        return r;
+    note = json_pack("{s:s, s:s, s:s, s:o, s:s, s:{}}", "datum", row->datum, "run", task->run, "job", task->job, "inputs",
+                     inputs_json(b, row), "out", "", "env");
+    variables = json_object_get(note, "env");
+    if (!note || json_object_set_new(note, "out", json_sprintf("%s/out", b->paths->pfs)) < 0)
+        return pl_err_nomem(err);
+    for (; r == 0 && *env; env++) {
+        size_t n = strcspn(*env, "=");
+        _cleanup_free_ char *name = strndup(*env, n);
+
+        if (!name || json_object_set_new(variables, name, json_string(*env + n + 1)) < 0)
+            return pl_err_nomem(err);
+        r = add_shell(&shell, *env, err);
+    }
+    text = r == 0 ? json_dumps(note, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
+    if (r == 0 && !text)
+        r = pl_err_nomem(err);
+    r = r < 0 ? r : put(b, ".datum.json", text, strlen(text), err);
+    return r < 0 ? r : put(b, ".env", shell.data, shell.len, err);
+}
+
+/* ---- the command's life ---- */
+
+static int start(struct pl_batch *b, const struct pl_runner_command *command, struct pl_err *err)
+{
+    struct pl_runner_command first = *command;
+    int r = pl_env_of(b->env, NULL, NULL, &first.env, err);
+
+    first.timeout_ms = 0; /* of the datum, which is measured here */
+    r = r < 0 ? r : pl_runner_client_begin(b->runner, &first, err);
+    b->up = r == 0;
+    b->at_datum = false;
+    b->done = 0;
+    return r;
+}
+
+/* It has ended. 1: it shall be started again for the same datum. */
+static int ended(struct pl_batch *b, struct pl_batch_result *ret, bool timed_out, struct pl_err *err)
+{
+    char out[4200];
+    bool left = ret->run.how == PL_RUNNER_EXITED && ret->run.code == 0 && !ret->run.killed;
+
+    b->up = b->at_datum = false;
+    ret->run.timed_out = timed_out;
+    ret->end = PL_BATCH_ENDED;
+    b->idle_lives = left && b->done == 0 ? b->idle_lives + 1 : 0;
+    if (!left || timed_out)
+        return 0;
+    if (b->idle_lives >= PL_BATCH_IDLE_LIVES) {
+        b->idle_lives = 0;
+        ret->end = PL_BATCH_IDLE;
+        return 0;
+    }
+    snprintf(out, sizeof(out), "%s/pfs/out", b->sandbox->work);
+    return pl_sandbox_clear(out, err) < 0 ? PL_EIO : 1;
+}
+
+/* It asked. True: the datum it was at is over. */
+static bool asked(struct pl_batch *b, struct pl_batch_result *ret)
+{
+    const char *message = NULL;
+
+    pl_next_server_look(b->server);
+    if (!pl_next_server_asked(b->server, &message))
+        return false;
+    if (!b->at_datum) { /* the first of its life, or who asked before has gone unheard */
+        b->at_datum = pl_next_server_answer(b->server, "ok");
+        b->deadline_ms = b->timeout_ms ? pl_clock_mono_ms() + b->timeout_ms : 0;
+        return false;
+    }
+    b->at_datum = false;
+    b->done++;
+    b->idle_lives = 0;
+    ret->end = message ? PL_BATCH_FAILED : PL_BATCH_DONE;
+    if (message)
+        snprintf(ret->message, sizeof(ret->message), "%s", *message ? message : "failed");
+    return true;
+}
+
+int pl_batch_run(struct pl_batch *b, const struct pl_runner_command *command, const struct pl_wire_task *task,
+                 const struct pl_wire_row *row, struct pl_batch_result *ret, struct pl_err *err)
+{
+    const int64_t start_us = pl_clock_mono_us();
+    bool timed_out = false;
+    int r = write_notes(b, task, row, err);
+
+    *ret = (struct pl_batch_result){0};
+    b->timeout_ms = (int64_t)command->timeout_ms;
+    b->deadline_ms =
+        b->timeout_ms ? pl_clock_mono_ms() + b->timeout_ms : 0; /* the start counts too; then from the datum's own on */
+    while (r == 0) {
+        enum pl_runner_event event = PL_RUNNER_EVENT_FD;
+
+        if (!b->up)
+            r = start(b, command, err);
+        if (r == 0 && asked(b, ret)) /* also what came since the last datum */
+            break;
+        if (r == 0)
+            r = pl_runner_client_wait(b->runner, command, pl_next_server_fd(b->server), b->deadline_ms, &event, &ret->run, err);
+        if (r == 0 && event == PL_RUNNER_EVENT_EXIT) {
+            r = ended(b, ret, timed_out, err);
+            if (r <= 0)
+                break;
+            r = 0;
+        } else if (r == 0 && event == PL_RUNNER_EVENT_TIME) {
+            timed_out = true;
+            b->deadline_ms = 0;
+            pl_runner_client_kill(b->runner);
+        }
+    }
+    if (r < 0)
+        b->up = b->up && pl_runner_client_up(b->runner);
+    if (ret->end != PL_BATCH_ENDED)
+        ret->run.wall_us = (uint64_t)(pl_clock_mono_us() - start_us);
+    return r;
+}
+
+static void unheard(void *self, const uint8_t *data, size_t n)
+{
+    (void)self;
+    (void)data;
+    (void)n;
+}
+
+void pl_batch_leave(struct pl_batch *b)
+{
+    const struct pl_runner_command command = {.on_output = unheard};
+    const int64_t deadline_ms = pl_clock_mono_ms() + PL_BATCH_LEAVE_MS;
+    struct pl_runner_result run = {0};
+    struct pl_err err = {0};
+    bool told = false;
+
+    while (b->up && pl_runner_client_up(b->runner)) {
+        enum pl_runner_event event = PL_RUNNER_EVENT_EXIT;
+        const char *message = NULL;
+
+        pl_next_server_look(b->server);
+        if (pl_next_server_asked(b->server, &message))
+            told = pl_next_server_answer(b->server, "end") || told;
+        if (pl_runner_client_wait(b->runner, &command, pl_next_server_fd(b->server), deadline_ms, &event, &run, &err) < 0)
+            break;
+        if (event == PL_RUNNER_EVENT_EXIT)
+            b->up = false;
+        else if (event == PL_RUNNER_EVENT_TIME) {
+            pl_log_warn("batch", "the command did not leave within %d s%s; killed", PL_BATCH_LEAVE_MS / 1000,
+                        told ? " after it was told that there is no more" : "");
+            break; /* the runner kills it when it is stopped */
+        }
+    }
+    if (!b->up && run.code != 0)
+        pl_log_warn("batch", "the command left with %s %d", run.how == PL_RUNNER_SIGNALED ? "signal" : "exit code", run.code);
+}

@@ -1,0 +1,182 @@
+#include "pipelined/agent/next_server.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+struct asker {
+    int fd; /* -1 = free */
+    size_t len;
+    char line[sizeof("fail ") + PL_NEXT_MESSAGE_MAX + 1];
+};
+
+struct pl_next_server {
+    int listen_fd, epoll_fd;
+    struct asker askers[PL_NEXT_ASKERS_MAX];
+    struct asker *waiting; /* whose request is whole; NULL = none */
+};
+
+static int listen_at(const char *folder, struct pl_err *err)
+{
+    _cleanup_close_ int dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (dir < 0 || fd < 0) {
+        pl_closep(&fd);
+        return pl_err_errno(err, errno, "%s", folder);
+    }
+    /* an address holds 107 bytes, the folder's own name may be longer */
+    snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/next", dir);
+    if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 || fchmodat(dir, "next", 0666, 0) < 0 ||
+        listen(fd, PL_NEXT_ASKERS_MAX) < 0) {
+        int r = pl_err_errno(err, errno, "%s/next", folder);
+        pl_closep(&fd);
+        return r;
+    }
+    return fd;
+}
+
+static bool watch(struct pl_next_server *s, int fd, void *who)
+{
+    struct epoll_event e = {.events = EPOLLIN, .data.ptr = who};
+
+    return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &e) == 0;
+}
+
+int pl_next_server_create(const char *folder, struct pl_next_server **ret, struct pl_err *err)
+{
+    struct pl_next_server *s = calloc(1, sizeof(*s));
+
+    if (!s)
+        return pl_err_nomem(err);
+    for (size_t i = 0; i < PL_NEXT_ASKERS_MAX; i++)
+        s->askers[i].fd = -1;
+    s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    s->listen_fd = listen_at(folder, err);
+    if (s->listen_fd < 0 || s->epoll_fd < 0 || !watch(s, s->listen_fd, NULL)) {
+        int r = s->listen_fd < 0 ? s->listen_fd : pl_err_errno(err, errno, "%s/next", folder);
+        pl_next_server_destroy(s);
+        return r;
+    }
+    *ret = s;
+    return 0;
+}
+
+static void drop(struct pl_next_server *s, struct asker *a)
+{
+    if (a->fd >= 0)
+        close(a->fd); /* epoll forgets it */
+    a->fd = -1;
+    a->len = 0;
+    if (s->waiting == a)
+        s->waiting = NULL;
+}
+
+struct pl_next_server *pl_next_server_destroy(struct pl_next_server *s)
+{
+    if (!s)
+        return NULL;
+    for (size_t i = 0; i < PL_NEXT_ASKERS_MAX; i++)
+        drop(s, &s->askers[i]);
+    pl_closep(&s->listen_fd);
+    pl_closep(&s->epoll_fd);
+    free(s);
+    return NULL;
+}
+
+int pl_next_server_fd(const struct pl_next_server *s)
+{
+    return s->epoll_fd;
+}
+
+static void take_in(struct pl_next_server *s)
+{
+    int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+    for (size_t i = 0; fd >= 0 && i < PL_NEXT_ASKERS_MAX; i++) {
+        struct asker *a = &s->askers[i];
+        if (a->fd >= 0)
+            continue;
+        if (!watch(s, fd, a))
+            break;
+        a->fd = fd;
+        return;
+    }
+    pl_closep(&fd);
+}
+
+static void say(const struct asker *a, const char *text)
+{
+    (void)!send(a->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT); /* who has gone does not wait for it */
+}
+
+/* A whole line has come. */
+static void request(struct pl_next_server *s, struct asker *a)
+{
+    if (!pl_streq(a->line, "next") && strncmp(a->line, "fail ", 5) != 0) {
+        say(a, "error the request is neither \"next\" nor \"fail MESSAGE\"\n");
+        drop(s, a);
+    } else if (s->waiting) {
+        say(a, "error another process of this command is waiting for the next datum already\n");
+        drop(s, a);
+    } else {
+        s->waiting = a;
+    }
+}
+
+static void hear(struct pl_next_server *s, struct asker *a)
+{
+    char byte;
+    ssize_t n;
+
+    while ((n = recv(a->fd, &byte, 1, MSG_DONTWAIT)) == 1 && s->waiting != a && a->fd >= 0) {
+        if (byte != '\n') {
+            if (a->len + 1 < sizeof(a->line))
+                a->line[a->len++] = byte;
+            continue;
+        }
+        a->line[a->len] = '\0';
+        request(s, a);
+        if (a->fd < 0)
+            return;
+    }
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        drop(s, a); /* gone before it was answered */
+}
+
+void pl_next_server_look(struct pl_next_server *s)
+{
+    struct epoll_event events[PL_NEXT_ASKERS_MAX + 1];
+    int n = epoll_wait(s->epoll_fd, events, PL_ARRAY_SIZE(events), 0);
+
+    for (int i = 0; i < n; i++) {
+        struct asker *a = events[i].data.ptr;
+        if (!a)
+            take_in(s);
+        else if (a->fd >= 0)
+            hear(s, a);
+    }
+}
+
+bool pl_next_server_asked(const struct pl_next_server *s, const char **ret_message)
+{
+    if (!s->waiting)
+        return false;
+    *ret_message = s->waiting->line[0] == 'f' ? s->waiting->line + 5 : NULL;
+    return true;
+}
+
+bool pl_next_server_answer(struct pl_next_server *s, const char *answer)
+{
+    char text[PL_NEXT_MESSAGE_MAX];
+    int n = snprintf(text, sizeof(text), "%s\n", answer);
+    bool heard = s->waiting && send(s->waiting->fd, text, PL_MIN((size_t)n, sizeof(text) - 1), MSG_NOSIGNAL | MSG_DONTWAIT) == n;
+
+    if (s->waiting)
+        drop(s, s->waiting);
+    return heard;
+}
