@@ -607,11 +607,12 @@ static void the_effective_stage_is_written_out(void **state)
 
     (void)state;
     assert_int_equal(pl_stage_effective_json(&spec->stages[0], &out, NULL), 0);
-    assert_string_equal(pl_buf_str(&out),
-                        "{\"cache\":true,\"datum\":{\"batch\":false,\"tries\":1},\"env\":{\"A\":\"1\"},\"gpu\":{\"count\":1,\"required\":true,"
-                        "\"wait\":\"10m\"},\"input\":{\"glob\":\"/\",\"name\":\"r\",\"repo\":\"default/r@master\"},"
-                        "\"name\":\"s\",\"on_error\":\"fail\",\"on_new\":\"newest\",\"output\":{\"prefix\":\"\"},"
-                        "\"run\":[\"x\"],\"workers\":1}");
+    assert_string_equal(
+        pl_buf_str(&out),
+        "{\"cache\":true,\"datum\":{\"batch\":false,\"tries\":1},\"env\":{\"A\":\"1\"},\"gpu\":{\"count\":1,\"required\":true,"
+        "\"wait\":\"10m\"},\"input\":{\"glob\":\"/\",\"name\":\"r\",\"repo\":\"default/r@master\"},"
+        "\"name\":\"s\",\"on_error\":\"fail\",\"on_new\":\"newest\",\"output\":{\"prefix\":\"\"},"
+        "\"run\":[\"x\"],\"workers\":1}");
     pl_buf_finish(&out);
     pl_spec_destroy(spec);
 }
