@@ -4,6 +4,7 @@
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
 #include "storage/base/log.h"
+#include <fcntl.h>
 #include <stdio.h>
 
 struct pl_batch {
@@ -51,13 +52,12 @@ struct pl_batch *pl_batch_destroy(struct pl_batch *b)
 /* ---- the notes of a datum ---- */
 
 /* NAME='value', as a shell reads it. */
-static int add_shell(struct pl_buf *b, const char *variable, struct pl_err *err)
+static int add_shell(struct pl_buf *b, const struct pl_env_var *variable, struct pl_err *err)
 {
-    const char *value = strchr(variable, '=') + 1;
-    int r = pl_buf_addf(b, err, "%.*s'", (int)(value - variable), variable);
+    int r = pl_buf_addf(b, err, "%s='", variable->key);
 
-    for (; r == 0 && *value; value++)
-        r = *value == '\'' ? pl_buf_add_str(b, "'\\''", err) : pl_buf_add(b, value, 1, err);
+    for (const char *p = variable->value; r == 0 && *p; p++)
+        r = *p == '\'' ? pl_buf_add_str(b, "'\\''", err) : pl_buf_add(b, p, 1, err);
     return r < 0 ? r : pl_buf_add_str(b, "'\n", err);
 }
 
@@ -72,45 +72,38 @@ static json_t *inputs_json(const struct pl_batch *b, const struct pl_wire_row *r
     return inputs;
 }
 
+/* The command stands still: nobody reads it while it is written, and nobody needs it after a crash. */
 static int put(const struct pl_batch *b, const char *name, const void *text, size_t n, struct pl_err *err)
 {
-    char path[4200], aside[4200];
-    int r;
+    char path[4200];
+    _cleanup_close_ int fd = -1;
 
     snprintf(path, sizeof(path), "%s/pfs/%s", b->sandbox->work, name);
-    snprintf(aside, sizeof(aside), "%s/next/%s", b->sandbox->work, name);
-    r = pl_io_write_file(aside, text, n, 0444, err);
-    if (r == 0 && rename(aside, path) < 0)
-        r = pl_err_errno(err, errno, "%s", path);
-    return r;
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    return fd < 0 ? pl_err_errno(err, errno, "%s", path) : pl_io_write(fd, text, n, path, err);
 }
 
-/* What differs from datum to datum, beside the inputs: the command was started with the rest. */
+/* What differs from datum to datum. */
 static int write_notes(struct pl_batch *b, const struct pl_wire_task *task, const struct pl_wire_row *row, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf shell = {0};
     _cleanup_(json_decrefp) json_t *note = NULL;
     _cleanup_free_ char *text = NULL;
-    const char *const *env;
-    json_t *variables;
-    int r = pl_env_of(b->env, task, row, &env, err);
+    char out[4200];
+    json_t *variables = json_object();
+    struct pl_env_var *env;
+    size_t n;
+    int r = pl_env_of_datum(b->env, task, row, &env, &n, err);
 
-    if (r < 0)
-        return r;
-    note = json_pack("{s:s, s:s, s:s, s:o, s:s, s:{}}", "datum", row->datum, "run", task->run, "job", task->job, "inputs",
-                     inputs_json(b, row), "out", "", "env");
-    variables = json_object_get(note, "env");
-    if (!note || json_object_set_new(note, "out", json_sprintf("%s/out", b->paths->pfs)) < 0)
-        return pl_err_nomem(err);
-    for (; r == 0 && *env; env++) {
-        size_t n = strcspn(*env, "=");
-        _cleanup_free_ char *name = strndup(*env, n);
-
-        if (!name || json_object_set_new(variables, name, json_string(*env + n + 1)) < 0)
-            return pl_err_nomem(err);
-        r = add_shell(&shell, *env, err);
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        if (json_object_set_new(variables, env[i].key, json_string(env[i].value)) < 0)
+            r = pl_err_nomem(err);
+        r = r < 0 ? r : add_shell(&shell, &env[i], err);
     }
-    text = r == 0 ? json_dumps(note, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
+    snprintf(out, sizeof(out), "%s/out", b->paths->pfs);
+    note = json_pack("{s:s, s:s, s:s, s:o, s:s, s:o}", "datum", row->datum, "run", task->run, "job", task->job, "inputs",
+                     inputs_json(b, row), "out", out, "env", variables);
+    text = note ? json_dumps(note, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
     if (r == 0 && !text)
         r = pl_err_nomem(err);
     r = r < 0 ? r : put(b, ".datum.json", text, strlen(text), err);

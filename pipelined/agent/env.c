@@ -161,8 +161,8 @@ static int merge(struct pl_env *e, const struct pl_env_var *vars, size_t n, cons
     return 0;
 }
 
-int pl_env_of(struct pl_env *e, const struct pl_wire_task *task, const struct pl_wire_row *row, const char *const **ret,
-              struct pl_err *err)
+int pl_env_of_datum(struct pl_env *e, const struct pl_wire_task *task, const struct pl_wire_row *row, struct pl_env_var **ret,
+                    size_t *ret_n, struct pl_err *err)
 {
     struct pl_datum_env_input inputs[PL_WIRE_INPUTS_MAX];
     struct pl_datum_env_request request = {
@@ -175,9 +175,6 @@ int pl_env_of(struct pl_env *e, const struct pl_wire_task *task, const struct pl
         .env = e->stage->env,
         .n_env = e->stage->n_env,
     };
-    struct pl_env_var *vars;
-    size_t n;
-    int r;
 
     if (row) {
         request.run = task->run;
@@ -193,6 +190,15 @@ int pl_env_of(struct pl_env *e, const struct pl_wire_task *task, const struct pl
     e->arena = pl_arena_create(0);
     if (!e->arena)
         return pl_err_nomem(err);
-    r = pl_datum_env(&request, e->arena, &vars, &n, err);
+    return pl_datum_env(&request, e->arena, ret, ret_n, err);
+}
+
+int pl_env_of(struct pl_env *e, const struct pl_wire_task *task, const struct pl_wire_row *row, const char *const **ret,
+              struct pl_err *err)
+{
+    struct pl_env_var *vars;
+    size_t n;
+    int r = pl_env_of_datum(e, task, row, &vars, &n, err);
+
     return r == 0 ? merge(e, vars, n, ret, err) : r;
 }

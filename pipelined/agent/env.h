@@ -12,6 +12,10 @@ PL_MUST_CHECK
 int pl_env_create(const struct pl_wire_attach *stage, const struct pl_sandbox_config *config,
                   const struct pl_sandbox_paths *paths, struct pl_env **ret, struct pl_err *err);
 struct pl_env *pl_env_destroy(struct pl_env *e);
+/* What core/datum_env says alone, without what holds for the worker's whole life; valid until the next call. PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_env_of_datum(struct pl_env *e, const struct pl_wire_task *task, const struct pl_wire_row *row, struct pl_env_var **ret,
+                    size_t *ret_n, struct pl_err *err);
 /* NAME=value strings, NULL-terminated; valid until the next call. `row` NULL: what holds for every datum of the worker (task is not looked
  * at). PL_ENOMEM. */
 PL_MUST_CHECK

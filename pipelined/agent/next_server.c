@@ -130,22 +130,25 @@ static void request(struct pl_next_server *s, struct asker *a)
 
 static void hear(struct pl_next_server *s, struct asker *a)
 {
-    char byte;
-    ssize_t n;
+    char rest[64];
+    bool whole = s->waiting == a;
+    size_t room = sizeof(a->line) - a->len - 1;
+    ssize_t n = recv(a->fd, whole ? rest : a->line + a->len, whole ? sizeof(rest) : room, MSG_DONTWAIT);
+    char *end;
 
-    while ((n = recv(a->fd, &byte, 1, MSG_DONTWAIT)) == 1 && s->waiting != a && a->fd >= 0) {
-        if (byte != '\n') {
-            if (a->len + 1 < sizeof(a->line))
-                a->line[a->len++] = byte;
-            continue;
-        }
-        a->line[a->len] = '\0';
-        request(s, a);
-        if (a->fd < 0)
-            return;
+    if (n <= 0) {
+        if (n == 0 || (errno != EAGAIN && errno != EINTR))
+            drop(s, a); /* gone before it was answered */
+        return;
     }
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        drop(s, a); /* gone before it was answered */
+    if (whole)
+        return; /* what follows a request is nobody's */
+    end = memchr(a->line + a->len, '\n', (size_t)n);
+    a->len += (size_t)n;
+    if (end || a->len + 1 == sizeof(a->line)) { /* a line that is too long is cut off */
+        *(end ? end : a->line + a->len) = '\0';
+        request(s, a);
+    }
 }
 
 void pl_next_server_look(struct pl_next_server *s)

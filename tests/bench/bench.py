@@ -11,9 +11,11 @@ import sys
 import measure
 import ours
 import peers
+import spine
 import works
 
-UNITS = {"s": "{:.2f} s", "ms": "{:.1f} ms", "MB": "{:.2f} MB", "MiB": "{:.1f} MiB", "a second": "{:,.0f}/s"}
+EVERY = {**works.EVERY, **spine.EVERY}
+UNITS = {"s": "{:.2f} s", "ms": "{:.1f} ms", "MB": "{:.2f} MB", "MiB": "{:.1f} MiB", "KiB": "{:.0f} KiB", "times": "{:.2f} ×", "a second": "{:,.0f}/s"}
 
 
 class Bench:
@@ -99,16 +101,16 @@ def load():
 def measure_all(bench, names):
     for name in names:
         try:
-            works.EVERY[name](bench)
+            EVERY[name](bench)
         except (measure.Failed, OSError) as failure:
             bench.say(f"{name}: {failure}")
 
 
 def main():
-    names = sys.argv[1:] or list(works.EVERY)
-    unknown = [name for name in names if name not in works.EVERY]
+    names = sys.argv[1:] or list(EVERY)
+    unknown = [name for name in names if name not in EVERY]
     if unknown:
-        sys.exit(f"there is no work \"{unknown[0]}\"; works: {' '.join(works.EVERY)}")
+        sys.exit(f"there is no work \"{unknown[0]}\"; works: {' '.join(EVERY)}")
     absent = [name for name in ("pipelined", "pipelinectl", "pipelined-worker", "pl-bench-inputs")
               if not (ours.programs() / name).exists()]
     if absent:

@@ -6,6 +6,10 @@
 #   large     a file of 2 GiB; with 1 MiB inserted in the middle; with 320 blocks overwritten
 #   latency   one small file to the committed output of a trivial stage
 #   datums    10,000 datums of /bin/true
+#   commit    one file into a dataset of 1,000,000; a diff there
+#   carried   a push with 100,000 reused datums;   planned: with 1,000,000
+#   batch     a command that stays for all datums
+#   puts      10,000 files one by one into an open commit
 #   idle      the memory of a daemon that does nothing
 # BENCH_DIR: where all of it lies while it runs (build/bench; needs 20 GB). BENCH_SCALE: part of the sizes above, e.g. 0.05 (1).
 # BENCH_RUNS: times that each short work is measured, the median counts (3). BENCH_BIN: programs to measure, not built here.

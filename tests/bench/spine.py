@@ -1,0 +1,203 @@
+"""Works whose cost must follow the change: a commit, a diff and a run over a million files; a command that stays; many small puts."""
+import http.client
+import json
+import os
+import pathlib
+import threading
+import time
+import urllib.parse
+
+import measure
+import ours
+
+COMMITS = 40
+PUT_CONNECTIONS = 16
+
+
+def varint(n):
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+def ops_stream(files):
+    """storage/tree/ops.h: {path: bytes of at most 64} as the body of a commit; the paths come sorted."""
+    out = bytearray(b"PLOP\x01")
+    for path, content in files:
+        name = path.encode()
+        out += bytes([1]) + varint(len(name)) + name + bytes([1, 1]) + varint(len(content)) + content
+    return bytes(out) + b"\0" + varint(len(files))
+
+
+class Client:
+    """One kept-alive connection to a daemon."""
+
+    def __init__(self, target):
+        url = urllib.parse.urlsplit(target.url)
+        self.http = http.client.HTTPConnection(url.hostname, url.port, timeout=600)
+        self.headers = {"Authorization": f"Bearer {target.token}"}
+
+    def call(self, method, path, body=None, kind="application/octet-stream"):
+        """-> the answer's JSON; raises Failed."""
+        self.http.request(method, "/api/v1" + path, body, {**self.headers, "Content-Type": kind})
+        answer = self.http.getresponse()
+        text = answer.read()
+        if answer.status >= 400:
+            raise measure.Failed(f"{method} {path}: {answer.status} {text[:300]!r}")
+        return json.loads(text) if text else None
+
+    def commit(self, repo, files):
+        return self.call("POST", f"/repos/default/{repo}/branches/master/commits", ops_stream(files), "application/x-pl-ops")
+
+    def put(self, repo, path, content):
+        return self.call("PUT", f"/repos/default/{repo}/branches/master/files/{path}", content)
+
+    def wait(self, run):
+        while not self.call("GET", f"/runs/{run}/wait?timeout_ms=20000")["done"]:
+            pass
+
+
+def path_of(i):
+    return f"d{i // 10_000:03d}/f{i % 10_000:05d}"
+
+
+def million(bench, repo, target, client):
+    """A repo of a million files -> how many."""
+    count = bench.scaled(1_000_000)
+    target.ctl("create", "repo", repo)
+    client.commit(repo, [(path_of(i), b"%d" % i) for i in range(count)])
+    return count
+
+
+def written_by(pid):
+    """Bytes that a process has had written to a disk."""
+    for line in pathlib.Path(f"/proc/{pid}/io").read_text().splitlines():
+        if line.startswith("write_bytes:"):
+            return int(line.split()[1])
+    return 0
+
+
+def timed_ms(work, times):
+    """-> milliseconds of each of `times` calls of work(i)."""
+    found = []
+    for i in range(times):
+        began = time.monotonic()
+        work(i)
+        found.append((time.monotonic() - began) * 1000)
+    return found
+
+
+def commit(bench):
+    bench.say("commit: one file into a dataset of 1,000,000")
+    with ours.Daemon(bench.folder / "commit") as target:
+        client = Client(target)
+        count = million(bench, "big", target, client)
+        one = target.folder / "one"
+        client.put("big", path_of(7), b"warm")
+        before = written_by(target.pid)
+        api = measure.median(timed_ms(lambda i: client.put("big", path_of(i * 7919 % count), b"api %d" % i), COMMITS))
+        written = (written_by(target.pid) - before) / COMMITS / 1024
+
+        def by_hand(i):
+            one.write_text(f"cli {i}\n")
+            target.ctl("put", "file", "-q", f"big@master:/{path_of(i * 104729 % count)}", "-f", one)
+
+        cli = measure.median(timed_ms(by_hand, COMMITS))
+        bench.row(f"one file into a dataset of {count:,}: at the API", "ms", {"ours": api}, "≤ 10 ms", bench.at_most({"ours": api}, 10))
+        bench.row("… by pipelinectl", "ms", {"ours": cli}, "≤ 30 ms", bench.at_most({"ours": cli}, 30))
+        bench.row("… written", "KiB", {"ours": written}, "≤ 128 KiB", bench.at_most({"ours": written}, 128))
+        base = client.call("GET", "/repos/default/big/commits?limit=1")["commits"][0]["id"]
+        changed = max(1, count // 100)
+        client.commit("big", [(path_of(i), b"changed %d" % i) for i in range(changed)])
+        took = measure.median(timed_ms(lambda _: diff(client, base, changed), 5))
+        bench.row(f"diff of two commits of {count:,} files, {changed:,} changed in one folder", "ms", {"ours": took}, "≤ 20 ms",
+                  bench.at_most({"ours": took}, 20))
+
+
+def diff(client, base, changed):
+    place, found = "", 0
+    while place is not None:
+        page = client.call("GET", f"/repos/default/big/diff?from={base}&to=master&limit=10000&after={urllib.parse.quote(place)}")
+        found += len(page["changes"])
+        place = page.get("next")
+    if found != changed:
+        raise measure.Failed(f"the diff has {found} of {changed} changes")
+
+
+def reused(bench, count, name, goal, row):
+    """A trivial stage over `count` datums, one of which changes with each push."""
+    spec = {"pipeline": name, "stages": [{"name": "copy", "input": {"repo": name, "glob": "/*/*"}, "workers": os.cpu_count(), "datum": {"batch": True},
+                                          "script": "while pl-next; do :; done"}]}
+    with ours.Daemon(bench.folder / name) as target:
+        client = Client(target)
+        target.ctl("create", "repo", name)
+        client.commit(name, [(path_of(i), b"%d" % i) for i in range(count)])
+        answer = target.pipeline(spec)
+        client.wait(answer["run"])
+        client.wait(client.put(name, path_of(1), b"warm")["run"])
+        idle = target.anonymous()
+        with measure.Watch(target.pid) as watch:
+            took = measure.median(timed_ms(lambda i: client.wait(client.put(name, path_of(i * 7919 % count), b"again %d" % i)["run"]), 15))
+        bench.row(row, "ms", {"ours": took}, f"≤ {goal} ms", bench.at_most({"ours": took}, goal))
+        return (watch.peak - idle) / (1 << 20)
+
+
+def carried(bench):
+    count = bench.scaled(100_000)
+    bench.say("carried: a push with 100,000 reused datums")
+    reused(bench, count, "carried", 100, f"push → trivial stage's output, {count:,} datums reused")
+
+
+def planned(bench):
+    count = bench.scaled(1_000_000)
+    bench.say("planned: a push with 1,000,000 reused datums")
+    over = reused(bench, count, "planned", 50, f"push → plan, one datum of {count:,} run, output carried over and committed")
+    bench.row("… memory over idle (RssAnon)", "MiB", {"ours": over}, "≤ 64 MiB", bench.at_most({"ours": over}, 64))
+
+
+def batch(bench):
+    """Held time of a command that takes 5 s to start and 20 ms a datum; a tenth of it, so that it takes less than a minute."""
+    count, start_s, datum_s = bench.scaled(1_000), 0.5, 0.02
+    code = ("#!/usr/bin/python3\nimport time\nimport pl\n" f"time.sleep({start_s})\nfor d in pl.datums():\n    time.sleep({datum_s})\n")
+    spec = {"pipeline": "batch", "stages": [{"name": "slow", "input": {"repo": "batch", "glob": "/*/*"}, "datum": {"batch": True}, "script": code}]}
+    bench.say(f"batch: {start_s} s of start-up, {count} datums of {datum_s * 1000:.0f} ms")
+    with ours.Daemon(bench.folder / "batch") as target:
+        client = Client(target)
+        target.ctl("create", "repo", "batch")
+        client.commit("batch", [(path_of(i), b"%d" % i) for i in range(count)])
+        began = time.monotonic()
+        client.wait(target.pipeline(spec)["run"])
+        took = (time.monotonic() - began) / (start_s + count * datum_s)
+        job = client.call("GET", "/jobs?stage=slow&limit=1")["jobs"][0]
+        bench.say(f"  of the worker's ms {job['ms']}")
+    bench.row(f"a command that stays: {start_s} s of start-up, {count:,} datums of 20 ms; held ÷ that", "times", {"ours": took}, "≤ 1.1", took <= 1.1)
+
+
+def puts(bench):
+    count = bench.scaled(10_000)
+    bench.say(f"puts: {count} files one by one over {PUT_CONNECTIONS} connections into an open commit")
+    with ours.Daemon(bench.folder / "puts") as target:
+        target.ctl("create", "repo", "puts")
+        opened = Client(target).call("POST", "/repos/default/puts/branches/master/open", b"{}", "application/json")
+        place = f"/repos/default/puts/open/{opened['commit']}"
+
+        def writer(which):
+            client = Client(target)
+            for i in range(which, count, PUT_CONNECTIONS):
+                client.call("PUT", f"{place}/files/{path_of(i)}", b"%d" % i)
+
+        began = time.monotonic()
+        threads = [threading.Thread(target=writer, args=(i,)) for i in range(PUT_CONNECTIONS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        Client(target).call("POST", f"{place}/finish", b"{}", "application/json")
+        rate = count / (time.monotonic() - began)
+    bench.row(f"{count:,} files put one by one over {PUT_CONNECTIONS} connections, one commit", "a second", {"ours": rate}, "≥ 3,000 a second", rate >= 3000)
+
+
+EVERY = {"commit": commit, "carried": carried, "planned": planned, "batch": batch, "puts": puts}
