@@ -28,6 +28,7 @@
     X(logs)                                                                                                                      \
     X(why)                                                                                                                       \
     X(offline)                                                                                                                   \
+    X(plan)                                                                                                                      \
     X(recover)                                                                                                                   \
     X(help)
 

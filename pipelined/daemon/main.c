@@ -5,9 +5,10 @@
  *   server               where the daemon is, and its token;  push, code_folder, spec_file, jobs: what several verbs do
  *     verb_put, verb_get, verb_file, verb_commit, verb_branch, verb_repo, verb_project                 data
  *     verb_pipeline, verb_run, verb_job, verb_logs, verb_wait, verb_why, verb_status                   work
- *     verb_offline, verb_recover                                                                       without a daemon
+ *     verb_offline, verb_plan (given_inputs: folders in the place of repos), verb_recover              without a daemon
  * Local files become records: storage/dataset, storage/chunk, storage/pack
  *   ingest               walk, read, hash, pack with all cores: ingest_walk, ingest_read, ingest_out; segment, stream for large files
+ *   ingest_names         the same by name alone, for planning over a folder
  *   stat_cache           files that were read before and have not changed
  *   chunk                where a file is cut: chunk_scan in parallel, chunk_list for the pieces, codec for zstd
  *   pack_session         what one writer adds: seen_set, pack_writer, pack_putter; pack_format and pack_reader know the bytes

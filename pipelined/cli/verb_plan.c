@@ -1,0 +1,165 @@
+/* plan: the datums that folders of this machine would give, without a server. */
+#include "args.h"
+#include "given_inputs.h"
+#include "show.h"
+#include "spec_file.h"
+
+#include "pipelined/core/plan.h"
+#include <stdio.h>
+
+static json_t *inputs_json(const struct pl_plan *plan, size_t datum)
+{
+    json_t *out = json_object();
+
+    for (size_t i = 0; i < plan->n_leaves; i++) {
+        const struct pl_plan_match *m = pl_plan_match_of(plan, datum, i);
+
+        json_object_set_new(out, plan->stage->leaves[i]->name, json_sprintf("/%s", m->path));
+    }
+    return out;
+}
+
+static int print_datum(const struct pl_plan *plan, size_t datum, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf prefix = {0};
+    _cleanup_(json_decrefp) json_t *out = NULL;
+    char hex[PL_HASH_HEX + 1];
+    struct pl_hash id;
+    int r = pl_plan_prefix(plan, datum, &prefix, err);
+
+    if (r < 0)
+        return r;
+    pl_plan_datum_id(plan, datum, &id);
+    out = json_pack("{s:s, s:I, s:s, s:o, s:s%}", "stage", plan->stage->name, "datum", (json_int_t)datum, "id",
+                    pl_hash_hex(&id, hex), "inputs", inputs_json(plan, datum), "prefix",
+                    prefix.len ? (const char *)prefix.data : "", prefix.len);
+    if (!out)
+        return pl_err_nomem(err);
+    if (json_dumpf(out, stdout, JSON_COMPACT) < 0 || putchar('\n') == EOF)
+        return pl_err_errno(err, errno, "standard output");
+    return 0;
+}
+
+/* Which inputs match nothing: why there is no datum. */
+static void say_empty(const struct pl_plan *plan)
+{
+    for (size_t i = 0; i < plan->n_leaves; i++)
+        if (plan->leaves[i].n == 0)
+            fprintf(stderr, "stage %s: no datum: nothing in %s matches \"%s\"%s\n", plan->stage->name,
+                    plan->stage->leaves[i]->repo, plan->stage->leaves[i]->glob,
+                    plan->stage->leaves[i]->n_files ? " and has what \"files\" takes" : "");
+}
+
+static int plan_stage(const struct pl_cli *c, const struct pl_stage *stage, const struct pl_cli_folders *folders,
+                      struct pl_err *err)
+{
+    _cleanup_(pl_plan_destroyp) struct pl_plan *plan = NULL;
+    struct pl_node_source sources[PL_SPEC_LEAVES_MAX];
+    struct pl_plan_input inputs[PL_SPEC_LEAVES_MAX];
+    const struct pl_plan_request request = {.stage = stage, .inputs = inputs};
+    int r;
+
+    for (size_t i = 0; i < stage->n_leaves; i++) {
+        struct pl_cli_folder *folder = pl_cli_folder_of(folders, stage->leaves[i]);
+
+        sources[i] = pl_name_tree_source(&folder->tree);
+        inputs[i] = (struct pl_plan_input){folder->tree.root, &sources[i]};
+    }
+    r = pl_plan_create(&request, &plan, err);
+    for (size_t d = 0; r == 0 && d < plan->n_datums; d++)
+        r = print_datum(plan, d, err);
+    if (r < 0 || c->quiet)
+        return r;
+    if (plan->n_datums == 0)
+        say_empty(plan);
+    else
+        fprintf(stderr, "stage %s: %zu datum%s\n", stage->name, plan->n_datums, plan->n_datums == 1 ? "" : "s");
+    return 0;
+}
+
+/* The first input of the stage that no --input stands for; NULL: all are there. */
+static const struct pl_input *first_absent(const struct pl_stage *stage, const struct pl_cli_folders *folders)
+{
+    for (size_t i = 0; i < stage->n_leaves; i++)
+        if (!pl_cli_folder_of(folders, stage->leaves[i]))
+            return stage->leaves[i];
+    return NULL;
+}
+
+static int plan_all(const struct pl_cli *c, const struct pl_spec *spec, const struct pl_cli_folders *folders, struct pl_err *err)
+{
+    size_t planned = 0;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < spec->n_stages; i++) {
+        const struct pl_stage *stage = &spec->stages[spec->order[i]];
+        const struct pl_input *absent = first_absent(stage, folders);
+
+        if (absent && !c->quiet)
+            fprintf(stderr, "stage %s: left out, for it reads %s too: --input %s=DIR\n", stage->name, absent->repo, absent->repo);
+        if (absent)
+            continue;
+        r = plan_stage(c, stage, folders, err);
+        planned++;
+    }
+    if (r == 0 && planned == 0)
+        r = pl_err_set(err, PL_EUSAGE, "no stage has all its inputs: give --input REPO=DIR for each repo that one reads");
+    return r;
+}
+
+static int plan_one(const struct pl_cli *c, const struct pl_spec *spec, const char *name, const struct pl_cli_folders *folders,
+                    struct pl_err *err)
+{
+    const struct pl_stage *stage = pl_spec_stage(spec, name);
+    const struct pl_input *absent = stage ? first_absent(stage, folders) : NULL;
+    char reader[PL_NAME_MAX_BYTES + 16];
+    int r;
+
+    if (!stage)
+        return pl_err_set(err, PL_ENOTFOUND, "pipeline %s has no stage \"%.60s\"", spec->pipeline, name);
+    if (absent)
+        return pl_err_set(err, PL_EUSAGE, "stage %s reads %s: give --input %s=DIR", name, absent->repo, absent->repo);
+    snprintf(reader, sizeof reader, "stage %s", name);
+    r = pl_cli_folders_check_used(folders, reader, err);
+    return r < 0 ? r : plan_stage(c, stage, folders, err);
+}
+
+static int plan(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(pl_cli_spec_finish) struct pl_cli_spec s = {0};
+    _cleanup_(pl_cli_folders_finish) struct pl_cli_folders folders = {0};
+    const char *filename = pl_cli_value(c, "file");
+    int r;
+
+    if (!filename)
+        return pl_err_set(err, PL_EUSAGE, "plan what? Give -f SPEC");
+    r = pl_cli_spec_read(c, filename, &s, err);
+    r = r < 0 ? r : pl_cli_folders_read(c, &folders, err);
+    if (r < 0)
+        return r;
+    if (c->n_args)
+        return plan_one(c, s.spec, c->args[0], &folders, err);
+    r = plan_all(c, s.spec, &folders, err);
+    return r < 0 ? r : pl_cli_folders_check_used(&folders, "the spec", err);
+}
+
+static const struct pl_option options[] = {
+    {"file", 'f', "SPEC", "the spec, JSON; - for standard input"},
+    {"input", 'i', "REPO=DIR", "the folder DIR stands for the repo; once for each repo"},
+    {0},
+};
+
+static const struct pl_verb verbs[] = {
+    {"plan",
+     NULL,
+     "-f SPEC [STAGE] --input REPO=DIR …",
+     0,
+     1,
+     options,
+     plan,
+     "The datums that these folders would give, one JSON object a line, without a server.",
+     {"plan -f pipelines/digits/pipeline.json --input digits=pipelines/digits/data",
+      "plan -f spec.json prepare --input digits=data | wc -l",
+      "plan -f spec.json infer -i digits=data -i train=out/train | jq -r .inputs.test"}},
+};
+PL_CLI_TABLE(plan, verbs);
