@@ -3,6 +3,7 @@
  *
  *   worker_main   options, signals, the work folder, exit codes
  *   worker        attach → next → each datum → results, until the daemon says end        (main thread)
+ *   try           one datum for pipelinectl try, without lease and commit;  shell  a person in the place of its command
  *   uplink        the connection to the daemon, and how long it goes without
  *   wire          agent protocol 1: JSON of attach, next and renew ⇄ plain structs
  *   lease         the calls of that protocol, the renewing thread, what to do while the daemon is away

@@ -253,6 +253,10 @@ static int run_command(struct attempt *a, const struct pl_wire_task *task, struc
     };
     int r;
 
+    if (c->by_hand) {
+        r = pl_env_of(c->env, task, a->row, &command.env, err);
+        return r < 0 ? r : c->by_hand(c, command.env, command.cwd, o, err);
+    }
     pl_metrics_start(&a->metrics, c->out_fd, pl_clock_mono_ms());
     pl_gpu_meter_start(c->gpu);
     r = run_and_judge(a, &command, task, o, err);

@@ -30,6 +30,9 @@ struct pl_datum_context {
     struct pl_batch *batch;   /* of a batch stage, else NULL */
     struct pl_gpu_meter *gpu; /* NULL: not measured */
     const atomic_bool *stopping;
+    /* In place of the stage's command, with its environment (NAME=value, NULL-terminated) and working directory; NULL: the command. */
+    int (*by_hand)(const struct pl_datum_context *c, const char *const *env, const char *cwd, struct pl_wire_outcome *o,
+                   struct pl_err *err);
     int out_fd;        /* WORK/pfs/out */
     uint64_t oom_seen; /* the machine's count of processes killed for memory */
 };

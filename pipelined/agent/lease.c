@@ -223,6 +223,8 @@ enum pl_lease_want pl_lease_wants(struct pl_lease *l, uint32_t index)
 {
     enum pl_lease_want want = PL_LEASE_GO_ON;
 
+    if (!l)
+        return PL_LEASE_GO_ON;
     pthread_mutex_lock(&l->lock);
     if (l->lost)
         want = PL_LEASE_LOST;

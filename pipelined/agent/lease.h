@@ -47,5 +47,5 @@ enum pl_lease_want {
 };
 /* Is this task ours still? Its result has not been handed in, and the daemon has not taken it back. */
 bool pl_lease_holds(struct pl_lease *l, const struct pl_wire_lease *lease);
-/* What the daemon wants of row `index` of the task held. */
+/* What the daemon wants of row `index` of the task held. Without a lease (NULL): that it goes on. */
 enum pl_lease_want pl_lease_wants(struct pl_lease *l, uint32_t index);

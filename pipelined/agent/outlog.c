@@ -1,6 +1,7 @@
 #include "pipelined/agent/outlog.h"
 
 #include "storage/base/clock.h"
+#include "storage/base/io.h"
 #include "storage/base/log.h"
 #include <inttypes.h>
 #include <pthread.h>
@@ -24,7 +25,8 @@ struct piece {
 };
 
 struct pl_outlog {
-    struct pl_uplink *link;
+    struct pl_uplink *link; /* NULL: printed to print_fd, there is no thread */
+    int print_fd;
     struct pl_lease *lease;
     const char *worker;
     const atomic_bool *stopping;
@@ -183,12 +185,25 @@ int pl_outlog_create(struct pl_uplink *link, struct pl_lease *lease, const char 
     return 0;
 }
 
+int pl_outlog_create_print(int fd, struct pl_outlog **ret, struct pl_err *err)
+{
+    struct pl_outlog *o = calloc(1, sizeof(*o));
+
+    if (!o)
+        return pl_err_nomem(err);
+    o->print_fd = fd;
+    *ret = o;
+    return 0;
+}
+
 struct pl_outlog *pl_outlog_destroy(struct pl_outlog *o)
 {
     struct piece *rest;
 
-    if (!o)
+    if (!o || !o->link) {
+        free(o);
         return NULL;
+    }
     pthread_mutex_lock(&o->lock);
     o->ending = true;
     rest = o->first;
@@ -252,18 +267,24 @@ static void add(struct pl_outlog *o, enum kind kind, const struct pl_outlog_sour
 
 void pl_outlog_add(struct pl_outlog *o, const struct pl_outlog_source *source, uint64_t offset, const uint8_t *data, size_t n)
 {
-    add(o, OUTPUT, source, offset, data, n);
+    if (o->link)
+        add(o, OUTPUT, source, offset, data, n);
+    else
+        (void)!pl_io_write(o->print_fd, data, n, "standard output", NULL); /* nobody reads it any more: the command runs on */
 }
 
 void pl_outlog_metrics(struct pl_outlog *o, const struct pl_outlog_source *source, const char *lines, size_t n)
 {
-    add(o, METRICS, source, 0, lines, n);
+    if (o->link)
+        add(o, METRICS, source, 0, lines, n);
 }
 
 void pl_outlog_drain(struct pl_outlog *o, int64_t timeout_ms, bool patient)
 {
     int64_t until_ms = pl_clock_mono_ms() + timeout_ms;
 
+    if (!o->link)
+        return;
     pthread_mutex_lock(&o->lock);
     o->draining = true;
     pthread_cond_signal(&o->more);

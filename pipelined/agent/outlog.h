@@ -26,6 +26,9 @@ struct pl_outlog_source {
 PL_MUST_CHECK
 int pl_outlog_create(struct pl_uplink *link, struct pl_lease *lease, const char *worker, const atomic_bool *stopping,
                      struct pl_outlog **ret, struct pl_err *err);
+/* For a worker without a daemon: output is written to `fd` as it comes, by the caller's thread; metrics go nowhere. */
+PL_MUST_CHECK
+int pl_outlog_create_print(int fd, struct pl_outlog **ret, struct pl_err *err);
 /* Waits for what is under way; the rest is dropped. */
 struct pl_outlog *pl_outlog_destroy(struct pl_outlog *o);
 

@@ -5,6 +5,7 @@
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
 #include "storage/base/log.h"
+#include "storage/pack/store.h"
 #include <fcntl.h>
 #include <stdio.h>
 
@@ -31,31 +32,46 @@ static void on_lease_change(void *self)
     pl_runner_client_wake(w->context.runner);
 }
 
+static int create_link(struct pl_worker *w, struct pl_err *err)
+{
+    const struct pl_uplink_config uplink = {.url = w->config.url,
+                                            .url_file = w->config.url_file,
+                                            .token = w->config.token,
+                                            .store_dir = w->config.store_dir,
+                                            .stopping = &w->stopping};
+
+    return w->config.alone && !w->config.url ? 0 : pl_uplink_create(&uplink, &w->uplink, err);
+}
+
+static int create_lease(struct pl_worker *w, struct pl_err *err)
+{
+    const struct pl_lease_config lease = {.link = w->uplink,
+                                          .worker = w->config.name,
+                                          .incarnation = w->config.incarnation,
+                                          .wake = on_lease_change,
+                                          .wake_self = w};
+    int r;
+
+    if (w->config.alone)
+        return pl_outlog_create_print(STDOUT_FILENO, &w->outlog, err);
+    r = pl_lease_create(&lease, &w->lease, err);
+    return r < 0 ? r : pl_outlog_create(w->uplink, w->lease, w->config.name, &w->stopping, &w->outlog, err);
+}
+
 int pl_worker_create(const struct pl_worker_config *config, struct pl_worker **ret, struct pl_err *err)
 {
     struct pl_worker *w = calloc(1, sizeof(*w));
-    struct pl_uplink_config uplink;
-    struct pl_lease_config lease;
     int r;
 
     if (!w)
         return pl_err_nomem(err);
     w->config = *config;
     w->context.out_fd = -1;
-    uplink = (struct pl_uplink_config){.url = config->url,
-                                       .url_file = config->url_file,
-                                       .token = config->token,
-                                       .store_dir = config->store_dir,
-                                       .stopping = &w->stopping};
     r = pl_runner_client_create(&w->sandbox, &w->context.runner, err);
     if (r == 0)
-        r = pl_uplink_create(&uplink, &w->uplink, err);
-    lease = (struct pl_lease_config){
-        .link = w->uplink, .worker = config->name, .incarnation = config->incarnation, .wake = on_lease_change, .wake_self = w};
+        r = create_link(w, err);
     if (r == 0)
-        r = pl_lease_create(&lease, &w->lease, err);
-    if (r == 0)
-        r = pl_outlog_create(w->uplink, w->lease, config->name, &w->stopping, &w->outlog, err);
+        r = create_lease(w, err);
     if (r < 0) {
         pl_worker_destroy(w);
         return r;
@@ -67,7 +83,8 @@ int pl_worker_create(const struct pl_worker_config *config, struct pl_worker **r
 void pl_worker_stop(struct pl_worker *w)
 {
     atomic_store(&w->stopping, true);
-    pl_uplink_wake(w->uplink);
+    if (w->uplink)
+        pl_uplink_wake(w->uplink);
     pl_runner_client_wake(w->context.runner);
 }
 
@@ -136,9 +153,27 @@ static int put_code_and_script(struct pl_worker *w, struct pl_err *err)
     return r < 0 ? r : pl_io_write_file(path, pl_agent_py_files[0].data, pl_agent_py_files[0].size, 0444, err);
 }
 
+/* Of a worker alone: what its own store lacks is the daemon's. */
+static int read_own_first(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
+{
+    struct pl_worker *w = self;
+    const struct pl_chunk_reader own = pl_store_chunk_reader(w->config.alone);
+    struct pl_chunk_reader daemon;
+
+    if (!w->uplink || pl_store_has(w->config.alone, id))
+        return own.get(own.self, id, kind, ret, err);
+    daemon = pl_uplink_reader(w->uplink);
+    return daemon.get(daemon.self, id, kind, ret, err);
+}
+
+struct pl_chunk_reader pl_worker_reader(struct pl_worker *w)
+{
+    return w->config.alone ? (struct pl_chunk_reader){.self = w, .get = read_own_first} : pl_uplink_reader(w->uplink);
+}
+
 static int set_up(struct pl_worker *w, struct pl_err *err)
 {
-    struct pl_inputs_config inputs = {.reader = pl_uplink_reader(w->uplink),
+    struct pl_inputs_config inputs = {.reader = pl_worker_reader(w),
                                       .uplink = w->uplink,
                                       .work = w->config.work,
                                       .cache = w->config.cache,
@@ -150,7 +185,7 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
     r = pl_sandbox_paths(&w->sandbox, &w->paths, err);
     if (r == 0)
         r = pl_sandbox_make_folders(&w->sandbox, err);
-    if (r == 0)
+    if (r == 0 && w->uplink)
         r = pl_uplink_open_store(w->uplink, w->stage.project, err);
     if (r == 0)
         r = pl_inputs_create(&inputs, &w->context.inputs, err);
@@ -168,7 +203,8 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
     w->context.out_fd = open(out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (w->context.out_fd < 0)
         return pl_err_errno(err, errno, "%s", out);
-    w->store = (struct pl_outputs_store){.sink = pl_uplink_sink(w->uplink), .project = w->stage.project};
+    w->store = (struct pl_outputs_store){.sink = w->config.alone ? pl_store_sink(w->config.alone) : pl_uplink_sink(w->uplink),
+                                         .project = w->stage.project};
     w->context.stage = &w->stage;
     w->context.sandbox = &w->sandbox;
     w->context.paths = &w->paths;
@@ -300,4 +336,23 @@ int pl_worker_run(struct pl_worker *w, struct pl_err *err)
         pl_batch_leave(w->context.batch);
     pl_outlog_drain(w->outlog, DRAIN_END_MS, false);
     return told_to_end(w) && r == PL_ECANCELED ? 0 : r;
+}
+
+int pl_worker_run_alone(struct pl_worker *w, struct pl_wire_attach *stage, const struct pl_wire_task *task,
+                        int (*by_hand)(const struct pl_datum_context *c, const char *const *env, const char *cwd,
+                                       struct pl_wire_outcome *o, struct pl_err *err),
+                        struct pl_wire_outcome *outcomes, struct pl_err *err)
+{
+    int r;
+
+    w->stage = *stage;
+    *stage = (struct pl_wire_attach){0};
+    w->context.by_hand = by_hand;
+    r = set_up(w, err);
+    if (r < 0)
+        return pl_err_wrap(err, r, "stage %s", w->stage.stage);
+    r = run_task(w, task, outcomes, 0, err);
+    if (w->context.batch)
+        pl_batch_leave(w->context.batch);
+    return r;
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "pipelined/agent/sandbox.h"
+#include "storage/pack/chunk_reader.h"
 #include <stdatomic.h>
 
 struct pl_worker_config {
@@ -23,15 +24,32 @@ struct pl_worker_config {
     int held_fd; /* a pipe's end that is open until no process of this worker is left; 0 = none */
     size_t n_gpus;
     unsigned gpus[PL_SANDBOX_GPUS_MAX];
+    /* A worker alone (try.h): no lease, the output of commands on standard output; it reads here first, then at `url` unless NULL,
+     * and writes here only. NULL = a daemon's worker. */
+    struct pl_store *alone;
 };
 
 struct pl_worker;
+struct pl_datum_context;
+struct pl_store;
+struct pl_wire_attach;
+struct pl_wire_outcome;
+struct pl_wire_task;
 
 PL_MUST_CHECK
 int pl_worker_create(const struct pl_worker_config *config, struct pl_worker **ret, struct pl_err *err);
 /* 0: ended as wanted. PL_EUNAVAILABLE: the sandbox does not start. PL_ENET and others of the daemon: it is away or refuses us. */
 PL_MUST_CHECK
 int pl_worker_run(struct pl_worker *w, struct pl_err *err);
+/* Of a worker alone: sets up for `stage` (taken over, also on failure) and runs the task; `outcomes` has room for its rows, each to be
+ * finished. `by_hand` as in datum.h. As pl_worker_run. */
+PL_MUST_CHECK
+int pl_worker_run_alone(struct pl_worker *w, struct pl_wire_attach *stage, const struct pl_wire_task *task,
+                        int (*by_hand)(const struct pl_datum_context *c, const char *const *env, const char *cwd,
+                                       struct pl_wire_outcome *o, struct pl_err *err),
+                        struct pl_wire_outcome *outcomes, struct pl_err *err);
+/* What the worker reads; as long as it lives. */
+struct pl_chunk_reader pl_worker_reader(struct pl_worker *w);
 /* End soon: what cannot be finished in PL_DATUM_GRACE_MS is given back. Also in a signal handler. */
 void pl_worker_stop(struct pl_worker *w);
 struct pl_worker *pl_worker_destroy(struct pl_worker *w);

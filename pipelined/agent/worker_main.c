@@ -3,7 +3,7 @@
  * Exit codes: 0 ended as wanted; 1 it cannot work here (options, sandbox); 75 the daemon is away for too long, or refuses this
  * worker. */
 #include "pipelined/agent/runner_client.h"
-#include "pipelined/agent/worker.h"
+#include "pipelined/agent/try.h"
 #include "storage/base/io.h"
 #include "storage/base/log.h"
 #include <fcntl.h>
@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #define EXIT_AWAY 75
@@ -20,6 +21,7 @@ static struct pl_worker *the_worker; /* for the signal handler */
 
 static const char usage[] = "usage: pipelined-worker --url URL --worker ID --incarnation N --work DIR [options]\n"
                             "       pipelined-worker --probe-sandbox      does bubblewrap work here? exit 0, or 1 and why not\n"
+                            "       pipelined-worker --try FILE           one datum for pipelinectl try, as FILE says\n"
                             "  --url URL            of the daemon          --url-file FILE   read again when it is away\n"
                             "  --worker ID          as the daemon calls this worker\n"
                             "  --incarnation N      which start of it this is\n"
@@ -35,6 +37,7 @@ static const char usage[] = "usage: pipelined-worker --url URL --worker ID --inc
 struct options {
     struct pl_worker_config worker;
     const char *token_file;
+    const char *request; /* of --try */
     bool probe;
 };
 
@@ -51,6 +54,7 @@ enum {
     OPT_HELD_FD,
     OPT_GPUS,
     OPT_PROBE,
+    OPT_TRY,
     OPT_HELP
 };
 
@@ -67,6 +71,7 @@ static const struct option long_options[] = {
     {"held-fd", required_argument, NULL, OPT_HELD_FD},
     {"gpu-devices", required_argument, NULL, OPT_GPUS},
     {"probe-sandbox", no_argument, NULL, OPT_PROBE},
+    {"try", required_argument, NULL, OPT_TRY},
     {"help", no_argument, NULL, OPT_HELP},
     {0},
 };
@@ -138,6 +143,9 @@ static int take_option(struct options *o, int option, const char *value, struct 
     case OPT_PROBE:
         o->probe = true;
         return 0;
+    case OPT_TRY:
+        o->request = value;
+        return 0;
     default:
         return pl_err_set(err, PL_EUSAGE, "see pipelined-worker --help");
     }
@@ -154,7 +162,7 @@ static int parse_options(int argc, char **argv, struct options *o, struct pl_err
         }
         r = take_option(o, option, optarg, err);
     }
-    if (r == 0 && !o->probe && (!o->worker.url || !o->worker.name || !o->worker.work))
+    if (r == 0 && !o->probe && !o->request && (!o->worker.url || !o->worker.name || !o->worker.work))
         r = pl_err_set(err, PL_EUSAGE, "--url, --worker and --work are required; see pipelined-worker --help");
     return r;
 }
@@ -273,6 +281,34 @@ static int work(struct options *o, struct pl_err *err)
     return r;
 }
 
+static void on_try_worker(struct pl_worker *w)
+{
+    the_worker = w;
+}
+
+/* Ends with pipelinectl, however that ends. */
+static int try_datum(const struct options *o)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf token = {.max = 4096};
+    struct pl_try_config config = {.request = o->request,
+                                   .runner = o->worker.runner,
+                                   .next = o->worker.next,
+                                   .extra_ro = getenv("PIPELINED_SANDBOX_RO"),
+                                   .on_worker = on_try_worker};
+    struct pl_err err = {0};
+    int r = getenv(TOKEN_ENV) ? take_token(o, &token, &err) : 0;
+
+    pl_log_init("pipelinectl try", PL_LOG_WARN, false); /* for a person */
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    set_signals();
+    config.token = token.data ? (const char *)token.data : "";
+    r = r < 0 ? r : pl_try_run(&config, &err);
+    if (r == 0)
+        return 0;
+    fprintf(stderr, "pipelined-worker: %s\n", err.msg);
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     struct options options = {.worker.incarnation = "1"};
@@ -295,6 +331,8 @@ int main(int argc, char **argv)
         return probe(runner);
     options.worker.runner = runner;
     options.worker.next = next;
+    if (options.request)
+        return try_datum(&options);
     r = work(&options, &err);
     if (r == 0)
         return 0;

@@ -243,6 +243,32 @@ static int inspect_job(struct pl_api *a, struct pl_http_request *req, json_t **r
     return r;
 }
 
+/* What a job ran, though its pipeline may be another by now. */
+static int job_spec(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char run[PL_ID_HEX + 1];
+    struct pl_hash code;
+    int64_t id = 0;
+    int r = find_job(rd.conn, req, &id, run, err);
+
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows,
+                             "SELECT j.pipeline, s.version, s.spec, s.code_root FROM job j JOIN stage s ON s.id = j.version"
+                             " WHERE j.id = ?",
+                             "i", id);
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r == 0)
+        r = pl_err_set(err, PL_ENOTFOUND, "the pipeline of job %s of run %.8s was deleted", pl_http_param(req, "stage"), run);
+    if (r < 0)
+        return r;
+    code = pl_col_hash(&rows, 3);
+    *ret = json_pack("{s:s, s:s, s:I, s:o, s:o}", "run", run, "pipeline", pl_col_text(&rows, 0), "version",
+                     (json_int_t)pl_col_int(&rows, 1), "spec", pl_col_json(&rows, 2), "code_root", pl_api_hash_json(&code));
+    return 0;
+}
+
 static int stop_job(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     const char *project = pl_http_param(req, "project"), *stage = pl_http_param(req, "stage");
@@ -343,6 +369,17 @@ static int list_datums(struct pl_api *a, struct pl_http_request *req, json_t **r
     return 0;
 }
 
+/* With the line that runs it again on somebody's own machine; the reference to `attempts` is taken. */
+static json_t *datum_json(struct pl_http_request *req, const char *run, json_t *attempts)
+{
+    json_t *id = json_object_get(json_array_get(attempts, 0), "id");
+
+    return json_pack("{s:O, s:o, s:o}", "id", id, "try",
+                     json_sprintf("pipelinectl try %s/%s --at %.8s --datum %.12s", pl_http_param(req, "project"),
+                                  pl_http_param(req, "stage"), run, json_string_value(id)),
+                     "attempts", attempts);
+}
+
 static int inspect_datum(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
@@ -368,7 +405,7 @@ static int inspect_datum(struct pl_api *a, struct pl_http_request *req, json_t *
         json_decref(list);
         return r;
     }
-    *ret = json_pack("{s:O, s:o}", "id", json_object_get(json_array_get(list, 0), "id"), "attempts", list);
+    *ret = datum_json(req, run, list);
     return 0;
 }
 
@@ -440,6 +477,11 @@ static const struct pl_api_route routes[] = {
      .json = inspect_job,
      .summary = "One job.",
      .reply = "Job"},
+    {.method = "GET",
+     .pattern = "/api/v1/jobs/{project}/{stage}/{run}/spec",
+     .json = job_spec,
+     .summary = "The stage as the job ran it: its effective spec and the tree of its code.",
+     .reply = "JobSpec"},
     {.method = "POST",
      .pattern = "/api/v1/jobs/{project}/{stage}/{run}/stop",
      .json = stop_job,
@@ -476,12 +518,13 @@ static const struct pl_api_schema schemas[] = {
             "base:string?"
             " code:string? inputs:object[]? attempts:integer?"},
     {"JobList", "jobs:Job[] next:string?"},
+    {"JobSpec", "run:string pipeline:string version:integer spec:object code_root:string?"},
     {"Stopped", "stopped:string run:string?"},
     {"Attempt",
      "id:string attempt:integer state:string exit_code:integer signal:integer oom:boolean timed_out:boolean reason:string"
      " finished_us:integer paths:string? ms:object? bytes:object? rusage:object? gpu:object? node:string? tail:string?"},
     {"DatumList", "datums:Attempt[] next:string?"},
-    {"DatumAttempts", "id:string attempts:Attempt[]"},
+    {"DatumAttempts", "id:string try:string attempts:Attempt[]"},
     {"MetricLine", "datum:string at_us:integer line:object"},
     {"MetricList", "metrics:MetricLine[] next:string?"},
 };

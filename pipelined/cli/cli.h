@@ -29,6 +29,7 @@
     X(why)                                                                                                                       \
     X(offline)                                                                                                                   \
     X(plan)                                                                                                                      \
+    X(try)                                                                                                                       \
     X(recover)                                                                                                                   \
     X(help)
 

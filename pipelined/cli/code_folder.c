@@ -1,12 +1,9 @@
 #include "code_folder.h"
 
-#include "pipelined/net/remote.h"
+#include "beside.h"
+#include "local_tree.h"
 #include "storage/base/io.h"
 #include "storage/base/map.h"
-#include "storage/dataset/ingest.h"
-#include "storage/dataset/session_sink.h"
-#include "storage/pack/pack_session.h"
-#include "storage/tree/tree_build.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <spawn.h>
@@ -36,24 +33,12 @@ static void folder_finish(struct folder *f)
 
 /* ---- what git says: pl-git lies beside this program ---- */
 
-static int git_program(char out[PATH_MAX], struct pl_err *err)
-{
-    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 16);
-
-    if (n < 0)
-        return pl_err_errno(err, errno, "where is this program");
-    while (n > 0 && out[n - 1] != '/')
-        n--;
-    memcpy(out + n, "pl-git", sizeof "pl-git");
-    return access(out, X_OK) == 0 ? 0 : pl_err_errno(err, errno, "%s", out);
-}
-
 static int start_git(const char *folder, pid_t *ret_pid, int *ret_fd, struct pl_err *err)
 {
     char program[PATH_MAX];
     char *argv[] = {program, (char *)"code", (char *)folder, NULL};
     posix_spawn_file_actions_t actions;
-    int fds[2], e, r = git_program(program, err);
+    int fds[2], e, r = pl_cli_beside("pl-git", program, err);
 
     if (r < 0)
         return r;
@@ -160,37 +145,7 @@ static int check_limits(const struct folder *f, struct pl_err *err)
     return pl_err_hint(err, PL_ELIMIT, "Keep what is not code out of it with .gitignore, or name a smaller folder.");
 }
 
-static int build_tree(struct pl_pack_session *session, const struct pl_buf *ops, struct pl_hash *ret_root, struct pl_err *err)
-{
-    _cleanup_(pl_tree_builder_destroyp) struct pl_tree_builder *builder = NULL;
-    struct pl_node_sink sink = pl_session_node_sink(session);
-    struct pl_ops_reader reader;
-    struct pl_tree_op op;
-    int r = pl_tree_builder_create(&sink, &builder, err);
-
-    r = r < 0 ? r : pl_ops_reader_init(&reader, ops->data, ops->len, err);
-    while (r >= 0 && (r = pl_ops_reader_next(&reader, &op, err)) > 0)
-        r = pl_tree_builder_add(builder, op.path, op.path_len, &op.entry, err);
-    return r < 0 ? r : pl_tree_builder_finish(builder, ret_root, NULL, err);
-}
-
-static int store_tree(struct pl_remote *remote, const char *project, struct folder *f, struct pl_hash *ret_root,
-                      struct pl_err *err)
-{
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
-    _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
-    struct pl_pack_sink sink = pl_remote_sink(remote);
-    struct pl_ingest_source source = {.local = f->path, .dest = ""};
-    struct pl_ingest_options options = {.sink = &sink, .filter = takes, .self = f};
-    int r = pl_pack_session_open(&sink, project, &session, err);
-
-    r = r < 0 ? r : pl_ingest_tree(session, &source, 1, &options, &ops, NULL, err);
-    r = r < 0 ? r : check_limits(f, err);
-    r = r < 0 ? r : build_tree(session, &ops, ret_root, err);
-    return r < 0 ? r : pl_pack_session_finish(session, err);
-}
-
-int pl_cli_code_store(struct pl_remote *remote, const char *project, const char *folder, struct pl_hash *ret_root,
+int pl_cli_code_store(const struct pl_pack_sink *sink, const char *project, const char *folder, struct pl_hash *ret_root,
                       json_t **ret_git, struct pl_err *err)
 {
     _cleanup_(folder_finish) struct folder f = {.path = folder, .fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
@@ -201,7 +156,8 @@ int pl_cli_code_store(struct pl_remote *remote, const char *project, const char 
     if (f.fd < 0)
         return pl_err_errno(err, errno, "code folder %s", folder);
     r = read_git(&f, err);
-    r = r < 0 ? r : store_tree(remote, project, &f, ret_root, err);
+    r = r < 0 ? r : pl_cli_tree_store(sink, project, folder, takes, &f, ret_root, err);
+    r = r < 0 ? r : check_limits(&f, err);
     if (r == 0)
         *ret_git = TAKE_PTR(f.git);
     return r;

@@ -1,6 +1,8 @@
 #include "jobs.h"
 
 #include "server.h"
+
+#include "pipelined/core/spec.h"
 #include <stdio.h>
 
 #define TAIL_LINES 20
@@ -170,7 +172,7 @@ static int explain_datum(struct pl_cli *c, const json_t *job, struct pl_err *err
                         *one = NULL;
     _cleanup_(json_decrefp) json_t *page = NULL, *datum = NULL;
     const json_t *attempts, *last;
-    char text[PL_SHOW_TEXT_MAX];
+    char text[PL_SHOW_TEXT_MAX], at[PL_NAME_MAX_BYTES + 2] = "";
     int r = pl_cli_call(c, "GET", list, NULL, &page, err);
     const char *id = pl_show_text_at(json_array_get(json_object_get(page, "datums"), 0), "id");
 
@@ -182,10 +184,13 @@ static int explain_datum(struct pl_cli *c, const json_t *job, struct pl_err *err
         return r;
     attempts = json_object_get(datum, "attempts");
     last = json_array_get(attempts, json_array_size(attempts) - 1);
+    if (!pl_streq(project, PL_DEFAULT_PROJECT))
+        snprintf(at, sizeof at, "%s/", project);
     fprintf(stderr, "stage %s: datum %s: %s\n", stage, pl_show_text_at(last, "paths"),
             pl_show_clean(pl_show_text_at(last, "reason"), text, sizeof text));
     print_tail(pl_show_text_at(last, "tail"));
-    fprintf(stderr, "  all of it: pipelinectl logs %s@%.8s --datum %.12s\n", stage, run, id);
+    fprintf(stderr, "  all of it: pipelinectl logs %s%s@%.8s --datum %.12s\n", at, stage, run, id);
+    fprintf(stderr, "  try it here: %s\n", pl_show_text_at(datum, "try"));
     return 1;
 }
 

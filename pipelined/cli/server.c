@@ -76,6 +76,20 @@ static int find_place(const struct pl_cli *c, struct place *ret, struct pl_err *
     return ret->url ? 0 : pl_err_nomem(err);
 }
 
+int pl_cli_place(const struct pl_cli *c, char **ret_url, char **ret_token, struct pl_err *err)
+{
+    struct place place = {0};
+    int r = find_place(c, &place, err);
+
+    if (r < 0) {
+        place_finish(&place);
+        return r;
+    }
+    *ret_url = place.url;
+    *ret_token = place.token;
+    return 0;
+}
+
 int pl_cli_client(struct pl_cli *c, struct pl_http_client **ret, struct pl_err *err)
 {
     _cleanup_(place_finish) struct place place = {0};

@@ -14,6 +14,9 @@
 /* The client, made on the first call; lives until the program ends. PL_ENET: the folder has no daemon. */
 PL_MUST_CHECK
 int pl_cli_client(struct pl_cli *c, struct pl_http_client **ret, struct pl_err *err);
+/* Address and token of it, malloc'ed, for a program that is started here; the token NULL when there is none. */
+PL_MUST_CHECK
+int pl_cli_place(const struct pl_cli *c, char **ret_url, char **ret_token, struct pl_err *err);
 /* One request with JSON both ways. `path` from pl_http_path_make: NULL is PL_ENOMEM. `body` is taken, `ret` may be NULL. */
 PL_MUST_CHECK
 int pl_cli_call(struct pl_cli *c, const char *method, const char *path, json_t *body, json_t **ret, struct pl_err *err);

@@ -6,6 +6,7 @@
 #include "spec_file.h"
 
 #include "pipelined/net/remote.h"
+#include "storage/pack/pack_sink.h"
 #include <stdio.h>
 
 /* ---- create, update ---- */
@@ -41,8 +42,9 @@ static int store_one(struct setting *s, struct pl_remote *remote, const struct p
     _cleanup_free_ char *folder = pl_cli_spec_code_path(&s->file, stage);
     char hex[PL_HASH_HEX + 1];
     json_t *git = NULL, *entry;
+    const struct pl_pack_sink sink = pl_remote_sink(remote);
     struct pl_hash root;
-    int r = folder ? pl_cli_code_store(remote, s->file.spec->project, folder, &root, &git, err) : pl_err_nomem(err);
+    int r = folder ? pl_cli_code_store(&sink, s->file.spec->project, folder, &root, &git, err) : pl_err_nomem(err);
 
     if (r < 0)
         return pl_err_wrap(err, r, "stage %s", stage->name);

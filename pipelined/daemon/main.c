@@ -2,10 +2,12 @@
  *
  * A person types: pipelined/cli (pipelinectl)
  *   cli, main            the table of verbs, verb_help, "did you mean";  args: options;  show: tables for people;  progress
- *   server               where the daemon is, and its token;  push, code_folder, spec_file, jobs: what several verbs do
+ *   server               where the daemon is, and its token;  push, code_folder, local_tree, spec_file, jobs, beside: what several
+ *                        verbs do
  *     verb_put, verb_get, verb_file, verb_commit, verb_branch, verb_repo, verb_project                 data
  *     verb_pipeline, verb_run, verb_job, verb_logs, verb_wait, verb_why, verb_status                   work
  *     verb_offline, verb_plan (given_inputs: folders in the place of repos), verb_recover              without a daemon
+ *     verb_try             one datum by hand: try_inputs (which), try_folder (its files), try_worker (the agent, started for it)
  * Local files become records: storage/dataset, storage/chunk, storage/pack
  *   ingest               walk, read, hash, pack with all cores: ingest_walk, ingest_read, ingest_out; segment, stream for large files
  *   ingest_names         the same by name alone, for planning over a folder
@@ -48,6 +50,7 @@
  * A worker does it: pipelined/agent
  *   worker_main, worker  the agent from attach to its end;  wire, lease, uplink: its protocol
  *   inputs, tree_source  data in;   datum, env, runner_client, sandbox, seccomp, gpu: the command;   outputs, out_walk, link_target: data out
+ *   try, shell           one datum for pipelinectl try: the same without a daemon;  a person in the place of the command
  *   outlog, metrics      what it prints, as it prints it;   runner: the static program beside the command
  *   batch, next_server   a command that stays for all datums and asks for each;   next_main: pl-next, by which it asks
  * Files come back: storage/dataset

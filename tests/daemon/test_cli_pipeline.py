@@ -167,7 +167,7 @@ def test_a_failed_run_shows_why(pair):
     assert "stage copy: datum in=/f: exit code 7" in done.err
     assert "    | no such thing" in done.err
     datum = pair.json("list", "datum", "copy", "--state", "failed")["datums"][0]["id"]
-    assert f"pipelinectl logs copy@{run[:8]} --datum {datum[:12]}" in done.err
+    assert f"/copy@{run[:8]} --datum {datum[:12]}" in done.err
     assert "no such thing" in pair("logs", f"copy@{run[:8]}", "--datum", datum[:12]).out
     shown = pair("inspect", "run", run[:8])
     assert "unrunnable" in shown.out and "no such thing" in shown.err

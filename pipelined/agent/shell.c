@@ -1,0 +1,112 @@
+#include "pipelined/agent/shell.h"
+
+#include "pipelined/agent/seccomp.h"
+#include "storage/base/clock.h"
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#define SECCOMP_FD_IN_CHILD 10
+#define OWN_WORDS           10u /* of the argv, beside sandbox and environment */
+
+struct shell {
+    struct pl_sandbox_argv sandbox;
+    const char **argv;
+    char prompt[128], term[128];
+};
+
+static void shell_finish(struct shell *s)
+{
+    pl_sandbox_argv_finish(&s->sandbox);
+    free(s->argv);
+}
+
+/* The sandbox's own arguments up to the runner, then `env -i -C CWD NAME=value … bash`. */
+static int make_argv(struct shell *s, const struct pl_datum_context *c, const char *const *env, const char *cwd, int seccomp,
+                     struct pl_err *err)
+{
+    const bool bash = access("/bin/bash", X_OK) == 0;
+    size_t n_env = 0, n = 0;
+    int r = pl_sandbox_argv(c->sandbox, seccomp < 0 ? -1 : SECCOMP_FD_IN_CHILD, &s->sandbox, err);
+
+    while (env[n_env])
+        n_env++;
+    s->argv = r < 0 ? NULL : calloc(s->sandbox.n + n_env + OWN_WORDS, sizeof(*s->argv));
+    if (!s->argv)
+        return r < 0 ? r : pl_err_nomem(err);
+    for (size_t i = 0; i + 1 < s->sandbox.n; i++)
+        s->argv[n++] = s->sandbox.v[i];
+    s->argv[n++] = "/usr/bin/env";
+    s->argv[n++] = "-i";
+    s->argv[n++] = "-C";
+    s->argv[n++] = cwd;
+    snprintf(s->prompt, sizeof(s->prompt), "PS1=%.60s:\\w\\$ ", c->stage->stage);
+    snprintf(s->term, sizeof(s->term), "TERM=%.60s", getenv("TERM") ? getenv("TERM") : "dumb");
+    s->argv[n++] = s->prompt;
+    s->argv[n++] = s->term;
+    for (size_t i = 0; i < n_env; i++)
+        s->argv[n++] = env[i];
+    s->argv[n++] = bash ? "/bin/bash" : "/bin/sh";
+    if (bash)
+        s->argv[n] = "--norc";
+    return 0;
+}
+
+/* In this process's group and session: the terminal is the shell's. */
+static int start(const struct shell *s, int seccomp, pid_t *ret, struct pl_err *err)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none, all;
+    char *const env[] = {NULL};
+    int r = 0;
+
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attr);
+    sigemptyset(&none);
+    sigfillset(&all);
+    if (seccomp >= 0)
+        r = posix_spawn_file_actions_adddup2(&files, seccomp, SECCOMP_FD_IN_CHILD);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &all);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    if (r == 0)
+        r = posix_spawnp(ret, s->argv[0], &files, &attr, (char *const *)s->argv, env);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&files);
+    return r ? pl_err_set(err, PL_EUNAVAILABLE, "a shell cannot be started: %s: %s", s->argv[0], strerror(r)) : 0;
+}
+
+static void wait_for(pid_t pid, struct pl_wire_outcome *o)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, interrupt, quit;
+    int status = 0;
+
+    sigaction(SIGINT, &ignore, &interrupt);
+    sigaction(SIGQUIT, &ignore, &quit);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    sigaction(SIGINT, &interrupt, NULL);
+    sigaction(SIGQUIT, &quit, NULL);
+    o->run.how = WIFSIGNALED(status) ? PL_RUNNER_SIGNALED : PL_RUNNER_EXITED;
+    o->run.code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int pl_shell_run(const struct pl_datum_context *c, const char *const *env, const char *cwd, struct pl_wire_outcome *o,
+                 struct pl_err *err)
+{
+    _cleanup_(shell_finish) struct shell s = {0};
+    _cleanup_close_ int seccomp = -1;
+    const int64_t start_ms = pl_clock_mono_ms();
+    pid_t pid;
+    int r = c->sandbox->mode == PL_SANDBOX_BWRAP ? pl_seccomp_filter_fd(&seccomp, err) : 0;
+
+    r = r < 0 ? r : make_argv(&s, c, env, cwd, seccomp, err);
+    r = r < 0 ? r : start(&s, seccomp, &pid, err);
+    if (r < 0)
+        return r;
+    wait_for(pid, o);
+    o->compute_ms = pl_clock_mono_ms() - start_ms;
+    return 0;
+}

@@ -1,0 +1,164 @@
+#include "try_worker.h"
+
+#include "beside.h"
+#include "show.h"
+#include "storage/base/io.h"
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#define TOKEN_ENV   "PIPELINED_WORKER_TOKEN"
+#define ANSWER_MAX  (4u << 20)
+#define RENEWALS_MS 30000 /* nobody renews anything, but the answer to attach has it */
+
+extern char **environ;
+
+/* ---- the request ---- */
+
+static const char *kind_name(uint8_t kind)
+{
+    return kind == PL_KIND_DIR ? "dir" : kind == PL_KIND_LINK ? "link" : kind == PL_KIND_EXEC ? "exec" : "file";
+}
+
+static json_t *input_json(const struct pl_cli_try *t, size_t i)
+{
+    const struct pl_plan_match *m = pl_plan_match_of(t->plan, t->datum, i);
+    const struct pl_input *leaf = t->stage->leaves[i];
+    const struct pl_cli_try_leaf *at = &t->inputs->leaves[i];
+    json_t *files = json_array();
+    char root[PL_HASH_HEX + 1];
+
+    for (size_t k = 0; k < leaf->n_files; k++)
+        json_array_append_new(files, json_string(leaf->files[k]));
+    return json_pack("{s:s, s:s, s:s, s:s, s:s*, s:s, s:o}", "name", leaf->name, "project", leaf->project, "path", m->path,
+                     "root", pl_hash_hex(&at->root, root), "commit", *at->commit ? at->commit : NULL, "kind", kind_name(m->kind),
+                     "files", files);
+}
+
+static json_t *task_json(const struct pl_cli_try *t)
+{
+    json_t *inputs = json_array();
+    char id[PL_HASH_HEX + 1], key[PL_HASH_HEX + 1];
+    struct pl_hash h;
+
+    pl_plan_datum_id(t->plan, t->datum, &h);
+    for (size_t i = 0; i < t->plan->n_leaves; i++)
+        json_array_append_new(inputs, input_json(t, i));
+    return json_pack("{s:{s:i, s:i, s:s, s:s, s:[{s:i, s:s, s:s, s:i, s:I, s:o}]}}", "task", "id", 1, "fence", 1, "job", "try",
+                     "run", t->run, "rows", "index", 0, "datum", pl_hash_hex(&h, id), "key",
+                     pl_hash_hex(&t->plan->keys[t->datum], key), "attempt", 1, "timeout_ms",
+                     (json_int_t)t->stage->datum.timeout_ms, "inputs", inputs);
+}
+
+static json_t *attach_json(const struct pl_cli_try *t, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+    char code[PL_HASH_HEX + 1];
+    json_t *stage;
+
+    if (pl_stage_effective_json(t->stage, &text, err) < 0)
+        return NULL;
+    stage = json_loadb((const char *)text.data, text.len, 0, NULL);
+    json_object_set_new(stage, "pipeline", json_string(t->pipeline));
+    if (!pl_hash_is_zero(&t->code_root))
+        json_object_set_new(stage, "code_root", json_string(pl_hash_hex(&t->code_root, code)));
+    return json_pack("{s:i, s:i, s:i, s:s, s:o, s:{s:O}}", "protocol", 1, "lease_ms", RENEWALS_MS, "renew_ms", RENEWALS_MS,
+                     "project", t->project, "stage", stage, "gpu", "devices", t->gpus);
+}
+
+static int write_request(const struct pl_cli_try *t, const char *path, struct pl_err *err)
+{
+    _cleanup_free_ char *store = pl_cli_try_folder_path(t->folder, "store"), *work = pl_cli_try_folder_path(t->folder, "work"),
+                        *result = pl_cli_try_folder_path(t->folder, "answer.json"), *text = NULL;
+    _cleanup_(pl_buf_finish) struct pl_buf prefix = {0};
+    _cleanup_(json_decrefp) json_t *request = NULL;
+    int r = pl_plan_prefix(t->plan, t->datum, &prefix, err);
+
+    if (r < 0)
+        return r;
+    request = json_pack("{s:o, s:o, s:s, s:s, s:s, s:s*, s:s*, s:s, s:s, s:b}", "attach", attach_json(t, err), "task",
+                        task_json(t), "store", store, "work", work, "result", result, "url", t->url, "out", t->out, "prefix",
+                        prefix.len ? pl_buf_str(&prefix) : "", "sandbox", t->sandbox, "shell", (int)t->shell);
+    text = request ? json_dumps(request, JSON_COMPACT) : NULL;
+    return text ? pl_io_write_file(path, text, strlen(text), 0600, err) : pl_err_nomem(err);
+}
+
+/* ---- the agent ---- */
+
+static int start(const struct pl_cli_try *t, const char *request, pid_t *ret, struct pl_err *err)
+{
+    char program[PATH_MAX];
+    char *argv[] = {program, (char *)"--try", (char *)request, NULL};
+    posix_spawn_file_actions_t actions;
+    int e, r = pl_cli_beside("pipelined-worker", program, err);
+
+    if (r < 0)
+        return r;
+    posix_spawn_file_actions_init(&actions);
+    if (t->c->json) /* standard output is the answer's */
+        posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+    if (t->token)
+        setenv(TOKEN_ENV, t->token, 1);
+    fflush(NULL);
+    e = posix_spawn(ret, program, &actions, NULL, argv, environ);
+    unsetenv(TOKEN_ENV);
+    posix_spawn_file_actions_destroy(&actions);
+    return e ? pl_err_errno(err, e, "start %s", program) : 0;
+}
+
+/* A shell takes the terminal's interrupts for itself; else they are for the agent, which has the command to end. */
+static int wait_for(pid_t pid, bool shell)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    int status = 0;
+
+    if (shell)
+        sigaction(SIGINT, &ignore, &before);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (shell)
+        sigaction(SIGINT, &before, NULL);
+    return status;
+}
+
+static int read_answer(const char *path, int status, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {.max = ANSWER_MAX};
+    const struct pl_err_info *info;
+    const json_t *error;
+    json_t *answer;
+    int code;
+
+    if (pl_io_read_file(path, &text, NULL) < 0)
+        return WIFSIGNALED(status) ? pl_err_set(err, PL_EIO, "pipelined-worker was killed by signal %d", WTERMSIG(status))
+                                   : pl_err_set(err, PL_EIO, "pipelined-worker ended with code %d", WEXITSTATUS(status));
+    answer = json_loadb((const char *)text.data, text.len, 0, NULL);
+    error = json_object_get(answer, "error");
+    if (!error && answer) {
+        *ret = answer;
+        return 0;
+    }
+    info = pl_err_info_by_name(pl_show_text_at(error, "code"));
+    code = pl_err_set(err, info ? info->code : PL_EIO, "%s", pl_show_text_at(error, "message"));
+    if (*pl_show_text_at(error, "hint"))
+        pl_err_hint(err, code, "%s", pl_show_text_at(error, "hint"));
+    json_decref(answer);
+    return code;
+}
+
+int pl_cli_try_run(const struct pl_cli_try *t, json_t **ret, struct pl_err *err)
+{
+    _cleanup_free_ char *request = pl_cli_try_folder_path(t->folder, "request.json"),
+                        *answer = pl_cli_try_folder_path(t->folder, "answer.json");
+    int r = request && answer ? write_request(t, request, err) : pl_err_nomem(err), status;
+    pid_t pid;
+
+    r = r < 0 ? r : start(t, request, &pid, err);
+    if (r < 0)
+        return r;
+    status = wait_for(pid, t->shell);
+    if (pl_cli_interrupted())
+        return pl_err_set(err, PL_ECANCELED, "interrupted");
+    return read_answer(answer, status, ret, err);
+}

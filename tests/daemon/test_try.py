@@ -1,0 +1,347 @@
+"""pipelinectl try: one datum on this machine, with and without a daemon; nothing is committed and nothing is left behind."""
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+from conftest import BIN, SANDBOX, SANITIZER, sh, wait_until
+
+FAILED, USAGE, NOT_FOUND, INVALID, NO_SERVER = 1, 2, 3, 5, 6
+
+
+class Desk:
+    """A folder to work in, and pipelinectl without a daemon."""
+
+    def __init__(self, top):
+        self.top = top
+        self.tmp = top / "tmp"
+        self.tmp.mkdir()
+        self.env = {**os.environ, "HOME": str(top), "XDG_DATA_HOME": str(top), "TMPDIR": str(self.tmp)}
+
+    def line(self, *args):
+        return [os.path.join(BIN, "pipelinectl"), *map(str, args)]
+
+    def ctl(self, *args, ok=True, stdin=""):
+        done = subprocess.run(self.line(*args), input=stdin, capture_output=True, text=True, cwd=self.top, env=self.env, check=False, timeout=120)
+        assert not SANITIZER.search(done.stderr), done.stderr
+        assert not ok or done.returncode == 0, done.stderr
+        assert not os.listdir(self.tmp), "the temporary folder stayed"
+        return done
+
+    def trial(self, *args, **more):
+        return self.ctl("try", "--sandbox", SANDBOX, *args, **more)
+
+    def files(self, **contents):
+        """files(in={"a/b": "text"}) below in/."""
+        for folder, inside in contents.items():
+            for path, text in inside.items():
+                (self.top / folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (self.top / folder / path).write_text(text)
+        return self
+
+    def spec(self, *stages, project="default"):
+        (self.top / "s.json").write_text(json.dumps({"pipeline": "p", "project": project, "repos": {"in": {}, "more": {}}, "stages": stages}))
+        return self.top / "s.json"
+
+    def tree(self, folder):
+        top = self.top / folder
+        return {str(path.relative_to(top)): path.read_text() for path in sorted(top.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture
+def desk(tmp_path):
+    return Desk(tmp_path)
+
+
+def variables(text):
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+
+
+# --- without a daemon
+
+def test_the_output_lies_in_a_folder_as_it_would_in_the_repo(desk):
+    desk.files(**{"data": {"b.txt": "bee", "a.txt": "ay", "c.csv": "no"}})
+    spec = desk.spec(sh("s", 'echo reading; tr a-z A-Z <"$PL_INPUT_IN" >"$PL_OUT/upper"', glob="/*.txt", output={"prefix": "${in.stem}/"}))
+    done = desk.trial("-f", spec, "s", "-i", "in=data", "-o", "out")
+    assert done.stdout == "reading\n"
+    assert "stage s, datum 0 of 2: in=/a.txt (--datum chooses another)" in done.stderr
+    assert "/a/upper  2 B" in done.stderr and "written to out; nothing was committed" in done.stderr
+    assert desk.tree("out") == {"a/upper": "AY"}
+    desk.trial("-f", spec, "-i", "in=data", "--datum", "1", "-o", "out")
+    assert desk.tree("out") == {"a/upper": "AY", "b/upper": "BEE"}
+
+
+def test_one_stages_folder_is_the_next_ones_input(desk):
+    desk.files(data={"a": "1", "b": "2"})
+    spec = desk.spec(sh("one", 'cp "$PL_INPUT_IN" "$PL_OUT/"', glob="/*"), sh("two", 'cat "$PL_INPUT_ONE"/* >"$PL_OUT/all"', "one"))
+    for number in range(2):
+        desk.trial("-f", spec, "one", "-i", "in=data", "--datum", number, "-o", "one", "-q")
+    desk.trial("-f", spec, "two", "-i", "one=one", "-o", "two", "-q")
+    assert desk.tree("two") == {"all": "12"}
+
+
+def test_without_o_nothing_is_kept_and_it_says_so(desk):
+    desk.files(data={"a": "1"})
+    done = desk.trial("-f", desk.spec(sh("s", 'echo x >"$PL_OUT/f"')), "-i", "in=data")
+    assert "/f  2 B" in done.stderr and "nothing was kept: -o DIR" in done.stderr
+    assert sorted(os.listdir(desk.top)) == ["data", "s.json", "tmp"]
+
+
+@pytest.mark.parametrize("which", ["1", "/sub/b.txt", "sub/b.txt", "in=/sub/b.txt"])
+def test_a_datum_is_named_by_number_path_or_both(desk, which):
+    desk.files(data={"a.txt": "1", "sub/b.txt": "2"})
+    done = desk.trial("-f", desk.spec(sh("s", 'cat "$PL_INPUT_IN"', glob="/**/*.txt")), "-i", "in=data", "--datum", which)
+    assert done.stdout == "2"
+
+
+def test_a_datum_is_named_by_the_start_of_its_id_as_plan_tells_it(desk):
+    desk.files(data={"a.txt": "1", "b.txt": "2"})
+    spec = desk.spec(sh("s", 'cat "$PL_INPUT_IN"; printf " %s" "$PL_DATUM_ID"', glob="/*"))
+    rows = [json.loads(line) for line in desk.ctl("plan", "-f", spec, "-i", "in=data").stdout.splitlines()]
+    for row, text in zip(rows, "12"):
+        assert desk.trial("-f", spec, "-i", "in=data", "--datum", row["id"][:12]).stdout == f"{text} {row['id']}"
+
+
+def test_only_what_files_takes_of_the_match_is_there(desk):
+    desk.files(data={"x/a.txt": "1", "x/b.csv": "2", "x/deep/c.txt": "3", "y/d.txt": "4"})
+    spec = desk.spec({"name": "s", "input": {"repo": "in", "glob": "/*", "files": ["*.txt"]}, "run": ["sh", "-c", 'cd "$PL_INPUT_IN/.."; find . -type f | sort']})
+    assert desk.trial("-f", spec, "-i", "in=data").stdout.split() == ["./x/a.txt", "./x/deep/c.txt"]
+
+
+def test_links_executables_and_empty_folders_arrive_as_they_are(desk):
+    desk.files(data={"real": "#!/bin/sh\necho ran\n"})
+    os.chmod(desk.top / "data" / "real", 0o755)
+    os.symlink("real", desk.top / "data" / "link")
+    (desk.top / "data" / "none").mkdir()
+    spec = desk.spec(sh("s", 'cd "$PL_INPUT_IN"; readlink link; ./real; test -d none && echo folder; stat -c %a real'))
+    assert desk.trial("-f", spec, "-i", "in=data").stdout.split() == ["real", "ran", "folder", "555"]
+
+
+def test_the_code_is_what_lies_on_disk_without_what_git_ignores(desk):
+    desk.files(data={"a": "1"}, code={"run.py": "print('first')", "x.pyc": "no", ".gitignore": "*.pyc"})
+    spec = desk.spec({"name": "s", "input": {"repo": "in"}, "code": "code", "run": ["sh", "-c", "ls; /usr/bin/python3 run.py; touch mine"]})
+    assert desk.trial("-f", spec, "-i", "in=data").stdout.split() == ["run.py", "first"]
+    desk.files(code={"run.py": "print('second')"})
+    assert "second" in desk.trial("-f", spec, "-i", "in=data").stdout
+    assert sorted(os.listdir(desk.top / "code")) == [".gitignore", "run.py", "x.pyc"]
+
+
+def test_a_script_and_an_environment(desk):
+    desk.files(data={"a": "1"})
+    spec = desk.spec({"name": "s", "input": {"repo": "in"}, "env": {"WORD": "a b"}, "script": "#!/bin/sh\necho $0 $WORD | sed 's,.*/,,'\n"})
+    assert desk.trial("-f", spec, "-i", "in=data").stdout == "script a b\n"
+
+
+def test_a_failed_command_is_an_error_with_its_reason(desk):
+    desk.files(data={"a": "1"})
+    done = desk.trial("-f", desk.spec(sh("s", "echo before; exit 3")), "-i", "in=data", "-o", "out", ok=False)
+    assert (done.returncode, done.stdout) == (FAILED, "before\n")
+    assert "pipelinectl: stage s: datum in=/: exit code 3\n" in done.stderr and "--shell" in done.stderr.splitlines()[-1]
+    assert not (desk.top / "out").exists()
+
+
+@pytest.mark.parametrize("script, said", [
+    ('ln -s /etc/passwd "$PL_OUT/l"', "a link to /etc/passwd"),
+    ('mkfifo "$PL_OUT/f"', "FIFO"),
+    ("kill -9 $$", "killed by signal 9"),
+    ("/nothing/there", "exit code 127"),
+])
+def test_what_would_fail_the_datum_fails_it_here(desk, script, said):
+    desk.files(data={"a": "1"})
+    done = desk.trial("-f", desk.spec(sh("s", script)), "-i", "in=data", ok=False)
+    assert (done.returncode, said in done.stderr) == (FAILED, True), done.stderr
+
+
+def test_a_timeout_ends_it(desk):
+    desk.files(data={"a": "1"})
+    done = desk.trial("-f", desk.spec(sh("s", "sleep 1000", datum={"timeout": "1s"})), "-i", "in=data", ok=False)
+    assert (done.returncode, "timed out after 1s" in done.stderr) == (FAILED, True), done.stderr
+
+
+def test_json_has_the_answer_alone_on_standard_output(desk):
+    desk.files(data={"a": "1", "b": "2"})
+    spec = desk.spec(sh("s", 'echo noise; echo x >"$PL_OUT/f"; test "$PL_INPUT_IN" = "${PL_INPUT_IN%b}"', glob="/*"))
+    done = desk.trial("--json", "-f", spec, "-i", "in=data")
+    answer = json.loads(done.stdout)
+    assert (answer["success"], answer["stage"], answer["datum"], answer["datums"], answer["files"]) == (True, "s", 0, 2, 1)
+    assert answer["paths"] == [{"path": "f", "size": 2}] and done.stderr == "noise\n"
+    done = desk.trial("--json", "-f", spec, "-i", "in=data", "--datum", "/b", ok=False)
+    assert (json.loads(done.stdout)["exit_code"], done.returncode) == (1, FAILED)
+    assert json.loads(done.stderr.splitlines()[-1])["error"]["code"] == "stage_failed"
+
+
+def test_a_shell_has_the_datum_and_what_it_writes_is_the_output(desk):
+    desk.files(data={"a": "text"}, code={"x.py": ""})
+    spec = desk.spec({"name": "s", "input": {"repo": "in"}, "code": "code", "env": {"WORD": "w"}, "run": ["false"]})
+    done = desk.trial("-f", spec, "-i", "in=data", "-o", "out", "--shell", stdin='ls; cat "$PL_INPUT_IN/a"; echo " $WORD"; echo y >"$PL_OUT/f"; exit 3\n')
+    assert done.stdout == "x.py\ntext w\n"
+    assert desk.tree("out") == {"f": "y\n"}
+
+
+@pytest.mark.skipif(SANDBOX != "bwrap", reason="without namespaces the host's files are there")
+def test_the_sandbox_is_a_workers(desk):
+    desk.files(data={"a": "1"})
+    script = f'test ! -e {desk.top}/data && echo hidden; (echo x >"$PL_INPUT_IN/a") 2>/dev/null || echo refused; echo "$PL_INPUT_IN"; ls "$HOME"'
+    spec = desk.spec(sh("s", script))
+    assert desk.trial("-f", spec, "-i", "in=data").stdout.split() == ["hidden", "refused", "/pfs/in"]
+    assert desk.trial("-f", spec, "-i", "in=data", "--shell", stdin=script).stdout.split() == ["hidden", "refused", "/pfs/in"]
+
+
+@pytest.mark.parametrize("signalled", [signal.SIGINT, signal.SIGKILL])
+def test_interrupted_or_killed_nothing_goes_on_running(desk, signalled, tmp_path):
+    """An interrupt goes to the whole group of the terminal; a kill to pipelinectl alone."""
+    desk.files(data={"a": "1"})
+    spec = desk.spec(sh("s", "echo up; exec sleep 1000"))
+    line = desk.line("try", "--sandbox", SANDBOX, "-f", spec, "-i", "in=data")
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=desk.top, env=desk.env, start_new_session=True)
+    assert process.stdout.readline() == b"up\n"
+    if signalled == signal.SIGINT:
+        os.killpg(process.pid, signalled)
+    else:
+        process.kill()
+    out, err = process.communicate(timeout=60)  # the pipe ends when the last process that holds it has ended
+    assert out == b"" and not SANITIZER.search(err.decode()), err
+    assert process.returncode == (130 if signalled == signal.SIGINT else -9)
+    if signalled == signal.SIGINT:
+        assert not os.listdir(desk.tmp)
+
+
+@pytest.mark.parametrize("line, code, said", [
+    ([], USAGE, "Give -f SPEC STAGE, or STAGE --at RUN"),
+    (["-f", "s.json", "-i", "in=data"], USAGE, "try which stage? Pipeline p has 2"),
+    (["-f", "s.json", "nix", "-i", "in=data"], NOT_FOUND, 'no stage "nix"'),
+    (["-f", "s.json", "s", "-i", "in=data", "--datum", "9"], NOT_FOUND, "stage s has 2 datums, none of that number, id or path"),
+    (["-f", "s.json", "s", "-i", "in=data", "--datum", "/c"], NOT_FOUND, "none of that number"),
+    (["-f", "s.json", "s", "-i", "in=empty"], NOT_FOUND, 'nothing in in matches "/*"'),
+    (["-f", "s.json", "s", "-i", "in=data", "-i", "more=data"], USAGE, 'reads no repo "more"'),
+    (["-f", "s.json", "s", "-i", "in=data", "--sandbox", "x"], USAGE, "bwrap and none are accepted"),
+    (["-f", "s.json", "s", "-i", "in=data", "--gpus", "x"], USAGE, "numbers of /dev/nvidiaN"),
+    (["-f", "s.json", "gpu", "-i", "in=data", "--gpus", "999"], USAGE, "numbers of /dev/nvidiaN"),
+    (["--server", "http://127.0.0.1:1", "-f", "s.json", "s"], NO_SERVER, "Without a server: --input in=DIR"),
+])
+def test_what_is_missing_is_named(desk, line, code, said):
+    desk.files(data={"a": "1", "b": "2"})
+    (desk.top / "empty").mkdir()
+    desk.spec(sh("s", "true", glob="/*"), sh("gpu", "true", gpu=1))
+    done = desk.ctl("try", *line, ok=False)
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+
+
+@pytest.mark.skipif(os.path.exists("/dev/nvidia0"), reason="this machine has one")
+def test_a_gpu_that_is_not_there(desk):
+    desk.files(data={"a": "1"})
+    spec = desk.spec(sh("must", "echo $PL_DEVICE", gpu=1), sh("may", "echo $PL_DEVICE", gpu={"count": 1, "required": False}))
+    done = desk.trial("-f", spec, "must", "-i", "in=data", ok=False)
+    assert (done.returncode, "wants 1 GPU, this machine has 0" in done.stderr, "--gpus none" in done.stderr) == (INVALID, True, True), done.stderr
+    assert desk.trial("-f", spec, "must", "-i", "in=data", "--gpus", "none").stdout == "cpu\n"
+    assert desk.trial("-f", spec, "may", "-i", "in=data").stdout == "cpu\n"
+
+
+# --- with a daemon
+
+def trial(project, *args, **more):
+    return project.d.ctl("try", "--sandbox", SANDBOX, "--project", project.name, *args, **more)
+
+
+def failing(project):
+    """A stage that fails for one of three files."""
+    project.repo("in").stages(sh("s", 'echo "at $PL_INPUT_IN"; if grep bad "$PL_INPUT_IN"; then exit 1; fi; cp "$PL_INPUT_IN" "$PL_OUT/"', glob="/*"))
+    return project.run("in", {"a": "1", "b": "bad", "c": "3"}, state="failure")
+
+
+def test_a_failed_datums_message_ends_with_the_line_that_reproduces_it(project):
+    run = failing(project)
+    shown = project.d.ctl("inspect", "run", run["id"]).err.splitlines()
+    line = shown[-1].split("pipelinectl ", 1)
+    assert line[0].strip() == "try it here:"
+    done = project.d.ctl(*line[1].split(), "--sandbox", SANDBOX, ok=False)
+    assert done.code == FAILED
+    assert "in=/b" in done.err and "exit code 1" in done.err
+    assert "bad" in done.out
+    assert project.d.ctl("wait", "run", run["id"], ok=False).err.splitlines()[-2] == shown[-1]
+    failed = next(a for a in project.datums("s", run["id"]) if a["state"] == "failed")
+    assert project.d.ctl("inspect", "datum", f"{project.name}/s@{run['id']}", failed["id"]).out.splitlines()[-1] == shown[-1].strip()
+
+
+def test_a_datum_of_a_run_has_its_variables_and_its_seed(project):
+    project.repo("in").stages(sh("s", 'env | grep -v "^_=" | sort >"$PL_OUT/env"', glob="/*"))
+    run = project.run("in", {"a": "1"})
+    real = variables(project.read("s", "env").decode())
+    project.run("in", {"a": "2"})
+    trial(project, "s", "--at", run["id"][:12], "-o", f"{project.d.root}/{project.name}")
+    with open(f"{project.d.root}/{project.name}/env", encoding="utf-8") as f:
+        here = variables(f.read())
+    if SANDBOX == "bwrap":
+        assert here == real
+    for name in ("PL_SEED", "PL_DATUM_ID", "PL_JOB_ID", "PL_STAGE", "PL_PIPELINE", "PL_PROJECT", "in_COMMIT"):
+        assert here[name] == real[name], name
+
+
+def test_without_a_spec_it_is_the_stage_as_the_run_had_it(project):
+    project.repo("in").stages(sh("s", 'echo "old $(cat "$PL_INPUT_IN/f")"'))
+    run = project.run("in", {"f": "1"})
+    project.stages(sh("s", 'echo "new $(cat "$PL_INPUT_IN/f")"'), update=True)
+    newer = project.run("in", {"f": "2"})
+    assert trial(project, "s", "--at", run["id"]).out == "old 1\n"
+    assert trial(project, "s", "--at", newer["id"]).out == "new 2\n"
+    assert trial(project, "s").out == "new 2\n"
+    assert trial(project, "s", "--at", "in@master^").out == "old 1\n"
+
+
+def test_with_a_spec_it_is_the_code_on_disk_over_what_the_run_read(project, desk):
+    run = failing(project)
+    project.run("in", {"b": "good"})
+    desk.files(code={"fix.sh": 'cp "$PL_INPUT_IN" "$PL_OUT/fixed"'})
+    spec = desk.spec({"name": "s", "input": {"repo": "in", "glob": "/*"}, "code": "code", "run": ["sh", "fix.sh"]}, project=project.name)
+    trial(project, "-f", spec, "s", "--at", run["id"], "--datum", "/b", "-o", desk.top / "out")
+    assert desk.tree("out") == {"fixed": "bad"}
+    trial(project, "-f", spec, "s", "--datum", "/b", "-o", desk.top / "out")
+    assert desk.tree("out") == {"fixed": "good"}
+
+
+def test_a_folder_may_stand_for_one_input_and_the_daemon_have_the_other(project, desk):
+    project.repo("in", "more").commit("more", {"m": "theirs"})
+    project.commit("in", {"f": "theirs"})
+    desk.files(data={"f": "mine"})
+    spec = desk.spec({"name": "s", "input": {"cross": [{"repo": "in"}, {"repo": "more"}]}, "run": ["sh", "-c", 'cat "$PL_INPUT_IN/f" "$PL_INPUT_MORE/m"']},
+                     project=project.name)
+    assert trial(project, "-f", spec, "-i", f"in={desk.top}/data").out == "minetheirs"
+    assert trial(project, "-f", spec).out == "theirstheirs"
+
+
+def test_links_into_a_daemons_input_become_files(project, desk):
+    project.repo("in").commit("in", {"f": "x" * 60, "g/h": "y"})
+    spec = desk.spec(sh("s", 'ln -s "$PL_INPUT_IN/f" "$PL_OUT/copy"; ln -s "$PL_INPUT_IN/g" "$PL_OUT/folder"'), project=project.name)
+    trial(project, "-f", spec, "-o", desk.top / "out")
+    assert desk.tree("out") == {"copy": "x" * 60, "folder/h": "y"}
+
+
+def test_nothing_is_committed_and_no_run_begins(project, desk):
+    run = failing(project)
+    before = project.d.get("/status")["counts"]
+    for more in (["--at", run["id"], "--datum", "/a"], ["--datum", "/c"]):
+        trial(project, "s", *more)
+    after = project.d.get("/status")["counts"]
+    assert {k: after[k] for k in ("commits", "runs_running", "jobs_unfinished")} == {k: before[k] for k in ("commits", "runs_running", "jobs_unfinished")}
+
+
+@pytest.mark.parametrize("args, code, said", [
+    (["nix"], NOT_FOUND, 'stage "nix"'),
+    (["s", "--at", "0123"], NOT_FOUND, "0123"),
+    (["s", "--at", "x y"], USAGE, "is no run"),
+    (["s", "--datum", "/nothing"], NOT_FOUND, "stage s has 1 datum"),
+])
+def test_what_the_daemon_does_not_have(project, args, code, said):
+    project.repo("in").stages(sh("s", "true"))
+    project.run("in", {"f": "1"})
+    done = trial(project, *args, ok=False)
+    assert (done.code, said in done.err) == (code, True), done.err
+
+
+def test_a_token_never_reaches_the_command(project, desk):
+    project.repo("in").commit("in", {"f": "1"})
+    spec = desk.spec(sh("s", "env"), project=project.name)
+    out = trial(project, "-f", spec).out
+    assert "TOKEN" not in out and project.d.token not in out
