@@ -2,6 +2,7 @@
 #include "api_internal.h"
 
 #include "pipelined/core/identity.h"
+#include "pipelined/db/manual_run.h"
 #include "pipelined/db/pipeline_tx.h"
 #include "storage/pack/pack_session.h"
 
@@ -213,6 +214,28 @@ static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
     return 0;
 }
 
+/* ---- run ---- */
+
+static int run_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    struct pl_manual_run_args args = {.project = pl_http_param(req, "project"), .pipeline = pl_http_param(req, "pipeline")};
+    int force = 0, r = pl_api_body(req, &body, err, "{s?:s, s?:b}", "stage", &args.stage, "force", &force);
+
+    args.force = force;
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_manual_run, &args, err);
+    if (r == 0) {
+        json_t *names = json_array();
+
+        for (size_t i = 0; i < json_array_size(args.stages); i++)
+            json_array_append(names, json_array_get(json_array_get(args.stages, i), 1));
+        *ret = json_pack("{s:s, s:o}", "run", args.run, "stages", names);
+        a->config.engine->pipelines_changed(a->config.engine_self, args.run);
+    }
+    json_decref(args.stages);
+    return r;
+}
+
 /* ---- list, inspect, delete ---- */
 
 static void add_inputs(const json_t *node, json_t *out)
@@ -395,6 +418,15 @@ static const struct pl_api_route routes[] = {
      .json = inspect_pipeline,
      .summary = "One pipeline: its spec as written, its stages with their effective specs and code.",
      .reply = "Pipeline"},
+    {.method = "POST",
+     .pattern = "/api/v1/pipelines/{project}/{pipeline}/run",
+     .json = run_pipeline,
+     .body = PL_BODY_JSON,
+     .summary =
+         "Begins a run of the pipeline, or of one stage and what follows from it, over what their inputs hold now; `force`: "
+         "every datum of theirs again.",
+     .request = "PipelineRun",
+     .reply = "PipelineRunReply"},
     {.method = "DELETE",
      .pattern = "/api/v1/pipelines/{project}/{pipeline}",
      .json = delete_pipeline,
@@ -412,6 +444,8 @@ static const struct pl_api_schema schemas[] = {
     {"StageChange", "stage:string change:string"},
     {"PipelineSetReply",
      "project:string pipeline:string version:integer changed:boolean run:string stages:StageChange[] warnings:string[]"},
+    {"PipelineRun", "stage:string? force:boolean?"},
+    {"PipelineRunReply", "run:string stages:string[]"},
     {"PipelineDeleted", "project:string deleted:string"},
 };
 

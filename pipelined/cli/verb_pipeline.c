@@ -234,6 +234,24 @@ static int pipeline_path(const struct pl_cli *c, const char *query, char **ret, 
     return 0;
 }
 
+static int run_pipeline(struct pl_cli *c, struct pl_err *err)
+{
+    const char *stage = pl_cli_value(c, "stage");
+    _cleanup_(json_decrefp) json_t *answer = NULL;
+    _cleanup_free_ char *path = NULL;
+    int r = pipeline_path(c, "/run", &path, err);
+
+    r = r < 0 ? r
+              : pl_cli_call(c, "POST", path, json_pack("{s:s*, s:b}", "stage", stage, "force", (int)pl_cli_flag(c, "force")),
+                            &answer, err);
+    if (r < 0 || c->json)
+        return r < 0 ? r : pl_show_json(answer, err);
+    pl_show_say(c, "run %s of %zu stage%s\nnext: pipelinectl wait run %.8s\n", pl_show_text_at(answer, "run"),
+                json_array_size(pl_show_at(answer, "stages")), json_array_size(pl_show_at(answer, "stages")) == 1 ? "" : "s",
+                pl_show_text_at(answer, "run"));
+    return 0;
+}
+
 static void show_code(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
     const char *head = pl_show_text_at(value, "head");
@@ -287,6 +305,9 @@ static const struct pl_option update_options[] = {{"file", 'f', "SPEC", "the spe
                                                   {"dry-run", 0, NULL, "say what would happen, change nothing"},
                                                   {"yes", 'y', NULL, "do not ask"},
                                                   {0}};
+static const struct pl_option run_options[] = {{"stage", 0, "STAGE", "this one and what follows from it"},
+                                               {"force", 0, NULL, "every datum again, also those whose results are there"},
+                                               {0}};
 static const struct pl_option inspect_options[] = {{"spec", 0, NULL, "the spec as it was written"}, {0}};
 static const struct pl_option delete_options[] = {{"keep-repos", 0, NULL, "the stages' outputs stay, as input repos"},
                                                   {"force", 0, NULL, "although another pipeline reads them"},
@@ -311,6 +332,15 @@ static const struct pl_verb verbs[] = {
      update_pipeline,
      "Changes a pipeline to what the spec says now; what did not change is not run again.",
      {"update pipeline -f spec.json", "update pipeline -f spec.json --dry-run", "update pipeline -f spec.json --yes"}},
+    {"run",
+     "pipeline",
+     "NAME [--stage STAGE] [--force]",
+     1,
+     1,
+     run_options,
+     run_pipeline,
+     "Begins a run of a pipeline's stages over what their inputs hold now.",
+     {"run pipeline digits", "run pipeline digits --stage train", "run pipeline digits --stage train --force"}},
     {"list", "pipeline", "", 0, 0, NULL, list_pipeline, "Lists pipelines with their stages.", {"list pipeline"}},
     {"inspect",
      "pipeline",

@@ -1,6 +1,7 @@
 /* Planning a job: which commits it reads, which datums that gives, which of them have been done before. */
 #include "engine_internal.h"
 
+#include "pipelined/db/manual_run.h"
 #include "storage/base/log.h"
 #include "storage/tree/ops.h"
 
@@ -73,6 +74,7 @@ struct bases {
     struct pl_node_source source;
     struct pl_tree_cursor *tables[PL_BASES_MAX];
     size_t n;
+    bool none; /* nothing is reused: the stage has no cache, or the run is to run all again */
 };
 
 static void bases_finish(struct bases *b)
@@ -206,7 +208,7 @@ static int reuse_any(struct pl_ejob *j, struct pl_conn *conn, struct bases *b, s
 
 static int reuse(struct pl_ejob *j, struct pl_conn *conn, struct bases *b, struct pl_err *err)
 {
-    int r = j->stage->def->cache.enabled ? reuse_any(j, conn, b, err) : 0;
+    int r = b->none ? 0 : reuse_any(j, conn, b, err);
 
     if (r < 0)
         return pl_err_wrap(err, r, "looking for results to reuse");
@@ -272,6 +274,8 @@ static int find_all(struct pl_ejob *j, struct pl_conn *c, struct bases *b, struc
     bool again = json_array_size(j->inputs) > 0;
     int r = again ? take_inputs(j, err) : find_inputs(j, c, err);
 
+    r = r < 0 ? r : pl_db_run_is_forced(c, j->run, j->stage->project, j->stage->def->name, &b->none, err);
+    b->none = b->none || !j->stage->def->cache.enabled;
     return r < 0 ? r : open_bases(j, c, again, b, err);
 }
 

@@ -33,7 +33,7 @@
  * They are recorded: storage/dataset, pipelined/db
  *   record, log          kinds of records; the log, which is the truth
  *   db                   the writer thread and group commit; open (lock, schema, replay), apply (one record), sql, names (look-ups)
- *   repo_tx, commit_tx, push, pipeline_tx, pipeline_circle, job_tx    the transactions;   stage_log: what stages print
+ *   repo_tx, commit_tx, push, pipeline_tx, pipeline_circle, manual_run, job_tx    the transactions;   stage_log: what stages print
  * A pipeline says what to do with them: pipelined/core (pure), pipelined/git
  *   json_pos, quantity, glob (glob_compile), template    texts
  *   spec                 spec_reader, spec_field, spec_type, spec_type_tree, spec_check, spec_order, spec_doc

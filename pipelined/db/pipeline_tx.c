@@ -155,17 +155,14 @@ static bool has_head(struct pl_tx *tx, const struct pl_input *leaf)
                       "sss", leaf->project, leaf->repo, leaf->branch) == 0;
 }
 
-/* A stage can run when each input has a commit, or comes from a stage of the file that can; those that did not change need not. */
-static json_t *stages_to_run(struct pl_tx *tx, const struct pl_pipeline_args *a)
+json_t *pl_pipeline_stages_to_run(struct pl_tx *tx, const struct pl_spec *spec, const bool *wanted)
 {
-    const struct pl_spec *spec = a->spec;
     _cleanup_free_ bool *runs = calloc(spec->n_stages + 1, sizeof *runs);
     json_t *list = runs ? json_array() : NULL;
 
     for (size_t k = 0; list && k < spec->n_stages; k++) {
         uint32_t i = spec->order[k];
         const struct pl_stage *s = &spec->stages[i];
-        const char *change = json_string_value(json_object_get(json_array_get(a->changes, i), "change"));
         bool ready = true, upstream = false;
 
         for (size_t leaf = 0; leaf < s->n_leaves; leaf++) {
@@ -174,11 +171,21 @@ static json_t *stages_to_run(struct pl_tx *tx, const struct pl_pipeline_args *a)
             upstream = upstream || here;
             ready = ready && (here || has_head(tx, s->leaves[leaf]));
         }
-        runs[i] = ready && (upstream || !pl_streq(change, "unchanged"));
+        runs[i] = ready && (upstream || wanted[i]);
         if (runs[i])
             json_array_append_new(list, json_pack("[s, s]", spec->project, s->name));
     }
     return list;
+}
+
+/* Those that did not change need not run. */
+static json_t *changed_to_run(struct pl_tx *tx, const struct pl_pipeline_args *a)
+{
+    _cleanup_free_ bool *changed = calloc(a->spec->n_stages + 1, sizeof *changed);
+
+    for (size_t i = 0; changed && i < a->spec->n_stages; i++)
+        changed[i] = !pl_streq(json_string_value(json_object_get(json_array_get(a->changes, i), "change")), "unchanged");
+    return changed ? pl_pipeline_stages_to_run(tx, a->spec, changed) : NULL;
 }
 
 static int make_run(struct pl_tx *tx, struct pl_pipeline_args *a, json_t *stages, struct pl_err *err)
@@ -226,7 +233,7 @@ static int next_version(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_
 /* The new version and its run. */
 static int make_version(struct pl_tx *tx, struct pl_pipeline_args *a, json_t *stages, struct pl_err *err)
 {
-    _cleanup_(json_decrefp) json_t *runs = stages_to_run(tx, a);
+    _cleanup_(json_decrefp) json_t *runs = changed_to_run(tx, a);
     int r;
 
     if (!runs)

@@ -31,6 +31,10 @@ struct pl_pipeline_args {
 PL_MUST_CHECK
 int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err);
 
+/* [project, stage] of the stages that are wanted, or read one that runs, and can run: each input has a commit, or comes from a stage of
+ * the spec that can. `wanted`: one a stage. New reference, NULL without memory. */
+json_t *pl_pipeline_stages_to_run(struct pl_tx *tx, const struct pl_spec *spec, const bool *wanted);
+
 struct pl_pipeline_delete_args {
     const char *project, *name;
     bool keep_repos; /* output repos stay, as plain results */

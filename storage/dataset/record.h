@@ -25,7 +25,7 @@
     X(REF, 10, "ref", "at branch head project repo", "A branch moves to another commit.")                                        \
     X(RUN, 11, "run", "at cause id message stages?",                                                                             \
       "A run begins; runs are ordered as their records are. `cause`: `push`, `pipeline`, `manual`, `cron`, `delete`; `stages`: " \
-      "[project, stage] pairs that run although no input moved.")                                                                \
+      "[project, stage] pairs that run although no input moved; with `force` as a third word every datum of theirs runs again.") \
     X(RUN_END, 12, "run_end", "at id reason state", "`state`: `success`, `failure`, `killed`.")                                  \
     X(PIPELINE, 13, "pipeline", "at effective_spec filename name project run stages user_spec version",                          \
       "A version of a pipeline becomes the current one. `user_spec`, `effective_spec`: blobs; `run`: the run it starts; "        \
