@@ -1,5 +1,7 @@
 #include "args.h"
 
+#include "other_words.h"
+
 #include "storage/base/path.h"
 #include <stdio.h>
 
@@ -93,9 +95,11 @@ static bool is_noun(const char *word)
 
 static int no_verb(const char *word, const char *next, struct pl_err *err)
 {
-    const char *words[128], *near;
+    const char *words[128], *near, *instead = pl_cli_other_word(word, next);
     size_t n = known_words(NULL, words, PL_ARRAY_SIZE(words));
 
+    if (instead)
+        return pl_err_set(err, PL_EUSAGE, "\"%s\" is no verb here: %s", word, instead);
     if (next && is_noun(word) && pl_cli_find_verb(next, word))
         return pl_err_set(err, PL_EUSAGE, "the verb comes first: pipelinectl %s %s", next, word);
     near = pl_word_nearest(word, words, n);
@@ -106,23 +110,15 @@ static int no_verb(const char *word, const char *next, struct pl_err *err)
 
 static int no_noun(const char *verb, const char *word, struct pl_err *err)
 {
-    static const struct {
-        const char *verb, *noun, *instead;
-    } others[] = {
-        {"create", "commit", "a commit is made by put file or delete file"},
-        {"create", "file", "use put file"},
-        {"create", "run", "a run is made by every commit and by create or update pipeline"},
-        {"create", "job", "jobs are made by runs"},
-        {"delete", "run", "runs are kept; stop run ends one"},
-        {"delete", "job", "jobs are kept; stop job ends one"},
-    };
+    const char *instead = word ? pl_cli_other_noun(verb, word) : NULL;
     const char *words[128], *near;
     char all[256] = "";
     size_t n = known_words(verb, words, PL_ARRAY_SIZE(words)), len = 0;
 
-    for (size_t i = 0; i < PL_ARRAY_SIZE(others); i++)
-        if (word && pl_streq(others[i].verb, verb) && noun_is(others[i].noun, word))
-            return pl_err_set(err, PL_EUSAGE, "%s %s does not exist: %s", verb, word, others[i].instead);
+    if (instead)
+        return pl_err_set(err, PL_EUSAGE, "%s %s does not exist: %s", verb, word, instead);
+    if (word && pl_streq(verb, "get") && is_noun(word)) /* kubectl's */
+        return pl_err_set(err, PL_EUSAGE, "get takes files: did you mean list %s?", word);
     near = word ? pl_word_nearest(word, words, n) : NULL;
     if (near)
         return pl_err_set(err, PL_EUSAGE, "%s \"%.60s\" does not exist: did you mean %s %s?", verb, word, verb, near);

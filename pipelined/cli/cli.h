@@ -31,6 +31,8 @@
     X(plan)                                                                                                                      \
     X(try)                                                                                                                       \
     X(recover)                                                                                                                   \
+    X(login)                                                                                                                     \
+    X(completion)                                                                                                                \
     X(help)
 
 /* An option of a verb; a list of them ends with a row without a name. */

@@ -1,5 +1,6 @@
 #include "server.h"
 
+#include "contexts.h"
 #include "storage/base/io.h"
 #include "storage/base/path.h"
 #include <ctype.h>
@@ -51,6 +52,24 @@ static void place_finish(struct place *p)
     free(p->token);
 }
 
+/* The context of `url`, or without one the current one with its address; nothing when there is none. */
+static int take_context(const char *url, struct place *ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *context = NULL;
+    const char *its_url, *its_token;
+    int r = pl_cli_context_find(url, &context, err);
+
+    if (r < 0 || !context)
+        return r;
+    its_url = json_string_value(json_object_get(context, "url"));
+    its_token = json_string_value(json_object_get(context, "token"));
+    if (!its_url)
+        return pl_err_set(err, PL_EFORMAT, "contexts.json: a context without \"url\": pipelinectl login URL makes it anew");
+    ret->url = url ? NULL : strdup(its_url);
+    ret->token = its_token ? strdup(its_token) : NULL;
+    return 0;
+}
+
 static int find_place(const struct pl_cli *c, struct place *ret, struct pl_err *err)
 {
     const char *url = c->server ? c->server
@@ -59,17 +78,22 @@ static int find_place(const struct pl_cli *c, struct place *ret, struct pl_err *
                *token = from_environment("PIPELINED_TOKEN");
     char folder[PATH_MAX];
     bool has_folder = c->data ? snprintf(folder, sizeof folder, "%s", c->data) < PATH_MAX : default_folder(folder);
+    int r = c->data ? 0 : take_context(url, ret, err);
 
+    if (r < 0)
+        return r;
+    if (token && ret->token)
+        free(TAKE_PTR(ret->token));
     if (url)
         ret->url = strdup(url);
-    else if (has_folder)
+    else if (!ret->url && has_folder)
         ret->url = read_line(folder, "pipelined.url");
     if (!ret->url && c->data)
         return pl_err_set(err, PL_ENET, "no server on %s: start it with pipelined --data %s", c->data, c->data);
     if (!ret->url)
         ret->url = strdup(PL_CLI_DEFAULT_URL);
     /* the folder's token belongs to the folder's daemon: a token of the environment is for the address of the environment */
-    if (has_folder && (c->data || !token))
+    if (has_folder && !ret->token && (c->data || !token))
         ret->token = read_line(folder, "token");
     if (!ret->token && token)
         ret->token = strdup(token);

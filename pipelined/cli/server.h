@@ -1,8 +1,9 @@
 /* server: whom pipelinectl asks, and asking. Address and token, the first that is there:
  *
- *   --server URL          token: PIPELINED_TOKEN, else DIR/token of --data or the default folder
+ *   --server URL          token: PIPELINED_TOKEN, else of the context with that URL, else DIR/token of --data or the default folder
  *   --data DIR            DIR/pipelined.url, DIR/token
- *   PIPELINED_URL         token: PIPELINED_TOKEN, else DIR/token of the default folder
+ *   PIPELINED_URL         token: PIPELINED_TOKEN, else of the context with that URL, else DIR/token of the default folder
+ *   the login context     contexts.h; its own token
  *   the default folder    ~/.local/share/pipelined, of root /var/lib/pipelined
  *   http://127.0.0.1:7380 */
 #pragma once

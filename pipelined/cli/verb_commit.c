@@ -94,7 +94,7 @@ static const struct pl_verb verbs[] = {
      list_options,
      list_commit,
      "Lists commits, newest first.",
-     {"list commit digits", "list commit digits@master -n 5"}},
+     {"list commit digits", "list commit digits@master -n 5", "list commit train --json"}},
     {"inspect",
      "commit",
      "REPO@REF",
@@ -112,6 +112,6 @@ static const struct pl_verb verbs[] = {
      NULL,
      delete_commit,
      "Deletes the newest commit of an input branch; the branch falls back to its parent, and what reads it runs.",
-     {"delete commit digits@master"}},
+     {"delete commit digits@master", "delete commit digits@9ab2f1c4", "rm commit vision/photos@master"}},
 };
 PL_CLI_TABLE(commit, verbs);

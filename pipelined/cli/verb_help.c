@@ -101,6 +101,6 @@ static const struct pl_verb verbs[] = {
      help,
      "Shows all verbs, or one with its options and examples.",
      {"help", "help put file", "help pipeline"}},
-    {"version", NULL, "", 0, 0, NULL, version, "The version of this program.", {"version"}},
+    {"version", NULL, "", 0, 0, NULL, version, "The version of this program.", {"version", "version --json", "--version"}},
 };
 PL_CLI_TABLE(help, verbs);

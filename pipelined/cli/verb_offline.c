@@ -182,6 +182,6 @@ static const struct pl_verb verbs[] = {
      glob_paths,
      "Which of the paths on standard input a pattern matches, without a server.",
      {"find data -type f -printf '%P\\n' | pipelinectl glob '/train/*.csv'",
-      "glob '/(*)/(*).jpg' --template '${input.1}/' <paths"}},
+      "glob '/(*)/(*).jpg' --template '${input.1}/' <paths", "glob '/**/*.{jpg,png}' --json <paths | jq -r .path"}},
 };
 PL_CLI_TABLE(offline, verbs);

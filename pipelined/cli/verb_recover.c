@@ -93,6 +93,8 @@ static const struct pl_verb verbs[] = {
      options,
      recover,
      "Makes a daemon's folder anew from its store alone, without a server: repos, commits, pipelines, runs.",
-     {"recover --store file:///srv/pipelined/store --data /srv/pipelined-new"}},
+     {"recover --store file:///srv/pipelined/store --data /srv/pipelined-new",
+      "recover --store file:///mnt/copy --data /srv/new --json",
+      "recover --store file:///mnt/copy --data /srv/new && pipelined --data /srv/new"}},
 };
 PL_CLI_TABLE(recover, verbs);

@@ -89,7 +89,7 @@ static const struct pl_verb verbs[] = {
      NULL,
      inspect_run,
      "Tells about a run and its jobs.",
-     {"inspect run 9ab2f1c4", "inspect run digits@master"}},
+     {"inspect run 9ab2f1c4", "inspect run digits@master", "inspect run 9ab2f1c4 --json"}},
     {"stop",
      "run",
      "ID|REPO@REF",
@@ -98,6 +98,6 @@ static const struct pl_verb verbs[] = {
      NULL,
      stop_run,
      "Stops every job of a run.",
-     {"stop run 9ab2f1c4", "stop run digits@master"}},
+     {"stop run 9ab2f1c4", "stop run digits@master", "stop run 9ab2f1c4 --json"}},
 };
 PL_CLI_TABLE(run, verbs);

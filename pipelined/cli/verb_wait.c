@@ -156,6 +156,7 @@ static const struct pl_verb verbs[] = {
      wait_run,
      "Waits until a run has ended; exit 1 when it failed. Of a commit: the run that it started; of a stage without one: its "
      "job's.",
-     {"wait run 9ab2f1c4", "wait run digits@master --timeout 10m"}},
+     {"wait run 9ab2f1c4", "wait run digits@master --timeout 10m",
+      "wait run digits@master -q && pipelinectl cat report@master:/report.json"}},
 };
 PL_CLI_TABLE(wait, verbs);

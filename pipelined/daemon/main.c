@@ -1,11 +1,11 @@
 /* pipelined: the daemon. This comment is the map: every folder and file, in the order in which a push becomes a result.
  *
  * A person types: pipelined/cli (pipelinectl)
- *   cli, main            the table of verbs, verb_help, "did you mean";  args: options;  show: tables for people;  progress
- *   server               where the daemon is, and its token;  push, code_folder, local_tree, spec_file, jobs, beside: what several
+ *   cli, main            the table of verbs, verb_help, other_words for "did you mean", verb_completion;  args: options;  show: tables for people;  progress
+ *   server, contexts     where the daemon is, and its token;  push, code_folder, local_tree, spec_file, jobs, beside: what several
  *                        verbs do
  *     verb_put, verb_get, verb_file, verb_commit, verb_branch, verb_repo, verb_project                 data
- *     verb_pipeline, verb_run, verb_job, verb_logs, verb_wait, verb_why, verb_status                   work
+ *     verb_pipeline, verb_run, verb_job, verb_logs, verb_wait, verb_why, verb_status                   work;  verb_login
  *     verb_offline, verb_plan (given_inputs: folders in the place of repos), verb_recover              without a daemon
  *     verb_try             one datum by hand: try_inputs (which), try_folder (its files), try_worker (the agent, started for it)
  * Local files become records: storage/dataset, storage/chunk, storage/pack
