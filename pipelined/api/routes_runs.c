@@ -1,6 +1,7 @@
 /* Runs, jobs and datums: what happened, what is going on, and stopping it. */
 #include "job_json.h"
 
+#include "pipelined/core/spec.h"
 #include "pipelined/core/table.h"
 #include "pipelined/db/job_tx.h"
 #include "storage/tree/tree_walk.h"
@@ -372,10 +373,12 @@ static int list_datums(struct pl_api *a, struct pl_http_request *req, json_t **r
 /* With the line that runs it again on somebody's own machine; the reference to `attempts` is taken. */
 static json_t *datum_json(struct pl_http_request *req, const char *run, json_t *attempts)
 {
+    const char *project = pl_http_param(req, "project");
+    bool other = !pl_streq(project, PL_DEFAULT_PROJECT);
     json_t *id = json_object_get(json_array_get(attempts, 0), "id");
 
     return json_pack("{s:O, s:o, s:o}", "id", id, "try",
-                     json_sprintf("pipelinectl try %s/%s --at %.8s --datum %.12s", pl_http_param(req, "project"),
+                     json_sprintf("pipelinectl try %s%s%s --at %.8s --datum %.12s", other ? project : "", other ? "/" : "",
                                   pl_http_param(req, "stage"), run, json_string_value(id)),
                      "attempts", attempts);
 }
