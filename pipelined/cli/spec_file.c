@@ -1,5 +1,6 @@
 #include "spec_file.h"
 
+#include "args.h"
 #include "show.h"
 #include "storage/base/io.h"
 #include <stdio.h>
@@ -31,7 +32,8 @@ static void print_problems(const struct pl_cli *c, const struct pl_cli_spec *s)
 
 int pl_cli_spec_read(const struct pl_cli *c, const char *filename, struct pl_cli_spec *ret, struct pl_err *err)
 {
-    struct pl_spec_context context = {.project = c->project};
+    const char *sandbox = pl_cli_value(c, "sandbox"); /* of try */
+    struct pl_spec_context context = {.project = c->project, .no_sandbox = sandbox && pl_streq(sandbox, "none")};
     const char *shown = pl_streq(filename, "-") ? "<stdin>" : filename;
     size_t n;
     int r;

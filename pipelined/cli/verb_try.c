@@ -67,6 +67,8 @@ static int ask_stage(struct trial *t, struct pl_err *err)
     const char *project = pl_show_text_at(t->job, "project"), *stage = pl_show_text_at(t->job, "stage"),
                *run = pl_show_text_at(t->job, "run");
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/jobs/%s/%s/%s/spec", project, stage, run), *text = NULL;
+    const char *sandbox = pl_cli_value(t->c, "sandbox");
+    const struct pl_spec_context context = {.no_sandbox = sandbox && pl_streq(sandbox, "none")};
     _cleanup_(json_decrefp) json_t *told = NULL, *spec = NULL;
     int r = pl_cli_call(t->c, "GET", path, NULL, &told, err);
 
@@ -75,7 +77,7 @@ static int ask_stage(struct trial *t, struct pl_err *err)
     spec = json_pack("{s:s, s:s, s:[O]}", "pipeline", pl_show_text_at(told, "pipeline"), "project", project, "stages",
                      json_object_get(told, "spec"));
     text = spec ? json_dumps(spec, JSON_COMPACT) : NULL;
-    r = text ? pl_spec_parse(text, strlen(text), "the job's spec", NULL, &t->told, NULL, err) : pl_err_nomem(err);
+    r = text ? pl_spec_parse(text, strlen(text), "the job's spec", &context, &t->told, NULL, err) : pl_err_nomem(err);
     if (r == 0 && *pl_show_text_at(told, "code_root"))
         r = pl_hash_parse(pl_show_text_at(told, "code_root"), &t->request.code_root, err);
     if (r < 0)

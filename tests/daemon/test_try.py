@@ -239,6 +239,13 @@ def test_a_gpu_that_is_not_there(desk):
     assert desk.trial("-f", spec, "may", "-i", "in=data").stdout == "cpu\n"
 
 
+def test_without_a_sandbox_a_spec_that_names_pfs_is_refused(desk):
+    desk.files(data={"a": "1"})
+    spec = desk.spec({"name": "s", "input": {"repo": "in"}, "run": ["cat", "/pfs/in/a"]})
+    done = desk.ctl("try", "-f", spec, "-i", "in=data", "--sandbox", "none", ok=False)
+    assert (done.returncode, "/pfs" in done.stderr, "run[1]" in done.stderr) == (INVALID, True, True), done.stderr
+
+
 # --- with a daemon
 
 def trial(project, *args, **more):
