@@ -239,6 +239,31 @@ def test_a_gpu_that_is_not_there(desk):
     assert desk.trial("-f", spec, "may", "-i", "in=data").stdout == "cpu\n"
 
 
+BATCH = """import pl, sys
+print("loaded")
+for d in pl.datums():
+    with open(d["in"]) as f:
+        text = f.read()
+    if text == "bad":
+        sys.exit(4)
+    with open(d.out + "/upper", "w") as f:
+        f.write(text.upper())
+print("left")
+"""
+
+
+def test_a_batch_stage_gets_its_one_datum_and_is_told_that_there_is_no_more(desk):
+    desk.files(data={"a": "text", "b": "bad"}, code={"run.py": BATCH})
+    spec = desk.spec({"name": "s", "input": {"repo": "in", "glob": "/*"}, "code": "code", "datum": {"batch": True}, "run": ["/usr/bin/python3", "run.py"]})
+    done = desk.trial("-f", spec, "-i", "in=data", "-o", "out")
+    assert done.stdout.startswith("loaded\n")
+    assert desk.tree("out") == {"upper": "TEXT"}
+    done = desk.trial("-f", spec, "-i", "in=data", "--datum", "/b", ok=False)
+    assert (done.returncode, "exit code 4" in done.stderr) == (FAILED, True), done.stderr
+    done = desk.trial("-f", spec, "-i", "in=data", "--shell", stdin='cat "$PL_INPUT_IN"')
+    assert done.stdout == "text"
+
+
 def test_without_a_sandbox_a_spec_that_names_pfs_is_refused(desk):
     desk.files(data={"a": "1"})
     spec = desk.spec({"name": "s", "input": {"repo": "in"}, "run": ["cat", "/pfs/in/a"]})
