@@ -100,7 +100,8 @@ static int check_content(struct push *p, struct pl_err *err)
     for (size_t i = 0; i < p->n_ops && r == 0; i++) {
         const struct pl_tree_op *op = &p->ops[i];
 
-        if (op->op == PL_TREE_PUT && (op->entry.content == PL_CONTENT_CHUNK || op->entry.content == PL_CONTENT_LIST))
+        if ((op->op == PL_TREE_PUT || op->op == PL_TREE_REPLACE) &&
+            (op->entry.content == PL_CONTENT_CHUNK || op->entry.content == PL_CONTENT_LIST))
             r = check_entry(p, op, err);
     }
     return r;

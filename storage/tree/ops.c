@@ -50,8 +50,8 @@ static int write_op(struct pl_ops_writer *w, uint8_t op, const char *path, size_
     return r;
 }
 
-int pl_ops_writer_put(struct pl_ops_writer *w, const char *path, size_t path_len, const struct pl_entry *entry,
-                      struct pl_err *err)
+static int write_entry(struct pl_ops_writer *w, uint8_t op, const char *path, size_t path_len, const struct pl_entry *entry,
+                       struct pl_err *err)
 {
     int r;
 
@@ -59,8 +59,20 @@ int pl_ops_writer_put(struct pl_ops_writer *w, const char *path, size_t path_len
         return pl_err_set(err, PL_EINVAL, "a row is not put by an operation");
     r = pl_entry_check(entry, err);
     if (r == 0)
-        r = write_op(w, PL_TREE_PUT, path, path_len, err);
+        r = write_op(w, op, path, path_len, err);
     return r < 0 ? r : pl_entry_encode(entry, w->out, err);
+}
+
+int pl_ops_writer_put(struct pl_ops_writer *w, const char *path, size_t path_len, const struct pl_entry *entry,
+                      struct pl_err *err)
+{
+    return write_entry(w, PL_TREE_PUT, path, path_len, entry, err);
+}
+
+int pl_ops_writer_replace(struct pl_ops_writer *w, const char *path, size_t path_len, const struct pl_entry *entry,
+                          struct pl_err *err)
+{
+    return write_entry(w, PL_TREE_REPLACE, path, path_len, entry, err);
 }
 
 int pl_ops_writer_delete(struct pl_ops_writer *w, const char *path, size_t path_len, struct pl_err *err)
@@ -120,12 +132,12 @@ int pl_ops_reader_next(struct pl_ops_reader *r, struct pl_tree_op *ret, struct p
     path = path_len <= PL_PATH_MAX_BYTES ? pl_cursor_bytes(&r->c, (size_t)path_len) : NULL;
     if (r->c.failed || !path)
         return pl_err_set(err, PL_EFORMAT, "operation %llu is cut off or too long", (unsigned long long)r->count + 1);
-    if (op.op > PL_TREE_DELETE_PREFIX)
+    if (op.op > PL_TREE_REPLACE)
         return pl_err_set(err, PL_EFORMAT, "operation %llu is of kind %u", (unsigned long long)r->count + 1, op.op);
     op.path = (const char *)path;
     op.path_len = (size_t)path_len;
     e = check_path(op.op, op.path, op.path_len, r->count, r->last, r->last_len, err);
-    if (e == 0 && op.op == PL_TREE_PUT)
+    if (e == 0 && (op.op == PL_TREE_PUT || op.op == PL_TREE_REPLACE))
         e = pl_entry_decode(&r->c, &op.entry, err);
     if (e < 0)
         return e;

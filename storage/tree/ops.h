@@ -6,6 +6,7 @@
  *        u8 1   put            varint path length, path, entry (tree.h)
  *        u8 2   delete         varint path length, path
  *        u8 3   delete prefix  varint path length, path ("" = everything)
+ *        u8 4   replace        varint path length, path, entry: delete prefix, then put
  *      u8 0   end, varint number of operations; nothing follows
  *
  * Varints are LEB128 in their shortest form. A stream without its end was cut off and is refused. */
@@ -30,6 +31,10 @@ int pl_ops_writer_init(struct pl_ops_writer *w, struct pl_buf *out, struct pl_er
 PL_MUST_CHECK
 int pl_ops_writer_put(struct pl_ops_writer *w, const char *path, size_t path_len, const struct pl_entry *entry,
                       struct pl_err *err);
+/* PL_TREE_REPLACE: the same errors. */
+PL_MUST_CHECK
+int pl_ops_writer_replace(struct pl_ops_writer *w, const char *path, size_t path_len, const struct pl_entry *entry,
+                          struct pl_err *err);
 PL_MUST_CHECK
 int pl_ops_writer_delete(struct pl_ops_writer *w, const char *path, size_t path_len, struct pl_err *err);
 PL_MUST_CHECK

@@ -34,6 +34,16 @@ static void edit_finish(struct edit *e)
     pl_buf_finish(&e->scratch);
 }
 
+static bool is_put(const struct pl_tree_op *op)
+{
+    return op->op == PL_TREE_PUT || op->op == PL_TREE_REPLACE;
+}
+
+static bool is_prefix(const struct pl_tree_op *op)
+{
+    return op->op == PL_TREE_DELETE_PREFIX || op->op == PL_TREE_REPLACE;
+}
+
 static void give_way(struct edit *e, size_t i)
 {
     e->gives_way[i / 8] |= (uint8_t)(1u << (i % 8));
@@ -57,7 +67,7 @@ static int check_op(const struct edit *e, size_t i, struct pl_err *err)
         return r;
     if (op->op == PL_TREE_DELETE || op->op == PL_TREE_DELETE_PREFIX)
         return 0;
-    if (op->op != PL_TREE_PUT)
+    if (!is_put(op) || (op->op == PL_TREE_REPLACE && e->tree == PL_TREE_ROWS))
         return pl_err_set(err, PL_EINVAL, "operation %u on a tree", op->op);
     if ((op->entry.kind == PL_KIND_ROW) != (e->tree == PL_TREE_ROWS))
         return pl_err_set(err, PL_EINVAL, "rows and paths do not go into one tree");
@@ -73,7 +83,7 @@ static int find_tree(struct edit *e, struct pl_err *err)
 
     e->tree = PL_TREE_PATHS;
     for (size_t i = 0; i < e->n; i++) {
-        if (e->ops[i].op == PL_TREE_PUT) {
+        if (is_put(&e->ops[i])) {
             e->tree = e->ops[i].entry.kind == PL_KIND_ROW ? PL_TREE_ROWS : PL_TREE_PATHS;
             return 0;
         }
@@ -111,20 +121,20 @@ static const struct pl_tree_op *op_at(const struct edit *e, const char *path, si
     return &e->ops[i];
 }
 
-/* The length of the directory that a DELETE_PREFIX removes with `path` in it, or -1. */
+/* The length of the directory that a DELETE_PREFIX or REPLACE removes with `path` in it, or -1. */
 static ssize_t deleted_above(const struct edit *e, const char *path, size_t path_len)
 {
     const struct pl_tree_op *op;
 
     if (!e->has_prefixes)
         return -1;
-    if (e->ops[0].op == PL_TREE_DELETE_PREFIX && e->ops[0].path_len == 0)
+    if (is_prefix(&e->ops[0]) && e->ops[0].path_len == 0)
         return 0;
     for (size_t len = 1; len < path_len; len++) {
         if (path[len] != '/')
             continue;
         op = op_at(e, path, len);
-        if (op && op->op == PL_TREE_DELETE_PREFIX)
+        if (op && is_prefix(op))
             return (ssize_t)len;
     }
     return -1;
@@ -197,7 +207,7 @@ static int check_base_below(struct edit *e, size_t i, struct pl_err *err)
         other = op_at(e, item.path, item.path_len);
         if (deleted >= 0) {
             r = pl_tree_cursor_seek_past(e->base, item.path, (size_t)deleted + 1, err);
-        } else if (!other || other->op == PL_TREE_PUT) {
+        } else if (!other || is_put(other)) {
             if (op->entry.kind != PL_KIND_DIR)
                 return pl_name_collision(err, op->path, op->path_len, item.path, item.path_len);
             give_way(e, i);
@@ -237,7 +247,7 @@ static int check_base(struct edit *e, size_t i, size_t known, struct pl_err *err
         may_have_below = pl_key_cmp_prefix(item.path, item.path_len, op->path, op->path_len) == 0;
     }
     r = check_base_above(e, i, known, err);
-    if (r == 0 && may_have_below)
+    if (r == 0 && may_have_below && op->op == PL_TREE_PUT)
         r = check_base_below(e, i, err);
     return r;
 }
@@ -285,9 +295,9 @@ static int check_names(struct edit *e, struct pl_err *err)
         return pl_err_nomem(err);
     r = pl_tree_cursor_create(e->source, e->root, NULL, 0, &e->base, err);
     for (size_t i = 0; r == 0 && i < e->n; i++) {
-        if (e->ops[i].op == PL_TREE_PUT)
+        if (is_put(&e->ops[i]))
             r = check_put(e, i, err);
-        else if (e->ops[i].op == PL_TREE_DELETE_PREFIX)
+        if (r == 0 && is_prefix(&e->ops[i]))
             r = drop_below(e, &e->ops[i], err);
     }
     if (r == 0)
@@ -301,7 +311,7 @@ static int change_of_op(struct edit *e, size_t i, struct pl_change *ret, struct 
     struct pl_change c = {PL_CHANGE_DROP, {.key = op->path, .key_len = op->path_len}};
     int r;
 
-    if (op->op == PL_TREE_PUT && !gives_way(e, i)) {
+    if (is_put(op) && !gives_way(e, i)) {
         pl_buf_clear(&e->scratch);
         r = pl_entry_encode(&op->entry, &e->scratch, err);
         if (r < 0)
@@ -346,7 +356,7 @@ int pl_tree_edit(const struct pl_node_source *source, const struct pl_node_sink 
     r = find_tree(&e, err);
     for (size_t i = 0; r == 0 && i < n; i++) {
         r = check_op(&e, i, err);
-        e.has_prefixes = e.has_prefixes || ops[i].op == PL_TREE_DELETE_PREFIX;
+        e.has_prefixes = e.has_prefixes || is_prefix(&ops[i]);
     }
     if (r < 0)
         return r;

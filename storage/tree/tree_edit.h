@@ -4,13 +4,13 @@
 
 #include "tree.h"
 
-enum { PL_TREE_PUT = 1, PL_TREE_DELETE = 2, PL_TREE_DELETE_PREFIX = 3 };
+enum { PL_TREE_PUT = 1, PL_TREE_DELETE = 2, PL_TREE_DELETE_PREFIX = 3, PL_TREE_REPLACE = 4 };
 
 struct pl_tree_op {
     uint8_t op;
     const char *path; /* borrowed for the call; no NUL needed */
     size_t path_len;
-    struct pl_entry entry; /* PUT */
+    struct pl_entry entry; /* PUT, REPLACE */
 };
 
 /* Applies `n` operations, whose paths are strictly ascending (PL_EINVAL otherwise):
@@ -19,6 +19,7 @@ struct pl_tree_op {
  *   DELETE         removes the entry of exactly this path; absent is fine
  *   DELETE_PREFIX  removes the file or directory of this name with everything below it ("" = everything); absent is fine.
  *                  PUTs below it in the same call come after it in the order and stay.
+ *   REPLACE        DELETE_PREFIX, then PUT of the same path: a file may take the place of a directory. Not in a tree of rows.
  *
  * The result is a set of files and directories: PL_ECOLLISION, naming both paths, when a file (or link) would have something
  * below it, be it from the tree or from the operations. An empty directory's entry gives way: it disappears when something is put

@@ -8,6 +8,8 @@ static int write_op(struct pl_ops_writer *w, const struct pl_tree_op *op)
 {
     if (op->op == PL_TREE_PUT)
         return pl_ops_writer_put(w, op->path, op->path_len, &op->entry, NULL);
+    if (op->op == PL_TREE_REPLACE)
+        return pl_ops_writer_replace(w, op->path, op->path_len, &op->entry, NULL);
     if (op->op == PL_TREE_DELETE)
         return pl_ops_writer_delete(w, op->path, op->path_len, NULL);
     return pl_ops_writer_delete_prefix(w, op->path, op->path_len, NULL);

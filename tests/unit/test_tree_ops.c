@@ -81,7 +81,7 @@ static void malformed_streams_are_refused(void **state)
         {"0000", 0},
         {"0001", PL_EFORMAT},       /* another number of operations */
         {"000000", PL_EFORMAT},     /* something behind the end */
-        {"0401610001", PL_EFORMAT}, /* kind 4 */
+        {"0501610001", PL_EFORMAT}, /* kind 5 */
         {"02810061"
          "0001",
          PL_EFORMAT}, /* long varint */

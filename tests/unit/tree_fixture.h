@@ -232,14 +232,12 @@ static UNUSED bool model_edit(struct model *m, const struct pl_tree_op *ops, siz
         char path[RANDOM_PATH_BYTES];
 
         snprintf(path, sizeof path, "%.*s", (int)ops[k].path_len, ops[k].path);
-        if (ops[k].op == PL_TREE_PUT) {
-            model_put(m, path, &ops[k].entry);
-            continue;
-        }
-        for (size_t i = 0; i < m->n; i++) {
-            if (pl_streq(m->items[i].path, path) || (ops[k].op == PL_TREE_DELETE_PREFIX && is_below(m->items[i].path, path)))
+        for (size_t i = 0; i < m->n && ops[k].op != PL_TREE_PUT; i++) {
+            if (pl_streq(m->items[i].path, path) || (ops[k].op != PL_TREE_DELETE && is_below(m->items[i].path, path)))
                 model_remove_at(m, i--);
         }
+        if (ops[k].op == PL_TREE_PUT || ops[k].op == PL_TREE_REPLACE)
+            model_put(m, path, &ops[k].entry);
     }
     return model_settle_names(m);
 }
@@ -331,7 +329,10 @@ static UNUSED void random_ops(uint64_t *seed, size_t n, const struct model *m, u
             strcpy(path, m->items[pick(seed, m->n)].path);
         if (pick(seed, prefixes) == 0) {
             cut_segments(seed, path);
-            ops_add(o, PL_TREE_DELETE_PREFIX, pick(seed, 50) == 0 ? "" : path, NULL);
+            if (pick(seed, 3) == 0)
+                ops_add(o, PL_TREE_REPLACE, path, &e);
+            else
+                ops_add(o, PL_TREE_DELETE_PREFIX, pick(seed, 50) == 0 ? "" : path, NULL);
         } else if (pick(seed, 2) == 0) {
             ops_add(o, PL_TREE_PUT, path, &e);
         } else {

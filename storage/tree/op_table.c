@@ -1,0 +1,369 @@
+#include "op_table.h"
+
+#define BLOCK_ITEMS 256u
+
+struct op_item {
+    uint8_t op;
+    uint16_t path_len, value_len;
+    uint8_t bytes[]; /* path, then the encoded entry */
+};
+
+struct pl_op_block {
+    size_t n;
+    struct op_item *items[BLOCK_ITEMS];
+};
+
+/* Where an item is, or would be inserted. */
+struct place {
+    size_t block, at;
+    bool found;
+};
+
+static int compare(const struct op_item *item, const char *path, size_t path_len)
+{
+    return pl_key_cmp(item->bytes, item->path_len, path, path_len);
+}
+
+static bool clears(const struct op_item *item)
+{
+    return item->op == PL_TREE_DELETE_PREFIX || item->op == PL_TREE_REPLACE;
+}
+
+static bool puts_entry(uint8_t op)
+{
+    return op == PL_TREE_PUT || op == PL_TREE_REPLACE;
+}
+
+void pl_op_table_finish(struct pl_op_table *t)
+{
+    for (size_t b = 0; b < t->n_blocks; b++) {
+        for (size_t i = 0; i < t->blocks[b]->n; i++)
+            free(t->blocks[b]->items[i]);
+        free(t->blocks[b]);
+    }
+    free(t->blocks);
+    *t = (struct pl_op_table){0};
+}
+
+/* The last block whose first item is ≤ the path; no block is empty. */
+static size_t find_block(const struct pl_op_table *t, const char *path, size_t path_len)
+{
+    size_t lo = 0, hi = t->n_blocks;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (compare(t->blocks[mid]->items[0], path, path_len) <= 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo > 0 ? lo - 1 : 0;
+}
+
+static struct place find(const struct pl_op_table *t, const char *path, size_t path_len)
+{
+    struct place p = {.block = find_block(t, path, path_len)};
+    const struct pl_op_block *b = t->n_blocks ? t->blocks[p.block] : NULL;
+    size_t hi = b ? b->n : 0;
+
+    while (p.at < hi) {
+        size_t mid = p.at + (hi - p.at) / 2;
+
+        if (compare(b->items[mid], path, path_len) < 0)
+            p.at = mid + 1;
+        else
+            hi = mid;
+    }
+    p.found = b && p.at < b->n && compare(b->items[p.at], path, path_len) == 0;
+    return p;
+}
+
+static struct op_item *item_at(const struct pl_op_table *t, const char *path, size_t path_len)
+{
+    struct place p = find(t, path, path_len);
+
+    return p.found ? t->blocks[p.block]->items[p.at] : NULL;
+}
+
+/* ---- changing ---- */
+
+static int insert_block(struct pl_op_table *t, size_t at, struct pl_op_block *block, struct pl_err *err)
+{
+    if (t->n_blocks == t->cap_blocks) {
+        size_t cap = t->cap_blocks ? 2 * t->cap_blocks : 16;
+        struct pl_op_block **blocks = reallocarray(t->blocks, cap, sizeof(struct pl_op_block *));
+
+        if (!blocks)
+            return pl_err_nomem(err);
+        t->blocks = blocks;
+        t->cap_blocks = cap;
+    }
+    memmove(t->blocks + at + 1, t->blocks + at, (t->n_blocks - at) * sizeof(struct pl_op_block *));
+    t->blocks[at] = block;
+    t->n_blocks++;
+    return 0;
+}
+
+/* Makes room in the block at `p`: a full one is split, at its end when items come in order. */
+static int make_room(struct pl_op_table *t, struct place *p, struct pl_err *err)
+{
+    struct pl_op_block *full = t->n_blocks ? t->blocks[p->block] : NULL, *next;
+    size_t keep;
+    int r;
+
+    if (full && full->n < BLOCK_ITEMS)
+        return 0;
+    next = calloc(1, sizeof *next);
+    if (!next)
+        return pl_err_nomem(err);
+    r = insert_block(t, full ? p->block + 1 : 0, next, err);
+    if (r < 0) {
+        free(next);
+        return r;
+    }
+    if (!full)
+        return 0;
+    keep = p->at == BLOCK_ITEMS ? BLOCK_ITEMS : BLOCK_ITEMS / 2;
+    next->n = full->n - keep;
+    memcpy(next->items, full->items + keep, next->n * sizeof(struct op_item *));
+    full->n = keep;
+    if (p->at >= keep) {
+        p->block++;
+        p->at -= keep;
+    }
+    return 0;
+}
+
+static void count(struct pl_op_table *t, const struct op_item *item, int sign)
+{
+    t->n += (size_t)sign;
+    t->clearing += (size_t)(sign * clears(item));
+    t->bytes += (size_t)(sign * ((int)sizeof *item + item->path_len + item->value_len));
+}
+
+static void remove_at(struct pl_op_table *t, struct place p)
+{
+    struct pl_op_block *b = t->blocks[p.block];
+
+    count(t, b->items[p.at], -1);
+    free(b->items[p.at]);
+    memmove(b->items + p.at, b->items + p.at + 1, (--b->n - p.at) * sizeof(struct op_item *));
+    if (b->n)
+        return;
+    free(b);
+    memmove(t->blocks + p.block, t->blocks + p.block + 1, (--t->n_blocks - p.block) * sizeof(struct pl_op_block *));
+}
+
+static int make_item(uint8_t op, const struct pl_tree_op *from, struct op_item **ret, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf value = {0};
+    struct op_item *item;
+    int r = puts_entry(op) ? pl_entry_encode(&from->entry, &value, err) : 0;
+
+    if (r < 0)
+        return r;
+    item = malloc(sizeof *item + from->path_len + value.len);
+    if (!item)
+        return pl_err_nomem(err);
+    item->op = op;
+    item->path_len = (uint16_t)from->path_len;
+    item->value_len = (uint16_t)value.len;
+    if (from->path_len)
+        memcpy(item->bytes, from->path, from->path_len);
+    if (value.len)
+        memcpy(item->bytes + from->path_len, value.data, value.len);
+    *ret = item;
+    return 0;
+}
+
+/* Sets the item of a path to this operation. */
+static int set_item(struct pl_op_table *t, uint8_t op, const struct pl_tree_op *from, struct pl_err *err)
+{
+    struct place p = find(t, from->path, from->path_len);
+    struct pl_op_block *b;
+    struct op_item *item;
+    int r;
+
+    if (!p.found && t->n >= PL_OPS_MAX)
+        return pl_err_set(err, PL_ELIMIT, "more than %u operations in one commit", PL_OPS_MAX);
+    r = make_item(op, from, &item, err);
+    if (r == 0 && !p.found) {
+        r = make_room(t, &p, err);
+        if (r < 0)
+            free(item);
+    }
+    if (r < 0)
+        return r;
+    b = t->blocks[p.block];
+    if (p.found) {
+        count(t, b->items[p.at], -1);
+        free(b->items[p.at]);
+    } else {
+        memmove(b->items + p.at + 1, b->items + p.at, (b->n++ - p.at) * sizeof(struct op_item *));
+    }
+    b->items[p.at] = item;
+    count(t, item, 1);
+    return 0;
+}
+
+/* Takes away the items below a directory. */
+static void drop_below(struct pl_op_table *t, const char *path, size_t path_len)
+{
+    char prefix[PL_PATH_MAX_BYTES + 1];
+    size_t len = 0;
+
+    if (path_len) {
+        memcpy(prefix, path, path_len);
+        prefix[path_len] = '/';
+        len = path_len + 1;
+    }
+    for (;;) {
+        struct place p = find(t, prefix, len);
+        struct op_item *item;
+
+        if (t->n_blocks && p.at == t->blocks[p.block]->n)
+            p = (struct place){.block = p.block + 1};
+        if (p.block >= t->n_blocks)
+            return;
+        item = t->blocks[p.block]->items[p.at];
+        if (pl_key_cmp_prefix(item->bytes, item->path_len, prefix, len) != 0)
+            return;
+        remove_at(t, p);
+    }
+}
+
+int pl_op_table_add(struct pl_op_table *t, const struct pl_tree_op *op, struct pl_err *err)
+{
+    const struct op_item *there;
+    bool cleared;
+
+    if (op->op == PL_TREE_DELETE_PREFIX || op->op == PL_TREE_REPLACE) {
+        drop_below(t, op->path, op->path_len);
+        return set_item(t, op->op, op, err);
+    }
+    there = item_at(t, op->path, op->path_len);
+    cleared = there && clears(there);
+    if (op->op == PL_TREE_PUT)
+        return set_item(t, cleared ? PL_TREE_REPLACE : PL_TREE_PUT, op, err);
+    return set_item(t, cleared ? PL_TREE_DELETE_PREFIX : PL_TREE_DELETE, op, err);
+}
+
+int pl_op_table_merge(struct pl_op_table *t, const struct pl_op_table *from, struct pl_err *err)
+{
+    struct pl_op_cursor c = {.t = from};
+    struct pl_tree_op op;
+    int r = 0;
+
+    while (r == 0 && pl_op_cursor_next(&c, &op))
+        r = pl_op_table_add(t, &op, err);
+    return r;
+}
+
+/* ---- asking ---- */
+
+ssize_t pl_op_table_cleared(const struct pl_op_table *t, const char *path, size_t path_len)
+{
+    const struct op_item *item;
+
+    if (!t->clearing)
+        return -1;
+    item = item_at(t, "", 0);
+    if (item)
+        return 0;
+    for (size_t len = 1; len <= path_len; len++) {
+        if (len < path_len && path[len] != '/')
+            continue;
+        item = item_at(t, path, len);
+        if (item && clears(item))
+            return (ssize_t)len;
+    }
+    return -1;
+}
+
+static void read_item(const struct op_item *item, struct pl_tree_op *ret)
+{
+    struct pl_cursor c = pl_cursor_of(item->bytes + item->path_len, item->value_len);
+
+    *ret = (struct pl_tree_op){.op = item->op, .path = (const char *)item->bytes, .path_len = item->path_len};
+    if (puts_entry(item->op) && pl_entry_decode(&c, &ret->entry, NULL) < 0)
+        abort(); /* it was encoded here */
+}
+
+enum pl_op_known pl_op_table_get(const struct pl_op_table *t, const char *path, size_t path_len, struct pl_entry *ret)
+{
+    const struct op_item *item = item_at(t, path, path_len);
+    struct pl_tree_op op;
+
+    if (!item)
+        return pl_op_table_cleared(t, path, path_len) >= 0 ? PL_OP_GONE : PL_OP_UNKNOWN;
+    if (!puts_entry(item->op))
+        return PL_OP_GONE;
+    if (ret) {
+        read_item(item, &op);
+        *ret = op.entry;
+    }
+    return PL_OP_THERE;
+}
+
+struct pl_op_cursor pl_op_table_seek(const struct pl_op_table *t, const char *path, size_t path_len)
+{
+    struct place p = find(t, path, path_len);
+
+    return (struct pl_op_cursor){t, p.block, p.at};
+}
+
+int pl_op_cursor_next(struct pl_op_cursor *c, struct pl_tree_op *ret)
+{
+    const struct pl_op_table *t = c->t;
+
+    if (c->block < t->n_blocks && c->at == t->blocks[c->block]->n) {
+        c->block++;
+        c->at = 0;
+    }
+    if (c->block >= t->n_blocks)
+        return 0;
+    read_item(t->blocks[c->block]->items[c->at++], ret);
+    return 1;
+}
+
+static int write_op(struct pl_ops_writer *w, const struct pl_tree_op *op, struct pl_err *err)
+{
+    switch (op->op) {
+    case PL_TREE_PUT:
+        return pl_ops_writer_put(w, op->path, op->path_len, &op->entry, err);
+    case PL_TREE_REPLACE:
+        return pl_ops_writer_replace(w, op->path, op->path_len, &op->entry, err);
+    case PL_TREE_DELETE:
+        return pl_ops_writer_delete(w, op->path, op->path_len, err);
+    default:
+        return pl_ops_writer_delete_prefix(w, op->path, op->path_len, err);
+    }
+}
+
+int pl_op_table_write(const struct pl_op_table *t, struct pl_buf *out, struct pl_err *err)
+{
+    _cleanup_(pl_ops_writer_finish) struct pl_ops_writer w = {0};
+    struct pl_op_cursor c = {.t = t};
+    struct pl_tree_op op;
+    int r = pl_ops_writer_init(&w, out, err);
+
+    while (r == 0 && pl_op_cursor_next(&c, &op))
+        r = write_op(&w, &op, err);
+    return r < 0 ? r : pl_ops_writer_end(&w, err);
+}
+
+int pl_op_table_list(const struct pl_op_table *t, struct pl_tree_op **ret, size_t *ret_n, struct pl_err *err)
+{
+    struct pl_tree_op *ops = calloc(t->n + 1, sizeof *ops);
+    struct pl_op_cursor c = {.t = t};
+    size_t n = 0;
+
+    if (!ops)
+        return pl_err_nomem(err);
+    while (n < t->n && pl_op_cursor_next(&c, &ops[n]))
+        n++;
+    *ret = ops;
+    *ret_n = n;
+    return 0;
+}
