@@ -203,6 +203,7 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
     r = r < 0 ? r : pl_sessions_create(&a->sessions, err);
     r = r < 0 ? r : pl_api_events_open(a, err);
     r = r < 0 ? r : pl_api_waits_open(a, err);
+    r = r < 0 ? r : pl_api_opens_open(a, err);
     r = r < 0 ? r : serve(a, err);
     if (r < 0) {
         pl_api_destroy(a);
@@ -227,6 +228,7 @@ void pl_api_stop(struct pl_api *a, int64_t deadline_ms)
     pl_api_drain(a);
     pl_run_waits_stop(a->waits);
     pl_http_server_stop(a->server, deadline_ms);
+    pl_opens_stop(a->opens); /* what came is answered by now, or its client was cut off: it is on the disk either way */
 }
 
 struct pl_api *pl_api_destroy(struct pl_api *a)
@@ -234,6 +236,7 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     if (!a)
         return NULL;
     pl_http_server_destroy(a->server);
+    pl_opens_close(a->opens);
     pl_sse_hub_destroy(a->hub);
     pl_guard_destroy(a->guard);
     pl_sessions_destroy(a->sessions);

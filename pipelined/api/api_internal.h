@@ -5,6 +5,7 @@
 #include "api.h"
 #include "guard.h"
 #include "pipelined/db/names.h"
+#include "pipelined/db/opens.h"
 #include "run_waits.h"
 #include <stdatomic.h>
 
@@ -14,6 +15,7 @@
     X(repos)                                                                                                                     \
     X(branches)                                                                                                                  \
     X(commits)                                                                                                                   \
+    X(open)                                                                                                                      \
     X(files)                                                                                                                     \
     X(packs)                                                                                                                     \
     X(trees)                                                                                                                     \
@@ -87,6 +89,7 @@ struct pl_api {
     struct pl_run_waits *waits;
     _Atomic bool draining; /* the daemon ends */
     _Atomic bool checking; /* an fsck is under way */
+    struct pl_opens *opens;
 };
 
 /* ---- what handlers need ---- */
@@ -136,6 +139,9 @@ int pl_api_path_arg(const struct pl_http_request *req, const char *name, char *o
 /* Reads the event table's end and makes the hub. Before the server serves. */
 PL_MUST_CHECK
 int pl_api_events_open(struct pl_api *a, struct pl_err *err);
+/* The open commits, as DIR/open has them. Before the server serves. */
+PL_MUST_CHECK
+int pl_api_opens_open(struct pl_api *a, struct pl_err *err);
 /* Those who will wait for the end of a run. Before the server serves. */
 PL_MUST_CHECK
 int pl_api_waits_open(struct pl_api *a, struct pl_err *err);

@@ -12,12 +12,18 @@
 
 /* A file of several chunks on its way. */
 struct download {
-    struct pl_chunk_reader reader;
+    struct pl_download_from from;
     struct pl_list_source lists;
     struct pl_list_cursor *cursor;
     uint64_t at, end; /* bytes of the file that are still to go */
     struct pl_buf chunk;
 };
+
+static void let_go(const struct pl_download_from *from)
+{
+    if (from->owner)
+        from->drop(from->owner);
+}
 
 static void download_free(void *self)
 {
@@ -25,6 +31,7 @@ static void download_free(void *self)
 
     pl_list_cursor_close(d->cursor);
     pl_buf_finish(&d->chunk);
+    let_go(&d->from);
     free(d);
 }
 
@@ -39,7 +46,7 @@ static int download_pull(void *self, struct pl_buf *out, struct pl_err *err)
 
     if (r == 0)
         r = pl_err_set(err, PL_ECORRUPT, "a chunk list ends before its file");
-    r = r < 0 ? r : d->reader.get(d->reader.self, &id, PL_REC_CHUNK, &d->chunk, err);
+    r = r < 0 ? r : d->from.reader.get(d->from.reader.self, &id, PL_REC_CHUNK, &d->chunk, err);
     if (r == 0 && d->chunk.len != len)
         r = pl_err_set(err, PL_ECORRUPT, "a chunk has %zu bytes where %zu are said", d->chunk.len, len);
     if (r < 0)
@@ -51,7 +58,8 @@ static int download_pull(void *self, struct pl_buf *out, struct pl_err *err)
     return r < 0 ? r : d->at < d->end ? PL_PULL_MORE : PL_PULL_END;
 }
 
-static int download_open(struct pl_store *store, const struct pl_entry *entry, uint64_t first, uint64_t count,
+/* Takes what `from` owns when it succeeds. */
+static int download_open(const struct pl_download_from *from, const struct pl_entry *entry, uint64_t first, uint64_t count,
                          struct download **ret, struct pl_err *err)
 {
     struct download *d = calloc(1, sizeof *d);
@@ -59,8 +67,8 @@ static int download_open(struct pl_store *store, const struct pl_entry *entry, u
 
     if (!d)
         return pl_err_nomem(err);
-    d->reader = pl_store_chunk_reader(store);
-    d->lists = pl_reader_list_source(&d->reader);
+    d->from = *from;
+    d->lists = pl_reader_list_source(&d->from.reader);
     d->at = first;
     d->end = first + count;
     r = pl_list_cursor_open(&d->lists, &entry->id, &d->cursor, err);
@@ -68,6 +76,7 @@ static int download_open(struct pl_store *store, const struct pl_entry *entry, u
         r = pl_err_set(err, PL_ECORRUPT, "the chunk list has other bytes than its file");
     r = r < 0 ? r : pl_list_cursor_seek(d->cursor, first, err);
     if (r < 0) {
+        d->from.owner = NULL;
         download_free(d);
         return r;
     }
@@ -80,11 +89,11 @@ static int add_bytes(void *self, const void *bytes, size_t n, struct pl_err *err
     return pl_buf_add(self, bytes, n, err);
 }
 
-static int reply_small(struct pl_http_request *req, struct pl_store *store, const struct pl_entry *entry, unsigned status,
-                       uint64_t first, uint64_t count, struct pl_err *err)
+static int reply_small(struct pl_http_request *req, const struct pl_download_from *from, const struct pl_entry *entry,
+                       unsigned status, uint64_t first, uint64_t count, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf out = {0}, scratch = {0};
-    struct pl_chunk_reader reader = pl_store_chunk_reader(store);
+    struct pl_chunk_reader reader = from->reader;
     int r = pl_file_read(entry, first, count, &reader, &scratch, add_bytes, &out, err);
 
     if (r == 0)
@@ -92,12 +101,12 @@ static int reply_small(struct pl_http_request *req, struct pl_store *store, cons
     return r;
 }
 
-static int reply_large(struct pl_http_request *req, struct pl_store *store, const struct pl_entry *entry, unsigned status,
-                       uint64_t first, uint64_t count, struct pl_err *err)
+static int reply_large(struct pl_http_request *req, const struct pl_download_from *from, const struct pl_entry *entry,
+                       unsigned status, uint64_t first, uint64_t count, struct pl_err *err)
 {
     struct pl_http_stream_options options = {.status = status, .content_type = TYPE, .length = count};
     struct download *d;
-    int r = download_open(store, entry, first, count, &d, err);
+    int r = download_open(from, entry, first, count, &d, err);
 
     if (r < 0)
         return r;
@@ -117,31 +126,41 @@ static bool add_etag(struct pl_http_request *req, const struct pl_hash *content)
     return known && (pl_streq(known, "*") || strstr(known, etag));
 }
 
-void pl_download_reply(struct pl_http_request *req, struct pl_store *store, const struct pl_entry *entry)
+/* 1: the answer is under way and has taken what `from` owns. */
+static int reply(struct pl_http_request *req, const struct pl_download_from *from, const struct pl_entry *entry,
+                 struct pl_err *err)
 {
-    struct pl_err err = {0};
     enum pl_http_range range;
     uint64_t first, count;
     struct pl_hash content;
     unsigned status;
-    int r = pl_content_id_file(entry, &content, &err);
+    int r = pl_content_id_file(entry, &content, err);
 
-    if (r < 0) {
-        pl_http_reply_error(req, &err);
-        return;
-    }
+    if (r < 0)
+        return r;
     if (add_etag(req, &content)) {
         pl_http_reply(req, 304, NULL, NULL, 0);
-        return;
+        return 0;
     }
     range = pl_http_request_range(req, entry->size, &first, &count);
     status = range == PL_RANGE_PART ? 206 : 200;
-    if (range == PL_RANGE_OUTSIDE)
+    if (range == PL_RANGE_OUTSIDE) {
         pl_http_reply(req, 416, TYPE, NULL, 0);
-    else if (entry->content != PL_CONTENT_LIST)
-        r = reply_small(req, store, entry, status, first, count, &err);
-    else
-        r = reply_large(req, store, entry, status, first, count, &err);
+        return 0;
+    }
+    if (entry->content != PL_CONTENT_LIST)
+        return reply_small(req, from, entry, status, first, count, err);
+    r = reply_large(req, from, entry, status, first, count, err);
+    return r < 0 ? r : 1;
+}
+
+void pl_download_reply(struct pl_http_request *req, const struct pl_download_from *from, const struct pl_entry *entry)
+{
+    struct pl_err err = {0};
+    int r = reply(req, from, entry, &err);
+
     if (r < 0)
         pl_http_reply_error(req, &err);
+    if (r <= 0)
+        let_go(from);
 }

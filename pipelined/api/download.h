@@ -2,8 +2,15 @@
 #pragma once
 
 #include "pipelined/net/http_server.h"
-#include "storage/pack/store.h"
+#include "storage/pack/chunk_reader.h"
 #include "storage/tree/tree.h"
 
+/* Whose bytes they are. `owner` (may be NULL) is let go of when nothing is read any more. */
+struct pl_download_from {
+    struct pl_chunk_reader reader;
+    void *owner;
+    void (*drop)(void *owner);
+};
+
 /* Replies in any case. Honours Range and If-None-Match; the ETag is the content id's (docs/format.md "Attributes"). */
-void pl_download_reply(struct pl_http_request *req, struct pl_store *store, const struct pl_entry *entry);
+void pl_download_reply(struct pl_http_request *req, const struct pl_download_from *from, const struct pl_entry *entry);

@@ -2,7 +2,7 @@
 
 #include "pipelined/db/commit_tx.h"
 
-int pl_api_may_push(struct pl_api *a, const struct pl_http_request *req, struct pl_err *err)
+int pl_api_may_push(struct pl_api *a, const struct pl_http_request *req, struct pl_repo_row *ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     const char *name = pl_http_param(req, "repo");
@@ -11,12 +11,25 @@ int pl_api_may_push(struct pl_api *a, const struct pl_http_request *req, struct 
 
     if (r == 0 && repo.output)
         r = pl_db_refuse_output(rd.conn, pl_http_param(req, "project"), name, err);
+    if (r == 0 && ret)
+        *ret = repo;
     return r;
 }
 
 static const char *text_or_empty(const char *text)
 {
     return text ? text : "";
+}
+
+json_t *pl_api_pushed_json(const char *project, const char *repo, const char *branch, const struct pl_push_result *result,
+                           uint64_t new_bytes)
+{
+    char root[PL_HASH_HEX + 1];
+
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:s, s:I, s:I, s:I}", "project", project, "repo", repo, "branch",
+                     branch, "commit", result->commit, "run", result->changed ? result->commit : "", "changed", result->changed,
+                     "open", 0, "root", pl_hash_hex(&result->root, root), "files", (json_int_t)result->files, "bytes",
+                     (json_int_t)result->bytes, "new_bytes", (json_int_t)new_bytes);
 }
 
 int pl_api_push(struct pl_api *a, const struct pl_http_request *req, const void *ops, size_t n, uint64_t new_bytes, json_t **ret,
@@ -31,16 +44,12 @@ int pl_api_push(struct pl_api *a, const struct pl_http_request *req, const void 
                                 .ops = ops,
                                 .ops_len = n};
     struct pl_push_result result;
-    char root[PL_HASH_HEX + 1];
     int r = pl_db_push(a->config.db, a->config.stores, &args, &result, err);
 
     if (r < 0)
         return r;
     if (result.changed)
         a->config.engine->run_created(a->config.engine_self, result.commit);
-    *ret = json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:I, s:I}", "project", args.project, "repo", args.repo, "branch",
-                     args.branch, "commit", result.commit, "run", result.changed ? result.commit : "", "changed", result.changed,
-                     "root", pl_hash_hex(&result.root, root), "files", (json_int_t)result.files, "bytes",
-                     (json_int_t)result.bytes, "new_bytes", (json_int_t)new_bytes);
+    *ret = pl_api_pushed_json(args.project, args.repo, args.branch, &result, new_bytes);
     return result.changed ? 201 : 200;
 }

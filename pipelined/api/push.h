@@ -1,13 +1,15 @@
-/* push: operations that came in a body → a commit, its run, and the answer. Used by the commit and the file routes. On the pool. */
+/* push: operations that came in a body → a commit, its run, and the answer. Used by uploads. On the pool. */
 #pragma once
 
 #include "api_internal.h"
 
-#define PL_PUSH_BODY_MAX ((uint64_t)256 << 20) /* of an ops stream */
-
-/* That {repo} is there and may be pushed to: before a body is taken. PL_ENOTFOUND, PL_EOUTPUT. */
+/* That {repo} is there and may be pushed to: before a body is taken. `ret` may be NULL. PL_ENOTFOUND, PL_EOUTPUT. */
 PL_MUST_CHECK
-int pl_api_may_push(struct pl_api *a, const struct pl_http_request *req, struct pl_err *err);
+int pl_api_may_push(struct pl_api *a, const struct pl_http_request *req, struct pl_repo_row *ret, struct pl_err *err);
+/* What came of it, as the interface tells it. */
+struct pl_push_result;
+json_t *pl_api_pushed_json(const char *project, const char *repo, const char *branch, const struct pl_push_result *result,
+                           uint64_t new_bytes);
 /* Pushes onto {project}/{repo}@{branch} with the arguments base, message, author of `req`, and tells the engine of the run. `new_bytes`:
  * what the writer has brought for it. The errors of pl_db_push. */
 PL_MUST_CHECK

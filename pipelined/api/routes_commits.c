@@ -1,11 +1,10 @@
 /* Commits of a repo: listed, told about, deleted, and made by a push. */
 #include "api_internal.h"
 
+#include "commit_view.h"
 #include "pipelined/db/commit_tx.h"
-#include "push.h"
-#include "sessions.h"
-#include "spool.h"
 #include "storage/tree/ops.h"
+#include "uploads.h"
 
 #include <stdio.h>
 
@@ -18,12 +17,13 @@ static json_t *commit_json(const struct pl_rows *rows)
     struct pl_hash root = pl_col_hash(rows, 5), code = pl_col_hash(rows, 14);
     char hex[PL_HASH_HEX + 1];
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:o, s:o}", "id", pl_col_text(rows, 0),
-                     "project", pl_col_text(rows, 1), "repo", pl_col_text(rows, 2), "branch", pl_col_text(rows, 3), "parent",
-                     pl_col_text(rows, 4), "root", pl_hash_hex(&root, hex), "files", (json_int_t)pl_col_int(rows, 6), "bytes",
-                     (json_int_t)pl_col_int(rows, 7), "message", pl_col_text(rows, 8), "author", pl_col_text(rows, 9), "stage",
-                     pl_col_text(rows, 10), "generation", (json_int_t)pl_col_int(rows, 11), "created_us",
-                     (json_int_t)pl_col_int(rows, 12), "provenance", pl_col_json(rows, 13), "code", pl_api_hash_json(&code));
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:s}", "id",
+                     pl_col_text(rows, 0), "project", pl_col_text(rows, 1), "repo", pl_col_text(rows, 2), "branch",
+                     pl_col_text(rows, 3), "parent", pl_col_text(rows, 4), "root", pl_hash_hex(&root, hex), "files",
+                     (json_int_t)pl_col_int(rows, 6), "bytes", (json_int_t)pl_col_int(rows, 7), "message", pl_col_text(rows, 8),
+                     "author", pl_col_text(rows, 9), "stage", pl_col_text(rows, 10), "generation",
+                     (json_int_t)pl_col_int(rows, 11), "created_us", (json_int_t)pl_col_int(rows, 12), "provenance",
+                     pl_col_json(rows, 13), "code", pl_api_hash_json(&code), "state", "finished");
 }
 
 /* ---- list ---- */
@@ -111,7 +111,16 @@ static int list_commits(struct pl_api *a, struct pl_http_request *req, json_t **
 
 /* ---- one ---- */
 
-static int inspect_commit(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+/* Of an open one; with `pack` all of it goes into packs first, so that its root can be read like that of any other. */
+static int inspect_open(const struct pl_http_request *req, struct pl_open *c, json_t **ret, struct pl_err *err)
+{
+    struct pl_hash root;
+    int r = pl_http_query_flag(req, "pack") ? pl_open_pack(c, &root, err) : 0;
+
+    return r < 0 ? r : pl_api_open_json(c, true, ret, err);
+}
+
+static int inspect_finished(struct pl_api *a, const struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -127,88 +136,30 @@ static int inspect_commit(struct pl_api *a, struct pl_http_request *req, json_t 
     return 0;
 }
 
+static int inspect_commit(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    int r = inspect_finished(a, req, ret, err);
+
+    if (r == PL_ENOTFOUND && pl_api_open_named(a, req, pl_http_param(req, "ref"), &c, NULL) == 0)
+        r = inspect_open(req, c, ret, err);
+    return r;
+}
+
 static int delete_commit(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     struct pl_commit_delete_args args = {.project = pl_http_param(req, "project"),
                                          .repo = pl_http_param(req, "repo"),
                                          .run = pl_http_param(req, "ref")};
-
+    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
     int r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_commit_delete, &args, err);
 
     (void)ret;
+    if (r == PL_ENOTFOUND && pl_api_open_named(a, req, args.run, &c, NULL) == 0)
+        return pl_open_abort(c, "deleted by a user", err);
     if (r == 0 && *args.started)
         a->config.engine->run_created(a->config.engine_self, args.started);
     return r;
-}
-
-/* ---- push: the operations are spooled, for there may be a million of them ---- */
-
-struct upload {
-    struct pl_api *api;
-    struct pl_spool spool;
-};
-
-static int upload_write(void *self, const void *data, size_t n, struct pl_err *err)
-{
-    struct upload *u = self;
-
-    return pl_spool_write(&u->spool, data, n, err);
-}
-
-static int upload_push(struct upload *u, const struct pl_http_request *req, json_t **ret, struct pl_err *err)
-{
-    const char *session = pl_http_query(req, "session");
-    const void *ops = NULL;
-    int r = pl_spool_map(&u->spool, &ops, err);
-    uint64_t new_bytes = session ? pl_sessions_take(u->api->sessions, session) : 0;
-
-    r = r < 0 ? r : pl_api_push(u->api, req, ops, (size_t)u->spool.size, new_bytes, ret, err);
-    if (r < 0 && session)
-        pl_sessions_brought(u->api->sessions, session, new_bytes); /* it may come again */
-    return r;
-}
-
-static void upload_end(void *self, struct pl_http_request *req, const struct pl_err *failure)
-{
-    struct upload *u = self;
-    struct pl_err err = {0};
-    json_t *answer = NULL;
-    int r = failure ? failure->code : upload_push(u, req, &answer, &err);
-
-    pl_spool_finish(&u->spool);
-    free(u);
-    if (r < 0)
-        pl_http_reply_error(req, failure ? failure : &err);
-    else
-        pl_http_reply_json(req, (unsigned)r, answer);
-}
-
-static int start_upload(struct pl_api *a, struct pl_http_request *req, struct upload **ret, struct pl_err *err)
-{
-    const char *session = pl_http_query(req, "session");
-    int r = pl_api_may_push(a, req, err);
-
-    if (r == 0 && session)
-        r = pl_session_use(a->config.db, session, pl_http_param(req, "project"), err);
-    if (r < 0)
-        return r;
-    *ret = calloc(1, sizeof **ret);
-    if (!*ret)
-        return pl_err_nomem(err);
-    (*ret)->api = a;
-    pl_spool_init(&(*ret)->spool, a->tmp_dir);
-    return 0;
-}
-
-static void push_commit(struct pl_api *a, struct pl_http_request *req)
-{
-    struct upload *u = NULL;
-    struct pl_err err = {0};
-
-    if (start_upload(a, req, &u, &err) < 0)
-        pl_http_reply_error(req, &err);
-    else
-        pl_http_body_to(req, &(struct pl_http_sink){.self = u, .write = upload_write, .end = upload_end});
 }
 
 static const struct pl_api_route routes[] = {
@@ -216,25 +167,31 @@ static const struct pl_api_route routes[] = {
      .summary = "Lists commits, newest first: of a branch through its parents, else all of the repo.",
      .query = "branch after limit:integer", .reply = "Commits"},
     {"GET", "/api/v1/repos/{project}/{repo}/commits/{ref}", inspect_commit,
-     .summary = "Tells about the commit that a branch, an id or the start of one names, with ^n to go back.", .reply = "Commit"},
+     .summary = "Tells about the commit that a branch, an id or the start of one names, with ^n to go back; of an open one too. "
+                "With pack, "
+                "all that an open one holds is put into packs, so that its root can be read.",
+     .query = "pack:boolean", .reply = "Commit"},
     {"DELETE", "/api/v1/repos/{project}/{repo}/commits/{ref}", delete_commit,
-     .summary = "Deletes a commit of an input repo on which none stands; its branch falls back to the parent, and the stages "
+     .summary = "Deletes a commit of an input repo on which none stands, or one that is still open; its branch falls back to the "
+                "parent, and the stages "
                 "that read it"
                 " run.",
      .reply = "Nothing"},
-    {"POST", "/api/v1/repos/{project}/{repo}/branches/{branch}/commits", .raw = push_commit, .body = PL_BODY_STREAM,
+    {"POST", "/api/v1/repos/{project}/{repo}/branches/{branch}/commits", .raw = pl_upload_ops_to_branch, .body = PL_BODY_STREAM,
      .body_max = PL_PUSH_BODY_MAX,
-     .summary = "Applies operations to the branch's head and commits; with base, refused when one of the paths changed since.",
+     .summary =
+         "Applies operations to the branch's head and commits; with base, refused when one of the paths changed since. Without "
+         "one, where the repo has a commit_window: into the commit that gathers there.",
      .query = "base message author session", .request = PL_OPS_MEDIA_TYPE, .reply = "Pushed"},
 };
 static const struct pl_api_schema schemas[] = {
     {"Source", "project:string repo:string branch:string commit:string"},
     {"Commit",
      "id:string project:string repo:string branch:string parent:string root:string files:integer bytes:integer message:string"
-     " author:string stage:string generation:integer created_us:integer provenance:Source[] code:string"},
+     " author:string stage:string? generation:integer? created_us:integer provenance:Source[]? code:string? state:string"
+     " operations:integer? gathers:boolean? blocked:string?"},
     {"Commits", "commits:Commit[] next:string?"},
-    {"Pushed",
-     "project:string repo:string branch:string commit:string run:string changed:boolean root:string files:integer bytes:integer"
-     " new_bytes:integer"},
+    {"Pushed", "project:string repo:string branch:string commit:string run:string changed:boolean open:boolean gathers:boolean?"
+               " root:string? files:integer? bytes:integer? new_bytes:integer"},
 };
 PL_API_TABLE(commits, routes, schemas);

@@ -1,14 +1,12 @@
 /* Files of a commit: their bytes, their lists, what differs between two commits; and one file put by itself. */
 #include "api_internal.h"
 
+#include "commit_view.h"
 #include "download.h"
 #include "listing.h"
-#include "push.h"
-#include "spool.h"
-#include "storage/dataset/ingest.h"
-#include "storage/pack/pack_session.h"
 #include "storage/tree/content_id.h"
 #include "storage/tree/tree_diff.h"
+#include "uploads.h"
 
 #include <stdio.h>
 
@@ -43,47 +41,53 @@ static int is_directory(const struct pl_node_source *source, const struct pl_has
     return r < 0 ? r : pl_tree_cursor_next(c, &item, err);
 }
 
-static int find_file(struct pl_api *a, const struct pl_http_request *req, struct pl_store **ret_store, struct pl_entry *ret,
+static int find_file(struct pl_api *a, const struct pl_http_request *req, struct pl_api_view *v, struct pl_entry *ret,
                      struct pl_err *err)
 {
     char path[PL_PATH_MAX_BYTES + 1];
-    struct pl_node_source source = {.get = pl_store_node_get};
-    struct pl_commit_row commit;
     size_t len;
     int r = pl_path_canonical(pl_http_param(req, "path"), path, err);
 
-    r = r < 0 ? r : pl_api_commit(a, req, &commit, err);
-    r = r < 0 ? r : pl_api_store(a, req, ret_store, err);
+    r = r < 0 ? r : pl_api_view_init(a, req, pl_http_param(req, "ref"), v, err);
     if (r < 0)
         return r;
-    source.self = *ret_store;
     len = strlen(path);
-    r = len ? pl_tree_get(&source, &commit.root, path, len, ret, err) : PL_ENOTFOUND;
+    r = len ? pl_tree_get(&v->source, &v->commit.root, path, len, ret, err) : PL_ENOTFOUND;
     if (r == 0)
         return ret->kind == PL_KIND_DIR ? pl_err_set(err, PL_EINVAL, "/%s is an empty directory", path) : 0;
     if (r != PL_ENOTFOUND)
         return r;
-    r = len ? is_directory(&source, &commit.root, path, err) : 1;
+    r = len ? is_directory(&v->source, &v->commit.root, path, err) : 1;
     if (r < 0)
         return r;
     if (r == 0)
-        return pl_err_set(err, PL_ENOTFOUND, "commit %.8s of %s has no /%s", commit.run, pl_http_param(req, "repo"), path);
+        return pl_err_set(err, PL_ENOTFOUND, "commit %.8s of %s has no /%s", v->commit.run, pl_http_param(req, "repo"), path);
     pl_err_set(err, PL_EINVAL, "/%s is a directory", path);
     return pl_err_hint(err, PL_EINVAL, "List it, or get it with -r.");
 }
 
+static void drop_open(void *owner)
+{
+    pl_open_unref(owner);
+}
+
 static void get_file(struct pl_api *a, struct pl_http_request *req)
 {
-    struct pl_store *store;
+    _cleanup_(pl_api_view_finish) struct pl_api_view v = {0};
+    struct pl_download_from from = {0};
     struct pl_entry entry;
     struct pl_err err = {0};
 
-    if (find_file(a, req, &store, &entry, &err) < 0) {
+    if (find_file(a, req, &v, &entry, &err) < 0) {
         pl_http_reply_error(req, &err);
         return;
     }
     pl_http_reply_header(req, "X-Pipelined-Kind", kind_name(entry.kind)); /* the bytes of a link are its target */
-    pl_download_reply(req, store, &entry);
+    if (v.open)
+        from = (struct pl_download_from){pl_open_reader(v.open), pl_open_ref(v.open), drop_open};
+    else
+        from.reader = pl_store_chunk_reader(v.store);
+    pl_download_reply(req, &from, &entry);
 }
 
 /* ---- list ---- */
@@ -105,22 +109,18 @@ static int list_files(struct pl_api *a, struct pl_http_request *req, json_t **re
     _cleanup_(json_decrefp) json_t *items = json_array();
     char path[PL_PATH_MAX_BYTES + 1], next[PL_PATH_MAX_BYTES + 2];
     const char *pattern = pl_http_query(req, "glob");
-    struct pl_node_source source = {.get = pl_store_node_get};
+    _cleanup_(pl_api_view_finish) struct pl_api_view v = {0};
     struct pl_listing l = {
-        .source = &source, .base = path, .recursive = pl_http_query_flag(req, "recursive"), .item = add_item, .self = items};
-    struct pl_commit_row commit;
+        .source = &v.source, .base = path, .recursive = pl_http_query_flag(req, "recursive"), .item = add_item, .self = items};
     struct pl_api_page page;
-    struct pl_store *store;
     int r = pl_api_page_read(req, &page, err);
 
     r = r < 0 ? r : pl_api_path_arg(req, "path", path, err);
     r = r < 0 || !pattern ? r : pl_glob_compile(pattern, &glob, err);
-    r = r < 0 ? r : pl_api_commit(a, req, &commit, err);
-    r = r < 0 ? r : pl_api_store(a, req, &store, err);
+    r = r < 0 ? r : pl_api_view_init(a, req, pl_http_param(req, "ref"), &v, err);
     if (r < 0)
         return r;
-    source.self = store;
-    l.root = commit.root;
+    l.root = v.commit.root;
     l.glob = glob;
     l.after = page.after;
     l.limit = page.limit;
@@ -128,7 +128,7 @@ static int list_files(struct pl_api *a, struct pl_http_request *req, json_t **re
     if (r < 0)
         return r;
     *ret = pl_api_list("files", TAKE_PTR(items), r > 0 ? next : NULL);
-    json_object_set_new(*ret, "commit", json_string(commit.run));
+    json_object_set_new(*ret, "commit", json_string(v.commit.run));
     return 0;
 }
 
@@ -171,143 +171,62 @@ static int add_change(void *self, const struct pl_tree_change *change, struct pl
 }
 
 /* Both commits; without `from` it is the parent of the other, or nothing. */
-static int diff_commits(struct pl_api *a, const struct pl_http_request *req, struct pl_commit_row *ret_from,
-                        struct pl_commit_row *ret_to, struct pl_err *err)
+static int diff_commits(struct pl_api *a, const struct pl_http_request *req, struct pl_api_view *from_view,
+                        struct pl_api_view *to_view, struct pl_err *err)
 {
     const char *from = pl_http_query(req, "from"), *to = pl_http_query(req, "to");
-    int r = pl_api_commit_at(a, req, to ? to : "", ret_to, err);
+    int r = pl_api_view_init(a, req, to ? to : "", to_view, err);
 
     if (r < 0)
         return pl_err_field(err, r, "to");
-    *ret_from = (struct pl_commit_row){0};
     if (!from || !*from)
-        from = ret_to->parent;
-    r = *from ? pl_api_commit_at(a, req, from, ret_from, err) : 0;
+        from = to_view->commit.parent;
+    r = *from ? pl_api_view_init(a, req, from, from_view, err) : 0;
     return r < 0 ? pl_err_field(err, r, "from") : 0;
+}
+
+/* Nodes of either side: two open commits have some of their own. */
+static int get_of_either(void *self, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
+{
+    const struct pl_api_view *const *views = self;
+    int r = views[0]->source.get(views[0]->source.self, id, ret, err);
+
+    if (r != PL_ENOTFOUND || !views[1]->open)
+        return r;
+    pl_buf_clear(ret);
+    return views[1]->source.get(views[1]->source.self, id, ret, err);
 }
 
 static int diff_files(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
+    _cleanup_(pl_api_view_finish) struct pl_api_view from = {0}, to = {0};
     _cleanup_(json_decrefp) json_t *items = json_array();
     char path[PL_PATH_MAX_BYTES + 1];
-    struct pl_node_source source = {.get = pl_store_node_get};
-    struct pl_commit_row from, to;
+    const struct pl_api_view *views[] = {&to, &from};
+    struct pl_node_source source = {(void *)views, get_of_either};
     struct pl_api_page page;
     struct diff d = {.page = &page, .path = path, .items = items};
-    struct pl_store *store;
     int r = pl_api_page_read(req, &page, err);
 
     r = r < 0 ? r : pl_api_path_arg(req, "path", path, err);
     r = r < 0 ? r : diff_commits(a, req, &from, &to, err);
-    r = r < 0 ? r : pl_api_store(a, req, &store, err);
     if (r < 0)
         return r;
-    source.self = store;
-    r = pl_tree_diff(&source, &from.root, &to.root, path, strlen(path), add_change, &d, err);
+    r = pl_tree_diff(&source, &from.commit.root, &to.commit.root, path, strlen(path), add_change, &d, err);
     if (r < 0)
         return r;
     *ret = pl_api_list("changes", TAKE_PTR(items), r > 0 ? d.last : NULL);
-    json_object_set_new(*ret, "from", json_string(from.run));
-    json_object_set_new(*ret, "to", json_string(to.run));
+    json_object_set_new(*ret, "from", json_string(from.commit.run));
+    json_object_set_new(*ret, "to", json_string(to.commit.run));
     return 0;
-}
-
-/* ---- put ---- */
-
-struct upload {
-    struct pl_api *api;
-    char path[PL_PATH_MAX_BYTES + 1];
-    struct pl_spool spool;
-};
-
-static int upload_write(void *self, const void *data, size_t n, struct pl_err *err)
-{
-    struct upload *u = self;
-
-    return pl_spool_write(&u->spool, data, n, err);
-}
-
-/* The body's chunks become durable; `ret_ops` the one operation that puts it. */
-static int upload_store(struct upload *u, const struct pl_http_request *req, struct pl_buf *ret_ops, uint64_t *ret_new_bytes,
-                        struct pl_err *err)
-{
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
-    _cleanup_(pl_ops_writer_finish) struct pl_ops_writer writer = {0};
-    struct pl_pack_session_stats stats;
-    struct pl_pack_sink sink;
-    struct pl_store *store;
-    struct pl_entry entry;
-    int r = pl_api_store(u->api, req, &store, err);
-
-    if (r < 0)
-        return r;
-    sink = pl_store_sink(store);
-    r = pl_pack_session_open(&sink, pl_store_project(store), &session, err);
-    r = r < 0 ? r
-              : pl_ingest_stream(session, pl_http_query_flag(req, "exec") ? PL_KIND_EXEC : PL_KIND_FILE, pl_spool_read, &u->spool,
-                                 &entry, err);
-    r = r < 0 ? r : pl_pack_session_finish(session, err);
-    if (r < 0)
-        return r;
-    pl_pack_session_stats(session, &stats);
-    *ret_new_bytes = stats.new_bytes;
-    r = pl_ops_writer_init(&writer, ret_ops, err);
-    r = r < 0 ? r : pl_ops_writer_put(&writer, u->path, strlen(u->path), &entry, err);
-    return r < 0 ? r : pl_ops_writer_end(&writer, err);
-}
-
-static void upload_end(void *self, struct pl_http_request *req, const struct pl_err *failure)
-{
-    _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
-    struct upload *u = self;
-    struct pl_err err = {0};
-    json_t *answer = NULL;
-    uint64_t new_bytes = 0;
-    int r = failure ? failure->code : upload_store(u, req, &ops, &new_bytes, &err);
-
-    r = r < 0 ? r : pl_api_push(u->api, req, ops.data, ops.len, new_bytes, &answer, &err);
-    pl_spool_finish(&u->spool);
-    free(u);
-    if (r < 0)
-        pl_http_reply_error(req, failure ? failure : &err);
-    else
-        pl_http_reply_json(req, (unsigned)r, answer);
-}
-
-static int start_upload(struct pl_api *a, struct pl_http_request *req, struct upload **ret, struct pl_err *err)
-{
-    char path[PL_PATH_MAX_BYTES + 1];
-    int r = pl_path_canonical(pl_http_param(req, "path"), path, err);
-
-    if (r == 0 && !*path)
-        r = pl_err_set(err, PL_EPATH, "the root is no file: give a path");
-    r = r < 0 ? r : pl_api_may_push(a, req, err);
-    if (r < 0)
-        return r;
-    *ret = calloc(1, sizeof **ret);
-    if (!*ret)
-        return pl_err_nomem(err);
-    (*ret)->api = a;
-    memcpy((*ret)->path, path, sizeof path);
-    pl_spool_init(&(*ret)->spool, a->tmp_dir);
-    return 0;
-}
-
-static void put_file(struct pl_api *a, struct pl_http_request *req)
-{
-    struct upload *u = NULL;
-    struct pl_err err = {0};
-
-    if (start_upload(a, req, &u, &err) < 0)
-        pl_http_reply_error(req, &err);
-    else
-        pl_http_body_to(req, &(struct pl_http_sink){.self = u, .write = upload_write, .end = upload_end});
 }
 
 static const struct pl_api_route routes[] = {
-    {"PUT", "/api/v1/repos/{project}/{repo}/branches/{branch}/files/{path...}", .raw = put_file, .body = PL_BODY_STREAM,
-     .summary = "Puts one file onto the branch's head and commits.", .query = "base message author exec:boolean",
-     .request = "application/octet-stream", .reply = "Pushed"},
+    {"PUT", "/api/v1/repos/{project}/{repo}/branches/{branch}/files/{path...}", .raw = pl_upload_file_to_branch,
+     .body = PL_BODY_STREAM,
+     .summary = "Puts one file onto the branch's head and commits; where the repo has a commit_window and no base is named, into "
+                "the commit that gathers there.",
+     .query = "base message author exec:boolean", .request = "application/octet-stream", .reply = "Pushed"},
     {"GET", "/api/v1/repos/{project}/{repo}/refs/{ref}/files/{path...}", .raw = get_file,
      .summary = "The bytes of a file, or of it what Range asks for; those of a link are its target.",
      .reply = "application/octet-stream"},

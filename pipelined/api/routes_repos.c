@@ -2,6 +2,7 @@
 #include "api_internal.h"
 
 #include "pipelined/db/repo_tx.h"
+#include "storage/base/clock.h"
 
 #include <stdio.h>
 
@@ -56,15 +57,18 @@ static int delete_project(struct pl_api *a, struct pl_http_request *req, json_t 
 
 /* The newest of the branches' heads stands for the repo. */
 #define REPO_SELECT                                                                                                              \
-    "SELECT r.project, r.name, r.kind, r.description, r.created_us, c.run, c.branch, c.files, c.bytes FROM repo r"               \
+    "SELECT r.project, r.name, r.kind, r.description, r.created_us, c.run, c.branch, c.files, c.bytes,"                          \
+    " coalesce(json_extract(r.options, '$.commit_window_ms'), 0), coalesce(json_extract(r.options, '$.durable'), 'local')"       \
+    " FROM repo r"                                                                                                               \
     " LEFT JOIN commit_ c ON c.id = (SELECT max(head) FROM branch WHERE repo = r.id)"
 
 static json_t *repo_json(const struct pl_rows *rows)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I}", "project", pl_col_text(rows, 0), "name",
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:s}", "project", pl_col_text(rows, 0), "name",
                      pl_col_text(rows, 1), "kind", pl_col_text(rows, 2), "description", pl_col_text(rows, 3), "created_us",
                      (json_int_t)pl_col_int(rows, 4), "commit", pl_col_text(rows, 5), "branch", pl_col_text(rows, 6), "files",
-                     (json_int_t)pl_col_int(rows, 7), "bytes", (json_int_t)pl_col_int(rows, 8));
+                     (json_int_t)pl_col_int(rows, 7), "bytes", (json_int_t)pl_col_int(rows, 8), "commit_window_ms",
+                     (json_int_t)pl_col_int(rows, 9), "durable", pl_col_text(rows, 10));
 }
 
 /* "project/name" of the last repo of the page before. */
@@ -132,14 +136,26 @@ static int read_repo(struct pl_api *a, const char *project, const char *name, js
     return 0;
 }
 
+/* "commit_window" as a duration. */
+static int read_window(const char *text, struct pl_repo_args *args, struct pl_err *err)
+{
+    int r = text ? pl_duration_parse(text, &args->commit_window_ms, err) : 0;
+
+    args->set_window = text;
+    return r < 0 ? pl_err_field(err, r, "commit_window") : 0;
+}
+
 static int create_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
     struct pl_repo_args args = {.project = "default", .description = ""};
+    const char *window = NULL;
     int exist_ok = 0;
-    int r = pl_api_body(req, &body, err, "{s?:s, s:s, s?:s, s?:b}", "project", &args.project, "name", &args.name, "description",
-                        &args.description, "exist_ok", &exist_ok);
+    int r =
+        pl_api_body(req, &body, err, "{s?:s, s:s, s?:s, s?:b, s?:s, s?:s}", "project", &args.project, "name", &args.name,
+                    "description", &args.description, "exist_ok", &exist_ok, "commit_window", &window, "durable", &args.durable);
 
+    r = r < 0 ? r : read_window(window, &args, err);
     r = r < 0 ? r : pl_name_check("project", args.project, err);
     if (r < 0)
         return r;
@@ -154,14 +170,30 @@ static int inspect_repo(struct pl_api *a, struct pl_http_request *req, json_t **
     return read_repo(a, pl_http_param(req, "project"), pl_http_param(req, "repo"), ret, err);
 }
 
+static int update_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    struct pl_repo_args args = {.project = pl_http_param(req, "project"), .name = pl_http_param(req, "repo")};
+    const char *window = NULL;
+    int r = pl_api_body(req, &body, err, "{s?:s, s?:s, s?:s}", "description", &args.description, "commit_window", &window,
+                        "durable", &args.durable);
+
+    r = r < 0 ? r : read_window(window, &args, err);
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_repo_update, &args, err);
+    return r < 0 ? r : read_repo(a, args.project, args.name, ret, err);
+}
+
 static int delete_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     struct pl_repo_args args = {.project = pl_http_param(req, "project"),
                                 .name = pl_http_param(req, "repo"),
                                 .force = pl_http_query_flag(req, "force")};
+    int r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_repo_delete, &args, err);
 
     (void)ret;
-    return pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_repo_delete, &args, err);
+    if (r == 0)
+        pl_opens_drop_repo(a->opens, args.project, args.name);
+    return r;
 }
 
 static const struct pl_api_route routes[] = {
@@ -177,6 +209,8 @@ static const struct pl_api_route routes[] = {
     {"POST", "/api/v1/repos", create_repo, .body = PL_BODY_JSON,
      .summary = "Creates an input repo; the project \"default\" on the way.", .request = "NewRepo", .reply = "Repo"},
     {"GET", "/api/v1/repos/{project}/{repo}", inspect_repo, .summary = "Tells about a repo.", .reply = "Repo"},
+    {"PATCH", "/api/v1/repos/{project}/{repo}", update_repo, .body = PL_BODY_JSON,
+     .summary = "Sets description and options of a repo; what is not named stays.", .request = "RepoChange", .reply = "Repo"},
     {"DELETE", "/api/v1/repos/{project}/{repo}", delete_repo,
      .summary = "Deletes a repo with its branches and commits; refused while a stage reads it (unless force) or writes it.",
      .query = "force:boolean", .reply = "Nothing"},
@@ -189,8 +223,9 @@ static const struct pl_api_schema schemas[] = {
     {"NewProject", "name:string exist_ok:boolean?"},
     {"Repo",
      "project:string name:string kind:string description:string created_us:integer commit:string branch:string files:integer"
-     " bytes:integer"},
+     " bytes:integer commit_window_ms:integer durable:string"},
     {"Repos", "repos:Repo[] next:string?"},
-    {"NewRepo", "project:string? name:string description:string? exist_ok:boolean?"},
+    {"NewRepo", "project:string? name:string description:string? exist_ok:boolean? commit_window:string? durable:string?"},
+    {"RepoChange", "description:string? commit_window:string? durable:string?"},
 };
 PL_API_TABLE(repos, routes, schemas);

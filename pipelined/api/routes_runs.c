@@ -129,6 +129,15 @@ static int superseded_by(struct pl_conn *c, const char *run, char ret[PL_ID_HEX 
     return r < 0 ? r : 1;
 }
 
+/* A commit that is still open: its run begins when it is finished. */
+static int not_begun(const char *id, json_t **ret)
+{
+    *ret = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:n, s:b}", "id", id, "state", "running", "reason",
+                     "its commit is open: the run begins when it is finished", "message", "", "cause", "push", "created_us",
+                     (json_int_t)0, "finished_us", "done", 0);
+    return 0;
+}
+
 /* pl_run_look_fn. */
 static int look_at_run(void *self, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
@@ -138,8 +147,11 @@ static int look_at_run(void *self, struct pl_http_request *req, json_t **ret, st
     char next[PL_ID_HEX + 1];
     json_t *out;
     bool done;
-    int r = run_of(rd.conn, pl_http_param(req, "run"), &rows, err);
+    int r;
 
+    if (pl_opens_has(a->opens, pl_http_param(req, "run")))
+        return not_begun(pl_http_param(req, "run"), ret);
+    r = run_of(rd.conn, pl_http_param(req, "run"), &rows, err);
     if (r < 0)
         return r;
     done = !pl_streq(pl_col_text(&rows, 1), "running");

@@ -5,14 +5,39 @@
 #include "storage/base/path.h"
 #include "storage/tree/ops.h"
 
-int pl_cli_push_target(const struct pl_cli *c, const char *text, struct pl_ref *ret, struct pl_err *err)
-{
-    int r = pl_cli_ref(c, text, ret, err);
+#include <stdio.h>
 
-    if (r == 0 && (ret->back || ret->kind == PL_REF_ID))
+/* What looks like the start of an id is one of an open commit, unless a branch has that name. */
+static int find_open(struct pl_cli *c, struct pl_cli_push *p, struct pl_err *err)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos/%s/%s/commits/%s", p->to.project, p->to.repo, p->to.name);
+    _cleanup_(json_decrefp) json_t *commit = NULL;
+    int r = pl_cli_call(c, "GET", path, NULL, &commit, err);
+
+    if (r == PL_ENOTFOUND && p->to.kind == PL_REF_PREFIX)
+        return 0; /* a branch to be */
+    if (r < 0)
+        return r;
+    p->open = pl_streq(pl_show_text_at(commit, "state"), "open");
+    if (p->open)
+        snprintf(p->to.name, sizeof p->to.name, "%s", pl_show_text_at(commit, "id"));
+    return 0;
+}
+
+int pl_cli_push_target(struct pl_cli *c, const char *text, struct pl_cli_push *p, struct pl_err *err)
+{
+    int r = pl_cli_ref(c, text, &p->to, err);
+
+    if (r < 0)
+        return r;
+    if (p->to.kind == PL_REF_NONE)
+        memcpy(p->to.name, "master", sizeof "master");
+    if (!p->to.back && (p->to.kind == PL_REF_ID || p->to.kind == PL_REF_PREFIX))
+        r = find_open(c, p, err);
+    if (r == 0 && (p->to.back || (p->to.kind == PL_REF_ID && !p->open)))
         r = pl_err_set(err, PL_EUSAGE, "\"%s\" is a commit, which never changes: give REPO@BRANCH[:/PATH]", text);
-    if (r == 0 && ret->kind == PL_REF_NONE)
-        memcpy(ret->name, "master", sizeof "master");
+    if (r == 0 && p->open && p->base)
+        r = pl_err_set(err, PL_EUSAGE, "--base: an open commit has its base already: it was started on it");
     return r;
 }
 
@@ -30,10 +55,15 @@ static int add_argument(struct pl_buf *url, const char *name, const char *value,
     return r < 0 || !value || !*value ? r : pl_http_escape(url, value, false, err);
 }
 
-int pl_cli_push_query(const struct pl_cli_push *p, struct pl_buf *url, struct pl_err *err)
+int pl_cli_push_url(const struct pl_cli_push *p, const char *path, struct pl_buf *url, struct pl_err *err)
 {
-    int r = pl_buf_add_str(url, "?author=", err);
+    const char *form = p->open ? path ? "/api/v1/repos/%s/%s/open/%s/files/%p" : "/api/v1/repos/%s/%s/open/%s/ops"
+                       : path  ? "/api/v1/repos/%s/%s/branches/%s/files/%p"
+                               : "/api/v1/repos/%s/%s/branches/%s/commits";
+    _cleanup_free_ char *made = pl_http_path_make(form, p->to.project, p->to.repo, p->to.name, path);
+    int r = made ? pl_buf_add_str(url, made, err) : pl_err_nomem(err);
 
+    r = r < 0 ? r : pl_buf_add_str(url, "?author=", err);
     r = r < 0 ? r : pl_http_escape(url, author(), false, err);
     r = r < 0 ? r : add_argument(url, "message", p->message, err);
     r = r < 0 ? r : add_argument(url, "base", p->base, err);
@@ -42,16 +72,13 @@ int pl_cli_push_query(const struct pl_cli_push *p, struct pl_buf *url, struct pl
 
 int pl_cli_push_ops(struct pl_cli *c, const struct pl_cli_push *p, const void *ops, size_t n, json_t **ret, struct pl_err *err)
 {
-    _cleanup_free_ char *path =
-        pl_http_path_make("/api/v1/repos/%s/%s/branches/%s/commits", p->to.project, p->to.repo, p->to.name);
     _cleanup_(pl_buf_finish) struct pl_buf url = {0}, out = {0};
     struct pl_http_call call = {
         .method = "POST", .content_type = PL_OPS_MEDIA_TYPE, .upload = PL_UPLOAD_BYTES, .bytes = ops, .len = n, .out = &out};
     struct pl_http_client *client;
-    int r = path ? pl_cli_client(c, &client, err) : pl_err_nomem(err);
+    int r = pl_cli_client(c, &client, err);
 
-    r = r < 0 ? r : pl_buf_add_str(&url, path, err);
-    r = r < 0 ? r : pl_cli_push_query(p, &url, err);
+    r = r < 0 ? r : pl_cli_push_url(p, NULL, &url, err);
     if (r < 0)
         return r;
     call.path = pl_buf_str(&url);
@@ -64,6 +91,19 @@ int pl_cli_push_ops(struct pl_cli *c, const struct pl_cli_push *p, const void *o
     return *ret ? 0 : pl_err_set(err, PL_EPROTO, "the answer to a push is no JSON");
 }
 
+static void say_open(const struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer)
+{
+    const char *commit = pl_show_text_at(answer, "commit"), *branch = pl_show_text_at(answer, "branch");
+
+    if (json_is_true(pl_show_at(answer, "gathers")))
+        pl_show_say(c,
+                    "%s@%s: taken into commit %s, which is finished when nothing more comes\nnext: pipelinectl wait run %.8s\n",
+                    p->to.repo, branch, commit, commit);
+    else
+        pl_show_say(c, "%s@%s: taken into open commit %.8s\nnext: pipelinectl finish commit %s@%.8s\n", p->to.repo, branch,
+                    commit, p->to.repo, commit);
+}
+
 int pl_cli_push_say(const struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer, struct pl_err *err)
 {
     const char *commit = pl_show_text_at(answer, "commit"), *run = pl_show_text_at(answer, "run");
@@ -71,6 +111,10 @@ int pl_cli_push_say(const struct pl_cli *c, const struct pl_cli_push *p, const j
 
     if (c->json)
         return pl_show_json(answer, err);
+    if (json_is_true(pl_show_at(answer, "open"))) {
+        say_open(c, p, answer);
+        return 0;
+    }
     if (!json_is_true(pl_show_at(answer, "changed"))) {
         pl_show_say(c, "%s@%s: nothing changed%s%.8s\n", p->to.repo, p->to.name, *commit ? ", still at commit " : "", commit);
         return 0;

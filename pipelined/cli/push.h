@@ -8,16 +8,17 @@
 
 /* What goes with a push. */
 struct pl_cli_push {
-    struct pl_ref to;                     /* a branch */
+    struct pl_ref to;                     /* a branch, or an open commit */
+    bool open;                            /* the latter */
     const char *message, *base, *session; /* each may be NULL */
 };
 
-/* "REPO@BRANCH[:/PATH]": PL_EUSAGE when it is no branch. No branch: master. */
+/* "REPO@BRANCH[:/PATH]", or an open commit by its id or the start of one, into `p`: PL_EUSAGE when it is neither. No branch: master. */
 PL_MUST_CHECK
-int pl_cli_push_target(const struct pl_cli *c, const char *text, struct pl_ref *ret, struct pl_err *err);
-/* Appends "?author=…&message=…" to a path. */
+int pl_cli_push_target(struct pl_cli *c, const char *text, struct pl_cli_push *p, struct pl_err *err);
+/* Where it goes, with author, message, …: a file at `path`, or operations when that is NULL. */
 PL_MUST_CHECK
-int pl_cli_push_query(const struct pl_cli_push *p, struct pl_buf *url, struct pl_err *err);
+int pl_cli_push_url(const struct pl_cli_push *p, const char *path, struct pl_buf *url, struct pl_err *err);
 /* Sends an ops stream. The answer: {"commit", "run", "changed", …}. */
 PL_MUST_CHECK
 int pl_cli_push_ops(struct pl_cli *c, const struct pl_cli_push *p, const void *ops, size_t n, json_t **ret, struct pl_err *err);

@@ -1,7 +1,20 @@
 #include "args.h"
+#include "push.h"
 #include "server.h"
 #include "show.h"
 #include <stdio.h>
+
+static int list_open(struct pl_cli *c, const struct pl_ref *ref, struct pl_err *err)
+{
+    static const struct pl_column columns[] = {{"COMMIT", "id", pl_show_id},           {"BRANCH", "branch", NULL},
+                                               {"STARTED", "created_us", pl_show_ago}, {"OPERATIONS", "operations", NULL},
+                                               {"GATHERS", "gathers", NULL},           {"AUTHOR", "author", NULL},
+                                               {"MESSAGE", "message", NULL},           {"BLOCKED", "blocked", NULL}};
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos/%s/%s/open", ref->project, ref->repo);
+
+    return pl_show_list(c, path, "commits", columns, PL_ARRAY_SIZE(columns), 0,
+                        "no open commits: pipelinectl start commit REPO@BRANCH", err);
+}
 
 static int list_commit(struct pl_cli *c, struct pl_err *err)
 {
@@ -17,6 +30,8 @@ static int list_commit(struct pl_cli *c, struct pl_err *err)
     r = r < 0 ? r : pl_cli_number(c, "limit", 1000000000, &limit, err);
     if (r < 0)
         return r;
+    if (pl_cli_flag(c, "open"))
+        return list_open(c, &ref, err);
     path = ref.kind == PL_REF_NONE ? pl_http_path_make("/api/v1/repos/%s/%s/commits", ref.project, ref.repo)
                                    : pl_http_path_make("/api/v1/repos/%s/%s/commits?branch=%s", ref.project, ref.repo, ref.name);
     return pl_show_list(c, path, "commits", columns, PL_ARRAY_SIZE(columns), limit,
@@ -56,6 +71,9 @@ static int inspect_commit(struct pl_cli *c, struct pl_err *err)
                                              {"repo", "repo", NULL},
                                              {"branch", "branch", NULL},
                                              {"parent", "parent", NULL},
+                                             {"state", "state", NULL},
+                                             {"operations", "operations", NULL},
+                                             {"not finished", "blocked", NULL},
                                              {"files", "files", NULL},
                                              {"size", "bytes", pl_show_size},
                                              {"created", "created_us", pl_show_time},
@@ -83,7 +101,64 @@ static int delete_commit(struct pl_cli *c, struct pl_err *err)
     return r < 0 ? r : pl_show_delete(c, path, "commit", c->args[0], err);
 }
 
-static const struct pl_option list_options[] = {{"limit", 'n', "N", "at most so many"}, {0}};
+static const char *user(void)
+{
+    const char *name = getenv("USER");
+
+    return name ? name : "";
+}
+
+static int start_commit(struct pl_cli *c, struct pl_err *err)
+{
+    const char *message = pl_cli_value(c, "message"), *commit;
+    _cleanup_(json_decrefp) json_t *answer = NULL;
+    _cleanup_free_ char *path = NULL;
+    struct pl_ref ref;
+    int r = pl_cli_ref(c, c->args[0], &ref, err);
+
+    if (r == 0 && (ref.back || ref.has_path || ref.kind == PL_REF_ID))
+        r = pl_err_set(err, PL_EUSAGE, "start a commit where? Give REPO@BRANCH");
+    if (r < 0)
+        return r;
+    path = pl_http_path_make("/api/v1/repos/%s/%s/branches/%s/open", ref.project, ref.repo,
+                             ref.kind == PL_REF_NONE ? "master" : ref.name);
+    r = pl_cli_call(c, "POST", path, json_pack("{s:s, s:s}", "message", message ? message : "", "author", user()), &answer, err);
+    if (r < 0)
+        return r;
+    if (c->json)
+        return pl_show_json(answer, err);
+    commit = pl_show_text_at(answer, "id");
+    pl_show_say(c, "%s@%s: commit %s is open\n", ref.repo, pl_show_text_at(answer, "branch"), commit);
+    pl_show_say(c, "next: pipelinectl put file %s@%.8s -r -f FOLDER\n", ref.repo, commit);
+    pl_show_say(c, "      pipelinectl finish commit %s@%.8s\n", ref.repo, commit);
+    return 0;
+}
+
+static int finish_commit(struct pl_cli *c, struct pl_err *err)
+{
+    const char *message = pl_cli_value(c, "message");
+    _cleanup_(json_decrefp) json_t *answer = NULL;
+    _cleanup_free_ char *path = NULL;
+    struct pl_cli_push push = {0};
+    int r = pl_cli_ref(c, c->args[0], &push.to, err);
+
+    if (r == 0 && (push.to.back || push.to.has_path))
+        r = pl_err_set(err, PL_EUSAGE, "finish which commit? Give REPO@ID, or REPO@BRANCH where but one is open");
+    if (r < 0)
+        return r;
+    path = pl_http_path_make("/api/v1/repos/%s/%s/open/%s/finish", push.to.project, push.to.repo,
+                             push.to.kind == PL_REF_NONE ? "master" : push.to.name);
+    r = pl_cli_call(c, "POST", path, message ? json_pack("{s:s}", "message", message) : json_object(), &answer, err);
+    if (r < 0)
+        return r;
+    snprintf(push.to.name, sizeof push.to.name, "%s", pl_show_text_at(answer, "branch"));
+    return pl_cli_push_say(c, &push, answer, err);
+}
+
+static const struct pl_option list_options[] = {{"limit", 'n', "N", "at most so many"},
+                                                {"open", 0, NULL, "those that are not finished"},
+                                                {0}};
+static const struct pl_option message_options[] = {{"message", 'm', "TEXT", "kept with the commit"}, {0}};
 
 static const struct pl_verb verbs[] = {
     {"list",
@@ -94,7 +169,25 @@ static const struct pl_verb verbs[] = {
      list_options,
      list_commit,
      "Lists commits, newest first.",
-     {"list commit digits", "list commit digits@master -n 5", "list commit train --json"}},
+     {"list commit digits", "list commit digits@master -n 5", "list commit digits --open"}},
+    {"start",
+     "commit",
+     "REPO@BRANCH",
+     1,
+     1,
+     message_options,
+     start_commit,
+     "Opens a commit on the branch's head: files gather in it until it is finished.",
+     {"start commit digits@master", "start commit digits@master -m 'new scans'", "start commit digits --json"}},
+    {"finish",
+     "commit",
+     "REPO@COMMIT",
+     1,
+     1,
+     message_options,
+     finish_commit,
+     "Makes an open commit a commit, which starts a run of what reads it; refused when others changed its paths meanwhile.",
+     {"finish commit digits@1f3a", "finish commit digits@master", "finish commit digits@1f3a -m 'new scans'"}},
     {"inspect",
      "commit",
      "REPO@REF",

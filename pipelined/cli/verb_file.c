@@ -170,7 +170,7 @@ static int delete_file(struct pl_cli *c, struct pl_err *err)
     struct pl_cli_push push = {.message = pl_cli_value(c, "message")};
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
     _cleanup_(json_decrefp) json_t *answer = NULL;
-    int r = pl_cli_push_target(c, c->args[0], &push.to, err);
+    int r = pl_cli_push_target(c, c->args[0], &push, err);
 
     if (r == 0 && !push.to.has_path)
         r = pl_err_set(err, PL_EUSAGE, "delete what? Give %s:/PATH", c->args[0]);

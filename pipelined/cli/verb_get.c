@@ -90,7 +90,8 @@ static int to_buf(void *self, const void *data, size_t n, struct pl_err *err)
 static int fetch_entries(struct get *g, struct pl_remote *remote, struct pl_buf *ops, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *commit = NULL;
-    _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos/%s/%s/commits/%s", g->ref.project, g->ref.repo, g->commit);
+    _cleanup_free_ char *path =
+        pl_http_path_make("/api/v1/repos/%s/%s/commits/%s?pack=1", g->ref.project, g->ref.repo, g->commit);
     struct pl_hash root;
     int r = pl_cli_call(g->c, "GET", path, NULL, &commit, err);
 

@@ -129,16 +129,12 @@ static int read_small(int fd, const char *what, struct pl_buf *out, struct pl_er
 
 static int send_small(struct put *p, const struct pl_buf *bytes, bool exec, struct pl_err *err)
 {
-    const struct pl_ref *to = &p->push.to;
-    _cleanup_free_ char *path =
-        pl_http_path_make("/api/v1/repos/%s/%s/branches/%s/files/%p", to->project, to->repo, to->name, p->sources[0].dest);
     _cleanup_(pl_buf_finish) struct pl_buf url = {0}, out = {0};
     struct pl_http_call call = {.method = "PUT", .upload = PL_UPLOAD_BYTES, .bytes = bytes->data, .len = bytes->len, .out = &out};
     struct pl_http_client *client;
-    int r = path ? pl_cli_client(p->c, &client, err) : pl_err_nomem(err);
+    int r = pl_cli_client(p->c, &client, err);
 
-    r = r < 0 ? r : pl_buf_add_str(&url, path, err);
-    r = r < 0 ? r : pl_cli_push_query(&p->push, &url, err);
+    r = r < 0 ? r : pl_cli_push_url(&p->push, p->sources[0].dest, &url, err);
     r = r < 0 || !exec ? r : pl_buf_add_str(&url, "&exec=1", err);
     if (r < 0)
         return r;
@@ -287,7 +283,7 @@ static int put_file(struct pl_cli *c, struct pl_err *err)
     _cleanup_(put_finish) struct put p = {.c = c,
                                           .push = {.message = pl_cli_value(c, "message"), .base = pl_cli_value(c, "base")},
                                           .head = {.max = SMALL_BYTES + 1}};
-    int r = pl_cli_push_target(c, c->args[0], &p.push.to, err), tries = PL_CLI_PUSH_TRIES;
+    int r = pl_cli_push_target(c, c->args[0], &p.push, err), tries = PL_CLI_PUSH_TRIES;
 
     r = r < 0 ? r : read_sources(&p, err);
     if (r < 0)
@@ -318,7 +314,7 @@ static const struct pl_verb verbs[] = {
      PL_CLI_ANY,
      options,
      put_file,
-     "Puts files onto a branch: one commit, which starts a run of what reads it.",
+     "Puts files onto a branch: one commit, which starts a run of what reads it; or into an open commit.",
      {"put file digits@master:/train/b8.csv -f b8.csv", "put file digits@master:/ -r -f data",
       "ls | pipelinectl put file logs@master:/ls.txt -f -"}},
 };

@@ -2,18 +2,62 @@
 #include "server.h"
 #include "show.h"
 
-static int create_repo(struct pl_cli *c, struct pl_err *err)
+/* {"description", "commit_window", "durable"} of what is given. */
+static json_t *given_options(const struct pl_cli *c)
 {
-    _cleanup_(json_decrefp) json_t *made = NULL;
-    const char *about = pl_cli_value(c, "description");
+    static const char *const names[][2] = {{"description", "description"},
+                                           {"commit-window", "commit_window"},
+                                           {"durable", "durable"}};
+    json_t *body = json_object();
+
+    for (size_t i = 0; body && i < PL_ARRAY_SIZE(names); i++) {
+        const char *value = pl_cli_value(c, names[i][0]);
+
+        if (value && json_object_set_new(body, names[i][1], json_string(value)) < 0) {
+            json_decref(body);
+            return NULL;
+        }
+    }
+    return body;
+}
+
+static int update_repo(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *repo = NULL;
+    json_t *body = given_options(c);
+    _cleanup_free_ char *path = NULL;
     struct pl_cli_name at;
     int r = pl_cli_name(c, "repo", c->args[0], &at, err);
 
-    r = r < 0
-            ? r
-            : pl_cli_call(c, "POST", "/api/v1/repos",
-                          json_pack("{s:s, s:s, s:s}", "project", at.project, "name", at.name, "description", about ? about : ""),
-                          &made, err);
+    if (r == 0 && !json_object_size(body))
+        r = pl_err_set(err, PL_EUSAGE, "update what of repo %s? Give --commit-window, --durable or --description", c->args[0]);
+    if (r < 0) {
+        json_decref(body);
+        return r;
+    }
+    path = pl_http_path_make("/api/v1/repos/%s/%s", at.project, at.name);
+    r = pl_cli_call(c, "PATCH", path, body, &repo, err);
+    if (r < 0)
+        return r;
+    pl_show_say(c, "repo %s updated\n", c->args[0]);
+    return c->json ? pl_show_json(repo, err) : 0;
+}
+
+static int create_repo(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *made = NULL;
+    json_t *body = given_options(c);
+    struct pl_cli_name at;
+    int r = pl_cli_name(c, "repo", c->args[0], &at, err);
+
+    if (r == 0 && (!body || json_object_set_new(body, "project", json_string(at.project)) < 0 ||
+                   json_object_set_new(body, "name", json_string(at.name)) < 0))
+        r = pl_err_nomem(err);
+    if (r < 0) {
+        json_decref(body);
+        return r;
+    }
+    r = pl_cli_call(c, "POST", "/api/v1/repos", body, &made, err);
     if (r < 0)
         return r;
     pl_show_say(c, "repo %s created\nnext: pipelinectl put file %s@master -r -f FOLDER\n", c->args[0], c->args[0]);
@@ -44,6 +88,8 @@ static int inspect_repo(struct pl_cli *c, struct pl_err *err)
                                              {"size", "bytes", pl_show_size},
                                              {"newest commit", "commit", NULL},
                                              {"branch", "branch", NULL},
+                                             {"commit window", "commit_window_ms", pl_show_ms},
+                                             {"durable", "durable", NULL},
                                              {"created", "created_us", pl_show_time}};
     _cleanup_(json_decrefp) json_t *repo = NULL;
     _cleanup_free_ char *path = NULL;
@@ -70,7 +116,11 @@ static int delete_repo(struct pl_cli *c, struct pl_err *err)
     return pl_show_delete(c, path, "repo", c->args[0], err);
 }
 
-static const struct pl_option create_options[] = {{"description", 'd', "TEXT", "what the repo holds"}, {0}};
+static const struct pl_option create_options[] = {
+    {"description", 'd', "TEXT", "what the repo holds"},
+    {"commit-window", 0, "TIME", "puts gather in one commit until none comes for so long, at most 60s; 0 = each is a commit"},
+    {"durable", 0, "WHERE", "what is put into an open commit is answered when it is local (the daemon's disk) or in the bucket"},
+    {0}};
 static const struct pl_option delete_options[] = {{"force", 0, NULL, "although a stage reads it"}, {0}};
 
 static const struct pl_verb verbs[] = {
@@ -82,7 +132,17 @@ static const struct pl_verb verbs[] = {
      create_options,
      create_repo,
      "Makes an input repo.",
-     {"create repo digits", "create repo digits -d 'handwritten digits'", "create repo vision/photos"}},
+     {"create repo digits", "create repo digits -d 'handwritten digits'", "create repo vision/photos --commit-window 2s"}},
+    {"update",
+     "repo",
+     "NAME",
+     1,
+     1,
+     create_options,
+     update_repo,
+     "Sets options of a repo; what is not given stays.",
+     {"update repo photos --commit-window 2s", "update repo photos --commit-window 0s --durable bucket",
+      "update repo photos -d 'what the cameras saw'"}},
     {"list",
      "repo",
      "",

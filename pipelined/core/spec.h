@@ -109,8 +109,11 @@ struct pl_stage {
     struct pl_cache cache;
 };
 
+enum { PL_DURABLE_LOCAL, PL_DURABLE_BUCKET };
 struct pl_spec_repo {
     const char *name;
+    int64_t commit_window_ms; /* -1: not said */
+    int durable;              /* PL_DURABLE_…; -1: not said */
 };
 
 struct pl_spec {

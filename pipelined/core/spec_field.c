@@ -19,7 +19,7 @@ static const struct spec_field fields_of_file[] = {
     {.name = "repos",
      FIELD(repos, pl_spec, repos),
      .child = &pl_spec_object_repo,
-     .doc = "Input repos, `{\"NAME\": {}}`: created when absent, never deleted."},
+     .doc = "Input repos, `{\"NAME\": {…}}`: created when absent, their options set, never deleted."},
     {.name = "defaults",
      FIELD(defaults, pl_spec, stages),
      .child = &pl_spec_object_stage,
@@ -32,10 +32,23 @@ static const struct spec_field fields_of_file[] = {
 };
 OBJECT(file, "file", "A spec file is one JSON object.", nothing);
 
-static const char *const later_of_repo[] = {"commit_window", "durable", "keep", NULL};
-const struct spec_object pl_spec_object_repo = {.name = "repo",
-                                                .doc = "What `repos` says about an input repo; nothing yet.",
-                                                .later = later_of_repo};
+static const char *const words_durable[] = {[PL_DURABLE_LOCAL] = "local", [PL_DURABLE_BUCKET] = "bucket", NULL};
+static const char *const later_of_repo[] = {"keep", NULL};
+static const struct spec_field fields_of_repo[] = {
+    {.name = "commit_window",
+     FIELD(duration, pl_spec_repo, commit_window_ms),
+     .max = 60000,
+     .doc = "Puts that name no commit gather in one until none comes for so long; at most `60s`. `0s`, as without it: each is a "
+            "commit."},
+    {.name = "durable",
+     FIELD(word, pl_spec_repo, durable),
+     .words = words_durable,
+     .doc =
+         "When what is put into an open commit is answered: once it is on the daemon's disk (`local`), or once its bytes are in "
+         "the store (`bucket`)."},
+};
+OBJECT(repo, "repo", "What `repos` says about an input repo; set each time the pipeline is, what is not said stays.",
+       later_of_repo);
 
 static const char *const words_on_error[] = {"fail", NULL};
 static const char *const later_on_error[] = {"skip", NULL};

@@ -132,6 +132,7 @@ static json_t *write_bool(const struct spec_field *field, const void *object)
 static void read_duration(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
     struct pl_err err = {0};
+    char most[32];
     int64_t ms;
 
     if (!json_is_string(value))
@@ -140,6 +141,9 @@ static void read_duration(struct spec_reader *r, const struct spec_field *field,
         spec_problem_err(r, &err);
     else if (ms < field->min)
         pl_spec_problem_value(r, value, "a duration longer than nothing, such as \"90s\", \"10m\" or \"1h30m\"");
+    else if (field->max > 0 && ms > field->max)
+        pl_spec_problem(r, "%s is longer than the %s that are accepted", json_string_value(value),
+                        pl_duration_text(field->max, most));
     else
         *(int64_t *)pl_spec_at(object, field) = ms;
 }
@@ -154,7 +158,7 @@ static json_t *write_duration(const struct spec_field *field, const void *object
     int64_t ms = *(const int64_t *)pl_spec_from(object, field);
     char text[32];
 
-    if (ms == 0 && field->min > 0)
+    if (ms < 0 || (ms == 0 && field->min > 0)) /* not said */
         return json_null();
     for (size_t i = 0; i < PL_ARRAY_SIZE(units); i++) {
         if (ms != 0 && ms % units[i].ms == 0) {
@@ -250,7 +254,9 @@ static void read_word(struct spec_reader *r, const struct spec_field *field, jso
 
 static json_t *write_word(const struct spec_field *field, const void *object)
 {
-    return json_string(field->words[*(const int *)pl_spec_from(object, field)]);
+    int which = *(const int *)pl_spec_from(object, field);
+
+    return which < 0 ? json_null() : json_string(field->words[which]); /* negative: not said */
 }
 
 static void read_texts(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)

@@ -166,6 +166,7 @@ static void read_repos(struct spec_reader *r, const struct spec_field *field, js
     {
         struct pl_err err = {0};
 
+        spec->repos[spec->n_repos] = (struct pl_spec_repo){.commit_window_ms = -1, .durable = -1};
         pl_spec_enter_key(r, key);
         if (pl_name_check("repo", key, &err) < 0)
             pl_spec_problem_key(r, "%s", err.msg);
@@ -186,7 +187,7 @@ static json_t *write_repos(const struct spec_field *field, const void *object)
 
     (void)field;
     for (size_t i = 0; i < spec->n_repos && repos != NULL; i++)
-        pl_spec_set(&repos, spec->repos[i].name, json_object());
+        pl_spec_set(&repos, spec->repos[i].name, pl_spec_object_write(&pl_spec_object_repo, &spec->repos[i]));
     return repos;
 }
 

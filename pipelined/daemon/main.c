@@ -20,19 +20,23 @@
  *   http_client          the other side, by libcurl: curl_library loads it with the first request
  *   remote               a daemon's store from outside: remote_table and remote_window read its packs
  *   sse                  events to any number of followers; run_waits: who waits for a run's end
- *   api                  routes and who may use them: guard, params, openapi, listing, download, spool, push, sessions, job_json
- *     routes_repos, routes_branches, routes_commits, routes_files, routes_packs, routes_trees           data
+ *   api                  routes and who may use them: guard, params, openapi, listing, download, spool, sessions, job_json;
+ *                        uploads (bodies) go by push onto a branch or by open_put into an open commit; commit_view reads either
+ *     routes_repos, routes_branches, routes_commits, routes_open, routes_files, routes_packs, routes_trees         data
  *     routes_pipelines, routes_runs, routes_logs, routes_why, routes_status                             work
  *     routes_events, routes_openapi, routes_page                                                        the rest
  * They are kept: storage/object, storage/pack, storage/tree, storage/dataset
  *   object               drivers of object storage: object_file; marker says which store it is
  *   store                verified records of a project: index, index_segment, pack_files, record_cache; stores opens one a project
  *   tree                 the path-keyed tree: node, node_stack, level_writer, names; tree_build, tree_walk, tree_edit (tree_apply,
- *                        change_list), tree_diff, tree_merge; content_id for datums, ops for the wire
+ *                        change_list), tree_diff, tree_merge; content_id for datums, ops for the wire; op_table and overlay for
+ *                        operations that gather
  *   commit, history      commit objects and how people name them;  session_sink, recent_nodes: nodes on their way into packs
  * They are recorded: storage/dataset, pipelined/db
  *   record, log          kinds of records; the log, which is the truth
  *   db                   the writer thread and group commit; open (lock, schema, replay), apply (one record), sql, names (look-ups)
+ *   opens                open commits: opens_writer (groups of puts, on the disk before they are answered), opens_view, opens_end; each
+ *                        is a file: storage/dataset/op_spool
  *   repo_tx, commit_tx, push, pipeline_tx, pipeline_circle, manual_run, job_tx    the transactions;   stage_log: what stages print
  * A pipeline says what to do with them: pipelined/core (pure), pipelined/git
  *   json_pos, quantity, glob (glob_compile), template    texts

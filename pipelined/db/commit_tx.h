@@ -49,7 +49,21 @@ struct pl_push_args {
     const char *message, *author;
     const void *ops; /* an ops stream (storage/tree/ops.h); what its entries name is durable already */
     size_t ops_len;
+    /* Of an open commit that is finished; else all zero. */
+    const char *commit;              /* its id */
+    int64_t repo_id;                 /* the repo's row: another one of that name is not meant */
+    const struct pl_hash *base_root; /* the tree that it began on: others' changes of its paths since then are conflicts */
+    const struct pl_tree_op *list;   /* instead of ops: sorted, checked */
+    size_t n_list;
+    int (*add_records)(void *self, struct pl_pack_session *session, struct pl_err *err); /* what is in no pack yet */
+    void *self;
 };
+
+struct pl_store;
+struct pl_tree_op;
+/* That all that the entries name is in the store, and as long as they say. PL_ERETRY naming the hash, PL_EINVAL. */
+PL_MUST_CHECK
+int pl_db_check_content(struct pl_store *store, const struct pl_tree_op *ops, size_t n, struct pl_err *err);
 
 struct pl_push_result {
     bool changed;               /* false: the tree is what it was: no commit, no run */

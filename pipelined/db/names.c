@@ -33,8 +33,10 @@ static void hint_nearest(struct pl_conn *c, const char *project, const char *rep
 int pl_db_repo_find(struct pl_conn *c, const char *project, const char *repo, struct pl_repo_row *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r =
-        pl_sql_query(c, err, &rows, "SELECT id, kind = 'output' FROM repo WHERE project = ? AND name = ?", "ss", project, repo);
+    int r = pl_sql_query(c, err, &rows,
+                         "SELECT id, kind = 'output', coalesce(json_extract(options, '$.commit_window_ms'), 0),"
+                         " coalesce(json_extract(options, '$.durable'), '') = 'bucket' FROM repo WHERE project = ? AND name = ?",
+                         "ss", project, repo);
 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r < 0)
@@ -46,6 +48,8 @@ int pl_db_repo_find(struct pl_conn *c, const char *project, const char *repo, st
     }
     ret->id = pl_col_int(&rows, 0);
     ret->output = pl_col_int(&rows, 1) != 0;
+    ret->commit_window_ms = pl_col_int(&rows, 2);
+    ret->bucket = pl_col_int(&rows, 3) != 0;
     return 0;
 }
 

@@ -7,6 +7,9 @@
 struct pl_repo_row {
     int64_t id;
     bool output; /* written by a stage */
+    /* Options. */
+    int64_t commit_window_ms; /* puts gather for so long; 0 = each is a commit */
+    bool bucket;              /* durable: bucket: a put is answered when a pack has it */
 };
 
 /* PL_ENOTFOUND: `repo "x" does not exist in project "p"`, with the nearest name as hint. */

@@ -31,11 +31,25 @@ static int check_owner(struct pl_tx *tx, const struct pl_spec *spec, const char 
     return 0;
 }
 
+/* Made when it is not there; the options that the spec names are set either way. */
+static int make_repo(struct pl_tx *tx, const struct pl_spec *spec, const struct pl_spec_repo *repo, struct pl_err *err)
+{
+    static const char *const durable[] = {[PL_DURABLE_LOCAL] = "local", [PL_DURABLE_BUCKET] = "bucket"};
+    struct pl_repo_args a = {.project = spec->project,
+                             .name = repo->name,
+                             .exist_ok = true,
+                             .set_window = repo->commit_window_ms >= 0,
+                             .commit_window_ms = repo->commit_window_ms,
+                             .durable = repo->durable >= 0 ? durable[repo->durable] : NULL};
+    int r = pl_tx_repo_create(tx, &a, err);
+
+    return r < 0 || a.changed || !(a.set_window || a.durable) ? r : pl_tx_repo_update(tx, &a, err);
+}
+
 static int make_repos(struct pl_tx *tx, const struct pl_spec *spec, struct pl_err *err)
 {
     for (size_t i = 0; i < spec->n_repos; i++) {
-        struct pl_repo_args a = {.project = spec->project, .name = spec->repos[i].name, .exist_ok = true};
-        int r = pl_tx_repo_create(tx, &a, err);
+        int r = make_repo(tx, spec, &spec->repos[i], err);
 
         if (r < 0)
             return r;

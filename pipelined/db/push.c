@@ -20,7 +20,7 @@ struct push {
     struct pl_store *store;
     struct pl_node_source source;
     const struct pl_push_args *args;
-    struct pl_tree_op *ops;
+    const struct pl_tree_op *ops;
     size_t n_ops;
     struct pl_commit_row base; /* when one is named */
     struct pl_commit_row head; /* of this attempt */
@@ -37,6 +37,8 @@ static int read_head(struct push *p, struct pl_err *err)
         return r;
     if (repo.output)
         return pl_db_refuse_output(rd.conn, p->args->project, p->args->repo, err);
+    if (p->args->repo_id && p->args->repo_id != repo.id)
+        return pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" was deleted, and made anew, meanwhile", p->args->repo);
     r = pl_db_branch_head(rd.conn, repo.id, p->args->branch, &p->head, err);
     if (r < 0)
         return r;
@@ -93,16 +95,17 @@ static int check_entry(struct push *p, const struct pl_tree_op *op, struct pl_er
     return at.raw == op->entry.size ? 0 : wrong_size(op, at.raw, err);
 }
 
-static int check_content(struct push *p, struct pl_err *err)
+int pl_db_check_content(struct pl_store *store, const struct pl_tree_op *ops, size_t n, struct pl_err *err)
 {
+    struct push p = {.store = store};
     int r = 0;
 
-    for (size_t i = 0; i < p->n_ops && r == 0; i++) {
-        const struct pl_tree_op *op = &p->ops[i];
+    for (size_t i = 0; i < n && r == 0; i++) {
+        const struct pl_tree_op *op = &ops[i];
 
         if ((op->op == PL_TREE_PUT || op->op == PL_TREE_REPLACE) &&
             (op->entry.content == PL_CONTENT_CHUNK || op->entry.content == PL_CONTENT_LIST))
-            r = check_entry(p, op, err);
+            r = check_entry(&p, op, err);
     }
     return r;
 }
@@ -135,7 +138,7 @@ static bool touches(const struct push *p, const char *path, size_t len)
             key.path_len--;
         key.path_len -= key.path_len > 0;
         op = bsearch(&key, p->ops, p->n_ops, sizeof key, compare_path);
-        if (op && op->op == PL_TREE_DELETE_PREFIX)
+        if (op && (op->op == PL_TREE_DELETE_PREFIX || op->op == PL_TREE_REPLACE))
             return true;
     }
     return false;
@@ -157,14 +160,20 @@ static int note_conflict(void *self, const struct pl_tree_change *change, struct
 
 static bool names_base(const struct push *p)
 {
-    return p->args->base && *p->args->base;
+    return p->args->base_root || (p->args->base && *p->args->base);
 }
 
-/* Once: another attempt on a newer head must not take that head for what the writer started from. */
+/* Once: a base that is named by a branch is what that was when the push came, however often it begins anew. */
 static int find_base(struct push *p, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = {0};
 
+    if (p->args->base_root) {
+        p->base.root = *p->args->base_root;
+        snprintf(p->base.run, sizeof p->base.run, "%s", p->args->base ? p->args->base : "");
+        return 0;
+    }
+    rd = pl_db_read(p->db);
     return pl_db_commit_named(rd.conn, p->args->project, p->args->repo, p->args->base, &p->base, err);
 }
 
@@ -178,8 +187,8 @@ static int check_base(struct push *p, struct pl_err *err)
     r = pl_tree_diff(&p->source, &p->base.root, &p->head.root, NULL, 0, note_conflict, &t, err);
     if (r < 0)
         return r;
-    return t.n ? pl_err_set(err, PL_ECONFLICT, "%u path%s changed since base %.8s: %s%s", t.n, t.n == 1 ? "" : "s", p->base.run,
-                            t.paths, t.n > 5 ? ", …" : "")
+    return t.n ? pl_err_set(err, PL_ECONFLICT, "%u path%s changed since base %.8s: %s%s", t.n, t.n == 1 ? "" : "s",
+                            *p->base.run ? p->base.run : "(empty)", t.paths, t.n > 5 ? ", …" : "")
                : 0;
 }
 
@@ -195,6 +204,10 @@ static int build(struct push *p, struct pl_commit_args *c, bool *ret_changed, st
     struct pl_tree_stats stats = {0};
     int r = pl_pack_session_open(&sink, p->args->project, &session, err);
 
+    if (r < 0)
+        return r;
+    if (p->args->add_records)
+        r = p->args->add_records(p->args->self, session, err);
     if (r < 0)
         return r;
     pl_recent_nodes_init(&recent, session, &p->source);
@@ -228,7 +241,10 @@ static int attempt(struct push *p, char run[PL_ID_HEX + 1], struct pl_push_resul
     r = r < 0 ? r : check_base(p, err);
     if (r < 0)
         return r;
-    pl_id_make((uint64_t)(pl_clock_wall_us() / 1000), run);
+    if (p->args->commit)
+        memcpy(run, p->args->commit, PL_ID_HEX + 1);
+    else
+        pl_id_make((uint64_t)(pl_clock_wall_us() / 1000), run);
     c.parent = p->head.run;
     c.expect = p->has_head ? p->head.id : 0;
     c.generation = p->head.generation + 1;
@@ -244,11 +260,29 @@ static int attempt(struct push *p, char run[PL_ID_HEX + 1], struct pl_push_resul
     return changed ? pl_db_run(p->db, PL_TX_LOGGED, pl_tx_commit, &c, err) : 0;
 }
 
+/* The operations: as they come from a writer, or checked when they came into an open commit. */
+static int read_ops(struct push *p, struct pl_tree_op **ret_own, struct pl_err *err)
+{
+    int r;
+
+    if (p->args->list) {
+        p->ops = p->args->list;
+        p->n_ops = p->args->n_list;
+        return 0;
+    }
+    r = pl_ops_read(p->args->ops, p->args->ops_len, ret_own, &p->n_ops, err);
+    if (r == PL_EFORMAT) /* the writer's bytes, not the store's */
+        r = pl_err_wrap(err, PL_EPROTO, "operations");
+    p->ops = *ret_own;
+    return r < 0 ? r : pl_db_check_content(p->store, p->ops, p->n_ops, err);
+}
+
 int pl_db_push(struct pl_db *db, struct pl_stores *stores, const struct pl_push_args *args, struct pl_push_result *ret,
                struct pl_err *err)
 {
     struct push p = {.db = db, .args = args};
     struct pl_push_result result = {0};
+    _cleanup_free_ struct pl_tree_op *own = NULL;
     char run[PL_ID_HEX + 1];
     int r = pl_name_check("branch", args->branch, err);
 
@@ -256,10 +290,7 @@ int pl_db_push(struct pl_db *db, struct pl_stores *stores, const struct pl_push_
     if (r < 0)
         return r;
     p.source = (struct pl_node_source){p.store, pl_store_node_get};
-    r = pl_ops_read(args->ops, args->ops_len, &p.ops, &p.n_ops, err);
-    if (r == PL_EFORMAT) /* the writer's bytes, not the store's */
-        r = pl_err_wrap(err, PL_EPROTO, "operations");
-    r = r < 0 ? r : check_content(&p, err);
+    r = read_ops(&p, &own, err);
     if (r == 0 && names_base(&p))
         r = find_base(&p, err);
     if (r == 0) {
@@ -267,7 +298,6 @@ int pl_db_push(struct pl_db *db, struct pl_stores *stores, const struct pl_push_
         for (unsigned i = 0; i < PUSH_ATTEMPTS_MAX && r == PL_ERETRY; i++)
             r = attempt(&p, run, &result, err);
     }
-    free(p.ops);
     if (r < 0)
         return pl_err_wrap(err, r, "%s/%s@%s", args->project, args->repo, args->branch);
     *ret = result;

@@ -2,6 +2,7 @@
 
 #include "pipelined/db/job_tx.h"
 #include "pipelined/db/names.h"
+#include "pipelined/db/opens.h"
 
 #include <stdio.h>
 
@@ -62,13 +63,81 @@ static int need_project(struct pl_tx *tx, const char *name, struct pl_err *err)
     return pl_tx_project_create(tx, &(struct pl_repo_args){.name = name}, err);
 }
 
+static int check_options(const struct pl_repo_args *a, struct pl_err *err)
+{
+    if (a->set_window && (a->commit_window_ms < 0 || a->commit_window_ms > PL_OPEN_WINDOW_MAX_MS))
+        return pl_err_field(err,
+                            pl_err_set(err, PL_EINVAL, "commit_window of repo \"%s\" is not from 0s to %ds", a->name,
+                                       PL_OPEN_WINDOW_MAX_MS / 1000),
+                            "commit_window");
+    if (a->durable && !pl_streq(a->durable, "local") && !pl_streq(a->durable, "bucket"))
+        return pl_err_field(
+            err, pl_err_set(err, PL_EINVAL, "durable: \"%.40s\" of repo \"%s\"; accepted: local, bucket", a->durable, a->name),
+            "durable");
+    return 0;
+}
+
+/* `options` with what is given set; a default leaves no trace. */
+static void set_options(json_t *options, const struct pl_repo_args *a)
+{
+    if (a->set_window && a->commit_window_ms)
+        json_object_set_new(options, "commit_window_ms", json_integer(a->commit_window_ms));
+    else if (a->set_window)
+        json_object_del(options, "commit_window_ms");
+    if (a->durable && pl_streq(a->durable, "bucket"))
+        json_object_set_new(options, "durable", json_string("bucket"));
+    else if (a->durable)
+        json_object_del(options, "durable");
+}
+
+static int emit_repo(struct pl_tx *tx, const struct pl_repo_args *a, const char *description, json_t *options, struct pl_err *err)
+{
+    set_options(options, a);
+    return pl_tx_emit(tx, PL_RECORD_REPO,
+                      json_pack("{s:s, s:s, s:s, s:s, s:O, s:I}", "project", a->project, "name", a->name, "kind",
+                                a->output ? "output" : "input", "description", description, "options", options, "at",
+                                (json_int_t)pl_tx_now_us(tx)),
+                      err);
+}
+
+int pl_tx_repo_update(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_repo_args *a = arg;
+    _cleanup_free_ char *options = NULL, *description = NULL;
+    _cleanup_(json_decrefp) json_t *now = NULL, *before = NULL;
+    struct pl_repo_row row;
+    int r = pl_db_repo_find(pl_tx_conn(tx), a->project, a->name, &row, err);
+
+    if (r == 0 && row.output && (a->set_window || a->durable))
+        r = pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by a stage: it has no commit_window and durable", a->name);
+    r = r < 0 ? r : check_options(a, err);
+    r = r < 0 ? r : pl_sql_text(pl_tx_conn(tx), err, &options, "SELECT options FROM repo WHERE id = ?", "i", row.id);
+    r = r < 0 ? r : pl_sql_text(pl_tx_conn(tx), err, &description, "SELECT description FROM repo WHERE id = ?", "i", row.id);
+    if (r < 0)
+        return r;
+    now = json_loads(options, 0, NULL);
+    before = json_deep_copy(now);
+    if (!before)
+        return pl_err_nomem(err);
+    a->output = row.output;
+    set_options(now, a);
+    if (json_equal(now, before) && (!a->description || pl_streq(a->description, description)))
+        return 0;
+    a->changed = true;
+    r = emit_repo(tx, a, a->description ? a->description : description, now, err);
+    return r < 0 ? r
+                 : pl_tx_event(tx, "repo",
+                               json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "updated"), err);
+}
+
 int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_repo_args *a = arg;
+    _cleanup_(json_decrefp) json_t *options = json_object();
     struct pl_repo_row row;
-    json_t *payload;
     int r = pl_name_check("repo", a->name, err);
 
+    r = r < 0 ? r : check_options(a, err);
     r = r < 0 ? r : need_project(tx, a->project, err);
     if (r < 0)
         return r;
@@ -80,10 +149,7 @@ int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err)
     if (r == 0)
         return pl_err_set(err, PL_EEXISTS, "repo \"%s\" exists already in project \"%s\"%s", a->name, a->project,
                           row.output ? ": a stage writes it" : "");
-    payload = json_pack("{s:s, s:s, s:s, s:s, s:{}, s:I}", "project", a->project, "name", a->name, "kind",
-                        a->output ? "output" : "input", "description", a->description ? a->description : "", "options", "at",
-                        (json_int_t)pl_tx_now_us(tx));
-    r = pl_tx_emit(tx, PL_RECORD_REPO, payload, err);
+    r = options ? emit_repo(tx, a, a->description ? a->description : "", options, err) : pl_err_nomem(err);
     a->changed = r == 0;
     return r < 0 ? r
                  : pl_tx_event(tx, "repo",

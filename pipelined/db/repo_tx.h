@@ -11,7 +11,11 @@ struct pl_repo_args {
     bool exist_ok; /* create: an existing repo of the same kind is fine */
     bool output;   /* create: made for a stage */
     bool force;    /* delete: although a current stage reads it */
-    bool changed;  /* out: something was made or removed */
+    bool changed;  /* out: something was made, set or removed */
+    /* Options, of input repos. */
+    bool set_window;          /* commit_window_ms counts */
+    int64_t commit_window_ms; /* 0..PL_OPEN_WINDOW_MAX_MS */
+    const char *durable;      /* "local" or "bucket"; NULL = as it is */
 };
 
 /* arg: struct pl_repo_args, `name` is the project. */
@@ -23,6 +27,9 @@ int pl_tx_project_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* The project "default" is made on the way. PL_EEXISTS; PL_ENAME. */
 PL_MUST_CHECK
 int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err);
+/* Sets what is given of description (NULL = as it is) and options. PL_EINVAL, PL_EOUTPUT, PL_ENOTFOUND. */
+PL_MUST_CHECK
+int pl_tx_repo_update(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* PL_EINUSE: a stage of a pipeline reads it (unless force) or writes it (delete the pipeline). */
 PL_MUST_CHECK
 int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err);

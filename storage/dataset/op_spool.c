@@ -12,14 +12,14 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-#define FILE_MAGIC   "PLSP"
-#define GROUP_MAGIC  "PLSG"
-#define VERSION      1u
-#define PRELUDE      20u
-#define HEAD_MAX     (256u << 10)
-#define GROUP_HEAD   32u
-#define META_FIXED   16u /* before the number of records */
-#define RECORD_MIN   (PL_HASH_BYTES + 4u)
+#define FILE_MAGIC  "PLSP"
+#define GROUP_MAGIC "PLSG"
+#define VERSION     1u
+#define PRELUDE     20u
+#define HEAD_MAX    (256u << 10)
+#define GROUP_HEAD  32u
+#define META_FIXED  16u /* before the number of records */
+#define RECORD_MIN  (PL_HASH_BYTES + 4u)
 
 /* A record that no pack has. */
 struct kept {
@@ -81,11 +81,10 @@ static int read_head(const json_t *o, struct pl_op_spool_head *ret, struct pl_er
     const char *root;
     json_error_t e;
 
-    if (json_unpack_ex((json_t *)(uintptr_t)o, &e, JSON_STRICT,
-                       "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I, s:b, s:b}", "commit", &ret->commit, "project",
-                       &ret->project, "repo", &ret->repo, "branch", &ret->branch, "base", &ret->base, "message", &ret->message,
-                       "author", &ret->author, "repo_id", &repo_id, "base_root", &root, "created_us", &created, "gathered",
-                       &gathered, "bucket", &bucket) < 0)
+    if (json_unpack_ex((json_t *)(uintptr_t)o, &e, JSON_STRICT, "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I, s:b, s:b}",
+                       "commit", &ret->commit, "project", &ret->project, "repo", &ret->repo, "branch", &ret->branch, "base",
+                       &ret->base, "message", &ret->message, "author", &ret->author, "repo_id", &repo_id, "base_root", &root,
+                       "created_us", &created, "gathered", &gathered, "bucket", &bucket) < 0)
         return pl_err_set(err, PL_EFORMAT, "its head: %s", e.text);
     ret->repo_id = repo_id;
     ret->created_us = created;
@@ -140,7 +139,15 @@ const struct pl_op_spool_head *pl_op_spool_head(const struct pl_op_spool *s)
 
 int pl_op_spool_remove(struct pl_op_spool *s, struct pl_err *err)
 {
-    return unlink(s->path) == 0 || errno == ENOENT ? 0 : pl_err_errno(err, errno, "remove %s", s->path);
+    char dir[PATH_MAX], *slash;
+
+    snprintf(dir, sizeof dir, "%s", s->path);
+    slash = strrchr(dir, '/');
+    if (slash)
+        *slash = '\0';
+    if (unlink(s->path) < 0 && errno != ENOENT)
+        return pl_err_errno(err, errno, "remove %s", s->path);
+    return slash ? pl_io_fsync_dir(dir, err) : 0;
 }
 
 int64_t pl_op_spool_touched_us(const struct pl_op_spool *s)
@@ -276,7 +283,8 @@ static int read_kept(struct pl_op_spool *s, const struct kept *k, struct pl_buf 
         return r;
     ret->len = k->raw;
     pl_hash_sha256(ret->data, ret->len, &id);
-    return pl_hash_eq(&id, &k->id) ? 0 : pl_err_set(err, PL_ECORRUPT, "%s: record %s is damaged", s->path, pl_hash_hex(&k->id, hex));
+    return pl_hash_eq(&id, &k->id) ? 0
+                                   : pl_err_set(err, PL_ECORRUPT, "%s: record %s is damaged", s->path, pl_hash_hex(&k->id, hex));
 }
 
 int pl_op_spool_get(struct pl_op_spool *s, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
@@ -395,8 +403,7 @@ static int keep_all(struct pl_op_spool *s, const struct pl_op_record *records, s
 
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < n && r == 0; i++) {
-        struct kept k = {records[i].id,   offset,          s->group,          records[i].raw,
-                         records[i].stored, records[i].kind, records[i].codec};
+        struct kept k = {records[i].id, offset, s->group, records[i].raw, records[i].stored, records[i].kind, records[i].codec};
 
         r = keep(s, &k, err);
         offset += records[i].stored;
@@ -508,8 +515,7 @@ static bool read_group(const struct pl_op_spool *s, const uint8_t *file, uint64_
     if (c.failed || memcmp(magic, GROUP_MAGIC, 4) != 0 || (number && ret->number != number))
         return false;
     meta = pl_cursor_bytes(&c, (size_t)meta_len);
-    if (!meta || data_len > pl_cursor_left(&c) || 
-        hash != group_hash(s->seed, file + at, meta, (size_t)meta_len))
+    if (!meta || data_len > pl_cursor_left(&c) || hash != group_hash(s->seed, file + at, meta, (size_t)meta_len))
         return false;
     ret->records = pl_cursor_of(meta, (size_t)meta_len);
     ret->packed = pl_cursor_le64(&ret->records);
@@ -538,7 +544,8 @@ static int read_records(struct pl_op_spool *s, struct group *g, bool kept, struc
         k.codec = pl_cursor_u8(&g->records);
         raw = pl_cursor_varint(&g->records);
         stored = pl_cursor_varint(&g->records);
-        if (g->records.failed || !pl_pack_raw_max(k.kind) || raw > pl_pack_raw_max(k.kind) || stored > g->end - k.offset || (!stored && raw))
+        if (g->records.failed || !pl_pack_raw_max(k.kind) || raw > pl_pack_raw_max(k.kind) || stored > g->end - k.offset ||
+            (!stored && raw))
             return pl_err_set(err, PL_EFORMAT, "group %llu: record %llu", (unsigned long long)g->number, (unsigned long long)i);
         memcpy(k.id.b, id, PL_HASH_BYTES);
         k.raw = (uint32_t)raw;

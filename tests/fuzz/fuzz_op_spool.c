@@ -43,9 +43,10 @@ static void add_group(struct pl_buf *file, struct pl_cursor *in, uint64_t number
 
 static void make_file(const uint8_t *data, size_t n, const char *path)
 {
-    static const char json[] = "{\"author\":\"\",\"base\":\"\",\"base_root\":\"0000000000000000000000000000000000000000000000000000"
-                               "000000000000\",\"branch\":\"b\",\"bucket\":false,\"commit\":\"" COMMIT "\",\"created_us\":1,"
-                               "\"gathered\":true,\"message\":\"\",\"project\":\"p\",\"repo\":\"r\",\"repo_id\":1}";
+    static const char json[] =
+        "{\"author\":\"\",\"base\":\"\",\"base_root\":\"0000000000000000000000000000000000000000000000000000"
+        "000000000000\",\"branch\":\"b\",\"bucket\":false,\"commit\":\"" COMMIT "\",\"created_us\":1,"
+        "\"gathered\":true,\"message\":\"\",\"project\":\"p\",\"repo\":\"r\",\"repo_id\":1}";
     struct pl_cursor in = pl_cursor_of(data, n);
     struct pl_buf file = {0};
     bool mend = n > 0 && pl_cursor_u8(&in) & 1;

@@ -51,8 +51,8 @@ static void draw_op(uint64_t *seed, struct append *a)
     struct pl_tree_op op = {.path = path};
     struct pl_err err = {0};
 
-    op.path_len = (size_t)snprintf(path, sizeof path, "d%u/f%u", (unsigned)(pl_splitmix64(seed) % 3),
-                                   (unsigned)(pl_splitmix64(seed) % 20));
+    op.path_len =
+        (size_t)snprintf(path, sizeof path, "d%u/f%u", (unsigned)(pl_splitmix64(seed) % 3), (unsigned)(pl_splitmix64(seed) % 20));
     op.op = pl_splitmix64(seed) % 5 ? PL_TREE_PUT : PL_TREE_DELETE;
     if (pl_splitmix64(seed) % 12 == 0) {
         op.op = PL_TREE_DELETE_PREFIX;

@@ -20,7 +20,7 @@ static struct pl_tree_op op(uint8_t kind, const char *path, const struct pl_entr
 
 static struct pl_tree_op random_op(uint64_t *seed, char path[RANDOM_PATH_BYTES])
 {
-    static const uint8_t kinds[] = {PL_TREE_PUT,    PL_TREE_PUT,           PL_TREE_PUT,    PL_TREE_PUT, PL_TREE_PUT,
+    static const uint8_t kinds[] = {PL_TREE_PUT,    PL_TREE_PUT,           PL_TREE_PUT,    PL_TREE_PUT,    PL_TREE_PUT,
                                     PL_TREE_DELETE, PL_TREE_DELETE_PREFIX, PL_TREE_DELETE, PL_TREE_REPLACE};
     struct pl_entry e = random_entry(seed);
     uint8_t kind = kinds[pick(seed, PL_ARRAY_SIZE(kinds))];
@@ -251,8 +251,10 @@ static void a_collision_names_both_paths(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_sequence_gives_the_tree_of_its_edits), cmocka_unit_test(a_batch_does_what_one_edit_does),
-        cmocka_unit_test(many_items_stay_in_order),                 cmocka_unit_test(a_collision_names_both_paths),
+        cmocka_unit_test(any_sequence_gives_the_tree_of_its_edits),
+        cmocka_unit_test(a_batch_does_what_one_edit_does),
+        cmocka_unit_test(many_items_stay_in_order),
+        cmocka_unit_test(a_collision_names_both_paths),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,115 @@
+/* Open commits: started, listed, put into, finished. They are read like any other, by their id, and deleted like one. */
+#include "api_internal.h"
+
+#include "commit_view.h"
+#include "push.h"
+#include "storage/tree/ops.h"
+#include "uploads.h"
+
+#include <stdio.h>
+
+static void run_created(void *self, const char *run)
+{
+    const struct pl_api *a = self;
+
+    a->config.engine->run_created(a->config.engine_self, run);
+}
+
+int pl_api_opens_open(struct pl_api *a, struct pl_err *err)
+{
+    _cleanup_free_ char *dir = NULL;
+    struct pl_opens_config config = {
+        .db = a->config.db, .stores = a->config.stores, .pool = a->config.pool, .finished = run_created, .self = a};
+
+    if (asprintf(&dir, "%s/open", a->config.data_dir) < 0) {
+        dir = NULL;
+        return pl_err_nomem(err);
+    }
+    config.dir = dir;
+    return pl_opens_open(&config, &a->opens, err);
+}
+
+static int start_commit(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    struct pl_open_args args = {.project = pl_http_param(req, "project"),
+                                .repo = pl_http_param(req, "repo"),
+                                .branch = pl_http_param(req, "branch"),
+                                .message = "",
+                                .author = ""};
+    int r = pl_api_body(req, &body, err, "{s?:s, s?:s}", "message", &args.message, "author", &args.author);
+
+    r = r < 0 ? r : pl_opens_start(a->opens, &args, &c, err);
+    r = r < 0 ? r : pl_api_open_json(c, false, ret, err);
+    return r < 0 ? r : 201;
+}
+
+static int add_one(void *self, struct pl_open *c)
+{
+    json_t *o;
+    int r = pl_api_open_json(c, false, &o, NULL);
+
+    return r < 0 ? r : json_array_append_new(self, o) < 0 ? PL_ENOMEM : 0;
+}
+
+static int list_open(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *items = json_array();
+    int r = pl_api_may_push(a, req, NULL, err);
+
+    if (r == PL_EOUTPUT) /* an output repo has none */
+        r = 0;
+    r = r < 0 ? r : pl_opens_each(a->opens, pl_http_param(req, "project"), pl_http_param(req, "repo"), add_one, items);
+    if (r == PL_ENOMEM)
+        return pl_err_nomem(err);
+    if (r < 0)
+        return r;
+    *ret = pl_api_list("commits", TAKE_PTR(items), NULL);
+    return 0;
+}
+
+static int finish_commit(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    const char *message = "";
+    struct pl_push_result result;
+    int r = pl_api_body(req, &body, err, "{s?:s}", "message", &message);
+
+    r = r < 0 ? r
+              : pl_opens_find(a->opens, pl_http_param(req, "project"), pl_http_param(req, "repo"), pl_http_param(req, "commit"),
+                              true, &c, err);
+    r = r < 0 ? r : pl_open_finish(c, message, &result, err);
+    if (r < 0)
+        return r;
+    *ret = pl_api_pushed_json(pl_open_head(c)->project, pl_open_head(c)->repo, pl_open_head(c)->branch, &result, 0);
+    return result.changed ? 201 : 200;
+}
+
+static const struct pl_api_route routes[] = {
+    {"POST", "/api/v1/repos/{project}/{repo}/branches/{branch}/open", start_commit, .body = PL_BODY_JSON,
+     .summary = "Starts a commit on the branch's head: files are put into it until it is finished.", .request = "NewOpen",
+     .reply = "OpenCommit"},
+    {"GET", "/api/v1/repos/{project}/{repo}/open", list_open, .summary = "Lists the open commits of a repo, the oldest first.",
+     .reply = "OpenCommits"},
+    {"PUT", "/api/v1/repos/{project}/{repo}/open/{commit}/files/{path...}", .raw = pl_upload_file_to_open, .body = PL_BODY_STREAM,
+     .summary = "Puts one file into an open commit, named by its id, the start of it, or its branch; answered when it survives a "
+                "crash.",
+     .query = "exec:boolean", .request = "application/octet-stream", .reply = "Pushed"},
+    {"POST", "/api/v1/repos/{project}/{repo}/open/{commit}/ops", .raw = pl_upload_ops_to_open, .body = PL_BODY_STREAM,
+     .body_max = PL_PUSH_BODY_MAX,
+     .summary = "Applies operations to an open commit, all or none; answered when they survive a crash.", .query = "session",
+     .request = PL_OPS_MEDIA_TYPE, .reply = "Pushed"},
+    {"POST", "/api/v1/repos/{project}/{repo}/open/{commit}/finish", finish_commit, .body = PL_BODY_JSON,
+     .summary = "Makes an open commit a commit with its run; refused when others changed its paths since it was started.",
+     .request = "FinishOpen", .reply = "Pushed"},
+};
+static const struct pl_api_schema schemas[] = {
+    {"NewOpen", "message:string? author:string?"},
+    {"FinishOpen", "message:string?"},
+    {"OpenCommit", "id:string project:string repo:string branch:string parent:string state:string message:string author:string"
+                   " created_us:integer operations:integer gathers:boolean blocked:string"},
+    {"OpenCommits", "commits:OpenCommit[] next:string?"},
+};
+PL_API_TABLE(open, routes, schemas);

@@ -1,0 +1,233 @@
+#include "uploads.h"
+
+#include "open_put.h"
+#include "push.h"
+#include "sessions.h"
+#include "storage/dataset/ingest.h"
+#include "storage/pack/pack_session.h"
+#include "storage/tree/ops.h"
+
+#define GATHER_TRIES 64 /* when the commit that gathers is finished just then */
+
+struct upload {
+    struct pl_api *api;
+    bool is_file;
+    char path[PL_PATH_MAX_BYTES + 1]; /* of a file */
+    struct pl_open *open;             /* named by the request */
+    int64_t window_ms;                /* of a branch that gathers; 0 = it does not */
+    struct pl_spool spool;
+};
+
+static void upload_free(struct upload *u)
+{
+    pl_open_unrefp(&u->open);
+    pl_spool_finish(&u->spool);
+    free(u);
+}
+
+static const char *text_or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
+static uint8_t kind_of(const struct pl_http_request *req)
+{
+    return pl_http_query_flag(req, "exec") ? PL_KIND_EXEC : PL_KIND_FILE;
+}
+
+/* ---- a commit of its own ---- */
+
+/* The body's chunks become durable; `ret_ops` the one operation that puts it. */
+static int store_file(struct upload *u, const struct pl_http_request *req, struct pl_buf *ret_ops, uint64_t *ret_new_bytes,
+                      struct pl_err *err)
+{
+    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_ops_writer_finish) struct pl_ops_writer writer = {0};
+    struct pl_pack_session_stats stats;
+    struct pl_pack_sink sink;
+    struct pl_store *store;
+    struct pl_entry entry;
+    int r = pl_api_store(u->api, req, &store, err);
+
+    if (r < 0)
+        return r;
+    sink = pl_store_sink(store);
+    r = pl_pack_session_open(&sink, pl_store_project(store), &session, err);
+    r = r < 0 ? r : pl_ingest_stream(session, kind_of(req), pl_spool_read, &u->spool, &entry, err);
+    r = r < 0 ? r : pl_pack_session_finish(session, err);
+    if (r < 0)
+        return r;
+    pl_pack_session_stats(session, &stats);
+    *ret_new_bytes = stats.new_bytes;
+    r = pl_ops_writer_init(&writer, ret_ops, err);
+    r = r < 0 ? r : pl_ops_writer_put(&writer, u->path, strlen(u->path), &entry, err);
+    return r < 0 ? r : pl_ops_writer_end(&writer, err);
+}
+
+/* What the session of the request has brought, told once. */
+static uint64_t brought(struct upload *u, const struct pl_http_request *req)
+{
+    const char *session = pl_http_query(req, "session");
+
+    return session ? pl_sessions_take(u->api->sessions, session) : 0;
+}
+
+static void bring_again(struct upload *u, const struct pl_http_request *req, uint64_t bytes)
+{
+    const char *session = pl_http_query(req, "session");
+
+    if (session)
+        pl_sessions_brought(u->api->sessions, session, bytes);
+}
+
+/* A commit at once; what gathers on the branch comes before it. */
+static int push(struct upload *u, struct pl_http_request *req, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
+    uint64_t new_bytes = u->is_file ? 0 : brought(u, req);
+    const void *bytes = NULL;
+    json_t *answer = NULL;
+    size_t n;
+    int r = pl_opens_flush(u->api->opens, pl_http_param(req, "project"), pl_http_param(req, "repo"), pl_http_param(req, "branch"),
+                           err);
+
+    if (r == 0)
+        r = u->is_file ? store_file(u, req, &ops, &new_bytes, err) : pl_spool_map(&u->spool, &bytes, err);
+    n = u->is_file ? ops.len : (size_t)u->spool.size;
+    r = r < 0 ? r : pl_api_push(u->api, req, u->is_file ? ops.data : bytes, n, new_bytes, &answer, err);
+    if (r < 0 && !u->is_file)
+        bring_again(u, req, new_bytes); /* it may come again */
+    if (r >= 0)
+        pl_http_reply_json(req, (unsigned)r, answer);
+    return PL_MIN(r, 0);
+}
+
+/* ---- into an open commit ---- */
+
+static int put_into(struct upload *u, struct pl_http_request *req, struct pl_open *c, struct pl_err *err)
+{
+    uint64_t new_bytes;
+    int r;
+
+    if (u->is_file)
+        return pl_open_put_file(req, c, u->path, kind_of(req), &u->spool, err);
+    new_bytes = brought(u, req);
+    r = pl_open_put_ops(req, c, &u->spool, new_bytes, err);
+    if (r < 0)
+        bring_again(u, req, new_bytes);
+    return r;
+}
+
+static int gather(struct upload *u, struct pl_http_request *req, struct pl_err *err)
+{
+    struct pl_open_args args = {.project = pl_http_param(req, "project"),
+                                .repo = pl_http_param(req, "repo"),
+                                .branch = pl_http_param(req, "branch"),
+                                .message = text_or_empty(pl_http_query(req, "message")),
+                                .author = text_or_empty(pl_http_query(req, "author"))};
+    int r = PL_ERETRY;
+
+    for (unsigned i = 0; i < GATHER_TRIES && r == PL_ERETRY; i++) {
+        _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+
+        r = pl_opens_gather(u->api->opens, &args, u->window_ms, &c, err);
+        r = r < 0 ? r : put_into(u, req, c, err);
+    }
+    return r;
+}
+
+/* ---- the body ---- */
+
+static int upload_write(void *self, const void *data, size_t n, struct pl_err *err)
+{
+    struct upload *u = self;
+
+    return pl_spool_write(&u->spool, data, n, err);
+}
+
+static void upload_end(void *self, struct pl_http_request *req, const struct pl_err *failure)
+{
+    struct upload *u = self;
+    struct pl_err err = {0};
+    int r;
+
+    if (failure)
+        r = failure->code;
+    else if (u->open)
+        r = put_into(u, req, u->open, &err);
+    else
+        r = u->window_ms ? gather(u, req, &err) : push(u, req, &err);
+    if (r < 0)
+        pl_http_reply_error(req, failure ? failure : &err);
+    upload_free(u);
+}
+
+static int find_target(struct pl_api *a, const struct pl_http_request *req, bool open, struct upload *u, struct pl_err *err)
+{
+    const char *project = pl_http_param(req, "project"), *base;
+    struct pl_repo_row repo;
+    int r;
+
+    if (open)
+        return pl_opens_find(a->opens, project, pl_http_param(req, "repo"), pl_http_param(req, "commit"), true, &u->open, err);
+    r = pl_api_may_push(a, req, &repo, err);
+    base = pl_http_query(req, "base");
+    if (r == 0 && !(base && *base))
+        u->window_ms = repo.commit_window_ms;
+    return r;
+}
+
+static int check(struct upload *u, const struct pl_http_request *req, struct pl_err *err)
+{
+    const char *session;
+    int r = 0;
+
+    if (u->is_file) {
+        r = pl_path_canonical(pl_http_param(req, "path"), u->path, err);
+        return r == 0 && !*u->path ? pl_err_set(err, PL_EPATH, "the root is no file: give a path") : r;
+    }
+    session = pl_http_query(req, "session");
+    return session ? pl_session_use(u->api->config.db, session, pl_http_param(req, "project"), err) : 0;
+}
+
+static void begin(struct pl_api *a, struct pl_http_request *req, bool is_file, bool open)
+{
+    struct upload *u = calloc(1, sizeof *u);
+    struct pl_err err = {0};
+    int r = u ? 0 : pl_err_nomem(&err);
+
+    if (r == 0) {
+        u->api = a;
+        u->is_file = is_file;
+        pl_spool_init(&u->spool, a->tmp_dir);
+        r = check(u, req, &err);
+        r = r < 0 ? r : find_target(a, req, open, u, &err);
+    }
+    if (r == 0) {
+        pl_http_body_to(req, &(struct pl_http_sink){.self = u, .write = upload_write, .end = upload_end});
+        return;
+    }
+    pl_http_reply_error(req, &err);
+    if (u)
+        upload_free(u);
+}
+
+void pl_upload_file_to_branch(struct pl_api *a, struct pl_http_request *req)
+{
+    begin(a, req, true, false);
+}
+
+void pl_upload_ops_to_branch(struct pl_api *a, struct pl_http_request *req)
+{
+    begin(a, req, false, false);
+}
+
+void pl_upload_file_to_open(struct pl_api *a, struct pl_http_request *req)
+{
+    begin(a, req, true, true);
+}
+
+void pl_upload_ops_to_open(struct pl_api *a, struct pl_http_request *req)
+{
+    begin(a, req, false, true);
+}

@@ -1,0 +1,470 @@
+/* Life of open commits: read from their files, started, found, given back. */
+#include "opens_internal.h"
+
+#include "storage/base/clock.h"
+#include "storage/base/io.h"
+#include "storage/base/log.h"
+#include "storage/dataset/stores.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+
+/* ---- one ---- */
+
+static struct pl_open *open_free(struct pl_open *c)
+{
+    atomic_fetch_sub(&c->o->bytes, c->table.bytes);
+    pl_op_table_finish(&c->table);
+    pl_op_table_finish(&c->delta);
+    pl_open_nodes_unref(c->nodes);
+    pl_tree_cursor_destroy(c->base);
+    pl_op_spool_close(c->spool);
+    pthread_mutex_destroy(&c->lock);
+    pthread_mutex_destroy(&c->view_lock);
+    free(c);
+    return NULL;
+}
+
+struct pl_open *pl_open_ref(struct pl_open *c)
+{
+    pthread_mutex_lock(&c->o->lock);
+    c->refs++;
+    pthread_mutex_unlock(&c->o->lock);
+    return c;
+}
+
+struct pl_open *pl_open_unref(struct pl_open *c)
+{
+    struct pl_opens *o = c->o;
+    bool last;
+
+    pthread_mutex_lock(&o->lock);
+    last = --c->refs == 0;
+    pthread_mutex_unlock(&o->lock);
+    return last ? open_free(c) : NULL;
+}
+
+const struct pl_op_spool_head *pl_open_head(const struct pl_open *c)
+{
+    return pl_op_spool_head(c->spool);
+}
+
+struct pl_store *pl_open_store(const struct pl_open *c)
+{
+    return c->store;
+}
+
+void pl_open_info(struct pl_open *c, struct pl_open_info *ret)
+{
+    pthread_mutex_lock(&c->lock);
+    ret->operations = c->table.n;
+    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_lock(&c->o->lock);
+    ret->window_ms = c->window_ms;
+    memcpy(ret->blocked, c->blocked, sizeof ret->blocked);
+    pthread_mutex_unlock(&c->o->lock);
+}
+
+/* Takes `spool`, `table`. The list has a reference of it then. */
+static int adopt(struct pl_opens *o, struct pl_op_spool *spool, struct pl_op_table *table, int64_t window_ms,
+                 struct pl_open **ret, struct pl_err *err)
+{
+    const struct pl_op_spool_head *head = pl_op_spool_head(spool);
+    struct pl_open *c = calloc(1, sizeof *c), **end;
+    int r;
+
+    if (!c) {
+        pl_op_table_finish(table);
+        pl_op_spool_close(spool);
+        return pl_err_nomem(err);
+    }
+    *c = (struct pl_open){.o = o, .spool = spool, .table = *table, .refs = 1, .window_ms = window_ms};
+    *table = (struct pl_op_table){0};
+    atomic_fetch_add(&o->bytes, c->table.bytes);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_mutex_init(&c->view_lock, NULL);
+    c->first_ms = c->last_ms = pl_clock_mono_ms();
+    r = pl_stores_get(o->config.stores, head->project, &c->store, err);
+    c->source = (struct pl_node_source){c->store, pl_store_node_get};
+    r = r < 0 ? r : pl_tree_cursor_create(&c->source, &head->base_root, NULL, 0, &c->base, err);
+    if (r < 0) {
+        open_free(c);
+        return r;
+    }
+    pthread_mutex_lock(&o->lock);
+    for (end = &o->list; *end; end = &(*end)->next)
+        ;
+    *end = c;
+    o->n++;
+    c->refs += ret != NULL;
+    pthread_cond_signal(&o->wake);
+    pthread_mutex_unlock(&o->lock);
+    if (ret)
+        *ret = c;
+    return 0;
+}
+
+/* ---- start ---- */
+
+static int make_spool(struct pl_opens *o, const struct pl_open_args *args, bool gathered, struct pl_op_spool **ret,
+                      struct pl_err *err)
+{
+    char id[PL_ID_HEX + 1];
+    struct pl_op_spool_head head = {.commit = id,
+                                    .project = args->project,
+                                    .repo = args->repo,
+                                    .branch = args->branch,
+                                    .message = args->message ? args->message : "",
+                                    .author = args->author ? args->author : "",
+                                    .created_us = pl_clock_wall_us(),
+                                    .gathered = gathered};
+    struct pl_commit_row row = {0};
+    struct pl_repo_row repo;
+    int r;
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(o->config.db);
+
+        r = pl_db_repo_find(rd.conn, args->project, args->repo, &repo, err);
+        if (r == 0 && repo.output)
+            r = pl_db_refuse_output(rd.conn, args->project, args->repo, err);
+        r = r < 0 ? r : pl_db_branch_head(rd.conn, repo.id, args->branch, &row, err);
+    }
+    if (r < 0)
+        return r;
+    pl_id_make((uint64_t)(head.created_us / 1000), id);
+    head.base = row.run;
+    head.base_root = row.root;
+    head.repo_id = repo.id;
+    head.bucket = repo.bucket;
+    return pl_op_spool_create(o->dir, &head, ret, err);
+}
+
+/* Under start_lock. */
+static int start(struct pl_opens *o, const struct pl_open_args *args, int64_t window_ms, struct pl_open **ret, struct pl_err *err)
+{
+    struct pl_op_table table = {0};
+    struct pl_op_spool *spool;
+    bool full, stopping;
+    int r = pl_name_check("branch", args->branch, err);
+
+    pthread_mutex_lock(&o->lock);
+    full = o->n >= PL_OPENS_MAX;
+    stopping = o->stopping;
+    pthread_mutex_unlock(&o->lock);
+    if (r == 0 && stopping)
+        r = pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
+    if (r == 0 && full)
+        r = pl_err_set(err, PL_ELIMIT, "%u commits are open already: finish or delete some", PL_OPENS_MAX);
+    r = r < 0 ? r : make_spool(o, args, window_ms > 0, &spool, err);
+    return r < 0 ? r : adopt(o, spool, &table, window_ms, ret, err);
+}
+
+int pl_opens_start(struct pl_opens *o, const struct pl_open_args *args, struct pl_open **ret, struct pl_err *err)
+{
+    int r = pl_opens_flush(o, args->project, args->repo, args->branch, err);
+
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&o->start_lock);
+    r = start(o, args, 0, ret, err);
+    pthread_mutex_unlock(&o->start_lock);
+    if (r == 0)
+        pl_open_event(*ret, "started", NULL);
+    return r;
+}
+
+static bool is_of(const struct pl_open *c, const char *project, const char *repo)
+{
+    const struct pl_op_spool_head *h = pl_open_head(c);
+
+    return pl_streq(h->repo, repo) && pl_streq(h->project, project);
+}
+
+/* Under the lock; a reference, or NULL. */
+static struct pl_open *find_gathering(struct pl_opens *o, const struct pl_open_args *args, int64_t window_ms)
+{
+    for (struct pl_open *c = o->list; c; c = c->next) {
+        if (c->state != PL_OPEN_OPEN || c->closed || !pl_open_head(c)->gathered || !is_of(c, args->project, args->repo) ||
+            !pl_streq(pl_open_head(c)->branch, args->branch))
+            continue;
+        c->refs++;
+        c->window_ms = window_ms;
+        return c;
+    }
+    return NULL;
+}
+
+static struct pl_open *gathering(struct pl_opens *o, const struct pl_open_args *args, int64_t window_ms)
+{
+    struct pl_open *c;
+
+    pthread_mutex_lock(&o->lock);
+    c = find_gathering(o, args, window_ms);
+    pthread_mutex_unlock(&o->lock);
+    return c;
+}
+
+int pl_opens_gather(struct pl_opens *o, const struct pl_open_args *args, int64_t window_ms, struct pl_open **ret,
+                    struct pl_err *err)
+{
+    struct pl_open *c = gathering(o, args, window_ms);
+    int r = 0;
+
+    if (!c) {
+        pthread_mutex_lock(&o->start_lock);
+        c = gathering(o, args, window_ms); /* somebody may have been faster */
+        r = c ? 0 : start(o, args, window_ms, &c, err);
+        pthread_mutex_unlock(&o->start_lock);
+    }
+    if (r == 0)
+        *ret = c;
+    return r;
+}
+
+/* ---- find ---- */
+
+static bool starts_so(const struct pl_open *c, const char *text, size_t len)
+{
+    return len >= PL_HISTORY_PREFIX_DIGITS && len <= PL_ID_HEX && strncmp(pl_open_head(c)->commit, text, len) == 0;
+}
+
+int pl_opens_find(struct pl_opens *o, const char *project, const char *repo, const char *text, bool branch_too,
+                  struct pl_open **ret, struct pl_err *err)
+{
+    struct pl_open *found = NULL;
+    size_t len = strlen(text), n = 0;
+
+    pthread_mutex_lock(&o->lock);
+    for (struct pl_open *c = o->list; c; c = c->next) {
+        if (!is_of(c, project, repo) || !(starts_so(c, text, len) || (branch_too && pl_streq(pl_open_head(c)->branch, text))))
+            continue;
+        n++;
+        found = c;
+    }
+    if (n == 1)
+        found->refs++;
+    pthread_mutex_unlock(&o->lock);
+    if (n > 1)
+        return pl_err_set(err, PL_ECONFLICT, "%zu open commits of %s are meant by \"%s\": give more of the id", n, repo, text);
+    if (n == 0)
+        return pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" has no open commit \"%s\"", repo, text);
+    *ret = found;
+    return 0;
+}
+
+bool pl_opens_has(struct pl_opens *o, const char *text)
+{
+    size_t len = strlen(text);
+    bool has = false;
+
+    pthread_mutex_lock(&o->lock);
+    for (struct pl_open *c = o->list; c && !has; c = c->next)
+        has = starts_so(c, text, len);
+    pthread_mutex_unlock(&o->lock);
+    return has;
+}
+
+/* References of all of a repo; malloc'ed. */
+static int list_refs(struct pl_opens *o, const char *project, const char *repo, struct pl_open ***ret, size_t *ret_n)
+{
+    struct pl_open **list;
+
+    *ret_n = 0;
+    pthread_mutex_lock(&o->lock);
+    list = calloc(o->n + 1, sizeof(struct pl_open *));
+    for (struct pl_open *c = list ? o->list : NULL; c; c = c->next) {
+        if (!is_of(c, project, repo))
+            continue;
+        c->refs++;
+        list[(*ret_n)++] = c;
+    }
+    pthread_mutex_unlock(&o->lock);
+    *ret = list;
+    return list ? 0 : PL_ENOMEM;
+}
+
+int pl_opens_each(struct pl_opens *o, const char *project, const char *repo, int (*fn)(void *self, struct pl_open *c), void *self)
+{
+    _cleanup_free_ struct pl_open **list = NULL;
+    size_t n;
+    int r = list_refs(o, project, repo, &list, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        if (r == 0)
+            r = fn(self, list[i]);
+        pl_open_unref(list[i]);
+    }
+    return r;
+}
+
+static int drop_one(void *self, struct pl_open *c)
+{
+    struct pl_err err = {0};
+
+    (void)self;
+    if (pl_open_abort(c, "its repo was deleted", &err) < 0)
+        pl_log_warn("open", "%s: %s", pl_open_head(c)->commit, err.msg);
+    return 0;
+}
+
+void pl_opens_drop_repo(struct pl_opens *o, const char *project, const char *repo)
+{
+    if (pl_opens_each(o, project, repo, drop_one, NULL) < 0)
+        pl_log_warn("open", "%s/%s: its open commits are dropped at the next start", project, repo);
+}
+
+/* ---- what a start finds ---- */
+
+/* 1: it is open; 0: it was finished, or its repo is gone; the window of its repo. */
+static int still_open(struct pl_opens *o, const struct pl_op_spool_head *h, int64_t *ret_window_ms, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(o->config.db);
+    struct pl_repo_row repo;
+    int64_t finished = 0;
+    int r = pl_db_repo_find(rd.conn, h->project, h->repo, &repo, err);
+
+    if (r == PL_ENOTFOUND || (r == 0 && (repo.id != h->repo_id || repo.output)))
+        return 0;
+    r = r < 0 ? r
+              : pl_sql_int(rd.conn, err, &finished, "SELECT count(*) FROM commit_ WHERE repo = ? AND run = ?", "is", repo.id,
+                           h->commit);
+    *ret_window_ms = h->gathered ? PL_MAX(repo.commit_window_ms, 1) : 0;
+    return r < 0 ? r : !finished;
+}
+
+static int damaged_event(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    return pl_tx_event(tx, "commit", json_incref(arg), err);
+}
+
+/* It is kept for whoever can mend it, and does not keep the daemon from starting. */
+static void set_aside(struct pl_opens *o, const char *path, const struct pl_err *why)
+{
+    char aside[PATH_MAX];
+    json_t *event = json_pack("{s:s, s:s, s:s}", "change", "damaged", "file", path, "reason", why->msg);
+
+    pl_log_error("open", "%s", why->msg);
+    if (snprintf(aside, sizeof aside, "%s.damaged", path) >= (int)sizeof aside || pl_io_rename(path, aside, NULL) < 0)
+        pl_log_error("open", "%s cannot be renamed", path);
+    if (event && pl_db_run(o->config.db, PL_TX_UNLOGGED, damaged_event, event, NULL) < 0)
+        pl_log_warn("open", "no event tells of %s", path);
+    json_decref(event);
+}
+
+static int read_one(struct pl_opens *o, const char *path, struct pl_err *err)
+{
+    struct pl_op_table table = {0};
+    struct pl_op_spool *spool;
+    struct pl_err why = {0};
+    int64_t window_ms = 0;
+    int r = pl_op_spool_open(path, &table, &spool, &why);
+
+    if (r == PL_ECORRUPT || r == PL_EFORMAT) {
+        set_aside(o, path, &why);
+        return 0;
+    }
+    if (r < 0) {
+        *err = why;
+        return r;
+    }
+    if (pl_op_spool_cut_bytes(spool))
+        pl_log_info("open", "%s: %llu bytes at its end were never answered", path,
+                    (unsigned long long)pl_op_spool_cut_bytes(spool));
+    r = still_open(o, pl_op_spool_head(spool), &window_ms, err);
+    if (r > 0)
+        return adopt(o, spool, &table, window_ms, NULL, err);
+    r = r < 0 ? r : pl_op_spool_remove(spool, err);
+    pl_op_table_finish(&table);
+    pl_op_spool_close(spool);
+    return r;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name + PL_ID_HEX - 12, (*b)->d_name + PL_ID_HEX - 12); /* the last 12 digits: when it was started */
+}
+
+static int is_spool(const struct dirent *e)
+{
+    size_t len = strlen(e->d_name);
+
+    return len == PL_ID_HEX + strlen(PL_OP_SPOOL_SUFFIX) && pl_streq(e->d_name + PL_ID_HEX, PL_OP_SPOOL_SUFFIX);
+}
+
+static int read_all(struct pl_opens *o, struct pl_err *err)
+{
+    struct dirent **names = NULL;
+    int n = scandir(o->dir, &names, is_spool, by_name), r = 0;
+    char path[PATH_MAX];
+
+    if (n < 0)
+        return pl_err_errno(err, errno, "list %s", o->dir);
+    for (int i = 0; i < n; i++) {
+        if (r == 0 && snprintf(path, sizeof path, "%s/%s", o->dir, names[i]->d_name) < (int)sizeof path)
+            r = read_one(o, path, err);
+        free(names[i]);
+    }
+    free(names);
+    return r;
+}
+
+int pl_opens_open(const struct pl_opens_config *config, struct pl_opens **ret, struct pl_err *err)
+{
+    struct pl_opens *o = calloc(1, sizeof *o);
+    pthread_condattr_t monotonic;
+    int r;
+
+    if (!o)
+        return pl_err_nomem(err);
+    o->config = *config;
+    if (!o->config.idle_ms)
+        o->config.idle_ms = PL_OPEN_IDLE_MS;
+    pthread_mutex_init(&o->start_lock, NULL);
+    pthread_mutex_init(&o->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&o->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&o->room, NULL);
+    pthread_cond_init(&o->ended, NULL);
+    o->dir = strdup(config->dir);
+    o->config.dir = o->dir;
+    r = o->dir ? pl_io_mkdirs(o->dir, 0700, err) : pl_err_nomem(err);
+    r = r < 0 ? r : read_all(o, err);
+    r = r < 0 ? r : pl_opens_writer_start(o, err);
+    if (r < 0) {
+        pl_opens_close(o);
+        return pl_err_wrap(err, r, "open commits");
+    }
+    *ret = o;
+    return 0;
+}
+
+void pl_opens_stop(struct pl_opens *o)
+{
+    if (o)
+        pl_opens_writer_stop(o);
+}
+
+struct pl_opens *pl_opens_close(struct pl_opens *o)
+{
+    struct pl_open *next;
+
+    if (!o)
+        return NULL;
+    pl_opens_writer_stop(o);
+    for (struct pl_open *c = o->list; c; c = next) {
+        next = c->next;
+        pl_open_unref(c);
+    }
+    pthread_cond_destroy(&o->wake);
+    pthread_cond_destroy(&o->room);
+    pthread_cond_destroy(&o->ended);
+    pthread_mutex_destroy(&o->start_lock);
+    pthread_mutex_destroy(&o->lock);
+    free(o->dir);
+    free(o);
+    return NULL;
+}

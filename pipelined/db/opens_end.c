@@ -1,0 +1,306 @@
+/* How open commits end: finished by somebody or by the clock, forgotten by somebody or for being left idle. */
+#include "opens_internal.h"
+
+#include "storage/base/clock.h"
+#include "storage/base/log.h"
+
+#include <stdio.h>
+
+#define LOOK_EVERY_MS 60000 /* at the idle ones */
+
+/* ---- events ---- */
+
+static int write_event(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    return pl_tx_event(tx, "commit", json_incref(arg), err);
+}
+
+void pl_open_event(struct pl_open *c, const char *change, const char *why)
+{
+    const struct pl_op_spool_head *h = pl_open_head(c);
+    json_t *event = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s?}", "project", h->project, "repo", h->repo, "branch", h->branch,
+                              "commit", h->commit, "change", change, "reason", why);
+
+    if (!event || pl_db_run(c->o->config.db, PL_TX_UNLOGGED, write_event, event, NULL) < 0)
+        pl_log_warn("open", "no event tells that commit %.8s was %s", h->commit, change);
+    json_decref(event);
+}
+
+/* ---- the end ---- */
+
+/* Nobody writes to it any more, and what waits is written. PL_ERETRY: another one ends it. */
+static int begin_end(struct pl_open *c, struct pl_err *err)
+{
+    struct pl_opens *o = c->o;
+    int r = 0;
+
+    pthread_mutex_lock(&o->lock);
+    if (c->state == PL_OPEN_OPEN)
+        c->state = PL_OPEN_ENDING;
+    else
+        r = pl_err_set(err, PL_ERETRY, "commit %.8s is %s", pl_open_head(c)->commit,
+                       c->state == PL_OPEN_ENDING ? "being finished" : "open no more");
+    while (r == 0 && c->pending)
+        pthread_cond_wait(&o->ended, &o->lock);
+    pthread_mutex_unlock(&o->lock);
+    return r;
+}
+
+static void set_state(struct pl_open *c, enum pl_open_state state)
+{
+    pthread_mutex_lock(&c->o->lock);
+    c->state = state;
+    pthread_cond_broadcast(&c->o->ended);
+    pthread_mutex_unlock(&c->o->lock);
+}
+
+void pl_open_gone(struct pl_open *c)
+{
+    struct pl_opens *o = c->o;
+    struct pl_err err = {0};
+    struct pl_open **at;
+
+    if (pl_op_spool_remove(c->spool, &err) < 0)
+        pl_log_warn("open", "%s", err.msg); /* the next start removes it */
+    pthread_mutex_lock(&o->lock);
+    for (at = &o->list; *at && *at != c; at = &(*at)->next)
+        ;
+    if (*at) {
+        *at = c->next;
+        o->n--;
+    }
+    c->state = PL_OPEN_ENDED;
+    pthread_cond_broadcast(&o->ended);
+    pthread_mutex_unlock(&o->lock);
+    if (at)
+        pl_open_unref(c); /* the list's */
+}
+
+static int add_records(void *self, struct pl_pack_session *session, struct pl_err *err)
+{
+    struct pl_open *c = self;
+    uint64_t group;
+
+    return pl_op_spool_pack(c->spool, session, &group, err);
+}
+
+static int push(struct pl_open *c, const char *message, struct pl_push_result *ret, struct pl_err *err)
+{
+    const struct pl_op_spool_head *h = pl_open_head(c);
+    _cleanup_free_ struct pl_tree_op *list = NULL;
+    struct pl_push_args args = {.project = h->project,
+                                .repo = h->repo,
+                                .branch = h->branch,
+                                .base = h->base,
+                                .base_root = h->gathered ? NULL : &h->base_root,
+                                .message = message && *message ? message : h->message,
+                                .author = h->author,
+                                .commit = h->commit,
+                                .repo_id = h->repo_id,
+                                .add_records = add_records,
+                                .self = c};
+    int r = pl_op_table_list(&c->table, &list, &args.n_list, err); /* it is ending: nothing changes the table */
+
+    if (h->gathered)
+        args.base = NULL;
+    args.list = list;
+    return r < 0 ? r : pl_db_push(c->o->config.db, c->o->config.stores, &args, ret, err);
+}
+
+/* In the state ENDING. */
+static int finish(struct pl_open *c, const char *message, struct pl_push_result *ret, struct pl_err *err)
+{
+    int r = push(c, message, ret, err);
+
+    if (r < 0) {
+        set_state(c, PL_OPEN_OPEN);
+        return r;
+    }
+    pl_open_ref(c);
+    pl_open_gone(c);
+    if (ret->changed)
+        c->o->config.finished(c->o->config.self, ret->commit);
+    else
+        pl_open_event(c, "unchanged", NULL);
+    pl_open_unref(c);
+    return 0;
+}
+
+int pl_open_finish(struct pl_open *c, const char *message, struct pl_push_result *ret, struct pl_err *err)
+{
+    int r = begin_end(c, err);
+
+    return r < 0 ? r : finish(c, message, ret, err);
+}
+
+int pl_open_abort(struct pl_open *c, const char *why, struct pl_err *err)
+{
+    int r = begin_end(c, err);
+
+    if (r < 0)
+        return r;
+    pl_open_event(c, "dropped", why);
+    pl_open_gone(c);
+    return 0;
+}
+
+/* ---- what gathers ---- */
+
+/* The oldest on the branch that gathers, with a reference. */
+static struct pl_open *oldest(struct pl_opens *o, const char *project, const char *repo, const char *branch)
+{
+    struct pl_open *c;
+
+    pthread_mutex_lock(&o->lock);
+    for (c = o->list; c; c = c->next) {
+        const struct pl_op_spool_head *h = pl_open_head(c);
+
+        if (h->gathered && !*c->blocked && pl_streq(h->branch, branch) && pl_streq(h->repo, repo) &&
+            pl_streq(h->project, project))
+            break;
+    }
+    if (c)
+        c->refs++;
+    pthread_mutex_unlock(&o->lock);
+    return c;
+}
+
+static void wait_for_end(struct pl_open *c)
+{
+    struct pl_opens *o = c->o;
+
+    pthread_mutex_lock(&o->lock);
+    while (c->state == PL_OPEN_ENDING && !o->stopping)
+        pthread_cond_wait(&o->ended, &o->lock);
+    pthread_mutex_unlock(&o->lock);
+}
+
+int pl_opens_flush(struct pl_opens *o, const char *project, const char *repo, const char *branch, struct pl_err *err)
+{
+    struct pl_push_result result;
+    struct pl_open *c;
+    int r = 0;
+
+    while (r == 0 && (c = oldest(o, project, repo, branch))) {
+        r = pl_open_finish(c, NULL, &result, err);
+        if (r == PL_ERETRY) {
+            wait_for_end(c);
+            r = 0;
+        }
+        pl_open_unref(c);
+        pthread_mutex_lock(&o->lock);
+        if (o->stopping)
+            r = pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
+        pthread_mutex_unlock(&o->lock);
+    }
+    return r;
+}
+
+/* ---- the clock ---- */
+
+/* Its operations cannot be applied, now or later: somebody must look at it. */
+static bool is_final(int code)
+{
+    return !pl_err_info(code)->retryable;
+}
+
+static void failed_by_clock(struct pl_open *c, int r, const struct pl_err *err)
+{
+    pl_log_warn("open", "commit %.8s was not finished: %s", pl_open_head(c)->commit, err->msg);
+    pthread_mutex_lock(&c->o->lock);
+    c->closed = true; /* what comes now goes into another one */
+    c->retry_ms = pl_clock_mono_ms() + PL_OPEN_RETRY_MS;
+    if (is_final(r))
+        snprintf(c->blocked, sizeof c->blocked, "%.255s", err->msg);
+    pthread_mutex_unlock(&c->o->lock);
+    if (is_final(r))
+        pl_open_event(c, "blocked", err->msg);
+}
+
+static bool is_idle(const struct pl_open *c)
+{
+    return pl_clock_wall_us() - pl_op_spool_touched_us(c->spool) > c->o->config.idle_ms * 1000;
+}
+
+/* On the pool, for one in the state ENDING: what was due for it. */
+static void end_job(void *arg)
+{
+    struct pl_open *c = arg;
+    struct pl_opens *o = c->o;
+    struct pl_push_result result;
+    struct pl_err err = {0};
+    int r;
+
+    pthread_mutex_lock(&o->lock);
+    while (c->pending)
+        pthread_cond_wait(&o->ended, &o->lock);
+    pthread_mutex_unlock(&o->lock);
+    if (pl_open_head(c)->gathered && !*c->blocked) {
+        r = finish(c, NULL, &result, &err);
+        if (r < 0)
+            failed_by_clock(c, r, &err);
+    } else if (is_idle(c)) {
+        pl_open_event(c, "dropped", "nothing was written to it for a day");
+        pl_open_gone(c);
+    } else {
+        set_state(c, PL_OPEN_OPEN);
+    }
+    pthread_mutex_lock(&o->lock);
+    o->jobs--;
+    pthread_cond_broadcast(&o->ended);
+    pthread_mutex_unlock(&o->lock);
+    pl_open_unref(c);
+}
+
+/* When `c` shall be looked at; ≤ now: it shall end. */
+static int64_t due_of(struct pl_open *c, int64_t now_ms)
+{
+    if (!pl_open_head(c)->gathered || *c->blocked) {
+        if (now_ms < c->look_ms)
+            return c->look_ms;
+        c->look_ms = now_ms + PL_MIN(LOOK_EVERY_MS, c->o->config.idle_ms);
+        return is_idle(c) ? now_ms : c->look_ms;
+    }
+    return PL_MAX(PL_MIN(c->last_ms + c->window_ms, c->first_ms + PL_OPEN_GATHER_MAX_MS), c->retry_ms);
+}
+
+/* What gathered earlier on a branch is finished earlier. */
+static bool has_elder(const struct pl_opens *o, const struct pl_open *c)
+{
+    const struct pl_op_spool_head *h = pl_open_head(c);
+
+    for (const struct pl_open *e = o->list; e && e != c; e = e->next) {
+        const struct pl_op_spool_head *other = pl_open_head(e);
+
+        if (other->gathered && !*e->blocked && pl_streq(other->branch, h->branch) && pl_streq(other->repo, h->repo) &&
+            pl_streq(other->project, h->project))
+            return true;
+    }
+    return false;
+}
+
+int64_t pl_opens_due(struct pl_opens *o, int64_t now_ms)
+{
+    int64_t next = now_ms + LOOK_EVERY_MS;
+
+    for (struct pl_open *c = o->list; c; c = c->next) {
+        int64_t due = due_of(c, now_ms);
+
+        if (c->state != PL_OPEN_OPEN || (due <= now_ms && pl_open_head(c)->gathered && has_elder(o, c)))
+            continue; /* whoever ends wakes the writer */
+        if (due > now_ms) {
+            next = PL_MIN(next, due);
+            continue;
+        }
+        c->state = PL_OPEN_ENDING;
+        c->refs++;
+        o->jobs++;
+        if (pl_pool_submit(o->config.pool, end_job, c, NULL) == 0)
+            continue;
+        c->state = PL_OPEN_OPEN;
+        c->refs--;
+        o->jobs--;
+        next = PL_MIN(next, now_ms + PL_OPEN_RETRY_MS);
+    }
+    return next;
+}

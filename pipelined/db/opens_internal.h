@@ -1,0 +1,87 @@
+/* opens_internal: what the files of open commits share: opens (life), opens_end (how they end), opens_writer (the thread that writes
+ * groups), opens_view (reading). */
+#pragma once
+
+#include "opens.h"
+#include "storage/tree/overlay.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum pl_open_state { PL_OPEN_OPEN, PL_OPEN_ENDING, PL_OPEN_ENDED };
+
+struct pl_open {
+    struct pl_opens *o;
+    struct pl_op_spool *spool;
+    struct pl_store *store;
+    struct pl_node_source source; /* of the store */
+
+    /* Under o->lock. */
+    struct pl_open *next; /* of the list; the oldest first */
+    unsigned refs;
+    enum pl_open_state state;
+    struct pl_open_write *first, *last; /* waiting */
+    size_t pending;                     /* waiting or being written */
+    struct pl_open *next_ready;
+    bool ready, packing;
+    bool written; /* something was */
+    int64_t window_ms;
+    uint64_t packed_group;     /* records of the spool up to this group are in packs */
+    int64_t first_ms, last_ms; /* monotonic: of its first and last write */
+    int64_t retry_ms;          /* not finished by the clock before that */
+    int64_t look_ms;           /* when to see whether it is idle */
+    bool closed;               /* takes no more puts that name no commit */
+    char blocked[256];
+
+    struct pl_tree_cursor *base; /* the writer's */
+
+    pthread_mutex_t lock;     /* what follows: what is durable */
+    struct pl_op_table table; /* upon the base */
+    struct pl_op_table delta; /* upon `nodes`' root; only while there is one */
+    struct pl_open_nodes *nodes;
+    struct pl_hash root; /* of `nodes` without `delta` */
+
+    pthread_mutex_t view_lock; /* one view is made at a time */
+};
+
+struct pl_opens {
+    struct pl_opens_config config;
+    char *dir;
+    _Atomic size_t bytes; /* of all tables */
+
+    pthread_mutex_t start_lock; /* one is started at a time */
+    pthread_mutex_t lock;       /* what follows */
+    pthread_cond_t wake;        /* of the writer */
+    pthread_cond_t room;        /* in the queue */
+    pthread_cond_t ended;       /* something was written, or ended */
+    struct pl_open *list;
+    size_t n;
+    struct pl_open *ready_first, *ready_last;
+    size_t queue_bytes;
+    unsigned jobs; /* on the pool */
+    bool stopping;
+    pthread_t thread;
+    bool thread_started;
+};
+
+/* opens_writer */
+PL_MUST_CHECK
+int pl_opens_writer_start(struct pl_opens *o, struct pl_err *err);
+/* Writes what waits, then ends. */
+void pl_opens_writer_stop(struct pl_opens *o);
+/* Records of the spool → packs, then the mark that they are there. On the pool, or the writer. */
+PL_MUST_CHECK
+int pl_open_pack_records(struct pl_open *c, struct pl_err *err);
+
+/* opens_end: what the clock says is due; the time (monotonic ms) at which to look again. Under o->lock. */
+int64_t pl_opens_due(struct pl_opens *o, int64_t now_ms);
+/* Takes it out of the list and its file away. */
+void pl_open_gone(struct pl_open *c);
+/* An event; failing to write it is not told to anybody. */
+void pl_open_event(struct pl_open *c, const char *change, const char *why);
+
+/* opens_view */
+void pl_open_nodes_unref(struct pl_open_nodes *n);
+/* A group is durable: it goes into the table. Caller holds c->lock. */
+PL_MUST_CHECK
+int pl_open_took(struct pl_open *c, const struct pl_op_table *group, struct pl_err *err);

@@ -1,0 +1,422 @@
+"""Open commits: files gather in one until it is finished; what was answered is there after any end of the daemon."""
+
+import glob
+import json
+import os
+import random
+import threading
+import urllib.parse
+
+import pytest
+
+from conftest import HttpError, ops_stream, wait_until
+
+DAY = 24 * 3600
+
+
+def start(d, repo="in", branch="master", **body):
+    return d.post(f"/repos/default/{repo}/branches/{branch}/open", body)["id"]
+
+
+def put(d, commit, path, content, repo="in", **query):
+    content = content.encode() if isinstance(content, str) else content
+    query = "?" + urllib.parse.urlencode(query) if query else ""
+    return d.http("PUT", f"/api/v1/repos/default/{repo}/open/{commit}/files/{urllib.parse.quote(path)}{query}", content)
+
+
+def apply(d, commit, puts, deletes=(), repo="in"):
+    return d.http("POST", f"/api/v1/repos/default/{repo}/open/{commit}/ops", ops_stream(puts, deletes),
+                  headers={"Content-Type": "application/x-pl-ops"})
+
+
+def finish(d, commit, repo="in", **body):
+    return d.post(f"/repos/default/{repo}/open/{commit}/finish", body)
+
+
+def refused(call, code, *parts):
+    with pytest.raises(HttpError) as e:
+        call()
+    assert e.value.error["code"] == code, e.value
+    for part in parts:
+        assert part in e.value.error["message"], e.value.error
+    return e.value
+
+
+def spools(d):
+    return sorted(glob.glob(os.path.join(d.dir, "open", "*.spool")))
+
+
+def events(d, change):
+    page = d.http("GET", "/api/v1/events?since=0", headers={"Accept": "application/json"})
+    return [e["data"] for e in page["events"] if e["type"] == "commit" and e["data"].get("change") == change]
+
+
+def test_files_gather_and_one_commit_comes_of_them(daemon):
+    d = daemon
+    d.default.repo("in")
+    first = d.push("in", "a/old", "old")["commit"]
+    c = start(d, message="scans", author="me")
+    answer = put(d, c, "a/new", "new")
+    assert answer["open"] and answer["commit"] == c and answer["run"] == ""
+    put(d, c[:8], "big", b"x" * 300_000)
+    put(d, c, "run.sh", "#!", exec=1)
+    apply(d, c, {"b/1": "one", "b/2": "two"}, ["a/old"])
+    assert len(d.default.commits("in")) == 1
+    assert d.default.files("in") == {"a/old": "file"}
+    told = d.get(f"/repos/default/in/commits/{c}")
+    assert (told["state"], told["parent"], told["files"], told["operations"]) == ("open", first, 5, 6)
+    done = finish(d, c)
+    assert (done["commit"], done["run"], done["changed"], done["open"], done["files"]) == (c, c, True, False, 5)
+    assert d.default.files("in") == {"a/new": "file", "b/1": "file", "b/2": "file", "big": "file", "run.sh": "exec"}
+    assert d.read("in", "big") == b"x" * 300_000
+    commit = d.get(f"/repos/default/in/commits/{c}")
+    assert (commit["state"], commit["message"], commit["author"], commit["parent"]) == ("finished", "scans", "me", first)
+    assert d.get(f"/runs/{c}")["cause"] == "push"
+    assert not spools(d)
+    refused(lambda: finish(d, c), "not_found", "no open commit")
+    refused(lambda: put(d, c, "x", "x"), "not_found", "no open commit")
+
+
+def test_reads_see_the_operations_over_the_base(daemon):
+    d = daemon
+    d.default.repo("in")
+    d.default.commit("in", {f"d/{i:03}": f"{i}" for i in range(200)})
+    c = start(d)
+    put(d, c, "d/100", "changed")
+    put(d, c, "e/f", b"z" * 5000)
+    apply(d, c, {}, ["d/199"])
+    files = d.default.files("in", c)
+    assert len(files) == 200 and "e/f" in files and "d/199" not in files
+    assert d.read("in", "d/100", c) == b"changed"
+    assert d.read("in", "e/f", c[:6]) == b"z" * 5000
+    assert d.read("in", "d/007", c) == b"7"
+    assert d.read("in", "d/100", c + "^") == b"100"
+    refused(lambda: d.read("in", "d/199", c), "not_found", "d/199")
+    changes = {x["path"]: x["change"] for x in d.get("/repos/default/in/diff", to=c)["changes"]}
+    assert changes == {"d/100": "changed", "d/199": "removed", "e/f": "added"}
+    assert [f["path"] for f in d.get(f"/repos/default/in/refs/{c}/list", glob="/e/*")["files"]] == ["e/f"]
+    put(d, c, "e/g", "more")  # a view that is there goes on from there
+    assert d.get(f"/repos/default/in/refs/{c}/list?path=e&recursive=1")["files"][1]["path"] == "e/g"
+    other = start(d)
+    put(d, other, "e/g", "other")
+    changes = {x["path"]: x["change"] for x in d.get("/repos/default/in/diff", **{"from": other, "to": c})["changes"]}
+    assert changes == {"d/100": "changed", "d/199": "removed", "e/f": "added", "e/g": "changed"}
+    assert d.read("in", "e/g", other) == b"other"
+
+
+def test_others_changes_of_its_paths_are_a_conflict_and_those_of_others_merge(daemon):
+    d = daemon
+    d.default.repo("in")
+    d.default.commit("in", {"a": "1", "b": "1", "dir/x": "1"})
+    c = start(d)
+    put(d, c, "a", "mine")
+    apply(d, c, {"new": "mine"}, ["dir/x"])
+    d.push("in", "b", "theirs")
+    d.push("in", "a", "theirs")
+    d.push("in", "dir/x", "theirs")
+    error = refused(lambda: finish(d, c), "conflict", "/a", "/dir/x")
+    assert error.status == 409
+    assert d.read("in", "a", c) == b"mine", "it is still open"
+    ctl = d.ctl("finish", "commit", f"in@{c[:8]}", ok=False)
+    assert ctl.code == 4 and "/dir/x" in ctl.err
+    e = start(d)
+    put(d, e, "a", "mine")
+    d.push("in", "c", "theirs")
+    finish(d, e)
+    assert d.default.contents("in") == {"a": b"mine", "b": b"theirs", "c": b"theirs", "dir/x": b"theirs"}
+    d.http("DELETE", f"/api/v1/repos/default/in/commits/{c[:10]}")
+    refused(lambda: put(d, c, "x", "x"), "not_found")
+    assert events(d, "dropped")[-1]["commit"] == c
+    assert not spools(d)
+
+
+def test_names_that_cannot_both_be_are_refused_at_once_and_nothing_of_a_request_is_taken(daemon):
+    d = daemon
+    d.default.repo("in")
+    d.default.commit("in", {"dir/x": "1", "file": "1"})
+    c = start(d)
+    refused(lambda: put(d, c, "dir", "x"), "path_collision", "dir/x")
+    refused(lambda: put(d, c, "file/x", "x"), "path_collision", "file")
+    refused(lambda: apply(d, c, {"ok": "1", "file/x": "1"}), "path_collision", "file")
+    refused(lambda: put(d, c, "a//b", "x"), "invalid_path")
+    assert d.get(f"/repos/default/in/commits/{c}")["operations"] == 0
+    apply(d, c, {"dir": "a file now"}, ["dir/x"])
+    assert d.read("in", "dir", c) == b"a file now"
+    finish(d, c)
+    assert d.default.files("in") == {"dir": "file", "file": "file"}
+
+
+def test_nothing_changed_makes_no_commit(daemon):
+    d = daemon
+    d.default.repo("in")
+    head = d.push("in", "a", "1")["commit"]
+    c = start(d)
+    put(d, c, "a", "1")
+    done = finish(d, c)
+    assert (done["changed"], done["commit"], done["run"]) == (False, head, "")
+    assert len(d.default.commits("in")) == 1 and not spools(d)
+    assert events(d, "unchanged")
+
+
+def test_an_open_commit_on_an_empty_branch(daemon):
+    d = daemon
+    d.default.repo("in")
+    c = start(d, branch="dev")
+    assert d.default.files("in", c) == {}
+    put(d, c, "a", "1")
+    assert d.get("/repos/default/in/diff", to=c)["changes"][0]["change"] == "added"
+    done = d.post("/repos/default/in/open/dev/finish", {"message": "by its branch"})
+    assert done["branch"] == "dev"
+    assert d.default.contents("in", "dev") == {"a": b"1"}
+    refused(lambda: start(d, repo="nix"), "not_found")
+
+
+# ---- commit_window
+
+
+def test_puts_gather_where_the_repo_says_so(daemon):
+    d = daemon
+    d.post("/repos", {"name": "in", "commit_window": "300ms"})
+    answers = [d.push("in", f"f{i}", str(i)) for i in range(20)]
+    answers.append(d.default.commit("in", {"g": "1"}, ["f3"]))
+    commit, = {a["commit"] for a in answers}
+    assert all(a["open"] and a["gathers"] and a["run"] == "" for a in answers)
+    run = d.wait(commit)
+    assert run["state"] == "success" and run["cause"] == "push"
+    assert len(d.default.commits("in")) == 1
+    assert d.default.files("in").keys() == {"g", *(f"f{i}" for i in range(20) if i != 3)}
+    later = d.push("in", "h", "1")["commit"]
+    assert later != commit
+    assert d.post("/repos/default/in/open/master/finish", {})["commit"] == later
+
+
+def test_the_last_writer_wins_and_a_named_base_comes_after_what_gathers(daemon):
+    d = daemon
+    d.post("/repos", {"name": "in", "commit_window": "60s"})
+    first = d.push("in", "a", "1")["commit"]
+    d.push("in", "a", "2")
+    url = "/api/v1/repos/default/in/branches/master/files/b?base="
+    assert not d.http("PUT", url, b"x")["open"] is False, "an empty base is none"
+    d.post("/repos/default/in/open/master/finish", {})
+    assert d.read("in", "a") == b"2"
+    d.push("in", "a", "3")
+    error = refused(lambda: d.http("PUT", "/api/v1/repos/default/in/branches/master/files/a?base=" + first, b"x"), "conflict", "/a")
+    assert error.status == 409
+    assert d.read("in", "a") == b"3", "what gathered was finished before"
+    d.http("PATCH", "/api/v1/repos/default/in", {"commit_window": "0s"})
+    d.push("in", "a", "4")
+    assert d.read("in", "a") == b"4"
+    assert not spools(d)
+
+
+def test_options_of_a_repo_are_checked_and_shown(daemon):
+    d = daemon
+    d.ctl("create", "repo", "in", "--commit-window", "1500ms", "--durable", "bucket")
+    assert (lambda r: (r["commit_window_ms"], r["durable"]))(d.get("/repos/default/in")) == (1500, "bucket")
+    d.ctl("update", "repo", "in", "--commit-window", "0s")
+    assert (lambda r: (r["commit_window_ms"], r["durable"]))(d.get("/repos/default/in")) == (0, "bucket")
+    d.ctl("update", "repo", "in", "-d", "text", "--durable", "local")
+    assert (lambda r: (r["description"], r["durable"]))(d.get("/repos/default/in")) == ("text", "local")
+    change = lambda **body: d.http("PATCH", "/api/v1/repos/default/in", body)
+    refused(lambda: change(commit_window="61s"), "invalid", "60s")
+    refused(lambda: change(commit_window="soon"), "invalid", "soon")
+    refused(lambda: change(durable="disk"), "invalid", "local, bucket")
+    assert d.ctl("update", "repo", "in", ok=False).code == 2
+    d.default.stages({"name": "out", "input": {"repo": "in", "glob": "/"}, "run": ["true"]})
+    refused(lambda: d.http("PATCH", "/api/v1/repos/default/out", {"commit_window": "1s"}), "output_repo")
+
+
+def test_a_spec_sets_options_of_the_repos_it_names(daemon):
+    d = daemon
+    stage = {"name": "out", "input": {"repo": "in", "glob": "/"}, "run": ["true"]}
+    options = lambda: (lambda r: (r["commit_window_ms"], r["durable"]))(d.get("/repos/default/in"))
+    d.default.stages(stage, repos={"in": {"commit_window": "2s", "durable": "bucket"}})
+    assert options() == (2000, "bucket")
+    d.default.stages(stage, repos={"in": {"commit_window": "0s"}}, update=True)
+    assert options() == (0, "bucket")
+    d.default.stages(stage, repos={"in": {}}, update=True)
+    assert options() == (0, "bucket")
+    refused(lambda: d.default.stages(stage, repos={"in": {"commit_window": "2m"}}, update=True), "invalid_spec", "commit_window")
+    refused(lambda: d.default.stages(stage, repos={"in": {"durable": "disk"}}, update=True), "invalid_spec", "durable")
+
+
+def test_durable_bucket_answers_when_a_pack_has_it(make_daemon):
+    d = make_daemon().start()
+    d.post("/repos", {"name": "in", "durable": "bucket"})
+    packs = lambda: glob.glob(os.path.join(d.dir, "store", "p", "default", "*", "*"))
+    before = len(packs())
+    c = start(d)
+    put(d, c, "a", b"q" * 5000)
+    assert len(packs()) == before + 1
+    assert os.path.getsize(spools(d)[0]) < 2000, "the spool has the operation alone"
+    finish(d, c)
+    assert d.read("in", "a") == b"q" * 5000
+
+
+# ---- ends of the daemon
+
+
+class Writer(threading.Thread):
+    """Puts files of its own into an open commit; remembers what was answered."""
+
+    def __init__(self, d, commit, number):
+        super().__init__(daemon=True)
+        self.d, self.commit, self.number = d, commit, number
+        self.answered, self.tried = {}, {}
+
+    def run(self):
+        draw = random.Random(self.number)
+        for i in range(100000):
+            path, content = f"w{self.number}/{i:05}", draw.randbytes(draw.choice((10, 500, 70_000)))
+            self.tried[path] = content
+            try:
+                put(self.d, self.commit, path, content)
+            except (OSError, HttpError, ValueError):
+                return
+            self.answered[path] = content
+
+
+def test_kill_9_between_puts_keeps_all_that_was_answered(make_daemon):
+    d = make_daemon().start()
+    d.default.repo("in")
+    d.push("in", "old", "old")
+    c = start(d)
+    answered, tried = {}, {}
+    for kill in range(4):
+        writers = [Writer(d, c, 10 * kill + i) for i in range(6)]
+        for w in writers:
+            w.start()
+        wait_until(lambda: sum(len(w.answered) for w in writers) > 60, "puts to be answered")
+        d.kill()
+        for w in writers:
+            w.join()
+            answered |= w.answered
+            tried |= w.tried
+        d.start()
+        files = {f["path"]: f for f in d.get(f"/repos/default/in/refs/{c}/list", recursive=1, limit=10000)["files"]}
+        assert not answered.keys() - files.keys(), "answered files are gone"
+        assert not files.keys() - tried.keys() - {"old"}
+    finish(d, c)
+    for path, content in answered.items():
+        assert d.read("in", path) == content, path
+    assert d.read("in", "old") == b"old"
+    assert not spools(d)
+    d.ctl("fsck", "--full")
+
+
+def test_a_window_that_was_open_at_the_end_is_finished_by_the_next_start(make_daemon):
+    d = make_daemon().start()
+    d.post("/repos", {"name": "in", "commit_window": "60s"})
+    commit = d.push("in", "a", "1")["commit"]
+    d.kill()
+    d.start()
+    d.http("PATCH", "/api/v1/repos/default/in", {"commit_window": "0s"})
+    d.stop()
+    d.start()
+    wait_until(lambda: [c["id"] for c in d.default.commits("in")] == [commit], "it to be finished")
+    assert d.read("in", "a") == b"1"
+
+
+def test_a_crash_after_the_commit_leaves_no_second_one(make_daemon):
+    d = make_daemon().start()
+    d.default.repo("in")
+    c = start(d)
+    put(d, c, "a", "1")
+    with open(spools(d)[0], "rb") as f:
+        spool = f.read()
+    finish(d, c)
+    d.kill()
+    with open(os.path.join(d.dir, "open", c + ".spool"), "wb") as f:
+        f.write(spool)  # as if the daemon had died before it took the file away
+    d.start()
+    assert not spools(d)
+    assert [x["id"] for x in d.default.commits("in")] == [c]
+
+
+def test_what_is_left_idle_for_a_day_is_dropped_with_an_event(make_daemon):
+    d = make_daemon().start()
+    d.default.repo("in")
+    old, young = start(d), start(d)
+    put(d, old, "a", "1")
+    put(d, young, "a", "1")
+    d.stop()
+    path = os.path.join(d.dir, "open", old + ".spool")
+    os.utime(path, (os.path.getmtime(path) - DAY - 60,) * 2)
+    d.start()
+    wait_until(lambda: len(spools(d)) == 1, "it to be dropped")
+    event = wait_until(lambda: events(d, "dropped"), "an event")[0]
+    assert event["commit"] == old and "a day" in event["reason"]
+    assert d.read("in", "a", young) == b"1"
+
+
+def test_a_damaged_file_is_set_aside_and_told(make_daemon):
+    d = make_daemon().start()
+    d.default.repo("in")
+    good, bad = start(d), start(d)
+    for c in (good, bad):
+        for i in range(3):
+            put(d, c, f"f{i}", f"{i}" * 100)
+    d.kill()
+    path = os.path.join(d.dir, "open", bad + ".spool")
+    with open(path, "r+b") as f:
+        at = f.read().index(b"PLSG") + 40
+        f.seek(at)
+        f.write(b"\xff\xff")
+    d.start()
+    assert os.path.exists(path + ".damaged") and not os.path.exists(path)
+    assert "damaged" in events(d, "damaged")[0]["reason"]
+    assert d.get(f"/repos/default/in/commits/{good}")["operations"] == 3
+
+
+def test_open_commits_go_with_their_repo(make_daemon):
+    d = make_daemon().start()
+    d.default.repo("in")
+    put(d, start(d), "a", "1")
+    d.http("DELETE", "/api/v1/repos/default/in")
+    assert not spools(d)
+    d.default.repo("in")
+    put(d, start(d), "a", "1")
+    d.kill()
+    os.rename(spools(d)[0], os.path.join(d.root, "kept"))
+    d.start()
+    d.http("DELETE", "/api/v1/repos/default/in")
+    d.default.repo("in")
+    d.stop()
+    with open(os.path.join(d.root, "kept"), "rb") as f:
+        head = f.read()
+    commit = json.loads(head[20:20 + int.from_bytes(head[8:12], "little")])["commit"]
+    os.rename(os.path.join(d.root, "kept"), os.path.join(d.dir, "open", commit + ".spool"))
+    d.start()
+    assert not spools(d), "another repo of the same name is not its repo"
+
+
+# ---- pipelinectl
+
+
+def test_the_commands(daemon):
+    d = daemon
+    d.default.repo("in")
+    folder = os.path.dirname(d.write("folder/a/1", "one"))
+    d.write("folder/a/2", b"2" * 200_000)
+    out = d.ctl("start", "commit", "in@master", "-m", "by hand").out
+    c = d.get("/repos/default/in/open")["commits"][0]["id"]
+    assert f"put file in@{c[:8]}" in out and f"finish commit in@{c[:8]}" in out
+    assert "taken into open commit" in d.ctl("put", "file", f"in@{c[:8]}:/x", "-f", "-", stdin=b"x").out
+    d.ctl("put", "file", f"in@{c}:/data", "-r", "-f", os.path.dirname(folder))
+    assert d.ctl("list", "file", f"in@{c[:6]}", "-r").out.count("/data/a/") == 2
+    d.ctl("delete", "file", f"in@{c[:8]}:/x")
+    assert c[:8] in d.ctl("list", "commit", "in", "--open").out
+    assert "open" in d.ctl("inspect", "commit", f"in@{c}").out
+    d.ctl("get", "file", f"in@{c[:8]}:/", "-r", "-o", os.path.join(d.root, "got"))
+    with open(os.path.join(d.root, "got", "data", "a", "2"), "rb") as f:
+        assert f.read() == b"2" * 200_000
+    assert d.ctl("get", "file", f"in@{c[:8]}:/data/a/1", "-o", "-").out == "one"
+    assert d.ctl("put", "file", f"in@{c[:8]}:/x", "--base", "master", "-f", "-", stdin=b"x", ok=False).code == 2
+    done = d.ctl("finish", "commit", "in@master", "-m", "done").out
+    assert f"run {c}" in done
+    assert d.get(f"/repos/default/in/commits/{c}")["message"] == "done"
+    assert d.default.files("in").keys() == {"data/a/1", "data/a/2"}
+    assert d.ctl("put", "file", f"in@{c}:/x", "-f", "-", stdin=b"x", ok=False).code == 2
+    c = json.loads(d.ctl("--json", "start", "commit", "in").out)["id"]
+    d.ctl("delete", "commit", f"in@{c[:8]}")
+    assert c[:8] not in d.ctl("list", "commit", "in", "--open").out
