@@ -182,7 +182,7 @@ static int set_item(struct pl_op_table *t, uint8_t op, const struct pl_tree_op *
 {
     struct place p = find(t, from->path, from->path_len);
     struct pl_op_block *b;
-    struct op_item *item;
+    struct op_item *item = NULL;
     int r;
 
     if (!p.found && t->n >= PL_OPS_MAX)
