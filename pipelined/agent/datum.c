@@ -219,6 +219,8 @@ static int run_and_judge(struct attempt *a, struct pl_runner_command *command, c
         r = pl_batch_run(c->batch, command, task, a->row, &end, err);
     else
         r = pl_env_of(c->env, task, a->row, &command->env, err);
+    if (r == 0 && !c->batch && !c->stage->script)
+        r = pl_env_argv(c->env, a->row, command->argv, &command->argv, err);
     if (r == 0 && !c->batch)
         r = pl_runner_client_run(c->runner, command, &end.run, err);
     o->compute_ms = since_ms(start_us);

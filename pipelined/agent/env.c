@@ -161,10 +161,49 @@ static int merge(struct pl_env *e, const struct pl_env_var *vars, size_t n, cons
     return 0;
 }
 
+static size_t params_of(const struct pl_wire_row *row, struct pl_param params[PL_PARAM_NAMES_MAX])
+{
+    const char *key;
+    json_t *value;
+    size_t n = 0;
+
+    for (size_t i = 0; i < row->n_inputs && n == 0; i++)
+        json_object_foreach(row->inputs[i].values, key, value) params[n++] = (struct pl_param){key, json_string_value(value)};
+    return n;
+}
+
+int pl_env_argv(struct pl_env *e, const struct pl_wire_row *row, const char *const *argv, const char *const **ret,
+                struct pl_err *err)
+{
+    struct pl_param params[PL_PARAM_NAMES_MAX];
+    size_t n_params = params_of(row, params), n = 0;
+    const char **all;
+
+    *ret = argv;
+    if (n_params == 0)
+        return 0;
+    while (argv[n])
+        n++;
+    all = pl_arena_alloc(e->arena, (n + 1) * sizeof(*all));
+    for (size_t i = 0; all && i < n; i++) {
+        _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+        int r = pl_params_expand(argv[i], params, n_params, &text, err);
+
+        if (r < 0)
+            return r;
+        all[i] = pl_buf_str(&text) ? pl_arena_strdup(e->arena, (char *)text.data) : NULL;
+        if (!all[i])
+            return pl_err_nomem(err);
+    }
+    *ret = all;
+    return all ? 0 : pl_err_nomem(err);
+}
+
 int pl_env_of_datum(struct pl_env *e, const struct pl_wire_task *task, const struct pl_wire_row *row, struct pl_env_var **ret,
                     size_t *ret_n, struct pl_err *err)
 {
     struct pl_datum_env_input inputs[PL_WIRE_INPUTS_MAX];
+    struct pl_param params[PL_PARAM_NAMES_MAX];
     struct pl_datum_env_request request = {
         .pfs = e->paths->pfs,
         .project = e->stage->project,
@@ -172,6 +211,7 @@ int pl_env_of_datum(struct pl_env *e, const struct pl_wire_task *task, const str
         .stage = e->stage->stage,
         .gpu_count = (uint32_t)e->config->n_gpus,
         .inputs = inputs,
+        .params = params,
         .env = e->stage->env,
         .n_env = e->stage->n_env,
     };
@@ -181,6 +221,7 @@ int pl_env_of_datum(struct pl_env *e, const struct pl_wire_task *task, const str
         request.datum_id = row->datum;
         request.datum_key = row->key;
         request.n_inputs = row->n_inputs;
+        request.n_params = params_of(row, params);
     }
     for (size_t i = 0; i < request.n_inputs; i++)
         inputs[i] = (struct pl_datum_env_input){.name = row->inputs[i].name,

@@ -21,3 +21,7 @@ int pl_env_of_datum(struct pl_env *e, const struct pl_wire_task *task, const str
 PL_MUST_CHECK
 int pl_env_of(struct pl_env *e, const struct pl_wire_task *task, const struct pl_wire_row *row, const char *const **ret,
               struct pl_err *err);
+/* `argv` with ${params.NAME} replaced by the row's parameters; itself when it has none. After pl_env_of of the row; valid as long. PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_env_argv(struct pl_env *e, const struct pl_wire_row *row, const char *const *argv, const char *const **ret,
+                struct pl_err *err);

@@ -114,6 +114,8 @@ static int find_file(struct pl_inputs *in, struct slot *s, const struct pl_wire_
     struct pl_tree_item item;
     int r = 0;
 
+    if (wi->json)
+        return pl_err_set(err, PL_ENOTFOUND, "/%s is no file of a repo: copy it", wi->path);
     if (!s->cursor || !pl_hash_eq(&s->cursor_root, &wi->root)) {
         s->cursor = pl_tree_cursor_destroy(s->cursor);
         s->cursor_root = wi->root;
@@ -265,12 +267,24 @@ static int write_few(struct pl_inputs *in, struct pl_tree_source *source, const 
 
 /* --- one input --- */
 
+static int build_params(struct slot *s, const struct pl_wire_input *wi, const char *dest, struct pl_err *err)
+{
+    char path[PATH_BYTES];
+    int r = join(path, dest, wi->path, err);
+
+    s->bytes = strlen(wi->json);
+    return r == 0 ? pl_io_write_file(path, wi->json, strlen(wi->json), 0444, err) : r;
+}
+
 static int build_file(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *dest, struct pl_err *err)
 {
     char path[PATH_BYTES], last[PL_PATH_MAX_BYTES + 1] = "";
     struct pl_entry e;
-    int r = find_file(in, s, wi, &e, err);
+    int r;
 
+    if (wi->json)
+        return build_params(s, wi, dest, err);
+    r = find_file(in, s, wi, &e, err);
     if (r == 0)
         r = make_parents(dest, wi->path, last, err);
     if (r == 0)

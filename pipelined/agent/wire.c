@@ -164,6 +164,22 @@ static int read_task_id(const json_t *id, struct pl_wire_lease *ret, struct pl_e
     return n <= 0 || n >= (int)sizeof(ret->task) ? bad(err, "next", "task.id") : 0;
 }
 
+/* Parameters: a file of their own. */
+static int read_params(const json_t *o, struct pl_wire_input *in, struct pl_err *err)
+{
+    const char *key;
+    json_t *value;
+
+    in->values = json_object_get(o, "values");
+    if (!json_is_object(in->values) || json_object_size(in->values) > PL_PARAM_NAMES_MAX)
+        return bad(err, "next", "inputs.values");
+    json_object_foreach(in->values, key, value) if (!json_is_string(value)) return bad(err, "next", "inputs.values");
+    in->path = "params.json";
+    in->file = true;
+    pl_hash_sha256(in->json, strlen(in->json), &in->root);
+    return 0;
+}
+
 /* `*files` points to free room for the input's globs and a NULL; moves on. */
 static int read_input(const json_t *o, struct pl_wire_input *in, const char ***files, struct pl_err *err)
 {
@@ -177,6 +193,9 @@ static int read_input(const json_t *o, struct pl_wire_input *in, const char ***f
         in->path++;
     if (pl_name_check("input", in->name, NULL) < 0)
         return bad(err, "next", "inputs.name");
+    in->json = string_or(o, "json", NULL);
+    if (in->json)
+        return read_params(o, in, err);
     if (*in->path && pl_path_check(in->path, strlen(in->path), NULL) < 0)
         return bad(err, "next", "inputs.path");
     if (pl_hash_parse(root, &in->root, NULL) < 0)

@@ -60,6 +60,8 @@ struct pl_wire_input {
     const char **files; /* NULL-terminated globs, NULL = all */
     size_t n_files;
     const char *commit; /* NULL when not told */
+    const char *json; /* of `params`: what params.json holds; `root` is its SHA-256, `path` "params.json". NULL for all others */
+    json_t *values;   /* of `params`: {name: text}, borrowed */
 };
 
 struct pl_wire_row {

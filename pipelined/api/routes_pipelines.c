@@ -241,11 +241,13 @@ static int run_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
 static void add_inputs(const json_t *node, json_t *out)
 {
     const char *repo = json_string_value(json_object_get(node, "repo")), *slash;
-    const json_t *child;
+    const json_t *child, *children = json_object_get(node, "cross");
     char name[PL_NAME_MAX_BYTES + 1];
     size_t i;
 
-    json_array_foreach(json_object_get(node, "cross"), i, child) add_inputs(child, out);
+    if (!children)
+        children = json_object_get(node, "union");
+    json_array_foreach(children, i, child) add_inputs(child, out);
     if (!repo)
         return;
     slash = strchr(repo, '/');

@@ -68,16 +68,17 @@ static int row_at(const struct place *at, const struct pl_hash *root, const void
     return r < 0 ? r : 1;
 }
 
-/* The paths in an enumeration key (plan.h), one per input; false when the key was too long and is a hash. */
-static bool next_match(struct pl_cursor *c, char path[PL_PATH_MAX_BYTES + 1], bool *ret_dir)
+/* The paths in an enumeration key (plan.h), one per input that the datum has, with its number; false when the key was too long and is
+ * a hash. */
+static bool next_match(struct pl_cursor *c, size_t *ret_leaf, char path[PL_PATH_MAX_BYTES + 1], bool *ret_dir)
 {
     const uint8_t *start, *end;
     size_t len;
 
     if (pl_cursor_left(c) < 3 || c->p[0] == 0xFF)
         return false;
-    pl_cursor_u8(c);
-    pl_cursor_u8(c);
+    *ret_leaf = (size_t)pl_cursor_u8(c) << 8;
+    *ret_leaf |= pl_cursor_u8(c);
     start = c->p;
     end = memchr(start, 0, pl_cursor_left(c));
     if (!end)
@@ -182,12 +183,12 @@ static int explain_folder(struct why *w, const struct place *at, const char *pat
 
 static const json_t *leaf_of(const json_t *node, size_t *at, size_t wanted_leaf)
 {
-    const json_t *child, *found;
+    const json_t *child, *found, *children = json_object_get(node, "cross");
     size_t i;
 
-    if (json_object_get(node, "repo"))
+    if (json_object_get(node, "repo") || json_object_get(node, "params"))
         return (*at)++ == wanted_leaf ? node : NULL;
-    json_array_foreach(json_object_get(node, "cross"), i, child)
+    json_array_foreach(children ? children : json_object_get(node, "union"), i, child)
     {
         found = leaf_of(child, at, wanted_leaf);
         if (found)
@@ -205,6 +206,10 @@ static int explain_input(struct why *w, const json_t *in, const json_t *leaf, co
     json_t *child = NULL;
     int r;
 
+    if (json_object_get(leaf, "params")) {
+        *ret = json_pack("{s:s, s:s, s:s}", "input", "params", "repo", "", "path", path);
+        return 0;
+    }
     if (!commit || !*commit)
         return 0;
     r = open_place(w, json_string_value(json_object_get(in, "project")), json_string_value(json_object_get(in, "repo")), commit,
@@ -264,14 +269,12 @@ static int add_inputs(struct why *w, const struct maker *m, const struct pl_buf 
     bool dir;
 
     json_object_set_new(out, "inputs", list);
-    for (size_t i = 0; i < json_array_size(m->inputs); i++) {
+    for (size_t leaf; next_match(&c, &leaf, path, &dir);) {
         size_t at = 0;
         int r;
 
-        if (!next_match(&c, path, &dir))
-            break;
         child = NULL;
-        r = explain_input(w, json_array_get(m->inputs, i), leaf_of(json_object_get(m->spec, "input"), &at, i), path, dir,
+        r = explain_input(w, json_array_get(m->inputs, leaf), leaf_of(json_object_get(m->spec, "input"), &at, leaf), path, dir,
                           depth + 1, &child, err);
         if (r < 0)
             return r;

@@ -50,7 +50,9 @@ static void show_inputs(const json_t *value, const json_t *item, char out[PL_SHO
     *out = '\0';
     json_array_foreach(value, i, one)
     {
-        if (n < PL_SHOW_TEXT_MAX)
+        if (n < PL_SHOW_TEXT_MAX && !*pl_show_text_at(one, "repo"))
+            n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s", i ? ", " : "", pl_show_text_at(one, "name"));
+        else if (n < PL_SHOW_TEXT_MAX)
             n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s=%s@%.8s", i ? ", " : "", pl_show_text_at(one, "name"),
                                   pl_show_text_at(one, "repo"), pl_show_text_at(one, "commit"));
     }

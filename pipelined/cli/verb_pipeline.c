@@ -155,7 +155,7 @@ static int say(const struct setting *s, bool dry_run, struct pl_err *err)
         return 0;
     if (*run)
         pl_show_say(c, "run %s\nnext: pipelinectl wait run %.8s\n", run, run);
-    else if (spec->n_stages && spec->stages[0].n_leaves)
+    else if (spec->n_stages && spec->stages[0].n_leaves && pl_input_reads(spec->stages[0].leaves[0]))
         pl_show_say(c, "next: pipelinectl put file %s@%s:/ -r -f FOLDER\n", spec->stages[0].leaves[0]->repo,
                     spec->stages[0].leaves[0]->branch);
     return 0;

@@ -22,6 +22,10 @@ static void print_head(const json_t *node)
     if (*input)
         printf("%s = ", input);
     pl_show_clean(pl_show_text_at(node, "path"), path, sizeof path);
+    if (!*pl_show_text_at(node, "repo")) { /* parameters */
+        printf("%s", path);
+        return;
+    }
     printf("%s%s%.8s:%s%s", pl_show_text_at(node, "repo"), *commit ? "@" : "", commit, *path == '/' ? "" : "/", path);
     if (pl_show_at(node, "size"))
         printf("  %s", pl_size_text((uint64_t)pl_show_int_at(node, "size"), size));

@@ -24,12 +24,22 @@ bool pl_identifier_ok(const char *s)
     return true;
 }
 
-char *pl_input_var(const char *input, char out[PL_INPUT_VAR_BYTES])
+static char *env_var(const char *prefix, const char *name, char out[PL_INPUT_VAR_BYTES])
 {
-    (void)snprintf(out, PL_INPUT_VAR_BYTES, "PL_INPUT_%s", input);
+    (void)snprintf(out, PL_INPUT_VAR_BYTES, "%s%s", prefix, name);
     for (char *p = out; *p != '\0'; p++)
         *p = isalnum((unsigned char)*p) ? (char)toupper((unsigned char)*p) : '_';
     return out;
+}
+
+char *pl_input_var(const char *input, char out[PL_INPUT_VAR_BYTES])
+{
+    return env_var("PL_INPUT_", input, out);
+}
+
+char *pl_param_var(const char *param, char out[PL_INPUT_VAR_BYTES])
+{
+    return env_var("PL_PARAM_", param, out);
 }
 
 static void env_add(struct env_list *list, const char *key, const char *value)
@@ -81,6 +91,20 @@ static void env_add_fixed(struct env_list *list, const struct pl_datum_env_reque
     env_add(list, "PACH_DATUM_ID", q->datum_id);
 }
 
+static void env_add_params(struct env_list *list, const struct pl_datum_env_request *q)
+{
+    char var[PL_INPUT_VAR_BYTES];
+
+    for (size_t i = 0; i < q->n_params; i++)
+        env_add(list, pl_param_var(q->params[i].name, var), q->params[i].value);
+    for (size_t i = 0; i < q->n_env; i++) {
+        _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+        int r = pl_params_expand(q->env[i].value, q->params, q->n_params, &text, NULL);
+
+        env_add(list, q->env[i].key, r == 0 ? pl_buf_str(&text) : NULL);
+    }
+}
+
 /* A variable and when it was added: of equal keys the one added last counts. */
 struct env_place {
     struct pl_env_var var;
@@ -98,7 +122,7 @@ static int env_compare(const void *a, const void *b)
 int pl_datum_env(const struct pl_datum_env_request *q, struct pl_arena *arena, struct pl_env_var **ret, size_t *ret_n,
                  struct pl_err *err)
 {
-    size_t most = ENV_FIXED_VARS + ENV_INPUT_VARS * q->n_inputs + q->n_env, n = 0;
+    size_t most = ENV_FIXED_VARS + ENV_INPUT_VARS * q->n_inputs + q->n_params + q->n_env, n = 0;
     struct env_list list = {.arena = arena, .env = pl_arena_alloc(arena, most * sizeof(struct pl_env_var))};
     _cleanup_free_ struct env_place *places = calloc(most, sizeof(*places));
 
@@ -107,8 +131,7 @@ int pl_datum_env(const struct pl_datum_env_request *q, struct pl_arena *arena, s
     env_add_fixed(&list, q);
     for (size_t i = 0; i < q->n_inputs; i++)
         env_add_input(&list, q->pfs, &q->inputs[i]);
-    for (size_t i = 0; i < q->n_env; i++)
-        env_add(&list, q->env[i].key, q->env[i].value);
+    env_add_params(&list, q);
     if (list.failed)
         return pl_err_nomem(err);
     for (size_t i = 0; i < list.n; i++)

@@ -6,11 +6,13 @@
  * little-endian, without the top bit; the same in every attempt PL_DEVICE         gpu | cpu      PL_GPU_COUNT   devices of this
  * worker PL_PROJECT PL_PIPELINE PL_STAGE PL_JOB_ID (run, 32 hex) PL_DATUM_ID (64 hex) PACH_JOB_ID PACH_OUTPUT_COMMIT_ID (=
  * PL_JOB_ID) PACH_DATUM_ID (= PL_DATUM_ID) PYTHONUNBUFFERED  1
+ *   PL_PARAM_<NAME>   the text of a parameter of the datum
  *
- * `env` of the stage comes last: it may replace PL_SEED, PL_DEVICE, PL_GPU_COUNT and PYTHONUNBUFFERED, the spec reader refuses
+ * `env` of the stage comes last, with ${params.NAME} in its values replaced: it may replace PL_SEED, PL_DEVICE, PL_GPU_COUNT and PYTHONUNBUFFERED, the spec reader refuses
  * the rest. */
 #pragma once
 
+#include "pipelined/core/params.h"
 #include "pipelined/core/spec.h"
 
 struct pl_datum_env_input {
@@ -28,6 +30,8 @@ struct pl_datum_env_request {
     uint32_t gpu_count;
     const struct pl_datum_env_input *inputs;
     size_t n_inputs;
+    const struct pl_param *params; /* of the datum */
+    size_t n_params;
     const struct pl_env_var *env; /* of the stage */
     size_t n_env;
 };
@@ -40,5 +44,7 @@ int pl_datum_env(const struct pl_datum_env_request *request, struct pl_arena *ar
 /* "test-a" → "PL_INPUT_TEST_A". Returns `out`. */
 #define PL_INPUT_VAR_BYTES 64
 char *pl_input_var(const char *input, char out[PL_INPUT_VAR_BYTES]);
+/* "lr" → "PL_PARAM_LR". Returns `out`. */
+char *pl_param_var(const char *param, char out[PL_INPUT_VAR_BYTES]);
 /* [A-Za-z_][A-Za-z0-9_]* */
 bool pl_identifier_ok(const char *s);

@@ -59,10 +59,12 @@ void pl_datum_id(const struct pl_datum_leaf *leaves, size_t n, struct pl_hash *r
 
     identity_text(&id, "pl-datum-id-1");
     for (size_t i = 0; i < n; i++) {
-        identity_text(&id, leaves[i].input->name);
-        identity_text(&id, leaves[i].input->project);
-        identity_text(&id, leaves[i].input->repo);
-        identity_text(&id, leaves[i].input->branch);
+        const struct pl_input *in = leaves[i].input;
+
+        identity_text(&id, in->name);
+        identity_text(&id, pl_input_reads(in) ? in->project : "");
+        identity_text(&id, pl_input_reads(in) ? in->repo : "");
+        identity_text(&id, pl_input_reads(in) ? in->branch : "");
         pl_hasher_add_field(id.h, leaves[i].path, leaves[i].path_len);
     }
     identity_get(&id, ret);
@@ -78,8 +80,9 @@ void pl_datum_key(const struct pl_datum_leaf *leaves, size_t n, const struct pl_
     for (size_t i = 0; i < n; i++) {
         identity_text(&id, leaves[i].input->name);
         pl_hasher_add_field(id.h, leaves[i].path, leaves[i].path_len);
-        pl_hasher_add_field(id.h, &leaves[i].kind, 1);
-        pl_hasher_add_field(id.h, leaves[i].content->b, PL_HASH_BYTES);
+        pl_hasher_add_field(id.h, &leaves[i].kind, leaves[i].input->reference ? 0 : 1);
+        if (!leaves[i].input->reference)
+            pl_hasher_add_field(id.h, leaves[i].content->b, PL_HASH_BYTES);
     }
     pl_hasher_add_field(id.h, cache->code ? code_identity->b : none.b, PL_HASH_BYTES);
     identity_text(&id, cache->salt);

@@ -8,10 +8,11 @@
  * tree root of the code folder. Absent parts (user and setup always, for now) have 0 values. Not in it: resources, gpu, workers,
  * timeouts, prefix. datum id        "pl-datum-id-1", then per leaf input in order: name, project, repo, branch, path. A name for
  * people: never looked up. datum key       "pl-datum-key-1", then per leaf input in order: name, path, kind (1 byte: enum
- * pl_entry_kind), content id (32 bytes); then code identity (32 bytes; zeros with `cache: {"code": false}`) and salt. Repo and
+ * pl_entry_kind), content id (32 bytes) (of a `reference` input one empty field instead of these two); then code identity (32 bytes; zeros with `cache: {"code": false}`) and salt. Repo and
  * branch are not in it: a fork reuses the work of its parent.
  *
- * Paths have no leading slash; the root is "". */
+ * Paths have no leading slash; the root is "". A `params` input has no project, repo and branch (""), its path is the canonical JSON of the
+ * combination, its content id the SHA-256 of that, its kind a file. Inputs that a datum of a union lacks are left out. */
 #pragma once
 
 #include "pipelined/core/spec.h"

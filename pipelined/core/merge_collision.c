@@ -16,9 +16,12 @@ static char *collision_datum_text(const struct pl_plan *p, size_t datum, size_t 
     for (size_t i = 0; i < p->n_leaves && n < COLLISION_DATUM_TEXT; i++) {
         const struct pl_plan_match *m = pl_plan_match_of(p, datum, i);
 
-        if (m != pl_plan_match_of(p, other, i))
-            n += (size_t)snprintf(out + n, COLLISION_DATUM_TEXT - n, "%s%s=/%s", n > 0 ? ", " : "", p->stage->leaves[i]->name,
-                                  m->path);
+        if (m == NULL || m == pl_plan_match_of(p, other, i))
+            continue;
+        if (n > 0)
+            n += (size_t)snprintf(out + n, COLLISION_DATUM_TEXT - n, ", ");
+        if (n < COLLISION_DATUM_TEXT)
+            n += (size_t)pl_plan_match_text(p, i, m, out + n, COLLISION_DATUM_TEXT - n);
     }
     return n > 0 ? pl_utf8_trim(out) : pl_plan_datum_text(p, datum, out, COLLISION_DATUM_TEXT);
 }
@@ -51,15 +54,29 @@ static bool collision_stems_differ(const struct pl_plan_leaf *leaf)
     return true;
 }
 
+static bool collision_has_union(const struct pl_input *tree)
+{
+    bool has = tree->kind == PL_INPUT_UNION;
+
+    for (size_t i = 0; i < tree->n_children && !has; i++)
+        has = collision_has_union(&tree->children[i]);
+    return has;
+}
+
 /* A prefix that tells all datums apart: every input with more than one match, by stem where that suffices. */
 static int collision_remedy(const struct pl_plan *p, struct pl_buf *out, struct pl_err *err)
 {
+    bool unions = collision_has_union(p->stage->input); /* no variable tells its branches apart */
     int r = 0;
 
-    for (size_t i = 0; i < p->n_leaves && r == 0; i++)
-        if (p->leaves[i].n > 1)
-            r = pl_buf_addf(out, err, "${%s.%s}/", p->stage->leaves[i]->name,
-                            collision_stems_differ(&p->leaves[i]) ? "stem" : "path");
+    for (size_t i = 0; i < p->n_leaves && !unions && r == 0; i++) {
+        const struct pl_input *in = p->stage->leaves[i];
+
+        for (size_t k = 0; k < in->n_params && p->leaves[i].n > 1 && r == 0; k++)
+            r = pl_buf_addf(out, err, "%s=${params.%s}/", in->param_names[k], in->param_names[k]);
+        if (p->leaves[i].n > 1 && pl_input_reads(in))
+            r = pl_buf_addf(out, err, "${%s.%s}/", in->name, collision_stems_differ(&p->leaves[i]) ? "stem" : "path");
+    }
     if (r < 0 || pl_buf_str(out) == NULL)
         return pl_err_nomem(err);
     if (out->len == 0 || pl_streq((const char *)out->data, p->stage->output.prefix)) {

@@ -1,87 +1,120 @@
 #include "plan_leaf.h"
 
-#include "template.h"
+#include "prefix.h"
 
 #include <stdio.h>
 
-/* The number of datums: the product of the matches. */
-static int plan_count(const struct pl_plan *p, size_t *ret, struct pl_err *err)
+/* How many datums a node gives; more than PL_DATUMS_MAX are one more. */
+static size_t plan_count(const struct pl_plan *p, const struct pl_input *node, size_t *counts)
 {
-    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
-    size_t n = p->n_leaves > 0;
-    bool over = false;
-    int r = 0;
+    size_t n = node->kind == PL_INPUT_CROSS;
 
-    for (size_t i = 0; i < p->n_leaves; i++) {
-        if (p->leaves[i].n == 0) {
-            *ret = 0;
-            return 0;
-        }
+    if (node->n_children == 0)
+        n = p->leaves[node->leaf].n;
+    for (size_t i = 0; i < node->n_children; i++) {
+        size_t child = plan_count(p, &node->children[i], counts);
+
+        n = PL_MIN(node->kind == PL_INPUT_CROSS ? n * child : n + child, (size_t)PL_DATUMS_MAX + 1);
     }
-    for (size_t i = 0; i < p->n_leaves && r == 0; i++) {
-        over = over || p->leaves[i].n > PL_DATUMS_MAX / n;
-        n = over ? PL_DATUMS_MAX : n * p->leaves[i].n;
-        r = pl_buf_addf(&text, err, "%s%s %zu", i > 0 ? " × " : "", p->stage->leaves[i]->name, p->leaves[i].n);
-    }
-    if (r == 0 && over && pl_buf_str(&text) != NULL)
-        r = pl_err_set(err, PL_ELIMIT, "stage %s would have more than %u datums (%s)", p->stage->name, PL_DATUMS_MAX,
-                       (const char *)text.data);
-    *ret = n;
-    return r;
+    counts[node->node] = n;
+    return n;
 }
 
-static void plan_leaves_of(const struct pl_plan *p, size_t datum, struct pl_datum_leaf leaves[PL_SPEC_LEAVES_MAX])
+/* "test 20 × (a 3 + b 4)" */
+static int plan_count_text(const struct pl_plan *p, const struct pl_input *node, struct pl_buf *text, struct pl_err *err)
 {
+    bool sum = node->kind == PL_INPUT_UNION && node->n_children > 1;
+    int r = sum ? pl_buf_add_str(text, "(", err) : 0;
+
+    if (node->n_children == 0)
+        return pl_buf_addf(text, err, "%s %zu", node->name, p->leaves[node->leaf].n);
+    for (size_t i = 0; i < node->n_children && r == 0; i++) {
+        r = i > 0 ? pl_buf_add_str(text, sum ? " + " : " × ", err) : 0;
+        r = r < 0 ? r : plan_count_text(p, &node->children[i], text, err);
+    }
+    return r < 0 || !sum ? r : pl_buf_add_str(text, ")", err);
+}
+
+static int plan_too_many(const struct pl_plan *p, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+    int r = plan_count_text(p, p->stage->input, &text, err);
+
+    if (r < 0 || pl_buf_str(&text) == NULL)
+        return pl_err_nomem(err);
+    return pl_err_set(err, PL_ELIMIT, "stage %s would have more than %u datums (%s)", p->stage->name, PL_DATUMS_MAX,
+                      (const char *)text.data);
+}
+
+/* The matches of datum `rank` of the node; the last input of a cross runs fastest. */
+static void plan_pick(const struct pl_input *node, const size_t *counts, size_t rank, uint32_t *picks)
+{
+    if (node->n_children == 0)
+        picks[node->leaf] = (uint32_t)rank;
+    for (size_t i = node->n_children; i-- > 0 && node->kind == PL_INPUT_CROSS;) {
+        const struct pl_input *child = &node->children[i];
+
+        plan_pick(child, counts, rank % counts[child->node], picks);
+        rank /= counts[child->node];
+    }
+    for (size_t i = 0; i < node->n_children && node->kind == PL_INPUT_UNION; i++) {
+        const struct pl_input *child = &node->children[i];
+
+        if (rank < counts[child->node]) {
+            plan_pick(child, counts, rank, picks);
+            return;
+        }
+        rank -= counts[child->node];
+    }
+}
+
+/* The leaves that the datum has; how many. */
+static size_t plan_leaves_of(const struct pl_plan *p, size_t datum, struct pl_datum_leaf leaves[PL_SPEC_LEAVES_MAX])
+{
+    size_t n = 0;
+
     for (size_t i = 0; i < p->n_leaves; i++) {
         const struct pl_plan_match *m = pl_plan_match_of(p, datum, i);
 
-        leaves[i] = (struct pl_datum_leaf){p->stage->leaves[i], m->path, m->path_len, m->kind, &m->content};
+        if (m != NULL)
+            leaves[n++] = (struct pl_datum_leaf){p->stage->leaves[i], m->path, m->path_len, m->kind, &m->content};
     }
+    return n;
 }
 
-static int plan_product(struct pl_plan *p, struct plan_memory *memory, const struct pl_hash *code_identity, struct pl_err *err)
+static int plan_enumerate(struct pl_plan *p, struct plan_memory *memory, const struct pl_hash *code_identity, struct pl_err *err)
 {
-    size_t n = p->n_datums, each = sizeof(*p->keys) + p->n_leaves * sizeof(*p->picks);
-    uint32_t at[PL_SPEC_LEAVES_MAX] = {0};
-    int r = pl_plan_memory_check(memory, n * each, err);
+    _cleanup_free_ size_t *counts = calloc(p->stage->n_nodes + 1, sizeof(*counts));
+    size_t n = counts != NULL && p->n_leaves > 0 ? plan_count(p, p->stage->input, counts) : 0;
+    size_t picks = n * p->n_leaves * sizeof(*p->picks);
+    int r = n > PL_DATUMS_MAX ? plan_too_many(p, err) : pl_plan_memory_check(memory, n * sizeof(*p->keys) + picks, err);
 
     if (r < 0)
         return r;
-    p->keys = malloc(n * sizeof(*p->keys));
-    p->picks = malloc(n * p->n_leaves * sizeof(*p->picks));
-    if (p->keys == NULL || p->picks == NULL)
+    p->keys = malloc(n * sizeof(*p->keys) + 1);
+    p->picks = malloc(picks + 1);
+    if (counts == NULL || p->keys == NULL || p->picks == NULL)
         return pl_err_nomem(err);
+    memset(p->picks, 0xFF, picks); /* PL_PLAN_NO_PICK */
     for (size_t d = 0; d < n; d++) {
         struct pl_datum_leaf leaves[PL_SPEC_LEAVES_MAX];
 
-        memcpy(p->picks + d * p->n_leaves, at, p->n_leaves * sizeof(*at));
-        plan_leaves_of(p, d, leaves);
-        pl_datum_key(leaves, p->n_leaves, code_identity, &p->stage->cache, &p->keys[d]);
-        for (size_t i = p->n_leaves; i-- > 0;) { /* the last input runs fastest */
-            if (++at[i] < p->leaves[i].n)
-                break;
-            at[i] = 0;
-        }
+        plan_pick(p->stage->input, counts, d, p->picks + d * p->n_leaves);
+        pl_datum_key(leaves, plan_leaves_of(p, d, leaves), code_identity, &p->stage->cache, &p->keys[d]);
     }
+    p->n_datums = n;
     return 0;
 }
 
 static int plan_fill(struct pl_plan *p, const struct pl_plan_request *q, struct plan_memory *memory, struct pl_err *err)
 {
-    struct pl_template_input inputs[PL_SPEC_LEAVES_MAX];
-    int r = 0;
+    int r = pl_prefix_compile(q->stage, &p->prefix, err);
 
-    for (size_t i = 0; i < p->n_leaves && r == 0; i++) {
-        inputs[i].name = q->stage->leaves[i]->name;
-        r = pl_plan_leaf_match(q->stage->leaves[i], &q->inputs[i], memory, &p->leaves[i], &inputs[i].captures, err);
-    }
-    if (r == 0)
-        r = pl_template_compile(q->stage->output.prefix, inputs, p->n_leaves, &p->prefix, err);
-    if (r == 0)
-        r = plan_count(p, &p->n_datums, err);
-    if (r == 0 && p->n_datums > 0)
-        r = plan_product(p, memory, &q->code_identity, err);
-    return r;
+    for (size_t i = 0; i < p->n_leaves && r == 0; i++)
+        r = pl_input_reads(q->stage->leaves[i])
+                ? pl_plan_leaf_match(q->stage->leaves[i], &q->inputs[i], memory, &p->leaves[i], err)
+                : pl_plan_leaf_params(q->stage->leaves[i], memory, &p->leaves[i], err);
+    return r < 0 ? r : plan_enumerate(p, memory, &q->code_identity, err);
 }
 
 int pl_plan_create(const struct pl_plan_request *q, struct pl_plan **ret, struct pl_err *err)
@@ -122,15 +155,16 @@ struct pl_plan *pl_plan_destroy(struct pl_plan *p)
 
 const struct pl_plan_match *pl_plan_match_of(const struct pl_plan *p, size_t datum, size_t leaf)
 {
-    return &p->leaves[leaf].matches[p->picks[datum * p->n_leaves + leaf]];
+    uint32_t pick = p->picks[datum * p->n_leaves + leaf];
+
+    return pick != PL_PLAN_NO_PICK ? &p->leaves[leaf].matches[pick] : NULL;
 }
 
 void pl_plan_datum_id(const struct pl_plan *p, size_t datum, struct pl_hash *ret)
 {
     struct pl_datum_leaf leaves[PL_SPEC_LEAVES_MAX];
 
-    plan_leaves_of(p, datum, leaves);
-    pl_datum_id(leaves, p->n_leaves, ret);
+    pl_datum_id(leaves, plan_leaves_of(p, datum, leaves), ret);
 }
 
 /* A directory below the root, whose path has a '/' after it in the enumeration key. */
@@ -146,17 +180,20 @@ size_t pl_plan_enum_key(const struct pl_plan *p, size_t datum, uint8_t out[PL_EN
     struct pl_hash hash;
     size_t n = 0, total = 0;
 
-    for (size_t i = 0; i < p->n_leaves; i++)
-        total += 2 + (size_t)pl_plan_match_of(p, datum, i)->path_len + plan_is_folder(pl_plan_match_of(p, datum, i)) + 1;
+    for (size_t i = 0; i < p->n_leaves; i++) {
+        const struct pl_plan_match *m = pl_plan_match_of(p, datum, i);
+
+        total += m != NULL ? 2 + (size_t)m->path_len + plan_is_folder(m) + 1 : 0;
+    }
     if (total > PL_ENUM_KEY_MAX)
         hasher = pl_hasher_create();
     for (size_t i = 0; i < p->n_leaves; i++) {
         const struct pl_plan_match *m = pl_plan_match_of(p, datum, i);
         uint8_t head[2] = {(uint8_t)(i >> 8), (uint8_t)i}, tail[2] = {'/', 0};
-        const void *pieces[3] = {head, m->path, plan_is_folder(m) ? tail : tail + 1};
-        size_t lens[3] = {2, m->path_len, plan_is_folder(m) ? 2 : 1};
+        const void *pieces[3] = {head, m != NULL ? m->path : NULL, m != NULL && plan_is_folder(m) ? tail : tail + 1};
+        size_t lens[3] = {2, m != NULL ? m->path_len : 0, m != NULL && plan_is_folder(m) ? 2 : 1};
 
-        for (size_t k = 0; k < 3; k++) {
+        for (size_t k = 0; k < 3 && m != NULL; k++) {
             if (hasher != NULL)
                 pl_hasher_add(hasher, pieces[k], lens[k]);
             else
@@ -173,6 +210,30 @@ size_t pl_plan_enum_key(const struct pl_plan *p, size_t datum, uint8_t out[PL_EN
     return 1 + PL_HASH_BYTES;
 }
 
+/* What the template sees of input i: of several with one name the one that the datum has. */
+static struct pl_template_value plan_value(const struct pl_plan *p, size_t datum, size_t i)
+{
+    const struct pl_plan_match *m = pl_plan_match_of(p, datum, i);
+    const struct pl_input *in = p->stage->leaves[i];
+    struct pl_template_value value = {.path = ""};
+
+    for (size_t k = 0; k < p->n_leaves && m == NULL; k++) {
+        if (pl_streq(p->stage->leaves[k]->name, in->name))
+            m = pl_plan_match_of(p, datum, k);
+        if (m != NULL)
+            in = p->stage->leaves[k];
+    }
+    if (m == NULL)
+        return value;
+    value = (struct pl_template_value){.path = m->path, .path_len = m->path_len, .captures = m->captures};
+    if (in->n_params > 0) {
+        value.params = in->param_names;
+        value.n_params = in->n_params;
+        value.texts = in->combinations[m - p->leaves[in->leaf].matches].values;
+    }
+    return value;
+}
+
 int pl_plan_prefix(const struct pl_plan *p, size_t datum, struct pl_buf *out, struct pl_err *err)
 {
     struct pl_template_value values[PL_SPEC_LEAVES_MAX];
@@ -180,11 +241,8 @@ int pl_plan_prefix(const struct pl_plan *p, size_t datum, struct pl_buf *out, st
     struct pl_hash id = {0};
     int r;
 
-    for (size_t i = 0; i < p->n_leaves; i++) {
-        const struct pl_plan_match *m = pl_plan_match_of(p, datum, i);
-
-        values[i] = (struct pl_template_value){m->path, m->path_len, m->captures};
-    }
+    for (size_t i = 0; i < p->n_leaves; i++)
+        values[i] = plan_value(p, datum, i);
     if (pl_template_wants_datum(p->prefix))
         pl_plan_datum_id(p, datum, &id);
     r = pl_template_render(p->prefix, values, &id, out, err);
@@ -198,13 +256,25 @@ int pl_plan_prefix(const struct pl_plan *p, size_t datum, struct pl_buf *out, st
     return 0;
 }
 
+int pl_plan_match_text(const struct pl_plan *p, size_t leaf, const struct pl_plan_match *m, char *out, size_t size)
+{
+    const struct pl_input *in = p->stage->leaves[leaf];
+
+    return snprintf(out, size, "%s=%s%s", in->name, pl_input_reads(in) ? "/" : "", m->path);
+}
+
 char *pl_plan_datum_text(const struct pl_plan *p, size_t datum, char *out, size_t size)
 {
     size_t n = 0;
 
     out[0] = '\0';
-    for (size_t i = 0; i < p->n_leaves && n < size; i++)
-        n += (size_t)snprintf(out + n, size - n, "%s%s=/%s", i > 0 ? ", " : "", p->stage->leaves[i]->name,
-                              pl_plan_match_of(p, datum, i)->path);
+    for (size_t i = 0; i < p->n_leaves && n < size; i++) {
+        const struct pl_plan_match *m = pl_plan_match_of(p, datum, i);
+
+        if (m != NULL && n > 0)
+            n += (size_t)snprintf(out + n, size - n, ", ");
+        if (m != NULL && n < size)
+            n += (size_t)pl_plan_match_text(p, i, m, out + n, size - n);
+    }
     return pl_utf8_trim(out);
 }

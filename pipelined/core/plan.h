@@ -1,11 +1,12 @@
 /* plan: the datums of a stage over given commits, by full enumeration: walk each input's tree, match, take the cross product. The
  * oracle of any cleverer planner.
  *
- * Order ("spec order"): the product of the inputs as they stand in the spec, the first the slowest; within an input, paths by
- * bytes with a directory where its first file is ("a!b", then directory a as "a/", then "a/x").
+ * Order ("spec order"): of a cross the product of its inputs as they stand in the spec, the first the slowest; of a union the datums of
+ * its inputs one after the other; within an input, paths by bytes with a directory where its first file is ("a!b", then directory a
+ * as "a/", then "a/x"); within `params`, the bytes of the combinations' canonical JSON.
  *
- *   enumeration key  per input in order: its number (u16 big-endian), the path of the match, '/' when it is a directory below the
- * root, 0x00. Ascending in spec order. Longer than PL_ENUM_KEY_MAX: 0xFF and the SHA-256 of that. datum id, key    identity.h
+ *   enumeration key  per input that the datum has, in order: its number (u16 big-endian), the path of the match, '/' when it is a directory below the
+ * root, 0x00 (of `params` the canonical JSON is the path). Ascending in spec order. Longer than PL_ENUM_KEY_MAX: 0xFF and the SHA-256 of that. datum id, key    identity.h
  *
  * Memory: 32 bytes and 4 an input for a datum, 64 bytes and the path (and 4 a capture) for a match. A plan does not change once
  * made: any thread may read it. */
@@ -18,9 +19,10 @@
 
 #define PL_DATUMS_MAX         (1u << 24)
 #define PL_ENUM_KEY_MAX       1000u
+#define PL_PLAN_NO_PICK       UINT32_MAX /* the datum has no such input */
 #define PL_PLAN_DEFAULT_BYTES ((size_t)4 << 30)
 
-/* Where a leaf input is read: the tree root of its commit (zero: nothing there yet) and its nodes. */
+/* Where a leaf input is read: the tree root of its commit (zero: nothing there yet) and its nodes. Not looked at for `params`. */
 struct pl_plan_input {
     struct pl_hash root;
     const struct pl_node_source *source;
@@ -36,7 +38,7 @@ struct pl_plan_request {
 /* One match of one input. */
 struct pl_plan_match {
     struct pl_hash content; /* of the file, or of the directory's files that `files` takes (tree/content_id.h) */
-    const char *path;       /* without leading slash; NUL-terminated */
+    const char *path; /* without leading slash; NUL-terminated; of `params` the combination's JSON, match i is combination i */
     const struct pl_span *captures;
     uint16_t path_len;
     uint8_t kind; /* PL_KIND_FILE, EXEC, LINK, or PL_KIND_DIR */
@@ -53,12 +55,12 @@ struct pl_plan {
     struct pl_plan_leaf *leaves;
     size_t n_datums;
     struct pl_hash *keys; /* datum keys, one per datum */
-    uint32_t *picks;      /* n_leaves per datum: index into leaves[i].matches */
+    uint32_t *picks;      /* n_leaves per datum: index into leaves[i].matches, or PL_PLAN_NO_PICK */
     struct pl_arena *arena;
     struct pl_template *prefix;
 };
 
-/* No input or an input without a match: a plan of no datums. PL_ELIMIT past PL_DATUMS_MAX (with the factors) or max_bytes; errors
+/* No input, or a cross of an input without a match: a plan of no datums. PL_ELIMIT past PL_DATUMS_MAX (with the factors) or max_bytes; errors
  * of the sources, wrapped with the input's name. */
 PL_MUST_CHECK
 int pl_plan_create(const struct pl_plan_request *request, struct pl_plan **ret, struct pl_err *err);
@@ -68,13 +70,15 @@ static inline void pl_plan_destroyp(struct pl_plan **p)
     *p = pl_plan_destroy(*p);
 }
 
-/* Match of input `leaf` in datum i. */
+/* Match of input `leaf` in datum i; NULL when the datum is of another branch of a union. */
 const struct pl_plan_match *pl_plan_match_of(const struct pl_plan *p, size_t datum, size_t leaf);
 void pl_plan_datum_id(const struct pl_plan *p, size_t datum, struct pl_hash *ret);
 /* At most PL_ENUM_KEY_MAX bytes into `out`; the length. */
 size_t pl_plan_enum_key(const struct pl_plan *p, size_t datum, uint8_t out[PL_ENUM_KEY_MAX]);
+/* "test=/test/b1.csv" of one input that the datum has; what snprintf returns. */
+int pl_plan_match_text(const struct pl_plan *p, size_t leaf, const struct pl_plan_match *m, char *out, size_t size);
 /* The rendered output prefix, without leading '/'; appended. */
 PL_MUST_CHECK
 int pl_plan_prefix(const struct pl_plan *p, size_t datum, struct pl_buf *out, struct pl_err *err);
-/* "test=/test/b1.csv, model=/", cut at `size`: for messages. Returns `out`. */
+/* "test=/test/b1.csv, model=/, params={"k":1}", cut at `size`: for messages. Returns `out`. */
 char *pl_plan_datum_text(const struct pl_plan *p, size_t datum, char *out, size_t size);

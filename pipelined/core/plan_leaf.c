@@ -189,7 +189,7 @@ static int leaf_walk(struct leaf_walk *w, struct pl_err *err)
 }
 
 int pl_plan_leaf_match(const struct pl_input *input, const struct pl_plan_input *from, struct plan_memory *memory,
-                       struct pl_plan_leaf *ret, unsigned *ret_captures, struct pl_err *err)
+                       struct pl_plan_leaf *ret, struct pl_err *err)
 {
     _cleanup_(pl_glob_destroyp) struct pl_glob *glob = NULL;
     _cleanup_(pl_glob_set_destroyp) struct pl_glob_set *files = NULL;
@@ -202,8 +202,29 @@ int pl_plan_leaf_match(const struct pl_input *input, const struct pl_plan_input 
     if (r == 0) {
         w.glob = glob;
         w.files = files;
-        *ret_captures = pl_glob_captures(glob);
         r = leaf_walk(&w, err);
     }
     return r < 0 ? pl_err_wrap(err, r, "input %s", input->name) : 0;
+}
+
+int pl_plan_leaf_params(const struct pl_input *input, struct plan_memory *memory, struct pl_plan_leaf *ret, struct pl_err *err)
+{
+    size_t n = input->n_combinations;
+    int r = pl_plan_memory_check(memory, n * sizeof(*ret->matches), err);
+
+    if (r < 0)
+        return r;
+    ret->matches = calloc(n + 1, sizeof(*ret->matches));
+    if (ret->matches == NULL)
+        return pl_err_nomem(err);
+    memory->arrays += n * sizeof(*ret->matches);
+    for (; ret->n < n; ret->n++) {
+        struct pl_plan_match *m = &ret->matches[ret->n];
+
+        m->path = input->combinations[ret->n].json;
+        m->path_len = (uint16_t)strlen(m->path);
+        m->kind = PL_KIND_FILE;
+        pl_hash_sha256(m->path, m->path_len, &m->content);
+    }
+    return 0;
 }

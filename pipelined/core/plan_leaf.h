@@ -17,7 +17,10 @@ int pl_plan_memory_check(const struct plan_memory *m, size_t n, struct pl_err *e
 PL_MUST_CHECK
 int pl_plan_memory_alloc(struct plan_memory *m, size_t n, void **ret, struct pl_err *err);
 
-/* Fills `ret` (matches malloc'ed); `captures` is the number of captures of the input's glob. */
+/* Fills `ret` (matches malloc'ed). */
 PL_MUST_CHECK
 int pl_plan_leaf_match(const struct pl_input *input, const struct pl_plan_input *from, struct plan_memory *memory,
-                       struct pl_plan_leaf *ret, unsigned *ret_captures, struct pl_err *err);
+                       struct pl_plan_leaf *ret, struct pl_err *err);
+/* The combinations of a `params` input; texts are the input's. */
+PL_MUST_CHECK
+int pl_plan_leaf_params(const struct pl_input *input, struct plan_memory *memory, struct pl_plan_leaf *ret, struct pl_err *err);

@@ -120,6 +120,18 @@ const struct pl_stage *pl_spec_stage(const struct pl_spec *spec, const char *nam
     return NULL;
 }
 
+bool pl_input_always(const struct pl_input *tree, const char *name)
+{
+    bool all = tree->kind == PL_INPUT_UNION;
+
+    if (tree->n_children == 0)
+        return tree->name != NULL && pl_streq(tree->name, name);
+    for (size_t i = 0; i < tree->n_children; i++)
+        if (pl_input_always(&tree->children[i], name) != all)
+            return !all;
+    return all;
+}
+
 static int spec_dump(json_t *json, struct pl_buf *out, struct pl_err *err)
 {
     char *text = json != NULL ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;

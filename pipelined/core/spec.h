@@ -17,7 +17,10 @@
 #define PL_SPEC_DEPTH_MAX  64u
 #define PL_SPEC_ERRORS_MAX 20u
 #define PL_SPEC_STAGES_MAX 100000u
-#define PL_SPEC_LEAVES_MAX 64u /* inputs of one stage */
+#define PL_SPEC_LEAVES_MAX 64u    /* inputs of one stage */
+#define PL_PARAMS_MAX      10000u /* combinations of one `params` */
+#define PL_PARAM_NAMES_MAX 64u
+#define PL_PARAM_BYTES_MAX 4096u /* of one combination's JSON */
 #define PL_WORKERS_MAX     10000u
 #define PL_TRIES_MAX       100u
 #define PL_GPUS_MAX        64u /* of one worker */
@@ -26,14 +29,27 @@
 #define PL_GPU_WAIT_MS     600000 /* "10m" */
 #define PL_SPEC_NO_STAGE   UINT32_MAX
 
-enum pl_input_kind { PL_INPUT_LEAF, PL_INPUT_CROSS };
+enum pl_input_kind { PL_INPUT_LEAF, PL_INPUT_CROSS, PL_INPUT_UNION, PL_INPUT_PARAMS };
 
-/* A node of the input tree. Leaves are numbered in the order of the text (`stage->leaves[i]`): the order of datums, of the datum
- * key and of the enumeration key. */
+/* One combination of a `params` input: its id is its canonical JSON (keys sorted, compact, numbers in their shortest spelling). */
+struct pl_combination {
+    const char *json;
+    const char **values; /* texts, in the order of the input's names */
+};
+
+/* A node of the input tree. Leaves (LEAF and PARAMS) are numbered in the order of the text (`stage->leaves[i]`): the order of datums,
+ * of the datum key and of the enumeration key. */
 struct pl_input {
     enum pl_input_kind kind;
-    struct pl_input *children; /* of a CROSS: n_children ≥ 1 */
+    struct pl_input *children; /* of a CROSS or UNION: n_children ≥ 1 */
     size_t n_children;
+    uint32_t node; /* number of the node, below stage->n_nodes */
+    /* of PARAMS: no repo, the name is "params" */
+    const char *params; /* as JSON in its one spelling */
+    const char **param_names;
+    size_t n_params;
+    struct pl_combination *combinations; /* in the order of their JSON's bytes, each once */
+    size_t n_combinations;
     /* of a LEAF */
     const char *project;
     const char *repo;
@@ -42,6 +58,8 @@ struct pl_input {
     const char *glob;   /* as written; it compiles (glob.h) */
     const char **files; /* as written; n_files 0 = all files of the match */
     size_t n_files;
+    bool pfs;       /* was written as {"pfs": LEAF} */
+    bool reference; /* its content is not in the datum key */
     uint32_t stage; /* index of the stage of this file that writes the branch, PL_SPEC_NO_STAGE for a repo */
     uint32_t leaf;  /* index in stage->leaves */
 };
@@ -91,6 +109,7 @@ struct pl_stage {
     struct pl_input *input; /* the root of the tree */
     struct pl_input **leaves;
     size_t n_leaves;
+    size_t n_nodes;   /* of the tree */
     const char **run; /* argv, n_run ≥ 1; NULL when `script` is given */
     size_t n_run;
     const char *script;
@@ -166,6 +185,14 @@ struct pl_spec *pl_spec_destroy(struct pl_spec *spec);
 static inline void pl_spec_destroyp(struct pl_spec **spec)
 {
     *spec = pl_spec_destroy(*spec);
+}
+
+/* Has every datum of the tree an input of that name? Not when a branch of a union lacks it. */
+bool pl_input_always(const struct pl_input *tree, const char *name);
+/* Does the leaf read a repo? (`params` does not.) */
+static inline bool pl_input_reads(const struct pl_input *leaf)
+{
+    return leaf->kind == PL_INPUT_LEAF;
 }
 
 /* Stage of that name, NULL when there is none. */

@@ -3,10 +3,10 @@
 #include "spec_reader.h"
 
 #include "datum_env.h"
-#include "glob.h"
+#include "params.h"
+#include "prefix.h"
 #include "storage/base/map.h"
 #include "storage/base/path.h"
-#include "template.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -37,10 +37,12 @@ static bool spec_enter_leaf_of(struct spec_reader *r, const struct pl_input *tre
 {
     size_t path_len = r->path.len;
 
+    if (tree == leaf && tree->pfs)
+        pl_spec_enter_key(r, "pfs");
     if (tree == leaf)
         return true;
     for (size_t i = 0; i < tree->n_children; i++) {
-        pl_spec_enter_key(r, "cross");
+        pl_spec_enter_key(r, tree->kind == PL_INPUT_UNION ? "union" : "cross");
         pl_spec_enter_index(r, i);
         if (spec_enter_leaf_of(r, &tree->children[i], leaf))
             return true;
@@ -60,7 +62,7 @@ void pl_spec_enter_leaf(struct spec_reader *r, size_t i, size_t j, const char *k
 
 static size_t spec_count_leaves(const struct pl_input *tree)
 {
-    size_t n = tree->kind == PL_INPUT_LEAF;
+    size_t n = tree->n_children == 0;
 
     for (size_t i = 0; i < tree->n_children; i++)
         n += spec_count_leaves(&tree->children[i]);
@@ -69,7 +71,8 @@ static size_t spec_count_leaves(const struct pl_input *tree)
 
 static void spec_number_leaves(struct pl_stage *stage, struct pl_input *tree)
 {
-    if (tree->kind == PL_INPUT_LEAF) {
+    tree->node = (uint32_t)stage->n_nodes++;
+    if (tree->n_children == 0) {
         tree->leaf = (uint32_t)stage->n_leaves;
         stage->leaves[stage->n_leaves++] = tree;
     }
@@ -155,6 +158,35 @@ static void spec_check_pfs(struct spec_reader *r, size_t i)
     }
 }
 
+/* Can one datum have both leaves? Not when they are in different branches of a union. `ret_found` counts those below the node. */
+static bool spec_together(const struct pl_input *tree, const struct pl_input *a, const struct pl_input *b, unsigned *ret_found)
+{
+    unsigned found = 0;
+
+    *ret_found = (tree == a) + (tree == b);
+    for (size_t i = 0; i < tree->n_children; i++) {
+        if (spec_together(&tree->children[i], a, b, &found) && found == 2) {
+            *ret_found = 2;
+            return true;
+        }
+        if (found == 2) {
+            *ret_found = 2;
+            return false;
+        }
+        *ret_found += found;
+    }
+    return *ret_found == 2 && tree->kind == PL_INPUT_CROSS;
+}
+
+/* Leaves j and k are in one datum, or are of two kinds that cannot share a name. */
+static bool spec_names_clash(const struct pl_stage *stage, size_t j, size_t k)
+{
+    const struct pl_input *a = stage->leaves[j], *b = stage->leaves[k];
+    unsigned found;
+
+    return pl_input_reads(a) != pl_input_reads(b) || spec_together(stage->input, a, b, &found);
+}
+
 /* Two inputs whose variables or folders would be one. */
 static void spec_check_input_names(struct spec_reader *r, size_t i)
 {
@@ -166,7 +198,7 @@ static void spec_check_input_names(struct spec_reader *r, size_t i)
 
         if (name == NULL)
             continue;
-        pl_spec_enter_leaf(r, i, j, "name");
+        pl_spec_enter_leaf(r, i, j, pl_input_reads(stage->leaves[j]) ? "name" : "params");
         if (pl_streq(name, "out"))
             pl_spec_problem(r, "an input cannot be named \"out\": /pfs/out is the output; set another \"name\"");
         if (spec_one_of(name, spec_machine_vars, PL_ARRAY_SIZE(spec_machine_vars)))
@@ -175,6 +207,8 @@ static void spec_check_input_names(struct spec_reader *r, size_t i)
             const char *other = stage->leaves[k]->name;
 
             if (other == NULL)
+                continue;
+            if (pl_streq(name, other) && !spec_names_clash(stage, j, k))
                 continue;
             if (pl_streq(name, other))
                 pl_spec_problem(r, "two inputs are named \"%s\": set \"name\" of one of them", name);
@@ -213,25 +247,71 @@ static void spec_check_prefix(struct spec_reader *r, size_t i)
 {
     const struct pl_stage *stage = &r->spec->stages[i];
     _cleanup_(pl_template_destroyp) struct pl_template *template = NULL;
-    struct pl_template_input inputs[PL_SPEC_LEAVES_MAX];
     struct pl_err err = {0};
-    size_t n = 0;
 
-    for (size_t j = 0; j < stage->n_leaves; j++) {
-        _cleanup_(pl_glob_destroyp) struct pl_glob *glob = NULL;
-
-        if (stage->leaves[j]->name == NULL || stage->leaves[j]->glob == NULL ||
-            pl_glob_compile(stage->leaves[j]->glob, &glob, NULL) < 0)
+    for (size_t j = 0; j < stage->n_leaves; j++)
+        if (stage->leaves[j]->name == NULL || (pl_input_reads(stage->leaves[j]) && stage->leaves[j]->glob == NULL))
             return; /* was refused before */
-        inputs[n++] = (struct pl_template_input){stage->leaves[j]->name, pl_glob_captures(glob)};
-    }
-    if (stage->output.prefix == NULL || n == 0)
+    if (stage->output.prefix == NULL || stage->n_leaves == 0)
         return;
     pl_spec_enter_stage(r, i);
     pl_spec_enter_key(r, "output");
     pl_spec_enter_key(r, "prefix");
-    if (pl_template_compile(stage->output.prefix, inputs, n, &template, &err) < 0)
+    if (pl_prefix_compile(stage, &template, &err) < 0)
         pl_spec_problem(r, "%s", err.msg);
+}
+
+/* Is the parameter one of every datum? */
+static bool spec_has_param(const struct pl_stage *stage, const char *name, size_t len)
+{
+    bool all = pl_input_always(stage->input, "params");
+
+    for (size_t j = 0; j < stage->n_leaves && all; j++) {
+        const struct pl_input *leaf = stage->leaves[j];
+        bool found = pl_input_reads(leaf);
+
+        for (size_t k = 0; k < leaf->n_params; k++)
+            found = found || (strlen(leaf->param_names[k]) == len && memcmp(leaf->param_names[k], name, len) == 0);
+        all = found;
+    }
+    return all;
+}
+
+/* Every ${params.NAME} of the text is a parameter that each datum has. */
+static void spec_check_param_names(struct spec_reader *r, const struct pl_stage *stage, const char *text)
+{
+    const char *name;
+    size_t len;
+
+    while (pl_params_next(text, &name, &len, &text) != NULL)
+        if (!spec_has_param(stage, name, len))
+            pl_spec_problem(r, "${params.%.*s}: not every datum has a parameter of that name", (int)PL_MIN(len, 60), name);
+}
+
+static void spec_check_params(struct spec_reader *r, size_t i)
+{
+    const struct pl_stage *stage = &r->spec->stages[i];
+    size_t path_len;
+    bool any = false;
+
+    for (size_t j = 0; j < stage->n_leaves; j++)
+        any = any || stage->leaves[j]->n_params > 0;
+    if (!any)
+        return; /* then "${params." is any other text */
+    pl_spec_enter_stage(r, i);
+    path_len = r->path.len;
+    for (size_t k = 0; k < stage->n_run; k++) {
+        pl_spec_enter_key(r, "run");
+        pl_spec_enter_index(r, k);
+        spec_check_param_names(r, stage, stage->run[k]);
+        pl_spec_leave(r, path_len);
+    }
+    for (size_t k = 0; k < stage->n_env; k++) {
+        pl_spec_enter_key(r, "env");
+        pl_spec_enter_key(r, stage->env[k].key);
+        spec_check_param_names(r, stage, stage->env[k].value);
+        pl_spec_leave(r, path_len);
+    }
 }
 
 static void spec_check_names(struct spec_reader *r, struct pl_map *stages)
@@ -378,6 +458,7 @@ void pl_spec_check(struct spec_reader *r)
         spec_check_input_names(r, i);
         spec_check_env(r, i);
         spec_check_prefix(r, i);
+        spec_check_params(r, i);
         spec_resolve(r, &stages, i);
         spec_check_owner(r, i);
     }

@@ -141,9 +141,8 @@ static const struct spec_field fields_of_stage[] = {
 };
 OBJECT(stage, "stage", "A command that reads repos and writes the repo named after it.", later_of_stage);
 
-static const char *const later_of_input[] = {"union", "join",        "group",    "params",  "cron",      "git",
-                                             "pfs",   "join_on",     "group_by", "outer",   "reference", "s3",
-                                             "lazy",  "empty_files", "writable", "trigger", "previous",  NULL};
+static const char *const later_of_input[] = {"join", "group", "cron",        "git",      "join_on", "group_by", "outer",
+                                             "s3",   "lazy",  "empty_files", "writable", "trigger", "previous", NULL};
 static const struct spec_field fields_of_input[] = {
     {.name = "repo",
      FIELD(repo, pl_input, repo),
@@ -170,8 +169,25 @@ static const struct spec_field fields_of_input[] = {
      FIELD(cross, pl_input, children),
      .child = &pl_spec_object_input,
      .doc = "Every combination of these inputs, the first the slowest. Stands alone."},
+    {.name = "union",
+     FIELD(union, pl_input, children),
+     .child = &pl_spec_object_input,
+     .doc = "The datums of these inputs, one after the other. Inputs of different branches may share a name. Stands alone."},
+    {.name = "params",
+     FIELD(params, pl_input, params),
+     .doc =
+         "Parameters: `{\"lr\": [0.1, 0.03], \"k\": [1, 2]}` is every combination, `[{\"lr\": 0.1, \"k\": 1}, …]` exactly these; "
+         "each is one datum, as `/pfs/params/params.json`, in `PL_PARAM_LR` and as `${params.lr}` in `run`, `env` and "
+         "`output.prefix`. A new value runs only the new combinations. Stands alone."},
+    {.name = "reference",
+     FIELD(bool, pl_input, reference),
+     .doc = "`true`: its content is not in the datum key; a change of it alone runs nothing again."},
+    {.name = "pfs",
+     FIELD(pfs, pl_input, pfs),
+     .child = &pl_spec_object_input,
+     .doc = "`{\"pfs\": {\"repo\": …}}` is `{\"repo\": …}`."},
 };
-OBJECT(input, "input", "A repo, or `cross` of inputs.", later_of_input);
+OBJECT(input, "input", "A repo, `cross` or `union` of inputs, or `params`.", later_of_input);
 
 static const char *const later_of_gpu[] = {"product", "memory", "compute", "share", "resource", NULL};
 static const struct spec_field fields_of_gpu[] = {
@@ -217,7 +233,7 @@ static const struct spec_field fields_of_output[] = {
      FIELD(text, pl_output, prefix),
      .fallback = "\"\"",
      .doc = "Goes before every path a datum writes: `${INPUT.1}` (a capture of the glob), `${INPUT.path}`, `${INPUT.dir}`, "
-            "`${INPUT.stem}`, `${datum}` (12 hex digits). Not in the datum key."},
+            "`${INPUT.stem}`, `${params.NAME}`, `${datum}` (12 hex digits). Not in the datum key."},
     {.name = "expect",
      .type = &pl_spec_type_globs,
      LIST(pl_output, expect, n_expect),

@@ -39,6 +39,9 @@ void pl_spec_read_object(struct spec_reader *r, const struct spec_object *object
 void *pl_spec_alloc(struct spec_reader *r, size_t n);
 char *pl_spec_strdup(struct spec_reader *r, const char *s);
 
+/* A string, number or boolean as text (a number's shortest that reads as the same); NULL (and a problem) for anything else. */
+const char *pl_spec_scalar(struct spec_reader *r, json_t *value);
+
 /* RFC 7396: the target with the patch applied, a new reference. NULL without memory. */
 json_t *pl_spec_merge_patch(json_t *target, json_t *patch);
 

@@ -124,9 +124,12 @@ static void read_bool(struct spec_reader *r, const struct spec_field *field, jso
         *(bool *)pl_spec_at(object, field) = json_is_true(value);
 }
 
+/* One without a default is written only when it says yes. */
 static json_t *write_bool(const struct spec_field *field, const void *object)
 {
-    return json_boolean(*(const bool *)pl_spec_from(object, field));
+    bool value = *(const bool *)pl_spec_from(object, field);
+
+    return value || field->fallback != NULL ? json_boolean(value) : json_null();
 }
 
 static void read_duration(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
@@ -360,7 +363,7 @@ static int spec_compare_env(const void *a, const void *b)
     return strcmp(((const struct pl_env_var *)a)->key, ((const struct pl_env_var *)b)->key);
 }
 
-static const char *spec_env_value(struct spec_reader *r, json_t *value)
+const char *pl_spec_scalar(struct spec_reader *r, json_t *value)
 {
     char number[40];
 
@@ -396,7 +399,7 @@ static void read_env(struct spec_reader *r, const struct spec_field *field, json
     {
         pl_spec_enter_key(r, key);
         env[n].key = pl_spec_strdup(r, key);
-        env[n].value = spec_env_value(r, member);
+        env[n].value = pl_spec_scalar(r, member);
         n += env[n].key != NULL && env[n].value != NULL;
         pl_spec_leave(r, path_len);
     }

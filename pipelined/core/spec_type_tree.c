@@ -5,28 +5,88 @@
 
 #include <stdio.h>
 
-/* A TREE: a leaf when it has a `repo`, a cross when it has a `cross`; fields of both share one table, so that any typo is caught. */
+static const char *const spec_kinds[] = {
+    [PL_INPUT_LEAF] = "repo", [PL_INPUT_CROSS] = "cross", [PL_INPUT_UNION] = "union", [PL_INPUT_PARAMS] = "params"};
+
+static void spec_read_wrapped(struct spec_reader *r, json_t *value, struct pl_input *input);
+
+/* A TREE: a leaf when it has a `repo`, else what its one field says; fields of all kinds share one table, so that any typo is caught. */
 static void spec_read_tree(struct spec_reader *r, json_t *value, struct pl_input *input)
 {
     size_t problems = r->n_problems;
+    const char *alone = NULL;
 
     if (!json_is_object(value)) {
         pl_spec_problem_value(r, value, pl_spec_type_input.accepts);
         return;
     }
     input->stage = PL_SPEC_NO_STAGE;
-    input->kind = json_object_get(value, "cross") != NULL ? PL_INPUT_CROSS : PL_INPUT_LEAF;
+    if (json_object_get(value, "pfs") != NULL) {
+        spec_read_wrapped(r, value, input);
+        return;
+    }
+    for (size_t kind = 0; kind < PL_ARRAY_SIZE(spec_kinds); kind++) {
+        if (json_object_get(value, spec_kinds[kind]) != NULL) {
+            input->kind = (enum pl_input_kind)kind;
+            alone = kind != PL_INPUT_LEAF ? spec_kinds[kind] : NULL;
+        }
+    }
     pl_spec_read_object(r, &pl_spec_object_input, value, input);
-    if (input->kind == PL_INPUT_CROSS)
+    if (input->kind != PL_INPUT_LEAF)
         input->glob = NULL; /* the default of a leaf */
     if (r->n_problems > problems)
         return; /* what else is wrong follows from that */
-    if (input->kind == PL_INPUT_CROSS && json_object_size(value) > 1)
-        pl_spec_problem(r, "\"cross\" stands alone: the other fields belong into its inputs");
+    if (alone != NULL && json_object_size(value) > 1)
+        pl_spec_problem(r, "\"%s\" stands alone: %s", alone,
+                        input->kind == PL_INPUT_PARAMS ? "put it beside other inputs in a \"cross\""
+                                                       : "the other fields belong into its inputs");
+    else if (input->kind == PL_INPUT_PARAMS)
+        input->name = "params";
     else if (input->kind == PL_INPUT_LEAF && input->repo == NULL)
-        pl_spec_problem(r, "\"repo\" is missing: an input is {\"repo\": \"NAME\", …} or {\"cross\": […]}");
+        pl_spec_problem(r, "\"repo\" is missing: %s", pl_spec_type_input.accepts);
     else if (input->kind == PL_INPUT_LEAF && input->name == NULL)
         input->name = input->repo;
+}
+
+/* {"pfs": LEAF} is the leaf. */
+static void spec_read_wrapped(struct spec_reader *r, json_t *value, struct pl_input *input)
+{
+    json_t *leaf = json_object_get(value, "pfs");
+    size_t path_len = r->path.len;
+
+    if (json_object_size(value) > 1)
+        pl_spec_problem(r, "\"pfs\" stands alone: the other fields belong into it");
+    pl_spec_enter_key(r, "pfs");
+    if (json_object_get(leaf, "repo") == NULL)
+        pl_spec_problem_value(r, leaf, "an input with a \"repo\"");
+    else
+        spec_read_tree(r, leaf, input);
+    pl_spec_leave(r, path_len);
+    input->pfs = true;
+}
+
+/* spec_read_wrapped has seen to it. */
+static void read_pfs(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    (void)r;
+    (void)field;
+    (void)value;
+    (void)object;
+}
+
+/* The leaf is written by itself. */
+static json_t *write_pfs(const struct spec_field *field, const void *object)
+{
+    (void)field;
+    (void)object;
+    return json_null();
+}
+
+static json_t *spec_write_tree(const struct pl_input *input)
+{
+    if (input->kind == PL_INPUT_PARAMS)
+        return json_pack("{s:o}", "params", json_loads(input->params, 0, NULL));
+    return pl_spec_object_write(&pl_spec_object_input, input);
 }
 
 static void read_input(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
@@ -43,7 +103,7 @@ static json_t *write_input(const struct spec_field *field, const void *object)
 {
     const struct pl_input *input = *(const struct pl_input *const *)pl_spec_from(object, field);
 
-    return input != NULL ? pl_spec_object_write(&pl_spec_object_input, input) : json_null();
+    return input != NULL ? spec_write_tree(input) : json_null();
 }
 
 static void read_cross(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
@@ -66,18 +126,28 @@ static void read_cross(struct spec_reader *r, const struct spec_field *field, js
     }
 }
 
-static json_t *write_cross(const struct spec_field *field, const void *object)
+static json_t *write_children(const struct pl_input *input, enum pl_input_kind kind)
 {
-    const struct pl_input *input = object;
     json_t *array;
 
-    (void)field;
-    if (input->kind != PL_INPUT_CROSS)
+    if (input->kind != kind)
         return json_null();
     array = json_array();
     for (size_t i = 0; i < input->n_children && array != NULL; i++)
-        pl_spec_append(&array, pl_spec_object_write(&pl_spec_object_input, &input->children[i]));
+        pl_spec_append(&array, spec_write_tree(&input->children[i]));
     return array;
+}
+
+static json_t *write_cross(const struct spec_field *field, const void *object)
+{
+    (void)field;
+    return write_children(object, PL_INPUT_CROSS);
+}
+
+static json_t *write_union(const struct spec_field *field, const void *object)
+{
+    (void)field;
+    return write_children(object, PL_INPUT_UNION);
 }
 
 /* "[project/]NAME[@BRANCH]" */
@@ -284,11 +354,16 @@ static json_t *write_defaults(const struct spec_field *field, const void *object
     return json_null();
 }
 
-const struct spec_type pl_spec_type_input = {"an input is {\"repo\": \"NAME\", …} or {\"cross\": […]}",
-                                             "{\"$ref\":\"#/$defs/input\"}", read_input, write_input};
+const struct spec_type pl_spec_type_input = {
+    "an input is {\"repo\": \"NAME\", …}, {\"cross\": […]}, {\"union\": […]} or {\"params\": {…}}",
+    "{\"$ref\":\"#/$defs/input\"}", read_input, write_input};
 const struct spec_type pl_spec_type_cross = {"a list of 1 to 64 inputs",
                                              "{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/input\"}}", read_cross,
                                              write_cross};
+const struct spec_type pl_spec_type_union = {"a list of 1 to 64 inputs",
+                                             "{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/input\"}}", read_cross,
+                                             write_union};
+const struct spec_type pl_spec_type_pfs = {"an input with a \"repo\"", "{\"$ref\":\"#/$defs/input\"}", read_pfs, write_pfs};
 const struct spec_type pl_spec_type_repo = {"a repo is \"NAME\", \"NAME@BRANCH\" or \"PROJECT/NAME@BRANCH\"",
                                             "{\"type\":\"string\"}", read_repo, write_repo};
 const struct spec_type pl_spec_type_code = {"a folder at or below the spec's, without ..", "{\"type\":\"string\"}", read_code,

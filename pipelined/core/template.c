@@ -4,11 +4,19 @@
 
 #define TEMPLATE_PARTS_MAX 64u
 
-enum template_part { TEMPLATE_TEXT, TEMPLATE_CAPTURE, TEMPLATE_PATH, TEMPLATE_DIR, TEMPLATE_STEM, TEMPLATE_DATUM };
+enum template_part {
+    TEMPLATE_TEXT,
+    TEMPLATE_CAPTURE,
+    TEMPLATE_PATH,
+    TEMPLATE_DIR,
+    TEMPLATE_STEM,
+    TEMPLATE_PARAM,
+    TEMPLATE_DATUM
+};
 
 struct template_piece {
     enum template_part part;
-    size_t from, len; /* TEXT: bytes of `text` */
+    size_t from, len; /* TEXT, PARAM (its name): bytes of `text` */
     size_t input;
     unsigned capture; /* from 0 */
 };
@@ -38,6 +46,25 @@ static int template_unknown_input(const char *name, const struct pl_template_inp
     if (nearest != NULL)
         return pl_err_set(err, PL_ESPEC, "there is no input \"%s\"; did you mean \"%s\"?", name, nearest);
     return pl_err_set(err, PL_ESPEC, "there is no input \"%s\"; the inputs are: %s", name, (const char *)list.data);
+}
+
+static bool template_lists(const struct pl_template_input *input, const char *name)
+{
+    for (size_t i = 0; i < input->n_params; i++)
+        if (pl_streq(input->params[i], name))
+            return true;
+    return false;
+}
+
+/* ${params.NAME}: a parameter of each input of that name. */
+static int template_param(const char *name, const struct pl_template_input *inputs, size_t n, struct template_piece *piece,
+                          struct pl_err *err)
+{
+    piece->part = TEMPLATE_PARAM;
+    for (size_t i = 0; i < n; i++)
+        if (inputs[i].params != NULL && !template_lists(&inputs[i], name))
+            return pl_err_set(err, PL_ESPEC, "not every datum has a parameter \"%s\"", name);
+    return 0;
 }
 
 /* "path", "2" … of ${INPUT.…}. */
@@ -90,11 +117,19 @@ static int template_variable(const char *from, size_t len, const struct pl_templ
     for (size_t i = 0; i < n; i++) {
         if (pl_streq(inputs[i].name, name)) {
             piece->input = i;
-            return template_attribute(dot, &inputs[i], piece, err);
+            piece->from += 2 + (size_t)(dot - name);
+            piece->len = strlen(dot);
+            if (inputs[i].absent)
+                return pl_err_set(err, PL_ESPEC,
+                                  "not every datum has an input \"%s\": name one of every branch of the union, "
+                                  "or use ${datum}",
+                                  name);
+            return inputs[i].params != NULL ? template_param(dot, inputs, n, piece, err)
+                                            : template_attribute(dot, &inputs[i], piece, err);
         }
     }
     if (pl_streq(name, "params"))
-        return pl_err_set(err, PL_ESPEC, "params is not available yet");
+        return pl_err_set(err, PL_ESPEC, "there are no params: add {\"params\": {\"%s\": […]}} to the input", dot);
     return template_unknown_input(name, inputs, n, err);
 }
 
@@ -120,6 +155,7 @@ static int template_parse(struct pl_template *t, const struct pl_template_input 
         close = strchr(p, '}');
         if (close == NULL)
             return pl_err_set(err, PL_ESPEC, "prefix \"%s\": ${ is never closed by }", t->text);
+        piece->from = (size_t)(p - t->text);
         r = template_variable(p + 2, (size_t)(close - p - 2), inputs, n, piece, err);
         if (r < 0)
             return pl_err_wrap(err, r, "prefix \"%s\": %.*s", t->text, (int)(close - p + 1), p);
@@ -204,6 +240,20 @@ const char *pl_path_stem(const char *path, size_t len, size_t *ret_len)
     return name;
 }
 
+/* The text of the parameter that the piece names; compile has seen that there is one. */
+static const char *template_text(const struct pl_template *t, const struct template_piece *piece,
+                                 const struct pl_template_value *value, size_t *ret_len)
+{
+    *ret_len = 0;
+    for (size_t i = 0; i < value->n_params; i++) {
+        if (strlen(value->params[i]) == piece->len && memcmp(value->params[i], t->text + piece->from, piece->len) == 0) {
+            *ret_len = strlen(value->texts[i]);
+            return value->texts[i];
+        }
+    }
+    return "";
+}
+
 int pl_template_render(const struct pl_template *t, const struct pl_template_value *values, const struct pl_hash *datum_id,
                        struct pl_buf *out, struct pl_err *err)
 {
@@ -236,6 +286,9 @@ int pl_template_render(const struct pl_template *t, const struct pl_template_val
             break;
         case TEMPLATE_STEM:
             from = pl_path_stem(value->path, value->path_len, &len);
+            break;
+        case TEMPLATE_PARAM:
+            from = template_text(t, piece, value, &len);
             break;
         case TEMPLATE_CAPTURE:
             from = value->path;

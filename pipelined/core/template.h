@@ -3,7 +3,7 @@
  *   ${INPUT.N}     what the Nth capture of the input's glob matched ("" when it took no part)
  *   ${INPUT.path}  path of the match without leading '/'       ${INPUT.dir}   its folder ("" at the root)
  *   ${INPUT.stem}  its last segment without the last extension ("b1" of "test/b1.csv", ".rc" of ".rc", "a.tar" of "a.tar.gz")
- *   ${datum}       the first 12 hex digits of the datum id
+ *   ${params.NAME} the text of a parameter   ${datum}       the first 12 hex digits of the datum id
  *
  * Everything else stands for itself; "${" always begins one of these. Leading '/' does not count. The rendered text goes before
  * the path that a datum wrote, as it is: a folder ends with '/'. A compiled template does not change: any thread may render. */
@@ -22,9 +22,13 @@ struct pl_template;
 struct pl_template_input {
     const char *name;
     unsigned captures;
+    const char *const *params; /* of `params`: the names; NULL for all other inputs */
+    size_t n_params;
+    bool absent; /* some datum has no such input: naming it is refused */
 };
 
-/* `inputs` are those of the stage, in the order in which values are given to render. PL_ESPEC names the variable, and what there
+/* `inputs` are those of the stage, in the order in which values are given to render; of several with one name the first counts, but a
+ * parameter must be one of each. PL_ESPEC names the variable, and what there
  * is. */
 PL_MUST_CHECK
 int pl_template_compile(const char *text, const struct pl_template_input *inputs, size_t n, struct pl_template **ret,
@@ -43,6 +47,9 @@ struct pl_template_value {
     const char *path; /* of the match, "" = root */
     size_t path_len;
     const struct pl_span *captures; /* as many as the glob has */
+    const char *const *params;      /* of `params`: names and texts */
+    const char *const *texts;
+    size_t n_params;
 };
 
 /* Appends the text for one datum. `values`: one per input of compile. `datum_id` may be NULL when it is not wanted. */

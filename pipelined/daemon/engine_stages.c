@@ -171,17 +171,19 @@ int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err 
     const struct pl_stage *d = s->def;
     struct pl_sched_event ev = {.kind = PL_SCHED_EV_STAGE_SET};
     struct pl_sched_head heads[PL_SPEC_LEAVES_MAX];
+    size_t n_heads = 0;
     int r;
 
     for (size_t i = 0; i < d->n_leaves; i++)
-        heads[i] = pl_engine_head(d->leaves[i]->project, d->leaves[i]->repo, d->leaves[i]->branch);
+        if (pl_input_reads(d->leaves[i]))
+            heads[n_heads++] = pl_engine_head(d->leaves[i]->project, d->leaves[i]->repo, d->leaves[i]->branch);
     ev.stage = (struct pl_sched_stage){.stage = s->stage,
                                        .version = s->version,
                                        .since = s->since,
                                        .pipeline = s->pipeline_id,
                                        .name = d->name,
                                        .inputs = heads,
-                                       .n_inputs = d->n_leaves,
+                                       .n_inputs = n_heads,
                                        .output = pl_engine_head(s->project, d->name, d->output.branch),
                                        .workers = d->workers,
                                        .tries = d->datum.tries,

@@ -9,13 +9,17 @@
 
 /* ---- inputs ---- */
 
+/* `params` are read of no commit. */
 static int find_input(struct pl_ejob *j, struct pl_conn *c, size_t i, struct pl_err *err)
 {
     const struct pl_input *leaf = j->stage->def->leaves[i];
     struct pl_commit_row commit;
     struct pl_repo_row repo;
-    int r = pl_db_repo_find(c, leaf->project, leaf->repo, &repo, err);
+    int r;
 
+    if (!pl_input_reads(leaf))
+        return 0;
+    r = pl_db_repo_find(c, leaf->project, leaf->repo, &repo, err);
     r = r < 0 ? r : pl_db_branch_as_of(c, repo.id, leaf->branch, (int64_t)j->order, &commit, err);
     if (r > 0) {
         snprintf(j->commits[i], sizeof j->commits[i], "%s", commit.run);
@@ -33,14 +37,16 @@ static int find_inputs(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
     for (size_t i = 0; i < j->stage->def->n_leaves; i++) {
         const struct pl_input *leaf = j->stage->def->leaves[i];
         char root[PL_HASH_HEX + 1];
+        bool reads = pl_input_reads(leaf);
         int r = find_input(j, c, i, err);
 
         if (r < 0) {
             json_decref(inputs);
             return r;
         }
-        json_array_append_new(inputs, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "name", leaf->name, "project", leaf->project,
-                                                "repo", leaf->repo, "branch", leaf->branch, "commit", j->commits[i], "root",
+        json_array_append_new(inputs, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "name", leaf->name, "project",
+                                                reads ? leaf->project : "", "repo", reads ? leaf->repo : "", "branch",
+                                                reads ? leaf->branch : "", "commit", j->commits[i], "root",
                                                 pl_hash_hex(&j->roots[i], root)));
     }
     j->inputs = inputs;
@@ -252,9 +258,10 @@ static int enumerate(struct pl_ejob *j, struct pl_err *err)
     if (!inputs || !sources)
         return pl_err_nomem(err);
     for (size_t i = 0; i < n; i++) {
+        const struct pl_input *leaf = j->stage->def->leaves[i];
         struct pl_store *store;
 
-        r = pl_stores_get(j->engine->config.stores, j->stage->def->leaves[i]->project, &store, err);
+        r = pl_stores_get(j->engine->config.stores, pl_input_reads(leaf) ? leaf->project : j->stage->project, &store, err);
         if (r < 0)
             return r;
         sources[i] = (struct pl_node_source){store, pl_store_node_get};

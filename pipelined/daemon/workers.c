@@ -391,13 +391,27 @@ static const char *kind_name(uint8_t kind)
     }
 }
 
-static json_t *input_json(const struct pl_ejob *j, size_t datum, size_t leaf)
+/* {"name": "params", "json": canonical JSON, "values": {name: text}} */
+static json_t *params_json(const struct pl_ejob *j, size_t leaf, const struct pl_plan_match *m)
 {
-    const struct pl_plan_match *m = pl_plan_match_of(j->plan, datum, leaf);
     const struct pl_input *in = j->stage->def->leaves[leaf];
-    json_t *files = json_array();
+    const struct pl_combination *combination = &in->combinations[m - j->plan->leaves[leaf].matches];
+    json_t *values = json_object();
+
+    for (size_t i = 0; i < in->n_params; i++)
+        json_object_set_new(values, in->param_names[i], json_string(combination->values[i]));
+    return json_pack("{s:s, s:s, s:o}", "name", in->name, "json", combination->json, "values", values);
+}
+
+static json_t *input_json(const struct pl_ejob *j, size_t leaf, const struct pl_plan_match *m)
+{
+    const struct pl_input *in = j->stage->def->leaves[leaf];
+    json_t *files;
     char root[PL_HASH_HEX + 1];
 
+    if (!pl_input_reads(in))
+        return params_json(j, leaf, m);
+    files = json_array();
     for (size_t i = 0; i < in->n_files; i++)
         json_array_append_new(files, json_string(in->files[i]));
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "name", in->name, "project", in->project, "path", m->path, "root",
@@ -413,8 +427,12 @@ static json_t *row_json(const struct leasing *l, uint32_t row)
     struct pl_hash h;
 
     pl_plan_datum_id(j->plan, datum, &h);
-    for (size_t i = 0; i < j->plan->n_leaves; i++)
-        json_array_append_new(inputs, input_json(j, datum, i));
+    for (size_t i = 0; i < j->plan->n_leaves; i++) {
+        const struct pl_plan_match *m = pl_plan_match_of(j->plan, datum, i);
+
+        if (m)
+            json_array_append_new(inputs, input_json(j, i, m));
+    }
     return json_pack("{s:I, s:s, s:s, s:I, s:I, s:o}", "index", (json_int_t)row, "datum", pl_hash_hex(&h, id), "key",
                      pl_hash_hex(&j->plan->keys[datum], key), "attempt", (json_int_t)l->failures + 1, "timeout_ms",
                      (json_int_t)j->stage->def->datum.timeout_ms, "inputs", inputs);

@@ -42,6 +42,8 @@ static int add_own(struct graph *g, struct pl_err *err)
         json_t *reads = json_array();
 
         for (size_t k = 0; k < s->n_leaves; k++) {
+            if (!pl_input_reads(s->leaves[k]))
+                continue;
             snprintf(key, sizeof key, "%s/%s@%s", s->leaves[k]->project, s->leaves[k]->repo, s->leaves[k]->branch);
             json_array_append_new(reads, json_string(key));
         }
@@ -54,12 +56,12 @@ static int add_own(struct graph *g, struct pl_err *err)
 /* The branches that a stored spec's `input` names. */
 static void collect_reads(const json_t *input, json_t *reads)
 {
-    const json_t *child;
+    const json_t *child, *children = json_object_get(input, "cross");
     size_t i;
 
     if (json_object_get(input, "repo"))
         json_array_append(reads, json_object_get(input, "repo"));
-    json_array_foreach(json_object_get(input, "cross"), i, child)
+    json_array_foreach(children ? children : json_object_get(input, "union"), i, child)
     {
         collect_reads(child, reads);
     }

@@ -73,7 +73,7 @@ static int check_inputs(struct pl_tx *tx, const struct pl_spec *spec, struct pl_
     for (size_t i = 0; i < spec->n_stages; i++) {
         for (size_t k = 0; k < spec->stages[i].n_leaves; k++) {
             const struct pl_input *leaf = spec->stages[i].leaves[k];
-            int r = pl_db_repo_find(pl_tx_conn(tx), leaf->project, leaf->repo, &repo, err);
+            int r = pl_input_reads(leaf) ? pl_db_repo_find(pl_tx_conn(tx), leaf->project, leaf->repo, &repo, err) : 0;
 
             if (r == PL_ENOTFOUND)
                 return pl_err_set(
@@ -169,6 +169,24 @@ static bool has_head(struct pl_tx *tx, const struct pl_input *leaf)
                       "sss", leaf->project, leaf->repo, leaf->branch) == 0;
 }
 
+/* Does the tree have something to read? Every input of a cross, one of a union, each with a commit or from a stage of the file that runs;
+ * `*ret_here`: one of them does. */
+static bool can_read(struct pl_tx *tx, const struct pl_input *tree, const bool *runs, bool *ret_here)
+{
+    bool here = tree->stage != PL_SPEC_NO_STAGE && runs[tree->stage], any = tree->n_children == 0, all = true;
+
+    if (tree->n_children == 0)
+        all = !pl_input_reads(tree) || here || has_head(tx, tree);
+    for (size_t i = 0; i < tree->n_children; i++) {
+        bool can = can_read(tx, &tree->children[i], runs, ret_here);
+
+        any = any || can;
+        all = all && can;
+    }
+    *ret_here = *ret_here || here;
+    return tree->kind == PL_INPUT_UNION ? any : all;
+}
+
 json_t *pl_pipeline_stages_to_run(struct pl_tx *tx, const struct pl_spec *spec, const bool *wanted)
 {
     _cleanup_free_ bool *runs = calloc(spec->n_stages + 1, sizeof *runs);
@@ -177,14 +195,8 @@ json_t *pl_pipeline_stages_to_run(struct pl_tx *tx, const struct pl_spec *spec, 
     for (size_t k = 0; list && k < spec->n_stages; k++) {
         uint32_t i = spec->order[k];
         const struct pl_stage *s = &spec->stages[i];
-        bool ready = true, upstream = false;
+        bool upstream = false, ready = can_read(tx, s->input, runs, &upstream);
 
-        for (size_t leaf = 0; leaf < s->n_leaves; leaf++) {
-            bool here = s->leaves[leaf]->stage != PL_SPEC_NO_STAGE && runs[s->leaves[leaf]->stage];
-
-            upstream = upstream || here;
-            ready = ready && (here || has_head(tx, s->leaves[leaf]));
-        }
         runs[i] = ready && (upstream || wanted[i]);
         if (runs[i])
             json_array_append_new(list, json_pack("[s, s]", spec->project, s->name));

@@ -98,9 +98,48 @@ static void the_stages_own_variables_come_last(void **state)
     assert_env(&q, want, PL_ARRAY_SIZE(want));
 }
 
+static void parameters_are_variables_and_stand_in_the_values_of_env(void **state)
+{
+    static const struct pl_param params[] = {{"lr", "0.1"}, {"batch-size", "8"}};
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        {"--lr=${params.lr}", "--lr=0.1"},
+        {"${params.lr}${params.batch-size}", "0.18"},
+        {"${params.none} ${params.lr} ${HOME} $params.lr", "${params.none} 0.1 ${HOME} $params.lr"},
+        {"${params.lr", "${params.lr"},
+        {"${params.${params.lr}}", "${params.0.1}"},
+        {"", ""},
+    };
+    static const struct pl_env_var env[] = {{"RATE", "r=${params.lr}"}};
+    struct pl_datum_env_request q = request;
+    _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
+    struct pl_env_var *got = NULL;
+    size_t n = 0, found = 0;
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        _cleanup_(pl_buf_finish) struct pl_buf out = {0};
+
+        assert_int_equal(pl_params_expand(cases[i].text, params, 2, &out, NULL), 0);
+        assert_string_equal(pl_buf_str(&out), cases[i].want);
+    }
+    q.params = params;
+    q.n_params = 2;
+    q.env = env;
+    q.n_env = 1;
+    assert_int_equal(pl_datum_env(&q, arena, &got, &n, NULL), 0);
+    for (size_t i = 0; i < n; i++)
+        found += (pl_streq(got[i].key, "PL_PARAM_LR") && pl_streq(got[i].value, "0.1")) ||
+                 (pl_streq(got[i].key, "PL_PARAM_BATCH_SIZE") && pl_streq(got[i].value, "8")) ||
+                 (pl_streq(got[i].key, "RATE") && pl_streq(got[i].value, "r=0.1"));
+    assert_int_equal(found, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parameters_are_variables_and_stand_in_the_values_of_env),
         cmocka_unit_test(a_datum_sees_these_variables),
         cmocka_unit_test(the_stages_own_variables_come_last),
     };

@@ -171,6 +171,102 @@ static void a_cross_takes_every_combination_the_first_input_slowest(void **state
     memory_finish(&m);
 }
 
+/* a, b: two files each; c: one. The order of the datums, and of their enumeration keys. */
+static void unions_and_params_are_enumerated_in_spec_order(void **state)
+{
+    static const struct {
+        const char *input, *want[8];
+    } cases[] = {
+        {"{\"union\": [{\"repo\": \"a\", \"glob\": \"/*\"}, {\"repo\": \"b\"}]}", {"a=/1", "a=/2", "b=/"}},
+        {"{\"cross\": [{\"union\": [{\"repo\": \"a\", \"glob\": \"/*\"}, {\"repo\": \"b\"}]}, {\"repo\": \"c\"}]}",
+         {"a=/1, c=/", "a=/2, c=/", "b=/, c=/"}},
+        {"{\"cross\": [{\"repo\": \"a\", \"glob\": \"/*\"}, {\"union\": [{\"repo\": \"b\"}, {\"repo\": \"c\"}]}]}",
+         {"a=/1, b=/", "a=/1, c=/", "a=/2, b=/", "a=/2, c=/"}},
+        {"{\"union\": [{\"cross\": [{\"repo\": \"a\", \"glob\": \"/*\"}, {\"repo\": \"b\"}]}, {\"repo\": \"c\", \"name\": "
+         "\"b\"}]}",
+         {"a=/1, b=/", "a=/2, b=/", "b=/"}},
+        {"{\"cross\": [{\"params\": {\"k\": [2, 1]}}, {\"repo\": \"b\"}]}", {"params={\"k\":1}, b=/", "params={\"k\":2}, b=/"}},
+        {"{\"params\": {\"k\": [2, 1], \"x\": [\"y\"]}}", {"params={\"k\":1,\"x\":\"y\"}", "params={\"k\":2,\"x\":\"y\"}"}},
+        {"{\"union\": [{\"repo\": \"a\", \"glob\": \"/none\"}, {\"repo\": \"b\"}]}", {"b=/"}},
+        {"{\"cross\": [{\"union\": [{\"repo\": \"a\", \"glob\": \"/none\"}]}, {\"repo\": \"b\"}]}", {NULL}},
+    };
+    static const char *const files[] = {"1", "2"};
+    uint8_t keys[2][PL_ENUM_KEY_MAX];
+    size_t lens[2] = {0};
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        struct memory m = {0};
+        struct pl_node_source source = source_of(&m);
+        struct pl_hash root = tree_of(&m, files, 2), roots[3] = {root, root, root};
+        struct pl_plan *plan = NULL;
+        struct pl_err err = {0};
+        struct pl_spec *spec;
+        char text[512];
+        size_t d;
+
+        (void)snprintf(text, sizeof(text), "\"input\": %s", cases[i].input);
+        spec = spec_of(text);
+        assert_ok(plan_of(spec, &source, roots, &plan, &err), &err);
+        for (d = 0; d < plan->n_datums; d++) {
+            assert_string_equal(pl_plan_datum_text(plan, d, text, sizeof(text)), cases[i].want[d]);
+            lens[d & 1] = pl_plan_enum_key(plan, d, keys[d & 1]);
+            if (d > 0)
+                assert_true(pl_key_cmp(keys[~d & 1], lens[~d & 1], keys[d & 1], lens[d & 1]) < 0);
+        }
+        assert_null(cases[i].want[d]);
+        pl_plan_destroy(plan);
+        pl_spec_destroy(spec);
+        memory_finish(&m);
+    }
+}
+
+/* The keys that both plans have. */
+static size_t keys_in_common(const struct pl_plan *a, const struct pl_plan *b)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < a->n_datums; i++)
+        for (size_t k = 0; k < b->n_datums; k++)
+            n += pl_hash_eq(&a->keys[i], &b->keys[k]);
+    return n;
+}
+
+static void only_new_combinations_and_changed_inputs_that_count_have_new_keys(void **state)
+{
+#define CROSS_OF(params, reference) "\"input\": {\"cross\": [{\"repo\": \"r\"" reference "}, {\"params\": {\"k\": " params "}}]}"
+    static const struct {
+        const char *before, *after, *files_after;
+        size_t n, common;
+    } cases[] = {
+        {CROSS_OF("[1, 2]", ""), CROSS_OF("[2, 3, 1]", ""), "1=x", 3, 2},
+        {CROSS_OF("[1, 2]", ""), CROSS_OF("[1, 2]", ""), "1=y", 2, 0},
+        {CROSS_OF("[1, 2]", ", \"reference\": true"), CROSS_OF("[1, 2]", ", \"reference\": true"), "1=y", 2, 2},
+        {CROSS_OF("[1, 2]", ""), CROSS_OF("[1, 2]", ", \"reference\": true"), "1=x", 2, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        static const char *const files[] = {"1=x"};
+        struct memory m = {0};
+        struct pl_node_source source = source_of(&m);
+        struct pl_hash before[2] = {tree_of(&m, files, 1)}, after[2] = {tree_of(&m, &cases[i].files_after, 1)};
+        struct pl_spec *specs[2] = {spec_of(cases[i].before), spec_of(cases[i].after)};
+        struct pl_plan *plans[2] = {NULL, NULL};
+        struct pl_err err = {0};
+
+        assert_ok(plan_of(specs[0], &source, before, &plans[0], &err), &err);
+        assert_ok(plan_of(specs[1], &source, after, &plans[1], &err), &err);
+        assert_int_equal(plans[1]->n_datums, cases[i].n);
+        assert_int_equal(keys_in_common(plans[0], plans[1]), cases[i].common);
+        for (size_t k = 0; k < 2; k++) {
+            pl_plan_destroy(plans[k]);
+            pl_spec_destroy(specs[k]);
+        }
+        memory_finish(&m);
+    }
+}
+
 static struct pl_plan *plan_one(struct memory *m, const char *fields, const char *const *files, size_t n,
                                 struct pl_spec **ret_spec)
 {
@@ -350,8 +446,22 @@ static void prefixes_are_rendered_for_each_datum(void **state)
         {"/**/*.jpg", "", {"", ""}},
         {"/**/*.jpg", "${r.path}/", {"cats/tom.jpg/", "top.jpg/"}},
     };
+    struct memory of_params = {0};
+    struct pl_spec *params_spec;
+    struct pl_plan *params =
+        plan_one(&of_params,
+                 "\"input\": {\"params\": {\"lr\": [0.1], \"name\": [\"b\", \"a\"]}}, \"output\": {\"prefix\": "
+                 "\"lr=${params.lr}/${params.name}-\"}",
+                 files, 2, &params_spec);
+    struct pl_buf rendered = {0};
 
     (void)state;
+    assert_int_equal(pl_plan_prefix(params, 1, &rendered, NULL), 0);
+    assert_string_equal(pl_buf_str(&rendered), "lr=0.1/b-");
+    pl_buf_finish(&rendered);
+    pl_plan_destroy(params);
+    pl_spec_destroy(params_spec);
+    memory_finish(&of_params);
     for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
         struct memory m = {0};
         struct pl_spec *spec;
@@ -457,6 +567,8 @@ int main(void)
         cmocka_unit_test(a_glob_says_how_many_datums_there_are),
         cmocka_unit_test(what_is_skipped_could_not_have_matched),
         cmocka_unit_test(a_cross_takes_every_combination_the_first_input_slowest),
+        cmocka_unit_test(unions_and_params_are_enumerated_in_spec_order),
+        cmocka_unit_test(only_new_combinations_and_changed_inputs_that_count_have_new_keys),
         cmocka_unit_test(enumeration_keys_are_what_the_header_says),
         cmocka_unit_test(enumeration_keys_ascend_in_spec_order),
         cmocka_unit_test(a_long_enumeration_key_becomes_its_hash),

@@ -61,7 +61,7 @@ static void what_cannot_be_rendered_is_refused(void **state)
         {"${test.name}/", "\"name\" is not accepted after the input's name: path, dir, stem"},
         {"${test}/", "a variable is ${INPUT.path}"},
         {"${test.stem/", "${ is never closed by }"},
-        {"${params.k}/", "params is not available yet"},
+        {"${params.k}/", "there are no params: add {\"params\": {\"k\": […]}} to the input"},
         {"../", "a segment \"..\""},
         {"a//", "an empty segment"},
         {"a\n", "control byte 0x0a"},
