@@ -238,6 +238,23 @@ static int run_and_judge(struct attempt *a, struct pl_runner_command *command, c
     return 0;
 }
 
+/* The command of on_error, where the failed one ran and with its variables. */
+static int run_on_error(struct attempt *a, const struct pl_runner_command *failed, struct pl_wire_outcome *o, struct pl_err *err)
+{
+    struct pl_runner_command command = *failed;
+    struct pl_runner_result result = {0};
+    int64_t start_us = pl_clock_mono_us();
+    int r = pl_env_argv(a->c->env, a->row, (const char *const *)a->c->stage->err_run, &command.argv, err);
+
+    r = r == 0 ? pl_runner_client_run(a->c->runner, &command, &result, err) : r;
+    o->compute_ms += since_ms(start_us);
+    free(o->tail);
+    o->tail = take_tail(a);
+    o->recovered = r == 0 && result.how == PL_RUNNER_EXITED && result.code == 0 && !result.timed_out;
+    o->gave_back = a->given_up && result.killed;
+    return r == PL_ETOOBIG ? 0 : r;
+}
+
 static int run_command(struct attempt *a, const struct pl_wire_task *task, struct pl_wire_outcome *o, struct pl_err *err)
 {
     const struct pl_datum_context *c = a->c;
@@ -266,7 +283,7 @@ static int run_command(struct attempt *a, const struct pl_wire_task *task, struc
         return r;
     follow_metrics(a, true);
     o->has_gpu = pl_gpu_meter_read(c->gpu, &o->gpu_util, &o->gpu_mem_peak);
-    return 0;
+    return !o->gave_back && o->reason[0] && c->stage->err_run ? run_on_error(a, &command, o, err) : 0;
 }
 
 static int capture(const struct attempt *a, const char *out, struct pl_wire_outcome *o)

@@ -29,25 +29,31 @@ static int64_t integer_or(const json_t *o, const char *field, int64_t otherwise)
     return json_is_integer(v) ? (int64_t)json_integer_value(v) : otherwise;
 }
 
-static int read_run(const json_t *stage, struct pl_wire_attach *a, struct pl_err *err)
+/* A command and its arguments, NULL-terminated. */
+static int read_argv(const json_t *run, const char *field, const char ***ret, struct pl_err *err)
 {
-    const json_t *run = json_object_get(stage, "run");
+    size_t n = json_array_size(run);
 
-    a->script = string_or(stage, "script", NULL);
-    if (a->script)
-        return 0;
-    if (!json_is_array(run) || json_array_size(run) == 0)
-        return bad(err, "attach", "stage.run");
-    a->n_run = json_array_size(run);
-    a->run = calloc(a->n_run + 1, sizeof(*a->run));
-    if (!a->run)
+    if (n == 0)
+        return bad(err, "attach", field);
+    *ret = calloc(n + 1, sizeof(**ret));
+    if (!*ret)
         return pl_err_nomem(err);
-    for (size_t i = 0; i < a->n_run; i++) {
-        a->run[i] = json_string_value(json_array_get(run, i));
-        if (!a->run[i])
-            return bad(err, "attach", "stage.run");
+    for (size_t i = 0; i < n; i++) {
+        (*ret)[i] = json_string_value(json_array_get(run, i));
+        if (!(*ret)[i])
+            return bad(err, "attach", field);
     }
     return 0;
+}
+
+static int read_run(const json_t *stage, struct pl_wire_attach *a, struct pl_err *err)
+{
+    const json_t *on_error = json_object_get(stage, "on_error");
+    int r = json_is_object(on_error) ? read_argv(json_object_get(on_error, "run"), "stage.on_error", &a->err_run, err) : 0;
+
+    a->script = string_or(stage, "script", NULL);
+    return r < 0 || a->script ? r : read_argv(json_object_get(stage, "run"), "stage.run", &a->run, err);
 }
 
 static int read_env(json_t *stage, struct pl_wire_attach *a, struct pl_err *err)
@@ -145,6 +151,7 @@ int pl_wire_attach_read(json_t *doc, struct pl_wire_attach *ret, struct pl_err *
 void pl_wire_attach_finish(struct pl_wire_attach *a)
 {
     free(a->run);
+    free(a->err_run);
     free(a->env);
     json_decref(a->doc);
     *a = (struct pl_wire_attach){0};
@@ -377,6 +384,10 @@ static json_t *row_json(const struct pl_wire_outcome *o, bool with_tail)
                   (json_int_t)o->fetch_ms, "compute", (json_int_t)o->compute_ms, "upload", (json_int_t)o->upload_ms, "bytes",
                   "in", (json_int_t)o->bytes_in, "out", (json_int_t)o->bytes_out, "rusage", rusage_json(run));
 
+    if (row && o->recovered && json_object_set_new(row, "recovered", json_true()) < 0) {
+        json_decref(row);
+        return NULL;
+    }
     if (row && o->success && json_object_set_new(row, "output", output_json(o)) < 0) {
         json_decref(row);
         return NULL;

@@ -37,8 +37,8 @@ struct pl_wire_attach {
     json_t *doc;
     int64_t lease_ms, renew_ms;
     const char *project, *pipeline, *stage;
-    const char **run; /* argv; NULL when `script` is given */
-    size_t n_run;
+    const char **run;     /* argv; NULL when `script` is given */
+    const char **err_run; /* on_error's command, NULL when there is none */
     const char *script;
     struct pl_env_var *env;
     size_t n_env;
@@ -90,6 +90,7 @@ enum pl_wire_next_kind { PL_WIRE_TASK, PL_WIRE_IDLE, PL_WIRE_END };
 struct pl_wire_outcome {
     uint32_t index;
     bool success;
+    bool recovered; /* it failed, and on_error's command succeeded */
     bool gave_back; /* not run to its end: goes into gave_back instead of rows */
     bool oom;
     struct pl_runner_result run;

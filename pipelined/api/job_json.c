@@ -16,9 +16,13 @@ static int64_t num(const json_t *o, const char *key)
 
 static json_t *datums_json(const json_t *counts)
 {
-    return json_pack("{s:I, s:I, s:I, s:I}", "total", (json_int_t)num(counts, "total"), "reused",
-                     (json_int_t)num(counts, "reused"), "done", (json_int_t)num(counts, "done"), "failed",
-                     (json_int_t)num(counts, "failed"));
+    json_t *out =
+        json_pack("{s:I, s:I, s:I, s:I}", "total", (json_int_t)num(counts, "total"), "reused", (json_int_t)num(counts, "reused"),
+                  "done", (json_int_t)num(counts, "done"), "failed", (json_int_t)num(counts, "failed"));
+
+    if (num(counts, "recovered"))
+        json_object_set_new(out, "recovered", json_integer(num(counts, "recovered")));
+    return out;
 }
 
 json_t *pl_job_row_json(const struct pl_rows *rows, bool whole)

@@ -526,7 +526,8 @@ static const struct pl_api_schema schemas[] = {
             "jobs:Job[]? done:boolean?"
             " superseded_by:string?"},
     {"RunList", "runs:Run[] next:string?"},
-    {"Datums", "total:integer reused:integer done:integer failed:integer waiting:integer? leased:integer? workers:integer?"},
+    {"Datums", "total:integer reused:integer done:integer failed:integer recovered:integer? waiting:integer? leased:integer? "
+               "workers:integer?"},
     {"Job", "run:string project:string stage:string pipeline:string version:integer state:string reason:string warnings:string[] "
             "datums:Datums"
             " ms:object bytes:object device:string output:string created_us:integer started_us:integer? finished_us:integer? "

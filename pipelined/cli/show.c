@@ -142,11 +142,23 @@ void pl_show_took(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT
     pl_duration_text(PL_MAX(to - from, 0) / 1000, out);
 }
 
+void pl_show_job_state(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    const char *state = json_string_value(value);
+    json_int_t failed = pl_show_int_at(item, "datums.failed") + pl_show_int_at(item, "datums.recovered");
+
+    if (state && pl_streq(state, "success") && failed)
+        snprintf(out, PL_SHOW_TEXT_MAX, "success (%lld failed)", (long long)failed);
+    else
+        snprintf(out, PL_SHOW_TEXT_MAX, "%s", state ? state : "");
+}
+
 void pl_show_datums(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
     static const struct {
         const char *key, *word;
-    } parts[] = {{"reused", "reused"}, {"failed", "failed"}, {"leased", "running"}, {"waiting", "waiting"}};
+    } parts[] = {
+        {"reused", "reused"}, {"failed", "failed"}, {"recovered", "recovered"}, {"leased", "running"}, {"waiting", "waiting"}};
     size_t n = (size_t)snprintf(out, PL_SHOW_TEXT_MAX, "%lld", (long long)pl_show_int_at(value, "total")), shown = 0;
 
     (void)item;

@@ -23,6 +23,8 @@ void pl_show_ms(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_M
 /* "3.2s" from `started_us` (else `created_us`) to `finished_us` (else now) of a run or job. */
 void pl_show_took(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
 /* The numbers of a job's datums: "8 (7 reused)". */
+/* "success (3 failed)" of a job: one that left datums out says so. */
+void pl_show_job_state(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
 void pl_show_datums(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
 
 /* The value at a dotted key; NULL when there is none. And as text ("" when it is none) or number (0). */

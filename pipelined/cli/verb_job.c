@@ -18,7 +18,7 @@ static int list_job(struct pl_cli *c, struct pl_err *err)
 {
     static const struct pl_column columns[] = {{"RUN", "run", pl_show_id},
                                                {"STAGE", "stage", NULL},
-                                               {"STATE", "state", NULL},
+                                               {"STATE", "state", pl_show_job_state},
                                                {"CREATED", "created_us", pl_show_ago},
                                                {"DATUMS", "datums", pl_show_datums},
                                                {"TOOK", "", pl_show_took},
@@ -92,7 +92,7 @@ static int inspect_job(struct pl_cli *c, struct pl_err *err)
                                              {"run", "run", NULL},
                                              {"pipeline", "pipeline", NULL},
                                              {"version", "version", NULL},
-                                             {"state", "state", NULL},
+                                             {"state", "state", pl_show_job_state},
                                              {"reason", "reason", NULL},
                                              {"warnings", "warnings", NULL},
                                              {"datums", "datums", pl_show_datums},

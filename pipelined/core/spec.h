@@ -23,7 +23,8 @@
 #define PL_PARAM_BYTES_MAX 4096u /* of one combination's JSON */
 #define PL_WORKERS_MAX     10000u
 #define PL_TRIES_MAX       100u
-#define PL_GPUS_MAX        64u /* of one worker */
+#define PL_MAX_FAILED_MAX  (1 << 24) /* datums of a job */
+#define PL_GPUS_MAX        64u       /* of one worker */
 #define PL_DEFAULT_PROJECT "default"
 #define PL_DEFAULT_BRANCH  "master"
 #define PL_GPU_WAIT_MS     600000 /* "10m" */
@@ -75,8 +76,16 @@ struct pl_gpu {
     int64_t wait_ms;
 };
 
-enum pl_on_error { PL_ON_ERROR_FAIL };
-enum pl_on_new { PL_ON_NEW_QUEUE, PL_ON_NEW_NEWEST };
+enum pl_on_error { PL_ON_ERROR_FAIL, PL_ON_ERROR_SKIP, PL_ON_ERROR_RUN };
+enum pl_on_new { PL_ON_NEW_QUEUE, PL_ON_NEW_NEWEST, PL_ON_NEW_RESTART };
+
+/* How many datums may fail before the job does at once: `count`, or `ppm` millionths of all of them when `share`. */
+struct pl_max_failed {
+    bool given;
+    bool share;
+    uint32_t count;
+    uint32_t ppm;
+};
 
 struct pl_output {
     const char *branch; /* PL_DEFAULT_BRANCH */
@@ -123,6 +132,9 @@ struct pl_stage {
     struct pl_datum_policy datum;
     int64_t timeout_ms; /* of the job; 0 = none */
     enum pl_on_error on_error;
+    const char **err_run; /* of ON_ERROR_RUN: argv, n_err_run ≥ 1 */
+    size_t n_err_run;
+    struct pl_max_failed max_failed;
     enum pl_on_new on_new;
     struct pl_output output;
     struct pl_cache cache;

@@ -50,13 +50,11 @@ static const struct spec_field fields_of_repo[] = {
 OBJECT(repo, "repo", "What `repos` says about an input repo; set each time the pipeline is, what is not said stays.",
        later_of_repo);
 
-static const char *const words_on_error[] = {"fail", NULL};
-static const char *const later_on_error[] = {"skip", NULL};
-static const char *const words_on_new[] = {[PL_ON_NEW_QUEUE] = "queue", [PL_ON_NEW_NEWEST] = "newest", NULL};
-static const char *const later_on_new[] = {"restart", NULL};
-static const char *const later_of_stage[] = {"setup",    "secrets", "max_failed", "schedule", "checkpoint", "keep_warm",
-                                             "priority", "network", "user",       "scratch",  "placement",  "egress",
-                                             "replicas", "sweep",   "serve",      "notebook", "volumes",    NULL};
+static const char *const words_on_new[] = {
+    [PL_ON_NEW_QUEUE] = "queue", [PL_ON_NEW_NEWEST] = "newest", [PL_ON_NEW_RESTART] = "restart", NULL};
+static const char *const later_of_stage[] = {"setup",   "secrets", "schedule", "checkpoint", "keep_warm", "priority",
+                                             "network", "user",    "scratch",  "placement",  "egress",    "replicas",
+                                             "sweep",   "serve",   "notebook", "volumes",    NULL};
 
 static const struct spec_field fields_of_stage[] = {
     {.name = "name", FIELD(name, pl_stage, name), .noun = "stage", .required = true, .doc = "The stage and its output repo."},
@@ -115,19 +113,22 @@ static const struct spec_field fields_of_stage[] = {
      .min = 1,
      .doc = "Of the job, counted only while it has a running worker. None by default."},
     {.name = "on_error",
-     FIELD(word, pl_stage, on_error),
-     .words = words_on_error,
-     .later = later_on_error,
+     FIELD(on_error, pl_stage, on_error),
+     .child = &pl_spec_object_on_error,
      .fallback = "\"fail\"",
-     .doc = "`fail`: one failed datum fails the job; the others still run and are kept."},
+     .doc =
+         "`fail`: one failed datum fails the job; the others still run and are kept. `skip`: failed datums are left out of the "
+         "output and run again in the next job. An object: that command runs when a datum failed; when it succeeds, the datum is "
+         "left out as with `skip` (recovered), else the job fails."},
+    {.name = "max_failed",
+     FIELD(max_failed, pl_stage, max_failed),
+     .doc = "More failed datums than this fail the job at once: a number, or a share of all its datums such as `\"1%\"`."},
     {.name = "on_new",
      FIELD(word, pl_stage, on_new),
      .words = words_on_new,
-     .later = later_on_new,
      .fallback = "\"newest\"",
      .doc = "A newer run of the stage while one is unfinished: `queue`, one job per run; `newest`, a job that has leased nothing "
-            "yet is "
-            "superseded."},
+            "yet is superseded; `restart`, a running one is stopped too: what it finished is kept and not done again."},
     {.name = "output",
      FIELD(object, pl_stage, output),
      .child = &pl_spec_object_output,
@@ -211,6 +212,17 @@ static const struct spec_field fields_of_resources[] = {
 };
 OBJECT(resources, "resources", "Kubernetes quantities: `500m`, `2`, `40Gi`.", nothing);
 
+static const struct spec_field fields_of_on_error[] = {
+    {.name = "run",
+     .type = &pl_spec_type_texts,
+     LIST(pl_stage, err_run, n_err_run),
+     .min = 1,
+     .required = true,
+     .doc = "The command and its arguments, with the datum's inputs and variables; what it and the failed command wrote is "
+            "thrown away."},
+};
+OBJECT(on_error, "on_error", "What runs when a datum's command failed.", nothing);
+
 static const struct spec_field fields_of_datum[] = {
     {.name = "tries",
      FIELD(count, pl_datum_policy, tries),
@@ -254,9 +266,17 @@ static const struct spec_field fields_of_cache[] = {
 };
 OBJECT(cache, "cache", "What counts as already done.", nothing);
 
-const struct spec_object *const pl_spec_objects[] = {
-    &pl_spec_object_file,      &pl_spec_object_repo,  &pl_spec_object_stage,  &pl_spec_object_input, &pl_spec_object_gpu,
-    &pl_spec_object_resources, &pl_spec_object_datum, &pl_spec_object_output, &pl_spec_object_cache, NULL};
+const struct spec_object *const pl_spec_objects[] = {&pl_spec_object_file,
+                                                     &pl_spec_object_repo,
+                                                     &pl_spec_object_stage,
+                                                     &pl_spec_object_input,
+                                                     &pl_spec_object_gpu,
+                                                     &pl_spec_object_resources,
+                                                     &pl_spec_object_on_error,
+                                                     &pl_spec_object_datum,
+                                                     &pl_spec_object_output,
+                                                     &pl_spec_object_cache,
+                                                     NULL};
 
 const struct spec_field *pl_spec_field_find(const struct spec_object *object, const char *name)
 {

@@ -470,6 +470,77 @@ static json_t *write_cache(const struct spec_field *field, const void *object)
     return pl_spec_object_write(&pl_spec_object_cache, cache);
 }
 
+static void read_on_error(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_stage *stage = object;
+    const char *word = json_string_value(value);
+
+    if (json_is_object(value)) {
+        stage->on_error = PL_ON_ERROR_RUN;
+        pl_spec_read_object(r, &pl_spec_object_on_error, value, stage);
+    } else if (word != NULL && pl_streq(word, "skip")) {
+        stage->on_error = PL_ON_ERROR_SKIP;
+    } else if (word != NULL && pl_streq(word, "fail")) {
+        stage->on_error = PL_ON_ERROR_FAIL;
+    } else {
+        pl_spec_problem_value(r, value, field->type->accepts);
+    }
+}
+
+static json_t *write_on_error(const struct spec_field *field, const void *object)
+{
+    const struct pl_stage *stage = object;
+
+    (void)field;
+    if (stage->on_error == PL_ON_ERROR_RUN)
+        return pl_spec_object_write(&pl_spec_object_on_error, stage);
+    return json_string(stage->on_error == PL_ON_ERROR_SKIP ? "skip" : "fail");
+}
+
+/* "1%", "0.5%": millionths; false when it is none. */
+static bool spec_percent(const char *text, uint32_t *ret_ppm)
+{
+    char *end = NULL;
+    double percent = text[0] >= '0' && text[0] <= '9' ? strtod(text, &end) : -1;
+
+    if (percent < 0 || percent > 100 || strspn(text, "0123456789.") != (size_t)(end - text) || !pl_streq(end, "%"))
+        return false;
+    *ret_ppm = (uint32_t)(percent * 10000 + 0.5);
+    return true;
+}
+
+static void read_max_failed(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_max_failed *max = pl_spec_at(object, field);
+
+    *max = (struct pl_max_failed){.given = true};
+    if (json_is_integer(value) && json_integer_value(value) >= 0 && json_integer_value(value) <= PL_MAX_FAILED_MAX)
+        max->count = (uint32_t)json_integer_value(value);
+    else if (json_is_string(value) && spec_percent(json_string_value(value), &max->ppm))
+        max->share = true;
+    else
+        pl_spec_problem_value(r, value, field->type->accepts);
+}
+
+static json_t *write_max_failed(const struct spec_field *field, const void *object)
+{
+    const struct pl_max_failed *max = pl_spec_from(object, field);
+    char text[40], number[40];
+    json_t *percent;
+
+    if (!max->given)
+        return json_null();
+    if (!max->share)
+        return json_integer(max->count);
+    percent = json_real(max->ppm / 10000.0);
+    if (percent == NULL)
+        return NULL;
+    spec_number_text(percent, number);
+    json_decref(percent);
+    (void)snprintf(text, sizeof(text), "%.30s%%", number);
+    return json_string(text);
+}
+
 const struct spec_type pl_spec_type_name = {"letters, digits, _ and -, at most 51, not starting with _ or -",
                                             "{\"type\":\"string\",\"pattern\":\"^[A-Za-z0-9][A-Za-z0-9_-]{0,50}$\"}", read_name,
                                             pl_spec_write_text};
@@ -499,3 +570,8 @@ const struct spec_type pl_spec_type_gpu = {
 const struct spec_type pl_spec_type_cache = {"true, false or an object",
                                              "{\"anyOf\":[{\"type\":\"boolean\"},{\"$ref\":\"#/$defs/cache\"}]}", read_cache,
                                              write_cache};
+const struct spec_type pl_spec_type_on_error = {"\"fail\", \"skip\" or {\"run\": […]}",
+                                                "{\"anyOf\":[{\"enum\":[\"fail\",\"skip\"]},{\"$ref\":\"#/$defs/on_error\"}]}",
+                                                read_on_error, write_on_error};
+const struct spec_type pl_spec_type_max_failed = {"a whole number of datums, or a share of them such as \"1%\" or \"0.1%\"",
+                                                  "{\"type\":[\"integer\",\"string\"]}", read_max_failed, write_max_failed};

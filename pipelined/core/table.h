@@ -8,6 +8,7 @@
  *     50  u8       outputs: 0 none, 1 inline, 2 tree
  *     51  inline:  varint length, ops stream (tree/ops.h), at most PL_ROW_INLINE_OPS_MAX bytes
  *         tree:    32 B root of a tree with the datum's outputs; paths as the datum wrote them, without the prefix
+ *   A FAILED row is a datum that was left out (on_error): it has no outputs and runs again in the next job, changed or not.
  *   owner tree   output path → enumeration key of the datum that wrote it */
 #pragma once
 

@@ -41,7 +41,7 @@ struct pl_eresult {
 };
 
 struct pl_etotals {
-    uint64_t datums, reused, done, failed, attempts;
+    uint64_t datums, reused, done, failed, recovered, attempts;
     uint64_t wait_ms, fetch_ms, compute_ms, upload_ms, gpu_ms;
     int64_t busy_ms; /* time with a leased task, of all lives of the daemon */
     uint64_t bytes_in, bytes_out;

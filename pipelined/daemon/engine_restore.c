@@ -270,6 +270,7 @@ static int restore_ended(struct pl_engine *e, struct pl_ejob *j, struct ended *e
             ended->ranges[n++] = (struct pl_sched_range){i, i + 1};
     }
     ev->job.failed = (uint32_t)r;
+    ev->job.recovered = (uint32_t)j->totals.recovered;
     ev->job.ended = ended->ranges;
     ev->job.n_ended = n;
     return 0;

@@ -193,7 +193,14 @@ int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err 
                                        .cpu_milli = (uint32_t)PL_MIN(d->resources.cpu_milli, (int64_t)UINT32_MAX),
                                        .memory_bytes = (uint64_t)d->resources.memory_bytes,
                                        .job_timeout_ms = d->timeout_ms,
-                                       .on_new = d->on_new == PL_ON_NEW_QUEUE ? PL_SCHED_QUEUE : PL_SCHED_NEWEST};
+                                       .on_new = d->on_new == PL_ON_NEW_QUEUE     ? PL_SCHED_QUEUE
+                                                 : d->on_new == PL_ON_NEW_RESTART ? PL_SCHED_RESTART
+                                                                                  : PL_SCHED_NEWEST,
+                                       .skip_failed = d->on_error == PL_ON_ERROR_SKIP,
+                                       .max_failed_given = d->max_failed.given,
+                                       .max_failed = d->max_failed.count,
+                                       .max_failed_share = d->max_failed.share,
+                                       .max_failed_ppm = d->max_failed.ppm};
     r = pl_engine_feed(e, &ev, err);
     if (r < 0)
         return pl_err_wrap(err, r, "stage %s", d->name);

@@ -22,10 +22,17 @@ struct committing {
 
 static int add_outputs(struct pl_merge *m, const struct pl_ejob *j, const struct pl_node_source *source, struct pl_err *err)
 {
+    uint64_t missing = 0;
+
     for (size_t d = 0; d < j->plan->n_datums; d++) {
         const struct pl_eresult *res = &j->results[d];
-        int r = j->has_result[d] ? pl_merge_datum(m, d, err)
-                                 : pl_err_set(err, PL_EINTERNAL, "datum %zu of %zu has no result", d + 1, j->plan->n_datums);
+        int r;
+
+        if (!j->has_result[d]) { /* it failed, and is left out */
+            missing++;
+            continue;
+        }
+        r = pl_merge_datum(m, d, err);
 
         if (r == 0 && res->outputs == PL_ROW_INLINE)
             r = pl_merge_add_ops(m, res->ops, res->ops_len, err);
@@ -34,6 +41,8 @@ static int add_outputs(struct pl_merge *m, const struct pl_ejob *j, const struct
         if (r < 0)
             return r;
     }
+    if (missing != j->totals.failed + j->totals.recovered)
+        return pl_err_set(err, PL_EINTERNAL, "%llu datums of %zu have no result", (unsigned long long)missing, j->plan->n_datums);
     return 0;
 }
 
@@ -41,6 +50,11 @@ static void fill_row(const struct pl_ejob *j, size_t d, struct pl_row *row)
 {
     const struct pl_eresult *res = &j->results[d];
 
+    if (!j->has_result[d]) {
+        *row = (struct pl_row){.state = PL_ROW_FAILED, .key = j->plan->keys[d]};
+        (void)!pl_hex_decode(j->run, row->run, sizeof row->run); /* as it was checked when the run was made */
+        return;
+    }
     *row = (struct pl_row){.state = PL_ROW_SUCCESS, .key = j->plan->keys[d], .outputs = res->outputs, .root = res->root};
     row->ops = res->ops;
     row->ops_len = res->ops_len;
@@ -217,6 +231,19 @@ static void commit_on_pool(void *arg)
         pl_engine_submit(c->job->engine, PL_TX_LOGGED, commit_tx, commit_done, c);
 }
 
+/* "1 of 3 datums failed and is left out": the reason that a success carries, NULL when all its datums are there. */
+static char *left_out(const struct pl_etotals *t)
+{
+    char text[160];
+    uint64_t n = t->failed + t->recovered;
+
+    if (n == 0)
+        return NULL;
+    snprintf(text, sizeof text, "%llu of %llu datums failed and %s left out%s", (unsigned long long)n,
+             (unsigned long long)t->datums, n == 1 ? "is" : "are", t->recovered == n ? ": on_error saw to it" : "");
+    return strdup(text);
+}
+
 void pl_engine_commit(struct pl_engine *e, struct pl_ejob *j)
 {
     struct committing *c = calloc(1, sizeof *c);
@@ -239,7 +266,7 @@ void pl_engine_commit(struct pl_engine *e, struct pl_ejob *j)
     pl_engine_job_args(j, &c->end);
     c->end.state = "success";
     free((char *)c->end.reason); /* it says that the job commits */
-    c->end.reason = NULL;
+    c->end.reason = left_out(&j->totals);
     c->end.output = j->run;
     pl_engine_pool(e, commit_on_pool, c);
 }

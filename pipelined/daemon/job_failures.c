@@ -5,6 +5,7 @@
 
 struct failure {
     int64_t attempt;
+    bool recovered;
     const char *message;
 };
 
@@ -31,6 +32,7 @@ static int read_failures(struct pl_ejob *j, struct pl_conn *c, struct pl_arena *
         json_object_set_new(row, "oom", json_boolean(pl_col_int(&rows, 6)));
         pl_totals_add(&j->totals, row);
         f->attempt = pl_col_int(&rows, 1);
+        f->recovered = json_is_true(json_object_get(row, "recovered"));
         f->message = pl_arena_strdup(arena, pl_result_message(row, arena));
         r = f->message ? pl_map_put(ret, datum.b, sizeof datum.b, f, NULL, err) : pl_err_nomem(err);
     }
@@ -55,7 +57,8 @@ int pl_job_load_failures(struct pl_ejob *j, struct pl_conn *c, struct pl_arena *
         if (!f || f->attempt < j->stage->def->datum.tries)
             continue;
         j->settled[i] = 1;
-        if (n++ == 0) {
+        j->totals.recovered += f->recovered;
+        if (!f->recovered && n++ == 0) {
             char *label = pl_arena_alloc(arena, 256);
 
             if (!label)

@@ -140,6 +140,8 @@ static void keep_row(struct pl_ejob *j, const struct pl_eworker *w, json_t *row,
     keep_attempt(j, row, datum, k);
     if (verdict == PL_SCHED_ROW_FAILED)
         j->totals.failed++;
+    if (verdict == PL_SCHED_ROW_RECOVERED)
+        j->totals.recovered++;
     if (verdict != PL_SCHED_ROW_DONE)
         return;
     j->totals.done++;
@@ -223,6 +225,7 @@ static int sched_rows(struct pl_etask *t, const json_t *list, struct pl_arena *a
         rows[i] = (struct pl_sched_row){.index = (uint32_t)index};
         rows[i].gave_back = pl_streq(state, "gave_back");
         rows[i].failed = pl_streq(state, "failed");
+        rows[i].recovered = json_is_true(json_object_get(o, "recovered"));
         *ret_compute_us += (uint64_t)num(json_object_get(o, "ms"), "compute") * 1000;
         if (rows[i].failed) {
             char *label = pl_arena_alloc(arena, 256);
@@ -298,9 +301,10 @@ static int write_attempt(struct pl_conn *c, int64_t job, const json_t *a, int64_
 {
     const json_t *row = json_object_get(a, "row");
     _cleanup_(json_decrefp) json_t *detail =
-        json_pack("{s:O, s:O?, s:O?, s:O?, s:O?, s:O?}", "paths", json_object_get(a, "paths"), "ms", json_object_get(row, "ms"),
-                  "bytes", json_object_get(row, "bytes"), "rusage", json_object_get(row, "rusage"), "gpu",
-                  json_object_get(row, "gpu"), "node", json_object_get(row, "node"));
+        json_pack("{s:O, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?}", "paths", json_object_get(a, "paths"), "ms",
+                  json_object_get(row, "ms"), "bytes", json_object_get(row, "bytes"), "rusage", json_object_get(row, "rusage"),
+                  "gpu", json_object_get(row, "gpu"), "node", json_object_get(row, "node"), "recovered",
+                  json_object_get(row, "recovered"));
     _cleanup_free_ char *text = detail ? json_dumps(detail, JSON_COMPACT) : NULL;
     struct pl_hash datum;
     bool failed = pl_streq(str(row, "state"), "failed");

@@ -55,14 +55,6 @@ static const char nightly[] =
     "   \"secrets\": [{\"name\": \"pg\"}], \"output\": {\"prefix\": \"${images.1}/\"}, \"egress\": {\"url\": "
     "\"s3://reports/\"}}]}\n";
 
-static const char hp[] =
-    "{\"pipeline\": \"hp\", \"stages\": [\n"
-    "  {\"name\": \"sweep\", \"input\": {\"cross\": [{\"repo\": \"prepare\", \"files\": [\"*.npz\"]}, {\"params\": {\"lr\": "
-    "[0.1], "
-    "\"hidden\": [32]}}]}, \"code\": \"code\", \"gpu\": {\"required\": false},\n"
-    "   \"run\": [\"python3\", \"train.py\"], \"workers\": 6, \"output\": {\"prefix\": \"lr=${params.lr}/\"}},\n"
-    "  {\"name\": \"best\", \"input\": {\"repo\": \"sweep\"}, \"code\": \"code\", \"run\": [\"python3\", \"best.py\"]}]}\n";
-
 static struct pl_spec_errors problems; /* large: not on the stack of every test */
 
 static struct pl_spec *parse_with(const char *text, const struct pl_spec_context *ctx)
@@ -154,80 +146,6 @@ static void specs_with_fields_of_later_name_the_first_of_them(void **state)
         assert_null(spec);
         assert_string_equal(problems.errors[0].text, cases[i].says);
         assert_ptr_equal(strstr(err.msg, cases[i].says), err.msg);
-    }
-}
-
-static void params_are_combinations_in_one_spelling(void **state)
-{
-    static const struct {
-        const char *params, *want[5];
-    } cases[] = {
-        {"{\"lr\": [0.10, 3e-2], \"k\": [2, 1.0]}",
-         {"{\"k\":1,\"lr\":0.03}", "{\"k\":1,\"lr\":0.1}", "{\"k\":2,\"lr\":0.03}", "{\"k\":2,\"lr\":0.1}"}},
-        {"[{\"b\": \"x\\\"y\", \"a\": true}, {\"a\": false, \"b\": \"\"}]",
-         {"{\"a\":false,\"b\":\"\"}", "{\"a\":true,\"b\":\"x\\\"y\"}"}},
-    };
-    char text[512];
-
-    (void)state;
-    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
-        const struct pl_input *in;
-        struct pl_spec *spec;
-
-        (void)snprintf(text, sizeof(text),
-                       "{\"pipeline\": \"p\", \"stages\": [{\"name\": \"s\", \"run\": [\"x\"], \"input\": {\"params\": %s}}]}",
-                       cases[i].params);
-        spec = parse(text);
-        in = spec->stages[0].input;
-        for (size_t k = 0; k < in->n_combinations; k++)
-            assert_string_equal(in->combinations[k].json, cases[i].want[k]);
-        assert_null(cases[i].want[in->n_combinations]);
-        assert_int_equal(in->n_params, 2);
-        pl_spec_destroy(spec);
-    }
-    {
-        struct pl_spec *spec = parse(hp);
-
-        assert_int_equal(spec->stages[0].leaves[1]->n_combinations, 1);
-        assert_string_equal(spec->stages[0].leaves[1]->combinations[0].values[1], "0.1");
-        pl_spec_destroy(spec);
-    }
-}
-
-/* Inputs that not every datum has cannot be named where every datum needs a value. */
-static void what_a_datum_may_lack_is_not_named(void **state)
-{
-    static const char either[] = "{\"union\": [{\"repo\": \"a\", \"glob\": \"/*\"}, {\"repo\": \"b\", \"glob\": \"/*\"}]}";
-    static const char same[] =
-        "{\"union\": [{\"repo\": \"a\", \"name\": \"x\", \"glob\": \"/(*)\"}, {\"repo\": \"b\", \"name\": \"x\"}]}";
-    static const char params[] = "{\"union\": [{\"params\": {\"a\": [1], \"b\": [2]}}, {\"params\": {\"a\": [3]}}]}";
-    static const struct {
-        const char *input, *fields, *says; /* NULL: accepted */
-    } cases[] = {
-        {either, "\"run\": [\"x\"], \"output\": {\"prefix\": \"${a.stem}/\"}", "not every datum has an input \"a\""},
-        {either, "\"run\": [\"x\"], \"output\": {\"prefix\": \"${datum}/\"}", NULL},
-        {same, "\"run\": [\"x\"], \"output\": {\"prefix\": \"${x.stem}/\"}", NULL},
-        {same, "\"run\": [\"x\"], \"output\": {\"prefix\": \"${x.1}/\"}", "has 0 captures"},
-        {params, "\"run\": [\"x\", \"${params.a}\"], \"output\": {\"prefix\": \"${params.a}/\"}", NULL},
-        {params, "\"run\": [\"x\", \"${params.b}\"]", "stages[0].run[1]: ${params.b}: not every datum has a parameter"},
-        {params, "\"run\": [\"x\"], \"env\": {\"B\": \"-${params.b}\"}", "stages[0].env.B: ${params.b}: not every datum"},
-        {params, "\"run\": [\"x\"], \"output\": {\"prefix\": \"${params.b}/\"}", "not every datum has a parameter \"b\""},
-        {either, "\"run\": [\"x\", \"${params.b} ${HOME}\"]", NULL},
-        {either, "\"run\": [\"x\"], \"output\": {\"prefix\": \"${params.b}/\"}", "there are no params"},
-    };
-    char text[1024];
-
-    (void)state;
-    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
-        struct pl_spec *spec = NULL;
-        int r;
-
-        (void)snprintf(text, sizeof(text), "{\"pipeline\": \"p\", \"stages\": [{\"name\": \"s\", \"input\": %s, %s}]}",
-                       cases[i].input, cases[i].fields);
-        r = pl_spec_parse(text, strlen(text), "t.json", NULL, &spec, &problems, NULL);
-        if ((r == 0) != (cases[i].says == NULL) || (r < 0 && strstr(problems.errors[0].text, cases[i].says) == NULL))
-            fail_msg("%s\nsays: %s", text, r < 0 ? problems.errors[0].text : "nothing");
-        pl_spec_destroy(spec);
     }
 }
 
@@ -381,8 +299,14 @@ static void wrong_fields_are_refused_in_words(void **state)
         {"\"resources\": {\"cpu\": \"many\"}", "\"many\" is no amount of CPU: write 2, 0.5 or \"500m\""},
         {"\"resources\": {\"memory\": \"40GB\"}", "\"40GB\" is no size: write \"512Mi\""},
         {"\"resources\": {\"memory\": -1}", "\"-1\" is no size"},
-        {"\"on_error\": \"skip\"", "stages[0].on_error: \"skip\" is not available yet: \"fail\""},
-        {"\"on_new\": \"restart\"", "\"restart\" is not available yet: \"queue\" or \"newest\""},
+        {"\"on_error\": \"ignore\"", "stages[0].on_error: \"ignore\" is not accepted: \"fail\", \"skip\" or {\"run\": […]}"},
+        {"\"on_error\": {}", "stages[0].on_error: \"run\" is missing"},
+        {"\"on_error\": {\"run\": []}", "stages[0].on_error.run: [] is not accepted"},
+        {"\"on_new\": \"kill\"", "\"kill\" is not accepted: \"queue\" or \"newest\" or \"restart\""},
+        {"\"max_failed\": -1", "stages[0].max_failed: -1 is not accepted: a whole number of datums, or a share of them"},
+        {"\"max_failed\": \"1\"", "\"1\" is not accepted"},
+        {"\"max_failed\": \"101%\"", "\"101%\" is not accepted"},
+        {"\"max_failed\": \"1e1%\"", "\"1e1%\" is not accepted"},
         {"\"on_new\": \"latest\"", "\"latest\" is not accepted: \"queue\" or \"newest\""},
         {"\"output\": {\"prefix\": \"${x.stem}/\"}",
          "stages[0].output.prefix: prefix \"${x.stem}/\": ${x.stem}: there is no input \"x\""},
@@ -405,68 +329,6 @@ static void wrong_fields_are_refused_in_words(void **state)
             fail_msg("%s\nsays: %s", cases[i].fields, problems.errors[0].text);
         assert_int_equal(problems.n_errors, 1);
         assert_string_equal(err.field, problems.errors[0].path);
-    }
-}
-
-static void wrong_inputs_are_refused_in_words(void **state)
-{
-    static const struct {
-        const char *input, *says;
-    } cases[] = {
-        {"{}", "stages[0].input: \"repo\" is missing: an input is {\"repo\": \"NAME\", …}, {\"cross\": […]}, {\"union\": […]} or "
-               "{\"params\": {…}}"},
-        {"[]", "[] is not accepted: an input is"},
-        {"{\"repo\": \"a b\"}", "stages[0].input.repo: "},
-        {"{\"repo\": \"a@b@c\"}", "stages[0].input.repo: "},
-        {"{\"repo\": \"a@\"}", "the name of the branch is empty"},
-        {"{\"rep\": \"a\"}", "unknown field \"rep\"; did you mean \"repo\"?"},
-        {"{\"repo\": \"a\", \"glob\": \"/a(b\"}", "stages[0].input.glob: glob \"/a(b\": column 3: ( is never closed"},
-        {"{\"repo\": \"a\", \"glob\": \"\"}", "the glob is empty"},
-        {"{\"repo\": \"a\", \"files\": [\"x\", \"[\"]}", "stages[0].input.files[1]: glob \"[\": column 1: [ is never closed"},
-        {"{\"repo\": \"a\", \"files\": []}", "stages[0].input.files: "},
-        {"{\"repo\": \"a\", \"join_on\": \"$1\"}", "\"join_on\" is not available yet"},
-        {"{\"union\": []}", "stages[0].input.union: [] is not accepted: a list of 1 to 64 inputs"},
-        {"{\"union\": [{\"repo\": \"a\"}], \"cross\": [{\"repo\": \"a\"}]}", "\"union\" stands alone"},
-        {"{\"cross\": [{\"union\": [{\"repo\": \"a\"}, {\"repo\": \"b\"}]}, {\"repo\": \"b\"}]}",
-         "stages[0].input.cross[1].name: two inputs are named \"b\""},
-        {"{\"pfs\": {\"repo\": \"a\", \"glob\": 7}}", "stages[0].input.pfs.glob: 7 is not accepted"},
-        {"{\"pfs\": {\"repo\": \"a\"}, \"glob\": \"/\"}", "\"pfs\" stands alone"},
-        {"{\"pfs\": {\"cross\": []}}", "stages[0].input.pfs: {\"cross\":[]} is not accepted: an input with a \"repo\""},
-        {"{\"params\": {}}", "stages[0].input.params: {} is not accepted: an object of lists"},
-        {"{\"params\": {\"lr\": 0.1}}", "stages[0].input.params.lr: 0.1 is not accepted: a list of values such as [0.1, 0.03]"},
-        {"{\"params\": {\"lr\": [0.1, [2]]}}", "stages[0].input.params.lr[1]: [2] is not accepted: a string, a number"},
-        {"{\"params\": {\"lr\": [0.1, 0.10]}}", "the combination {\"lr\":0.1} is given twice"},
-        {"{\"params\": {\"l r\": [1]}}", "stages[0].input.params[\"l r\"]: "},
-        {"{\"params\": {\"a-b\": [1], \"a_b\": [1]}}", "would share the variable PL_PARAM_A_B"},
-        {"{\"params\": [{\"a\": 1}, {\"b\": 1}]}", "stages[0].input.params[1]: other names than the first combination"},
-        {"{\"params\": [7]}", "stages[0].input.params[0]: 7 is not accepted: an object of 1 to 64 values"},
-        {"{\"params\": {\"a\": [1]}, \"glob\": \"/\"}", "\"params\" stands alone: put it beside other inputs in a \"cross\""},
-        {"{\"cross\": [{\"params\": {\"a\": [1]}}, {\"params\": {\"b\": [1]}}]}",
-         "stages[0].input.cross[1].params: two inputs are named \"params\""},
-        {"{\"union\": [{\"params\": {\"a\": [1]}}, {\"repo\": \"params\"}]}", "two inputs are named \"params\""},
-        {"{\"repo\": \"a\", \"reference\": 1}", "stages[0].input.reference: 1 is not accepted: true or false"},
-        {"{\"cross\": []}", "[] is not accepted: a list of 1 to 64 inputs"},
-        {"{\"cross\": [{\"repo\": \"a\"}], \"glob\": \"/\"}", "\"cross\" stands alone"},
-        {"{\"cross\": [{\"repo\": \"a\"}, 7]}", "stages[0].input.cross[1]: 7 is not accepted"},
-        {"{\"cross\": [{\"repo\": \"a\"}, {\"repo\": \"a\"}]}", "stages[0].input.cross[1].name: two inputs are named \"a\""},
-        {"{\"cross\": [{\"repo\": \"a-b\"}, {\"repo\": \"a_b\"}]}", "would share the variable PL_INPUT_A_B"},
-        {"{\"repo\": \"out\"}", "an input cannot be named \"out\""},
-        {"{\"repo\": \"a\", \"name\": \"PATH\"}", "would replace the variable of that name"},
-        {"{\"repo\": \"a\", \"name\": \"_x\"}", "stages[0].input.name: "},
-        {"{\"repo\": \"s\"}", "stages[0].input.repo: the stages form a circle: s reads s"},
-    };
-    char text[1024];
-
-    (void)state;
-    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
-        struct pl_spec *spec = NULL;
-
-        (void)snprintf(text, sizeof(text),
-                       "{\"pipeline\": \"p\", \"stages\": [{\"name\": \"s\", \"run\": [\"x\"], \"input\": %s}]}", cases[i].input);
-        assert_int_equal(pl_spec_parse(text, strlen(text), "t.json", NULL, &spec, &problems, NULL), PL_ESPEC);
-        if (strstr(problems.errors[0].text, cases[i].says) == NULL)
-            fail_msg("%s\nsays: %s", cases[i].input, problems.errors[0].text);
-        assert_int_equal(problems.n_errors, 1);
     }
 }
 
@@ -780,14 +642,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_spec_of_the_language_is_understood),
         cmocka_unit_test(specs_with_fields_of_later_name_the_first_of_them),
-        cmocka_unit_test(params_are_combinations_in_one_spelling),
-        cmocka_unit_test(what_a_datum_may_lack_is_not_named),
         cmocka_unit_test(every_field_of_a_stage_is_read),
         cmocka_unit_test(defaults_are_merged_under_each_stage),
         cmocka_unit_test(repos_are_named_with_project_and_branch),
         cmocka_unit_test(stages_are_ordered_by_what_they_read),
         cmocka_unit_test(wrong_fields_are_refused_in_words),
-        cmocka_unit_test(wrong_inputs_are_refused_in_words),
         cmocka_unit_test(wrong_files_are_refused_in_words),
         cmocka_unit_test(several_mistakes_are_told_at_once_in_order),
         cmocka_unit_test(no_more_mistakes_are_kept_than_the_bound),

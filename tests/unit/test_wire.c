@@ -38,7 +38,7 @@ static void attach_gives_the_stage(void **state)
         0);
     assert_string_equal(a.stage, "train");
     assert_string_equal(a.pipeline, "digits");
-    assert_int_equal(a.n_run, 2);
+    assert_null(a.run[2]);
     assert_string_equal(a.run[1], "t.py");
     assert_null(a.run[2]);
     assert_int_equal(a.n_env, 2);

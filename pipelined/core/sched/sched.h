@@ -27,12 +27,13 @@
  *    of the same run that writes an input (and does not run when that fails), else for the newest unfinished one
  *    before it (and then reads what is there).
  *  - on_new newest: a new job kills every earlier one of its stage that has leased nothing; what waited for it in its
- *    run goes with it.
+ *    run goes with it. restart: also those that run; what they finished is the engine's to reuse.
  *  - A lease lasts lease_ms of the time that the daemon is seen to be up: between two events at most PL_SCHED_GAP_MS
  *    count.
  *  - A try is an end of the user's command. Rows lost with a worker come back uncounted: back-off 10 s … 10 min, at
  *    most PL_SCHED_LOSSES_MAX times, in ever smaller tasks, so that the row at fault is soon alone. A failed row does
- *    not stop the others; once it used up its tries the job fails after them.
+ *    not stop the others; once it used up its tries the job fails after them, or (skip_failed) commits without it; at once when
+ *    more than max_failed have failed. A recovered row is left out and fails nothing.
  *  - Tasks are 1 row at first, then aim at PL_SCHED_AIM_MS of compute by the job's mean, growing at most fourfold on
  *    what was measured; ≤ PL_SCHED_TASK_ROWS_MAX, ≥ ⌈waiting / 32,768⌉, and never more than ⌈waiting / live workers⌉.
  *    Leased tasks are not split again.
@@ -94,7 +95,7 @@ static inline bool pl_sched_state_final(enum pl_sched_state state)
 /* "created" …; NULL for no state. */
 const char *pl_sched_state_name(enum pl_sched_state state);
 
-enum pl_sched_on_new { PL_SCHED_NEWEST, PL_SCHED_QUEUE };
+enum pl_sched_on_new { PL_SCHED_NEWEST, PL_SCHED_QUEUE, PL_SCHED_RESTART };
 
 struct pl_sched_config {
     uint64_t first_id;     /* ids (jobs, tasks, workers) and fences given out are larger: e.g. the log's epoch << 32 */
@@ -135,6 +136,11 @@ struct pl_sched_stage {
     uint64_t memory_bytes;  /* 0 = not counted */
     int64_t job_timeout_ms; /* 0 = none; time with a leased task */
     enum pl_sched_on_new on_new;
+    bool skip_failed;      /* rows that failed do not fail the job */
+    bool max_failed_given; /* more failed rows than this fail it at once: */
+    bool max_failed_share; /* … not so many, but so many millionths of its datums */
+    uint32_t max_failed;
+    uint32_t max_failed_ppm;
 };
 
 struct pl_sched_capacity {
@@ -153,6 +159,7 @@ struct pl_sched_lease {
 struct pl_sched_row {
     uint32_t index;
     bool failed;
+    bool recovered; /* failed, but it is to be left out without failing the job */
     bool gave_back;
     const char *label;   /* of a failed one: the datum as a user knows it, e.g. "/train/b1.csv" */
     const char *message; /* of a failed one: "exit code 1: ValueError: …" */
@@ -259,6 +266,7 @@ struct pl_sched_event {
         const struct pl_sched_range *ended; /* rows that ended, well or not; ascending, disjoint */
         size_t n_ended;
         uint32_t failed;                  /* of them */
+        uint32_t recovered;               /* of them, beside the failed ones */
         struct pl_sched_row first_failed; /* when failed > 0 */
         int64_t busy_ms;                  /* it had a leased task for so long, as pl_sched_job_info said */
     } job;
@@ -315,7 +323,8 @@ enum pl_sched_verdict {
     PL_SCHED_ROW_DONE,
     PL_SCHED_ROW_RETRY, /* the command failed and is tried again */
     PL_SCHED_ROW_FAILED,
-    PL_SCHED_ROW_WAITING, /* given back */
+    PL_SCHED_ROW_RECOVERED, /* it failed for good, and fails nothing */
+    PL_SCHED_ROW_WAITING,   /* given back */
 };
 
 struct pl_sched_action {

@@ -86,14 +86,15 @@ bool pl_sched_job_tell(struct pl_sched *s, struct job *job)
     return true;
 }
 
-/* on_new newest: whoever before it has leased nothing gives way. */
+/* on_new newest: whoever before it has leased nothing gives way; restart: whoever does not commit yet. */
 static void supersede(struct pl_sched *s, struct job *job)
 {
+    bool restart = job->version->def.on_new == PL_SCHED_RESTART;
     struct job *old, *before;
 
     for (old = TAILQ_PREV(job, job_list, lane_link); old; old = before) {
         before = TAILQ_PREV(old, job_list, lane_link);
-        if (!old->leased && old->state < PL_SCHED_FINISHING)
+        if ((restart || !old->leased) && old->state < PL_SCHED_FINISHING)
             pl_sched_job_end(s, old, PL_SCHED_KILLED, "", job->run->id);
     }
 }
@@ -106,7 +107,7 @@ void pl_sched_job_link(struct pl_sched *s, struct job *job)
     pl_sched_job_look(s, job);
     if (pl_sched_state_final(job->state))
         return;
-    if (job->version->def.on_new == PL_SCHED_NEWEST)
+    if (job->version->def.on_new != PL_SCHED_QUEUE)
         supersede(s, job);
     pl_sched_stage_dirty(s, job->stage);
 }
@@ -154,6 +155,18 @@ static void leave_lane(struct pl_sched *s, struct job *job)
     pl_sched_stage_dirty(s, job->stage);
 }
 
+/* "10 datums: 4 run, 6 reused; 1 failed and is left out" */
+static void success_text(const struct rows *rows, char *text, size_t size)
+{
+    size_t n = (size_t)snprintf(text, size, "%llu datum%s: %u run, %llu reused", (unsigned long long)rows->datums,
+                                rows->datums == 1 ? "" : "s", rows->to_run, (unsigned long long)(rows->datums - rows->to_run));
+
+    if (rows->failed > 0)
+        n += (size_t)snprintf(text + n, size - n, "; %u failed and %s left out", rows->failed, rows->failed == 1 ? "is" : "are");
+    if (rows->recovered > 0)
+        snprintf(text + n, size - n, "; %u recovered and %s left out", rows->recovered, rows->recovered == 1 ? "is" : "are");
+}
+
 void pl_sched_job_end(struct pl_sched *s, struct job *job, enum pl_sched_state state, const char *reason, const char *by)
 {
     char text[PL_SCHED_MESSAGE_MAX];
@@ -170,9 +183,7 @@ void pl_sched_job_end(struct pl_sched *s, struct job *job, enum pl_sched_state s
     if (job->state == PL_SCHED_FINISHING)
         s->committing--;
     if (state == PL_SCHED_SUCCESS && job->rows)
-        snprintf(text, sizeof(text), "%llu datum%s: %u run, %llu reused", (unsigned long long)job->rows->datums,
-                 job->rows->datums == 1 ? "" : "s", job->rows->to_run,
-                 (unsigned long long)(job->rows->datums - job->rows->to_run));
+        success_text(job->rows, text, sizeof(text));
     leave_rows(s, job);
     pl_timers_clear(&s->timers, &job->timer);
     if (job->queued)
@@ -234,6 +245,15 @@ static void fail_rows(struct pl_sched *s, struct job *job)
         snprintf(text, sizeof(text), "datum %s: %s", rows->first_label ? rows->first_label : "",
                  rows->first_message ? rows->first_message : "");
     pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
+}
+
+/* More rows failed than the stage allows. */
+static bool too_many_failed(const struct job *job)
+{
+    const struct pl_sched_stage *def = &job->version->def;
+    uint64_t max = def->max_failed_share ? job->rows->datums * def->max_failed_ppm / 1000000 : def->max_failed;
+
+    return def->max_failed_given && job->rows->failed > max;
 }
 
 static bool fail_start(struct pl_sched *s, struct job *job)
@@ -310,8 +330,12 @@ static void run_rows(struct pl_sched *s, struct job *job)
         pl_sched_job_end(s, job, PL_SCHED_KILLED, text, NULL);
         return;
     }
+    if (too_many_failed(job)) {
+        fail_rows(s, job);
+        return;
+    }
     if (job->rows->waiting + job->rows->leased == 0) {
-        if (job->rows->failed > 0)
+        if (job->rows->failed > 0 && !v->def.skip_failed)
             fail_rows(s, job);
         else
             commit(s, job);

@@ -44,7 +44,8 @@ static struct rows *rows_restore(struct pl_sched *s, const struct pl_sched_event
         pl_sched_rows_wait(s, rows, &rest, 0, 0, 0);
     pl_ranges_finish(&rest);
     rows->failed = PL_MIN(ev->job.failed, ended);
-    rows->done = ended - rows->failed;
+    rows->recovered = PL_MIN(ev->job.recovered, ended - rows->failed);
+    rows->done = ended - rows->failed - rows->recovered;
     if (rows->failed > 0) {
         rows->first_failed = ev->job.first_failed.index;
         rows->first_label = pl_sched_strdup(s, ev->job.first_failed.label);

@@ -106,7 +106,7 @@ struct bin {
 /* The datums of a planned job. */
 struct rows {
     uint64_t datums;
-    uint32_t to_run, waiting, leased, done, failed;
+    uint32_t to_run, waiting, leased, done, failed, recovered;
     struct bin *bins;
     size_t n_bins, cap_bins;
     struct task_list tasks;

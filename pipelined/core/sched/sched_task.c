@@ -322,6 +322,10 @@ static enum pl_sched_verdict take_row(struct pl_sched *s, struct task *task, con
         row_wait(s, task, row->index, task->failures + 1, s->now);
         return PL_SCHED_ROW_RETRY;
     }
+    if (row->recovered) {
+        rows->recovered++;
+        return PL_SCHED_ROW_RECOVERED;
+    }
     note_failed(s, rows, row->index, row->label, row->message);
     return PL_SCHED_ROW_FAILED;
 }

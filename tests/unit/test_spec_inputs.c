@@ -1,0 +1,184 @@
+// link: pl_core
+/* The inputs of a stage: what is understood, what is refused and in which words. */
+#include "pipelined/core/spec.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+static const char hp[] =
+    "{\"pipeline\": \"hp\", \"stages\": [\n"
+    "  {\"name\": \"sweep\", \"input\": {\"cross\": [{\"repo\": \"prepare\", \"files\": [\"*.npz\"]}, {\"params\": {\"lr\": "
+    "[0.1], "
+    "\"hidden\": [32]}}]}, \"code\": \"code\", \"gpu\": {\"required\": false},\n"
+    "   \"run\": [\"python3\", \"train.py\"], \"workers\": 6, \"output\": {\"prefix\": \"lr=${params.lr}/\"}},\n"
+    "  {\"name\": \"best\", \"input\": {\"repo\": \"sweep\"}, \"code\": \"code\", \"run\": [\"python3\", \"best.py\"]}]}\n";
+
+static struct pl_spec_errors problems; /* large: not on the stack of every test */
+
+static struct pl_spec *parse(const char *text)
+{
+    struct pl_spec *spec = NULL;
+    struct pl_err err = {0};
+
+    if (pl_spec_parse(text, strlen(text), "t.json", NULL, &spec, &problems, &err) < 0)
+        fail_msg("%s", err.msg);
+    return spec;
+}
+
+static void params_are_combinations_in_one_spelling(void **state)
+{
+    static const struct {
+        const char *params, *want[5];
+    } cases[] = {
+        {"{\"lr\": [0.10, 3e-2], \"k\": [2, 1.0]}",
+         {"{\"k\":1,\"lr\":0.03}", "{\"k\":1,\"lr\":0.1}", "{\"k\":2,\"lr\":0.03}", "{\"k\":2,\"lr\":0.1}"}},
+        {"[{\"b\": \"x\\\"y\", \"a\": true}, {\"a\": false, \"b\": \"\"}]",
+         {"{\"a\":false,\"b\":\"\"}", "{\"a\":true,\"b\":\"x\\\"y\"}"}},
+    };
+    char text[512];
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        const struct pl_input *in;
+        struct pl_spec *spec;
+
+        (void)snprintf(text, sizeof(text),
+                       "{\"pipeline\": \"p\", \"stages\": [{\"name\": \"s\", \"run\": [\"x\"], \"input\": {\"params\": %s}}]}",
+                       cases[i].params);
+        spec = parse(text);
+        in = spec->stages[0].input;
+        for (size_t k = 0; k < in->n_combinations; k++)
+            assert_string_equal(in->combinations[k].json, cases[i].want[k]);
+        assert_null(cases[i].want[in->n_combinations]);
+        assert_int_equal(in->n_params, 2);
+        pl_spec_destroy(spec);
+    }
+}
+
+/* Inputs that not every datum has cannot be named where every datum needs a value. */
+static void what_a_datum_may_lack_is_not_named(void **state)
+{
+    static const char either[] = "{\"union\": [{\"repo\": \"a\", \"glob\": \"/*\"}, {\"repo\": \"b\", \"glob\": \"/*\"}]}";
+    static const char same[] =
+        "{\"union\": [{\"repo\": \"a\", \"name\": \"x\", \"glob\": \"/(*)\"}, {\"repo\": \"b\", \"name\": \"x\"}]}";
+    static const char params[] = "{\"union\": [{\"params\": {\"a\": [1], \"b\": [2]}}, {\"params\": {\"a\": [3]}}]}";
+    static const struct {
+        const char *input, *fields, *says; /* NULL: accepted */
+    } cases[] = {
+        {either, "\"run\": [\"x\"], \"output\": {\"prefix\": \"${a.stem}/\"}", "not every datum has an input \"a\""},
+        {either, "\"run\": [\"x\"], \"output\": {\"prefix\": \"${datum}/\"}", NULL},
+        {same, "\"run\": [\"x\"], \"output\": {\"prefix\": \"${x.stem}/\"}", NULL},
+        {same, "\"run\": [\"x\"], \"output\": {\"prefix\": \"${x.1}/\"}", "has 0 captures"},
+        {params, "\"run\": [\"x\", \"${params.a}\"], \"output\": {\"prefix\": \"${params.a}/\"}", NULL},
+        {params, "\"run\": [\"x\", \"${params.b}\"]", "stages[0].run[1]: ${params.b}: not every datum has a parameter"},
+        {params, "\"run\": [\"x\"], \"env\": {\"B\": \"-${params.b}\"}", "stages[0].env.B: ${params.b}: not every datum"},
+        {params, "\"run\": [\"x\"], \"output\": {\"prefix\": \"${params.b}/\"}", "not every datum has a parameter \"b\""},
+        {either, "\"run\": [\"x\", \"${params.b} ${HOME}\"]", NULL},
+        {either, "\"run\": [\"x\"], \"output\": {\"prefix\": \"${params.b}/\"}", "there are no params"},
+    };
+    char text[1024];
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        struct pl_spec *spec = NULL;
+        int r;
+
+        (void)snprintf(text, sizeof(text), "{\"pipeline\": \"p\", \"stages\": [{\"name\": \"s\", \"input\": %s, %s}]}",
+                       cases[i].input, cases[i].fields);
+        r = pl_spec_parse(text, strlen(text), "t.json", NULL, &spec, &problems, NULL);
+        if ((r == 0) != (cases[i].says == NULL) || (r < 0 && strstr(problems.errors[0].text, cases[i].says) == NULL))
+            fail_msg("%s\nsays: %s", text, r < 0 ? problems.errors[0].text : "nothing");
+        pl_spec_destroy(spec);
+    }
+}
+
+static void wrong_inputs_are_refused_in_words(void **state)
+{
+    static const struct {
+        const char *input, *says;
+    } cases[] = {
+        {"{}", "stages[0].input: \"repo\" is missing: an input is {\"repo\": \"NAME\", …}, {\"cross\": […]}, {\"union\": […]} or "
+               "{\"params\": {…}}"},
+        {"[]", "[] is not accepted: an input is"},
+        {"{\"repo\": \"a b\"}", "stages[0].input.repo: "},
+        {"{\"repo\": \"a@b@c\"}", "stages[0].input.repo: "},
+        {"{\"repo\": \"a@\"}", "the name of the branch is empty"},
+        {"{\"rep\": \"a\"}", "unknown field \"rep\"; did you mean \"repo\"?"},
+        {"{\"repo\": \"a\", \"glob\": \"/a(b\"}", "stages[0].input.glob: glob \"/a(b\": column 3: ( is never closed"},
+        {"{\"repo\": \"a\", \"glob\": \"\"}", "the glob is empty"},
+        {"{\"repo\": \"a\", \"files\": [\"x\", \"[\"]}", "stages[0].input.files[1]: glob \"[\": column 1: [ is never closed"},
+        {"{\"repo\": \"a\", \"files\": []}", "stages[0].input.files: "},
+        {"{\"repo\": \"a\", \"join_on\": \"$1\"}", "\"join_on\" is not available yet"},
+        {"{\"union\": []}", "stages[0].input.union: [] is not accepted: a list of 1 to 64 inputs"},
+        {"{\"union\": [{\"repo\": \"a\"}], \"cross\": [{\"repo\": \"a\"}]}", "\"union\" stands alone"},
+        {"{\"cross\": [{\"union\": [{\"repo\": \"a\"}, {\"repo\": \"b\"}]}, {\"repo\": \"b\"}]}",
+         "stages[0].input.cross[1].name: two inputs are named \"b\""},
+        {"{\"pfs\": {\"repo\": \"a\", \"glob\": 7}}", "stages[0].input.pfs.glob: 7 is not accepted"},
+        {"{\"pfs\": {\"repo\": \"a\"}, \"glob\": \"/\"}", "\"pfs\" stands alone"},
+        {"{\"pfs\": {\"cross\": []}}", "stages[0].input.pfs: {\"cross\":[]} is not accepted: an input with a \"repo\""},
+        {"{\"params\": {}}", "stages[0].input.params: {} is not accepted: an object of lists"},
+        {"{\"params\": {\"lr\": 0.1}}", "stages[0].input.params.lr: 0.1 is not accepted: a list of values such as [0.1, 0.03]"},
+        {"{\"params\": {\"lr\": [0.1, [2]]}}", "stages[0].input.params.lr[1]: [2] is not accepted: a string, a number"},
+        {"{\"params\": {\"lr\": [0.1, 0.10]}}", "the combination {\"lr\":0.1} is given twice"},
+        {"{\"params\": {\"l r\": [1]}}", "stages[0].input.params[\"l r\"]: "},
+        {"{\"params\": {\"a-b\": [1], \"a_b\": [1]}}", "would share the variable PL_PARAM_A_B"},
+        {"{\"params\": [{\"a\": 1}, {\"b\": 1}]}", "stages[0].input.params[1]: other names than the first combination"},
+        {"{\"params\": [7]}", "stages[0].input.params[0]: 7 is not accepted: an object of 1 to 64 values"},
+        {"{\"params\": {\"a\": [1]}, \"glob\": \"/\"}", "\"params\" stands alone: put it beside other inputs in a \"cross\""},
+        {"{\"cross\": [{\"params\": {\"a\": [1]}}, {\"params\": {\"b\": [1]}}]}",
+         "stages[0].input.cross[1].params: two inputs are named \"params\""},
+        {"{\"union\": [{\"params\": {\"a\": [1]}}, {\"repo\": \"params\"}]}", "two inputs are named \"params\""},
+        {"{\"repo\": \"a\", \"reference\": 1}", "stages[0].input.reference: 1 is not accepted: true or false"},
+        {"{\"cross\": []}", "[] is not accepted: a list of 1 to 64 inputs"},
+        {"{\"cross\": [{\"repo\": \"a\"}], \"glob\": \"/\"}", "\"cross\" stands alone"},
+        {"{\"cross\": [{\"repo\": \"a\"}, 7]}", "stages[0].input.cross[1]: 7 is not accepted"},
+        {"{\"cross\": [{\"repo\": \"a\"}, {\"repo\": \"a\"}]}", "stages[0].input.cross[1].name: two inputs are named \"a\""},
+        {"{\"cross\": [{\"repo\": \"a-b\"}, {\"repo\": \"a_b\"}]}", "would share the variable PL_INPUT_A_B"},
+        {"{\"repo\": \"out\"}", "an input cannot be named \"out\""},
+        {"{\"repo\": \"a\", \"name\": \"PATH\"}", "would replace the variable of that name"},
+        {"{\"repo\": \"a\", \"name\": \"_x\"}", "stages[0].input.name: "},
+        {"{\"repo\": \"s\"}", "stages[0].input.repo: the stages form a circle: s reads s"},
+    };
+    char text[1024];
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        struct pl_spec *spec = NULL;
+
+        (void)snprintf(text, sizeof(text),
+                       "{\"pipeline\": \"p\", \"stages\": [{\"name\": \"s\", \"run\": [\"x\"], \"input\": %s}]}", cases[i].input);
+        assert_int_equal(pl_spec_parse(text, strlen(text), "t.json", NULL, &spec, &problems, NULL), PL_ESPEC);
+        if (strstr(problems.errors[0].text, cases[i].says) == NULL)
+            fail_msg("%s\nsays: %s", cases[i].input, problems.errors[0].text);
+        assert_int_equal(problems.n_errors, 1);
+    }
+}
+
+static void the_last_spec_of_the_language_is_understood(void **state)
+{
+    struct pl_spec *spec = parse(hp);
+    const struct pl_input *params = spec->stages[0].leaves[1];
+
+    (void)state;
+    assert_int_equal(params->n_combinations, 1);
+    assert_string_equal(params->combinations[0].json, "{\"hidden\":32,\"lr\":0.1}");
+    assert_string_equal(params->param_names[1], "lr");
+    assert_string_equal(params->combinations[0].values[1], "0.1");
+    assert_int_equal(spec->stages[1].leaves[0]->stage, 0);
+    pl_spec_destroy(spec);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_spec_of_the_language_is_understood),
+        cmocka_unit_test(params_are_combinations_in_one_spelling),
+        cmocka_unit_test(what_a_datum_may_lack_is_not_named),
+        cmocka_unit_test(wrong_inputs_are_refused_in_words),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
