@@ -161,7 +161,7 @@ static void judge(struct pl_datum_context *c, const struct pl_runner_result *run
         snprintf(text, sizeof(text), "cannot start %.200s: %s", program, why_not_started(run));
     else if (run->how == PL_RUNNER_NO_FORK)
         snprintf(text, sizeof(text), "cannot start a process: %s", strerror(run->code));
-    else if (run->code != 0)
+    else if (run->code != 0 && !pl_codes_has(&c->stage->accepted, run->code))
         snprintf(text, sizeof(text), "exit code %d", run->code);
     if (text[0] && disk_is_full(c))
         snprintf(text + strlen(text), sizeof(text) - strlen(text), "; the disk of the work folder is full");
@@ -241,16 +241,18 @@ static int run_and_judge(struct attempt *a, struct pl_runner_command *command, c
 /* The command of on_error, where the failed one ran and with its variables. */
 static int run_on_error(struct attempt *a, const struct pl_runner_command *failed, struct pl_wire_outcome *o, struct pl_err *err)
 {
-    struct pl_runner_command command = *failed;
+    struct pl_runner_command command = *failed; /* but for what it reads: that was the command's */
     struct pl_runner_result result = {0};
     int64_t start_us = pl_clock_mono_us();
     int r = pl_env_argv(a->c->env, a->row, (const char *const *)a->c->stage->err_run, &command.argv, err);
 
+    command.input = NULL;
     r = r == 0 ? pl_runner_client_run(a->c->runner, &command, &result, err) : r;
     o->compute_ms += since_ms(start_us);
     free(o->tail);
     o->tail = take_tail(a);
-    o->recovered = r == 0 && result.how == PL_RUNNER_EXITED && result.code == 0 && !result.timed_out;
+    o->recovered = r == 0 && result.how == PL_RUNNER_EXITED && !result.timed_out &&
+                   (result.code == 0 || pl_codes_has(&a->c->stage->accepted, result.code));
     o->gave_back = a->given_up && result.killed;
     return r == PL_ETOOBIG ? 0 : r;
 }
@@ -264,6 +266,7 @@ static int run_command(struct attempt *a, const struct pl_wire_task *task, struc
     struct pl_runner_command command = {
         .argv = c->stage->script ? script : (const char *const *)c->stage->run,
         .cwd = c->sandbox->has_code ? c->paths->code : c->paths->tmp,
+        .input = c->stage->stdin_text ? c->paths->input : NULL,
         .timeout_ms = a->row->timeout_ms,
         .on_output = on_output,
         .on_tick = on_tick,

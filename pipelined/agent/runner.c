@@ -245,7 +245,18 @@ static int exec_search(char *const *argv, char *const *env)
     return errnum;
 }
 
-__attribute__((noreturn)) static void child(const char *cwd, char *const *argv, char *const *env,
+/* The file that the command reads. */
+static void open_input(const char *path)
+{
+    int fd = open(path, O_RDONLY);
+
+    if (fd < 0 || (fd != STDIN_FILENO && dup2(fd, STDIN_FILENO) < 0))
+        return; /* it reads nothing, and says so if it minds */
+    if (fd != STDIN_FILENO)
+        close(fd);
+}
+
+__attribute__((noreturn)) static void child(const char *cwd, char *const *argv, char *const *env, const char *input,
                                             volatile struct start_failure *failure)
 {
     sigset_t none;
@@ -258,12 +269,14 @@ __attribute__((noreturn)) static void child(const char *cwd, char *const *argv, 
         failure->errnum = errno;
         _exit(127);
     }
+    if (input)
+        open_input(input);
     failure->how = PL_RUNNER_NO_EXEC;
     failure->errnum = exec_search(argv, env);
     _exit(127);
 }
 
-static void start_command(struct runner *r, const char *cwd, char *const *argv, char *const *env)
+static void start_command(struct runner *r, const char *cwd, char *const *argv, char *const *env, const char *input)
 {
     volatile struct start_failure failure = {PL_RUNNER_EXITED, 0};
     pid_t pid;
@@ -273,7 +286,7 @@ static void start_command(struct runner *r, const char *cwd, char *const *argv, 
     r->leftovers = 0;
     pid = vfork(); /* the child borrows our memory and we stand still until it has called exec: cheaper than fork by far */
     if (pid == 0)
-        child(cwd, argv, env, &failure);
+        child(cwd, argv, env, input, &failure);
     if (pid < 0) {
         send_exit(r, PL_RUNNER_NO_FORK, (uint32_t)errno);
         return;
@@ -303,7 +316,7 @@ static bool take_words(char **p, const char *end, size_t n, char **words)
 
 static bool handle_run(struct runner *r, uint8_t *payload, size_t n)
 {
-    char *p = (char *)payload + PL_RUNNER_RUN_HEAD_BYTES, *end = (char *)payload + n, *cwd[2], **env;
+    char *p = (char *)payload + PL_RUNNER_RUN_HEAD_BYTES, *end = (char *)payload + n, *cwd[2], *input[2] = {NULL}, **env;
     uint64_t timeout_ms;
     uint32_t argc, envc;
 
@@ -317,9 +330,11 @@ static bool handle_run(struct runner *r, uint8_t *payload, size_t n)
     env = r->words + argc + 1;
     if (!take_words(&p, end, 1, cwd) || !take_words(&p, end, argc, r->words) || !take_words(&p, end, envc, env))
         return false;
+    if (p < end && !take_words(&p, end, 1, input))
+        return false;
     r->start_us = now_us();
     r->deadline_us = timeout_ms ? r->start_us + timeout_ms * 1000 : 0;
-    start_command(r, cwd[0], r->words, env);
+    start_command(r, cwd[0], r->words, env, input[0]);
     return true;
 }
 

@@ -260,6 +260,8 @@ static int send_run(struct pl_runner_client *c, const struct pl_runner_command *
         r = add_words(&b, command->argv, &argc, err);
     if (r == 0)
         r = add_words(&b, command->env, &envc, err);
+    if (r == 0 && command->input)
+        r = pl_buf_add(&b, command->input, strlen(command->input) + 1, err);
     if (r < 0 || argc + envc > PL_RUNNER_ARGS_MAX)
         return pl_err_set(err, PL_ETOOBIG, "command and environment are longer than 2 MiB or %u words", PL_RUNNER_ARGS_MAX);
     pl_runner_put32(b.data, (uint32_t)(b.len - PL_RUNNER_HEAD_BYTES));

@@ -15,6 +15,7 @@ struct pl_runner_command {
     const char *const *argv; /* NULL-terminated */
     const char *const *env;  /* NULL-terminated NAME=value */
     const char *cwd;
+    const char *input;   /* path of what it reads; NULL = nothing */
     uint64_t timeout_ms; /* 0 = none */
     /* Output as it comes, stdout and stderr together; also called for the rest after the end. */
     void (*on_output)(void *self, const uint8_t *data, size_t n);

@@ -8,7 +8,8 @@
  *   runner → agent   EXIT   the command is over and no process of it is left
  *
  *   HELLO := u8 version (1), u8 alone (1: the runner is process 1 of a pid namespace), u16 LE 0
- *   RUN   := u64 LE timeout_ms (0 = none), u32 LE argc, u32 LE envc, then NUL-terminated: cwd, argv[argc], env[envc]
+ *   RUN   := u64 LE timeout_ms (0 = none), u32 LE argc, u32 LE envc, then NUL-terminated: cwd, argv[argc], env[envc], and, when the
+ *            command is to read something, the path of a file that becomes its standard input (else /dev/null)
  *   KILL  := nothing
  *   EXIT  := u8 how (enum pl_runner_how), u8 timed_out, u8 killed (by KILL), u8 0, u32 LE code (exit code, signal or errno),
  *            u32 LE leftovers (processes killed after the command), u32 LE 0, then u64 LE each: wall_us, user_us, sys_us,

@@ -183,7 +183,7 @@ static int add_extra(const struct pl_sandbox_config *config, struct pl_sandbox_a
 
 static int add_ours(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
 {
-    char pfs[4096], out[4096], code[4096], script[4096], python[4096], sock[4096];
+    char pfs[4096], out[4096], code[4096], script[4096], python[4096], sock[4096], input[4096];
     int r;
 
     snprintf(pfs, sizeof(pfs), "%s/pfs", config->work);
@@ -202,6 +202,9 @@ static int add_ours(const struct pl_sandbox_config *config, struct pl_sandbox_ar
                 python, "/pl/bin/py");
     if (r == 0 && config->batch)
         r = ADD(a, err, "--ro-bind", sock, "/pl/sock");
+    snprintf(input, sizeof(input), "%s/stdin", config->work);
+    if (r == 0 && config->has_stdin)
+        r = ADD(a, err, "--ro-bind", input, "/pl/stdin");
     return r;
 }
 
@@ -267,6 +270,7 @@ int pl_sandbox_paths(const struct pl_sandbox_config *config, struct pl_sandbox_p
     snprintf(ret->script, sizeof(ret->script), "%s%s/script", base, *base ? "" : "/pl");
     snprintf(ret->bin, sizeof(ret->bin), "%s%s/bin", base, *base ? "" : "/pl");
     snprintf(ret->sock, sizeof(ret->sock), "%s%s/sock", base, *base ? "" : "/pl");
+    snprintf(ret->input, sizeof(ret->input), "%s%s/stdin", base, *base ? "" : "/pl");
     return 0;
 }
 

@@ -11,7 +11,7 @@
  * Layout of the work folder, made by pl_sandbox_make_folders:
  *   pfs/<input>   the datum's inputs     pfs/out   its output             next/    inputs being built
  *   code/         the stage's code       tmp/      mode none's /tmp       script   the stage's script, if it has one
- *   bin/          what commands may call  sock/     a batch stage's socket */
+ *   bin/          what commands may call  sock/     a batch stage's socket       stdin    what it reads */
 #pragma once
 
 #include "storage/base/err.h"
@@ -30,6 +30,7 @@ struct pl_sandbox_config {
     bool batch;           /* the command reaches the agent through a socket in /pl/sock */
     bool has_code;        /* /code is there */
     bool has_script;      /* /pl/script is there */
+    bool has_stdin;       /* /pl/stdin is there */
     bool no_network;      /* an empty network namespace */
     uint64_t shm_bytes;   /* size of /dev/shm, 0 = the kernel's default */
     int held_fd;          /* the runner keeps it open until no process is left; 0 = none */
@@ -47,6 +48,7 @@ struct pl_sandbox_paths {
     char script[4096]; /* "/pl/script" or WORK/script */
     char bin[4096];    /* "/pl/bin" or WORK/bin: pl-next, pachctl; py/pl.py below it */
     char sock[4096];   /* "/pl/sock" or WORK/sock: the socket `next` of a batch stage */
+    char input[4096];  /* "/pl/stdin" or WORK/stdin */
 };
 
 /* A NULL-terminated argv on the heap. */

@@ -52,6 +52,14 @@ static int read_run(const json_t *stage, struct pl_wire_attach *a, struct pl_err
     const json_t *on_error = json_object_get(stage, "on_error");
     int r = json_is_object(on_error) ? read_argv(json_object_get(on_error, "run"), "stage.on_error", &a->err_run, err) : 0;
 
+    for (size_t i = 0; i < json_array_size(json_object_get(stage, "accept_codes")); i++) {
+        json_int_t code = json_integer_value(json_array_get(json_object_get(stage, "accept_codes"), i));
+
+        if (code < 0 || code > 255)
+            return bad(err, "attach", "stage.accept_codes");
+        a->accepted.bits[code / 32] |= 1u << (code % 32);
+    }
+    a->stdin_text = string_or(stage, "stdin", NULL);
     a->script = string_or(stage, "script", NULL);
     return r < 0 || a->script ? r : read_argv(json_object_get(stage, "run"), "stage.run", &a->run, err);
 }

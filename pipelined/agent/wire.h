@@ -40,6 +40,8 @@ struct pl_wire_attach {
     const char **run;     /* argv; NULL when `script` is given */
     const char **err_run; /* on_error's command, NULL when there is none */
     const char *script;
+    const char *stdin_text;   /* NULL when it reads nothing */
+    struct pl_codes accepted; /* exit codes that are no failure, beside 0 */
     struct pl_env_var *env;
     size_t n_env;
     const char *code_root; /* 64 hex, NULL when the stage has no code */

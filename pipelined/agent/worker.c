@@ -124,6 +124,7 @@ static void configure_sandbox(struct pl_worker *w)
         .extra_ro = w->config.extra_ro,
         .has_code = w->stage.code_root != NULL,
         .has_script = w->stage.script != NULL,
+        .has_stdin = w->stage.stdin_text != NULL,
         .no_network = w->stage.no_network,
         .shm_bytes = w->stage.shm_bytes > 0 ? (uint64_t)w->stage.shm_bytes : 0,
         .held_fd = w->config.held_fd,
@@ -148,6 +149,10 @@ static int put_code_and_script(struct pl_worker *w, struct pl_err *err)
     if (r == 0 && w->stage.script) {
         snprintf(path, sizeof(path), "%s/script", w->config.work);
         r = pl_io_write_file(path, w->stage.script, strlen(w->stage.script), 0555, err);
+    }
+    if (r == 0 && w->stage.stdin_text) {
+        snprintf(path, sizeof(path), "%s/stdin", w->config.work);
+        r = pl_io_write_file(path, w->stage.stdin_text, strlen(w->stage.stdin_text), 0444, err);
     }
     snprintf(path, sizeof(path), "%s/bin/py/%s", w->config.work, pl_agent_py_files[0].name);
     return r < 0 ? r : pl_io_write_file(path, pl_agent_py_files[0].data, pl_agent_py_files[0].size, 0444, err);

@@ -1,6 +1,7 @@
 #include "spec_file.h"
 
 #include "args.h"
+#include "pipelined/core/spec_documents.h"
 #include "show.h"
 #include "storage/base/io.h"
 #include <stdio.h>
@@ -10,11 +11,11 @@ static int read_text(struct pl_cli_spec *s, struct pl_err *err)
     ssize_t n;
 
     if (!pl_streq(s->filename, "-"))
-        return pl_io_read_file(s->filename, &s->text, err);
-    n = pl_buf_reserve(&s->text, PL_SPEC_MAX_BYTES + 1, err);
-    n = n < 0 ? n : pl_io_read(STDIN_FILENO, s->text.data, PL_SPEC_MAX_BYTES + 1, "standard input", err);
+        return pl_io_read_file(s->filename, &s->file, err);
+    n = pl_buf_reserve(&s->file, PL_SPEC_MAX_BYTES + 1, err);
+    n = n < 0 ? n : pl_io_read(STDIN_FILENO, s->file.data, PL_SPEC_MAX_BYTES + 1, "standard input", err);
     if (n >= 0)
-        s->text.len = (size_t)n;
+        s->file.len = (size_t)n;
     return (int)PL_MIN(n, 0);
 }
 
@@ -30,29 +31,50 @@ static void print_problems(const struct pl_cli *c, const struct pl_cli_spec *s)
         fprintf(stderr, "%s (warning)\n", pl_show_clean(s->problems->warnings[i].text, text, sizeof text));
 }
 
-int pl_cli_spec_read(const struct pl_cli *c, const char *filename, struct pl_cli_spec *ret, struct pl_err *err)
+int pl_cli_spec_next(const struct pl_cli *c, struct pl_cli_spec *s, struct pl_err *err)
 {
     const char *sandbox = pl_cli_value(c, "sandbox"); /* of try */
     struct pl_spec_context context = {.project = c->project, .no_sandbox = sandbox && pl_streq(sandbox, "none")};
-    const char *shown = pl_streq(filename, "-") ? "<stdin>" : filename;
-    size_t n;
+    const char *shown = pl_streq(s->filename, "-") ? "<stdin>" : s->filename, *file = (const char *)s->file.data;
+    size_t from, len, n;
     int r;
 
-    *ret = (struct pl_cli_spec){.filename = filename, .text = {.max = PL_SPEC_MAX_BYTES + 1}};
-    ret->problems = calloc(1, sizeof *ret->problems);
-    r = ret->problems ? read_text(ret, err) : pl_err_nomem(err);
+    s->spec = pl_spec_destroy(s->spec);
+    pl_buf_clear(&s->text);
+    if (!pl_spec_document_next(file ? file : "", s->file.len, &s->at, &from, &len))
+        return 0;
+    r = pl_spec_document_text(file ? file : "", from, len, &s->text, err);
     if (r < 0)
         return r;
-    r = pl_spec_parse((const char *)ret->text.data, ret->text.len, shown, &context, &ret->spec, ret->problems, err);
-    print_problems(c, ret);
-    n = ret->problems->n_errors + ret->problems->more_errors;
+    r = pl_spec_parse((const char *)s->text.data, s->text.len, shown, &context, &s->spec, s->problems, err);
+    if (!s->told)
+        print_problems(c, s);
+    n = s->problems->n_errors + s->problems->more_errors;
     if (r == PL_ESPEC && n && !c->json)
         return pl_err_set(err, r, "%s has %zu error%s", shown, n, n == 1 ? "" : "s");
-    return r;
+    return r < 0 ? r : 1;
+}
+
+int pl_cli_spec_read(const struct pl_cli *c, const char *filename, struct pl_cli_spec *ret, struct pl_err *err)
+{
+    int r;
+
+    *ret = (struct pl_cli_spec){.filename = filename,
+                                .file = {.max = PL_SPEC_MAX_BYTES + 1},
+                                .text = {.max = 2 * PL_SPEC_MAX_BYTES}};
+    ret->problems = calloc(1, sizeof *ret->problems);
+    r = ret->problems ? read_text(ret, err) : pl_err_nomem(err);
+    for (bool more = r == 0; more; more = r > 0) /* all of it is right before anything is done */
+        r = pl_cli_spec_next(c, ret, err);
+    ret->told = true;
+    ret->at = 0;
+    r = r < 0 ? r : pl_cli_spec_next(c, ret, err);
+    return PL_MIN(r, 0);
 }
 
 void pl_cli_spec_finish(struct pl_cli_spec *s)
 {
+    pl_buf_finish(&s->file);
     pl_buf_finish(&s->text);
     pl_spec_destroy(s->spec);
     free(s->problems);

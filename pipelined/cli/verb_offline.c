@@ -52,15 +52,14 @@ static int validate(struct pl_cli *c, struct pl_err *err)
 
     if (!filename)
         return pl_err_set(err, PL_EUSAGE, "validate what? Give -f SPEC");
-    r = pl_cli_spec_read(c, filename, &s, err);
-    r = r < 0 ? r : check_code(&s, err);
-    if (c->json && s.problems && (r == 0 || r == PL_ESPEC)) {
-        out = print_json(&s, r == 0, err);
-        return out < 0 ? out : r;
-    }
-    if (r == 0)
+    for (r = pl_cli_spec_read(c, filename, &s, err), r = r < 0 ? r : 1; r != 0; r = pl_cli_spec_next(c, &s, err)) {
+        r = r < 0 ? r : check_code(&s, err);
+        out = c->json && s.problems && (r == 0 || r == PL_ESPEC) ? print_json(&s, r == 0, err) : 0;
+        if (out < 0 || r < 0)
+            return out < 0 ? out : r;
         pl_show_say(c, "%s is valid: pipeline %s, %zu stage%s%s\n", filename, s.spec->pipeline, s.spec->n_stages,
                     s.spec->n_stages == 1 ? "" : "s", s.problems->n_warnings ? ", with warnings" : "");
+    }
     return r;
 }
 

@@ -161,25 +161,36 @@ static int say(const struct setting *s, bool dry_run, struct pl_err *err)
     return 0;
 }
 
+/* The spec that the file is at. */
+static int set_one(struct setting *s, struct pl_err *err)
+{
+    bool dry_run = pl_cli_flag(s->c, "dry-run");
+    int tries = 3, r;
+
+    do {
+        json_object_clear(s->code);
+        r = store_code(s, err);
+        r = r < 0 || dry_run ? r : confirm(s, err);
+        r = r < 0 ? r : send_spec(s, dry_run, err);
+    } while (r == PL_ERETRY && --tries > 0);
+    return r < 0 ? r : say(s, dry_run, err);
+}
+
+/* One after another: a pipeline may read what the one before it writes. */
 static int set_pipeline(struct pl_cli *c, bool update, struct pl_err *err)
 {
     _cleanup_(setting_finish) struct setting s = {.c = c, .update = update, .code = json_object()};
     const char *filename = pl_cli_value(c, "file");
-    bool dry_run = pl_cli_flag(c, "dry-run");
-    int tries = 3, r;
+    int r;
 
     if (!filename)
         return pl_err_set(err, PL_EUSAGE, "%s pipeline wants its spec: -f SPEC", c->verb->verb);
-    r = pl_cli_spec_read(c, filename, &s.file, err);
-    if (r < 0)
-        return r;
-    do {
-        json_object_clear(s.code);
-        r = store_code(&s, err);
-        r = r < 0 || dry_run ? r : confirm(&s, err);
-        r = r < 0 ? r : send_spec(&s, dry_run, err);
-    } while (r == PL_ERETRY && --tries > 0);
-    return r < 0 ? r : say(&s, dry_run, err);
+    for (r = pl_cli_spec_read(c, filename, &s.file, err), r = r < 0 ? r : 1; r > 0; r = pl_cli_spec_next(c, &s.file, err)) {
+        r = set_one(&s, err);
+        if (r < 0)
+            return r;
+    }
+    return r;
 }
 
 static int create_pipeline(struct pl_cli *c, struct pl_err *err)

@@ -50,6 +50,10 @@ void pl_stage_code_identity(const struct pl_stage *stage, const struct pl_hash *
     if (code_root != NULL)
         pl_hasher_add_field(id.h, code_root->b, PL_HASH_BYTES);
     identity_part(&id, "setup", 0);
+    if (stage->stdin_text != NULL) {
+        identity_part(&id, "stdin", 1);
+        identity_text(&id, stage->stdin_text);
+    }
     identity_get(&id, ret);
 }
 

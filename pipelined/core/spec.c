@@ -1,6 +1,7 @@
 #include "spec_reader.h"
 
 #include "json_pos.h"
+#include "pachyderm.h"
 
 #include <stdio.h>
 
@@ -68,7 +69,15 @@ static int spec_parse(struct spec_reader *r, struct pl_err *err)
     root = json_loadb(r->text, r->len, JSON_REJECT_DUPLICATES, &unused);
     if (root == NULL) /* the scanner gives jansson's verdict: what is left is memory */
         return pl_err_nomem(err);
-    spec_read_file(r, root);
+    if (pl_pachyderm_is(root)) {
+        json_t *native = pl_pachyderm_map(r, root);
+
+        json_decref(root);
+        root = native;
+        r->pachyderm = true;
+    }
+    if (root != NULL)
+        spec_read_file(r, root);
     json_decref(root);
     if (r->failed < 0)
         return pl_err_nomem(err);

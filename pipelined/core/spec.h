@@ -100,6 +100,15 @@ struct pl_cache {
     const char *salt; /* "" = none */
 };
 
+/* A set of exit codes 0 … 255. */
+struct pl_codes {
+    uint32_t bits[8];
+};
+static inline bool pl_codes_has(const struct pl_codes *codes, int code)
+{
+    return code >= 0 && code < 256 && (codes->bits[code / 32] >> (code % 32) & 1) != 0;
+}
+
 struct pl_resources {
     int64_t cpu_milli; /* each 0 when not given */
     int64_t memory_bytes;
@@ -122,9 +131,11 @@ struct pl_stage {
     const char **run; /* argv, n_run ≥ 1; NULL when `script` is given */
     size_t n_run;
     const char *script;
-    const char *image;      /* as written, NULL when none */
-    const char *code;       /* folder relative to the spec's, canonical ("code", "a/b", "." itself); NULL when none */
-    struct pl_env_var *env; /* sorted by key */
+    const char *stdin_text;   /* what the command reads; NULL = nothing */
+    struct pl_codes accepted; /* exit codes beside 0 that are no failure */
+    const char *image;        /* as written, NULL when none */
+    const char *code;         /* folder relative to the spec's, canonical ("code", "a/b", "." itself); NULL when none */
+    struct pl_env_var *env;   /* sorted by key */
     size_t n_env;
     struct pl_gpu gpu;
     struct pl_resources resources;

@@ -163,11 +163,34 @@ static const char doc_head[] =
     "the model\n"
     "is trained again.\n";
 
+static const char doc_pachyderm[] =
+    "\n## Pachyderm's form\n"
+    "\n"
+    "A document whose `pipeline` is an object (`{\"pipeline\": {\"name\": …}, \"transform\": …}`) is read as Pachyderm's: one "
+    "pipeline of "
+    "one stage of\n"
+    "its name. A file may hold several, one after another, between lines of `---` or in an array. Keys may be in snake_case or "
+    "camelCase,\n"
+    "`null` is absent, numbers may be strings.\n"
+    "\n"
+    "| there | here |\n|---|---|\n"
+    "| `pipeline.name`, `pipeline.project.name`, `description` | `pipeline` and the stage's `name`, `project`, `description` |\n"
+    "| `transform.image`, `cmd`, `env`, `stdin` | `image`, `run`, `env`, `stdin` (each line with its end) |\n"
+    "| `transform.accept_return_code`, `err_cmd` | `accept_codes`, `on_error` |\n"
+    "| `input`: `pfs` (`project`, `repo`, `branch`, `name`, `glob`, `reference`), `cross`, `union` | `input` |\n"
+    "| `parallelism_spec.constant`, `datum_tries` (3), `datum_timeout`, `job_timeout` | `workers`, `datum.tries`, "
+    "`datum.timeout`, "
+    "`timeout` |\n"
+    "| `resource_limits.gpu` `{\"type\", \"number\"}`, of 1.x a number | `gpu`; without a type it is `nvidia.com/gpu` |\n"
+    "| – | `on_new` is `queue`: one job per run |\n"
+    "\n"
+    "All other fields are refused by name.\n";
+
 int pl_spec_markdown(struct pl_buf *out, struct pl_err *err)
 {
     int r = pl_buf_add_str(out, doc_head, err);
 
     for (const struct spec_object *const *object = pl_spec_objects; *object != NULL && r == 0; object++)
         r = doc_add_object(out, *object, err);
-    return r;
+    return r < 0 ? r : pl_buf_add_str(out, doc_pachyderm, err);
 }

@@ -1,6 +1,7 @@
 #include "spec_reader.h"
 
 #include "json_pos.h"
+#include "pachyderm.h"
 #include "storage/base/path.h"
 
 #include <stdarg.h>
@@ -101,6 +102,8 @@ static void spec_add(struct spec_reader *r, bool warning, enum spec_place place,
         r->failed = PL_ENOMEM;
         return;
     }
+    if (r->pachyderm && pl_pachyderm_path(&path) < 0)
+        r->failed = PL_ENOMEM;
     pos = spec_locate(r, place, &path);
     p.line = pos.line;
     p.column = pos.column;

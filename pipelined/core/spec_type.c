@@ -541,6 +541,43 @@ static json_t *write_max_failed(const struct spec_field *field, const void *obje
     return json_string(text);
 }
 
+static void read_codes(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_codes *codes = pl_spec_at(object, field);
+    size_t path_len = r->path.len;
+
+    if (!json_is_array(value)) {
+        pl_spec_problem_value(r, value, field->type->accepts);
+        return;
+    }
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        json_t *code = json_array_get(value, i);
+        json_int_t n = json_integer_value(code);
+
+        pl_spec_enter_index(r, i);
+        if (!json_is_integer(code) || n < 1 || n > 255)
+            pl_spec_problem_value(r, code, "an exit code from 1 to 255");
+        else
+            codes->bits[n / 32] |= 1u << (n % 32);
+        pl_spec_leave(r, path_len);
+    }
+}
+
+static json_t *write_codes(const struct spec_field *field, const void *object)
+{
+    const struct pl_codes *codes = pl_spec_from(object, field);
+    json_t *list = json_array();
+
+    for (int i = 1; i < 256 && list != NULL; i++)
+        if (pl_codes_has(codes, i))
+            pl_spec_append(&list, json_integer(i));
+    if (list != NULL && json_array_size(list) == 0) {
+        json_decref(list);
+        return json_null();
+    }
+    return list;
+}
+
 const struct spec_type pl_spec_type_name = {"letters, digits, _ and -, at most 51, not starting with _ or -",
                                             "{\"type\":\"string\",\"pattern\":\"^[A-Za-z0-9][A-Za-z0-9_-]{0,50}$\"}", read_name,
                                             pl_spec_write_text};
@@ -575,3 +612,5 @@ const struct spec_type pl_spec_type_on_error = {"\"fail\", \"skip\" or {\"run\":
                                                 read_on_error, write_on_error};
 const struct spec_type pl_spec_type_max_failed = {"a whole number of datums, or a share of them such as \"1%\" or \"0.1%\"",
                                                   "{\"type\":[\"integer\",\"string\"]}", read_max_failed, write_max_failed};
+const struct spec_type pl_spec_type_codes = {"a list of exit codes from 1 to 255",
+                                             "{\"type\":\"array\",\"items\":{\"type\":\"integer\"}}", read_codes, write_codes};

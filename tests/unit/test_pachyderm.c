@@ -1,0 +1,181 @@
+// link: pl_core
+/* Pachyderm's form of a spec: what it becomes, and in which words it is refused. */
+#include "pipelined/core/spec.h"
+#include "pipelined/core/spec_documents.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+static struct pl_spec_errors problems;
+
+static void assert_becomes(const char *theirs, const char *want)
+{
+    struct pl_spec *spec = NULL;
+    struct pl_buf out = {0};
+    struct pl_err err = {0};
+
+    if (pl_spec_parse(theirs, strlen(theirs), "t.json", NULL, &spec, &problems, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_int_equal(pl_spec_effective_json(spec, &out, NULL), 0);
+    assert_string_equal(pl_buf_str(&out), want);
+    pl_buf_finish(&out);
+    pl_spec_destroy(spec);
+}
+
+static void the_form_becomes_one_pipeline_of_one_stage(void **state)
+{
+    (void)state;
+    assert_becomes(
+        "{\"pipeline\": {\"name\": \"edges\"}, \"transform\": {\"cmd\": [\"python3\", \"/edges.py\"], \"image\": \"p/opencv:1\"},"
+        " \"input\": {\"pfs\": {\"repo\": \"images\", \"glob\": \"*/\"}}}",
+        "{\"description\":\"\",\"pipeline\":\"edges\",\"project\":\"default\",\"stages\":[{\"cache\":true,\"datum\":{\"tries\":3}"
+        ",\"gpu\":"
+        "false,\"image\":\"p/opencv:1\",\"input\":{\"glob\":\"/*\",\"name\":\"images\",\"repo\":\"default/"
+        "images@master\"},\"name\":"
+        "\"edges\",\"on_error\":\"fail\",\"on_new\":\"queue\",\"output\":{\"prefix\":\"\"},\"run\":[\"python3\",\"/edges.py\"],"
+        "\"workers\":1}]}");
+}
+
+static void every_field_with_a_counterpart_is_mapped(void **state)
+{
+    (void)state;
+    assert_becomes(
+        "{\"$schema\": \"x\", \"pipeline\": {\"name\": \"m\", \"project\": {\"name\": \"team\"}}, \"description\": \"d\", "
+        "\"transform\": {"
+        "\"cmd\": [\"sh\"], \"stdin\": [\"echo 1\", \"echo 2\"], \"env\": {\"A\": \"b\"}, \"accept_return_code\": [0, 7], "
+        "\"errCmd\": [\"true\"], "
+        "\"image\": null}, \"input\": {\"cross\": [{\"union\": [{\"pfs\": {\"repo\": \"a\", \"name\": \"x\", \"glob\": \"/\"}}, "
+        "{\"pfs\": {\"repo\": "
+        "\"b\", \"name\": \"x\", \"branch\": \"dev\", \"project\": \"other\", \"glob\": \"/\"}}]}, {\"pfs\": {\"repo\": \"c\", "
+        "\"glob\": \"/d/*\", "
+        "\"reference\": true}}]}, \"parallelismSpec\": {\"constant\": \"4\"}, \"datum_tries\": 5, \"datum_timeout\": \"90s\", "
+        "\"jobTimeout\": "
+        "\"1.5s\", \"resource_limits\": {\"gpu\": {\"type\": \"nvidia.com/gpu\", \"number\": 2}}}",
+        "{\"description\":\"d\",\"pipeline\":\"m\",\"project\":\"team\",\"stages\":[{\"accept_codes\":[7],\"cache\":true,"
+        "\"datum\":{\"timeout\":"
+        "\"90s\",\"tries\":5},\"env\":{\"A\":\"b\"},\"gpu\":{\"count\":2,\"required\":true,\"wait\":\"10m\"},\"input\":{"
+        "\"cross\":[{\"union\":[{"
+        "\"glob\":\"/\",\"name\":\"x\",\"repo\":\"team/a@master\"},{\"glob\":\"/\",\"name\":\"x\",\"repo\":\"other/"
+        "b@dev\"}]},{\"glob\":\"/d/*\","
+        "\"name\":\"c\",\"reference\":true,\"repo\":\"team/"
+        "c@master\"}]},\"name\":\"m\",\"on_error\":{\"run\":[\"true\"]},\"on_new\":\"queue\","
+        "\"output\":{\"prefix\":\"\"},\"run\":[\"sh\"],\"stdin\":\"echo 1\\necho 2\\n\",\"timeout\":\"1500ms\",\"workers\":4}]}");
+}
+
+static void the_gpu_of_1_x_is_understood_with_a_warning(void **state)
+{
+    static const char text[] =
+        "{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}, \"resource_limits\": {\"gpu\": 1},\n"
+        "\"input\": {\"pfs\": {\"repo\": \"a\", \"glob\": \"/\"}}}";
+    struct pl_spec *spec = NULL;
+
+    (void)state;
+    assert_int_equal(pl_spec_parse(text, strlen(text), "t.json", NULL, &spec, &problems, NULL), 0);
+    assert_int_equal(spec->stages[0].gpu.count, 1);
+    assert_int_equal(problems.n_warnings, 1);
+    assert_string_equal(
+        problems.warnings[0].text,
+        "t.json:1:85: resource_limits.gpu: \"gpu\": 1 is the form of Pachyderm 1.x: {\"type\": \"nvidia.com/gpu\", "
+        "\"number\": 1} says the same");
+    pl_spec_destroy(spec);
+}
+
+static void mistakes_are_told_with_pachyderms_paths(void **state)
+{
+#define WITH(more)                                                                                                               \
+    "{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"pfs\": {\"repo\": \"a\", \"glob\": "     \
+    "\"/\"}}, " more "}"
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {WITH("\"egress\": {}"), "t.json:1:104: egress: \"egress\" of Pachyderm's form is not available yet"},
+        {WITH("\"podPatch\": \"\""), "podPatch: \"pod_patch\" of Pachyderm's form is not available yet"},
+        {WITH("\"colour\": 1"), "colour: unknown field \"colour\": Pachyderm's form has no such field"},
+        {WITH("\"resource_limits\": {\"cpu\": 1}"), "resource_limits.cpu: \"cpu\" of Pachyderm's form is not available yet"},
+        {WITH("\"resource_limits\": {\"gpu\": {\"type\": \"amd.com/gpu\", \"number\": 1}}"),
+         "resource_limits.gpu.type: \"amd.com/gpu\" is not accepted: \"nvidia.com/gpu\" is the one type of GPU for now"},
+        {WITH("\"parallelism_spec\": {\"coefficient\": 1}"), "parallelism_spec.coefficient: unknown field"},
+        {WITH("\"parallelism_spec\": {\"constant\": 99999}"),
+         "parallelism_spec.constant: 99999 is not accepted: a whole number from 1"},
+        {WITH("\"datum_tries\": \"x\""), "datum_tries: \"x\" is not accepted"},
+        {WITH("\"job_timeout\": \"soon\""), "job_timeout: "},
+        {"{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\", 7]}, \"input\": {\"pfs\": {\"repo\": \"a\", "
+         "\"glob\": \"/\"}}}",
+         "t.json:1:56: transform.cmd[1]: 7 is not accepted: a string"},
+        {"{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"image\": \"i\"}, \"input\": {\"pfs\": {\"repo\": \"a\", \"glob\": "
+         "\"/\"}}}",
+         "\"transform\" is missing its \"cmd\""},
+        {"{\"pipeline\": {}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"pfs\": {\"repo\": \"a\", \"glob\": \"/\"}}}",
+         "no pipeline \"name\" specified"},
+        {"{\"pipeline\": {\"name\": \"a b\"}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"pfs\": {\"repo\": \"a\", "
+         "\"glob\": \"/\"}}}",
+         "t.json:1:23: pipeline.name: "},
+        {"{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}}", "\"input\" is missing"},
+        {"{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"pfs\": {\"repo\": \"a\"}}}",
+         "t.json:1:75: input.pfs: input must specify a \"glob\""},
+        {"{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"cron\": {}}}",
+         "input.cron: \"cron\" of Pachyderm's form"},
+        {"{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"pfs\": {\"repo\": \"a\", \"glob\": "
+         "\"/\", \"s3\": true}}}",
+         "input.pfs.s3: \"s3\" of Pachyderm's form is not available yet"},
+        {"{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"cross\": [{\"pfs\": {\"repo\": "
+         "\"a\", \"glob\": "
+         "\"/[\"}}]}}",
+         "input.cross[0].pfs.glob: glob \"/[\": column 2: [ is never closed"},
+        {"{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"pfs\": {\"repo\": \"a\", \"glob\": "
+         "\"/\"}, \"cross\": []}}",
+         "input: multiple input types set: one of pfs, cross and union"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        struct pl_spec *spec = NULL;
+
+        if (pl_spec_parse(cases[i].text, strlen(cases[i].text), "t.json", NULL, &spec, &problems, NULL) != PL_ESPEC)
+            fail_msg("accepted: %s", cases[i].text);
+        if (strstr(problems.errors[0].text, cases[i].says) == NULL)
+            fail_msg("%s\nsays: %s", cases[i].text, problems.errors[0].text);
+    }
+}
+
+static void a_file_may_hold_several_documents(void **state)
+{
+    static const struct {
+        const char *text, *want[4];
+    } cases[] = {
+        {"{\"a\": 1}", {"{\"a\": 1}"}},   {"{\"a\": \"}\\\"\"}\n---\n {\"b\": {}}\n", {"{\"a\": \"}\\\"\"}", "\n\n {\"b\": {}}"}},
+        {"{}{}", {"{}", "  {}"}},         {"[{\"a\": [1]},\n {\"b\": 2}]\n", {" {\"a\": [1]}", "\n {\"b\": 2}"}},
+        {"[{\"a\": 1}", {"[{\"a\": 1}"}}, {"{\"a\": 1", {"{\"a\": 1"}},
+        {"nothing", {"nothing"}},         {"", {""}},
+        {"{} x", {"{}", "   x"}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        size_t len = strlen(cases[i].text), at = 0, from, n, k = 0;
+
+        for (; pl_spec_document_next(cases[i].text, len, &at, &from, &n); k++) {
+            struct pl_buf out = {0};
+
+            assert_non_null(cases[i].want[k]);
+            assert_int_equal(pl_spec_document_text(cases[i].text, from, n, &out, NULL), 0);
+            assert_string_equal(pl_buf_str(&out), cases[i].want[k]);
+            pl_buf_finish(&out);
+        }
+        assert_null(cases[i].want[k]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_form_becomes_one_pipeline_of_one_stage),  cmocka_unit_test(every_field_with_a_counterpart_is_mapped),
+        cmocka_unit_test(the_gpu_of_1_x_is_understood_with_a_warning), cmocka_unit_test(mistakes_are_told_with_pachyderms_paths),
+        cmocka_unit_test(a_file_may_hold_several_documents),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
