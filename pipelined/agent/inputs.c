@@ -1,5 +1,6 @@
 #include "pipelined/agent/inputs.h"
 
+#include "pipelined/agent/sandbox.h"
 #include "pipelined/agent/tree_source.h"
 #include "storage/base/io.h"
 #include "storage/dataset/checkout.h"
@@ -14,6 +15,7 @@
 struct slot {
     char name[PL_NAME_MAX_BYTES + 1];
     bool filled;
+    bool writable; /* a mount of its own: emptied and filled in place */
     struct pl_hash root;
     bool file;
     char *path;
@@ -29,6 +31,7 @@ struct pl_inputs {
     struct pl_file_cache *cache;
     struct pl_node_cache nodes;
     struct pl_buf scratch;
+    bool copying; /* into a writable input: no links to the cache */
     struct slot slots[PL_WIRE_INPUTS_MAX];
     size_t n_slots;
 };
@@ -234,7 +237,7 @@ static int write_entry(struct pl_inputs *in, const struct pl_entry *e, const cha
         return write_link(in, e, path, err);
     if (e->kind == PL_KIND_DIR)
         return mkdir(path, 0755) < 0 ? pl_err_errno(err, errno, "%s", path) : 0;
-    if (!in->cache || e->content == PL_CONTENT_INLINE)
+    if (!in->cache || in->copying || e->content == PL_CONTENT_INLINE)
         return write_bytes(in, e, path, err);
     r = pl_file_cache_link(in->cache, e, AT_FDCWD, path, err);
     if (r != 0)
@@ -309,7 +312,7 @@ static int build_folder(struct pl_inputs *in, struct slot *s, const struct pl_wi
                         struct pl_err *err)
 {
     const struct pl_node_source nodes = pl_node_cache_source(&in->nodes);
-    const struct pl_checkout_options options = {.cache = in->cache, .replace = true};
+    const struct pl_checkout_options options = {.cache = in->copying ? NULL : in->cache, .replace = true};
     struct pl_tree_source source = {0};
     struct pl_tree_stats stats;
     struct pl_checkout_stats done = {0};
@@ -342,6 +345,19 @@ static int remove_old(const struct pl_inputs *in, const char *folder, const char
     if (r == 0)
         r = join(path, parent, name, err);
     return r == 0 ? pl_io_remove_tree(path, err) : r;
+}
+
+/* The input that this datum does not have. */
+static int take_away(const struct pl_inputs *in, const struct slot *s, struct pl_err *err)
+{
+    char parent[PATH_BYTES], path[PATH_BYTES];
+    int r;
+
+    if (!s->writable)
+        return remove_old(in, "pfs", s->name, err);
+    r = join(parent, in->config.work, "pfs", err);
+    r = r == 0 ? join(path, parent, s->name, err) : r;
+    return r == 0 ? pl_sandbox_clear(path, err) : r;
 }
 
 /* `next` becomes `pfs`; what was there is removed. */
@@ -398,6 +414,30 @@ static int rebuild(struct pl_inputs *in, struct slot *s, const struct pl_wire_in
     return r;
 }
 
+static int make_writable(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)ftw;
+    return type == FTW_F ? chmod(path, (st->st_mode & 07777) | 0200) : 0;
+}
+
+/* The folder stays: it is a mount. */
+static int refill(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *pfs, struct pl_err *err)
+{
+    int r = pl_io_mkdirs(pfs, 0755, err);
+
+    slot_forget(s);
+    if (r == 0)
+        r = pl_sandbox_clear(pfs, err);
+    if (r < 0)
+        return r;
+    in->copying = s->writable = true;
+    r = wi->file ? build_file(in, s, wi, pfs, err) : build_folder(in, s, wi, pfs, err);
+    in->copying = false;
+    if (r == 0 && nftw(pfs, make_writable, 16, FTW_PHYS) != 0)
+        r = pl_err_errno(err, errno, "%s", pfs);
+    return r;
+}
+
 static int fill(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const struct pl_buf *files,
                 struct pl_err *err)
 {
@@ -407,11 +447,14 @@ static int fill(struct pl_inputs *in, struct slot *s, const struct pl_wire_input
     if (r == 0)
         r = join(pfs, parent, s->name, err);
     if (r == 0)
-        r = is_next_file(in, s, wi) ? replace_file(in, s, wi, pfs, err) : rebuild(in, s, wi, pfs, err);
-    if (r < 0) {
+        r = wi->writable              ? refill(in, s, wi, pfs, err)
+            : is_next_file(in, s, wi) ? replace_file(in, s, wi, pfs, err)
+                                      : rebuild(in, s, wi, pfs, err);
+    if (r < 0 && !wi->writable) {
         (void)!remove_old(in, "pfs", s->name, NULL); /* not the last datum's files for the next one */
-        return r;
     }
+    if (r < 0)
+        return r;
     s->root = wi->root;
     s->file = wi->file;
     s->path = strdup(wi->path);
@@ -442,7 +485,7 @@ int pl_inputs_fetch(struct pl_inputs *in, const struct pl_wire_row *row, uint64_
         if (!in->slots[i].filled || row_has(row, in->slots[i].name))
             continue;
         slot_forget(&in->slots[i]);
-        r = remove_old(in, "pfs", in->slots[i].name, err);
+        r = take_away(in, &in->slots[i], err);
     }
     for (size_t i = 0; r == 0 && i < row->n_inputs; i++) {
         const struct pl_wire_input *wi = &row->inputs[i];
@@ -452,7 +495,7 @@ int pl_inputs_fetch(struct pl_inputs *in, const struct pl_wire_row *row, uint64_
         if (!s)
             return pl_err_set(err, PL_ELIMIT, "a worker serves at most %u inputs", PL_WIRE_INPUTS_MAX);
         r = files_key(wi, &files, err);
-        if (r == 0 && !(in->config.read_only && slot_has(s, wi, &files)))
+        if (r == 0 && (wi->writable || !(in->config.read_only && slot_has(s, wi, &files))))
             r = fill(in, s, wi, &files, err);
         if (r < 0)
             return pl_err_wrap(err, r, "input %s", wi->name);
@@ -463,6 +506,14 @@ int pl_inputs_fetch(struct pl_inputs *in, const struct pl_wire_row *row, uint64_
 }
 
 /* --- entries by reference --- */
+
+bool pl_inputs_writable(const struct pl_wire_row *row, const char *name)
+{
+    for (size_t i = 0; i < row->n_inputs; i++)
+        if (pl_streq(row->inputs[i].name, name))
+            return row->inputs[i].writable;
+    return false;
+}
 
 static int visit_folder(struct pl_inputs *in, const struct pl_wire_input *wi, const char *path, pl_inputs_visit_fn visit,
                         void *self, struct pl_err *err)
@@ -512,12 +563,6 @@ int pl_inputs_visit(struct pl_inputs *in, const struct pl_wire_row *row, const c
 }
 
 /* --- the stage's code --- */
-
-static int make_writable(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)ftw;
-    return type == FTW_F ? chmod(path, (st->st_mode & 07777) | 0200) : 0;
-}
 
 int pl_inputs_code(struct pl_inputs *in, const struct pl_hash *root, const char *dest, struct pl_err *err)
 {

@@ -43,6 +43,9 @@ PL_MUST_CHECK
 int pl_inputs_visit(struct pl_inputs *in, const struct pl_wire_row *row, const char *name, const char *path,
                     pl_inputs_visit_fn visit, void *self, struct pl_err *err);
 
+/* May the command change the row's input of that name? */
+bool pl_inputs_writable(const struct pl_wire_row *row, const char *name);
+
 /* The checkout of a whole tree into `dest`, writable for its owner: the stage's code. */
 PL_MUST_CHECK
 int pl_inputs_code(struct pl_inputs *in, const struct pl_hash *root, const char *dest, struct pl_err *err);

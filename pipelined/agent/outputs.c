@@ -205,6 +205,9 @@ static int add_link(struct capture *c, const struct pl_out_item *item, struct pl
         return add_kept_link(c, path, target->path, err);
     case PL_LINK_INPUT:
         c->link = path;
+        if (pl_inputs_writable(c->request->row, target->input))
+            return pl_err_set(err, PL_EINVAL, "%s/out/%s is a link into the input %s, which is writable: copy the file",
+                              c->request->pfs, path, target->input);
         r = pl_inputs_visit(c->request->inputs, c->request->row, target->input, target->path, add_by_reference, c, err);
         return r < 0 ? pl_err_wrap(err, r, "link %s/out/%s -> %s", c->request->pfs, path, text) : 0;
     case PL_LINK_ELSEWHERE:

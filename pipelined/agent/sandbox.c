@@ -181,6 +181,22 @@ static int add_extra(const struct pl_sandbox_config *config, struct pl_sandbox_a
     return r;
 }
 
+/* Mounts within /pfs, which is read-only itself. */
+static int add_writable(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
+{
+    char from[4200], to[128];
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < json_array_size(config->writable); i++) {
+        const char *name = json_string_value(json_array_get(config->writable, i));
+
+        snprintf(from, sizeof(from), "%s/pfs/%s", config->work, name);
+        snprintf(to, sizeof(to), "/pfs/%s", name);
+        r = ADD(a, err, "--bind", from, to);
+    }
+    return r;
+}
+
 static int add_ours(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
 {
     char pfs[4096], out[4096], code[4096], script[4096], python[4096], sock[4096], input[4096];
@@ -193,6 +209,8 @@ static int add_ours(const struct pl_sandbox_config *config, struct pl_sandbox_ar
     snprintf(python, sizeof(python), "%s/bin/py", config->work);
     snprintf(sock, sizeof(sock), "%s/sock", config->work);
     r = ADD(a, err, "--ro-bind", pfs, "/pfs", "--bind", out, "/pfs/out", "--ro-bind", config->runner, "/pl/bin/pl-runner");
+    if (r == 0)
+        r = add_writable(config, a, err);
     if (r == 0 && config->has_code)
         r = ADD(a, err, "--bind", code, "/code");
     if (r == 0 && config->has_script)
@@ -328,6 +346,10 @@ int pl_sandbox_make_folders(const struct pl_sandbox_config *config, struct pl_er
 
     for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(folders); i++) {
         snprintf(path, sizeof(path), "%s/%s", config->work, folders[i]);
+        r = pl_io_mkdirs(path, 0755, err);
+    }
+    for (size_t i = 0; r == 0 && i < json_array_size(config->writable); i++) {
+        snprintf(path, sizeof(path), "%s/pfs/%s", config->work, json_string_value(json_array_get(config->writable, i)));
         r = pl_io_mkdirs(path, 0755, err);
     }
     r = r < 0 ? r : link_programs(config, err);

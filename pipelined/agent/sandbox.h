@@ -16,6 +16,8 @@
 
 #include "storage/base/err.h"
 
+#include <jansson.h>
+
 #define PL_SANDBOX_GPUS_MAX 64
 #define PL_GPU_UUID_BYTES   96
 
@@ -31,6 +33,7 @@ struct pl_sandbox_config {
     bool has_code;        /* /code is there */
     bool has_script;      /* /pl/script is there */
     bool has_stdin;       /* /pl/stdin is there */
+    const json_t *writable; /* names of inputs that the command may change, NULL = none: folders made with the others, never replaced */
     bool no_network;      /* an empty network namespace */
     uint64_t shm_bytes;   /* size of /dev/shm, 0 = the kernel's default */
     int held_fd;          /* the runner keeps it open until no process is left; 0 = none */

@@ -59,6 +59,7 @@ static int read_run(const json_t *stage, struct pl_wire_attach *a, struct pl_err
             return bad(err, "attach", "stage.accept_codes");
         a->accepted.bits[code / 32] |= 1u << (code % 32);
     }
+    a->writable = json_object_get(stage, "writable");
     a->stdin_text = string_or(stage, "stdin", NULL);
     a->script = string_or(stage, "script", NULL);
     return r < 0 || a->script ? r : read_argv(json_object_get(stage, "run"), "stage.run", &a->run, err);
@@ -216,6 +217,7 @@ static int read_input(const json_t *o, struct pl_wire_input *in, const char ***f
     if (pl_hash_parse(root, &in->root, NULL) < 0)
         return bad(err, "next", "inputs.root");
     in->file = !pl_streq(kind, "dir") && !pl_streq(kind, "4");
+    in->writable = json_is_true(json_object_get(o, "writable"));
     in->n_files = json_array_size(globs); /* 0 for what is no array */
     if (in->n_files == 0)
         return 0;

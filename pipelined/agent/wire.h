@@ -41,6 +41,7 @@ struct pl_wire_attach {
     const char **err_run; /* on_error's command, NULL when there is none */
     const char *script;
     const char *stdin_text;   /* NULL when it reads nothing */
+    const json_t *writable;   /* names of inputs that the command may change; borrowed, may be NULL */
     struct pl_codes accepted; /* exit codes that are no failure, beside 0 */
     struct pl_env_var *env;
     size_t n_env;
@@ -58,6 +59,7 @@ struct pl_wire_input {
     const char *name;
     const char *path; /* without leading slash; "" = the root */
     struct pl_hash root;
+    bool writable;      /* copies, anew for every attempt */
     bool file;          /* the match is a file (or link), else a folder */
     const char **files; /* NULL-terminated globs, NULL = all */
     size_t n_files;

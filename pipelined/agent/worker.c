@@ -125,6 +125,7 @@ static void configure_sandbox(struct pl_worker *w)
         .has_code = w->stage.code_root != NULL,
         .has_script = w->stage.script != NULL,
         .has_stdin = w->stage.stdin_text != NULL,
+        .writable = w->stage.writable,
         .no_network = w->stage.no_network,
         .shm_bytes = w->stage.shm_bytes > 0 ? (uint64_t)w->stage.shm_bytes : 0,
         .held_fd = w->config.held_fd,

@@ -60,7 +60,7 @@ struct pl_plan {
     struct pl_template *prefix;
 };
 
-/* No input, or a cross of an input without a match: a plan of no datums. PL_ELIMIT past PL_DATUMS_MAX (with the factors) or max_bytes; errors
+/* No input, or a cross of an input without a match: a plan of no datums; a `previous` input without a file has one, of content zero. PL_ELIMIT past PL_DATUMS_MAX (with the factors) or max_bytes; errors
  * of the sources, wrapped with the input's name. */
 PL_MUST_CHECK
 int pl_plan_create(const struct pl_plan_request *request, struct pl_plan **ret, struct pl_err *err);

@@ -204,6 +204,8 @@ int pl_plan_leaf_match(const struct pl_input *input, const struct pl_plan_input 
         w.files = files;
         r = leaf_walk(&w, err);
     }
+    if (r == 0 && input->previous && ret->n == 0) /* nothing yet is an empty folder */
+        r = leaf_add(&w, "", 0, PL_KIND_DIR, &(struct pl_hash){{0}}, err);
     return r < 0 ? pl_err_wrap(err, r, "input %s", input->name) : 0;
 }
 

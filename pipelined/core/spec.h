@@ -61,6 +61,8 @@ struct pl_input {
     size_t n_files;
     bool pfs;       /* was written as {"pfs": LEAF} */
     bool reference; /* its content is not in the datum key */
+    bool writable;  /* copies that the command may change */
+    bool previous;  /* the stage's own last output */
     uint32_t stage; /* index of the stage of this file that writes the branch, PL_SPEC_NO_STAGE for a repo */
     uint32_t leaf;  /* index in stage->leaves */
 };
@@ -210,6 +212,11 @@ static inline void pl_spec_destroyp(struct pl_spec **spec)
     *spec = pl_spec_destroy(*spec);
 }
 
+/* Does a commit of what the leaf reads start the stage? (`previous` is the stage's own output.) */
+static inline bool pl_input_triggers(const struct pl_input *leaf)
+{
+    return leaf->kind == PL_INPUT_LEAF && !leaf->previous;
+}
 /* Has every datum of the tree an input of that name? Not when a branch of a union lacks it. */
 bool pl_input_always(const struct pl_input *tree, const char *name);
 /* Does the leaf read a repo? (`params` does not.) */

@@ -208,8 +208,11 @@ static void spec_check_input_names(struct spec_reader *r, size_t i)
 
             if (other == NULL)
                 continue;
-            if (pl_streq(name, other) && !spec_names_clash(stage, j, k))
+            if (pl_streq(name, other) && !spec_names_clash(stage, j, k)) {
+                if (stage->leaves[j]->writable != stage->leaves[k]->writable)
+                    pl_spec_problem(r, "of two inputs named \"%s\" one is writable: make both so, or rename one", name);
                 continue;
+            }
             if (pl_streq(name, other))
                 pl_spec_problem(r, "two inputs are named \"%s\": set \"name\" of one of them", name);
             else if (pl_streq(pl_input_var(name, a), pl_input_var(other, b)))
@@ -383,6 +386,21 @@ static void spec_missing_repo(struct spec_reader *r, const struct pl_input *leaf
                         leaf->repo, leaf->repo);
 }
 
+/* Its own output, whole; a stage that reads it is not cached. */
+static void spec_check_previous(struct spec_reader *r, size_t i, size_t j)
+{
+    struct pl_stage *stage = &r->spec->stages[i];
+    const struct pl_input *leaf = stage->leaves[j];
+
+    stage->cache.enabled = false;
+    pl_spec_enter_leaf(r, i, j, "previous");
+    if (stage->name != NULL && (!pl_streq(leaf->repo, stage->name) || !pl_streq(leaf->project, r->spec->project) ||
+                                !pl_streq(leaf->branch, PL_DEFAULT_BRANCH)))
+        pl_spec_problem(r, "only a stage's own output has a previous one: \"repo\": \"%s\"", stage->name);
+    else if (leaf->glob != NULL && !pl_streq(leaf->glob, "/"))
+        pl_spec_problem(r, "the previous output is given whole: no \"glob\" but \"/\"; \"files\" leaves files out");
+}
+
 /* Inputs: a stage of the file first, then a repo. */
 static void spec_resolve(struct spec_reader *r, struct pl_map *stages, size_t i)
 {
@@ -394,6 +412,10 @@ static void spec_resolve(struct spec_reader *r, struct pl_map *stages, size_t i)
 
         if (leaf->repo == NULL)
             continue;
+        if (leaf->previous) {
+            spec_check_previous(r, i, j);
+            continue;
+        }
         stage = pl_streq(leaf->project, spec->project) ? pl_map_get(stages, leaf->repo, strlen(leaf->repo)) : NULL;
         if (stage != NULL && pl_streq(leaf->branch, PL_DEFAULT_BRANCH)) {
             leaf->stage = (uint32_t)(stage - spec->stages);

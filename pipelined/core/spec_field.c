@@ -146,8 +146,8 @@ static const struct spec_field fields_of_stage[] = {
 };
 OBJECT(stage, "stage", "A command that reads repos and writes the repo named after it.", later_of_stage);
 
-static const char *const later_of_input[] = {"join", "group", "cron",        "git",      "join_on", "group_by", "outer",
-                                             "s3",   "lazy",  "empty_files", "writable", "trigger", "previous", NULL};
+static const char *const later_of_input[] = {"join",  "group", "cron", "git",         "join_on", "group_by",
+                                             "outer", "s3",    "lazy", "empty_files", "trigger", NULL};
 static const struct spec_field fields_of_input[] = {
     {.name = "repo",
      FIELD(repo, pl_input, repo),
@@ -187,6 +187,14 @@ static const struct spec_field fields_of_input[] = {
     {.name = "reference",
      FIELD(bool, pl_input, reference),
      .doc = "`true`: its content is not in the datum key; a change of it alone runs nothing again."},
+    {.name = "writable",
+     FIELD(bool, pl_input, writable),
+     .doc = "`true`: copies that the command may change, not the read-only files; what it changes is thrown away."},
+    {.name = "previous",
+     FIELD(bool, pl_input, previous),
+     .doc = "`true`, on the stage's own name: its last good output, an empty folder the first time. It never starts the stage, "
+            "and such "
+            "a stage runs every datum in every job."},
     {.name = "pfs",
      FIELD(pfs, pl_input, pfs),
      .child = &pl_spec_object_input,

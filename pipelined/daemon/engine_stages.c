@@ -175,7 +175,7 @@ int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err 
     int r;
 
     for (size_t i = 0; i < d->n_leaves; i++)
-        if (pl_input_reads(d->leaves[i]))
+        if (pl_input_triggers(d->leaves[i]))
             heads[n_heads++] = pl_engine_head(d->leaves[i]->project, d->leaves[i]->repo, d->leaves[i]->branch);
     ev.stage = (struct pl_sched_stage){.stage = s->stage,
                                        .version = s->version,

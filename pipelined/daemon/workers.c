@@ -414,8 +414,9 @@ static json_t *input_json(const struct pl_ejob *j, size_t leaf, const struct pl_
     files = json_array();
     for (size_t i = 0; i < in->n_files; i++)
         json_array_append_new(files, json_string(in->files[i]));
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "name", in->name, "project", in->project, "path", m->path, "root",
-                     pl_hash_hex(&j->roots[leaf], root), "commit", j->commits[leaf], "kind", kind_name(m->kind), "files", files);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:o}", "name", in->name, "project", in->project, "path", m->path,
+                     "root", pl_hash_hex(&j->roots[leaf], root), "commit", j->commits[leaf], "kind", kind_name(m->kind),
+                     "writable", (int)in->writable, "files", files);
 }
 
 static json_t *row_json(const struct leasing *l, uint32_t row)

@@ -42,7 +42,7 @@ static int add_own(struct graph *g, struct pl_err *err)
         json_t *reads = json_array();
 
         for (size_t k = 0; k < s->n_leaves; k++) {
-            if (!pl_input_reads(s->leaves[k]))
+            if (!pl_input_triggers(s->leaves[k]))
                 continue;
             snprintf(key, sizeof key, "%s/%s@%s", s->leaves[k]->project, s->leaves[k]->repo, s->leaves[k]->branch);
             json_array_append_new(reads, json_string(key));
@@ -59,7 +59,7 @@ static void collect_reads(const json_t *input, json_t *reads)
     const json_t *child, *children = json_object_get(input, "cross");
     size_t i;
 
-    if (json_object_get(input, "repo"))
+    if (json_object_get(input, "repo") && !json_is_true(json_object_get(input, "previous")))
         json_array_append(reads, json_object_get(input, "repo"));
     json_array_foreach(children ? children : json_object_get(input, "union"), i, child)
     {

@@ -176,7 +176,7 @@ static bool can_read(struct pl_tx *tx, const struct pl_input *tree, const bool *
     bool here = tree->stage != PL_SPEC_NO_STAGE && runs[tree->stage], any = tree->n_children == 0, all = true;
 
     if (tree->n_children == 0)
-        all = !pl_input_reads(tree) || here || has_head(tx, tree);
+        all = !pl_input_triggers(tree) || here || has_head(tx, tree);
     for (size_t i = 0; i < tree->n_children; i++) {
         bool can = can_read(tx, &tree->children[i], runs, ret_here);
 

@@ -82,3 +82,56 @@ def test_a_failed_combination_is_named(project):
     run = project.wait(project.d.get("/runs", limit=1)["runs"][0]["id"])
     assert run["job"]["s"]["reason"].startswith('2 of 2 datums failed; the first: datum params={"k":1}: exit code 1')
     assert run["job"]["t"]["state"] == "unrunnable"
+
+
+def test_a_writable_input_is_a_copy_for_each_datum(project):
+    project.repo("in", "more").commit("more", {"d/x": "x", "d/y": "y"})
+    project.stages({"name": "s", "input": {"cross": [{"repo": "in", "glob": "/*"}, {"repo": "more", "writable": True}]}, "output": {"prefix": "${in.stem}/"},
+                    "run": ["sh", "-ec", 'cd "$PL_INPUT_MORE"; cat d/x >"$PL_OUT/before"; echo changed >>d/x; rm d/y; mkdir new; echo 1 >new/f; cp d/x "$PL_OUT/after"; ls -R >"$PL_OUT/list"']})
+    project.run("in", {"a": "1", "b": "2"})
+    got = project.contents("s")
+    assert got["a/before"] == got["b/before"] == b"x" and got["a/after"] == got["b/after"] == b"xchanged\n"
+    assert got["a/list"] == got["b/list"] and b"y" not in got["a/list"].split()
+    assert project.contents("more") == {"d/x": b"x", "d/y": b"y"}
+    project.run("more", {"d/x": "z"})
+    assert project.read("s", "a/before") == b"z"
+
+
+def test_a_writable_file_may_be_changed_and_others_stay_read_only(project):
+    project.repo("in", "fixed").commit("fixed", {"f": "f"})
+    project.stages({"name": "s", "input": {"cross": [{"repo": "in", "glob": "/*", "writable": True}, {"repo": "fixed"}]}, "output": {"prefix": "${in.stem}/"},
+                    "run": ["sh", "-c", 'echo more >>"$PL_INPUT_IN" && cp "$PL_INPUT_IN" "$PL_OUT/f"; ls "$(dirname "$PL_INPUT_IN")" >"$PL_OUT/list"']})
+    project.run("in", {"a": "1", "b": "2"})
+    assert project.contents("s") == {"a/f": b"1more\n", "a/list": b"a\n", "b/f": b"2more\n", "b/list": b"b\n"}
+
+
+def test_a_link_into_a_writable_input_is_refused(project):
+    project.repo("in").stages({"name": "s", "input": {"repo": "in", "writable": True}, "run": ["sh", "-c", 'ln -s "$PL_INPUT_IN/f" "$PL_OUT/f"']})
+    run = project.run("in", {"f": "1"}, state="failure")
+    assert "is a link into the input in, which is writable: copy the file" in run["job"]["s"]["reason"]
+
+
+def test_a_stage_reads_its_previous_output(project):
+    project.repo("in").stages({"name": "s", "input": {"cross": [{"repo": "in"}, {"repo": "s", "name": "last", "previous": True}]},
+                               "run": ["sh", "-ec", 'cat "$PL_INPUT_LAST/all" >"$PL_OUT/all" 2>/dev/null || true; cat "$PL_INPUT_IN/f" >>"$PL_OUT/all"']},
+                              sh("t", 'cp "$PL_INPUT_S/all" "$PL_OUT/"', "s"))
+    first = project.run("in", {"f": "1"})
+    assert project.contents("s") == {"all": b"1"}
+    second = project.run("in", {"f": "2"})
+    assert project.contents("s") == project.contents("t") == {"all": b"12"}
+    assert {i["name"]: i["commit"] for i in second["job"]["s"]["inputs"]} == {"in": second["id"], "last": first["id"]}
+    assert ("s", first["id"]) in {(p["repo"], p["commit"]) for p in project.d.get(f"/repos/{project.name}/s/commits/{second['id']}")["provenance"]}
+    third = project.run("in", {"g": "other"})  # nothing is reused: the last output counts
+    assert total(third) == (1, 0, 1) and project.contents("s") == {"all": b"122"}
+    runs = {r["id"] for r in project.d.get("/runs", limit=50)["runs"]}
+    assert {first["id"], second["id"], third["id"]} <= runs and len({c["id"] for c in project.commits("s")}) == 3  # it never started itself
+    assert project.d.get(f"/why/{project.name}/s/master/all")["inputs"]
+
+
+def test_previous_after_a_failure_is_the_last_good_output(project):
+    project.repo("in").stages({"name": "s", "input": {"cross": [{"repo": "in"}, {"repo": "s", "name": "last", "previous": True}]},
+                               "run": ["sh", "-ec", 'cat "$PL_INPUT_IN/f" | tee "$PL_OUT/f"; ls "$PL_INPUT_LAST" >"$PL_OUT/seen"; test "$(cat "$PL_INPUT_IN/f")" != bad']})
+    project.run("in", {"f": "good"})
+    project.run("in", {"f": "bad"}, state="failure")
+    project.run("in", {"f": "fine"})
+    assert project.contents("s") == {"f": b"fine", "seen": b"f\nseen\n"}
