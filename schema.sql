@@ -175,6 +175,15 @@ CREATE TABLE worker (                    -- workers that were started and are no
     created_us  INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE checkpoint (                -- what an attempt that did not succeed left for the next one; not logged
+    project TEXT NOT NULL,
+    stage   TEXT NOT NULL,
+    key     BLOB NOT NULL,               -- datum key
+    root    BLOB NOT NULL,               -- of a tree
+    at_us   INTEGER NOT NULL,
+    PRIMARY KEY (project, stage, key)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE lease (                     -- tasks that are leased
     task     INTEGER PRIMARY KEY,
     fence    INTEGER NOT NULL,

@@ -323,10 +323,20 @@ int pl_datum_run(struct pl_datum_context *c, const struct pl_wire_task *task, co
         return 0;
     }
     r = pl_inputs_fetch(c->inputs, row, &ret->bytes_in, &why);
+    if (r == 0 && c->checkpoint) {
+        char folder[4200];
+
+        snprintf(folder, sizeof(folder), "%s/checkpoint", c->sandbox->work);
+        r = pl_inputs_checkpoint(c->inputs, row->has_checkpoint ? &row->checkpoint : NULL, folder, &why);
+    }
     ret->fetch_ms = since_ms(start_us);
     if (r < 0)
         return carry(ret, c, r, "inputs", &why);
+    if (c->checkpoint)
+        pl_checkpoint_begin(c->checkpoint, &task->lease, row->index);
     r = run_command(&a, task, ret, err);
+    if (c->checkpoint)
+        pl_checkpoint_end(c->checkpoint, a.stop_ms && ret->gave_back);
     if (r == 0 && !ret->gave_back && ret->reason[0] == 0)
         r = capture(&a, out, ret);
     if (ret->success && ret->ops && ret->ops_len <= PL_WIRE_EMPTY_OPS)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "pipelined/agent/batch.h"
+#include "pipelined/agent/checkpoint.h"
 #include "pipelined/agent/env.h"
 #include "pipelined/agent/gpu.h"
 #include "pipelined/agent/inputs.h"
@@ -27,8 +28,9 @@ struct pl_datum_context {
     struct pl_env *env;
     struct pl_lease *lease;
     struct pl_outlog *outlog;
-    struct pl_batch *batch;   /* of a batch stage, else NULL */
-    struct pl_gpu_meter *gpu; /* NULL: not measured */
+    struct pl_batch *batch;           /* of a batch stage, else NULL */
+    struct pl_checkpoint *checkpoint; /* NULL: the stage has none */
+    struct pl_gpu_meter *gpu;         /* NULL: not measured */
     const atomic_bool *stopping;
     /* In place of the stage's command, with its environment (NAME=value, NULL-terminated) and working directory; NULL: the command. */
     int (*by_hand)(const struct pl_datum_context *c, const char *const *env, const char *cwd, struct pl_wire_outcome *o,

@@ -92,6 +92,8 @@ static int make_base(struct pl_env *e, struct pl_err *err)
         r = add_socket(e, err);
     if (r == 0)
         r = add_gpus(e, err);
+    if (r == 0 && e->config->has_checkpoint)
+        r = add_base(e, "PL_CHECKPOINT", e->paths->checkpoint, err);
     if (r == 0 && !none && e->config->n_gpus) /* where the driver's libraries are when the linker's cache does not know */
         r = add_base(e, "LD_LIBRARY_PATH", getenv("LD_LIBRARY_PATH"), err);
     for (size_t i = 0; r == 0 && none && i < PL_ARRAY_SIZE(inherited); i++)

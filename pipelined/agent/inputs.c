@@ -564,7 +564,7 @@ int pl_inputs_visit(struct pl_inputs *in, const struct pl_wire_row *row, const c
 
 /* --- the stage's code --- */
 
-int pl_inputs_code(struct pl_inputs *in, const struct pl_hash *root, const char *dest, struct pl_err *err)
+static int checkout_writable(struct pl_inputs *in, const struct pl_hash *root, const char *dest, struct pl_err *err)
 {
     const struct pl_wire_input all = {.name = "code", .path = "", .root = *root};
     const struct pl_checkout_options options = {.replace = true}; /* copies: the command may write to them */
@@ -578,5 +578,21 @@ int pl_inputs_code(struct pl_inputs *in, const struct pl_hash *root, const char 
     pl_tree_source_finish(&source);
     if (r == 0 && nftw(dest, make_writable, 16, FTW_PHYS) != 0)
         r = pl_err_errno(err, errno, "%s", dest);
+    return r;
+}
+
+int pl_inputs_code(struct pl_inputs *in, const struct pl_hash *root, const char *dest, struct pl_err *err)
+{
+    int r = checkout_writable(in, root, dest, err);
+
     return r < 0 ? pl_err_wrap(err, r, "code") : 0;
+}
+
+int pl_inputs_checkpoint(struct pl_inputs *in, const struct pl_hash *root, const char *dest, struct pl_err *err)
+{
+    int r = pl_sandbox_clear(dest, err);
+
+    if (r == 0 && root)
+        r = checkout_writable(in, root, dest, err);
+    return r < 0 ? pl_err_wrap(err, r, "checkpoint") : 0;
 }

@@ -49,3 +49,6 @@ bool pl_inputs_writable(const struct pl_wire_row *row, const char *name);
 /* The checkout of a whole tree into `dest`, writable for its owner: the stage's code. */
 PL_MUST_CHECK
 int pl_inputs_code(struct pl_inputs *in, const struct pl_hash *root, const char *dest, struct pl_err *err);
+/* `dest`, which stays where it is, holds what the tree does, writable, and nothing else; root NULL: nothing. */
+PL_MUST_CHECK
+int pl_inputs_checkpoint(struct pl_inputs *in, const struct pl_hash *root, const char *dest, struct pl_err *err);

@@ -223,6 +223,9 @@ static int add_ours(const struct pl_sandbox_config *config, struct pl_sandbox_ar
     snprintf(input, sizeof(input), "%s/stdin", config->work);
     if (r == 0 && config->has_stdin)
         r = ADD(a, err, "--ro-bind", input, "/pl/stdin");
+    snprintf(input, sizeof(input), "%s/checkpoint", config->work);
+    if (r == 0 && config->has_checkpoint)
+        r = ADD(a, err, "--bind", input, "/pl/checkpoint");
     return r;
 }
 
@@ -289,6 +292,7 @@ int pl_sandbox_paths(const struct pl_sandbox_config *config, struct pl_sandbox_p
     snprintf(ret->bin, sizeof(ret->bin), "%s%s/bin", base, *base ? "" : "/pl");
     snprintf(ret->sock, sizeof(ret->sock), "%s%s/sock", base, *base ? "" : "/pl");
     snprintf(ret->input, sizeof(ret->input), "%s%s/stdin", base, *base ? "" : "/pl");
+    snprintf(ret->checkpoint, sizeof(ret->checkpoint), "%s%s/checkpoint", base, *base ? "" : "/pl");
     return 0;
 }
 
@@ -340,7 +344,7 @@ static int link_programs(const struct pl_sandbox_config *config, struct pl_err *
 
 int pl_sandbox_make_folders(const struct pl_sandbox_config *config, struct pl_err *err)
 {
-    static const char *const folders[] = {"pfs/out", "next", "code", "tmp/home", "bin/py", "sock"};
+    static const char *const folders[] = {"pfs/out", "next", "code", "tmp/home", "bin/py", "sock", "checkpoint"};
     char path[4096];
     int r = pl_sandbox_remove_folders(config, err);
 

@@ -11,7 +11,8 @@
  * Layout of the work folder, made by pl_sandbox_make_folders:
  *   pfs/<input>   the datum's inputs     pfs/out   its output             next/    inputs being built
  *   code/         the stage's code       tmp/      mode none's /tmp       script   the stage's script, if it has one
- *   bin/          what commands may call  sock/     a batch stage's socket       stdin    what it reads */
+ *   bin/          what commands may call  sock/     a batch stage's socket       stdin    what it reads
+ *   checkpoint/   what the command keeps for its next attempt */
 #pragma once
 
 #include "storage/base/err.h"
@@ -33,6 +34,7 @@ struct pl_sandbox_config {
     bool has_code;        /* /code is there */
     bool has_script;      /* /pl/script is there */
     bool has_stdin;       /* /pl/stdin is there */
+    bool has_checkpoint;  /* /pl/checkpoint is there */
     const json_t *writable; /* names of inputs that the command may change, NULL = none: folders made with the others, never replaced */
     bool no_network;      /* an empty network namespace */
     uint64_t shm_bytes;   /* size of /dev/shm, 0 = the kernel's default */
@@ -44,6 +46,7 @@ struct pl_sandbox_config {
 
 /* Where the command finds things: pointers into static text or the config's strings copied here. */
 struct pl_sandbox_paths {
+    bool has_checkpoint;  /* /pl/checkpoint is there */
     char pfs[4096];    /* "/pfs" or WORK/pfs */
     char code[4096];   /* "/code" or WORK/code; the working directory when there is code */
     char tmp[4096];    /* "/tmp" or WORK/tmp; the working directory otherwise */

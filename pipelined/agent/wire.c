@@ -2,6 +2,7 @@
 
 #include "pipelined/core/quantity.h"
 #include "storage/base/buf.h"
+#include "storage/base/clock.h"
 #include "storage/base/hash.h"
 #include "storage/base/path.h"
 #include <inttypes.h>
@@ -50,6 +51,7 @@ static int read_argv(const json_t *run, const char *field, const char ***ret, st
 static int read_run(const json_t *stage, struct pl_wire_attach *a, struct pl_err *err)
 {
     const json_t *on_error = json_object_get(stage, "on_error");
+    const char *every;
     int r = json_is_object(on_error) ? read_argv(json_object_get(on_error, "run"), "stage.on_error", &a->err_run, err) : 0;
 
     for (size_t i = 0; i < json_array_size(json_object_get(stage, "accept_codes")); i++) {
@@ -60,6 +62,9 @@ static int read_run(const json_t *stage, struct pl_wire_attach *a, struct pl_err
         a->accepted.bits[code / 32] |= 1u << (code % 32);
     }
     a->writable = json_object_get(stage, "writable");
+    every = string_or(json_object_get(stage, "checkpoint"), "every", NULL);
+    if (every && pl_duration_parse(every, &a->checkpoint_ms, NULL) < 0)
+        return bad(err, "attach", "stage.checkpoint.every");
     a->stdin_text = string_or(stage, "stdin", NULL);
     a->script = string_or(stage, "script", NULL);
     return r < 0 || a->script ? r : read_argv(json_object_get(stage, "run"), "stage.run", &a->run, err);
@@ -249,6 +254,9 @@ static int read_row(const json_t *o, struct pl_wire_row *row, struct pl_wire_inp
         return bad(err, "next", "rows.datum");
     if (pl_hash_parse(string_or(o, "key", ""), &row->key, NULL) < 0)
         return bad(err, "next", "rows.key");
+    row->has_checkpoint = json_is_string(json_object_get(o, "checkpoint"));
+    if (row->has_checkpoint && pl_hash_parse(string_or(o, "checkpoint", ""), &row->checkpoint, NULL) < 0)
+        return bad(err, "next", "rows.checkpoint");
     row->n_inputs = json_array_size(list);
     row->inputs = *inputs;
     for (size_t i = 0; i < row->n_inputs; i++) {

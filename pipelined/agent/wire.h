@@ -4,6 +4,7 @@
  *   POST /api/v1/worker/attach   {protocol, worker, incarnation, host, pid, held: [{task, fence}]}     → pl_wire_attach
  *   POST /api/v1/worker/next     {worker, incarnation, results: [RESULT], wait_ms, leaving?: true}     → pl_wire_next
  *   POST /api/v1/worker/renew    {worker, incarnation, tasks: [{task, fence}]}                         → pl_wire_renew
+ *   POST /api/v1/worker/checkpoint {worker, task, fence, index, root}                                   → {}
  *   POST /api/v1/worker/metrics  {worker, task, index, lines: [≤ PL_WIRE_LINES_MAX texts]}             → {}
  *   POST /api/v1/worker/log?worker=&task=&datum=&attempt=&offset=   raw bytes                          → {}
  *
@@ -42,6 +43,7 @@ struct pl_wire_attach {
     const char *script;
     const char *stdin_text;   /* NULL when it reads nothing */
     const json_t *writable;   /* names of inputs that the command may change; borrowed, may be NULL */
+    int64_t checkpoint_ms;    /* 0 = no checkpoints */
     struct pl_codes accepted; /* exit codes that are no failure, beside 0 */
     struct pl_env_var *env;
     size_t n_env;
@@ -74,6 +76,8 @@ struct pl_wire_row {
     uint64_t timeout_ms; /* 0 = none */
     const char *datum;   /* 64 hex */
     struct pl_hash key;
+    bool has_checkpoint;
+    struct pl_hash checkpoint; /* root of the tree that an attempt before left */
     struct pl_wire_input *inputs;
     size_t n_inputs;
 };

@@ -23,6 +23,7 @@ struct pl_worker {
     struct pl_sandbox_paths paths;
     struct pl_outputs_store store;
     struct pl_datum_context context;
+    char checkpoint[4200]; /* WORK/checkpoint */
 };
 
 static void on_lease_change(void *self)
@@ -98,6 +99,7 @@ struct pl_worker *pl_worker_destroy(struct pl_worker *w)
         pl_runner_client_stop(w->context.runner); /* first of all: no process is left */
     w->context.batch = pl_batch_destroy(w->context.batch);
     pl_outlog_destroy(w->outlog);
+    pl_checkpoint_destroy(w->context.checkpoint);
     pl_lease_destroy(w->lease); /* its thread wakes the runner's client */
     w->context.runner = pl_runner_client_destroy(w->context.runner);
     pl_outputs_drop(&w->store);
@@ -125,6 +127,7 @@ static void configure_sandbox(struct pl_worker *w)
         .has_code = w->stage.code_root != NULL,
         .has_script = w->stage.script != NULL,
         .has_stdin = w->stage.stdin_text != NULL,
+        .has_checkpoint = w->stage.checkpoint_ms > 0,
         .writable = w->stage.writable,
         .no_network = w->stage.no_network,
         .shm_bytes = w->stage.shm_bytes > 0 ? (uint64_t)w->stage.shm_bytes : 0,
@@ -211,6 +214,18 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
         return pl_err_errno(err, errno, "%s", out);
     w->store = (struct pl_outputs_store){.sink = w->config.alone ? pl_store_sink(w->config.alone) : pl_uplink_sink(w->uplink),
                                          .project = w->stage.project};
+    if (w->stage.checkpoint_ms > 0 && !w->config.alone) {
+        const struct pl_checkpoint_config checkpoint = {.link = w->uplink,
+                                                        .worker = w->config.name,
+                                                        .project = w->stage.project,
+                                                        .folder = w->checkpoint,
+                                                        .every_ms = w->stage.checkpoint_ms};
+
+        snprintf(w->checkpoint, sizeof(w->checkpoint), "%s/checkpoint", w->config.work);
+        r = pl_checkpoint_create(&checkpoint, &w->context.checkpoint, err);
+        if (r < 0)
+            return r;
+    }
     w->context.stage = &w->stage;
     w->context.sandbox = &w->sandbox;
     w->context.paths = &w->paths;

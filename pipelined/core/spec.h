@@ -25,6 +25,7 @@
 #define PL_TRIES_MAX       100u
 #define PL_MAX_FAILED_MAX  (1 << 24) /* datums of a job */
 #define PL_GPUS_MAX        64u       /* of one worker */
+#define PL_CHECKPOINT_MS   300000    /* "5m" */
 #define PL_DEFAULT_PROJECT "default"
 #define PL_DEFAULT_BRANCH  "master"
 #define PL_GPU_WAIT_MS     600000 /* "10m" */
@@ -148,6 +149,7 @@ struct pl_stage {
     const char **err_run; /* of ON_ERROR_RUN: argv, n_err_run ≥ 1 */
     size_t n_err_run;
     struct pl_max_failed max_failed;
+    int64_t checkpoint_ms; /* how often $PL_CHECKPOINT is uploaded; 0 = the stage has none */
     enum pl_on_new on_new;
     struct pl_output output;
     struct pl_cache cache;

@@ -52,9 +52,9 @@ OBJECT(repo, "repo", "What `repos` says about an input repo; set each time the p
 
 static const char *const words_on_new[] = {
     [PL_ON_NEW_QUEUE] = "queue", [PL_ON_NEW_NEWEST] = "newest", [PL_ON_NEW_RESTART] = "restart", NULL};
-static const char *const later_of_stage[] = {"setup",   "secrets", "schedule", "checkpoint", "keep_warm", "priority",
-                                             "network", "user",    "scratch",  "placement",  "egress",    "replicas",
-                                             "sweep",   "serve",   "notebook", "volumes",    NULL};
+static const char *const later_of_stage[] = {"setup", "secrets",  "schedule",  "keep_warm", "priority", "network",
+                                             "user",  "scratch",  "placement", "egress",    "replicas", "sweep",
+                                             "serve", "notebook", "volumes",   NULL};
 
 static const struct spec_field fields_of_stage[] = {
     {.name = "name", FIELD(name, pl_stage, name), .noun = "stage", .required = true, .doc = "The stage and its output repo."},
@@ -127,6 +127,14 @@ static const struct spec_field fields_of_stage[] = {
     {.name = "max_failed",
      FIELD(max_failed, pl_stage, max_failed),
      .doc = "More failed datums than this fail the job at once: a number, or a share of all its datums such as `\"1%\"`."},
+    {.name = "checkpoint",
+     FIELD(checkpoint, pl_stage, checkpoint_ms),
+     .child = &pl_spec_object_checkpoint,
+     .doc =
+         "`true` or an object: the folder `$PL_CHECKPOINT` is uploaded every so often and when the worker is told to end, is "
+         "there "
+         "again for the next attempt at the same datum, and goes when the datum succeeds. In no output and no key. Write a file "
+         "beside and rename it: one that changes while it is read is left for the next time."},
     {.name = "on_new",
      FIELD(word, pl_stage, on_new),
      .words = words_on_new,
@@ -234,6 +242,15 @@ static const struct spec_field fields_of_on_error[] = {
             "thrown away."},
 };
 OBJECT(on_error, "on_error", "What runs when a datum's command failed.", nothing);
+
+static const struct spec_field fields_of_checkpoint[] = {
+    {.name = "every",
+     FIELD(duration, pl_stage, checkpoint_ms),
+     .fallback = "\"5m\"",
+     .min = 1000,
+     .doc = "How often; at least 1s."},
+};
+OBJECT(checkpoint, "checkpoint", "What a command that is stopped goes on with.", nothing);
 
 static const struct spec_field fields_of_datum[] = {
     {.name = "tries",

@@ -541,6 +541,26 @@ static json_t *write_max_failed(const struct spec_field *field, const void *obje
     return json_string(text);
 }
 
+static void read_checkpoint(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_stage *stage = object;
+
+    if (json_is_object(value))
+        pl_spec_read_object(r, &pl_spec_object_checkpoint, value, stage);
+    else if (json_is_boolean(value))
+        stage->checkpoint_ms = json_is_true(value) ? PL_CHECKPOINT_MS : 0;
+    else
+        pl_spec_problem_value(r, value, field->type->accepts);
+}
+
+static json_t *write_checkpoint(const struct spec_field *field, const void *object)
+{
+    const struct pl_stage *stage = object;
+
+    (void)field;
+    return stage->checkpoint_ms > 0 ? pl_spec_object_write(&pl_spec_object_checkpoint, stage) : json_null();
+}
+
 static void read_codes(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
     struct pl_codes *codes = pl_spec_at(object, field);
@@ -614,3 +634,6 @@ const struct spec_type pl_spec_type_max_failed = {"a whole number of datums, or 
                                                   "{\"type\":[\"integer\",\"string\"]}", read_max_failed, write_max_failed};
 const struct spec_type pl_spec_type_codes = {"a list of exit codes from 1 to 255",
                                              "{\"type\":\"array\",\"items\":{\"type\":\"integer\"}}", read_codes, write_codes};
+const struct spec_type pl_spec_type_checkpoint = {"true, false or an object",
+                                                  "{\"anyOf\":[{\"type\":\"boolean\"},{\"$ref\":\"#/$defs/checkpoint\"}]}",
+                                                  read_checkpoint, write_checkpoint};

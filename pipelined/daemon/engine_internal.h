@@ -288,6 +288,16 @@ void pl_engine_drop_task(struct pl_engine *e, uint64_t worker, uint64_t task, ui
 void pl_engine_return_task(struct pl_engine *e, const struct pl_sched_action *a);
 void pl_etask_free(void *task);
 
+/* ---- checkpoints.c ---- */
+/* Keeps what the worker of the row told, and answers `req`. Loop. */
+void pl_engine_checkpoint(struct pl_engine *e, struct pl_http_request *req, struct pl_ejob *job, uint32_t row,
+                          const struct pl_hash *root);
+/* Root of the tree that an attempt before left, as hex; NULL when there is none. Pool. */
+json_t *pl_checkpoint_json(const struct pl_ejob *job, const struct pl_hash *key);
+/* Those of datums that succeeded: `rows` as job_results keeps them, [[datum, row, key]…]. */
+PL_MUST_CHECK
+int pl_checkpoints_drop(const struct pl_ejob *job, struct pl_conn *c, const json_t *rows, struct pl_err *err);
+
 /* ---- worker_api.c ---- */
 PL_MUST_CHECK
 int pl_engine_make_routes(struct pl_engine *e, struct pl_err *err);

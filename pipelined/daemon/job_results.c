@@ -359,6 +359,8 @@ static int write_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     if (final)
         return 0;
     r = json_array_size(k->rows) ? write_rows(c, k, err) : 0;
+    if (r >= 0 && k->job->stage->def->checkpoint_ms > 0)
+        r = pl_checkpoints_drop(k->job, c, k->rows, err);
     if (r >= 0 && k->task_done)
         r = pl_sql_exec(c, err, "DELETE FROM lease WHERE task = ?", "i", (int64_t)k->task);
     return r < 0 ? r : 0;

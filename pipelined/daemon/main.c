@@ -49,14 +49,15 @@
  * The engine carries it out: pipelined/daemon, pipelined/exec
  *   daemon, config       one running daemon and what it is told
  *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_results, job_failures, job_commit;
- *                        endings, later; workers, worker_api
+ *                        endings, later; workers, worker_api, checkpoints
  *   local, nvml          workers as processes of this machine; its GPUs;   sandbox_probe: does bubblewrap work here?
  * A worker does it: pipelined/agent
  *   worker_main, worker  the agent from attach to its end;  wire, lease, uplink: its protocol
  *   inputs, tree_source  data in;   datum, env, runner_client, sandbox, seccomp, gpu: the command;   outputs, out_walk, link_target: data out
  *   try, shell           one datum for pipelinectl try: the same without a daemon;  a person in the place of the command
- *   outlog, metrics      what it prints, as it prints it;   runner: the static program beside the command
  *   batch, next_server   a command that stays for all datums and asks for each;   next_main: pl-next, by which it asks
+ *   checkpoint           what it keeps for its next attempt;  outlog, metrics: what it prints, as it prints it
+ *   runner               the static program beside the command
  * Files come back: storage/dataset
  *   checkout             checkout_write, file_cache, file_read
  *   fsck                 is it all there, and is it what it says?

@@ -416,6 +416,41 @@ static void on_metrics(struct pl_http_request *req, void *arg)
         piece_answer(p, r);
 }
 
+/* ---- checkpoints ---- */
+
+static int checkpoint(struct pl_engine *e, struct pl_http_request *req, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    const struct pl_etask *t;
+    struct pl_eworker *w;
+    struct pl_hash root;
+    json_int_t index;
+    uint64_t task;
+    int r = pl_http_body_json(req, &body, err);
+
+    r = r < 0 ? r : worker_of(e, req, str(body, "worker"), &w, err);
+    r = r < 0 ? r : pl_hash_parse(str(body, "root"), &root, err);
+    if (r < 0)
+        return r;
+    task = (uint64_t)json_integer_value(json_object_get(body, "task"));
+    index = json_integer_value(json_object_get(body, "index"));
+    t = pl_map_get(&e->tasks, &task, sizeof task);
+    if (!t || t->worker != w->id || t->fence != (uint64_t)json_integer_value(json_object_get(body, "fence")))
+        return pl_err_set(err, PL_ELEASE, "task %" PRIu64 " was given to another worker or has ended", task);
+    if (index < 0 || index >= t->job->n_rows || !t->job->plan)
+        return pl_err_set(err, PL_EPROTO, "row %lld is not one of the job's %u", (long long)index, t->job->n_rows);
+    pl_engine_checkpoint(e, req, t->job, (uint32_t)index, &root);
+    return 0;
+}
+
+static void on_checkpoint(struct pl_http_request *req, void *arg)
+{
+    struct pl_err err = {0};
+
+    if (checkpoint(arg, req, &err) < 0)
+        pl_http_reply_error(req, &err);
+}
+
 int pl_engine_make_routes(struct pl_engine *e, struct pl_err *err)
 {
     const struct pl_http_route routes[] = {
@@ -434,6 +469,11 @@ int pl_engine_make_routes(struct pl_engine *e, struct pl_err *err)
          .body_max = LOG_BODY_MAX,
          .handler = on_log},
         {.method = "POST", .pattern = "/api/v1/worker/metrics", .where = PL_ON_LOOP, .body = PL_BODY_JSON, .handler = on_metrics},
+        {.method = "POST",
+         .pattern = "/api/v1/worker/checkpoint",
+         .where = PL_ON_LOOP,
+         .body = PL_BODY_JSON,
+         .handler = on_checkpoint},
     };
 
     e->routes = calloc(PL_ARRAY_SIZE(routes), sizeof *e->routes);

@@ -424,6 +424,7 @@ static json_t *row_json(const struct leasing *l, uint32_t row)
     const struct pl_ejob *j = l->job;
     size_t datum = j->rows[row];
     json_t *inputs = json_array();
+    json_t *left = j->stage->def->checkpoint_ms > 0 ? pl_checkpoint_json(j, &j->plan->keys[datum]) : NULL;
     char id[PL_HASH_HEX + 1], key[PL_HASH_HEX + 1];
     struct pl_hash h;
 
@@ -434,9 +435,9 @@ static json_t *row_json(const struct leasing *l, uint32_t row)
         if (m)
             json_array_append_new(inputs, input_json(j, i, m));
     }
-    return json_pack("{s:I, s:s, s:s, s:I, s:I, s:o}", "index", (json_int_t)row, "datum", pl_hash_hex(&h, id), "key",
+    return json_pack("{s:I, s:s, s:s, s:I, s:I, s:o, s:o*}", "index", (json_int_t)row, "datum", pl_hash_hex(&h, id), "key",
                      pl_hash_hex(&j->plan->keys[datum], key), "attempt", (json_int_t)l->failures + 1, "timeout_ms",
-                     (json_int_t)j->stage->def->datum.timeout_ms, "inputs", inputs);
+                     (json_int_t)j->stage->def->datum.timeout_ms, "inputs", inputs, "checkpoint", left);
 }
 
 static void leased(void *arg)
