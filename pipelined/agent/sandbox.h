@@ -35,26 +35,27 @@ struct pl_sandbox_config {
     bool has_script;      /* /pl/script is there */
     bool has_stdin;       /* /pl/stdin is there */
     bool has_checkpoint;  /* /pl/checkpoint is there */
-    const json_t *writable; /* names of inputs that the command may change, NULL = none: folders made with the others, never replaced */
-    bool no_network;      /* an empty network namespace */
-    uint64_t shm_bytes;   /* size of /dev/shm, 0 = the kernel's default */
-    int held_fd;          /* the runner keeps it open until no process is left; 0 = none */
-    size_t n_gpus;        /* 0: no GPU device at all */
+    const json_t
+        *writable;   /* names of inputs that the command may change, NULL = none: folders made with the others, never replaced */
+    bool no_network; /* an empty network namespace */
+    uint64_t shm_bytes;                                     /* size of /dev/shm, 0 = the kernel's default */
+    int held_fd;                                            /* the runner keeps it open until no process is left; 0 = none */
+    size_t n_gpus;                                          /* 0: no GPU device at all */
     unsigned gpus[PL_SANDBOX_GPUS_MAX];                     /* N of /dev/nvidiaN */
     char gpu_uuids[PL_SANDBOX_GPUS_MAX][PL_GPU_UUID_BYTES]; /* as CUDA knows them; "" = not known */
 };
 
 /* Where the command finds things: pointers into static text or the config's strings copied here. */
 struct pl_sandbox_paths {
-    bool has_checkpoint;  /* /pl/checkpoint is there */
-    char pfs[4096];    /* "/pfs" or WORK/pfs */
-    char code[4096];   /* "/code" or WORK/code; the working directory when there is code */
-    char tmp[4096];    /* "/tmp" or WORK/tmp; the working directory otherwise */
-    char home[4096];   /* a writable home */
-    char script[4096]; /* "/pl/script" or WORK/script */
-    char bin[4096];    /* "/pl/bin" or WORK/bin: pl-next, pachctl; py/pl.py below it */
-    char sock[4096];   /* "/pl/sock" or WORK/sock: the socket `next` of a batch stage */
-    char input[4096];  /* "/pl/stdin" or WORK/stdin */
+    char pfs[4096];        /* "/pfs" or WORK/pfs */
+    char code[4096];       /* "/code" or WORK/code; the working directory when there is code */
+    char tmp[4096];        /* "/tmp" or WORK/tmp; the working directory otherwise */
+    char home[4096];       /* a writable home */
+    char script[4096];     /* "/pl/script" or WORK/script */
+    char bin[4096];        /* "/pl/bin" or WORK/bin: pl-next, pachctl; py/pl.py below it */
+    char sock[4096];       /* "/pl/sock" or WORK/sock: the socket `next` of a batch stage */
+    char checkpoint[4096]; /* "/pl/checkpoint" or WORK/checkpoint */
+    char input[4096];      /* "/pl/stdin" or WORK/stdin */
 };
 
 /* A NULL-terminated argv on the heap. */

@@ -106,6 +106,11 @@ static void spec_check_run(struct spec_reader *r, size_t i)
     else if (stage->run == NULL && stage->script == NULL)
         pl_spec_problem(r,
                         "\"run\" is missing: the command and its arguments, such as [\"python3\", \"train.py\"], or \"script\"");
+    if (stage->on_error == PL_ON_ERROR_RUN && stage->datum.batch) {
+        pl_spec_enter_key(r, "on_error");
+        pl_spec_problem(r, "a batch command lives on when a datum failed, so none of on_error can run: \"fail\" or \"skip\"");
+        pl_spec_enter_stage(r, i);
+    }
     if (stage->run != NULL && stage->run[0][0] == '\0') {
         pl_spec_enter_key(r, "run");
         pl_spec_enter_index(r, 0);
@@ -304,9 +309,15 @@ static void spec_check_params(struct spec_reader *r, size_t i)
     pl_spec_enter_stage(r, i);
     path_len = r->path.len;
     for (size_t k = 0; k < stage->n_run; k++) {
+        const char *name, *rest = stage->run[k];
+        size_t len;
+
         pl_spec_enter_key(r, "run");
         pl_spec_enter_index(r, k);
         spec_check_param_names(r, stage, stage->run[k]);
+        if (stage->datum.batch && pl_params_next(rest, &name, &len, &rest) != NULL)
+            pl_spec_problem(r,
+                            "a batch command starts once for many datums: it reads /pfs/params/params.json of each, or d.params");
         pl_spec_leave(r, path_len);
     }
     for (size_t k = 0; k < stage->n_env; k++) {

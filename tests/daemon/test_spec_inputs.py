@@ -135,3 +135,11 @@ def test_previous_after_a_failure_is_the_last_good_output(project):
     project.run("in", {"f": "bad"}, state="failure")
     project.run("in", {"f": "fine"})
     assert project.contents("s") == {"f": b"fine", "seen": b"f\nseen\n"}
+
+
+def test_a_batch_command_has_the_params_and_inputs_of_each_datum(project):
+    code = "import pl\nfor d in pl.datums():\n    open(f'{d.out}/f', 'w').write(f\"{d.params['k']} {open(d['in'] + '/f').read()} {d.env['PL_PARAM_K']}\")\n"
+    project.repo("in").stages({"name": "s", "input": {"cross": [{"repo": "in", "writable": True}, {"params": {"k": [1, 2, 3]}}]}, "datum": {"batch": True},
+                               "output": {"prefix": "${params.k}/"}, "run": ["/usr/bin/python3", "-c", code]})
+    project.run("in", {"f": "x"})
+    assert project.contents("s") == {f"{k}/f": f"{k} x {k}".encode() for k in (1, 2, 3)}

@@ -31,7 +31,8 @@ static void the_form_becomes_one_pipeline_of_one_stage(void **state)
     assert_becomes(
         "{\"pipeline\": {\"name\": \"edges\"}, \"transform\": {\"cmd\": [\"python3\", \"/edges.py\"], \"image\": \"p/opencv:1\"},"
         " \"input\": {\"pfs\": {\"repo\": \"images\", \"glob\": \"*/\"}}}",
-        "{\"description\":\"\",\"pipeline\":\"edges\",\"project\":\"default\",\"stages\":[{\"cache\":true,\"datum\":{\"tries\":3}"
+        "{\"description\":\"\",\"pipeline\":\"edges\",\"project\":\"default\",\"stages\":[{\"cache\":true,\"datum\":{\"batch\":"
+        "false,\"tries\":3}"
         ",\"gpu\":"
         "false,\"image\":\"p/opencv:1\",\"input\":{\"glob\":\"/*\",\"name\":\"images\",\"repo\":\"default/"
         "images@master\"},\"name\":"
@@ -55,7 +56,7 @@ static void every_field_with_a_counterpart_is_mapped(void **state)
         "\"jobTimeout\": "
         "\"1.5s\", \"resource_limits\": {\"gpu\": {\"type\": \"nvidia.com/gpu\", \"number\": 2}}}",
         "{\"description\":\"d\",\"pipeline\":\"m\",\"project\":\"team\",\"stages\":[{\"accept_codes\":[7],\"cache\":true,"
-        "\"datum\":{\"timeout\":"
+        "\"datum\":{\"batch\":false,\"timeout\":"
         "\"90s\",\"tries\":5},\"env\":{\"A\":\"b\"},\"gpu\":{\"count\":2,\"required\":true,\"wait\":\"10m\"},\"input\":{"
         "\"cross\":[{\"union\":[{"
         "\"glob\":\"/\",\"name\":\"x\",\"repo\":\"team/a@master\"},{\"glob\":\"/\",\"name\":\"x\",\"repo\":\"other/"

@@ -133,7 +133,7 @@ static void specs_with_fields_of_later_name_the_first_of_them(void **state)
     static const struct {
         const char *text, *says;
     } cases[] = {
-        {cats, "t.json:2:157: stages[0].on_error: \"skip\" is not available yet: \"fail\""},
+        {cats, "t.json:4:38: stages[1].gpu.memory: \"memory\" is not available yet"},
         {nightly, "t.json:3:25: stages[0].input.cross[0].join: \"join\" is not available yet"},
     };
 
@@ -303,6 +303,7 @@ static void wrong_fields_are_refused_in_words(void **state)
         {"\"on_error\": {}", "stages[0].on_error: \"run\" is missing"},
         {"\"on_error\": {\"run\": []}", "stages[0].on_error.run: [] is not accepted"},
         {"\"on_new\": \"kill\"", "\"kill\" is not accepted: \"queue\" or \"newest\" or \"restart\""},
+        {"\"datum\": {\"batch\": true}, \"on_error\": {\"run\": [\"x\"]}", "stages[0].on_error: a batch command lives on"},
         {"\"checkpoint\": \"yes\"", "stages[0].checkpoint: \"yes\" is not accepted: true, false or an object"},
         {"\"checkpoint\": {\"every\": \"10ms\"}", "stages[0].checkpoint.every: \"10ms\" is not accepted: a duration"},
         {"\"accept_codes\": [256]", "stages[0].accept_codes[0]: 256 is not accepted: an exit code from 1 to 255"},

@@ -74,6 +74,8 @@ static void what_a_datum_may_lack_is_not_named(void **state)
         {same, "\"run\": [\"x\"], \"output\": {\"prefix\": \"${x.1}/\"}", "has 0 captures"},
         {params, "\"run\": [\"x\", \"${params.a}\"], \"output\": {\"prefix\": \"${params.a}/\"}", NULL},
         {params, "\"run\": [\"x\", \"${params.b}\"]", "stages[0].run[1]: ${params.b}: not every datum has a parameter"},
+        {params, "\"run\": [\"x\", \"${params.a}\"], \"datum\": {\"batch\": true}",
+         "stages[0].run[1]: a batch command starts once"},
         {params, "\"run\": [\"x\"], \"env\": {\"B\": \"-${params.b}\"}", "stages[0].env.B: ${params.b}: not every datum"},
         {params, "\"run\": [\"x\"], \"output\": {\"prefix\": \"${params.b}/\"}", "not every datum has a parameter \"b\""},
         {either, "\"run\": [\"x\", \"${params.b} ${HOME}\"]", NULL},
