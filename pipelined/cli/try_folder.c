@@ -89,7 +89,7 @@ int pl_cli_try_folder_take(struct pl_cli_try_folder *f, struct pl_cli_try_inputs
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < in->stage->n_leaves; i++)
-        if (in->leaves[i].folder)
+        if (in->leaves[i].folder && pl_plan_match_of(plan, datum, i))
             r = take_match(f, in->stage->leaves[i], &in->leaves[i], pl_plan_match_of(plan, datum, i), err);
     return r;
 }

@@ -71,6 +71,8 @@ static int bind_leaf(struct pl_cli_try_inputs *in, size_t i, struct pl_err *err)
     struct pl_cli_try_leaf *to = &in->leaves[i];
     int r;
 
+    if (!pl_input_reads(leaf))
+        return 0;
     to->folder = pl_cli_folder_of(&in->folders, leaf);
     if (to->folder) {
         to->root = to->folder->tree.root;
@@ -141,9 +143,12 @@ static bool has_path(const struct pl_plan *plan, size_t datum, const char *text)
 {
     char all[PL_ERR_MSG_BYTES];
 
-    for (size_t i = 0; i < plan->n_leaves; i++)
-        if (pl_streq(pl_plan_match_of(plan, datum, i)->path, text + (*text == '/')))
+    for (size_t i = 0; i < plan->n_leaves; i++) {
+        const struct pl_plan_match *m = pl_plan_match_of(plan, datum, i);
+
+        if (m && pl_streq(m->path, text + (*text == '/')))
             return true;
+    }
     return pl_streq(pl_plan_datum_text(plan, datum, all, sizeof all), text);
 }
 
@@ -200,13 +205,18 @@ int pl_cli_datum_choose(const struct pl_plan *plan, const char *text, size_t *re
     return PL_MIN(r, 0);
 }
 
+static bool same_match(const struct pl_plan_match *a, const struct pl_plan_match *b)
+{
+    return a && b ? pl_streq(a->path, b->path) : a == b;
+}
+
 int pl_cli_datum_same(const struct pl_plan *plan, const struct pl_plan *other, size_t datum, size_t *ret, struct pl_err *err)
 {
     for (size_t d = 0; d < plan->n_datums; d++) {
         size_t same = 0;
 
         for (size_t i = 0; i < plan->n_leaves; i++)
-            same += pl_streq(pl_plan_match_of(plan, d, i)->path, pl_plan_match_of(other, datum, i)->path);
+            same += same_match(pl_plan_match_of(plan, d, i), pl_plan_match_of(other, datum, i));
         if (same == plan->n_leaves) {
             *ret = d;
             return 0;

@@ -1,5 +1,7 @@
 #include "try_worker.h"
 
+#include "pipelined/core/plan_json.h"
+
 #include "beside.h"
 #include "show.h"
 #include "storage/base/io.h"
@@ -16,26 +18,6 @@ extern char **environ;
 
 /* ---- the request ---- */
 
-static const char *kind_name(uint8_t kind)
-{
-    return kind == PL_KIND_DIR ? "dir" : kind == PL_KIND_LINK ? "link" : kind == PL_KIND_EXEC ? "exec" : "file";
-}
-
-static json_t *input_json(const struct pl_cli_try *t, size_t i)
-{
-    const struct pl_plan_match *m = pl_plan_match_of(t->plan, t->datum, i);
-    const struct pl_input *leaf = t->stage->leaves[i];
-    const struct pl_cli_try_leaf *at = &t->inputs->leaves[i];
-    json_t *files = json_array();
-    char root[PL_HASH_HEX + 1];
-
-    for (size_t k = 0; k < leaf->n_files; k++)
-        json_array_append_new(files, json_string(leaf->files[k]));
-    return json_pack("{s:s, s:s, s:s, s:s, s:s*, s:s, s:o}", "name", leaf->name, "project", leaf->project, "path", m->path,
-                     "root", pl_hash_hex(&at->root, root), "commit", *at->commit ? at->commit : NULL, "kind", kind_name(m->kind),
-                     "files", files);
-}
-
 static json_t *task_json(const struct pl_cli_try *t)
 {
     json_t *inputs = json_array();
@@ -43,8 +25,13 @@ static json_t *task_json(const struct pl_cli_try *t)
     struct pl_hash h;
 
     pl_plan_datum_id(t->plan, t->datum, &h);
-    for (size_t i = 0; i < t->plan->n_leaves; i++)
-        json_array_append_new(inputs, input_json(t, i));
+    for (size_t i = 0; i < t->plan->n_leaves; i++) {
+        const struct pl_plan_match *m = pl_plan_match_of(t->plan, t->datum, i);
+        const struct pl_cli_try_leaf *at = &t->inputs->leaves[i];
+
+        if (m)
+            json_array_append_new(inputs, pl_plan_input_json(t->plan, i, m, &at->root, at->commit));
+    }
     return json_pack("{s:{s:i, s:i, s:s, s:s, s:[{s:i, s:s, s:s, s:i, s:I, s:o}]}}", "task", "id", 1, "fence", 1, "job", "try",
                      "run", t->run, "rows", "index", 0, "datum", pl_hash_hex(&h, id), "key",
                      pl_hash_hex(&t->plan->keys[t->datum], key), "attempt", 1, "timeout_ms",
@@ -61,6 +48,7 @@ static json_t *attach_json(const struct pl_cli_try *t, struct pl_err *err)
         return NULL;
     stage = json_loadb((const char *)text.data, text.len, 0, NULL);
     json_object_set_new(stage, "pipeline", json_string(t->pipeline));
+    json_object_set_new(stage, "writable", pl_stage_writable_json(t->stage));
     if (!pl_hash_is_zero(&t->code_root))
         json_object_set_new(stage, "code_root", json_string(pl_hash_hex(&t->code_root, code)));
     return json_pack("{s:i, s:i, s:i, s:s, s:o, s:{s:O}}", "protocol", 1, "lease_ms", RENEWALS_MS, "renew_ms", RENEWALS_MS,

@@ -14,7 +14,10 @@ static json_t *inputs_json(const struct pl_plan *plan, size_t datum)
     for (size_t i = 0; i < plan->n_leaves; i++) {
         const struct pl_plan_match *m = pl_plan_match_of(plan, datum, i);
 
-        json_object_set_new(out, plan->stage->leaves[i]->name, json_sprintf("/%s", m->path));
+        if (m && pl_input_reads(plan->stage->leaves[i]))
+            json_object_set_new(out, plan->stage->leaves[i]->name, json_sprintf("/%s", m->path));
+        else if (m)
+            json_object_set_new(out, plan->stage->leaves[i]->name, json_loads(m->path, 0, NULL));
     }
     return out;
 }
@@ -44,7 +47,7 @@ static int print_datum(const struct pl_plan *plan, size_t datum, struct pl_err *
 static void say_empty(const struct pl_plan *plan)
 {
     for (size_t i = 0; i < plan->n_leaves; i++)
-        if (plan->leaves[i].n == 0)
+        if (plan->leaves[i].n == 0 && pl_input_reads(plan->stage->leaves[i]))
             fprintf(stderr, "stage %s: no datum: nothing in %s matches \"%s\"%s\n", plan->stage->name,
                     plan->stage->leaves[i]->repo, plan->stage->leaves[i]->glob,
                     plan->stage->leaves[i]->n_files ? " and has what \"files\" takes" : "");
@@ -60,8 +63,12 @@ static int plan_stage(const struct pl_cli *c, const struct pl_stage *stage, cons
     int r;
 
     for (size_t i = 0; i < stage->n_leaves; i++) {
-        struct pl_cli_folder *folder = pl_cli_folder_of(folders, stage->leaves[i]);
+        struct pl_cli_folder *folder = pl_input_reads(stage->leaves[i]) ? pl_cli_folder_of(folders, stage->leaves[i]) : NULL;
 
+        inputs[i] = (struct pl_plan_input){.source = &sources[i]}; /* parameters, or a previous output that is not there */
+        sources[i] = (struct pl_node_source){0};
+        if (!folder)
+            continue;
         sources[i] = pl_name_tree_source(&folder->tree);
         inputs[i] = (struct pl_plan_input){folder->tree.root, &sources[i]};
     }
@@ -81,7 +88,7 @@ static int plan_stage(const struct pl_cli *c, const struct pl_stage *stage, cons
 static const struct pl_input *first_absent(const struct pl_stage *stage, const struct pl_cli_folders *folders)
 {
     for (size_t i = 0; i < stage->n_leaves; i++)
-        if (!pl_cli_folder_of(folders, stage->leaves[i]))
+        if (pl_input_triggers(stage->leaves[i]) && !pl_cli_folder_of(folders, stage->leaves[i]))
             return stage->leaves[i];
     return NULL;
 }

@@ -1,6 +1,8 @@
 /* The workers' side of the API: agent protocol 1 (docs/protocol.md). Requests of a worker name it; the token must be that worker's. */
 #include "engine_internal.h"
 
+#include "pipelined/core/plan_json.h"
+
 #include "pipelined/agent/wire.h"
 #include "storage/base/clock.h"
 #include "storage/base/log.h"
@@ -61,17 +63,14 @@ static struct pl_sched_lease *leases_of(const json_t *list, size_t *ret_n)
 static json_t *attach_answer(struct pl_engine *e, const struct pl_eworker *w)
 {
     const struct pl_estage *s = w->stage;
-    json_t *stage = json_loads(s->effective, 0, NULL), *devices = json_array(), *writable = json_array();
+    json_t *stage = json_loads(s->effective, 0, NULL), *devices = json_array();
     char code[PL_HASH_HEX + 1];
 
     for (uint32_t i = 0; i < w->n_gpus; i++)
         json_array_append_new(devices, json_integer(e->executor->ops->device(e->executor, w->gpus[i])));
     if (!pl_hash_is_zero(&s->code_root))
         json_object_set_new(stage, "code_root", json_string(pl_hash_hex(&s->code_root, code)));
-    for (size_t i = 0; i < s->def->n_leaves; i++)
-        if (s->def->leaves[i]->writable)
-            json_array_append_new(writable, json_string(s->def->leaves[i]->name));
-    json_object_set_new(stage, "writable", writable);
+    json_object_set_new(stage, "writable", pl_stage_writable_json(s->def));
     json_object_set_new(stage, "pipeline", json_string(s->pipeline));
     return json_pack("{s:i, s:i, s:i, s:s, s:o, s:{s:o}}", "protocol", 1, "lease_ms", LEASE_MS, "renew_ms", RENEW_MS, "project",
                      s->project, "stage", stage, "gpu", "devices", devices);

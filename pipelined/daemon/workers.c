@@ -1,6 +1,8 @@
 /* Workers: started and stopped for the scheduler, their tokens, the answers to their `next`. */
 #include "engine_internal.h"
 
+#include "pipelined/core/plan_json.h"
+
 #include "storage/base/log.h"
 
 #include <inttypes.h>
@@ -377,48 +379,6 @@ struct leasing {
     char *answer;
 };
 
-static const char *kind_name(uint8_t kind)
-{
-    switch (kind) {
-    case PL_KIND_EXEC:
-        return "exec";
-    case PL_KIND_LINK:
-        return "link";
-    case PL_KIND_DIR:
-        return "dir";
-    default:
-        return "file";
-    }
-}
-
-/* {"name": "params", "json": canonical JSON, "values": {name: text}} */
-static json_t *params_json(const struct pl_ejob *j, size_t leaf, const struct pl_plan_match *m)
-{
-    const struct pl_input *in = j->stage->def->leaves[leaf];
-    const struct pl_combination *combination = &in->combinations[m - j->plan->leaves[leaf].matches];
-    json_t *values = json_object();
-
-    for (size_t i = 0; i < in->n_params; i++)
-        json_object_set_new(values, in->param_names[i], json_string(combination->values[i]));
-    return json_pack("{s:s, s:s, s:o}", "name", in->name, "json", combination->json, "values", values);
-}
-
-static json_t *input_json(const struct pl_ejob *j, size_t leaf, const struct pl_plan_match *m)
-{
-    const struct pl_input *in = j->stage->def->leaves[leaf];
-    json_t *files;
-    char root[PL_HASH_HEX + 1];
-
-    if (!pl_input_reads(in))
-        return params_json(j, leaf, m);
-    files = json_array();
-    for (size_t i = 0; i < in->n_files; i++)
-        json_array_append_new(files, json_string(in->files[i]));
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:o}", "name", in->name, "project", in->project, "path", m->path,
-                     "root", pl_hash_hex(&j->roots[leaf], root), "commit", j->commits[leaf], "kind", kind_name(m->kind),
-                     "writable", (int)in->writable, "files", files);
-}
-
 static json_t *row_json(const struct leasing *l, uint32_t row)
 {
     const struct pl_ejob *j = l->job;
@@ -433,7 +393,7 @@ static json_t *row_json(const struct leasing *l, uint32_t row)
         const struct pl_plan_match *m = pl_plan_match_of(j->plan, datum, i);
 
         if (m)
-            json_array_append_new(inputs, input_json(j, i, m));
+            json_array_append_new(inputs, pl_plan_input_json(j->plan, i, m, &j->roots[i], j->commits[i]));
     }
     return json_pack("{s:I, s:s, s:s, s:I, s:I, s:o, s:o*}", "index", (json_int_t)row, "datum", pl_hash_hex(&h, id), "key",
                      pl_hash_hex(&j->plan->keys[datum], key), "attempt", (json_int_t)l->failures + 1, "timeout_ms",

@@ -64,7 +64,7 @@ static int nothing_to_read(const struct pl_manual_run_args *a, const struct pl_s
     for (size_t k = 0; k < spec->n_stages; k++) {
         const struct pl_stage *s = &spec->stages[spec->order[k]];
 
-        if (!wanted[spec->order[k]] || s->n_leaves == 0)
+        if (!wanted[spec->order[k]] || s->n_leaves == 0 || !pl_input_reads(s->leaves[0]))
             continue;
         pl_err_set(err, PL_EINVAL, "stage \"%s\" has nothing to read yet", s->name);
         return pl_err_hint(err, PL_EINVAL, "Push to what it reads: pipelinectl put file %s@%s -r -f FOLDER", s->leaves[0]->repo,

@@ -143,3 +143,17 @@ def test_a_batch_command_has_the_params_and_inputs_of_each_datum(project):
                                "output": {"prefix": "${params.k}/"}, "run": ["/usr/bin/python3", "-c", code]})
     project.run("in", {"f": "x"})
     assert project.contents("s") == {f"{k}/f": f"{k} x {k}".encode() for k in (1, 2, 3)}
+
+
+def test_plan_and_try_know_unions_params_and_the_previous_output(project):
+    spec = {"pipeline": "p", "project": project.name, "stages": [
+        {"name": "s", "input": {"cross": [{"union": [{"repo": "a", "glob": "/*"}, {"repo": "b"}]}, {"params": {"k": [2, 1]}}, {"repo": "s", "name": "last", "previous": True}]},
+         "run": ["sh", "-ec", 'echo "$1 $PL_PARAM_K $(ls "$PL_INPUT_LAST")" | tee "$PL_OUT/f"', "sh", "${params.k}"], "checkpoint": True}]}
+    path = project.d.write("union/spec.json", json.dumps(spec))
+    project.d.write("union/a/x", "1"), project.d.write("union/b/y", "2")
+    folders = ["--input", f"a={project.d.root}/union/a", "--input", f"b={project.d.root}/union/b"]
+    rows = [json.loads(line)["inputs"] for line in project.d.ctl("plan", "-f", path, "s", *folders).out.splitlines()]
+    assert rows == [{"a": "/x", "params": {"k": 1}, "last": "/"}, {"a": "/x", "params": {"k": 2}, "last": "/"}, {"b": "/", "params": {"k": 1}, "last": "/"}, {"b": "/", "params": {"k": 2}, "last": "/"}]
+    got = project.d.ctl("try", "-f", path, "s", *folders, "--input", f"s={project.d.write('union/last/.keep', '').rsplit('/', 1)[0]}", "--datum", "3", "-o", f"{project.d.root}/union/out")
+    with open(f"{project.d.root}/union/out/f", encoding="utf-8") as f:
+        assert f.read().split() == ["2", "2"], got.out
