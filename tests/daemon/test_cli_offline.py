@@ -40,7 +40,7 @@ def ctl(tmp_path):
     (["create", "pipeline"], "-f SPEC"),
     (["get", "file", "r@master"], "get what?"),
     (["get", "file", "r@master:/x", "-r"], "-o FOLDER"),
-    (["put", "file", "r@0123456789abcdef0123456789abcdef", "-f", "x"], "never changes"),
+    (["put", "file", "r@0123456789abcdef0123456789abcdef^", "-f", "x"], "never changes"),
     (["wait", "run", "xyz"], "is no run"),
     (["recover"], "--store file:///DIR"),
 ])
