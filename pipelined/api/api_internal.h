@@ -17,6 +17,7 @@
     X(commits)                                                                                                                   \
     X(open)                                                                                                                      \
     X(files)                                                                                                                     \
+    X(diff)                                                                                                                      \
     X(packs)                                                                                                                     \
     X(trees)                                                                                                                     \
     X(events)                                                                                                                    \
@@ -150,3 +151,5 @@ int pl_api_waits_open(struct pl_api *a, struct pl_err *err);
 json_t *pl_api_time_or_null(int64_t us);
 /* 64 hex digits; "" for zeros. */
 json_t *pl_api_hash_json(const struct pl_hash *h);
+/* "file", "exec", "link", "dir". */
+const char *pl_api_kind_name(uint8_t kind);

@@ -1,16 +1,15 @@
-/* Files of a commit: their bytes, their lists, what differs between two commits; and one file put by itself. */
+/* Files of a commit: their bytes, their lists; and one file put by itself. */
 #include "api_internal.h"
 
 #include "commit_view.h"
 #include "download.h"
 #include "listing.h"
 #include "storage/tree/content_id.h"
-#include "storage/tree/tree_diff.h"
 #include "uploads.h"
 
 #include <stdio.h>
 
-static const char *kind_name(uint8_t kind)
+const char *pl_api_kind_name(uint8_t kind)
 {
     static const char *const names[] = {
         [PL_KIND_FILE] = "file", [PL_KIND_EXEC] = "exec", [PL_KIND_LINK] = "link", [PL_KIND_DIR] = "dir"};
@@ -82,7 +81,7 @@ static void get_file(struct pl_api *a, struct pl_http_request *req)
         pl_http_reply_error(req, &err);
         return;
     }
-    pl_http_reply_header(req, "X-Pipelined-Kind", kind_name(entry.kind)); /* the bytes of a link are its target */
+    pl_http_reply_header(req, "X-Pipelined-Kind", pl_api_kind_name(entry.kind)); /* the bytes of a link are its target */
     if (v.open)
         from = (struct pl_download_from){pl_open_reader(v.open), pl_open_ref(v.open), drop_open};
     else
@@ -95,7 +94,7 @@ static void get_file(struct pl_api *a, struct pl_http_request *req)
 static int add_item(void *self, const struct pl_listing_item *item, struct pl_err *err)
 {
     bool dir = item->entry.kind == PL_KIND_DIR;
-    json_t *o = json_pack("{s:s, s:s, s:I, s:o}", "path", item->path, "kind", kind_name(item->entry.kind), "size",
+    json_t *o = json_pack("{s:s, s:s, s:I, s:o}", "path", item->path, "kind", pl_api_kind_name(item->entry.kind), "size",
                           (json_int_t)(dir ? item->stats.bytes : item->entry.size), "id", content_json(&item->entry));
 
     if (dir && o)
@@ -132,95 +131,6 @@ static int list_files(struct pl_api *a, struct pl_http_request *req, json_t **re
     return 0;
 }
 
-/* ---- diff ---- */
-
-struct diff {
-    const struct pl_api_page *page;
-    const char *path; /* a directory or a file: changes of it and below it */
-    json_t *items;
-    char last[PL_PATH_MAX_BYTES + 1];
-};
-
-static json_t *side_json(const struct pl_entry *entry)
-{
-    return json_pack("{s:s, s:I, s:o}", "kind", kind_name(entry->kind), "size", (json_int_t)entry->size, "id",
-                     content_json(entry));
-}
-
-/* 1 when the page is full. */
-static int add_change(void *self, const struct pl_tree_change *change, struct pl_err *err)
-{
-    struct diff *d = self;
-    const char *what = !change->old_entry ? "added" : !change->new_entry ? "removed" : "changed";
-    size_t len = strlen(d->path);
-    json_t *o;
-
-    if (len && change->path_len > len && change->path[len] != '/')
-        return 0; /* "ab" beside "a" */
-    if (d->page->after && pl_key_cmp(change->path, change->path_len, d->page->after, strlen(d->page->after)) <= 0)
-        return 0;
-    if (json_array_size(d->items) == d->page->limit)
-        return 1;
-    o = json_pack("{s:s, s:s}", "path", change->path, "change", what);
-    if (o && change->old_entry)
-        json_object_set_new(o, "old", side_json(change->old_entry));
-    if (o && change->new_entry)
-        json_object_set_new(o, "new", side_json(change->new_entry));
-    snprintf(d->last, sizeof d->last, "%s", change->path);
-    return json_array_append_new(d->items, o) < 0 ? pl_err_nomem(err) : 0;
-}
-
-/* Both commits; without `from` it is the parent of the other, or nothing. */
-static int diff_commits(struct pl_api *a, const struct pl_http_request *req, struct pl_api_view *from_view,
-                        struct pl_api_view *to_view, struct pl_err *err)
-{
-    const char *from = pl_http_query(req, "from"), *to = pl_http_query(req, "to");
-    int r = pl_api_view_init(a, req, to ? to : "", to_view, err);
-
-    if (r < 0)
-        return pl_err_field(err, r, "to");
-    if (!from || !*from)
-        from = to_view->commit.parent;
-    r = *from ? pl_api_view_init(a, req, from, from_view, err) : 0;
-    return r < 0 ? pl_err_field(err, r, "from") : 0;
-}
-
-/* Nodes of either side: two open commits have some of their own. */
-static int get_of_either(void *self, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
-{
-    const struct pl_api_view *const *views = self;
-    int r = views[0]->source.get(views[0]->source.self, id, ret, err);
-
-    if (r != PL_ENOTFOUND || !views[1]->open)
-        return r;
-    pl_buf_clear(ret);
-    return views[1]->source.get(views[1]->source.self, id, ret, err);
-}
-
-static int diff_files(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
-{
-    _cleanup_(pl_api_view_finish) struct pl_api_view from = {0}, to = {0};
-    _cleanup_(json_decrefp) json_t *items = json_array();
-    char path[PL_PATH_MAX_BYTES + 1];
-    const struct pl_api_view *views[] = {&to, &from};
-    struct pl_node_source source = {(void *)views, get_of_either};
-    struct pl_api_page page;
-    struct diff d = {.page = &page, .path = path, .items = items};
-    int r = pl_api_page_read(req, &page, err);
-
-    r = r < 0 ? r : pl_api_path_arg(req, "path", path, err);
-    r = r < 0 ? r : diff_commits(a, req, &from, &to, err);
-    if (r < 0)
-        return r;
-    r = pl_tree_diff(&source, &from.commit.root, &to.commit.root, path, strlen(path), add_change, &d, err);
-    if (r < 0)
-        return r;
-    *ret = pl_api_list("changes", TAKE_PTR(items), r > 0 ? d.last : NULL);
-    json_object_set_new(*ret, "from", json_string(from.commit.run));
-    json_object_set_new(*ret, "to", json_string(to.commit.run));
-    return 0;
-}
-
 static const struct pl_api_route routes[] = {
     {"PUT", "/api/v1/repos/{project}/{repo}/branches/{branch}/files/{path...}", .raw = pl_upload_file_to_branch,
      .body = PL_BODY_STREAM,
@@ -233,15 +143,9 @@ static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/repos/{project}/{repo}/refs/{ref}/list", list_files,
      .summary = "Lists one level below path, or all (recursive), or what a glob over whole paths matches.",
      .query = "path glob recursive:boolean after limit:integer", .reply = "Files"},
-    {"GET", "/api/v1/repos/{project}/{repo}/diff", diff_files,
-     .summary = "What changed below path from one commit to the other; without from, since the parent of to.",
-     .query = "from to path after limit:integer", .reply = "Changes"},
 };
 static const struct pl_api_schema schemas[] = {
     {"File", "path:string kind:string size:integer id:string files:integer?"},
     {"Files", "files:File[] commit:string next:string?"},
-    {"Side", "kind:string size:integer id:string"},
-    {"Change", "path:string change:string old:Side? new:Side?"},
-    {"Changes", "changes:Change[] from:string to:string next:string?"},
 };
 PL_API_TABLE(files, routes, schemas);

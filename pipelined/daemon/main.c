@@ -22,7 +22,8 @@
  *   sse                  events to any number of followers; run_waits: who waits for a run's end
  *   api                  routes and who may use them: guard, params, openapi, listing, download, spool, sessions, job_json;
  *                        uploads (bodies) go by push onto a branch or by open_put into an open commit; commit_view reads either
- *     routes_repos, routes_branches, routes_commits, routes_open, routes_files, routes_packs, routes_trees         data
+ *     routes_repos, routes_branches, routes_commits, routes_open, routes_files, routes_diff, routes_packs,
+ *     routes_trees                                                                                      data
  *     routes_pipelines, routes_runs, routes_logs, routes_why, routes_status                             work
  *     routes_events, routes_openapi, routes_page                                                        the rest
  * They are kept: storage/object, storage/pack, storage/tree, storage/dataset

@@ -19,6 +19,7 @@ static const char *token, *target;
 static struct sockaddr_in address;
 static unsigned files, bytes;
 static atomic_uint next_file;
+static unsigned salt; /* other bytes each time */
 static double *took;
 
 static double now(void)
@@ -73,7 +74,7 @@ static void put_one(int fd, char *out, unsigned i)
                                "PUT %s/%02u/%06u HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nAuthorization: Bearer %s\r\n"
                                "Content-Length: %u\r\n\r\n",
                                target, i % 100, i, ntohs(address.sin_port), token, bytes);
-    unsigned seed = i * 2654435761u + 1;
+    unsigned seed = (i + salt) * 2654435761u + 1;
 
     for (unsigned k = 0; k < bytes; k++) {
         seed = seed * 1664525u + 1013904223u;
@@ -132,6 +133,7 @@ int main(int argc, char **argv)
     took = calloc(files + 1, sizeof *took);
     if (connections == 0 || connections > 256 || files == 0 || !took)
         die("numbers");
+    salt = (unsigned)time(NULL) * 100003u;
     begin = now();
     for (unsigned i = 0; i < connections; i++)
         pthread_create(&threads[i], NULL, connection, NULL);
