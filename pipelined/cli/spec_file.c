@@ -72,6 +72,20 @@ int pl_cli_spec_read(const struct pl_cli *c, const char *filename, struct pl_cli
     return PL_MIN(r, 0);
 }
 
+int pl_cli_spec_find_stage(const struct pl_cli *c, struct pl_cli_spec *s, const char *stage, struct pl_err *err)
+{
+    char first[PL_NAME_MAX_BYTES + 1] = "";
+    int r = 1;
+
+    if (s->spec)
+        snprintf(first, sizeof first, "%s", s->spec->pipeline);
+    while (r > 0 && !pl_spec_stage(s->spec, stage))
+        r = pl_cli_spec_next(c, s, err);
+    if (r == 0)
+        return pl_err_set(err, PL_ENOTFOUND, "pipeline %s has no stage \"%.60s\"", first, stage);
+    return PL_MIN(r, 0);
+}
+
 void pl_cli_spec_finish(struct pl_cli_spec *s)
 {
     pl_buf_finish(&s->file);

@@ -22,6 +22,9 @@ int pl_cli_spec_read(const struct pl_cli *c, const char *filename, struct pl_cli
 /* The next spec of the file: 1, or 0 when there is none. Errors as read's; then there is no spec. */
 PL_MUST_CHECK
 int pl_cli_spec_next(const struct pl_cli *c, struct pl_cli_spec *s, struct pl_err *err);
+/* Goes on to the spec of the file that has a stage of that name, from where it stands. PL_ENOTFOUND; errors as read's. */
+PL_MUST_CHECK
+int pl_cli_spec_find_stage(const struct pl_cli *c, struct pl_cli_spec *s, const char *stage, struct pl_err *err);
 void pl_cli_spec_finish(struct pl_cli_spec *s);
 /* Where a stage's code folder is on this machine, relative to the spec's; malloc'ed. */
 char *pl_cli_spec_code_path(const struct pl_cli_spec *s, const struct pl_stage *stage);

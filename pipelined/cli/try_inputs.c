@@ -79,6 +79,8 @@ static int bind_leaf(struct pl_cli_try_inputs *in, size_t i, struct pl_err *err)
         to->source = pl_name_tree_source(&to->folder->tree);
         return 0;
     }
+    if (leaf->previous && !in->asks_daemon && !in->job) /* all else lies here: the first time */
+        return 0;
     in->asks_daemon = true;
     r = open_remote(in, leaf->project, err);
     r = r < 0 ? r : bind_to_job(in, leaf, to, err);
@@ -103,7 +105,9 @@ int pl_cli_try_inputs_bind(struct pl_cli_try_inputs *in, struct pl_cli *c, const
     in->job = job;
     r = pl_cli_folders_read(c, &in->folders, err);
     for (size_t i = 0; r == 0 && i < stage->n_leaves; i++)
-        r = bind_leaf(in, i, err);
+        r = stage->leaves[i]->previous ? 0 : bind_leaf(in, i, err);
+    for (size_t i = 0; r == 0 && i < stage->n_leaves; i++) /* they go by what the others are read from */
+        r = stage->leaves[i]->previous ? bind_leaf(in, i, err) : 0;
     snprintf(reader, sizeof reader, "stage %s", stage->name);
     return r < 0 ? r : pl_cli_folders_check_used(&in->folders, reader, err);
 }

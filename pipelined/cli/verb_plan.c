@@ -93,9 +93,10 @@ static const struct pl_input *first_absent(const struct pl_stage *stage, const s
     return NULL;
 }
 
-static int plan_all(const struct pl_cli *c, const struct pl_spec *spec, const struct pl_cli_folders *folders, struct pl_err *err)
+/* The stages that have their inputs; `*planned` counts them. */
+static int plan_all(const struct pl_cli *c, const struct pl_spec *spec, const struct pl_cli_folders *folders, size_t *planned,
+                    struct pl_err *err)
 {
-    size_t planned = 0;
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < spec->n_stages; i++) {
@@ -107,10 +108,8 @@ static int plan_all(const struct pl_cli *c, const struct pl_spec *spec, const st
         if (absent)
             continue;
         r = plan_stage(c, stage, folders, err);
-        planned++;
+        ++*planned;
     }
-    if (r == 0 && planned == 0)
-        r = pl_err_set(err, PL_EUSAGE, "no stage has all its inputs: give --input REPO=DIR for each repo that one reads");
     return r;
 }
 
@@ -118,12 +117,10 @@ static int plan_one(const struct pl_cli *c, const struct pl_spec *spec, const ch
                     struct pl_err *err)
 {
     const struct pl_stage *stage = pl_spec_stage(spec, name);
-    const struct pl_input *absent = stage ? first_absent(stage, folders) : NULL;
+    const struct pl_input *absent = first_absent(stage, folders);
     char reader[PL_NAME_MAX_BYTES + 16];
     int r;
 
-    if (!stage)
-        return pl_err_set(err, PL_ENOTFOUND, "pipeline %s has no stage \"%.60s\"", spec->pipeline, name);
     if (absent)
         return pl_err_set(err, PL_EUSAGE, "stage %s reads %s: give --input %s=DIR", name, absent->repo, absent->repo);
     snprintf(reader, sizeof reader, "stage %s", name);
@@ -136,6 +133,7 @@ static int plan(struct pl_cli *c, struct pl_err *err)
     _cleanup_(pl_cli_spec_finish) struct pl_cli_spec s = {0};
     _cleanup_(pl_cli_folders_finish) struct pl_cli_folders folders = {0};
     const char *filename = pl_cli_value(c, "file");
+    size_t planned = 0;
     int r;
 
     if (!filename)
@@ -144,9 +142,14 @@ static int plan(struct pl_cli *c, struct pl_err *err)
     r = r < 0 ? r : pl_cli_folders_read(c, &folders, err);
     if (r < 0)
         return r;
-    if (c->n_args)
-        return plan_one(c, s.spec, c->args[0], &folders, err);
-    r = plan_all(c, s.spec, &folders, err);
+    if (c->n_args) {
+        r = pl_cli_spec_find_stage(c, &s, c->args[0], err);
+        return r < 0 ? r : plan_one(c, s.spec, c->args[0], &folders, err);
+    }
+    for (bool more = true; r >= 0 && more; more = r >= 0 && (r = pl_cli_spec_next(c, &s, err)) > 0)
+        r = plan_all(c, s.spec, &folders, &planned, err);
+    if (r >= 0 && planned == 0)
+        r = pl_err_set(err, PL_EUSAGE, "no stage has all its inputs: give --input REPO=DIR for each repo that one reads");
     return r < 0 ? r : pl_cli_folders_check_used(&folders, "the spec", err);
 }
 

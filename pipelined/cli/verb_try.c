@@ -93,10 +93,11 @@ static int read_file(struct trial *t, const char *filename, const char *stage, s
 
     if (r < 0)
         return r;
+    r = stage ? pl_cli_spec_find_stage(t->c, &t->file, stage, err) : 0;
+    if (r < 0)
+        return r;
     t->spec = t->file.spec;
     t->stage = stage ? pl_spec_stage(t->spec, stage) : t->spec->n_stages == 1 ? &t->spec->stages[0] : NULL;
-    if (!t->stage && stage)
-        return pl_err_set(err, PL_ENOTFOUND, "pipeline %s has no stage \"%.60s\"", t->spec->pipeline, stage);
     if (!t->stage)
         return pl_err_set(err, PL_EUSAGE, "try which stage? Pipeline %s has %zu", t->spec->pipeline, t->spec->n_stages);
     return 0;

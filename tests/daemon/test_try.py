@@ -271,6 +271,62 @@ def test_without_a_sandbox_a_spec_that_names_pfs_is_refused(desk):
     assert (done.returncode, "/pfs" in done.stderr, "run[1]" in done.stderr) == (INVALID, True, True), done.stderr
 
 
+# --- what stages may read
+
+def test_parameters(desk):
+    desk.files(data={"a": "1"})
+    spec = desk.spec({"name": "s", "input": {"cross": [{"repo": "in"}, {"params": {"lr": [0.1, 0.2], "k": ["x"]}}]},
+                      "run": ["sh", "-c", 'echo "${params.lr} $PL_PARAM_K"; cat /pfs/params/params.json 2>/dev/null || cat "$PL_INPUT_PARAMS/params.json"'],
+                      "output": {"prefix": "lr=${params.lr}/"}})
+    rows = [json.loads(line) for line in desk.ctl("plan", "-f", spec, "-i", "in=data").stdout.splitlines()]
+    assert [(r["inputs"], r["prefix"]) for r in rows] == [({"in": "/", "params": {"k": "x", "lr": lr}}, f"lr={lr}/") for lr in (0.1, 0.2)]
+    assert desk.trial("-f", spec, "-i", "in=data", "--datum", "1").stdout == '0.2 x\n{"k":"x","lr":0.2}'
+
+
+def test_a_union_has_the_datums_of_both(desk):
+    desk.files(data={"a": "A"}, other={"b": "B"})
+    spec = desk.spec({"name": "s", "input": {"union": [{"repo": "in", "glob": "/*"}, {"repo": "more", "glob": "/*"}]},
+                      "run": ["sh", "-c", 'cat "${PL_INPUT_IN:-$PL_INPUT_MORE}"']})
+    rows = [json.loads(line)["inputs"] for line in desk.ctl("plan", "-f", spec, "-i", "in=data", "-i", "more=other").stdout.splitlines()]
+    assert rows == [{"in": "/a"}, {"more": "/b"}]
+    assert desk.trial("-f", spec, "-i", "in=data", "-i", "more=other").stdout == "A"
+    assert desk.trial("-f", spec, "-i", "in=data", "-i", "more=other", "--datum", "/b").stdout == "B"
+
+
+def test_the_previous_output_is_a_folder_or_nothing(desk):
+    desk.files(data={"a": "1"}, last={"model": "old"})
+    spec = desk.spec({"name": "s", "input": {"cross": [{"repo": "in"}, {"repo": "s", "name": "last", "previous": True}]},
+                      "run": ["sh", "-c", 'ls "$PL_INPUT_LAST"']})
+    assert desk.trial("-f", spec, "-i", "in=data").stdout == ""
+    assert desk.trial("-f", spec, "-i", "in=data", "-i", "s=last").stdout == "model\n"
+
+
+def test_a_writable_input_may_be_changed_and_the_folder_stays_as_it_is(desk):
+    desk.files(data={"a": "1"})
+    spec = desk.spec({"name": "s", "input": {"repo": "in", "writable": True}, "run": ["sh", "-ec", 'echo 2 >"$PL_INPUT_IN/a"; cat "$PL_INPUT_IN/a"']})
+    assert desk.trial("-f", spec, "-i", "in=data").stdout == "2\n"
+    assert desk.tree("data") == {"a": "1"}
+
+
+def test_what_the_command_reads_and_codes_that_are_no_failure(desk):
+    desk.files(data={"a": "1"})
+    (desk.top / "s.json").write_text(json.dumps({"pipeline": {"name": "old"}, "input": {"pfs": {"repo": "in", "glob": "/"}},
+                                                 "transform": {"cmd": ["sh"], "stdin": ["echo read", "exit 3"], "accept_return_code": [3]}}))
+    done = desk.trial("-f", "s.json", "-i", "in=data")
+    assert done.stdout == "read\n"
+
+
+def test_a_stage_of_the_second_pipeline_in_a_file(desk):
+    desk.files(data={"a": "1"})
+    one = {"pipeline": "p", "repos": {"in": {}}, "stages": [sh("first", "echo 1")]}
+    two = {"pipeline": "q", "repos": {"in": {}}, "stages": [sh("second", "echo $PL_PIPELINE")]}
+    (desk.top / "s.json").write_text(json.dumps(one) + "\n---\n" + json.dumps(two))
+    assert desk.trial("-f", "s.json", "second", "-i", "in=data").stdout == "q\n"
+    assert desk.trial("-f", "s.json", "third", "-i", "in=data", ok=False).returncode == NOT_FOUND
+    rows = [json.loads(line)["stage"] for line in desk.ctl("plan", "-f", "s.json", "-i", "in=data").stdout.splitlines()]
+    assert rows == ["first", "second"]
+
+
 # --- with a daemon
 
 def trial(project, *args, **more):
