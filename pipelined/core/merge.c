@@ -1,4 +1,5 @@
 #include "merge_collision.h"
+#include "merge_rows.h"
 
 #include "merge.h"
 #include "storage/tree/ops.h"
@@ -27,6 +28,7 @@ struct pl_merge {
     struct pl_buf path; /* its prefix, then the path */
     size_t prefix_len;
     struct pl_buf entry;
+    struct merge_rows rows; /* every empty directory that was put, whether it gave way or not; failed datums */
     uint64_t bytes;
 };
 
@@ -37,7 +39,7 @@ int pl_merge_create(const struct pl_plan *plan, size_t max_bytes, struct pl_merg
     if (m == NULL)
         return pl_err_nomem(err);
     m->plan = plan;
-    m->max = max_bytes != 0 ? max_bytes : PL_MERGE_DEFAULT_BYTES;
+    m->max = m->rows.bytes.max = max_bytes != 0 ? max_bytes : PL_MERGE_DEFAULT_BYTES;
     m->arena = pl_arena_create(m->max);
     if (m->arena == NULL) {
         pl_merge_destroy(m);
@@ -54,6 +56,7 @@ struct pl_merge *pl_merge_destroy(struct pl_merge *m)
     pl_arena_destroy(m->arena);
     pl_buf_finish(&m->path);
     pl_buf_finish(&m->entry);
+    pl_merge_rows_finish(&m->rows);
     free(m->items);
     free(m);
     return NULL;
@@ -125,6 +128,11 @@ int pl_merge_put(struct pl_merge *m, const char *path, size_t len, const struct 
     memcpy(at + m->path.len + 1, m->entry.data, m->entry.len);
     m->items[m->n++] = (struct merge_item){at, (uint32_t)m->datum, (uint16_t)m->path.len, (uint16_t)m->entry.len};
     return 0;
+}
+
+int pl_merge_failed(struct pl_merge *m, size_t datum, struct pl_err *err)
+{
+    return pl_merge_rows_add_failed(&m->rows, m->plan, datum, err);
 }
 
 int pl_merge_add_ops(struct pl_merge *m, const void *ops, size_t len, struct pl_err *err)
@@ -246,6 +254,12 @@ int pl_merge_finish(struct pl_merge *m, struct pl_err *err)
 {
     int r = 0;
 
+    for (size_t i = 0; i < m->n && r == 0; i++)
+        if (merge_is_dir(&m->items[i]))
+            r = pl_merge_rows_add_dir(&m->rows, m->plan, m->items[i].datum, m->items[i].path, m->items[i].path_len, err);
+    if (r < 0)
+        return r;
+    pl_merge_rows_sort(&m->rows);
     if (m->n > 1)
         qsort(m->items, m->n, sizeof(*m->items), merge_compare);
     for (size_t i = 1; i < m->n && r == 0; i++)
@@ -288,11 +302,12 @@ void pl_merge_item(const struct pl_merge *m, size_t i, struct pl_merge_item *ret
         abort(); /* put encoded it: the memory is broken */
 }
 
-int pl_merge_build(const struct pl_merge *m, const struct pl_node_sink *sink, struct pl_hash *ret_output,
-                   struct pl_hash *ret_owner, struct pl_tree_stats *ret_stats, struct pl_err *err)
+int pl_merge_build(struct pl_merge *m, const struct pl_node_sink *sink, struct pl_hash *ret_output, struct pl_hash *ret_owner,
+                   struct pl_tree_stats *ret_stats, struct pl_err *err)
 {
     _cleanup_(pl_tree_builder_destroyp) struct pl_tree_builder *output = NULL, *owner = NULL;
     uint8_t enum_key[PL_ENUM_KEY_MAX];
+    size_t key_len;
     int r;
 
     r = pl_tree_builder_create(sink, &output, err);
@@ -306,9 +321,20 @@ int pl_merge_build(const struct pl_merge *m, const struct pl_node_sink *sink, st
         r = pl_tree_builder_add(output, item.path, item.path_len, &item.entry, err);
         if (r < 0)
             return r;
-        row = pl_entry_row(enum_key, pl_plan_enum_key(m->plan, item.datum, enum_key));
+        r = pl_merge_rows_build(&m->rows, owner, item.path, item.path_len, err);
+        if (r < 0)
+            return r;
+        if (item.entry.kind == PL_KIND_DIR) {
+            const uint8_t *lowest = pl_merge_rows_owner(&m->rows, item.path, item.path_len, &key_len);
+
+            row = pl_entry_row(lowest, key_len);
+        } else {
+            row = pl_entry_row(enum_key, pl_plan_enum_key(m->plan, item.datum, enum_key));
+        }
         r = pl_tree_builder_add(owner, item.path, item.path_len, &row, err);
     }
+    if (r == 0)
+        r = pl_merge_rows_build(&m->rows, owner, NULL, 0, err);
     if (r == 0)
         r = pl_tree_builder_finish(output, ret_output, ret_stats, err);
     return r < 0 ? r : pl_tree_builder_finish(owner, ret_owner, NULL, err);

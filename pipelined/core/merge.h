@@ -26,6 +26,9 @@ static inline void pl_merge_destroyp(struct pl_merge **m)
 /* What follows is of this datum: renders its prefix. */
 PL_MUST_CHECK
 int pl_merge_datum(struct pl_merge *m, size_t datum, struct pl_err *err);
+/* The datum failed and is left out: it has no outputs, and the owner tree says so. */
+PL_MUST_CHECK
+int pl_merge_failed(struct pl_merge *m, size_t datum, struct pl_err *err);
 /* A path the datum wrote (relative to its output folder). PL_EPATH when it is not allowed with the prefix before it, PL_ELIMIT
  * past max_bytes. */
 PL_MUST_CHECK
@@ -56,10 +59,10 @@ void pl_merge_item(const struct pl_merge *m, size_t i, struct pl_merge_item *ret
 /* Sum of sizes of the files. */
 uint64_t pl_merge_bytes(const struct pl_merge *m);
 
-/* After finish: writes the output tree and the owner tree (table.h). */
+/* After finish: writes the output tree and the owner tree (table.h). Once. */
 PL_MUST_CHECK
-int pl_merge_build(const struct pl_merge *m, const struct pl_node_sink *sink, struct pl_hash *ret_output,
-                   struct pl_hash *ret_owner, struct pl_tree_stats *ret_stats, struct pl_err *err);
+int pl_merge_build(struct pl_merge *m, const struct pl_node_sink *sink, struct pl_hash *ret_output, struct pl_hash *ret_owner,
+                   struct pl_tree_stats *ret_stats, struct pl_err *err);
 
 /* After finish: does every glob of output.expect match a file or folder of the output? PL_ESTAGE: `stage train succeeded but
  * wrote nothing matching /model.npz; it wrote /model.npy, /metrics.json`. A job without datums is not checked. */

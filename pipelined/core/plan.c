@@ -1,5 +1,4 @@
-#include "plan_leaf.h"
-
+#include "plan_change.h"
 #include "prefix.h"
 
 #include <stdio.h>
@@ -82,39 +81,63 @@ static size_t plan_leaves_of(const struct pl_plan *p, size_t datum, struct pl_da
     return n;
 }
 
-static int plan_enumerate(struct pl_plan *p, struct plan_memory *memory, const struct pl_hash *code_identity, struct pl_err *err)
+static int plan_keys(struct pl_plan *p, struct plan_memory *memory, const struct pl_hash *code_identity, struct pl_err *err)
+{
+    int r = pl_plan_memory_check(memory, p->n_datums * sizeof(*p->keys), err);
+
+    if (r < 0)
+        return r;
+    p->keys = malloc(p->n_datums * sizeof(*p->keys) + 1);
+    if (p->keys == NULL)
+        return pl_err_nomem(err);
+    memory->arrays += p->n_datums * sizeof(*p->keys);
+    for (size_t d = 0; d < p->n_datums; d++) {
+        struct pl_datum_leaf leaves[PL_SPEC_LEAVES_MAX];
+
+        pl_datum_key(leaves, plan_leaves_of(p, d, leaves), code_identity, &p->stage->cache, &p->keys[d]);
+    }
+    return 0;
+}
+
+static int plan_enumerate(struct pl_plan *p, struct plan_memory *memory, struct pl_err *err)
 {
     _cleanup_free_ size_t *counts = calloc(p->stage->n_nodes + 1, sizeof(*counts));
     size_t n = counts != NULL && p->n_leaves > 0 ? plan_count(p, p->stage->input, counts) : 0;
     size_t picks = n * p->n_leaves * sizeof(*p->picks);
-    int r = n > PL_DATUMS_MAX ? plan_too_many(p, err) : pl_plan_memory_check(memory, n * sizeof(*p->keys) + picks, err);
+    int r = n > PL_DATUMS_MAX ? plan_too_many(p, err) : pl_plan_memory_check(memory, picks, err);
 
     if (r < 0)
         return r;
-    p->keys = malloc(n * sizeof(*p->keys) + 1);
     p->picks = malloc(picks + 1);
-    if (counts == NULL || p->keys == NULL || p->picks == NULL)
+    if (counts == NULL || p->picks == NULL)
         return pl_err_nomem(err);
+    memory->arrays += picks;
     memset(p->picks, 0xFF, picks); /* PL_PLAN_NO_PICK */
-    for (size_t d = 0; d < n; d++) {
-        struct pl_datum_leaf leaves[PL_SPEC_LEAVES_MAX];
-
+    for (size_t d = 0; d < n; d++)
         plan_pick(p->stage->input, counts, d, p->picks + d * p->n_leaves);
-        pl_datum_key(leaves, plan_leaves_of(p, d, leaves), code_identity, &p->stage->cache, &p->keys[d]);
-    }
-    p->n_datums = n;
+    p->n_datums = p->n_total = n;
     return 0;
+}
+
+/* Everything, by walking every input. */
+static int plan_in_full(struct pl_plan *p, const struct pl_plan_request *q, struct plan_memory *memory, struct pl_err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < p->n_leaves && r == 0; i++)
+        r = pl_input_reads(q->stage->leaves[i])
+                ? pl_plan_leaf_match(q->stage->leaves[i], &q->inputs[i], memory, &p->leaves[i], err)
+                : pl_plan_leaf_params(q->stage->leaves[i], memory, &p->leaves[i], err);
+    return r < 0 ? r : plan_enumerate(p, memory, err);
 }
 
 static int plan_fill(struct pl_plan *p, const struct pl_plan_request *q, struct plan_memory *memory, struct pl_err *err)
 {
     int r = pl_prefix_compile(q->stage, &p->prefix, err);
 
-    for (size_t i = 0; i < p->n_leaves && r == 0; i++)
-        r = pl_input_reads(q->stage->leaves[i])
-                ? pl_plan_leaf_match(q->stage->leaves[i], &q->inputs[i], memory, &p->leaves[i], err)
-                : pl_plan_leaf_params(q->stage->leaves[i], memory, &p->leaves[i], err);
-    return r < 0 ? r : plan_enumerate(p, memory, &q->code_identity, err);
+    if (r == 0)
+        r = q->base != NULL ? pl_plan_change(p, q, memory, err) : plan_in_full(p, q, memory, err);
+    return r < 0 ? r : plan_keys(p, memory, &q->code_identity, err);
 }
 
 int pl_plan_create(const struct pl_plan_request *q, struct pl_plan **ret, struct pl_err *err)
@@ -167,12 +190,6 @@ void pl_plan_datum_id(const struct pl_plan *p, size_t datum, struct pl_hash *ret
     pl_datum_id(leaves, plan_leaves_of(p, datum, leaves), ret);
 }
 
-/* A directory below the root, whose path has a '/' after it in the enumeration key. */
-static bool plan_is_folder(const struct pl_plan_match *m)
-{
-    return m->kind == PL_KIND_DIR && m->path_len > 0;
-}
-
 /* A long key goes through the hasher piece by piece: the exact key need not fit anywhere. */
 size_t pl_plan_enum_key(const struct pl_plan *p, size_t datum, uint8_t out[PL_ENUM_KEY_MAX])
 {
@@ -183,15 +200,15 @@ size_t pl_plan_enum_key(const struct pl_plan *p, size_t datum, uint8_t out[PL_EN
     for (size_t i = 0; i < p->n_leaves; i++) {
         const struct pl_plan_match *m = pl_plan_match_of(p, datum, i);
 
-        total += m != NULL ? 2 + (size_t)m->path_len + plan_is_folder(m) + 1 : 0;
+        total += m != NULL ? 2 + (size_t)m->path_len + pl_plan_is_folder(m) + 1 : 0;
     }
     if (total > PL_ENUM_KEY_MAX)
         hasher = pl_hasher_create();
     for (size_t i = 0; i < p->n_leaves; i++) {
         const struct pl_plan_match *m = pl_plan_match_of(p, datum, i);
         uint8_t head[2] = {(uint8_t)(i >> 8), (uint8_t)i}, tail[2] = {'/', 0};
-        const void *pieces[3] = {head, m != NULL ? m->path : NULL, m != NULL && plan_is_folder(m) ? tail : tail + 1};
-        size_t lens[3] = {2, m != NULL ? m->path_len : 0, m != NULL && plan_is_folder(m) ? 2 : 1};
+        const void *pieces[3] = {head, m != NULL ? m->path : NULL, m != NULL && pl_plan_is_folder(m) ? tail : tail + 1};
+        size_t lens[3] = {2, m != NULL ? m->path_len : 0, m != NULL && pl_plan_is_folder(m) ? 2 : 1};
 
         for (size_t k = 0; k < 3 && m != NULL; k++) {
             if (hasher != NULL)

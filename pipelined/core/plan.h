@@ -1,5 +1,6 @@
-/* plan: the datums of a stage over given commits, by full enumeration: walk each input's tree, match, take the cross product. The
- * oracle of any cleverer planner.
+/* plan: the datums of a stage over given commits. In full: walk each input's tree, match, take the product: the oracle. From a base,
+ * over whose roots the very same stage was planned before (partial): only the datums that the difference of the trees touches are
+ * there, at the cost of those; all others are as they were (plan_change.h).
  *
  * Order ("spec order"): of a cross the product of its inputs as they stand in the spec, the first the slowest; of a union the datums of
  * its inputs one after the other; within an input, paths by bytes with a directory where its first file is ("a!b", then directory a
@@ -33,7 +34,15 @@ struct pl_plan_request {
     const struct pl_plan_input *inputs; /* one per stage->leaves */
     struct pl_hash code_identity;       /* pl_stage_code_identity */
     size_t max_bytes;                   /* 0 = PL_PLAN_DEFAULT_BYTES */
+    /* Partial: one root per leaf, planned over before by a stage with the same input and the same cache; NULL: in full. */
+    const struct pl_hash *base;
+    size_t base_datums;                       /* how many there were then */
+    const struct pl_node_source *base_source; /* of the base's owner tree (table.h) */
+    struct pl_hash base_owner;                /* its failed datums are planned again */
 };
+
+/* Where a match of a partial plan stands. */
+enum { PL_MATCH_OLD = 1, PL_MATCH_NEW = 2, PL_MATCH_CHANGED = 4 /* new, or with another content than before */ };
 
 /* One match of one input. */
 struct pl_plan_match {
@@ -42,6 +51,7 @@ struct pl_plan_match {
     const struct pl_span *captures;
     uint16_t path_len;
     uint8_t kind; /* PL_KIND_FILE, EXEC, LINK, or PL_KIND_DIR */
+    uint8_t is;   /* PL_MATCH_…; 0 in a full plan */
 };
 
 struct pl_plan_leaf {
@@ -55,13 +65,17 @@ struct pl_plan {
     struct pl_plan_leaf *leaves;
     size_t n_datums;
     struct pl_hash *keys; /* datum keys, one per datum */
-    uint32_t *picks;      /* n_leaves per datum: index into leaves[i].matches, or PL_PLAN_NO_PICK */
+    uint32_t *picks;      /* n_leaves per datum, gone ones too: index into leaves[i].matches, or PL_PLAN_NO_PICK */
+    bool partial;         /* its datums are those that are new, have another key than in the base, or failed there */
+    size_t n_gone;        /* datums of the base that are no more, numbered from n_datums on: everything but a key */
+    size_t n_total;       /* of the job: with those that are as they were */
     struct pl_arena *arena;
     struct pl_template *prefix;
 };
 
-/* No input, or a cross of an input without a match: a plan of no datums; a `previous` input without a file has one, of content zero. PL_ELIMIT past PL_DATUMS_MAX (with the factors) or max_bytes; errors
- * of the sources, wrapped with the input's name. */
+/* No input, or a cross of an input without a match: a plan of no datums; a `previous` input without a file has one, of content zero.
+ * PL_ELIMIT past PL_DATUMS_MAX (with the factors) or max_bytes; errors of the sources, wrapped with the input's name. A partial plan that
+ * fails says nothing about the full one. */
 PL_MUST_CHECK
 int pl_plan_create(const struct pl_plan_request *request, struct pl_plan **ret, struct pl_err *err);
 struct pl_plan *pl_plan_destroy(struct pl_plan *p);
@@ -69,6 +83,12 @@ static inline void pl_plan_destroyp(struct pl_plan **p)
 {
     *p = pl_plan_destroy(*p);
 }
+
+/* May a stage be planned from a base that another version of it made: would the same trees give the same datums with the same keys and
+ * prefixes? PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_plan_may_follow(const struct pl_stage *stage, const struct pl_hash *code_identity, const struct pl_stage *base,
+                       const struct pl_hash *base_code_identity, bool *ret, struct pl_err *err);
 
 /* Match of input `leaf` in datum i; NULL when the datum is of another branch of a union. */
 const struct pl_plan_match *pl_plan_match_of(const struct pl_plan *p, size_t datum, size_t leaf);

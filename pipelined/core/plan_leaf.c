@@ -5,18 +5,6 @@
 
 #define PLAN_FIRST_MATCHES 16u
 
-struct leaf_walk {
-    const struct pl_plan_input *from;
-    struct pl_glob *glob;
-    struct pl_glob_set *files; /* NULL: all */
-    struct plan_memory *memory;
-    struct pl_plan_leaf *to;
-    size_t cap;
-    struct pl_span captures[PL_GLOB_CAPTURES_MAX]; /* of the match being added */
-    char before[PL_PATH_MAX_BYTES + 1];            /* the path before: its directories were tested */
-    size_t before_len;
-};
-
 int pl_plan_memory_check(const struct plan_memory *m, size_t n, struct pl_err *err)
 {
     size_t used = pl_arena_used(m->arena) + m->arrays;
@@ -40,7 +28,7 @@ int pl_plan_memory_alloc(struct plan_memory *m, size_t n, void **ret, struct pl_
     return 0;
 }
 
-static int leaf_grow(struct leaf_walk *w, struct pl_err *err)
+static int leaf_grow(struct plan_leaf_walk *w, struct pl_err *err)
 {
     size_t cap = w->cap == 0 ? PLAN_FIRST_MATCHES : w->cap * 2;
     struct pl_plan_match *matches;
@@ -61,8 +49,8 @@ static int leaf_grow(struct leaf_walk *w, struct pl_err *err)
 }
 
 /* The path is copied with the captures before it (aligned as the arena gives it). */
-static int leaf_add(struct leaf_walk *w, const char *path, size_t len, uint8_t kind, const struct pl_hash *content,
-                    struct pl_err *err)
+int pl_plan_leaf_add(struct plan_leaf_walk *w, const char *path, size_t len, const struct plan_found *found, uint8_t is,
+                     struct pl_err *err)
 {
     size_t n_captures = pl_glob_captures(w->glob), spans = n_captures * sizeof(struct pl_span);
     struct pl_plan_match *m;
@@ -78,50 +66,61 @@ static int leaf_add(struct leaf_walk *w, const char *path, size_t len, uint8_t k
         memcpy(p, w->captures, spans);
     memcpy((char *)p + spans, path, len);
     m = &w->to->matches[w->to->n++];
-    *m = (struct pl_plan_match){
-        .content = *content, .path = (char *)p + spans, .captures = p, .path_len = (uint16_t)len, .kind = kind};
+    *m = (struct pl_plan_match){.content = found->content, .path = (char *)p + spans, .captures = p, .path_len = (uint16_t)len};
+    m->kind = found->kind;
+    m->is = is;
     return 0;
 }
 
-static bool leaf_takes(void *self, const char *path, size_t len)
+bool pl_plan_leaf_takes(void *self, const char *path, size_t len)
 {
-    const struct leaf_walk *w = self;
+    const struct plan_leaf_walk *w = self;
 
     return pl_glob_set_takes(w->files, path, len);
 }
 
 /* A directory that matches; "" is the root, which has something in it. */
-static int leaf_add_dir(struct leaf_walk *w, const char *dir, size_t len, struct pl_err *err)
+static int leaf_add_dir(struct plan_leaf_walk *w, const char *dir, size_t len, struct pl_err *err)
 {
+    struct plan_found found = {.kind = PL_KIND_DIR};
     char name[PL_PATH_MAX_BYTES + 1];
-    struct pl_hash content;
     uint64_t files = 0;
     int r;
 
     memcpy(name, dir, len);
     name[len] = '\0';
-    r = pl_content_id_dir(w->from->source, &w->from->root, name, w->files != NULL ? leaf_takes : NULL, w, &content, &files, err);
+    r = pl_content_id_dir(w->from->source, &w->from->root, name, w->files != NULL ? pl_plan_leaf_takes : NULL, w, &found.content,
+                          &files, err);
     if (r < 0 || (w->files != NULL && files == 0))
         return r;
-    return leaf_add(w, name, len, PL_KIND_DIR, &content, err);
+    return pl_plan_leaf_add(w, name, len, &found, 0, err);
 }
 
-static int leaf_add_file(struct leaf_walk *w, const struct pl_tree_item *item, struct pl_err *err)
+int pl_plan_leaf_file(const struct plan_leaf_walk *w, const char *path, size_t len, const struct pl_entry *entry,
+                      struct plan_found *ret, struct pl_err *err)
 {
-    const char *slash = memrchr(item->path, '/', item->path_len);
-    size_t name = slash != NULL ? (size_t)(slash + 1 - item->path) : 0;
-    struct pl_hash content;
-    int r;
+    const char *slash = memrchr(path, '/', len);
+    size_t name = slash != NULL ? (size_t)(slash + 1 - path) : 0;
 
-    if (w->files != NULL && !pl_glob_set_takes(w->files, item->path + name, item->path_len - name))
+    ret->kind = 0;
+    if (entry == NULL || entry->kind == PL_KIND_DIR ||
+        (w->files != NULL && !pl_glob_set_takes(w->files, path + name, len - name)))
         return 0;
-    r = pl_content_id_file(&item->entry, &content, err);
-    return r < 0 ? r : leaf_add(w, item->path, item->path_len, item->entry.kind, &content, err);
+    ret->kind = entry->kind;
+    return pl_content_id_file(entry, &ret->content, err);
+}
+
+static int leaf_add_file(struct plan_leaf_walk *w, const struct pl_tree_item *item, struct pl_err *err)
+{
+    struct plan_found found = {0};
+    int r = pl_plan_leaf_file(w, item->path, item->path_len, &item->entry, &found, err);
+
+    return r < 0 || found.kind == 0 ? r : pl_plan_leaf_add(w, item->path, item->path_len, &found, 0, err);
 }
 
 /* The directories above a file that the file before was not in: those that match are added. `ret_skip` gets the length of the first
  * below which nothing can match, else 0. */
-static int leaf_dirs(struct leaf_walk *w, const struct pl_tree_item *item, size_t *ret_skip, struct pl_err *err)
+static int leaf_dirs(struct plan_leaf_walk *w, const struct pl_tree_item *item, size_t *ret_skip, struct pl_err *err)
 {
     size_t common = 0;
 
@@ -148,7 +147,7 @@ static int leaf_dirs(struct leaf_walk *w, const struct pl_tree_item *item, size_
     return 0;
 }
 
-static int leaf_item(struct leaf_walk *w, struct pl_tree_cursor *cursor, const struct pl_tree_item *item, struct pl_err *err)
+static int leaf_item(struct plan_leaf_walk *w, struct pl_tree_cursor *cursor, const struct pl_tree_item *item, struct pl_err *err)
 {
     size_t skip;
     int r;
@@ -165,7 +164,7 @@ static int leaf_item(struct leaf_walk *w, struct pl_tree_cursor *cursor, const s
     return 0;
 }
 
-static int leaf_walk(struct leaf_walk *w, struct pl_err *err)
+int pl_plan_leaf_walk(struct plan_leaf_walk *w, struct pl_err *err)
 {
     _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *cursor = NULL;
     struct pl_tree_item item;
@@ -188,24 +187,35 @@ static int leaf_walk(struct leaf_walk *w, struct pl_err *err)
     return r;
 }
 
+int pl_plan_leaf_open(struct plan_leaf_walk *w, const struct pl_input *input, const struct pl_plan_input *from,
+                      struct plan_memory *memory, struct pl_plan_leaf *to, struct pl_err *err)
+{
+    int r;
+
+    *w = (struct plan_leaf_walk){.from = from, .memory = memory, .to = to};
+    r = pl_glob_compile(input->glob, &w->glob, err);
+    if (r == 0 && input->n_files > 0)
+        r = pl_glob_set_compile(input->files, input->n_files, &w->files, err);
+    return r;
+}
+
+void pl_plan_leaf_close(struct plan_leaf_walk *w)
+{
+    pl_glob_destroy(w->glob);
+    pl_glob_set_destroy(w->files);
+}
+
 int pl_plan_leaf_match(const struct pl_input *input, const struct pl_plan_input *from, struct plan_memory *memory,
                        struct pl_plan_leaf *ret, struct pl_err *err)
 {
-    _cleanup_(pl_glob_destroyp) struct pl_glob *glob = NULL;
-    _cleanup_(pl_glob_set_destroyp) struct pl_glob_set *files = NULL;
-    struct leaf_walk w = {.from = from, .memory = memory, .to = ret};
-    int r;
+    struct plan_leaf_walk w;
+    int r = pl_plan_leaf_open(&w, input, from, memory, ret, err);
 
-    r = pl_glob_compile(input->glob, &glob, err);
-    if (r == 0 && input->n_files > 0)
-        r = pl_glob_set_compile(input->files, input->n_files, &files, err);
-    if (r == 0) {
-        w.glob = glob;
-        w.files = files;
-        r = leaf_walk(&w, err);
-    }
+    if (r == 0)
+        r = pl_plan_leaf_walk(&w, err);
     if (r == 0 && input->previous && ret->n == 0) /* nothing yet is an empty folder */
-        r = leaf_add(&w, "", 0, PL_KIND_DIR, &(struct pl_hash){{0}}, err);
+        r = pl_plan_leaf_add(&w, "", 0, &(struct plan_found){.kind = PL_KIND_DIR}, 0, err);
+    pl_plan_leaf_close(&w);
     return r < 0 ? pl_err_wrap(err, r, "input %s", input->name) : 0;
 }
 
@@ -229,4 +239,22 @@ int pl_plan_leaf_params(const struct pl_input *input, struct plan_memory *memory
         pl_hash_sha256(m->path, m->path_len, &m->content);
     }
     return 0;
+}
+
+/* The byte of its key at `at`, -1 past the end. */
+static int match_byte(const struct pl_plan_match *m, size_t at)
+{
+    if (at < m->path_len)
+        return (uint8_t)m->path[at];
+    return at == m->path_len && pl_plan_is_folder(m) ? '/' : -1;
+}
+
+int pl_plan_match_cmp(const struct pl_plan_match *a, const struct pl_plan_match *b)
+{
+    size_t n = PL_MIN(a->path_len, b->path_len);
+    int c = memcmp(a->path, b->path, n);
+
+    for (size_t at = n; c == 0 && at <= n + 1; at++)
+        c = match_byte(a, at) - match_byte(b, at);
+    return c;
 }

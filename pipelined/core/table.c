@@ -71,6 +71,24 @@ int pl_row_decode(const void *data, size_t len, struct pl_row *ret, struct pl_er
     return 0;
 }
 
+size_t pl_owner_dir_key(const char *path, size_t path_len, const uint8_t *enum_key, size_t enum_key_len,
+                        uint8_t out[PL_OWNER_KEY_MAX])
+{
+    memcpy(out, path, path_len);
+    out[path_len] = '/';
+    out[path_len + 1] = 0;
+    if (enum_key_len > 0)
+        memcpy(out + path_len + 2, enum_key, enum_key_len);
+    return path_len + 2 + enum_key_len;
+}
+
+size_t pl_owner_failed_key(const uint8_t *enum_key, size_t enum_key_len, uint8_t out[PL_OWNER_KEY_MAX])
+{
+    out[0] = 0;
+    memcpy(out + 1, enum_key, enum_key_len);
+    return 1 + enum_key_len;
+}
+
 static int row_compare(const void *a, const void *b)
 {
     const struct pl_table_row *x = a, *y = b;

@@ -44,7 +44,9 @@
  *   spec                 spec_reader, spec_field, spec_type, spec_type_tree, spec_params, spec_check, spec_order, spec_doc;  pachyderm: another form of it;  spec_documents
  *   code, git_main       a stage's code folder, its ignore rules and its git commit, asked of libgit2 in a program of its own
  *   identity, plan, plan_leaf, plan_json   which datums there are, and what runs again
- *   table, merge, merge_collision    results of datums put together;   datum_env: what a command sees
+ *                        plan_diff, plan_change, plan_again: of them only those that changed, or failed
+ *   table, merge, merge_rows, merge_collision    results of datums put together;   datum_env: what a command sees
+ *   carry, carry_items   the same from what changed: the trees of the commit before, edited
  *   sched                what runs, where and when: sched_event, sched_graph, sched_run, sched_job, sched_task, sched_worker, sched_admit,
  *                        sched_restore, sched_say (why something waits), sched_view, timers, ranges
  * The engine carries it out: pipelined/daemon, pipelined/exec
