@@ -160,7 +160,7 @@ CREATE INDEX job_kept ON job(project, stage, id) WHERE kept = 1;
 CREATE TABLE result (                    -- results of unfinished jobs: what a restart need not do again; and of kept ones
     job  INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,
     id   INTEGER NOT NULL,
-    rows BLOB NOT NULL,                  -- JSON [[datum index, result, datum key]…], zstd
+    rows BLOB NOT NULL,                  -- JSON [[number of the row, result, datum key]…], zstd
     PRIMARY KEY (job, id)
 ) STRICT, WITHOUT ROWID;
 

@@ -42,6 +42,8 @@ json_t *pl_job_row_json(const struct pl_rows *rows, bool whole)
         json_object_set_new(out, "code", pl_api_hash_json(&code));
         json_object_set_new(out, "inputs", pl_col_json(rows, 11));
         json_object_set_new(out, "attempts", json_integer(num(counts, "attempts")));
+        if (json_object_get(counts, "planned"))
+            json_object_set_new(out, "planned", json_integer(num(counts, "planned")));
     }
     return out;
 }

@@ -526,13 +526,14 @@ static const struct pl_api_schema schemas[] = {
             "jobs:Job[]? done:boolean?"
             " superseded_by:string?"},
     {"RunList", "runs:Run[] next:string?"},
-    {"Datums", "total:integer reused:integer done:integer failed:integer recovered:integer? waiting:integer? leased:integer? "
+    {"Datums", "total:integer reused:integer done:integer failed:integer recovered:integer? waiting:integer? "
+               "leased:integer? "
                "workers:integer?"},
     {"Job", "run:string project:string stage:string pipeline:string version:integer state:string reason:string warnings:string[] "
             "datums:Datums"
             " ms:object bytes:object device:string output:string created_us:integer started_us:integer? finished_us:integer? "
             "base:string?"
-            " code:string? inputs:object[]? attempts:integer?"},
+            " code:string? inputs:object[]? attempts:integer? planned:integer?"},
     {"JobList", "jobs:Job[] next:string?"},
     {"JobSpec", "run:string pipeline:string version:integer spec:object code_root:string?"},
     {"Stopped", "stopped:string run:string?"},

@@ -111,9 +111,9 @@ void pl_engine_forget_job(struct pl_engine *e, struct pl_ejob *j)
 
 static json_t *counts_json(const struct pl_etotals *t)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)t->datums, "reused", (json_int_t)t->reused, "done",
-                     (json_int_t)t->done, "failed", (json_int_t)t->failed, "recovered", (json_int_t)t->recovered, "attempts",
-                     (json_int_t)t->attempts);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)t->datums, "planned", (json_int_t)t->planned,
+                     "reused", (json_int_t)t->reused, "done", (json_int_t)t->done, "failed", (json_int_t)t->failed, "recovered",
+                     (json_int_t)t->recovered, "attempts", (json_int_t)t->attempts);
 }
 
 static json_t *ms_json(const struct pl_etotals *t)

@@ -1,6 +1,7 @@
 /* engine_internal: what the files of the engine share. See engine.h for the whole. */
 #pragma once
 
+#include "pipelined/core/carry.h"
 #include "pipelined/core/plan.h"
 #include "pipelined/core/sched/sched.h"
 #include "pipelined/core/table.h"
@@ -40,8 +41,17 @@ struct pl_eresult {
     struct pl_hash root; /* TREE */
 };
 
+/* What a job can be planned from instead of in full (job_base.c). */
+struct pl_ebase {
+    bool usable;
+    struct pl_carry_roots roots;                   /* of the base's commit */
+    struct pl_hash leaf_roots[PL_SPEC_LEAVES_MAX]; /* that it was planned over */
+    size_t datums;
+    bool same_expect; /* it was held to the same output.expect */
+};
+
 struct pl_etotals {
-    uint64_t datums, reused, done, failed, recovered, attempts;
+    uint64_t datums, planned, reused, done, failed, recovered, attempts;
     uint64_t wait_ms, fetch_ms, compute_ms, upload_ms, gpu_ms;
     int64_t busy_ms; /* time with a leased task, of all lives of the daemon */
     uint64_t bytes_in, bytes_out;
@@ -68,13 +78,14 @@ struct pl_ejob {
     json_t *warnings;
     char base[PL_ID_HEX + 1];
     bool planned;
-    struct pl_plan *plan;
-    uint32_t *rows; /* row → datum */
+    struct pl_ebase from;
+    struct pl_plan *plan; /* in full, or of what differs from the base: then `from` has the rest */
+    uint32_t *rows;       /* row → datum */
     uint32_t n_rows;
     struct pl_hash *roots;          /* per leaf */
     char (*commits)[PL_ID_HEX + 1]; /* per leaf, "" = none */
-    struct pl_eresult *results;     /* per datum; written on the loop, read by the commit when all are there */
-    uint8_t *has_result;            /* per datum */
+    struct pl_eresult *results;     /* per datum of the plan; written on the loop, read by the commit when all are there */
+    uint8_t *has_result;            /* per datum of the plan */
     uint8_t *settled;               /* per row, while it is restored: it has ended, or is a restored task's */
     struct pl_etotals totals;
     uint32_t good_kept, failed_kept; /* rows of `attempt` */
@@ -192,6 +203,9 @@ void pl_engine_retry(struct pl_engine *e);
 void pl_engine_after_endings(struct pl_engine *e, void (*fn)(void *arg, int r, const struct pl_err *err), void *arg);
 
 /* ---- engine_stages.c ---- */
+/* A stage version from the database, for whoever asks; unref it. Any thread with a connection. PL_ENOTFOUND. */
+PL_MUST_CHECK
+int pl_estage_load(struct pl_conn *c, uint64_t version, struct pl_estage **ret, struct pl_err *err);
 /* Stage version by its row id, loaded when it is not known. Loop; reads the database (small, by key). */
 PL_MUST_CHECK
 int pl_engine_stage(struct pl_engine *e, uint64_t version, struct pl_estage **ret, struct pl_err *err);
@@ -231,10 +245,35 @@ PL_MUST_CHECK
 int pl_job_plan(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err);
 /* Takes the plan away again, but for inputs and base. */
 void pl_job_unplan(struct pl_ejob *j);
+/* Enumerates the job's datums: from `base`, or in full when it is NULL. Any thread. */
+PL_MUST_CHECK
+int pl_job_enumerate(const struct pl_ejob *j, const struct pl_ebase *base, struct pl_plan **ret, struct pl_err *err);
 /* On the loop, after pl_job_plan: from now on the loop may read what it filled. */
 void pl_job_planned(struct pl_ejob *j);
 /* The action PLAN. */
 void pl_engine_plan(struct pl_engine *e, struct pl_ejob *j);
+
+/* ---- job_base.c ---- */
+/* May the job be planned from the commit `base`? Fills j->from; what speaks against it is no error. */
+PL_MUST_CHECK
+int pl_job_find_base(struct pl_ejob *j, struct pl_conn *c, const struct pl_commit_row *base, const struct pl_node_source *source,
+                     struct pl_err *err);
+
+/* ---- job_whole.c ---- */
+/* Plan and results of all datums of a job. */
+struct pl_ewhole {
+    const struct pl_plan *plan;
+    const struct pl_eresult *results;
+    const uint8_t *has_result;
+    struct pl_plan *own_plan; /* what was made for it: NULL when the job's own plan is in full */
+    struct pl_eresult *own_results;
+    uint8_t *own_has_result;
+    struct pl_arena *arena;
+};
+/* For a job that was planned from a base: everything is enumerated and what is not in its plan is looked up in the base's table. */
+PL_MUST_CHECK
+int pl_job_whole(const struct pl_ejob *j, const struct pl_node_source *source, struct pl_ewhole *ret, struct pl_err *err);
+void pl_ewhole_finish(struct pl_ewhole *w);
 
 /* ---- job_commit.c ---- */
 void pl_engine_commit(struct pl_engine *e, struct pl_ejob *j);

@@ -225,10 +225,10 @@ static int check_plan(const struct pl_ejob *j, const struct job_row *row, struct
     json_int_t total = json_integer_value(json_object_get(row->counts, "total")),
                reused = json_integer_value(json_object_get(row->counts, "reused"));
 
-    if ((uint64_t)total == j->plan->n_datums && (uint64_t)reused == j->plan->n_datums - j->n_rows)
+    if ((uint64_t)total == j->plan->n_total && (uint64_t)reused == j->plan->n_total - j->n_rows)
         return 0;
     return pl_err_set(err, PL_ECONFLICT, "it had %lld datums, %lld of them done before; now %zu and %zu", (long long)total,
-                      (long long)reused, j->plan->n_datums, j->plan->n_datums - j->n_rows);
+                      (long long)reused, j->plan->n_total, j->plan->n_total - j->n_rows);
 }
 
 /* What of the job's rows has ended, well or not, as the event has it. */
@@ -342,7 +342,7 @@ static int take_job(struct pl_engine *e, const struct job_row *row, uint64_t ord
     ev->job.version = stage->version;
     ev->job.state = row->final || j->planned ? row->state : PL_SCHED_CREATED;
     ev->job.planned = j->planned;
-    ev->job.datums = j->plan ? j->plan->n_datums : 0;
+    ev->job.datums = j->plan ? j->plan->n_total : 0;
     ev->job.to_run = j->n_rows;
     ev->job.busy_ms = row->busy_ms;
     *ret = j;

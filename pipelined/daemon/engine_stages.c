@@ -62,7 +62,7 @@ static int read_since(struct pl_conn *c, uint64_t version, int64_t *ret, struct 
     return r == PL_ENOTFOUND ? 0 : r;
 }
 
-static int load(struct pl_conn *c, uint64_t version, struct pl_estage **ret, struct pl_err *err)
+int pl_estage_load(struct pl_conn *c, uint64_t version, struct pl_estage **ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     struct pl_estage *s;
@@ -120,7 +120,7 @@ int pl_engine_stage(struct pl_engine *e, uint64_t version, struct pl_estage **re
     int r;
 
     if (!s) {
-        r = load(e->conn, version, &s, err);
+        r = pl_estage_load(e->conn, version, &s, err);
         r = r < 0 ? r : add(e, s, err);
         if (r < 0)
             return r;
@@ -147,7 +147,7 @@ int pl_engine_load_stages(struct pl_engine *e, int64_t after, struct pl_estage *
             }
             list = grown;
         }
-        r = load(rd.conn, (uint64_t)pl_col_int(&rows, 0), &list[n], err);
+        r = pl_estage_load(rd.conn, (uint64_t)pl_col_int(&rows, 0), &list[n], err);
         n += r >= 0;
     }
     *ret = list;

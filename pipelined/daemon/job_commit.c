@@ -20,50 +20,44 @@ struct committing {
     struct pl_err err;
 };
 
-static int add_outputs(struct pl_merge *m, const struct pl_ejob *j, const struct pl_node_source *source, struct pl_err *err)
+static int add_output(struct pl_merge *m, size_t d, const struct pl_eresult *res, const struct pl_node_source *source,
+                      struct pl_err *err)
 {
-    uint64_t missing = 0;
+    int r = pl_merge_datum(m, d, err);
 
-    for (size_t d = 0; d < j->plan->n_datums; d++) {
-        const struct pl_eresult *res = &j->results[d];
-        int r;
-
-        if (!j->has_result[d]) { /* it failed, and is left out */
-            missing++;
-            continue;
-        }
-        r = pl_merge_datum(m, d, err);
-
-        if (r == 0 && res->outputs == PL_ROW_INLINE)
-            r = pl_merge_add_ops(m, res->ops, res->ops_len, err);
-        else if (r == 0 && res->outputs == PL_ROW_TREE)
-            r = pl_merge_add_tree(m, source, &res->root, err);
-        if (r < 0)
-            return r;
-    }
-    if (missing != j->totals.failed + j->totals.recovered)
-        return pl_err_set(err, PL_EINTERNAL, "%llu datums of %zu have no result", (unsigned long long)missing, j->plan->n_datums);
-    return 0;
+    if (r == 0 && res->outputs == PL_ROW_INLINE)
+        r = pl_merge_add_ops(m, res->ops, res->ops_len, err);
+    else if (r == 0 && res->outputs == PL_ROW_TREE)
+        r = pl_merge_add_tree(m, source, &res->root, err);
+    return r;
 }
 
-static void fill_row(const struct pl_ejob *j, size_t d, struct pl_row *row)
+static int add_outputs(struct pl_merge *m, const struct pl_ewhole *w, const struct pl_node_source *source, struct pl_err *err)
 {
-    const struct pl_eresult *res = &j->results[d];
+    int r = 0;
 
-    if (!j->has_result[d]) {
-        *row = (struct pl_row){.state = PL_ROW_FAILED, .key = j->plan->keys[d]};
+    for (size_t d = 0; r == 0 && d < w->plan->n_datums; d++)
+        r = w->has_result[d] ? add_output(m, d, &w->results[d], source, err) : pl_merge_failed(m, d, err);
+    return r;
+}
+
+static void fill_row(const struct pl_ejob *j, const struct pl_hash *key, const struct pl_eresult *res, struct pl_row *row)
+{
+    if (!res) {
+        *row = (struct pl_row){.state = PL_ROW_FAILED, .key = *key};
         (void)!pl_hex_decode(j->run, row->run, sizeof row->run); /* as it was checked when the run was made */
         return;
     }
-    *row = (struct pl_row){.state = PL_ROW_SUCCESS, .key = j->plan->keys[d], .outputs = res->outputs, .root = res->root};
+    *row = (struct pl_row){.state = PL_ROW_SUCCESS, .key = *key, .outputs = res->outputs, .root = res->root};
     row->ops = res->ops;
     row->ops_len = res->ops_len;
     memcpy(row->run, res->run, sizeof row->run);
 }
 
-static int build_table(const struct pl_ejob *j, const struct pl_node_sink *sink, struct pl_hash *ret, struct pl_err *err)
+static int build_table(const struct pl_ejob *j, const struct pl_ewhole *w, const struct pl_node_sink *sink, struct pl_hash *ret,
+                       struct pl_err *err)
 {
-    size_t n = j->plan->n_datums;
+    size_t n = w->plan->n_datums;
     _cleanup_free_ struct pl_table_row *rows = calloc(n + 1, sizeof *rows);
     _cleanup_(pl_buf_finish) struct pl_buf keys = {.max = (size_t)4 << 30};
     _cleanup_free_ size_t *offsets = calloc(n + 1, sizeof *offsets);
@@ -73,7 +67,7 @@ static int build_table(const struct pl_ejob *j, const struct pl_node_sink *sink,
     if (!rows || !offsets)
         return pl_err_nomem(err);
     for (size_t d = 0; r == 0 && d < n; d++) {
-        size_t len = pl_plan_enum_key(j->plan, d, key);
+        size_t len = pl_plan_enum_key(w->plan, d, key);
 
         offsets[d] = keys.len;
         r = pl_buf_add(&keys, key, len, err);
@@ -84,9 +78,51 @@ static int build_table(const struct pl_ejob *j, const struct pl_node_sink *sink,
     for (size_t d = 0; d < n; d++) {
         rows[d].enum_key = keys.data + offsets[d];
         rows[d].enum_key_len = offsets[d + 1] - offsets[d];
-        fill_row(j, d, &rows[d].row);
+        fill_row(j, &w->plan->keys[d], w->has_result[d] ? &w->results[d] : NULL, &rows[d].row);
     }
     return pl_table_build(sink, rows, n, ret, err);
+}
+
+/* All outputs put together anew. */
+static int build_whole(struct committing *c, const struct pl_node_source *source, const struct pl_node_sink *sink,
+                       struct pl_tree_stats *stats, struct pl_err *err)
+{
+    _cleanup_(pl_merge_destroyp) struct pl_merge *merge = NULL;
+    _cleanup_(pl_ewhole_finish) struct pl_ewhole whole = {0};
+    int r = pl_job_whole(c->job, source, &whole, err);
+
+    r = r < 0 ? r : pl_merge_create(whole.plan, 0, &merge, err);
+    r = r < 0 ? r : add_outputs(merge, &whole, source, err);
+    r = r < 0 ? r : pl_merge_finish(merge, err);
+    r = r < 0 ? r : pl_merge_expect(merge, err);
+    r = r < 0 ? r : pl_merge_build(merge, sink, &c->commit.root, &c->commit.owner, stats, err);
+    return r < 0 ? r : build_table(c->job, &whole, sink, &c->commit.table, err);
+}
+
+/* The base's trees with what changed. */
+static int build_carried(struct committing *c, const struct pl_node_source *source, const struct pl_node_sink *sink,
+                         struct pl_tree_stats *stats, struct pl_err *err)
+{
+    _cleanup_(pl_carry_destroyp) struct pl_carry *carry = NULL;
+    struct pl_ejob *j = c->job;
+    struct pl_carry_roots roots;
+    struct pl_row row;
+    int r = pl_carry_create(j->plan, &j->from.roots, source, 0, &carry, err);
+
+    for (size_t d = 0; r == 0 && d < j->plan->n_datums; d++) {
+        fill_row(j, &j->plan->keys[d], j->has_result[d] ? &j->results[d] : NULL, &row);
+        r = pl_carry_datum(carry, d, &row, err);
+    }
+    for (size_t d = 0; r == 0 && d < j->plan->n_gone; d++)
+        r = pl_carry_datum(carry, j->plan->n_datums + d, NULL, err);
+    r = r < 0 ? r : pl_carry_finish(carry, sink, &roots, stats, err);
+    r = r < 0 ? r : pl_carry_expect(carry, j->from.same_expect, err);
+    if (r < 0)
+        return r;
+    c->commit.root = roots.output;
+    c->commit.owner = roots.owner;
+    c->commit.table = roots.table;
+    return 0;
 }
 
 static int find_parent(struct committing *c, struct pl_err *err)
@@ -145,13 +181,13 @@ static json_t *provenance_of(const struct pl_ejob *j)
     return out;
 }
 
-static int build(struct committing *c, struct pl_err *err)
+static int build(struct committing *c, bool whole, struct pl_err *err)
 {
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
-    _cleanup_(pl_merge_destroyp) struct pl_merge *merge = NULL;
+    _cleanup_(pl_recent_nodes_finish) struct pl_recent_nodes recent = {0};
     struct pl_ejob *j = c->job;
     struct pl_tree_stats stats = {0};
-    struct pl_node_source source;
+    struct pl_node_source below, source;
     struct pl_node_sink nodes;
     struct pl_pack_sink sink;
     struct pl_store *store;
@@ -159,23 +195,48 @@ static int build(struct committing *c, struct pl_err *err)
 
     if (r < 0)
         return r;
-    source = (struct pl_node_source){store, pl_store_node_get};
+    below = (struct pl_node_source){store, pl_store_node_get};
     sink = pl_store_sink(store);
-    r = pl_merge_create(j->plan, 0, &merge, err);
-    r = r < 0 ? r : add_outputs(merge, j, &source, err);
-    r = r < 0 ? r : pl_merge_finish(merge, err);
-    r = r < 0 ? r : pl_merge_expect(merge, err);
-    r = r < 0 ? r : find_parent(c, err);
+    r = find_parent(c, err);
     r = r < 0 ? r : pl_pack_session_open(&sink, j->stage->project, &session, err);
     if (r < 0)
         return r;
-    nodes = (struct pl_node_sink){.self = session, .put = pl_pack_session_node_put};
-    r = pl_merge_build(merge, &nodes, &c->commit.root, &c->commit.owner, &stats, err);
-    r = r < 0 ? r : build_table(j, &nodes, &c->commit.table, err);
+    pl_recent_nodes_init(&recent, session, &below);
+    source = pl_recent_nodes_source(&recent);
+    nodes = pl_recent_nodes_sink(&recent);
+    r = whole ? build_whole(c, &source, &nodes, &stats, err) : build_carried(c, &source, &nodes, &stats, err);
     c->commit.files = (int64_t)stats.files;
     c->commit.bytes = (int64_t)stats.bytes;
     r = r < 0 ? r : pl_commit_object_put(session, &c->commit, c->has_parent ? &c->parent_object : NULL, err);
     return r < 0 ? r : pl_pack_session_finish(session, err);
+}
+
+/* Every datum has a result but those that failed and are left out. */
+static int check_results(const struct pl_ejob *j, struct pl_err *err)
+{
+    uint64_t missing = 0;
+
+    for (size_t d = 0; d < j->plan->n_datums; d++)
+        missing += !j->has_result[d];
+    if (missing != j->totals.failed + j->totals.recovered)
+        return pl_err_set(err, PL_EINTERNAL, "%llu datums of %zu have no result", (unsigned long long)missing, j->plan->n_datums);
+    return 0;
+}
+
+/* From the base; when that cannot be, a collision for one, anew: there it is said in full what is wrong. */
+static int build_either(struct committing *c, struct pl_err *err)
+{
+    struct pl_err why = {0};
+    int r = check_results(c->job, err);
+
+    if (r < 0)
+        return r;
+    if (c->job->plan->partial && build(c, false, &why) == 0)
+        return 0;
+    if (c->job->plan->partial)
+        pl_log_info("engine", "output of %s in run %.8s is put together anew: %s", c->job->stage->def->name, c->job->run,
+                    why.msg);
+    return build(c, true, err);
 }
 
 static int commit_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
@@ -222,7 +283,7 @@ static void commit_done(void *arg, int r, const struct pl_err *err)
 static void commit_on_pool(void *arg)
 {
     struct committing *c = arg;
-    int r = c->job->engine->failed ? pl_err_set(&c->err, PL_ESTOPPING, "the daemon is stopping") : build(c, &c->err);
+    int r = c->job->engine->failed ? pl_err_set(&c->err, PL_ESTOPPING, "the daemon is stopping") : build_either(c, &c->err);
 
     c->commit.parent = c->parent;
     if (r < 0)

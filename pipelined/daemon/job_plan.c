@@ -115,8 +115,11 @@ static int open_bases(struct pl_ejob *j, struct pl_conn *c, bool again, struct b
     } else {
         r = pl_db_branch_head(c, (int64_t)j->stage->stage, j->stage->def->output.branch, &row, err);
     }
-    if (r > 0)
+    if (r > 0) {
         snprintf(j->base, sizeof j->base, "%s", row.run);
+        r = pl_job_find_base(j, c, &row, &b->source, err);
+        r = r < 0 ? r : 1;
+    }
     while (r > 0 && b->n < PL_BASES_MAX) {
         r = pl_hash_is_zero(&row.table) ? 0 : open_base(b, &row.table, err);
         if (r < 0 || !*row.parent)
@@ -233,6 +236,7 @@ void pl_job_unplan(struct pl_ejob *j)
     free(TAKE_PTR(j->roots));
     free(TAKE_PTR(j->commits));
     j->plan = pl_plan_destroy(j->plan);
+    j->from = (struct pl_ebase){0};
     j->n_rows = 0;
     j->planned = false;
     j->totals = (struct pl_etotals){0};
@@ -241,33 +245,58 @@ void pl_job_unplan(struct pl_ejob *j)
 void pl_job_planned(struct pl_ejob *j)
 {
     j->planned = true;
-    j->totals.datums = j->plan->n_datums;
-    j->totals.reused = j->plan->n_datums - j->n_rows;
+    j->totals.datums = j->plan->n_total;
+    j->totals.planned = j->plan->n_datums;
+    j->totals.reused = j->plan->n_total - j->n_rows;
 }
 
 /* ---- the whole ---- */
 
-static int enumerate(struct pl_ejob *j, struct pl_err *err)
+int pl_job_enumerate(const struct pl_ejob *j, const struct pl_ebase *base, struct pl_plan **ret, struct pl_err *err)
 {
     size_t n = j->stage->def->n_leaves;
     _cleanup_free_ struct pl_plan_input *inputs = calloc(n + 1, sizeof *inputs);
     _cleanup_free_ struct pl_node_source *sources = calloc(n + 1, sizeof *sources);
     struct pl_plan_request request = {.stage = j->stage->def, .inputs = inputs, .code_identity = j->stage->code_identity};
+    struct pl_store *store;
     int r;
 
     if (!inputs || !sources)
         return pl_err_nomem(err);
     for (size_t i = 0; i < n; i++) {
         const struct pl_input *leaf = j->stage->def->leaves[i];
-        struct pl_store *store;
 
         r = pl_stores_get(j->engine->config.stores, pl_input_reads(leaf) ? leaf->project : j->stage->project, &store, err);
+
         if (r < 0)
             return r;
         sources[i] = (struct pl_node_source){store, pl_store_node_get};
         inputs[i] = (struct pl_plan_input){j->roots[i], &sources[i]};
     }
-    r = pl_plan_create(&request, &j->plan, err);
+    r = pl_stores_get(j->engine->config.stores, j->stage->project, &store, err);
+    if (r < 0)
+        return r;
+    sources[n] = (struct pl_node_source){store, pl_store_node_get};
+    if (base) {
+        request.base = base->leaf_roots;
+        request.base_datums = base->datums;
+        request.base_source = &sources[n];
+        request.base_owner = base->roots.owner;
+    }
+    return pl_plan_create(&request, ret, err);
+}
+
+/* What differs from the base, where there is one; else, and when that cannot be had, everything. */
+static int enumerate(struct pl_ejob *j, struct pl_err *err)
+{
+    struct pl_err why = {0};
+    int r = j->from.usable ? pl_job_enumerate(j, &j->from, &j->plan, &why) : 0;
+
+    if (r < 0) {
+        pl_log_warn("engine", "job %s of run %.8s is planned in full: %s", j->stage->def->name, j->run, why.msg);
+        j->from.usable = false;
+    }
+    r = j->plan ? 0 : pl_job_enumerate(j, NULL, &j->plan, err);
     if (r < 0)
         return r;
     j->rows = calloc(j->plan->n_datums + 1, sizeof *j->rows);
@@ -330,7 +359,7 @@ static void planning_over(void *arg)
         if (!j->row)
             j->row = p->args.id;
         ev.kind = PL_SCHED_EV_JOB_PLANNED;
-        ev.plan.datums = j->plan->n_datums;
+        ev.plan.datums = j->plan->n_total;
         ev.plan.to_run = j->n_rows;
     }
     if (pl_engine_feed(j->engine, &ev, &err) < 0)

@@ -86,7 +86,7 @@ void pl_totals_add(struct pl_etotals *t, const json_t *row)
 /* What is written of it; holds the job. */
 struct kept {
     struct pl_ejob *job;
-    json_t *rows;     /* accepted good ones: [[datum, row, key]…] */
+    json_t *rows;     /* accepted good ones: [[number, row, key]…] */
     json_t *attempts; /* rows for `attempt` */
     uint64_t task;
     bool task_done;
@@ -151,7 +151,7 @@ static void keep_row(struct pl_ejob *j, const struct pl_eworker *w, json_t *row,
         return;
     }
     j->has_result[datum] = 1;
-    json_array_append_new(k->rows, json_pack("[I, O, s]", (json_int_t)datum, row, pl_hash_hex(&j->plan->keys[datum], key)));
+    json_array_append_new(k->rows, json_pack("[I, O, s]", (json_int_t)index, row, pl_hash_hex(&j->plan->keys[datum], key)));
 }
 
 static void persist(struct reporting *p, struct kept *k);
@@ -441,11 +441,17 @@ void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *result
 
 static int load_row(struct pl_ejob *j, const json_t *pair, struct pl_err *err)
 {
-    json_int_t datum = json_integer_value(json_array_get(pair, 0));
+    json_int_t index = json_integer_value(json_array_get(pair, 0));
+    const char *text = json_string_value(json_array_get(pair, 2));
     const json_t *row = json_array_get(pair, 1);
+    struct pl_hash key;
+    size_t datum;
     int r;
 
-    if (datum < 0 || (size_t)datum >= j->plan->n_datums || j->has_result[datum])
+    if (index < 0 || index >= j->n_rows || !text || pl_hash_parse(text, &key, NULL) < 0)
+        return 0;
+    datum = j->rows[index];
+    if (j->has_result[datum] || !pl_hash_eq(&j->plan->keys[datum], &key))
         return 0;
     r = pl_result_of_json(row, j->run, &j->results[datum], err);
     if (r < 0)

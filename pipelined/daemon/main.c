@@ -51,8 +51,8 @@
  *                        sched_restore, sched_say (why something waits), sched_view, timers, ranges
  * The engine carries it out: pipelined/daemon, pipelined/exec
  *   daemon, config       one running daemon and what it is told
- *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_results, job_failures, job_commit;
- *                        endings, later; workers, worker_api, checkpoints
+ *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_base, job_results, job_failures, job_commit,
+ *                        job_whole; endings, later; workers, worker_api, checkpoints
  *   local, nvml          workers as processes of this machine; its GPUs;   sandbox_probe: does bubblewrap work here?
  * A worker does it: pipelined/agent
  *   worker_main, worker  the agent from attach to its end;  wire, lease, uplink: its protocol
