@@ -449,8 +449,9 @@ static int list_metrics(struct pl_api *a, struct pl_http_request *req, json_t **
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         struct pl_hash datum = pl_col_hash(&rows, 1);
 
-        json_array_append_new(list, json_pack("{s:o, s:I, s:o}", "datum", pl_api_hash_json(&datum), "at_us",
-                                              (json_int_t)pl_col_int(&rows, 2), "line", pl_col_json(&rows, 3)));
+        json_array_append_new(list, json_pack("{s:I, s:o, s:I, s:o}", "id", (json_int_t)pl_col_int(&rows, 0), "datum",
+                                              pl_api_hash_json(&datum), "at_us", (json_int_t)pl_col_int(&rows, 2), "line",
+                                              pl_col_json(&rows, 3)));
         snprintf(last, sizeof last, "%lld", (long long)pl_col_int(&rows, 0));
         n++;
     }
@@ -542,7 +543,7 @@ static const struct pl_api_schema schemas[] = {
      " finished_us:integer paths:string? ms:object? bytes:object? rusage:object? gpu:object? node:string? tail:string?"},
     {"DatumList", "datums:Attempt[] next:string?"},
     {"DatumAttempts", "id:string try:string attempts:Attempt[]"},
-    {"MetricLine", "datum:string at_us:integer line:object"},
+    {"MetricLine", "id:integer datum:string at_us:integer line:object"},
     {"MetricList", "metrics:MetricLine[] next:string?"},
 };
 

@@ -25,6 +25,7 @@
     X(run)                                                                                                                       \
     X(wait)                                                                                                                      \
     X(job)                                                                                                                       \
+    X(metrics)                                                                                                                   \
     X(logs)                                                                                                                      \
     X(why)                                                                                                                       \
     X(offline)                                                                                                                   \
