@@ -5,6 +5,7 @@
 #include "server.h"
 #include "show.h"
 
+#include "pipelined/net/patient_sink.h"
 #include "pipelined/net/remote.h"
 #include "storage/base/io.h"
 #include "storage/dataset/ingest.h"
@@ -240,12 +241,36 @@ static int ingest_files(struct put *p, struct pl_pack_session *session, const st
     return r;
 }
 
+static void tell_lost(void *arg, const struct pl_err *err)
+{
+    const struct pl_cli *c = arg;
+
+    if (!c->quiet)
+        fprintf(stderr, "pipelinectl: %s\ntrying again for %d s; what has arrived is kept\n", err->msg, PL_PATIENCE_MS / 1000);
+}
+
+/* Done twice it changes nothing the second time; but a push with a base would meet itself. */
+static int push_patiently(struct put *p, struct pl_patient_sink *patient, const struct pl_buf *ops, struct pl_err *err)
+{
+    unsigned pause_ms = 0;
+    struct pl_err why;
+
+    do {
+        why = (struct pl_err){0};
+        why.code = pl_cli_push_ops(p->c, &p->push, ops->data, ops->len, &p->answer, &why);
+    } while (why.code < 0 && !p->push.base && pl_patient_again(patient, &why, &pause_ms));
+    if (why.code < 0 && err)
+        *err = why;
+    return why.code;
+}
+
 static int put_long(struct put *p, struct pl_err *err)
 {
     _cleanup_(pl_remote_closep) struct pl_remote *remote = NULL;
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
     _cleanup_(pl_stat_cache_closep) struct pl_stat_cache *cache = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
+    struct pl_patient_sink patient;
     struct pl_http_client *client;
     struct pl_pack_sink sink;
     int r = pl_cli_client(p->c, &client, err);
@@ -254,7 +279,10 @@ static int put_long(struct put *p, struct pl_err *err)
     r = r < 0 ? r : pl_remote_session(remote, err);
     if (r < 0)
         return r;
-    sink = pl_remote_sink(remote);
+    pl_patient_sink_init(&patient, remote, client, p->push.to.project);
+    patient.lost = tell_lost;
+    patient.arg = p->c;
+    sink = pl_patient_sink(&patient);
     cache = open_cache(p, remote);
     r = pl_pack_session_open(&sink, p->push.to.project, &session, err);
     if (r == 0)
@@ -263,7 +291,7 @@ static int put_long(struct put *p, struct pl_err *err)
     if (r < 0)
         return r;
     p->push.session = pl_remote_session_id(remote);
-    r = pl_cli_push_ops(p->c, &p->push, ops.data, ops.len, &p->answer, err);
+    r = push_patiently(p, &patient, &ops, err);
     p->push.session = NULL;
     if (r == 0 && cache && pl_stat_cache_save(cache, NULL) < 0)
         return 0; /* costs time next time, nothing else */

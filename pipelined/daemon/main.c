@@ -18,7 +18,7 @@
  *   loop                 the one libuv loop on which everything decides
  *   http_server          libmicrohttpd: http_route, http_intake (bodies in), http_request, http_reply, http_stream (bodies out)
  *   http_client          the other side, by libcurl: curl_library loads it with the first request
- *   remote               a daemon's store from outside: remote_table and remote_window read its packs
+ *   remote               a daemon's store from outside: remote_table and remote_window read its packs; patient_sink: through lost connections
  *   sse                  events to any number of followers; run_waits: who waits for a run's end
  *   api                  routes and who may use them: guard, params, openapi, listing, download, spool, sessions, job_json;
  *                        uploads (bodies) go by push onto a branch or by open_put into an open commit; commit_view reads either

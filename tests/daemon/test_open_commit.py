@@ -4,12 +4,14 @@ import glob
 import json
 import os
 import random
+import socket
+import subprocess
 import threading
 import urllib.parse
 
 import pytest
 
-from conftest import HttpError, ops_stream, wait_until
+from conftest import BIN, HttpError, ops_stream, wait_until
 
 DAY = 24 * 3600
 
@@ -388,6 +390,31 @@ def test_open_commits_go_with_their_repo(make_daemon):
     os.rename(os.path.join(d.root, "kept"), os.path.join(d.dir, "open", commit + ".spool"))
     d.start()
     assert not spools(d), "another repo of the same name is not its repo"
+
+
+def test_an_upload_goes_on_where_a_lost_connection_left_it(make_daemon):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        listen = f"127.0.0.1:{free.getsockname()[1]}"
+    d = make_daemon("--listen", listen).start()
+    d.default.repo("in")
+    content = random.Random(1).randbytes(200 << 20)
+    path = d.write("large", content)
+    packs = lambda: glob.glob(os.path.join(d.dir, "store", "p", "default", "*", "*"))
+    put_ = subprocess.Popen([os.path.join(BIN, "pipelinectl"), "--data", d.dir, "put", "file", "in@master:/large", "-f", path],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "XDG_CACHE_HOME": d.root})
+    wait_until(lambda: packs() or put_.poll() is not None, "a pack")
+    d.kill()
+    os.set_blocking(put_.stderr.fileno(), False)
+    said = b""
+    while b"what has arrived is kept" not in said:
+        said += put_.stderr.read() or b""
+        assert put_.poll() is None, said
+    d.start()
+    out, err = put_.communicate(timeout=120)
+    assert put_.returncode == 0, (out, said, err)
+    assert d.read("in", "large") == content
+    assert len(d.default.commits("in")) == 1
+    assert sum(os.path.getsize(p) for p in packs()) < 1.02 * len(content), "nothing was sent and stored twice"
 
 
 # ---- pipelinectl
