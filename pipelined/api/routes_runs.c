@@ -4,6 +4,7 @@
 #include "pipelined/core/spec.h"
 #include "pipelined/core/table.h"
 #include "pipelined/db/job_tx.h"
+#include "pipelined/db/rerun.h"
 #include "storage/tree/tree_walk.h"
 
 #include <stdio.h>
@@ -110,6 +111,33 @@ static int stop_run(struct pl_api *a, struct pl_http_request *req, json_t **ret,
         return r;
     *ret = json_pack("{s:s}", "stopped", id);
     return 0;
+}
+
+static int rerun(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    struct pl_rerun_args args = {0};
+    char id[PL_ID_HEX + 1];
+    int failed = 0, r = pl_api_body(req, &body, err, "{s?:b}", "failed", &failed);
+
+    if (r == 0) {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+
+        r = pl_db_run_find(rd.conn, pl_http_param(req, "run"), id, err);
+    }
+    args.of = id;
+    args.failed = failed;
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_rerun, &args, err);
+    if (r == 0) {
+        json_t *names = json_array();
+
+        for (size_t i = 0; i < json_array_size(args.stages); i++)
+            json_array_append(names, json_array_get(json_array_get(args.stages, i), 1));
+        *ret = json_pack("{s:s, s:s, s:o}", "run", args.run, "of", id, "stages", names);
+        a->config.engine->pipelines_changed(a->config.engine_self, args.run);
+    }
+    json_decref(args.stages);
+    return r;
 }
 
 /* ---- waiting: answered when the run ends, or after WAIT_MS with what is then ---- */
@@ -482,6 +510,13 @@ static const struct pl_api_route routes[] = {
      .json = stop_run,
      .summary = "Stops every job of the run.",
      .reply = "Stopped"},
+    {.method = "POST",
+     .pattern = "/api/v1/runs/{run}/rerun",
+     .json = rerun,
+     .body = PL_BODY_JSON,
+     .summary = "Does the run's jobs again over the commits that they read: every datum, or (`failed`) what did not end well.",
+     .request = "Rerun",
+     .reply = "RerunReply"},
     {.method = "GET",
      .pattern = "/api/v1/jobs",
      .json = list_jobs,
@@ -523,6 +558,8 @@ static const struct pl_api_route routes[] = {
 };
 
 static const struct pl_api_schema schemas[] = {
+    {"Rerun", "failed:boolean?"},
+    {"RerunReply", "run:string of:string stages:string[]"},
     {"Run", "id:string state:string reason:string message:string cause:string created_us:integer finished_us:integer? "
             "jobs:Job[]? done:boolean?"
             " superseded_by:string?"},

@@ -24,6 +24,7 @@
     X(pipeline)                                                                                                                  \
     X(run)                                                                                                                       \
     X(wait)                                                                                                                      \
+    X(rerun)                                                                                                                     \
     X(job)                                                                                                                       \
     X(metrics)                                                                                                                   \
     X(logs)                                                                                                                      \

@@ -5,7 +5,7 @@
  *   server, contexts     where the daemon is, and its token;  push, code_folder, local_tree, spec_file, jobs, beside: what several
  *                        verbs do
  *     verb_put, verb_get, verb_file, verb_commit, verb_branch, verb_repo, verb_project                 data
- *     verb_pipeline, verb_run, verb_job, verb_logs, verb_metrics, verb_wait, verb_why, verb_status                   work;  verb_login
+ *     verb_pipeline, verb_run, verb_rerun, verb_job, verb_logs, verb_metrics, verb_wait, verb_why, verb_status     work;  verb_login
  *     verb_offline, verb_plan (given_inputs: folders in the place of repos), verb_recover              without a daemon
  *     verb_try             one datum by hand: try_inputs (which), try_folder (its files), try_worker (the agent, started for it)
  * Local files become records: storage/dataset, storage/chunk, storage/pack
@@ -38,7 +38,7 @@
  *   db                   the writer thread and group commit; open (lock, schema, replay), apply (one record), sql, names (look-ups)
  *   opens                open commits: opens_writer (groups of puts, on the disk before they are answered), opens_view, opens_end; each
  *                        is a file: storage/dataset/op_spool
- *   repo_tx, commit_tx, push, pipeline_tx, pipeline_circle, manual_run, job_tx    the transactions;   stage_log: what stages print
+ *   repo_tx, commit_tx, push, pipeline_tx, pipeline_circle, manual_run, rerun, job_tx    the transactions;   stage_log: what stages print
  * A pipeline says what to do with them: pipelined/core (pure), pipelined/git
  *   json_pos, quantity, glob (glob_compile), template (prefix: over a stage's inputs), params    texts
  *   spec                 spec_reader, spec_field, spec_type, spec_type_tree, spec_params, spec_check, spec_order, spec_doc;  pachyderm: another form of it;  spec_documents

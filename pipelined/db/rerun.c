@@ -1,0 +1,125 @@
+#include "rerun.h"
+
+#include "pipelined/db/job_tx.h"
+#include "pipelined/db/names.h"
+
+#include <stdio.h>
+
+static int check_over(struct pl_conn *c, const char *run, struct pl_err *err)
+{
+    int64_t running = 0;
+    int r = pl_sql_int(c, err, &running, "SELECT state = 'running' FROM run WHERE id = ?", "s", run);
+
+    if (r == PL_ENOTFOUND)
+        return pl_err_set(err, r, "there is no run %.8s", run);
+    if (r == 0 && running) {
+        r = pl_err_set(err, PL_EINUSE, "run %.8s is not over", run);
+        return pl_err_hint(err, r, "Wait for it: pipelinectl wait run ID");
+    }
+    return r;
+}
+
+/* Was the repo written by the run itself? */
+static int is_output(struct pl_conn *c, const char *run, const char *project, const char *repo, bool *ret, struct pl_err *err)
+{
+    int64_t n = 0;
+    int r =
+        pl_sql_int(c, err, &n, "SELECT count(*) FROM job WHERE run = ? AND project = ? AND stage = ?", "sss", run, project, repo);
+
+    *ret = n > 0;
+    return r;
+}
+
+/* What the job read is what it would read now. */
+static int check_input(struct pl_conn *c, const char *run, const char *stage, const json_t *in, struct pl_err *err)
+{
+    const char *project = json_string_value(json_object_get(in, "project")),
+               *repo = json_string_value(json_object_get(in, "repo")), *branch = json_string_value(json_object_get(in, "branch")),
+               *commit = json_string_value(json_object_get(in, "commit"));
+    struct pl_commit_row head = {0};
+    struct pl_repo_row row;
+    bool own = false;
+    int r;
+
+    if (!project || !repo || !branch || !commit || !*repo)
+        return 0; /* parameters */
+    r = is_output(c, run, project, repo, &own, err);
+    if (r < 0 || own)
+        return r;
+    r = pl_db_repo_find(c, project, repo, &row, err);
+    r = r < 0 ? r : pl_db_branch_head(c, row.id, branch, &head, err);
+    if (r < 0 || pl_streq(head.run, commit))
+        return PL_MIN(r, 0);
+    r = pl_err_set(err, PL_ECONFLICT, "stage %s read commit %.8s of %s@%s in run %.8s; now %.8s is there", stage,
+                   *commit ? commit : "none", repo, branch, run, *head.run ? head.run : "none");
+    return pl_err_hint(err, r, "What is there now: pipelinectl run pipeline NAME --force");
+}
+
+static int check_inputs(struct pl_conn *c, const char *run, const char *stage, const json_t *inputs, struct pl_err *err)
+{
+    const json_t *in;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(inputs, i, in)
+    {
+        r = r < 0 ? r : check_input(c, run, stage, in, err);
+    }
+    return r;
+}
+
+/* The stage is there, and (to run again what was done) as it was. */
+static int check_stage(struct pl_conn *c, const struct pl_rerun_args *a, const char *project, const char *stage, int64_t version,
+                       struct pl_err *err)
+{
+    int64_t current = 0;
+    int r =
+        pl_sql_int(c, err, &current, "SELECT id FROM stage WHERE project = ? AND name = ? AND current = 1", "ss", project, stage);
+
+    if (r == PL_ENOTFOUND)
+        return pl_err_set(err, PL_ECONFLICT, "stage %s of run %.8s is not there any more", stage, a->of);
+    if (r < 0 || a->failed || current == version)
+        return PL_MIN(r, 0);
+    return pl_err_set(err, PL_ECONFLICT, "stage %s was changed since run %.8s", stage, a->of);
+}
+
+static int add_jobs(struct pl_conn *c, struct pl_rerun_args *a, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows, "SELECT project, stage, state, version, inputs FROM job WHERE run = ? ORDER BY id", "s",
+                         a->of);
+
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
+        _cleanup_(json_decrefp) json_t *inputs = pl_col_json(&rows, 4);
+        const char *project = pl_col_text(&rows, 0), *stage = pl_col_text(&rows, 1);
+
+        if (a->failed && pl_streq(pl_col_text(&rows, 2), "success"))
+            continue;
+        r = check_stage(c, a, project, stage, pl_col_int(&rows, 3), err);
+        r = r < 0 ? r : check_inputs(c, a->of, stage, inputs, err);
+        if (r >= 0)
+            json_array_append_new(a->stages, json_pack("[s, s, s*]", project, stage, a->failed ? NULL : "force"));
+    }
+    return r;
+}
+
+int pl_tx_rerun(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_rerun_args *a = arg;
+    struct pl_run_args run = {.id = a->run, .cause = "manual", .state = "running"};
+    char message[64];
+    int r = check_over(pl_tx_conn(tx), a->of, err);
+
+    json_decref(a->stages); /* of a try before */
+    a->stages = json_array();
+    r = r < 0 ? r : !a->stages ? pl_err_nomem(err) : add_jobs(pl_tx_conn(tx), a, err);
+    if (r < 0)
+        return r;
+    if (json_array_size(a->stages) == 0)
+        return pl_err_set(err, PL_ENOTFOUND, a->failed ? "no job of run %.8s failed" : "run %.8s has no jobs", a->of);
+    snprintf(message, sizeof message, "%s of run %.8s again", a->failed ? "what failed" : "all", a->of);
+    run.message = message;
+    run.stages = a->stages;
+    pl_id_make((uint64_t)(pl_tx_now_us(tx) / 1000), a->run);
+    return pl_tx_run_create(tx, &run, err);
+}
