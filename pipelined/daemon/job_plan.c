@@ -312,7 +312,9 @@ static int find_all(struct pl_ejob *j, struct pl_conn *c, struct bases *b, struc
 
     r = r < 0 ? r : pl_db_run_is_forced(c, j->run, j->stage->project, j->stage->def->name, &b->none, err);
     b->none = b->none || !j->stage->def->cache.enabled;
-    return r < 0 ? r : open_bases(j, c, again, b, err);
+    r = r < 0 ? r : open_bases(j, c, again, b, err);
+    j->from.usable = j->from.usable && !b->none; /* what did not change is run again as well */
+    return r;
 }
 
 int pl_job_plan(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err)
