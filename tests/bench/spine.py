@@ -3,7 +3,6 @@ import http.client
 import json
 import os
 import pathlib
-import threading
 import time
 import urllib.parse
 
@@ -40,13 +39,18 @@ class Client:
         self.http = http.client.HTTPConnection(url.hostname, url.port, timeout=600)
         self.headers = {"Authorization": f"Bearer {target.token}"}
 
-    def call(self, method, path, body=None, kind="application/octet-stream"):
-        """-> the answer's JSON; raises Failed."""
+    def text(self, method, path, body=None, kind="application/octet-stream"):
+        """-> the answer's bytes; raises Failed."""
         self.http.request(method, "/api/v1" + path, body, {**self.headers, "Content-Type": kind})
         answer = self.http.getresponse()
         text = answer.read()
         if answer.status >= 400:
             raise measure.Failed(f"{method} {path}: {answer.status} {text[:300]!r}")
+        return text
+
+    def call(self, *request):
+        """-> the answer's JSON; raises Failed."""
+        text = self.text(*request)
         return json.loads(text) if text else None
 
     def commit(self, repo, files):
@@ -118,11 +122,13 @@ def commit(bench):
 
 
 def diff(client, base, changed):
+    """The whole answer, read and counted; not made into objects, which takes Python longer than the diff."""
     place, found = "", 0
     while place is not None:
-        page = client.call("GET", f"/repos/default/big/diff?from={base}&to=master&limit=10000&after={urllib.parse.quote(place)}")
-        found += len(page["changes"])
-        place = page.get("next")
+        page = client.text("GET", f"/repos/default/big/diff?from={base}&to=master&limit=10000&after={urllib.parse.quote(place)}")
+        found += page.count(b'"path":')
+        end = page[page.rindex(b"]"):]
+        place = json.loads(b"{" + end[2:])["next"] if b'"next"' in end else None
     if found != changed:
         raise measure.Failed(f"the diff has {found} of {changed} changes")
 
@@ -181,23 +187,15 @@ def puts(bench):
     bench.say(f"puts: {count} files one by one over {PUT_CONNECTIONS} connections into an open commit")
     with ours.Daemon(bench.folder / "puts") as target:
         target.ctl("create", "repo", "puts")
-        opened = Client(target).call("POST", "/repos/default/puts/branches/master/open", b"{}", "application/json")
-        place = f"/repos/default/puts/open/{opened['commit']}"
-
-        def writer(which):
-            client = Client(target)
-            for i in range(which, count, PUT_CONNECTIONS):
-                client.call("PUT", f"{place}/files/{path_of(i)}", b"%d" % i)
-
-        began = time.monotonic()
-        threads = [threading.Thread(target=writer, args=(i,)) for i in range(PUT_CONNECTIONS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        Client(target).call("POST", f"{place}/finish", b"{}", "application/json")
-        rate = count / (time.monotonic() - began)
-    bench.row(f"{count:,} files put one by one over {PUT_CONNECTIONS} connections, one commit", "a second", {"ours": rate}, "≥ 3,000 a second", rate >= 3000)
+        opened = target.ctl_json("start", "commit", "puts@master")[0]["id"]
+        url = urllib.parse.urlsplit(target.url)
+        timed = measure.run([ours.programs() / "pl-bench-puts", url.hostname, str(url.port), target.token,
+                             f"/api/v1/repos/default/puts/open/{opened}/files", str(PUT_CONNECTIONS), str(count), "1000"])
+        finished = target.ctl("finish", "commit", f"puts@{opened}")
+        rate = count / (timed.wall + finished.wall)
+        bench.say(f"  {timed.out.strip()}, finished in {finished.wall:.2f} s")
+    bench.row(f"{count:,} files put one by one over {PUT_CONNECTIONS} connections, one commit", "a second", {"ours": rate}, "≥ 3,000 a second",
+              rate >= 3000)
 
 
 EVERY = {"commit": commit, "carried": carried, "planned": planned, "batch": batch, "puts": puts}
