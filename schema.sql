@@ -46,9 +46,8 @@ CREATE TABLE commit_ (                   -- [log]
     state      TEXT NOT NULL DEFAULT 'finished' CHECK (state IN ('open', 'finished')),
     seq        INTEGER NOT NULL,         -- log object that brought it: the order that decides
     created_us INTEGER NOT NULL,
-    UNIQUE (repo, run)
+    UNIQUE (run, repo)
 ) STRICT;
-CREATE INDEX commit_by_run ON commit_(run);
 CREATE INDEX commit_by_branch ON commit_(repo, branch, seq);
 
 CREATE TABLE branch (                    -- [log]
@@ -212,12 +211,11 @@ CREATE TABLE attempt (                   -- ends of the command: of a job the fi
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE event (
-    id    INTEGER PRIMARY KEY AUTOINCREMENT,
+    id    INTEGER PRIMARY KEY,         -- the newest row is never deleted: no id comes twice
     at_us INTEGER NOT NULL,
     type  TEXT NOT NULL,
     data  TEXT NOT NULL CHECK (length(data) <= 8192)
 ) STRICT;
-CREATE INDEX event_by_time ON event(at_us);
 
 CREATE TABLE metric (                    -- lines of metrics.jsonl
     job   INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,

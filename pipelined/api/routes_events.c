@@ -9,8 +9,7 @@
 static int check_kept(struct pl_conn *c, int64_t after, struct pl_err *err)
 {
     int64_t first = 0;
-    int r = pl_sql_int(c, err, &first,
-                       "SELECT coalesce(min(id), (SELECT seq + 1 FROM sqlite_sequence WHERE name = 'event'), 1) FROM event", "");
+    int r = pl_sql_int(c, err, &first, "SELECT coalesce(min(id), 1) FROM event", "");
 
     return r < 0               ? r
            : after < first - 1 ? pl_err_set(err, PL_ENOTFOUND, "events before %lld are no longer kept", (long long)first)
@@ -44,7 +43,7 @@ int pl_api_events_open(struct pl_api *a, struct pl_err *err)
     struct pl_sse_options options = {.self = a, .older = older};
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     int64_t last = 0;
-    int r = pl_sql_int(rd.conn, err, &last, "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'event'", "");
+    int r = pl_sql_int(rd.conn, err, &last, "SELECT coalesce(max(id), 0) FROM event", "");
 
     options.last_id = (uint64_t)last;
     return r < 0 ? r : pl_sse_hub_create(&options, &a->hub, err);

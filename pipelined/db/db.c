@@ -191,8 +191,11 @@ static int trim_events(struct pl_db *db, const struct pl_tx *tx, struct pl_err *
     db->events_made += tx->n_events;
     if (before / EVENTS_TRIM_EVERY == db->events_made / EVENTS_TRIM_EVERY)
         return 0;
-    return pl_sql_exec(db->writer, err, "DELETE FROM event WHERE id <= (SELECT max(id) FROM event) - ? OR at_us < ?", "ii",
-                       (int64_t)PL_EVENTS_KEPT, tx->now_us - (int64_t)PL_EVENTS_KEPT_DAYS * 86400 * 1000000);
+    /* Ids rise with time, so that those too old are a run from the first one on; the newest stays whatever its age. */
+    return pl_sql_exec(db->writer, err,
+                       "DELETE FROM event WHERE id < max((SELECT max(id) FROM event) - ? + 1,"
+                       " coalesce((SELECT id FROM event WHERE at_us >= ? ORDER BY id LIMIT 1), (SELECT max(id) FROM event)))",
+                       "ii", (int64_t)PL_EVENTS_KEPT, tx->now_us - (int64_t)PL_EVENTS_KEPT_DAYS * 86400 * 1000000);
 }
 
 /* Log object, then COMMIT. After the object is put there is no way back: a COMMIT that fails then stops the program. */

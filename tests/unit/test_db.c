@@ -475,6 +475,51 @@ static void test_what_was_acknowledged_survives_kill_9_at_any_moment(void **stat
     assert_int_equal(open_db(f, f->data, &f->db, NULL), 0);
 }
 
+/* `arg`: how many. */
+static int write_events(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    int r = 0;
+
+    for (int i = 0; i < *(int *)arg && r == 0; i++)
+        r = pl_tx_event(tx, "test", json_pack("{s:i}", "n", i), err);
+    return r;
+}
+
+static int age_events(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    int r = pl_sql_exec(pl_tx_conn(tx), err, "UPDATE event SET at_us = 1 WHERE id <= ?", "i", (int64_t) * (int *)arg);
+
+    return PL_MIN(r, 0);
+}
+
+static int64_t event_at(struct fixture *f, const char *which)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(f->db);
+    char sql[64];
+    int64_t id = -1;
+
+    snprintf(sql, sizeof sql, "SELECT %s(id) FROM event", which);
+    assert_int_equal(pl_sql_int(rd.conn, NULL, &id, sql, ""), 0);
+    return id;
+}
+
+static void test_events_that_are_too_old_go_and_no_id_comes_twice(void **state)
+{
+    struct fixture *f = *state;
+    int many = 5000, old = 3000, all = 10001, one = 1;
+
+    assert_int_equal(pl_db_run(f->db, PL_TX_UNLOGGED, write_events, &many, NULL), 0);
+    assert_int_equal(pl_db_run(f->db, PL_TX_UNLOGGED, age_events, &old, NULL), 0);
+    assert_int_equal(pl_db_run(f->db, PL_TX_UNLOGGED, write_events, &many, NULL), 0); /* so many made, it is looked */
+    assert_int_equal(event_at(f, "min"), old + 1);
+    assert_int_equal(event_at(f, "max"), 2 * many);
+    assert_int_equal(pl_db_run(f->db, PL_TX_UNLOGGED, age_events, &all, NULL), 0);
+    assert_int_equal(pl_db_run(f->db, PL_TX_UNLOGGED, write_events, &many, NULL), 0);
+    assert_int_equal(event_at(f, "min"), 2 * many + 1);
+    assert_int_equal(pl_db_run(f->db, PL_TX_UNLOGGED, write_events, &one, NULL), 0);
+    assert_int_equal(event_at(f, "max"), 3 * many + 1);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -491,6 +536,7 @@ int main(void)
         T(test_a_group_that_sqlite_gives_up_fails_whole_and_leaves_no_log_object),
         T(test_what_does_not_fit_one_log_object_goes_into_the_next),
         T(test_a_database_without_our_schema_is_refused),
+        T(test_events_that_are_too_old_go_and_no_id_comes_twice),
         T(test_what_was_acknowledged_survives_kill_9_at_any_moment),
     };
 
