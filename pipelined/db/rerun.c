@@ -19,20 +19,40 @@ static int check_over(struct pl_conn *c, const char *run, struct pl_err *err)
     return r;
 }
 
-/* Was the repo written by the run itself? */
-static int is_output(struct pl_conn *c, const char *run, const char *project, const char *repo, bool *ret, struct pl_err *err)
+/* Does the rerun itself write the branch before the stage reads it? With `failed` only jobs that did not succeed are done again, and what a
+ * stage reads of its own output was there before. */
+static int is_output(struct pl_conn *c, const struct pl_rerun_args *a, const char *stage, const char *project, const char *repo,
+                     const char *branch, bool *ret, struct pl_err *err)
 {
     int64_t n = 0;
-    int r =
-        pl_sql_int(c, err, &n, "SELECT count(*) FROM job WHERE run = ? AND project = ? AND stage = ?", "sss", run, project, repo);
+    int r = pl_sql_int(c, err, &n,
+                       "SELECT count(*) FROM job j JOIN stage s ON s.project = j.project AND s.name = j.stage AND s.current = 1"
+                       " WHERE j.run = ?1 AND j.project = ?2 AND j.stage = ?3 AND s.branch = ?4"
+                       " AND (NOT ?5 OR (j.state <> 'success' AND j.stage <> ?6))",
+                       "ssssis", a->of, project, repo, branch, (int64_t)a->failed, stage);
 
     *ret = n > 0;
     return r;
 }
 
-/* What the job read is what it would read now. */
-static int check_input(struct pl_conn *c, const char *run, const char *stage, const json_t *in, struct pl_err *err)
+/* A run that has not ended may write it before the rerun reads it. */
+static int check_settled(struct pl_conn *c, const char *project, const char *repo, const char *branch, struct pl_err *err)
 {
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows, "SELECT run FROM job WHERE project = ? AND stage = ? AND final = 0 LIMIT 1", "ss",
+                         project, repo);
+
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r <= 0)
+        return r;
+    r = pl_err_set(err, PL_ECONFLICT, "run %.8s may be about to write %s@%s", pl_col_text(&rows, 0), repo, branch);
+    return pl_err_hint(err, r, "Wait for it: pipelinectl wait run ID");
+}
+
+/* What the job read is what it would read now. */
+static int check_input(struct pl_conn *c, const struct pl_rerun_args *a, const char *stage, const json_t *in, struct pl_err *err)
+{
+    const char *run = a->of;
     const char *project = json_string_value(json_object_get(in, "project")),
                *repo = json_string_value(json_object_get(in, "repo")), *branch = json_string_value(json_object_get(in, "branch")),
                *commit = json_string_value(json_object_get(in, "commit"));
@@ -43,19 +63,22 @@ static int check_input(struct pl_conn *c, const char *run, const char *stage, co
 
     if (!project || !repo || !branch || !commit || !*repo)
         return 0; /* parameters */
-    r = is_output(c, run, project, repo, &own, err);
+    r = is_output(c, a, stage, project, repo, branch, &own, err);
     if (r < 0 || own)
         return r;
     r = pl_db_repo_find(c, project, repo, &row, err);
     r = r < 0 ? r : pl_db_branch_head(c, row.id, branch, &head, err);
-    if (r < 0 || pl_streq(head.run, commit))
-        return PL_MIN(r, 0);
+    if (r < 0)
+        return r;
+    if (pl_streq(head.run, commit))
+        return check_settled(c, project, repo, branch, err);
     r = pl_err_set(err, PL_ECONFLICT, "stage %s read commit %.8s of %s@%s in run %.8s; now %.8s is there", stage,
                    *commit ? commit : "none", repo, branch, run, *head.run ? head.run : "none");
     return pl_err_hint(err, r, "What is there now: pipelinectl run pipeline NAME --force");
 }
 
-static int check_inputs(struct pl_conn *c, const char *run, const char *stage, const json_t *inputs, struct pl_err *err)
+static int check_inputs(struct pl_conn *c, const struct pl_rerun_args *a, const char *stage, const json_t *inputs,
+                        struct pl_err *err)
 {
     const json_t *in;
     size_t i;
@@ -63,7 +86,7 @@ static int check_inputs(struct pl_conn *c, const char *run, const char *stage, c
 
     json_array_foreach(inputs, i, in)
     {
-        r = r < 0 ? r : check_input(c, run, stage, in, err);
+        r = r < 0 ? r : check_input(c, a, stage, in, err);
     }
     return r;
 }
@@ -96,7 +119,7 @@ static int add_jobs(struct pl_conn *c, struct pl_rerun_args *a, struct pl_err *e
         if (a->failed && pl_streq(pl_col_text(&rows, 2), "success"))
             continue;
         r = check_stage(c, a, project, stage, pl_col_int(&rows, 3), err);
-        r = r < 0 ? r : check_inputs(c, a->of, stage, inputs, err);
+        r = r < 0 ? r : check_inputs(c, a, stage, inputs, err);
         if (r >= 0)
             json_array_append_new(a->stages, json_pack("[s, s, s*]", project, stage, a->failed ? NULL : "force"));
     }

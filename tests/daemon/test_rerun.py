@@ -33,6 +33,41 @@ def test_failed_does_what_failed_and_keeps_what_was_finished(project):
     assert rerun(project, fine, "--failed", ok=False).code == NOT_FOUND
 
 
+def test_failed_reads_what_the_failed_job_read_or_nothing(project):
+    project.repo("in").stages(sh("one", 'cp "$PL_INPUT_IN" "$PL_OUT/"', glob="/*"), sh("two", 'exit 3', "one"))
+    old = project.run("in", {"a": "1"}, state="failure")
+    again = rerun(project, old, "--failed")  # nothing has moved: the very commit
+    assert set(again["job"]) == {"two"} and [i["commit"] for i in again["job"]["two"]["inputs"]] == [old["id"]]
+    new = project.run("in", {"a": "2"}, state="failure")
+    got = rerun(project, old, "--failed", ok=False)
+    assert got.code == CONFLICT and f"stage two read commit {old['id'][:8]} of one@master" in got.err and f"now {new['id'][:8]} is there" in got.err
+    again = rerun(project, new, "--failed")
+    assert [i["commit"] for i in again["job"]["two"]["inputs"]] == [new["id"]]
+
+
+def test_failed_does_not_read_another_previous_output(project):
+    project.repo("in").stages({"name": "s", "input": {"cross": [{"repo": "s", "name": "last", "previous": True}, {"repo": "in"}]},
+                               "run": ["sh", "-c", 'test "$(cat "$PL_INPUT_IN/a")" != bad || exit 3; cp "$PL_INPUT_IN/a" "$PL_OUT/"']})
+    first = project.run("in", {"a": "1"})
+    bad = project.run("in", {"a": "bad"}, state="failure")
+    again = rerun(project, bad, "--failed")
+    assert [i["commit"] for i in again["job"]["s"]["inputs"]] == [first["id"], bad["id"]]
+    project.run("in", {"a": "2"})
+    got = rerun(project, bad, "--failed", ok=False)
+    assert got.code == CONFLICT and f"stage s read commit {first['id'][:8]} of s@master" in got.err
+
+
+def test_failed_waits_for_nobody_who_may_write_what_was_read(project, gate):
+    project.repo("in").stages(sh("one", f'test "$(cat "$PL_INPUT_IN")" != 2 || {{ {gate.wait}; }}; cp "$PL_INPUT_IN" "$PL_OUT/"', glob="/*"), sh("two", 'exit 3', "one"))
+    old = project.run("in", {"a": "1"}, state="failure")
+    new = project.commit("in", {"a": "2"})["run"]
+    gate.arrived()
+    got = rerun(project, old, "--failed", ok=False)
+    assert got.code == CONFLICT and f"run {new[:8]} may be about to write one@master" in got.err
+    gate.open()
+    assert project.wait(new)["state"] == "failure"
+
+
 def test_inputs_that_have_moved_are_another_computation(project):
     project.repo("in").stages(sh("s", "true"))
     old = project.run("in", {"a": "1"})
