@@ -216,17 +216,16 @@ static const char *bearer_of(const struct pl_http_request *req)
 /* A cookie is "<seconds since 1970>.<64 hex digits>", the digits made from the daemon's token: it outlives restarts, not the token. */
 static void cookie_make(const struct pl_guard *g, uint64_t issued_s, char ret[PL_SESSION_COOKIE_SIZE])
 {
-    struct pl_hasher *hasher = pl_hasher_create();
+    struct pl_hasher hasher;
     char hex[PL_HASH_HEX + 1], issued[24];
     struct pl_hash mac;
 
     snprintf(issued, sizeof issued, "%llu", (unsigned long long)issued_s);
-    pl_hasher_add_field(hasher, g->token_text, strlen(g->token_text));
-    pl_hasher_add_field(hasher, "pl-session-1", 12);
-    pl_hasher_add_field(hasher, issued, strlen(issued));
-    pl_hasher_add_field(hasher, g->token_text, strlen(g->token_text));
-    pl_hasher_get(hasher, &mac);
-    pl_hasher_destroy(hasher);
+    pl_hasher_add_field(pl_hasher_init(&hasher), g->token_text, strlen(g->token_text));
+    pl_hasher_add_field(&hasher, "pl-session-1", 12);
+    pl_hasher_add_field(&hasher, issued, strlen(issued));
+    pl_hasher_add_field(&hasher, g->token_text, strlen(g->token_text));
+    pl_hasher_get(&hasher, &mac);
     snprintf(ret, PL_SESSION_COOKIE_SIZE, "%s.%s", issued, pl_hash_hex(&mac, hex));
 }
 

@@ -193,7 +193,7 @@ void pl_plan_datum_id(const struct pl_plan *p, size_t datum, struct pl_hash *ret
 /* A long key goes through the hasher piece by piece: the exact key need not fit anywhere. */
 size_t pl_plan_enum_key(const struct pl_plan *p, size_t datum, uint8_t out[PL_ENUM_KEY_MAX])
 {
-    struct pl_hasher *hasher = NULL;
+    struct pl_hasher memory, *hasher = NULL;
     struct pl_hash hash;
     size_t n = 0, total = 0;
 
@@ -203,7 +203,7 @@ size_t pl_plan_enum_key(const struct pl_plan *p, size_t datum, uint8_t out[PL_EN
         total += m != NULL ? 2 + (size_t)m->path_len + pl_plan_is_folder(m) + 1 : 0;
     }
     if (total > PL_ENUM_KEY_MAX)
-        hasher = pl_hasher_create();
+        hasher = pl_hasher_init(&memory);
     for (size_t i = 0; i < p->n_leaves; i++) {
         const struct pl_plan_match *m = pl_plan_match_of(p, datum, i);
         uint8_t head[2] = {(uint8_t)(i >> 8), (uint8_t)i}, tail[2] = {'/', 0};
@@ -221,7 +221,6 @@ size_t pl_plan_enum_key(const struct pl_plan *p, size_t datum, uint8_t out[PL_EN
     if (hasher == NULL)
         return n;
     pl_hasher_get(hasher, &hash);
-    pl_hasher_destroy(hasher);
     out[0] = 0xFF;
     memcpy(out + 1, hash.b, PL_HASH_BYTES);
     return 1 + PL_HASH_BYTES;

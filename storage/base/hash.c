@@ -1,24 +1,23 @@
+/* OpenSSL's SHA256_* functions work in the caller's memory, so hashing cannot fail. EVP allocates a context, and another with every
+ * start; what is called deprecated is the choice of one algorithm by name, and ours is part of the format. */
+#define OPENSSL_SUPPRESS_DEPRECATED
 #include "hash.h"
 
 #include "buf.h"
 
 #include <fcntl.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <pthread.h>
+#include <openssl/sha.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <xxhash.h>
 
-struct pl_hasher {
-    EVP_MD_CTX *ctx;
-};
+_Static_assert(sizeof(SHA256_CTX) == sizeof(struct pl_hasher), "the header keeps room for OpenSSL's state");
 
-/* The algorithm is fetched once and the context reused per thread: OpenSSL 3 takes longer for the fetch than for hashing 1 KiB.
- */
-static pthread_once_t hash_once = PTHREAD_ONCE_INIT;
-static pthread_key_t hash_key;
-static EVP_MD *hash_md;
+static SHA256_CTX *sha_of(struct pl_hasher *h)
+{
+    return (SHA256_CTX *)(void *)h->state;
+}
 
 __attribute__((noreturn)) static void hash_abort(const char *what)
 {
@@ -26,74 +25,24 @@ __attribute__((noreturn)) static void hash_abort(const char *what)
     abort();
 }
 
-static void hash_ctx_free(void *ctx)
+struct pl_hasher *pl_hasher_init(struct pl_hasher *h)
 {
-    EVP_MD_CTX_free(ctx);
-}
-
-static void hash_init(void)
-{
-    hash_md = EVP_MD_fetch(NULL, "SHA256", NULL);
-    if (hash_md == NULL || pthread_key_create(&hash_key, hash_ctx_free) != 0)
-        hash_abort("OpenSSL offers no SHA-256");
-}
-
-static EVP_MD_CTX *hash_thread_ctx(void)
-{
-    static __thread EVP_MD_CTX *ctx;
-
-    if (ctx != NULL)
-        return ctx;
-    pthread_once(&hash_once, hash_init);
-    ctx = EVP_MD_CTX_new();
-    if (ctx == NULL || pthread_setspecific(hash_key, ctx) != 0)
-        hash_abort("no memory for a SHA-256 context");
-    return ctx;
-}
-
-static void hash_start(EVP_MD_CTX *ctx)
-{
-    if (EVP_DigestInit_ex(ctx, hash_md, NULL) != 1)
-        hash_abort("SHA-256 does not start");
-}
-
-static void hash_end(EVP_MD_CTX *ctx, struct pl_hash *ret)
-{
-    unsigned n = 0;
-
-    if (EVP_DigestFinal_ex(ctx, ret->b, &n) != 1 || n != PL_HASH_BYTES)
-        hash_abort("SHA-256 does not end");
-}
-
-void pl_hash_sha256(const void *data, size_t n, struct pl_hash *ret)
-{
-    EVP_MD_CTX *ctx = hash_thread_ctx();
-
-    hash_start(ctx);
-    if (n > 0 && EVP_DigestUpdate(ctx, data, n) != 1)
-        hash_abort("SHA-256 does not go on");
-    hash_end(ctx, ret);
-}
-
-struct pl_hasher *pl_hasher_create(void)
-{
-    struct pl_hasher *h = calloc(1, sizeof(*h));
-
-    pthread_once(&hash_once, hash_init);
-    if (h != NULL)
-        h->ctx = EVP_MD_CTX_new();
-    if (h == NULL || h->ctx == NULL) {
-        free(h);
-        return NULL;
-    }
-    hash_start(h->ctx);
+    SHA256_Init(sha_of(h));
     return h;
 }
 
 void pl_hasher_add(struct pl_hasher *h, const void *data, size_t n)
 {
-    if (n > 0 && EVP_DigestUpdate(h->ctx, data, n) != 1)
-        hash_abort("SHA-256 does not go on");
+    if (n > 0)
+        SHA256_Update(sha_of(h), data, n);
+}
+
+void pl_hash_sha256(const void *data, size_t n, struct pl_hash *ret)
+{
+    struct pl_hasher h;
+
+    pl_hasher_add(pl_hasher_init(&h), data, n);
+    SHA256_Final(ret->b, sha_of(&h));
 }
 
 void pl_hasher_add_field(struct pl_hasher *h, const void *data, size_t n)
@@ -108,17 +57,8 @@ void pl_hasher_add_field(struct pl_hasher *h, const void *data, size_t n)
 
 void pl_hasher_get(struct pl_hasher *h, struct pl_hash *ret)
 {
-    hash_end(h->ctx, ret);
-    hash_start(h->ctx);
-}
-
-struct pl_hasher *pl_hasher_destroy(struct pl_hasher *h)
-{
-    if (h == NULL)
-        return NULL;
-    EVP_MD_CTX_free(h->ctx);
-    free(h);
-    return NULL;
+    SHA256_Final(ret->b, sha_of(h));
+    pl_hasher_init(h);
 }
 
 bool pl_hash_is_zero(const struct pl_hash *h)

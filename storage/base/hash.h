@@ -1,4 +1,4 @@
-/* hash: SHA-256 (OpenSSL EVP) as identity, hex, random bytes, and XXH64 for boundaries and tables (never for identity). */
+/* hash: SHA-256 (OpenSSL) as identity, hex, random bytes, and XXH64 for boundaries and tables (never for identity). */
 #pragma once
 
 #include "err.h"
@@ -10,21 +10,20 @@ struct pl_hash {
     uint8_t b[PL_HASH_BYTES];
 };
 
-struct pl_hasher; /* streaming SHA-256 */
+/* Streaming SHA-256: OpenSSL's state, of which only hash.c knows more. */
+struct pl_hasher {
+    uint64_t state[14];
+};
 
-/* SHA-256 of `n` bytes. Cannot fail (aborts if OpenSSL has no SHA-256). Any thread. */
+/* SHA-256 of `n` bytes. Cannot fail and allocates nothing. Any thread. */
 void pl_hash_sha256(const void *data, size_t n, struct pl_hash *ret);
-struct pl_hasher *pl_hasher_create(void);
+/* Begins anew in the caller's memory; returns `h`. None of these can fail, and there is nothing to release. */
+struct pl_hasher *pl_hasher_init(struct pl_hasher *h);
 void pl_hasher_add(struct pl_hasher *h, const void *data, size_t n);
 /* A length (8 bytes LE) and the bytes: fields that follow one another cannot be mistaken for each other. */
 void pl_hasher_add_field(struct pl_hasher *h, const void *data, size_t n);
 /* Gives the hash and starts anew. */
 void pl_hasher_get(struct pl_hasher *h, struct pl_hash *ret);
-struct pl_hasher *pl_hasher_destroy(struct pl_hasher *h);
-static inline void pl_hasher_destroyp(struct pl_hasher **h)
-{
-    *h = pl_hasher_destroy(*h);
-}
 
 static inline bool pl_hash_eq(const struct pl_hash *a, const struct pl_hash *b)
 {

@@ -124,8 +124,8 @@ static int footer_check_order(const struct pl_pack_footer *f, struct pl_err *err
 
 static int footer_make(const uint8_t *bytes, const struct pack_tail *t, struct pl_pack_footer *f, struct pl_err *err)
 {
-    _cleanup_(pl_hasher_destroyp) struct pl_hasher *hasher = pl_hasher_create();
     struct pl_cursor c = pl_cursor_of(bytes, t->footer_size);
+    struct pl_hasher hasher;
     struct pl_hash hash;
     int r;
 
@@ -133,7 +133,7 @@ static int footer_make(const uint8_t *bytes, const struct pack_tail *t, struct p
     f->footer_offset = t->footer_offset;
     f->entries = calloc(t->count, sizeof(*f->entries));
     f->order = calloc(t->count, sizeof(*f->order));
-    if (hasher == NULL || f->entries == NULL || f->order == NULL)
+    if (f->entries == NULL || f->order == NULL)
         return pl_err_nomem(err);
     pl_hash_sha256(bytes, t->footer_size, &hash);
     if (!pl_hash_eq(&hash, &t->footer_hash))
@@ -141,9 +141,9 @@ static int footer_make(const uint8_t *bytes, const struct pack_tail *t, struct p
     r = footer_decode(&c, t, f, err);
     if (r < 0)
         return r;
-    pl_hasher_add(hasher, bytes, t->footer_size);
-    pl_hasher_add(hasher, f->header.nonce, PL_PACK_NONCE_BYTES);
-    pl_hasher_get(hasher, &f->pack_id);
+    pl_hasher_add(pl_hasher_init(&hasher), bytes, t->footer_size);
+    pl_hasher_add(&hasher, f->header.nonce, PL_PACK_NONCE_BYTES);
+    pl_hasher_get(&hasher, &f->pack_id);
     return footer_check_order(f, err);
 }
 

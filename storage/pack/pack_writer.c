@@ -177,24 +177,25 @@ static size_t writer_put_footer(struct pl_pack_writer *w, const uint32_t *sorted
     return r == 0 ? head.len : 0;
 }
 
-static void pack_id(const uint8_t *footer, size_t n, const uint8_t *nonce, struct pl_hasher *h, struct pl_hash *ret)
+static void pack_id(const uint8_t *footer, size_t n, const uint8_t *nonce, struct pl_hash *ret)
 {
-    pl_hasher_add(h, footer, n);
-    pl_hasher_add(h, nonce, PL_PACK_NONCE_BYTES);
-    pl_hasher_get(h, ret);
+    struct pl_hasher h;
+
+    pl_hasher_add(pl_hasher_init(&h), footer, n);
+    pl_hasher_add(&h, nonce, PL_PACK_NONCE_BYTES);
+    pl_hasher_get(&h, ret);
 }
 
 int pl_pack_writer_seal(struct pl_pack_writer *w, const void **ret_bytes, size_t *ret_size, struct pl_hash *ret_id,
                         struct pl_err *err)
 {
     _cleanup_free_ uint32_t *sorted = malloc(2 * sizeof(*sorted) * PL_MAX(w->count, 1u));
-    _cleanup_(pl_hasher_destroyp) struct pl_hasher *hasher = pl_hasher_create();
     struct pl_buf trail = {0};
     struct pl_hash footer_hash;
     size_t footer;
     int r;
 
-    if (sorted == NULL || hasher == NULL)
+    if (sorted == NULL)
         return pl_err_nomem(err);
     if (w->count == 0)
         return pl_err_set(err, PL_EINVAL, "a pack without records");
@@ -207,7 +208,7 @@ int pl_pack_writer_seal(struct pl_pack_writer *w, const void **ret_bytes, size_t
     if (footer == 0)
         return pl_err_set(err, PL_EINTERNAL, "a pack's footer does not fit");
     pl_hash_sha256(w->bytes + w->at, footer, &footer_hash);
-    pack_id(w->bytes + w->at, footer, w->header.nonce, hasher, ret_id);
+    pack_id(w->bytes + w->at, footer, w->header.nonce, ret_id);
     trail = (struct pl_buf){.data = w->bytes + w->at + footer, .cap = PL_PACK_TRAIL_BYTES, .max = PL_PACK_TRAIL_BYTES};
     r = pl_buf_add(&trail, "PLPT", 4, err);
     r |= pl_buf_add_le32(&trail, w->count, err);

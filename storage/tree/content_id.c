@@ -9,22 +9,12 @@ static void start_dir(struct pl_hasher *h)
     pl_hasher_add_field(h, DIR_TAG, strlen(DIR_TAG));
 }
 
-static int new_hasher(struct pl_hasher **ret, struct pl_err *err)
+static void empty_dir(struct pl_hash *ret)
 {
-    *ret = pl_hasher_create();
-    return *ret ? 0 : pl_err_nomem(err);
-}
+    struct pl_hasher h;
 
-static int empty_dir(struct pl_hash *ret, struct pl_err *err)
-{
-    _cleanup_(pl_hasher_destroyp) struct pl_hasher *h = NULL;
-    int r = new_hasher(&h, err);
-
-    if (r < 0)
-        return r;
-    start_dir(h);
-    pl_hasher_get(h, ret);
-    return 0;
+    start_dir(pl_hasher_init(&h));
+    pl_hasher_get(&h, ret);
 }
 
 int pl_content_id_file(const struct pl_entry *e, struct pl_hash *ret, struct pl_err *err)
@@ -36,8 +26,8 @@ int pl_content_id_file(const struct pl_entry *e, struct pl_hash *ret, struct pl_
     if (e->kind == PL_KIND_ROW)
         return pl_err_set(err, PL_EINVAL, "a row is no file and has no content id");
     if (e->kind == PL_KIND_DIR)
-        return empty_dir(ret, err);
-    if (e->content == PL_CONTENT_INLINE)
+        empty_dir(ret);
+    else if (e->content == PL_CONTENT_INLINE)
         pl_hash_sha256(e->data, e->inline_len, ret);
     else
         *ret = e->id;
@@ -116,7 +106,7 @@ static int whole_tree(const struct pl_node_source *source, const struct pl_hash 
     if (ret_files)
         r = pl_tree_stats_get(source, root, NULL, 0, &stats, err);
     if (r == 0 && pl_hash_is_zero(root))
-        r = empty_dir(ret, err);
+        empty_dir(ret);
     else if (r == 0)
         *ret = *root;
     if (r == 0 && ret_files)
@@ -128,7 +118,7 @@ int pl_content_id_dir(const struct pl_node_source *source, const struct pl_hash 
                       pl_content_filter_fn filter, void *self, struct pl_hash *ret, uint64_t *ret_files, struct pl_err *err)
 {
     _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *c = NULL;
-    _cleanup_(pl_hasher_destroyp) struct pl_hasher *h = NULL;
+    struct pl_hasher h;
     char prefix[PL_PATH_MAX_BYTES + 2];
     size_t len = strlen(dir);
     uint64_t files, found;
@@ -142,17 +132,15 @@ int pl_content_id_dir(const struct pl_node_source *source, const struct pl_hash 
     if (len > 0)
         prefix[len++] = '/';
     r = pl_tree_cursor_create(source, root, prefix, len, &c, err);
-    if (r == 0)
-        r = new_hasher(&h, err);
     if (r < 0)
         return r;
-    start_dir(h);
-    r = hash_range(c, len, h, filter, self, &files, &found, err);
+    start_dir(pl_hasher_init(&h));
+    r = hash_range(c, len, &h, filter, self, &files, &found, err);
     if (r == 0 && found == 0)
         r = check_empty(source, root, dir, err);
     if (r < 0)
         return r;
-    pl_hasher_get(h, ret);
+    pl_hasher_get(&h, ret);
     if (ret_files)
         *ret_files = files;
     return 0;

@@ -65,8 +65,9 @@ static inline void fixture_close_store(struct fixture *f)
 static inline int fixture_setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
+    const char *base = getenv("TMPDIR");
 
-    (void)snprintf(f->dir, sizeof(f->dir), "/tmp/pl-dataset-XXXXXX");
+    print_to(f->dir, sizeof(f->dir), "%s/pl-dataset-XXXXXX", base ? base : "/tmp");
     assert_non_null(mkdtemp(f->dir));
     fixture_open_store(f);
     *state = f;

@@ -75,7 +75,7 @@ static void on_hold(struct pl_http_request *r, void *arg)
 
 struct counted {
     uint64_t bytes;
-    struct pl_hasher *hasher;
+    struct pl_hasher hasher;
 };
 
 static int counted_write(void *self, const void *data, size_t n, struct pl_err *err)
@@ -84,7 +84,7 @@ static int counted_write(void *self, const void *data, size_t n, struct pl_err *
 
     (void)err;
     c->bytes += n;
-    pl_hasher_add(c->hasher, data, n);
+    pl_hasher_add(&c->hasher, data, n);
     return 0;
 }
 
@@ -94,12 +94,11 @@ static void counted_end(void *self, struct pl_http_request *r, const struct pl_e
     char hex[PL_HASH_HEX + 1];
     struct pl_hash hash;
 
-    pl_hasher_get(c->hasher, &hash);
+    pl_hasher_get(&c->hasher, &hash);
     if (err)
         pl_http_reply_error(r, err);
     else
         pl_http_reply_json(r, 200, json_pack("{s:I, s:s}", "bytes", (json_int_t)c->bytes, "sha256", pl_hash_hex(&hash, hex)));
-    pl_hasher_destroy(c->hasher);
     free(c);
 }
 
@@ -108,7 +107,7 @@ static void on_count(struct pl_http_request *r, void *arg)
     struct counted *c = calloc(1, sizeof(*c));
 
     (void)arg;
-    c->hasher = pl_hasher_create();
+    pl_hasher_init(&c->hasher);
     pl_http_body_to(r, &(struct pl_http_sink){c, counted_write, counted_end});
 }
 
