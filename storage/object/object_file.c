@@ -18,9 +18,10 @@
 struct object_file {
     struct pl_object_store store;
     char *dir;
-    pthread_mutex_t lock;  /* of dirty */
+    pthread_mutex_t lock;  /* of dirty and all_dirty */
     pthread_mutex_t flush; /* one flush at a time: who finds nothing to do must not return before the other is done */
     struct pl_map dirty;   /* folders, relative to dir ("" = itself) → no value */
+    bool all_dirty;        /* and others, for which there was no memory */
 };
 
 static struct object_file *file_of(struct pl_object_store *s)
@@ -35,15 +36,19 @@ static int file_path(const struct object_file *f, const char *key, char out[PATH
     return 0;
 }
 
-/* Notes the folder that is the first `len` bytes of a key. */
-static int file_note_dirty(struct object_file *f, const char *dir, size_t len, struct pl_err *err)
+/* Notes the folder that is the first `len` bytes of a key. Under the lock. What has its name cannot be said not to be there: without
+ * memory for the note the next flush syncs all. */
+static void note_locked(struct object_file *f, const char *dir, size_t len)
 {
-    int r;
+    if (pl_map_put(&f->dirty, dir, len, f, NULL, NULL) < 0)
+        f->all_dirty = true;
+}
 
+static void file_note_dirty(struct object_file *f, const char *dir, size_t len)
+{
     pthread_mutex_lock(&f->lock);
-    r = pl_map_put(&f->dirty, dir, len, f, NULL, err);
+    note_locked(f, dir, len);
     pthread_mutex_unlock(&f->lock);
-    return r;
 }
 
 /* Makes one folder and notes its parent (the first `parent` bytes of `key`). Under the lock: who sees the new folder and takes
@@ -54,7 +59,7 @@ static int file_make_dir(struct object_file *f, const char *path, const char *ke
 
     pthread_mutex_lock(&f->lock);
     if (mkdir(path, 0777) == 0)
-        r = pl_map_put(&f->dirty, key, parent, f, NULL, err);
+        note_locked(f, key, parent);
     else if (errno != EEXIST)
         r = pl_err_errno(err, errno, "make folder %s", path);
     pthread_mutex_unlock(&f->lock);
@@ -107,7 +112,7 @@ static int file_tmp_path(struct pl_object_store *s, char out[PATH_MAX], struct p
 static int file_name_it(struct object_file *f, const char *key, const char *temp, bool exclusive, struct pl_err *err)
 {
     char path[PATH_MAX];
-    int r, noted;
+    int r;
 
     r = file_path(f, key, path, err);
     if (r == 0)
@@ -116,9 +121,7 @@ static int file_name_it(struct object_file *f, const char *key, const char *temp
         r = exclusive ? pl_io_rename_noreplace(temp, path, err) : pl_io_rename(temp, path, err);
     if (r < 0 && r != PL_EEXISTS)
         return r;
-    noted = file_note_dirty(f, key, key_dir_len(key), err);
-    if (noted < 0)
-        return noted;
+    file_note_dirty(f, key, key_dir_len(key));
     return r < 0 ? pl_err_set(err, r, "object %s exists already", key) : 0;
 }
 
@@ -185,24 +188,41 @@ static int file_sync_dirs(struct object_file *f, struct pl_map *dirs, struct pl_
             r = file_path(f, (const char *)slot->key, path, err);
         if (r == 0)
             r = pl_io_fsync_dir(path, err);
-        if (r < 0 && file_note_dirty(f, (const char *)slot->key, slot->key_len, NULL) < 0)
-            return r;
+        if (r < 0)
+            file_note_dirty(f, (const char *)slot->key, slot->key_len);
     }
     return r;
+}
+
+static int file_sync_all(struct object_file *f, struct pl_err *err)
+{
+    _cleanup_close_ int fd = open(f->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    return fd < 0 || syncfs(fd) < 0 ? pl_err_errno(err, errno, "sync %s", f->dir) : 0;
 }
 
 static int file_flush(struct pl_object_store *s, struct pl_err *err)
 {
     struct object_file *f = file_of(s);
     struct pl_map dirs;
+    bool all;
     int r;
 
     pthread_mutex_lock(&f->flush);
     pthread_mutex_lock(&f->lock);
     dirs = f->dirty;
     f->dirty = (struct pl_map){0};
+    all = f->all_dirty;
+    f->all_dirty = false;
     pthread_mutex_unlock(&f->lock);
     r = file_sync_dirs(f, &dirs, err);
+    if (r == 0 && all)
+        r = file_sync_all(f, err);
+    if (r < 0 && all) {
+        pthread_mutex_lock(&f->lock);
+        f->all_dirty = true;
+        pthread_mutex_unlock(&f->lock);
+    }
     pl_map_finish(&dirs, NULL);
     pthread_mutex_unlock(&f->flush);
     return r;
@@ -282,7 +302,8 @@ static int file_remove(struct pl_object_store *s, const char *key, struct pl_err
         return r;
     if (unlink(path) < 0)
         return errno == ENOENT || errno == ENOTDIR ? 0 : pl_err_errno(err, errno, "remove object %s", key);
-    return file_note_dirty(f, key, key_dir_len(key), err);
+    file_note_dirty(f, key, key_dir_len(key));
+    return 0;
 }
 
 /* One name of a folder. `name` of a folder ends with '/': so sorted, names give keys in order. */
