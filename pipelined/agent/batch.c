@@ -1,6 +1,7 @@
 #include "pipelined/agent/batch.h"
 
 #include "pipelined/agent/next_server.h"
+#include "pipelined/core/json_text.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
 #include "storage/base/log.h"
@@ -103,7 +104,7 @@ static int write_notes(struct pl_batch *b, const struct pl_wire_task *task, cons
     snprintf(out, sizeof(out), "%s/out", b->paths->pfs);
     note = json_pack("{s:s, s:s, s:s, s:o, s:s, s:o}", "datum", row->datum, "run", task->run, "job", task->job, "inputs",
                      inputs_json(b, row), "out", out, "env", variables);
-    text = note ? json_dumps(note, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
+    text = note ? pl_json_text(note, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
     if (r == 0 && !text)
         r = pl_err_nomem(err);
     r = r < 0 ? r : put(b, ".datum.json", text, strlen(text), err);

@@ -2,6 +2,7 @@
 
 #include "pipelined/agent/shell.h"
 #include "pipelined/agent/tree_source.h"
+#include "pipelined/core/json_text.h"
 #include "storage/base/io.h"
 #include "storage/base/path.h"
 #include "storage/pack/store.h"
@@ -162,7 +163,7 @@ static int open_store(struct try *t, const char *project, struct pl_err *err)
 
 static int write_json(const struct try *t, const json_t *answer, struct pl_err *err)
 {
-    _cleanup_free_ char *text = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
+    _cleanup_free_ char *text = answer ? pl_json_text(answer, JSON_COMPACT) : NULL;
 
     return text ? pl_io_write_file(text_of(t, "result"), text, strlen(text), 0600, err) : pl_err_nomem(err);
 }

@@ -1,5 +1,6 @@
 #include "pipelined/agent/uplink.h"
 
+#include "pipelined/core/json_text.h"
 #include "pipelined/net/remote.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
@@ -138,7 +139,7 @@ static int note(struct pl_uplink *l, int r)
 
 int pl_uplink_json(struct pl_uplink *l, const char *path, const json_t *body, bool cancel, json_t **ret, struct pl_err *err)
 {
-    _cleanup_free_ char *text = json_dumps(body, JSON_COMPACT);
+    _cleanup_free_ char *text = pl_json_text(body, JSON_COMPACT);
     _cleanup_(pl_buf_finish) struct pl_buf out = {.max = PL_UPLINK_ANSWER_MAX};
     struct pl_http_call call = {
         .method = "POST", .path = path, .content_type = "application/json", .upload = PL_UPLOAD_BYTES, .out = &out};

@@ -1,5 +1,7 @@
 #include "openapi.h"
 
+#include "pipelined/core/json_text.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <strings.h>
@@ -278,7 +280,7 @@ int pl_openapi_document(const char *version, const struct pl_http_route *more, s
                          "3.1.0", "info", "title", "pipelined", "version", version, "security", "token", "cookie", "paths", paths,
                          "components", "schemas", schemas, "securitySchemes", "token", "type", "http", "scheme", "bearer",
                          "cookie", "type", "apiKey", "in", "cookie", "name", PL_SESSION_COOKIE);
-    text = document ? json_dumps(document, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    text = document ? pl_json_text(document, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     if (!text)
         return pl_err_nomem(err);
     r = pl_buf_add_str(ret, text, err);

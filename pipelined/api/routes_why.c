@@ -257,7 +257,7 @@ static int find_maker(struct why *w, const struct place *at, struct maker *ret, 
     ret->inputs = pl_col_json(&rows, 0);
     ret->spec = pl_col_json(&rows, 1);
     ret->git = pl_col_json(&rows, 2);
-    return 1;
+    return ret->inputs && ret->spec && ret->git ? 1 : pl_err_nomem(err);
 }
 
 static int add_inputs(struct why *w, const struct maker *m, const struct pl_buf *key, unsigned depth, json_t *out,

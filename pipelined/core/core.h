@@ -2,6 +2,7 @@
  * globals that change. Links storage/tree, storage/base and jansson; node bytes come through `struct pl_node_source`.
  *
  *   json_pos   where in a JSON text a value stands; refuses what jansson refuses
+ *   json_text  a value as text, whole or not at all
  *   quantity   Kubernetes quantities ("500m", "40Gi")
  *   glob       patterns over paths, with captures
  *   template   output prefixes: "${test.stem}/"

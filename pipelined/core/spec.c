@@ -1,6 +1,7 @@
 #include "spec_reader.h"
 
 #include "json_pos.h"
+#include "json_text.h"
 #include "pachyderm.h"
 
 #include <stdio.h>
@@ -143,7 +144,7 @@ bool pl_input_always(const struct pl_input *tree, const char *name)
 
 static int spec_dump(json_t *json, struct pl_buf *out, struct pl_err *err)
 {
-    char *text = json != NULL ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    char *text = json != NULL ? pl_json_text(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     int r;
 
     json_decref(json);

@@ -256,6 +256,7 @@ static void spec_check_prefix(struct spec_reader *r, size_t i)
     const struct pl_stage *stage = &r->spec->stages[i];
     _cleanup_(pl_template_destroyp) struct pl_template *template = NULL;
     struct pl_err err = {0};
+    int code;
 
     for (size_t j = 0; j < stage->n_leaves; j++)
         if (stage->leaves[j]->name == NULL || (pl_input_reads(stage->leaves[j]) && stage->leaves[j]->glob == NULL))
@@ -265,7 +266,10 @@ static void spec_check_prefix(struct spec_reader *r, size_t i)
     pl_spec_enter_stage(r, i);
     pl_spec_enter_key(r, "output");
     pl_spec_enter_key(r, "prefix");
-    if (pl_prefix_compile(stage, &template, &err) < 0)
+    code = pl_prefix_compile(stage, &template, &err);
+    if (code == PL_ENOMEM)
+        r->failed = PL_ENOMEM;
+    else if (code < 0)
         pl_spec_problem(r, "%s", err.msg);
 }
 

@@ -1,6 +1,8 @@
 /* The JSON Schema and docs/spec.md, made from the field table. */
 #include "spec_field.h"
 
+#include "json_text.h"
+
 #include <stdio.h>
 
 static json_t *doc_words(const char *const *words)
@@ -66,7 +68,7 @@ int pl_spec_schema(struct pl_buf *out, struct pl_err *err)
     pl_spec_set(&schema, "$defs", defs);
     pl_spec_set(&schema, "$schema", json_string("https://json-schema.org/draft/2020-12/schema"));
     pl_spec_set(&schema, "title", json_string("pipelined pipeline spec"));
-    text = schema != NULL ? json_dumps(schema, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
+    text = schema != NULL ? pl_json_text(schema, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
     json_decref(schema);
     if (text == NULL)
         return pl_err_nomem(err);

@@ -2,6 +2,7 @@
 #include "spec_reader.h"
 
 #include "datum_env.h"
+#include "json_text.h"
 #include "storage/base/path.h"
 
 #include <stdio.h>
@@ -47,7 +48,7 @@ static void params_value(struct spec_reader *r, bool in_list, size_t i, json_t *
         return;
     axis->texts[axis->n] = axis->jsons[axis->n] = text;
     if (json_is_string(value)) {
-        quoted = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+        quoted = pl_json_text(value, JSON_ENCODE_ANY | JSON_COMPACT);
         axis->jsons[axis->n] = quoted != NULL ? pl_spec_strdup(r, quoted) : NULL;
         if (quoted == NULL)
             r->failed = PL_ENOMEM;
@@ -206,7 +207,7 @@ static void params_list(struct spec_reader *r, json_t *value, struct pl_input *i
 static void params_spell(struct spec_reader *r, json_t *value, struct pl_input *input)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = PL_SPEC_MAX_BYTES};
-    char *product = json_is_object(value) ? json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    char *product = json_is_object(value) ? pl_json_text(value, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     int e = product != NULL ? pl_buf_add_str(&text, product, NULL) : pl_buf_add_str(&text, "[", NULL);
 
     for (size_t i = 0; product == NULL && i < input->n_combinations && e == 0; i++)

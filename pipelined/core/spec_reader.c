@@ -1,6 +1,7 @@
 #include "spec_reader.h"
 
 #include "json_pos.h"
+#include "json_text.h"
 #include "pachyderm.h"
 #include "storage/base/path.h"
 
@@ -147,7 +148,7 @@ void pl_spec_warning(struct spec_reader *r, const char *fmt, ...)
 
 void pl_spec_problem_value(struct spec_reader *r, json_t *value, const char *accepts)
 {
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
+    char *text = pl_json_text(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
 
     if (text == NULL) {
         r->failed = PL_ENOMEM;

@@ -81,7 +81,7 @@ static int next_run(struct pl_engine *e, uint64_t order, struct run_input *ret, 
     snprintf(in.id, sizeof in.id, "%s", pl_col_text(&rows, 0));
     in.order = (uint64_t)pl_col_int(&rows, 1);
     stages = pl_col_json(&rows, 2);
-    r = read_heads(rd.conn, &in, err);
+    r = stages ? read_heads(rd.conn, &in, err) : pl_err_nomem(err);
     r = r < 0 ? r : read_stages(rd.conn, stages, &in, err);
     if (r < 0) {
         run_input_finish(&in);
@@ -216,7 +216,7 @@ static int read_job(struct pl_conn *c, int64_t id, struct job_row *ret, struct p
     ret->started_us = pl_col_int(&rows, 10);
     ret->counts = pl_col_json(&rows, 11);
     ret->busy_ms = pl_col_int(&rows, 12);
-    return ret->reason ? 0 : pl_err_nomem(err);
+    return ret->reason && ret->inputs && ret->counts ? 0 : pl_err_nomem(err);
 }
 
 /* Rows are numbered by the plan: leases mean something only in the very same one. */
@@ -427,6 +427,8 @@ static int read_worker(struct pl_engine *e, int64_t id, struct worker_row *ret, 
     ret->stage = pl_col_int(&rows, 0);
     snprintf(ret->incarnation, sizeof ret->incarnation, "%s", pl_col_text(&rows, 1));
     gpus = pl_col_json(&rows, 2);
+    if (!gpus)
+        return pl_err_nomem(err);
     for (size_t i = 0; i < json_array_size(gpus) && i < PL_SCHED_WORKER_GPUS_MAX; i++)
         ret->gpus[ret->n_gpus++] = (uint16_t)json_integer_value(json_array_get(gpus, i));
     snprintf(ret->host, sizeof ret->host, "%s", pl_col_text(&rows, 3));
@@ -538,7 +540,7 @@ static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
         list = pl_col_json(&rows, 3);
         ev.task.failures = (uint32_t)pl_col_int(&rows, 4);
         ev.task.losses = (uint32_t)pl_col_int(&rows, 5);
-        r = parse_ranges(list, &ranges, &n, err);
+        r = list ? parse_ranges(list, &ranges, &n, err) : pl_err_nomem(err);
         if (r < 0)
             return r;
     }
@@ -608,7 +610,7 @@ static int read_stray(struct pl_tx *tx, int64_t id, struct pl_job_args *ret, str
                                 .started_us = pl_col_int(rows, 13)};
     ret->state = "killed";
     ret->reason = pl_col_int(rows, 14) ? "its pipeline was deleted" : "the daemon ended before it could say how this job did";
-    return 1;
+    return ret->inputs && ret->warnings && ret->counts && ret->ms && ret->bytes ? 1 : pl_err_nomem(err);
 }
 
 static int end_stray_tx(struct pl_tx *tx, void *arg, struct pl_err *err)

@@ -1,6 +1,7 @@
 /* Stages: from rows of the database to what plans, workers and the scheduler use. */
 #include "engine_internal.h"
 
+#include "pipelined/core/json_text.h"
 #include "storage/base/log.h"
 
 #include <inttypes.h>
@@ -36,7 +37,7 @@ static int parse(struct pl_estage *s, struct pl_err *err)
 {
     json_t *stage = json_loads(s->effective, JSON_REJECT_DUPLICATES, NULL);
     json_t *spec = json_pack("{s:s, s:s, s:[o]}", "pipeline", s->pipeline, "project", s->project, "stages", stage);
-    _cleanup_free_ char *text = spec ? json_dumps(spec, JSON_COMPACT) : NULL;
+    _cleanup_free_ char *text = spec ? pl_json_text(spec, JSON_COMPACT) : NULL;
     int r;
 
     json_decref(spec);
@@ -96,7 +97,7 @@ int pl_estage_load(struct pl_conn *c, uint64_t version, struct pl_estage **ret, 
     s->code_root = pl_col_hash(&rows, 6);
     s->code_identity = pl_col_hash(&rows, 7);
     s->git = pl_col_json(&rows, 8);
-    r = s->project && s->pipeline && s->effective ? parse(s, err) : pl_err_nomem(err);
+    r = s->project && s->pipeline && s->effective && s->git ? parse(s, err) : pl_err_nomem(err);
     if (r < 0) {
         pl_estage_unref(s);
         return r;

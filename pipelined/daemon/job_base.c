@@ -59,6 +59,8 @@ static int check_job(struct pl_ejob *j, struct pl_conn *c, const struct pl_commi
     if (r <= 0)
         return r;
     inputs = pl_col_json(&rows, 1);
+    if (!inputs)
+        return pl_err_nomem(err);
     return !read_roots(j, inputs) ? 0 : check_stage(j, c, (uint64_t)pl_col_int(&rows, 0), ret, err);
 }
 

@@ -1,6 +1,7 @@
 /* Results: what workers report, fed to the scheduler, kept in memory for the commit and in the database for a restart. */
 #include "engine_internal.h"
 
+#include "pipelined/core/json_text.h"
 #include "storage/base/clock.h"
 #include "storage/base/log.h"
 #include "storage/tree/ops.h"
@@ -305,7 +306,7 @@ static int write_attempt(struct pl_conn *c, int64_t job, const json_t *a, int64_
                   json_object_get(row, "ms"), "bytes", json_object_get(row, "bytes"), "rusage", json_object_get(row, "rusage"),
                   "gpu", json_object_get(row, "gpu"), "node", json_object_get(row, "node"), "recovered",
                   json_object_get(row, "recovered"));
-    _cleanup_free_ char *text = detail ? json_dumps(detail, JSON_COMPACT) : NULL;
+    _cleanup_free_ char *text = detail ? pl_json_text(detail, JSON_COMPACT) : NULL;
     struct pl_hash datum;
     bool failed = pl_streq(str(row, "state"), "failed");
     int r = text ? pl_hash_parse(str(a, "datum"), &datum, err) : pl_err_nomem(err);
@@ -324,7 +325,7 @@ static int write_attempt(struct pl_conn *c, int64_t job, const json_t *a, int64_
 
 static int write_rows(struct pl_conn *c, const struct kept *k, struct pl_err *err)
 {
-    _cleanup_free_ char *text = json_dumps(k->rows, JSON_COMPACT);
+    _cleanup_free_ char *text = pl_json_text(k->rows, JSON_COMPACT);
     _cleanup_free_ void *packed = NULL;
     size_t n, bound;
 

@@ -1,6 +1,7 @@
 /* Workers: started and stopped for the scheduler, their tokens, the answers to their `next`. */
 #include "engine_internal.h"
 
+#include "pipelined/core/json_text.h"
 #include "pipelined/core/plan_json.h"
 
 #include "storage/base/log.h"
@@ -428,7 +429,7 @@ static void make_answer(void *arg)
     answer = json_pack("{s:{s:I, s:I, s:s, s:s, s:s, s:s, s:o}}", "task", "id", (json_int_t)l->task, "fence",
                        (json_int_t)l->fence, "job", job, "run", l->job->run, "stage", l->job->stage->def->name, "pipeline",
                        l->job->stage->pipeline, "rows", rows);
-    l->answer = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
+    l->answer = answer ? pl_json_text(answer, JSON_COMPACT) : NULL;
     json_decref(answer);
     if (!l->answer) /* the lease expires and its rows come back */
         pl_log_error("engine", "lease %" PRIu64 ": no memory for its rows", l->task);
@@ -467,7 +468,7 @@ static char *ranges_text(const struct pl_sched_range *ranges, size_t n)
 
     for (size_t i = 0; i < n; i++)
         json_array_append_new(list, json_pack("[I, I]", (json_int_t)ranges[i].lo, (json_int_t)ranges[i].hi));
-    text = json_dumps(list, JSON_COMPACT);
+    text = pl_json_text(list, JSON_COMPACT);
     json_decref(list);
     return text;
 }

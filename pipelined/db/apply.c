@@ -1,5 +1,6 @@
 #include "apply.h"
 
+#include "pipelined/core/json_text.h"
 #include "storage/dataset/record.h"
 
 static const char *str(const json_t *o, const char *key)
@@ -33,7 +34,7 @@ static char *dump(const json_t *o, const char *key, const char *otherwise)
 {
     const json_t *v = json_object_get(o, key);
 
-    return v ? json_dumps(v, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY) : strdup(otherwise);
+    return v ? pl_json_text(v, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY) : strdup(otherwise);
 }
 
 static int repo_id(struct pl_conn *c, const char *project, const char *name, int64_t *ret, struct pl_err *err)

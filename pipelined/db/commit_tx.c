@@ -142,7 +142,8 @@ static int branches_on(struct pl_conn *c, int64_t commit, json_t *ret, struct pl
     int r = pl_sql_query(c, err, &rows, "SELECT name FROM branch WHERE head = ?", "i", commit);
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
-        json_array_append_new(ret, json_string(pl_col_text(&rows, 0)));
+        if ((r = pl_json_add(ret, json_string(pl_col_text(&rows, 0)), err)) < 0)
+            break;
     return r;
 }
 

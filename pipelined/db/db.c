@@ -1,5 +1,6 @@
 #include "db.h"
 
+#include "pipelined/core/json_text.h"
 #include "pipelined/db/apply.h"
 #include "pipelined/db/open.h"
 #include "storage/base/clock.h"
@@ -93,7 +94,7 @@ int pl_tx_emit(struct pl_tx *tx, uint16_t kind, json_t *payload, struct pl_err *
 
     if (!payload)
         return pl_err_nomem(err);
-    text = json_dumps(payload, JSON_COMPACT | JSON_SORT_KEYS);
+    text = pl_json_text(payload, JSON_COMPACT | JSON_SORT_KEYS);
     r = text ? 0 : pl_err_nomem(err);
     if (r == 0 && tx->class != PL_TX_LOGGED)
         r = pl_err_set(err, PL_EINTERNAL, "record %s in an unlogged transaction", pl_record_name(kind));
@@ -133,7 +134,7 @@ static int keep_event(struct pl_tx *tx, int64_t id, const char *type, const char
 
 int pl_tx_event(struct pl_tx *tx, const char *type, json_t *data, struct pl_err *err)
 {
-    _cleanup_free_ char *text = data ? json_dumps(data, JSON_COMPACT) : NULL;
+    _cleanup_free_ char *text = data ? pl_json_text(data, JSON_COMPACT) : NULL;
     int r;
 
     json_decref(data);
@@ -156,8 +157,20 @@ static void drop_events_from(struct pl_tx *tx, size_t keep)
 enum ran {
     RAN,       /* it has its result */
     NO_ROOM,   /* it did not fit beside the others; it goes first into the next group */
-    GROUP_GONE /* SQLite has rolled back all of the group (full disk, I/O error in mid-statement): p->result says why */
+    GROUP_GONE /* SQLite has rolled back all of the group (no memory, full disk, I/O error in mid-statement): p->result says why */
 };
+
+/* What SQLite said of its rollback is the cause, whatever the function made of it. */
+static enum ran group_gone(const struct pl_conn *c, struct pending *p)
+{
+    int cause = c->lost ? c->lost : PL_EIO;
+
+    if (p->result >= 0)
+        p->result = pl_err_set(&p->err, cause, "the database has rolled back all of the group");
+    else if (p->result != cause)
+        p->result = pl_err_wrap(&p->err, cause, "the database has rolled back all of the group");
+    return GROUP_GONE;
+}
 
 /* One transaction inside its savepoint. */
 static enum ran run_one(struct pl_tx *tx, struct pending *p, size_t at)
@@ -172,8 +185,13 @@ static enum ran run_one(struct pl_tx *tx, struct pending *p, size_t at)
     p->result = pl_sql_script(c, "SAVEPOINT t", &p->err);
     if (p->result < 0)
         return GROUP_GONE;
+    c->in_group = true;
+    c->lost = 0;
     p->result = p->fn(tx, p->arg, &p->err);
-    if (p->result >= 0) /* also notices a group that is gone although the function took no notice */
+    c->in_group = false;
+    if (sqlite3_get_autocommit(c->db)) /* the function may have taken no notice */
+        return group_gone(c, p);
+    if (p->result >= 0)
         p->result = pl_sql_script(c, "RELEASE t", &p->err);
     if (p->result >= 0)
         return RAN;

@@ -1,5 +1,7 @@
 #include "job_tx.h"
 
+#include "pipelined/core/json_text.h"
+
 #include <stdio.h>
 
 static json_t *or_empty(json_t *v, bool array)
@@ -38,7 +40,7 @@ static int job_event(struct pl_tx *tx, const struct pl_job_args *a, struct pl_er
 
 static char *dump(const json_t *v, const char *otherwise)
 {
-    return v ? json_dumps(v, JSON_COMPACT | JSON_SORT_KEYS) : strdup(otherwise);
+    return v ? pl_json_text(v, JSON_COMPACT | JSON_SORT_KEYS) : strdup(otherwise);
 }
 
 int pl_tx_job_progress(struct pl_tx *tx, void *arg, struct pl_err *err)
@@ -130,7 +132,8 @@ static int readers_of(struct pl_conn *c, const char *project, const char *repo, 
                   : pl_err_nomem(err);
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
-        json_array_append_new(ret, json_pack("[s, s]", pl_col_text(&rows, 0), pl_col_text(&rows, 1)));
+        if ((r = pl_json_add(ret, json_pack("[s, s]", pl_col_text(&rows, 0), pl_col_text(&rows, 1)), err)) < 0)
+            break;
     return r;
 }
 

@@ -45,6 +45,8 @@ static int list_stages(struct pl_manual_run_args *a, const struct pl_spec *spec,
     const json_t *pair;
     size_t i;
 
+    int r = 0;
+
     json_decref(a->stages);
     a->stages = json_array();
     json_array_foreach(ready, i, pair)
@@ -52,10 +54,10 @@ static int list_stages(struct pl_manual_run_args *a, const struct pl_spec *spec,
         const char *name = json_string_value(json_array_get(pair, 1));
         const struct pl_stage *stage = pl_spec_stage(spec, name);
 
-        if (stage && wanted[stage - spec->stages])
-            json_array_append_new(a->stages, json_pack("[s, s, s*]", a->project, name, a->force ? "force" : NULL));
+        if (r == 0 && stage && wanted[stage - spec->stages])
+            r = pl_json_add(a->stages, json_pack("[s, s, s*]", a->project, name, a->force ? "force" : NULL), err);
     }
-    return a->stages ? 0 : pl_err_nomem(err);
+    return r < 0 || a->stages ? r : pl_err_nomem(err);
 }
 
 /* The first repo without a commit that a stage wanted waits for. */
@@ -91,7 +93,7 @@ int pl_tx_manual_run(struct pl_tx *tx, void *arg, struct pl_err *err)
     struct pl_manual_run_args *a = arg;
     _cleanup_(pl_spec_destroyp) struct pl_spec *spec = NULL;
     _cleanup_free_ bool *wanted = NULL;
-    _cleanup_(json_decrefp) json_t *ready = NULL;
+    _cleanup_(json_decrefp) json_t *ready = json_array();
     int r = read_spec(pl_tx_conn(tx), a, &spec, err);
 
     if (r < 0)
@@ -102,8 +104,8 @@ int pl_tx_manual_run(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = choose(a, spec, wanted, err);
     if (r < 0)
         return r;
-    ready = pl_pipeline_stages_to_run(tx, spec, wanted);
-    r = ready ? list_stages(a, spec, wanted, ready, err) : pl_err_nomem(err);
+    r = pl_pipeline_stages_to_run(tx, spec, wanted, ready, err);
+    r = r < 0 ? r : list_stages(a, spec, wanted, ready, err);
     if (r == 0 && json_array_size(a->stages) == 0)
         r = nothing_to_read(a, spec, wanted, err);
     return r < 0 ? r : make_run(tx, a, err);

@@ -141,9 +141,13 @@ static int replay_begin(void *self, uint64_t seq, uint64_t epoch, struct pl_err 
 static int replay_record(void *self, const struct pl_log_record *record, uint64_t seq, struct pl_err *err)
 {
     struct replay *p = self;
-    json_t *payload = json_loadb(record->payload, record->len, JSON_REJECT_DUPLICATES, NULL);
+    json_t *payload;
     int r;
 
+    errno = 0; /* jansson does not say that memory was the cause, malloc does */
+    payload = json_loadb(record->payload, record->len, JSON_REJECT_DUPLICATES, NULL);
+    if (!payload && errno == ENOMEM)
+        return pl_err_nomem(err);
     if (!json_is_object(payload)) {
         json_decref(payload);
         return pl_err_set(err, PL_ECORRUPT, "record %s of log object %" PRIu64 " is no JSON object", pl_record_name(record->kind),

@@ -41,30 +41,35 @@ static int add_own(struct graph *g, struct pl_err *err)
         const struct pl_stage *s = &g->spec->stages[i];
         json_t *reads = json_array();
 
-        for (size_t k = 0; k < s->n_leaves; k++) {
+        for (size_t k = 0; r == 0 && k < s->n_leaves; k++) {
             if (!pl_input_triggers(s->leaves[k]))
                 continue;
             snprintf(key, sizeof key, "%s/%s@%s", s->leaves[k]->project, s->leaves[k]->repo, s->leaves[k]->branch);
-            json_array_append_new(reads, json_string(key));
+            r = pl_json_add(reads, json_string(key), err);
         }
         snprintf(key, sizeof key, "%s/%s@%s", g->spec->project, s->name, s->output.branch);
-        r = add_stage(g, key, reads, err);
+        if (r == 0)
+            r = add_stage(g, key, reads, err);
+        else
+            json_decref(reads);
     }
     return r;
 }
 
 /* The branches that a stored spec's `input` names. */
-static void collect_reads(const json_t *input, json_t *reads)
+static int collect_reads(const json_t *input, json_t *reads, struct pl_err *err)
 {
     const json_t *child, *children = json_object_get(input, "cross");
     size_t i;
+    int r = 0;
 
     if (json_object_get(input, "repo") && !json_is_true(json_object_get(input, "previous")))
-        json_array_append(reads, json_object_get(input, "repo"));
+        r = pl_json_add(reads, json_incref(json_object_get(input, "repo")), err);
     json_array_foreach(children ? children : json_object_get(input, "union"), i, child)
     {
-        collect_reads(child, reads);
+        r = r < 0 ? r : collect_reads(child, reads, err);
     }
+    return r;
 }
 
 /* Who writes the branch, when it is a stage of another pipeline. */
@@ -90,7 +95,11 @@ static int add_other(struct graph *g, const char *key, struct pl_err *err)
         return r;
     spec = pl_col_json(&rows, 0);
     reads = json_array();
-    collect_reads(json_object_get(spec, "input"), reads);
+    r = spec ? collect_reads(json_object_get(spec, "input"), reads, err) : pl_err_nomem(err);
+    if (r < 0) {
+        json_decref(reads);
+        return r;
+    }
     return add_stage(g, key, reads, err);
 }
 

@@ -121,7 +121,9 @@ static int note_removed(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_
     while (r >= 0 && (r = pl_sql_next(pl_tx_conn(tx), &rows, err)) > 0) {
         if (pl_spec_stage(a->spec, pl_col_text(&rows, 0)))
             continue;
-        json_array_append_new(a->changes, json_pack("{s:s, s:s}", "stage", pl_col_text(&rows, 0), "change", "removed"));
+        r = pl_json_add(a->changes, json_pack("{s:s, s:s}", "stage", pl_col_text(&rows, 0), "change", "removed"), err);
+        if (r < 0)
+            return r;
         a->changed = true;
     }
     return r;
@@ -150,68 +152,78 @@ static int make_stages(struct pl_tx *tx, struct pl_pipeline_args *a, json_t *ret
         r = r < 0 ? r : text ? stage_changed(tx, a, i, text, &change, err) : pl_err_nomem(err);
         if (r < 0)
             return r;
-        json_array_append_new(a->changes, json_pack("{s:s, s:s}", "stage", a->spec->stages[i].name, "change", change));
         a->changed = a->changed || !pl_streq(change, "unchanged");
-        json_array_append_new(ret, stage_record(a, i, text));
+        r = pl_json_add(a->changes, json_pack("{s:s, s:s}", "stage", a->spec->stages[i].name, "change", change), err);
+        r = r < 0 ? r : pl_json_add(ret, stage_record(a, i, text), err);
+        if (r < 0)
+            return r;
     }
     return note_removed(tx, a, err);
 }
 
 /* ---- what runs ---- */
 
-static bool has_head(struct pl_tx *tx, const struct pl_input *leaf)
+static int has_head(struct pl_tx *tx, const struct pl_input *leaf, bool *ret, struct pl_err *err)
 {
     int64_t one;
+    int r =
+        pl_sql_int(pl_tx_conn(tx), err, &one,
+                   "SELECT 1 FROM branch b JOIN repo r ON r.id = b.repo WHERE r.project = ? AND r.name = ? AND b.name = ? AND "
+                   "b.head IS NOT NULL",
+                   "sss", leaf->project, leaf->repo, leaf->branch);
 
-    return pl_sql_int(pl_tx_conn(tx), NULL, &one,
-                      "SELECT 1 FROM branch b JOIN repo r ON r.id = b.repo WHERE r.project = ? AND r.name = ? AND b.name = ? AND "
-                      "b.head IS NOT NULL",
-                      "sss", leaf->project, leaf->repo, leaf->branch) == 0;
+    *ret = r == 0;
+    return r == PL_ENOTFOUND ? 0 : r;
 }
 
 /* Does the tree have something to read? Every input of a cross, one of a union, each with a commit or from a stage of the file that runs;
  * `*ret_here`: one of them does. */
-static bool can_read(struct pl_tx *tx, const struct pl_input *tree, const bool *runs, bool *ret_here)
+static int can_read(struct pl_tx *tx, const struct pl_input *tree, const bool *runs, bool *ret, bool *ret_here,
+                    struct pl_err *err)
 {
     bool here = tree->stage != PL_SPEC_NO_STAGE && runs[tree->stage], any = tree->n_children == 0, all = true;
+    int r = 0;
 
-    if (tree->n_children == 0)
-        all = !pl_input_triggers(tree) || here || has_head(tx, tree);
-    for (size_t i = 0; i < tree->n_children; i++) {
-        bool can = can_read(tx, &tree->children[i], runs, ret_here);
+    if (tree->n_children == 0 && pl_input_triggers(tree) && !here)
+        r = has_head(tx, tree, &all, err);
+    for (size_t i = 0; r == 0 && i < tree->n_children; i++) {
+        bool can = false;
 
+        r = can_read(tx, &tree->children[i], runs, &can, ret_here, err);
         any = any || can;
         all = all && can;
     }
     *ret_here = *ret_here || here;
-    return tree->kind == PL_INPUT_UNION ? any : all;
+    *ret = tree->kind == PL_INPUT_UNION ? any : all;
+    return r;
 }
 
-json_t *pl_pipeline_stages_to_run(struct pl_tx *tx, const struct pl_spec *spec, const bool *wanted)
+int pl_pipeline_stages_to_run(struct pl_tx *tx, const struct pl_spec *spec, const bool *wanted, json_t *ret, struct pl_err *err)
 {
     _cleanup_free_ bool *runs = calloc(spec->n_stages + 1, sizeof *runs);
-    json_t *list = runs ? json_array() : NULL;
+    int r = runs ? 0 : pl_err_nomem(err);
 
-    for (size_t k = 0; list && k < spec->n_stages; k++) {
+    for (size_t k = 0; r == 0 && k < spec->n_stages; k++) {
         uint32_t i = spec->order[k];
         const struct pl_stage *s = &spec->stages[i];
-        bool upstream = false, ready = can_read(tx, s->input, runs, &upstream);
+        bool upstream = false, ready = false;
 
+        r = can_read(tx, s->input, runs, &ready, &upstream, err);
         runs[i] = ready && (upstream || wanted[i]);
-        if (runs[i])
-            json_array_append_new(list, json_pack("[s, s]", spec->project, s->name));
+        if (r == 0 && runs[i])
+            r = pl_json_add(ret, json_pack("[s, s]", spec->project, s->name), err);
     }
-    return list;
+    return r;
 }
 
 /* Those that did not change need not run. */
-static json_t *changed_to_run(struct pl_tx *tx, const struct pl_pipeline_args *a)
+static int changed_to_run(struct pl_tx *tx, const struct pl_pipeline_args *a, json_t *ret, struct pl_err *err)
 {
     _cleanup_free_ bool *changed = calloc(a->spec->n_stages + 1, sizeof *changed);
 
     for (size_t i = 0; changed && i < a->spec->n_stages; i++)
         changed[i] = !pl_streq(json_string_value(json_object_get(json_array_get(a->changes, i), "change")), "unchanged");
-    return changed ? pl_pipeline_stages_to_run(tx, a->spec, changed) : NULL;
+    return changed ? pl_pipeline_stages_to_run(tx, a->spec, changed, ret, err) : pl_err_nomem(err);
 }
 
 static int make_run(struct pl_tx *tx, struct pl_pipeline_args *a, json_t *stages, struct pl_err *err)
@@ -259,11 +271,11 @@ static int next_version(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_
 /* The new version and its run. */
 static int make_version(struct pl_tx *tx, struct pl_pipeline_args *a, json_t *stages, struct pl_err *err)
 {
-    _cleanup_(json_decrefp) json_t *runs = changed_to_run(tx, a);
-    int r;
+    _cleanup_(json_decrefp) json_t *runs = json_array();
+    int r = changed_to_run(tx, a, runs, err);
 
-    if (!runs)
-        return pl_err_nomem(err);
+    if (r < 0)
+        return r;
     a->changed = true;
     if (json_array_size(runs))
         pl_id_make((uint64_t)(pl_tx_now_us(tx) / 1000), a->run);
@@ -310,7 +322,8 @@ static int list_outputs(struct pl_tx *tx, int64_t pipeline, json_t *names, struc
                          "i", pipeline);
 
     while (r >= 0 && (r = pl_sql_next(pl_tx_conn(tx), &rows, err)) > 0)
-        json_array_append_new(names, json_string(pl_col_text(&rows, 0)));
+        if ((r = pl_json_add(names, json_string(pl_col_text(&rows, 0)), err)) < 0)
+            break;
     return r;
 }
 

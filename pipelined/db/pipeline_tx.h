@@ -32,8 +32,9 @@ PL_MUST_CHECK
 int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err);
 
 /* [project, stage] of the stages that are wanted, or read one that runs, and can run: each input has a commit, or comes from a stage of
- * the spec that can. `wanted`: one a stage. New reference, NULL without memory. */
-json_t *pl_pipeline_stages_to_run(struct pl_tx *tx, const struct pl_spec *spec, const bool *wanted);
+ * the spec that can. `wanted`: one a stage. Put at the end of the array `ret`. */
+PL_MUST_CHECK
+int pl_pipeline_stages_to_run(struct pl_tx *tx, const struct pl_spec *spec, const bool *wanted, json_t *ret, struct pl_err *err);
 
 struct pl_pipeline_delete_args {
     const char *project, *name;

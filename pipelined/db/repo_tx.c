@@ -78,26 +78,31 @@ static int check_options(const struct pl_repo_args *a, struct pl_err *err)
 }
 
 /* `options` with what is given set; a default leaves no trace. */
-static void set_options(json_t *options, const struct pl_repo_args *a)
+static int set_options(json_t *options, const struct pl_repo_args *a, struct pl_err *err)
 {
+    int r = 0;
+
     if (a->set_window && a->commit_window_ms)
-        json_object_set_new(options, "commit_window_ms", json_integer(a->commit_window_ms));
+        r = json_object_set_new(options, "commit_window_ms", json_integer(a->commit_window_ms));
     else if (a->set_window)
         json_object_del(options, "commit_window_ms");
-    if (a->durable && pl_streq(a->durable, "bucket"))
-        json_object_set_new(options, "durable", json_string("bucket"));
+    if (r == 0 && a->durable && pl_streq(a->durable, "bucket"))
+        r = json_object_set_new(options, "durable", json_string("bucket"));
     else if (a->durable)
         json_object_del(options, "durable");
+    return r < 0 ? pl_err_nomem(err) : 0;
 }
 
 static int emit_repo(struct pl_tx *tx, const struct pl_repo_args *a, const char *description, json_t *options, struct pl_err *err)
 {
-    set_options(options, a);
-    return pl_tx_emit(tx, PL_RECORD_REPO,
-                      json_pack("{s:s, s:s, s:s, s:s, s:O, s:I}", "project", a->project, "name", a->name, "kind",
-                                a->output ? "output" : "input", "description", description, "options", options, "at",
-                                (json_int_t)pl_tx_now_us(tx)),
-                      err);
+    int r = set_options(options, a, err);
+
+    return r < 0 ? r
+                 : pl_tx_emit(tx, PL_RECORD_REPO,
+                              json_pack("{s:s, s:s, s:s, s:s, s:O, s:I}", "project", a->project, "name", a->name, "kind",
+                                        a->output ? "output" : "input", "description", description, "options", options, "at",
+                                        (json_int_t)pl_tx_now_us(tx)),
+                              err);
 }
 
 int pl_tx_repo_update(struct pl_tx *tx, void *arg, struct pl_err *err)
@@ -120,7 +125,9 @@ int pl_tx_repo_update(struct pl_tx *tx, void *arg, struct pl_err *err)
     if (!before)
         return pl_err_nomem(err);
     a->output = row.output;
-    set_options(now, a);
+    r = set_options(now, a, err);
+    if (r < 0)
+        return r;
     if (json_equal(now, before) && (!a->description || pl_streq(a->description, description)))
         return 0;
     a->changed = true;

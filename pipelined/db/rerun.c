@@ -119,9 +119,10 @@ static int add_jobs(struct pl_conn *c, struct pl_rerun_args *a, struct pl_err *e
         if (a->failed && pl_streq(pl_col_text(&rows, 2), "success"))
             continue;
         r = check_stage(c, a, project, stage, pl_col_int(&rows, 3), err);
-        r = r < 0 ? r : check_inputs(c, a, stage, inputs, err);
-        if (r >= 0)
-            json_array_append_new(a->stages, json_pack("[s, s, s*]", project, stage, a->failed ? NULL : "force"));
+        r = r < 0 ? r : inputs ? check_inputs(c, a, stage, inputs, err) : pl_err_nomem(err);
+        r = r < 0 ? r : pl_json_add(a->stages, json_pack("[s, s, s*]", project, stage, a->failed ? NULL : "force"), err);
+        if (r < 0)
+            return r;
     }
     return r;
 }

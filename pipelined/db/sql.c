@@ -3,29 +3,33 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* Our code for an extended one of SQLite's. */
+static int code_of(int code)
+{
+    if (code == SQLITE_IOERR_NOMEM)
+        return PL_ENOMEM;
+    switch (code & 0xff) {
+    case SQLITE_CONSTRAINT:
+        return code == SQLITE_CONSTRAINT_UNIQUE || code == SQLITE_CONSTRAINT_PRIMARYKEY ? PL_EEXISTS : PL_EINTERNAL;
+    case SQLITE_FULL:
+        return PL_ENOSPC;
+    case SQLITE_NOMEM:
+        return PL_ENOMEM;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return PL_ECORRUPT;
+    default:
+        return PL_EIO;
+    }
+}
+
 static int sql_error(struct pl_conn *c, struct pl_err *err, const char *sql)
 {
     int code = sqlite3_extended_errcode(c->db);
-    int ours = PL_EIO;
 
-    switch (code & 0xff) {
-    case SQLITE_CONSTRAINT:
-        ours = code == SQLITE_CONSTRAINT_UNIQUE || code == SQLITE_CONSTRAINT_PRIMARYKEY ? PL_EEXISTS : PL_EINTERNAL;
-        break;
-    case SQLITE_FULL:
-        ours = PL_ENOSPC;
-        break;
-    case SQLITE_NOMEM:
-        ours = PL_ENOMEM;
-        break;
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-        ours = PL_ECORRUPT;
-        break;
-    default:
-        break;
-    }
-    return pl_err_set(err, ours, "database: %s (%d) in: %.80s", sqlite3_errmsg(c->db), code, sql);
+    if (c->in_group && sqlite3_get_autocommit(c->db) && !c->lost)
+        c->lost = code_of(code);
+    return pl_err_set(err, code_of(code), "database: %s (%d) in: %.80s", sqlite3_errmsg(c->db), code, sql);
 }
 
 static int check_pragma(struct pl_conn *c, const char *pragma, const char *want, struct pl_err *err)
@@ -72,8 +76,10 @@ int pl_conn_open(const char *path, bool read_only, struct pl_conn **ret, struct 
 
     if (!c)
         return pl_err_nomem(err);
-    if (sqlite3_open_v2(path, &c->db, flags, NULL) != SQLITE_OK) {
-        r = pl_err_set(err, PL_EIO, "database %s cannot be opened: %s", path, c->db ? sqlite3_errmsg(c->db) : "out of memory");
+    r = sqlite3_open_v2(path, &c->db, flags, NULL);
+    if (r != SQLITE_OK) {
+        r = pl_err_set(err, code_of(c->db ? sqlite3_extended_errcode(c->db) : r), "database %s cannot be opened: %s", path,
+                       c->db ? sqlite3_errmsg(c->db) : sqlite3_errstr(r));
         pl_conn_close(c);
         return r;
     }
@@ -113,6 +119,15 @@ void pl_rows_finish(struct pl_rows *rows)
         sqlite3_finalize(rows->stmt);
     }
     rows->stmt = NULL;
+}
+
+/* After SQLite's own rollback each further statement would commit by itself. */
+static int check_group(struct pl_conn *c, struct pl_err *err)
+{
+    if (!c->in_group || !sqlite3_get_autocommit(c->db))
+        return 0;
+    c->lost = c->lost ? c->lost : PL_EIO;
+    return pl_err_set(err, c->lost, "database: the transaction was rolled back");
 }
 
 /* A statement in use (the same query nested in itself) gets a twin that is not cached. */
@@ -167,8 +182,9 @@ static int bind_one(sqlite3_stmt *stmt, int at, char letter, va_list *ap)
 
 static int query_v(struct pl_conn *c, struct pl_err *err, struct pl_rows *rows, const char *sql, const char *fmt, va_list *ap)
 {
-    int r = prepare(c, rows, sql, err);
+    int r = check_group(c, err);
 
+    r = r < 0 ? r : prepare(c, rows, sql, err);
     if (r < 0)
         return r;
     for (int i = 0; fmt[i]; i++) {
@@ -193,11 +209,25 @@ int pl_sql_query(struct pl_conn *c, struct pl_err *err, struct pl_rows *rows, co
     return r;
 }
 
+/* SQLite puts the NUL behind a long text when it is first asked for, and may find no memory then: it is asked here, where that can be
+ * said, and reading a row that stands ready cannot fail. */
+static bool end_texts(sqlite3_stmt *stmt)
+{
+    for (int i = 0, n = sqlite3_column_count(stmt); i < n; i++)
+        if (sqlite3_column_type(stmt, i) == SQLITE_TEXT && !sqlite3_column_text(stmt, i))
+            return false;
+    return true;
+}
+
 int pl_sql_next(struct pl_conn *c, struct pl_rows *rows, struct pl_err *err)
 {
+    int r = check_group(c, err);
+
+    if (r < 0)
+        return r;
     switch (sqlite3_step(rows->stmt)) {
     case SQLITE_ROW:
-        return 1;
+        return end_texts(rows->stmt) ? 1 : sql_error(c, err, sqlite3_sql(rows->stmt));
     case SQLITE_DONE:
         pl_rows_finish(rows);
         return 0;
@@ -257,8 +287,10 @@ int pl_sql_text(struct pl_conn *c, struct pl_err *err, char **ret, const char *s
     if (r == 0)
         return pl_err_set(err, PL_ENOTFOUND, "not found");
     copy = strdup(pl_col_text(&rows, 0));
-    if (!copy)
+    if (!copy || sqlite3_errcode(c->db) == SQLITE_NOMEM) { /* a number becomes a text only when asked */
+        free(copy);
         return pl_err_nomem(err);
+    }
     *ret = copy;
     return 0;
 }
@@ -287,7 +319,12 @@ struct pl_hash pl_col_hash(const struct pl_rows *rows, int column)
 
 json_t *pl_col_json(const struct pl_rows *rows, int column)
 {
-    json_t *v = json_loads(pl_col_text(rows, column), JSON_DECODE_ANY, NULL);
+    const char *text = pl_col_text(rows, column);
 
-    return v ? v : json_null();
+    return *text ? json_loads(text, JSON_DECODE_ANY, NULL) : json_null();
+}
+
+int pl_json_add(json_t *list, json_t *item, struct pl_err *err)
+{
+    return json_array_append_new(list, item) < 0 ? pl_err_nomem(err) : 0;
 }

@@ -11,6 +11,8 @@
 struct pl_conn {
     sqlite3 *db;
     struct pl_map statements; /* SQL text → sqlite3_stmt*, kept prepared */
+    bool in_group;            /* statements run inside a transaction or not at all */
+    int lost; /* while in_group: why SQLite has rolled the transaction back by itself (no memory, full disk, I/O error), 0 = not */
 };
 
 /* Opens `path` with the product's pragmas, each read back: WAL, synchronous=FULL, foreign keys, trusted_schema off, defensive.
@@ -57,5 +59,8 @@ static inline int64_t pl_col_int(const struct pl_rows *rows, int column)
 const char *pl_col_text(const struct pl_rows *rows, int column);
 /* All zeros for NULL. */
 struct pl_hash pl_col_hash(const struct pl_rows *rows, int column);
-/* The column's JSON as a new reference; null when it does not parse. */
+/* The column's JSON as a new reference, null for NULL; NULL without memory (what stands in the database parses). */
 json_t *pl_col_json(const struct pl_rows *rows, int column);
+/* Puts `item`, which it takes, at the end of `list`. PL_ENOMEM also when one of them is NULL: what could not be made is not left out. */
+PL_MUST_CHECK
+int pl_json_add(json_t *list, json_t *item, struct pl_err *err);

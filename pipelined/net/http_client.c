@@ -2,6 +2,7 @@
 #include "http_client.h"
 
 #include "curl_library.h"
+#include "pipelined/core/json_text.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
 #include <ctype.h>
@@ -493,7 +494,7 @@ int pl_http_client_json(struct pl_http_client *c, const char *method, const char
     int r;
 
     if (body) {
-        text = json_dumps(body, JSON_COMPACT | JSON_ENCODE_ANY);
+        text = pl_json_text(body, JSON_COMPACT | JSON_ENCODE_ANY);
         if (!text)
             return pl_err_nomem(err);
         call.upload = PL_UPLOAD_BYTES;

@@ -1,6 +1,8 @@
 /* Answers: made by whoever has the request, queued by libmicrohttpd's thread once the connection is resumed. */
 #include "http_internal.h"
 
+#include "pipelined/core/json_text.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <strings.h>
@@ -124,7 +126,7 @@ void pl_http_reply_buf(struct pl_http_request *r, unsigned status, const char *c
 
 void pl_http_reply_json(struct pl_http_request *r, unsigned status, json_t *value)
 {
-    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY), *more;
+    char *text = pl_json_text(value, JSON_COMPACT | JSON_ENCODE_ANY), *more;
     size_t n = text ? strlen(text) : 0;
 
     json_decref(value);
@@ -170,7 +172,7 @@ static char *error_json(const struct pl_err *err, size_t *ret_n)
         json_object_set_new(fields, "field", json_text(err->field));
     json_object_set_new(fields, "hint", json_text(err->hint[0] ? err->hint : info->remedy));
     json_object_set_new(outer, "error", fields);
-    text = json_dumps(outer, JSON_COMPACT);
+    text = pl_json_text(outer, JSON_COMPACT);
     json_decref(outer);
     *ret_n = text ? strlen(text) : 0;
     return text;

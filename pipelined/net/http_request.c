@@ -415,9 +415,11 @@ int64_t pl_http_body_length(const struct pl_http_request *r)
 int pl_http_body_json(const struct pl_http_request *r, json_t **ret, struct pl_err *err)
 {
     json_error_t e;
-    json_t *value = r->body.len ? json_loadb((const char *)r->body.data, r->body.len, JSON_REJECT_DUPLICATES, &e) : json_object();
+    json_t *value;
 
-    if (!value && r->body.len)
+    errno = 0; /* jansson does not say that memory was the cause, malloc does */
+    value = r->body.len ? json_loadb((const char *)r->body.data, r->body.len, JSON_REJECT_DUPLICATES, &e) : json_object();
+    if (!value && r->body.len && errno != ENOMEM)
         return pl_err_set(err, PL_EINVAL, "the body is not JSON: line %d, column %d: %s", e.line, e.column, e.text);
     if (!value)
         return pl_err_nomem(err);

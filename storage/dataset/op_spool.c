@@ -172,6 +172,7 @@ int pl_op_spool_create(const char *dir, const struct pl_op_spool_head *head, str
 {
     _cleanup_(pl_op_spool_closep) struct pl_op_spool *s = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = HEAD_MAX + PRELUDE};
+    _cleanup_(json_decrefp) json_t *again = NULL;
     _cleanup_free_ char *json = NULL;
     char path[PATH_MAX];
     int r = check_head(head, err);
@@ -187,6 +188,9 @@ int pl_op_spool_create(const char *dir, const struct pl_op_spool_head *head, str
     json = s->head_json ? json_dumps(s->head_json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     if (!json)
         return pl_err_set(err, PL_EINVAL, "message or author is not UTF-8");
+    again = json_loads(json, 0, NULL); /* json_dumps leaves out a key for which there is no memory */
+    if (!json_equal(again, s->head_json))
+        return pl_err_nomem(err);
     r = read_head(s->head_json, &s->head, err);
     s->seed = pl_xxh64(head->commit, PL_ID_HEX, 0);
     r = r < 0 ? r : prelude(json, &bytes, err);

@@ -477,11 +477,9 @@ static UNUSED int world_push(struct world *w, const struct step *s, size_t step,
 }
 
 /* A spec whose stages all read repo "digits" of the default project. */
-static UNUSED struct pl_spec *world_spec(const struct step *s)
+static UNUSED int world_spec(const struct step *s, struct pl_spec **ret, struct pl_err *err)
 {
     char text[1024], names[64], *save, *name;
-    struct pl_spec *spec = NULL;
-    struct pl_err err = {0};
     int n = snprintf(text, sizeof text, "{\"pipeline\": \"%s\", \"stages\": [", s->repo);
 
     strcpy(names, s->text);
@@ -490,18 +488,19 @@ static UNUSED struct pl_spec *world_spec(const struct step *s)
                       "%s{\"name\": \"%s\", \"run\": [\"x\"], \"input\": {\"repo\": \"digits\", \"glob\": \"/*\"}}",
                       name == names ? "" : ", ", name);
     snprintf(text + n, sizeof text - (size_t)n, "]}");
-    if (pl_spec_parse(text, strlen(text), "t", NULL, &spec, NULL, &err) < 0)
-        fail_msg("%s", err.msg);
-    return spec;
+    return pl_spec_parse(text, strlen(text), "t", NULL, ret, NULL, err);
 }
 
 static UNUSED int world_pipeline(struct world *w, const struct step *s, struct pl_err *err)
 {
-    _cleanup_(pl_spec_destroyp) struct pl_spec *spec = world_spec(s);
+    _cleanup_(pl_spec_destroyp) struct pl_spec *spec = NULL;
     struct pl_stage_code code[8] = {0};
-    struct pl_pipeline_args args = {.spec = spec, .code = code, .filename = "t", .update = true};
-    int r;
+    struct pl_pipeline_args args = {.code = code, .filename = "t", .update = true};
+    int r = world_spec(s, &spec, err);
 
+    if (r < 0)
+        return r;
+    args.spec = spec;
     for (size_t i = 0; i < spec->n_stages; i++)
         pl_stage_code_identity(&spec->stages[i], NULL, &code[i].identity);
     pl_hash_sha256(s->text, strlen(s->text), &args.user_spec);

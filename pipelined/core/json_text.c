@@ -1,0 +1,27 @@
+#include "json_text.h"
+
+#include "storage/base/buf.h"
+
+struct text {
+    struct pl_buf buf;
+    bool failed;
+};
+
+static int add(const char *part, size_t n, void *arg)
+{
+    struct text *t = arg;
+
+    if (!t->failed && pl_buf_add(&t->buf, part, n, NULL) < 0)
+        t->failed = true;
+    return t->failed ? -1 : 0;
+}
+
+char *pl_json_text(const json_t *value, size_t flags)
+{
+    struct text t = {.buf = {.max = SIZE_MAX}};
+    bool failed = json_dump_callback(value, add, &t, flags) < 0 || t.failed;
+    char *text = failed ? NULL : pl_buf_take_str(&t.buf);
+
+    pl_buf_finish(&t.buf);
+    return text;
+}
