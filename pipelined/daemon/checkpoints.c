@@ -16,8 +16,10 @@ static int keep_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     struct told *t = arg;
     const char *project = t->job->stage->project, *stage = t->job->stage->def->name;
     int r = pl_sql_exec(pl_tx_conn(tx), err,
-                        "INSERT OR REPLACE INTO checkpoint(project, stage, key, root, at_us) VALUES (?, ?, ?, ?, ?)", "ssbbi",
-                        project, stage, t->key.b, (size_t)PL_HASH_BYTES, t->root.b, (size_t)PL_HASH_BYTES, pl_tx_now_us(tx));
+                        "INSERT OR REPLACE INTO checkpoint(project, stage, key, root, at_us) SELECT ?, ?, ?, ?, ?"
+                        " WHERE EXISTS (SELECT 1 FROM stage WHERE id = ?)", /* its worker may outlive a stage */
+                        "ssbbii", project, stage, t->key.b, (size_t)PL_HASH_BYTES, t->root.b, (size_t)PL_HASH_BYTES,
+                        pl_tx_now_us(tx), (int64_t)t->job->stage->version);
 
     r = r < 0 ? r
               : pl_sql_exec(pl_tx_conn(tx), err,
@@ -54,14 +56,15 @@ void pl_engine_checkpoint(struct pl_engine *e, struct pl_http_request *req, stru
     pl_engine_submit(e, PL_TX_UNLOGGED, keep_tx, kept, t);
 }
 
-json_t *pl_checkpoint_json(const struct pl_ejob *job, const struct pl_hash *key)
+json_t *pl_checkpoint_json(const struct pl_ejob *job, const struct pl_hash *key, int64_t since_us)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(job->engine->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     char hex[PL_HASH_HEX + 1];
     struct pl_hash root;
-    int r = pl_sql_query(rd.conn, NULL, &rows, "SELECT root FROM checkpoint WHERE project = ? AND stage = ? AND key = ?", "ssb",
-                         job->stage->project, job->stage->def->name, key->b, (size_t)PL_HASH_BYTES);
+    int r = pl_sql_query(rd.conn, NULL, &rows,
+                         "SELECT root FROM checkpoint WHERE project = ? AND stage = ? AND key = ? AND at_us >= ?", "ssbi",
+                         job->stage->project, job->stage->def->name, key->b, (size_t)PL_HASH_BYTES, since_us);
 
     if (r < 0 || pl_sql_next(rd.conn, &rows, NULL) <= 0)
         return NULL;

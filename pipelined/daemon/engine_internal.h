@@ -78,6 +78,7 @@ struct pl_ejob {
     json_t *warnings;
     char base[PL_ID_HEX + 1];
     bool planned;
+    bool forced; /* every datum is run again, from nothing; known with the plan */
     struct pl_ebase from;
     struct pl_plan *plan; /* in full, or of what differs from the base: then `from` has the rest */
     uint32_t *rows;       /* row → datum */
@@ -331,8 +332,8 @@ void pl_etask_free(void *task);
 /* Keeps what the worker of the row told, and answers `req`. Loop. */
 void pl_engine_checkpoint(struct pl_engine *e, struct pl_http_request *req, struct pl_ejob *job, uint32_t row,
                           const struct pl_hash *root);
-/* Root of the tree that an attempt before left, as hex; NULL when there is none. Pool. */
-json_t *pl_checkpoint_json(const struct pl_ejob *job, const struct pl_hash *key);
+/* Root of the tree that an attempt before left, at `since_us` (since the epoch) or later, as hex; NULL when there is none. Pool. */
+json_t *pl_checkpoint_json(const struct pl_ejob *job, const struct pl_hash *key, int64_t since_us);
 /* Those of datums that succeeded: `rows` as job_results keeps them, [[datum, row, key]…]. */
 PL_MUST_CHECK
 int pl_checkpoints_drop(const struct pl_ejob *job, struct pl_conn *c, const json_t *rows, struct pl_err *err);

@@ -310,8 +310,8 @@ static int find_all(struct pl_ejob *j, struct pl_conn *c, struct bases *b, struc
     bool again = json_array_size(j->inputs) > 0;
     int r = again ? take_inputs(j, err) : find_inputs(j, c, err);
 
-    r = r < 0 ? r : pl_db_run_is_forced(c, j->run, j->stage->project, j->stage->def->name, &b->none, err);
-    b->none = b->none || !j->stage->def->cache.enabled;
+    r = r < 0 ? r : pl_db_run_is_forced(c, j->run, j->stage->project, j->stage->def->name, &j->forced, err);
+    b->none = j->forced || !j->stage->def->cache.enabled;
     r = r < 0 ? r : open_bases(j, c, again, b, err);
     j->from.usable = j->from.usable && !b->none; /* what did not change is run again as well */
     return r;

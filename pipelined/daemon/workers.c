@@ -4,6 +4,7 @@
 #include "pipelined/core/json_text.h"
 #include "pipelined/core/plan_json.h"
 
+#include "storage/base/clock.h"
 #include "storage/base/log.h"
 
 #include <inttypes.h>
@@ -376,7 +377,8 @@ struct leasing {
     struct pl_sched_range *ranges;
     size_t n_ranges;
     uint32_t failures, losses;
-    char *rows; /* JSON for the row */
+    int64_t since_us; /* a checkpoint that is older is not for it */
+    char *rows;       /* JSON for the row */
     char *answer;
 };
 
@@ -385,7 +387,7 @@ static json_t *row_json(const struct leasing *l, uint32_t row)
     const struct pl_ejob *j = l->job;
     size_t datum = j->rows[row];
     json_t *inputs = json_array();
-    json_t *left = j->stage->def->checkpoint_ms > 0 ? pl_checkpoint_json(j, &j->plan->keys[datum]) : NULL;
+    json_t *left = j->stage->def->checkpoint_ms > 0 ? pl_checkpoint_json(j, &j->plan->keys[datum], l->since_us) : NULL;
     char id[PL_HASH_HEX + 1], key[PL_HASH_HEX + 1];
     struct pl_hash h;
 
@@ -509,6 +511,7 @@ void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a)
     *l = (struct leasing){.engine = e, .job = pl_ejob_ref(j), .worker = t->worker, .task = t->id, .fence = t->fence};
     l->failures = t->failures;
     l->losses = a->lease.losses;
+    l->since_us = !j->forced ? 0 : j->started_us ? j->started_us : pl_clock_wall_us(); /* its own attempts only */
     l->ranges = copy_ranges(a->lease.rows, a->lease.n_rows);
     l->n_ranges = a->lease.n_rows;
     l->rows = ranges_text(a->lease.rows, a->lease.n_rows);

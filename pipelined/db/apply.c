@@ -83,6 +83,9 @@ static int apply_repo_delete(struct pl_conn *c, const json_t *o, uint64_t seq, s
     (void)seq;
     /* heads first: a branch points at a commit of the same repo */
     r = r < 0 ? r : pl_sql_exec(c, err, "UPDATE branch SET head = NULL WHERE repo = ?", "i", id);
+    r = r < 0 ? r
+              : pl_sql_exec(c, err, "DELETE FROM checkpoint WHERE project = ? AND stage = ?", "ss", str(o, "project"),
+                            str(o, "name"));
     return r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM repo WHERE id = ?", "i", id);
 }
 
@@ -240,8 +243,17 @@ static int apply_pipeline(struct pl_conn *c, const json_t *o, uint64_t seq, stru
 
 static int apply_pipeline_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
+    /* a stage that the pipeline had once may be another one's now */
+    int r = pl_sql_exec(c, err,
+                        "DELETE FROM checkpoint WHERE project = ?1 AND stage IN (SELECT s.name FROM stage s JOIN pipeline p"
+                        " ON p.id = s.pipeline WHERE p.project = ?1 AND p.name = ?2 AND NOT EXISTS (SELECT 1 FROM stage o"
+                        " WHERE o.project = s.project AND o.name = s.name AND o.current = 1 AND o.pipeline <> p.id))",
+                        "ss", str(o, "project"), str(o, "name"));
+
     (void)seq;
-    return pl_sql_exec(c, err, "DELETE FROM pipeline WHERE project = ? AND name = ?", "ss", str(o, "project"), str(o, "name"));
+    return r < 0 ? r
+                 : pl_sql_exec(c, err, "DELETE FROM pipeline WHERE project = ? AND name = ?", "ss", str(o, "project"),
+                               str(o, "name"));
 }
 
 static int apply_defaults(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)

@@ -16,6 +16,12 @@ def kept(project):
         return db.execute("SELECT count(*) FROM checkpoint WHERE project = ?", [project.name]).fetchone()[0]
 
 
+def told_at(project):
+    """When the newest of them was told."""
+    with sqlite3.connect(f"file:{project.d.dir}/pipelined.db?mode=ro", uri=True) as db:
+        return db.execute("SELECT max(at_us) FROM checkpoint WHERE project = ?", [project.name]).fetchone()[0]
+
+
 def workers(daemon):
     """Process ids of the daemon's agents."""
     found = []
@@ -55,6 +61,36 @@ def test_a_worker_that_is_told_to_end_leaves_a_checkpoint(make_daemon, gate):
         os.kill(pid, signal.SIGTERM)
     run = project.wait(run)
     assert run["state"] == "success" and project.contents("s") == {"log": b"here\n"}
+    assert kept(project) == 0
+
+
+def test_every_datum_again_is_from_nothing_but_its_own_attempts(project, gate):
+    script = f'cp -r "$PL_CHECKPOINT" "$PL_OUT/kept"; test ! -e "$PL_CHECKPOINT/log" || exit 0; {GOES_ON} {gate.wait}; exit 1'
+    project.repo("in").stages(sh("s", script, checkpoint={"every": "1s"}, datum={"tries": 1}))
+    run = project.commit("in", {"f": "1"})["run"]
+    gate.arrived()
+    wait_until(lambda: kept(project) == 1, "the checkpoint to be kept")
+    gate.open()
+    assert project.wait(run)["state"] == "failure" and kept(project) == 1
+    told = told_at(project)
+    again = project.d.ctl("--json", "run", "pipeline", f"{project.name}/p", "--force").json["run"]
+    gate.arrived()  # a datum that had found the checkpoint would not come here
+    wait_until(lambda: told_at(project) > told, "its own checkpoint")
+    for pid in workers(project.d):
+        os.kill(pid, signal.SIGTERM)
+    again = project.wait(again)  # its second attempt goes on from there
+    assert again["state"] == "success", again["job"]["s"]["reason"]
+    assert project.contents("s") == {"kept/log": b"here\n", "kept/d/step": b"5\n"}
+
+
+def test_a_pipeline_that_is_deleted_takes_its_checkpoints_along(project, gate):
+    project.repo("in").stages(sh("s", f'{GOES_ON} {gate.wait}', checkpoint={"every": "1s"}))
+    project.commit("in", {"f": "1"})
+    gate.arrived()
+    wait_until(lambda: kept(project) == 1, "the checkpoint to be kept")
+    project.d.ctl("delete", "pipeline", f"{project.name}/p", "--keep-repos")
+    assert kept(project) == 0
+    wait_until(lambda: not workers(project.d), "its worker to end")  # it is told to, and tells once more
     assert kept(project) == 0
 
 

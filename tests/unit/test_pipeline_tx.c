@@ -405,6 +405,40 @@ static void test_a_deleted_pipeline_takes_its_output_repos_along(void **state)
     assert_int_equal(make(w, FLOW).version, 1);
 }
 
+#define CHECKPOINTS "SELECT group_concat(stage, ' ') FROM (SELECT stage FROM checkpoint ORDER BY stage)"
+
+static int leave_checkpoints(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    int r = pl_sql_exec(pl_tx_conn(tx), err,
+                        "INSERT OR REPLACE INTO checkpoint(project, stage, key, root, at_us)"
+                        " SELECT DISTINCT project, name, x'01', x'02', 3 FROM stage",
+                        "");
+
+    (void)arg;
+    return r < 0 ? r : 0;
+}
+
+static void test_checkpoints_go_with_their_pipeline_or_repo(void **state)
+{
+    struct pl_repo_args prepare = {.project = "default", .name = "prepare"};
+    struct world *w = *state;
+    struct pl_err err = {0};
+
+    make(w, "{'pipeline': 'flow', 'stages': [" STAGE("prepare",
+                                                     "digits") ", " STAGE("train", "digits") ", " STAGE("chart", "digits") "]}");
+    make(w, "{'pipeline': 'flow', 'stages': [" STAGE("train", "digits") ", " STAGE("chart", "digits") "]}");
+    assert_ok(pl_db_run(w->db, PL_TX_UNLOGGED, leave_checkpoints, NULL, &err), &err);
+    assert_string_equal(list(w, CHECKPOINTS), "chart prepare train");
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_repo_delete, &prepare, &err), &err);
+    assert_string_equal(list(w, CHECKPOINTS), "chart train");
+    make(w, "{'pipeline': 'flow', 'stages': [" STAGE("train", "digits") "]}");
+    make(w, "{'pipeline': 'other', 'stages': [" STAGE("chart", "digits") "]}");
+    assert_ok(delete_pipeline(w, "flow", true, false, &err), &err);
+    assert_string_equal(list(w, CHECKPOINTS), "chart"); /* another pipeline's by now */
+    assert_ok(delete_pipeline(w, "other", false, false, &err), &err);
+    assert_string_equal(list(w, "SELECT count(*) FROM checkpoint"), "0");
+}
+
 static void test_kept_repos_stay_as_plain_results_for_the_next_stage_of_the_name(void **state)
 {
     struct world *w = *state;
@@ -551,6 +585,7 @@ int main(void)
         T(test_a_stages_commit_is_not_deleted_and_the_remedy_exists),
         T(test_a_branch_that_a_stage_reads_is_deleted_by_force_only),
         T(test_a_deleted_pipeline_takes_its_output_repos_along),
+        T(test_checkpoints_go_with_their_pipeline_or_repo),
         T(test_kept_repos_stay_as_plain_results_for_the_next_stage_of_the_name),
         T(test_what_another_pipeline_reads_is_deleted_by_force_only),
         T(test_a_deleted_pipeline_leaves_names_that_it_gave_up),
