@@ -103,7 +103,7 @@ export function run(detail, metricOf) {
     [job.stage, job.device === "gpu" ? element("span", { class: "tag" }, "GPU") : null],
     [state(job.state), metricNote(OVER.has(job.state) ? null : metricOf(job))],
     datums(job), [took(job)],
-    [["wait", "fetch", "compute", "upload"].filter((key) => job.ms?.[key] !== undefined).map((key) => `${key} ${seconds(job.ms[key])}`).join(", ")],
+    [["wait", "fetch", "compute", "upload", "held"].filter((key) => job.ms?.[key] !== undefined).map((key) => `${key} ${seconds(job.ms[key])}`).join(", ")],
     [job.reason ?? "", (job.warnings ?? []).map((warning) => element("div", { class: "warning" }, `warning: ${warning}`))],
     [element("a", { href: `#/log/${encodeURIComponent(job.project ?? "default")}/${encodeURIComponent(job.stage)}/${detail.id}`,
       id: `log-${job.stage}`, "aria-label": `log of ${job.stage}` }, "log")]]);

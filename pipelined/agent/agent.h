@@ -2,13 +2,16 @@
  * pl-runner (static, libc alone) starts the command where the user's files are and cleans up behind it.
  *
  *   worker_main   options, signals, the work folder, exit codes
- *   worker        attach → next → each datum → results, until the daemon says end        (main thread)
+ *   worker        attach → tasks → each datum → results, until the daemon says end: one thread fetches, one runs commands (the main
+ *                 one), one uploads;  flow is how rows pass from one to the next
  *   try           one datum for pipelinectl try, without lease and commit;  shell  a person in the place of its command
  *   uplink        the connection to the daemon, and how long it goes without
  *   wire          agent protocol 1: JSON of attach, next and renew ⇄ plain structs
  *   lease         the calls of that protocol, the renewing thread, what to do while the daemon is away
- *   datum         one datum: inputs → command → outputs, with the seconds and bytes of each
- *   inputs        /pfs/<input> of a datum, built aside and swapped in by rename
+ *   datum         one datum, in steps: inputs → command → outputs, with the seconds and bytes of each
+ *   inputs        /pfs/<input> of a datum, built aside and put in place by rename;  input_folder writes the files
+ *   input_refs    entries of inputs that an output links to
+ *   folder_move   what a command left → aside, while the next one writes
  *   outputs       /pfs/out of a datum → entries; names, links and special files judged
  *   link_target   where a symbolic link of /pfs/out leads (pure)
  *   env           the environment of the command (pure)

@@ -10,6 +10,7 @@
 
 struct attempt {
     struct pl_datum_context *c;
+    const struct pl_wire_task *task;
     const struct pl_wire_row *row;
     struct pl_outlog_source source;
     uint64_t written; /* bytes of output so far */
@@ -92,7 +93,7 @@ static bool on_tick(void *self)
     pl_gpu_meter_sample(a->c->gpu);
     if (atomic_load(a->c->stopping) && !a->stop_ms)
         a->stop_ms = pl_clock_mono_ms();
-    a->given_up = pl_lease_wants(a->c->lease, a->row->index) != PL_LEASE_GO_ON ||
+    a->given_up = pl_lease_wants(a->c->lease, &a->task->lease, a->row->index) != PL_LEASE_GO_ON ||
                   (a->stop_ms && pl_clock_mono_ms() - a->stop_ms >= PL_DATUM_GRACE_MS);
     return a->given_up;
 }
@@ -207,8 +208,7 @@ static void judge_batch(struct pl_datum_context *c, const struct pl_batch_result
 }
 
 /* Runs it, for one datum, and judges it. */
-static int run_and_judge(struct attempt *a, struct pl_runner_command *command, const struct pl_wire_task *task,
-                         struct pl_wire_outcome *o, struct pl_err *err)
+static int run_and_judge(struct attempt *a, struct pl_runner_command *command, struct pl_wire_outcome *o, struct pl_err *err)
 {
     struct pl_datum_context *c = a->c;
     const int64_t start_us = pl_clock_mono_us();
@@ -216,9 +216,9 @@ static int run_and_judge(struct attempt *a, struct pl_runner_command *command, c
     int r;
 
     if (c->batch)
-        r = pl_batch_run(c->batch, command, task, a->row, &end, err);
+        r = pl_batch_run(c->batch, command, a->task, a->row, &end, err);
     else
-        r = pl_env_of(c->env, task, a->row, &command->env, err);
+        r = pl_env_of(c->env, a->task, a->row, &command->env, err);
     if (r == 0 && !c->batch && !c->stage->script)
         r = pl_env_argv(c->env, a->row, command->argv, &command->argv, err);
     if (r == 0 && !c->batch)
@@ -257,7 +257,7 @@ static int run_on_error(struct attempt *a, const struct pl_runner_command *faile
     return r == PL_ETOOBIG ? 0 : r;
 }
 
-static int run_command(struct attempt *a, const struct pl_wire_task *task, struct pl_wire_outcome *o, struct pl_err *err)
+static int run_command(struct attempt *a, struct pl_wire_outcome *o, struct pl_err *err)
 {
     const struct pl_datum_context *c = a->c;
     const char *const with_interpreter[] = {"/bin/sh", "-e", c->paths->script, NULL}, *const by_itself[] = {c->paths->script,
@@ -276,12 +276,12 @@ static int run_command(struct attempt *a, const struct pl_wire_task *task, struc
     int r;
 
     if (c->by_hand) {
-        r = pl_env_of(c->env, task, a->row, &command.env, err);
+        r = pl_env_of(c->env, a->task, a->row, &command.env, err);
         return r < 0 ? r : c->by_hand(c, command.env, command.cwd, o, err);
     }
     pl_metrics_start(&a->metrics, c->out_fd, pl_clock_mono_ms());
     pl_gpu_meter_start(c->gpu);
-    r = run_and_judge(a, &command, task, o, err);
+    r = run_and_judge(a, &command, o, err);
     if (r < 0)
         return r;
     follow_metrics(a, true);
@@ -289,58 +289,82 @@ static int run_command(struct attempt *a, const struct pl_wire_task *task, struc
     return !o->gave_back && o->reason[0] && c->stage->err_run ? run_on_error(a, &command, o, err) : 0;
 }
 
-static int capture(const struct attempt *a, const char *out, struct pl_wire_outcome *o)
+/* True: nothing is to be done for this row any more. */
+static bool is_decided(struct pl_datum_context *c, const struct pl_wire_task *task, struct pl_wire_outcome *o)
 {
-    const struct pl_outputs_request request = {
-        .out = out, .pfs = a->c->paths->pfs, .inputs = a->c->inputs, .row = a->row, .store = a->c->store};
-    const int64_t start_us = pl_clock_mono_us();
-    struct pl_err why = {0};
-    int r = pl_outputs_capture(&request, o, &why);
-
-    o->upload_ms = since_ms(start_us);
-    a->c->store->lost = r < 0 && pl_uplink_not_the_commands(r);
-    if (r < 0)
-        return carry(o, a->c, r, "output", &why);
-    o->success = true;
-    return 0;
+    if (o->gave_back || o->reason[0])
+        return true;
+    o->gave_back = atomic_load(c->stopping) || pl_lease_wants(c->lease, &task->lease, o->index) != PL_LEASE_GO_ON;
+    return o->gave_back;
 }
 
-int pl_datum_run(struct pl_datum_context *c, const struct pl_wire_task *task, const struct pl_wire_row *row,
-                 struct pl_wire_outcome *ret, struct pl_err *err)
+int pl_datum_fetch(struct pl_datum_context *c, const struct pl_wire_task *task, const struct pl_wire_row *row, bool alone,
+                   struct pl_wire_outcome *o)
 {
-    struct attempt a = {.c = c,
-                        .row = row,
-                        .source = {.lease = &task->lease, .datum = row->datum, .index = row->index, .attempt = row->attempt}};
     const int64_t start_us = pl_clock_mono_us();
     struct pl_err why = {0};
-    char out[4200];
-    int r, cleared;
+    int r;
 
-    *ret = (struct pl_wire_outcome){.index = row->index};
-    snprintf(out, sizeof(out), "%s/pfs/out", c->sandbox->work);
-    if (atomic_load(c->stopping) || c->store->lost || pl_lease_wants(c->lease, row->index) != PL_LEASE_GO_ON) {
-        ret->gave_back = true;
+    if (is_decided(c, task, o))
         return 0;
-    }
-    r = pl_inputs_fetch(c->inputs, row, &ret->bytes_in, &why);
-    if (r == 0 && c->checkpoint) {
-        char folder[4200];
+    r = pl_inputs_stage(c->inputs, row, &o->bytes_in, &why);
+    o->fetch_ms += since_ms(start_us);
+    if (r == PL_ENOSPC && !alone)
+        return r;
+    return r < 0 ? carry(o, c, r, "inputs", &why) : 0;
+}
 
-        snprintf(folder, sizeof(folder), "%s/checkpoint", c->sandbox->work);
-        r = pl_inputs_checkpoint(c->inputs, row->has_checkpoint ? &row->checkpoint : NULL, folder, &why);
-    }
-    ret->fetch_ms = since_ms(start_us);
+int pl_datum_compute(struct pl_datum_context *c, const struct pl_wire_task *task, const struct pl_wire_row *row,
+                     void (*placed)(void *self), void *self, struct pl_wire_outcome *o, struct pl_err *err)
+{
+    struct attempt a = {.c = c,
+                        .task = task,
+                        .row = row,
+                        .source = {.lease = &task->lease, .datum = row->datum, .index = row->index, .attempt = row->attempt}};
+    const bool decided = is_decided(c, task, o);
+    struct pl_err why = {0};
+    int r = decided ? 0 : pl_inputs_apply(c->inputs, &why);
+
+    if (placed)
+        placed(self);
     if (r < 0)
-        return carry(ret, c, r, "inputs", &why);
+        return carry(o, c, r, "inputs", &why);
+    if (decided)
+        return 0;
     if (c->checkpoint)
         pl_checkpoint_begin(c->checkpoint, &task->lease, row->index);
-    r = run_command(&a, task, ret, err);
+    r = run_command(&a, o, err);
     if (c->checkpoint)
-        pl_checkpoint_end(c->checkpoint, a.stop_ms && ret->gave_back);
-    if (r == 0 && !ret->gave_back && ret->reason[0] == 0)
-        r = capture(&a, out, ret);
-    if (ret->success && ret->ops && ret->ops_len <= PL_WIRE_EMPTY_OPS)
-        return r; /* nothing lies there */
-    cleared = pl_sandbox_clear(out, r < 0 ? NULL : err);
-    return r < 0 ? r : cleared;
+        pl_checkpoint_end(c->checkpoint, a.stop_ms && o->gave_back);
+    return r;
+}
+
+int pl_datum_take(struct pl_datum_context *c, const char *to, struct pl_wire_outcome *o)
+{
+    struct pl_err why = {0};
+    int r = pl_folder_move(c->out_fd, "the output folder", to, &why);
+
+    if (r >= 0)
+        return r;
+    if (!o->gave_back && !o->reason[0])
+        (void)!carry(o, c, r, "output", &why);
+    return pl_sandbox_clear(c->out_path, NULL) < 0 ? PL_EIO : 0;
+}
+
+int pl_datum_upload(struct pl_datum_context *c, const struct pl_wire_row *row, const char *from, struct pl_wire_outcome *o)
+{
+    const struct pl_outputs_request request = {
+        .out = from, .pfs = c->paths->pfs, .refs = &c->refs, .row = row, .store = c->store};
+    const int64_t start_us = pl_clock_mono_us();
+    struct pl_err why = {0};
+    int r;
+
+    if (o->gave_back || o->reason[0])
+        return 0;
+    r = pl_outputs_capture(&request, o, &why);
+    o->upload_ms += since_ms(start_us);
+    o->success = r == 0;
+    if (r < 0)
+        (void)!carry(o, c, r, "output", &why);
+    return pl_uplink_not_the_commands(r) ? r : 0;
 }

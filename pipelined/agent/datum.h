@@ -1,10 +1,16 @@
-/* datum: one attempt at one datum: inputs in place → command → output captured, with the seconds and bytes of each and a verdict that a
- * person can read. One thread (the worker's). */
+/* datum: one attempt at one datum, in the steps that the worker's threads do (flow.h), with the seconds and bytes of each and a verdict that
+ * a person can read.
+ *
+ *   fetch: inputs aside ──▶ compute: inputs in place, command ──▶ take: output aside ──▶ upload: entries, bytes in packs
+ *
+ * A step finds the outcome as the one before left it: once there is a reason why the datum failed, or it is given back, nothing more is
+ * done for it. Each step belongs to one thread. */
 #pragma once
 
 #include "pipelined/agent/batch.h"
 #include "pipelined/agent/checkpoint.h"
 #include "pipelined/agent/env.h"
+#include "pipelined/agent/folder_move.h"
 #include "pipelined/agent/gpu.h"
 #include "pipelined/agent/inputs.h"
 #include "pipelined/agent/lease.h"
@@ -24,6 +30,7 @@ struct pl_datum_context {
     const struct pl_sandbox_paths *paths;
     struct pl_runner_client *runner;
     struct pl_inputs *inputs;
+    struct pl_input_refs refs;
     struct pl_outputs_store *store;
     struct pl_env *env;
     struct pl_lease *lease;
@@ -35,14 +42,28 @@ struct pl_datum_context {
     /* In place of the stage's command, with its environment (NAME=value, NULL-terminated) and working directory; NULL: the command. */
     int (*by_hand)(const struct pl_datum_context *c, const char *const *env, const char *cwd, struct pl_wire_outcome *o,
                    struct pl_err *err);
-    int out_fd;        /* WORK/pfs/out */
+    char out_path[4200]; /* WORK/pfs/out */
+    int out_fd;
     uint64_t oom_seen; /* the machine's count of processes killed for memory */
 };
 
-/* Runs the row and fills `ret` (finish it with pl_wire_outcome_finish). Returns 0 also when the datum failed: `ret` says so. ret->gave_back:
- * it was not run to its end (told to stop, not wanted any more, the daemon away for too long). Negative: the worker cannot go on. */
+/* Builds the inputs aside. PL_ENOSPC, of a row that is not `alone`: there may be room once the others are through; try again then.
+ * Otherwise 0: the outcome says what became of it. */
 PL_MUST_CHECK
-int pl_datum_run(struct pl_datum_context *c, const struct pl_wire_task *task, const struct pl_wire_row *row,
-                 struct pl_wire_outcome *ret, struct pl_err *err);
+int pl_datum_fetch(struct pl_datum_context *c, const struct pl_wire_task *task, const struct pl_wire_row *row, bool alone,
+                   struct pl_wire_outcome *o);
+/* Puts the inputs in place, calls `placed` unless NULL (the next ones may be built; also when this row is not run) and runs the command. 0 also when
+ * the datum failed. Negative: the worker cannot go on. */
+PL_MUST_CHECK
+int pl_datum_compute(struct pl_datum_context *c, const struct pl_wire_task *task, const struct pl_wire_row *row,
+                     void (*placed)(void *self), void *self, struct pl_wire_outcome *o, struct pl_err *err);
+/* Moves what the command left to the empty folder `to`: 1; 0: it left nothing. PL_EIO: the output folder cannot be emptied; the worker
+ * cannot go on. */
+PL_MUST_CHECK
+int pl_datum_take(struct pl_datum_context *c, const char *to, struct pl_wire_outcome *o);
+/* Makes the output, which lies in `from` (NULL: there is none), entries of the outcome. 0 also when it cannot be kept. Negative: the daemon does not take it, and
+ * the same is to be expected of the task's other rows. */
+PL_MUST_CHECK
+int pl_datum_upload(struct pl_datum_context *c, const struct pl_wire_row *row, const char *from, struct pl_wire_outcome *o);
 /* Processes of this machine killed for want of memory since it started; 0 when unknown. */
 uint64_t pl_datum_oom_count(void);

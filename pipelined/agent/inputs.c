@@ -1,7 +1,8 @@
 #include "pipelined/agent/inputs.h"
 
+#include "pipelined/agent/folder_move.h"
+#include "pipelined/agent/input_folder.h"
 #include "pipelined/agent/sandbox.h"
-#include "pipelined/agent/tree_source.h"
 #include "storage/base/io.h"
 #include "storage/dataset/checkout.h"
 #include <fcntl.h>
@@ -9,19 +10,35 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#define PATH_BYTES 8192
+#define CHECKPOINT "next/.checkpoint" /* no input has such a name */
 
-/* What lies in WORK/pfs/<name> now. */
-struct slot {
-    char name[PL_NAME_MAX_BYTES + 1];
+/* What lies in a folder. */
+struct copy {
     bool filled;
-    bool writable; /* a mount of its own: emptied and filled in place */
+    bool writable;
     struct pl_hash root;
     bool file;
     char *path;
     char *files; /* the globs, one after another; NULL = all */
     size_t files_len;
     uint64_t bytes;
+};
+
+/* How apply makes `back` the input. */
+enum staged {
+    NOTHING, /* nothing was staged */
+    SAME,    /* it is there already */
+    AWAY,    /* the datum has no such input */
+    FILE_IN, /* WORK/next/<name> is a file, which takes the place of the last datum's in the same folder */
+    FOLDER,  /* WORK/next/<name> is the input */
+    REFILL,  /* … and a writable one, whose folder is a mount: it is emptied and filled from there */
+};
+
+struct slot {
+    char name[PL_NAME_MAX_BYTES + 1];
+    struct copy front, back; /* WORK/pfs/<name>, WORK/next/<name> */
+    bool littered;           /* something lies in WORK/next/<name> */
+    enum staged staged;
     struct pl_tree_cursor *cursor; /* over `cursor_root`, for matches that are files */
     struct pl_hash cursor_root;
 };
@@ -30,8 +47,8 @@ struct pl_inputs {
     struct pl_inputs_config config;
     struct pl_file_cache *cache;
     struct pl_node_cache nodes;
-    struct pl_buf scratch;
-    bool copying; /* into a writable input: no links to the cache */
+    struct pl_input_folder folder;
+    bool saved; /* what an attempt before kept lies in WORK/next/CHECKPOINT */
     struct slot slots[PL_WIRE_INPUTS_MAX];
     size_t n_slots;
 };
@@ -51,17 +68,17 @@ int pl_inputs_create(const struct pl_inputs_config *config, struct pl_inputs **r
         pl_inputs_destroy(in);
         return r;
     }
+    in->folder =
+        (struct pl_input_folder){.reader = config->reader, .uplink = config->uplink, .cache = in->cache, .nodes = &in->nodes};
     *ret = in;
     return 0;
 }
 
-static void slot_forget(struct slot *s)
+static void copy_forget(struct copy *c)
 {
-    s->filled = false;
-    free(s->path);
-    free(s->files);
-    s->path = s->files = NULL;
-    s->files_len = 0;
+    free(c->path);
+    free(c->files);
+    *c = (struct copy){0};
 }
 
 struct pl_inputs *pl_inputs_destroy(struct pl_inputs *in)
@@ -69,11 +86,12 @@ struct pl_inputs *pl_inputs_destroy(struct pl_inputs *in)
     if (!in)
         return NULL;
     for (size_t i = 0; i < in->n_slots; i++) {
-        slot_forget(&in->slots[i]);
+        copy_forget(&in->slots[i].front);
+        copy_forget(&in->slots[i].back);
         pl_tree_cursor_destroy(in->slots[i].cursor);
     }
     pl_node_cache_finish(&in->nodes);
-    pl_buf_finish(&in->scratch);
+    pl_buf_finish(&in->folder.scratch);
     pl_file_cache_close(in->cache);
     free(in);
     return NULL;
@@ -103,10 +121,30 @@ static int files_key(const struct pl_wire_input *wi, struct pl_buf *ret, struct 
     return r;
 }
 
-static bool slot_has(const struct slot *s, const struct pl_wire_input *wi, const struct pl_buf *files)
+/* The same match, of whatever commit. */
+static bool copy_is_of(const struct copy *c, const struct pl_wire_input *wi, const struct pl_buf *files)
 {
-    return s->filled && s->file == wi->file && pl_hash_eq(&s->root, &wi->root) && pl_streq(s->path, wi->path) &&
-           s->files_len == files->len && (files->len == 0 || memcmp(s->files, files->data, files->len) == 0);
+    return c->filled && c->file == wi->file && pl_streq(c->path, wi->path) && c->files_len == files->len &&
+           (files->len == 0 || memcmp(c->files, files->data, files->len) == 0);
+}
+
+static int copy_note(struct copy *c, const struct pl_wire_input *wi, const struct pl_buf *files, uint64_t bytes,
+                     struct pl_err *err)
+{
+    copy_forget(c);
+    c->path = strdup(wi->path);
+    c->files = malloc(files->len + 1);
+    if (!c->path || !c->files)
+        return pl_err_nomem(err);
+    if (files->len)
+        memcpy(c->files, files->data, files->len);
+    c->files_len = files->len;
+    c->root = wi->root;
+    c->file = wi->file;
+    c->writable = wi->writable;
+    c->bytes = bytes;
+    c->filled = true;
+    return 0;
 }
 
 /* The entry that the match `wi`, a file, is. The cursor stays for the next one, which is near. */
@@ -118,7 +156,7 @@ static int find_file(struct pl_inputs *in, struct slot *s, const struct pl_wire_
     int r = 0;
 
     if (wi->json)
-        return pl_err_set(err, PL_ENOTFOUND, "/%s is no file of a repo: copy it", wi->path);
+        return pl_err_set(err, PL_ENOTFOUND, "/%s is no file of a repo", wi->path);
     if (!s->cursor || !pl_hash_eq(&s->cursor_root, &wi->root)) {
         s->cursor = pl_tree_cursor_destroy(s->cursor);
         s->cursor_root = wi->root;
@@ -157,261 +195,77 @@ void pl_inputs_prepare(struct pl_inputs *in, const struct pl_wire_task *task)
         pl_uplink_locate(in->config.uplink, ids, n);
 }
 
-/* --- few files, written here --- */
+/* --- aside --- */
 
-/* "a/b" with its end cut off: PL_EINVAL. */
-static int join(char out[PATH_BYTES], const char *folder, const char *name, struct pl_err *err)
+/* WORK/<folder>/<name of the slot> */
+static int place(const struct pl_inputs *in, const char *folder, const struct slot *s, char out[PL_INPUTS_PATH_MAX],
+                 struct pl_err *err)
 {
-    if (snprintf(out, PATH_BYTES, "%s%s%s", folder, *name ? "/" : "", name) >= PATH_BYTES)
-        return pl_err_set(err, PL_EINVAL, "path of more than %d bytes below %.200s", PATH_BYTES, folder);
-    return 0;
+    char parent[PL_INPUTS_PATH_MAX];
+    int r = pl_input_path(parent, in->config.work, folder, err);
+
+    return r < 0 ? r : pl_input_path(out, parent, s->name, err);
 }
 
-/* Makes the folders above `path` below `base`, which is there; `last` remembers the ones made for the path before. */
-static int make_parents(const char *base, const char *path, char *last, struct pl_err *err)
+static int clear_next(const struct pl_inputs *in, struct slot *s, struct pl_err *err)
 {
-    const char *slash = strrchr(path, '/');
-    size_t len = slash ? (size_t)(slash - path) : 0;
-    char folder[PATH_BYTES];
+    char next[PL_INPUTS_PATH_MAX];
     int r;
 
-    if (len == 0 || (strncmp(last, path, len) == 0 && last[len] == 0))
+    copy_forget(&s->back);
+    if (!s->littered)
         return 0;
-    for (slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-        memcpy(last, path, (size_t)(slash - path));
-        last[slash - path] = 0;
-        r = join(folder, base, last, err);
-        if (r < 0)
-            return r;
-        if (mkdir(folder, 0755) < 0 && errno != EEXIST)
-            return pl_err_errno(err, errno, "%s", folder);
-    }
-    return 0;
-}
-
-static int write_piece(void *self, const void *bytes, size_t n, struct pl_err *err)
-{
-    return pl_io_write(*(const int *)self, bytes, n, "input", err);
-}
-
-static int write_bytes(struct pl_inputs *in, const struct pl_entry *e, const char *path, struct pl_err *err)
-{
-    static const struct timespec times[2] = {{.tv_sec = PL_CHECKOUT_MTIME_S}, {.tv_sec = PL_CHECKOUT_MTIME_S}};
-    const mode_t mode = e->kind == PL_KIND_EXEC ? 0555 : 0444;
-    _cleanup_close_ int fd = -1;
-    int r;
-
-    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    if (fd < 0)
-        return pl_err_errno(err, errno, "%s", path);
-    if (e->content == PL_CONTENT_INLINE)
-        r = pl_io_write(fd, e->data, e->inline_len, path, err);
-    else
-        r = pl_file_read(e, 0, e->size, &in->config.reader, &in->scratch, write_piece, &fd, err);
-    if (r == 0 && futimens(fd, times) < 0)
-        r = pl_err_errno(err, errno, "%s", path);
+    r = place(in, "next", s, next, err);
+    r = r < 0 ? r : pl_io_remove_tree(next, err);
+    s->littered = r < 0;
     return r;
 }
 
-static int write_link(struct pl_inputs *in, const struct pl_entry *e, const char *path, struct pl_err *err)
-{
-    _cleanup_(pl_buf_finish) struct pl_buf target = {.max = PL_LINK_MAX_BYTES + 1};
-    int r;
-
-    if (e->content == PL_CONTENT_INLINE)
-        r = pl_buf_add(&target, e->data, e->inline_len, err);
-    else
-        r = in->config.reader.get(in->config.reader.self, &e->id, 0, &target, err);
-    if (r < 0)
-        return r;
-    if (!pl_buf_str(&target) || symlink(pl_buf_str(&target), path) < 0)
-        return pl_err_errno(err, errno, "%s", path);
-    return 0;
-}
-
-static int write_entry(struct pl_inputs *in, const struct pl_entry *e, const char *path, struct pl_err *err)
-{
-    int r;
-
-    if (e->kind == PL_KIND_LINK)
-        return write_link(in, e, path, err);
-    if (e->kind == PL_KIND_DIR)
-        return mkdir(path, 0755) < 0 ? pl_err_errno(err, errno, "%s", path) : 0;
-    if (!in->cache || in->copying || e->content == PL_CONTENT_INLINE)
-        return write_bytes(in, e, path, err);
-    r = pl_file_cache_link(in->cache, e, AT_FDCWD, path, err);
-    if (r != 0)
-        return r < 0 ? r : 0;
-    r = write_bytes(in, e, path, err);
-    if (r == 0)
-        pl_file_cache_adopt(in->cache, e, AT_FDCWD, path);
-    return r;
-}
-
-static int write_few(struct pl_inputs *in, struct pl_tree_source *source, const char *dest, struct pl_err *err)
-{
-    char path[PATH_BYTES], last[PL_PATH_MAX_BYTES + 1] = "";
-    struct pl_entry e;
-    const char *p;
-    size_t len;
-    int r;
-
-    while ((r = pl_tree_source_next(source, &p, &len, &e, err)) > 0) {
-        r = make_parents(dest, p, last, err);
-        if (r == 0)
-            r = join(path, dest, p, err);
-        if (r == 0)
-            r = write_entry(in, &e, path, err);
-        if (r < 0)
-            break;
-    }
-    return r;
-}
-
-/* --- one input --- */
-
-static int build_params(struct slot *s, const struct pl_wire_input *wi, const char *dest, struct pl_err *err)
-{
-    char path[PATH_BYTES];
-    int r = join(path, dest, wi->path, err);
-
-    s->bytes = strlen(wi->json);
-    return r == 0 ? pl_io_write_file(path, wi->json, strlen(wi->json), 0444, err) : r;
-}
-
-static int build_file(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *dest, struct pl_err *err)
-{
-    char path[PATH_BYTES], last[PL_PATH_MAX_BYTES + 1] = "";
-    struct pl_entry e;
-    int r;
-
-    if (wi->json)
-        return build_params(s, wi, dest, err);
-    r = find_file(in, s, wi, &e, err);
-    if (r == 0)
-        r = make_parents(dest, wi->path, last, err);
-    if (r == 0)
-        r = join(path, dest, wi->path, err);
-    if (r == 0)
-        r = write_entry(in, &e, path, err);
-    if (r == 0)
-        s->bytes = e.size;
-    return r;
-}
-
-/* The folder that matched, which is there even when all of it is left out. */
-static int make_match(const char *dest, const struct pl_wire_input *wi, struct pl_err *err)
-{
-    char inside[PL_PATH_MAX_BYTES + 3], last[PL_PATH_MAX_BYTES + 3] = "";
-
-    snprintf(inside, sizeof(inside), "%s/x", wi->path);
-    return *wi->path ? make_parents(dest, inside, last, err) : 0;
-}
-
-static int build_folder(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *dest,
-                        struct pl_err *err)
-{
-    const struct pl_node_source nodes = pl_node_cache_source(&in->nodes);
-    const struct pl_checkout_options options = {.cache = in->copying ? NULL : in->cache, .replace = true};
-    struct pl_tree_source source = {0};
-    struct pl_tree_stats stats;
-    struct pl_checkout_stats done = {0};
-    char prefix[PL_PATH_MAX_BYTES + 2];
-    int r;
-
-    snprintf(prefix, sizeof(prefix), "%s%s", wi->path, *wi->path ? "/" : "");
-    r = pl_tree_stats_get(&nodes, &wi->root, prefix, strlen(prefix), &stats, err);
-    if (r == 0)
-        r = pl_tree_source_open(&in->nodes, in->config.uplink, wi, &source, err);
-    if (r == 0)
-        r = make_match(dest, wi, err);
-    if (r == 0 && stats.files <= PL_INPUTS_FEW && stats.bytes <= PL_INPUTS_FEW_BYTES) {
-        s->bytes = stats.bytes;
-        r = write_few(in, &source, dest, err);
-    } else if (r == 0) {
-        const struct pl_entry_source entries = pl_tree_source_entries(&source);
-        r = pl_checkout(&entries, &in->config.reader, dest, &options, &done, err);
-        s->bytes = done.bytes;
-    }
-    pl_tree_source_finish(&source);
-    return r;
-}
-
-static int remove_old(const struct pl_inputs *in, const char *folder, const char *name, struct pl_err *err)
-{
-    char parent[PATH_BYTES], path[PATH_BYTES];
-    int r = join(parent, in->config.work, folder, err);
-
-    if (r == 0)
-        r = join(path, parent, name, err);
-    return r == 0 ? pl_io_remove_tree(path, err) : r;
-}
-
-/* The input that this datum does not have. */
-static int take_away(const struct pl_inputs *in, const struct slot *s, struct pl_err *err)
-{
-    char parent[PATH_BYTES], path[PATH_BYTES];
-    int r;
-
-    if (!s->writable)
-        return remove_old(in, "pfs", s->name, err);
-    r = join(parent, in->config.work, "pfs", err);
-    r = r == 0 ? join(path, parent, s->name, err) : r;
-    return r == 0 ? pl_sandbox_clear(path, err) : r;
-}
-
-/* `next` becomes `pfs`; what was there is removed. */
-static int swap_in(const char *next, const char *pfs, struct pl_err *err)
-{
-    if (renameat2(AT_FDCWD, next, AT_FDCWD, pfs, RENAME_EXCHANGE) == 0)
-        return pl_io_remove_tree(next, err);
-    if (errno != ENOENT && errno != EINVAL)
-        return pl_err_errno(err, errno, "%s", pfs);
-    if (errno == EINVAL && pl_io_remove_tree(pfs, err) < 0) /* a file system that cannot exchange */
-        return PL_EIO;
-    return rename(next, pfs) < 0 ? pl_err_errno(err, errno, "%s", pfs) : 0;
-}
-
-/* The last datum's file and this one's lie in one folder, no command runs, and none could write there: the file alone is replaced. */
+/* The last datum's file and this one's lie in one folder, where no command could write: the file alone is replaced. */
 static bool is_next_file(const struct pl_inputs *in, const struct slot *s, const struct pl_wire_input *wi)
 {
-    const char *a = s->filled ? strrchr(s->path, '/') : NULL, *b = strrchr(wi->path, '/');
+    const struct copy *c = &s->front;
+    const char *a = c->filled ? strrchr(c->path, '/') : NULL, *b = strrchr(wi->path, '/');
     size_t len = b ? (size_t)(b - wi->path) : 0;
 
-    if (!in->config.read_only || !s->filled || !s->file || !wi->file || (a ? (size_t)(a - s->path) : 0) != len)
+    if (!in->config.read_only || wi->writable || !c->filled || !c->file || !wi->file || (a ? (size_t)(a - c->path) : 0) != len)
         return false;
-    return memcmp(s->path, wi->path, len) == 0;
+    return memcmp(c->path, wi->path, len) == 0;
 }
 
-static int replace_file(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *pfs, struct pl_err *err)
+/* The file alone, as `next`. */
+static int build_file(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *next, uint64_t *ret_bytes,
+                      struct pl_err *err)
 {
-    char old[PATH_BYTES];
-    int r = join(old, pfs, s->path, err);
+    struct pl_entry e;
+    int r;
 
-    if (r == 0 && unlink(old) < 0)
-        r = pl_err_errno(err, errno, "%s", old);
-    slot_forget(s);
-    return r == 0 ? build_file(in, s, wi, pfs, err) : r;
-}
-
-static int rebuild(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *pfs, struct pl_err *err)
-{
-    char parent[PATH_BYTES], next[PATH_BYTES];
-    int r = join(parent, in->config.work, "next", err);
-
-    slot_forget(s);
+    if (wi->json) {
+        *ret_bytes = strlen(wi->json);
+        return pl_io_write_file(next, wi->json, strlen(wi->json), 0444, err);
+    }
+    r = find_file(in, s, wi, &e, err);
     if (r == 0)
-        r = join(next, parent, s->name, err);
-    if (r == 0 && mkdir(next, 0755) < 0)
-        r = pl_err_errno(err, errno, "%s", next);
-    if (r < 0)
-        return r;
-    r = wi->file ? build_file(in, s, wi, next, err) : build_folder(in, s, wi, next, err);
+        r = pl_input_entry(&in->folder, &e, next, err);
     if (r == 0)
-        r = swap_in(next, pfs, err);
-    if (r < 0)
-        (void)!pl_io_remove_tree(next, NULL);
+        *ret_bytes = e.size;
     return r;
+}
+
+/* The folder that the input is, as `next`. */
+static int build_folder(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *next,
+                        uint64_t *ret_bytes, struct pl_err *err)
+{
+    char path[PL_INPUTS_PATH_MAX];
+    int r = 0;
+
+    if (mkdir(next, 0755) < 0)
+        return pl_err_errno(err, errno, "%s", next);
+    if (!wi->file)
+        return pl_input_build(&in->folder, wi, next, ret_bytes, err);
+    r = pl_input_parents(next, wi->path, err);
+    r = r < 0 ? r : pl_input_path(path, next, wi->path, err);
+    return r < 0 ? r : build_file(in, s, wi, path, ret_bytes, err);
 }
 
 static int make_writable(const char *path, const struct stat *st, int type, struct FTW *ftw)
@@ -420,51 +274,46 @@ static int make_writable(const char *path, const struct stat *st, int type, stru
     return type == FTW_F ? chmod(path, (st->st_mode & 07777) | 0200) : 0;
 }
 
-/* The folder stays: it is a mount. */
-static int refill(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *pfs, struct pl_err *err)
+/* Copies, with no links to the cache. */
+static int build_writable(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *next,
+                          uint64_t *ret_bytes, struct pl_err *err)
 {
-    int r = pl_io_mkdirs(pfs, 0755, err);
+    int r;
 
-    slot_forget(s);
-    if (r == 0)
-        r = pl_sandbox_clear(pfs, err);
-    if (r < 0)
-        return r;
-    in->copying = s->writable = true;
-    r = wi->file ? build_file(in, s, wi, pfs, err) : build_folder(in, s, wi, pfs, err);
-    in->copying = false;
-    if (r == 0 && nftw(pfs, make_writable, 16, FTW_PHYS) != 0)
-        r = pl_err_errno(err, errno, "%s", pfs);
+    in->folder.cache = NULL;
+    r = build_folder(in, s, wi, next, ret_bytes, err);
+    in->folder.cache = in->cache;
+    if (r == 0 && nftw(next, make_writable, 16, FTW_PHYS) != 0)
+        r = pl_err_errno(err, errno, "%s", next);
     return r;
 }
 
-static int fill(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const struct pl_buf *files,
-                struct pl_err *err)
+static int stage_one(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const struct pl_buf *files,
+                     struct pl_err *err)
 {
-    char parent[PATH_BYTES], pfs[PATH_BYTES];
-    int r = join(parent, in->config.work, "pfs", err);
+    const bool file = is_next_file(in, s, wi);
+    char next[PL_INPUTS_PATH_MAX];
+    uint64_t bytes = 0;
+    int r;
 
-    if (r == 0)
-        r = join(pfs, parent, s->name, err);
-    if (r == 0)
-        r = wi->writable              ? refill(in, s, wi, pfs, err)
-            : is_next_file(in, s, wi) ? replace_file(in, s, wi, pfs, err)
-                                      : rebuild(in, s, wi, pfs, err);
-    if (r < 0 && !wi->writable) {
-        (void)!remove_old(in, "pfs", s->name, NULL); /* not the last datum's files for the next one */
+    if (in->config.read_only && !wi->writable && copy_is_of(&s->front, wi, files) && pl_hash_eq(&s->front.root, &wi->root)) {
+        s->staged = SAME;
+        return 0;
     }
+    r = clear_next(in, s, err);
+    r = r < 0 ? r : place(in, "next", s, next, err);
     if (r < 0)
         return r;
-    s->root = wi->root;
-    s->file = wi->file;
-    s->path = strdup(wi->path);
-    s->files = malloc(files->len + 1);
-    if (!s->path || !s->files)
-        return pl_err_nomem(err);
-    if (files->len)
-        memcpy(s->files, files->data, files->len);
-    s->files_len = files->len;
-    s->filled = true;
+    s->littered = true;
+    r = wi->writable ? build_writable(in, s, wi, next, &bytes, err)
+        : file       ? build_file(in, s, wi, next, &bytes, err)
+                     : build_folder(in, s, wi, next, &bytes, err);
+    r = r < 0 ? r : copy_note(&s->back, wi, files, bytes, err);
+    if (r < 0) {
+        (void)!clear_next(in, s, NULL);
+        return r;
+    }
+    s->staged = wi->writable ? REFILL : file ? FILE_IN : FOLDER;
     return 0;
 }
 
@@ -475,94 +324,6 @@ static bool row_has(const struct pl_wire_row *row, const char *name)
             return true;
     return false;
 }
-
-int pl_inputs_fetch(struct pl_inputs *in, const struct pl_wire_row *row, uint64_t *ret_bytes, struct pl_err *err)
-{
-    uint64_t bytes = 0;
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < in->n_slots; i++) {
-        if (!in->slots[i].filled || row_has(row, in->slots[i].name))
-            continue;
-        slot_forget(&in->slots[i]);
-        r = take_away(in, &in->slots[i], err);
-    }
-    for (size_t i = 0; r == 0 && i < row->n_inputs; i++) {
-        const struct pl_wire_input *wi = &row->inputs[i];
-        struct slot *s = slot_of(in, wi->name);
-        _cleanup_(pl_buf_finish) struct pl_buf files = {0};
-
-        if (!s)
-            return pl_err_set(err, PL_ELIMIT, "a worker serves at most %u inputs", PL_WIRE_INPUTS_MAX);
-        r = files_key(wi, &files, err);
-        if (r == 0 && (wi->writable || !(in->config.read_only && slot_has(s, wi, &files))))
-            r = fill(in, s, wi, &files, err);
-        if (r < 0)
-            return pl_err_wrap(err, r, "input %s", wi->name);
-        bytes += s->bytes;
-    }
-    *ret_bytes = bytes;
-    return r;
-}
-
-/* --- entries by reference --- */
-
-bool pl_inputs_writable(const struct pl_wire_row *row, const char *name)
-{
-    for (size_t i = 0; i < row->n_inputs; i++)
-        if (pl_streq(row->inputs[i].name, name))
-            return row->inputs[i].writable;
-    return false;
-}
-
-static int visit_folder(struct pl_inputs *in, const struct pl_wire_input *wi, const char *path, pl_inputs_visit_fn visit,
-                        void *self, struct pl_err *err)
-{
-    struct pl_tree_source source = {0};
-    struct pl_entry e;
-    const char *p;
-    size_t len, n = strlen(path), found = 0;
-    int r = pl_tree_source_open(&in->nodes, NULL, wi, &source, err);
-
-    while (r >= 0 && (r = pl_tree_source_next(&source, &p, &len, &e, err)) > 0) {
-        if (n > 0 && (strncmp(p, path, n) != 0 || (p[n] != 0 && p[n] != '/')))
-            continue;
-        found++;
-        r = visit(self, n == 0 ? p : p[n] ? p + n + 1 : "", &e, err);
-    }
-    pl_tree_source_finish(&source);
-    if (r == 0 && found == 0)
-        return pl_err_set(err, PL_ENOTFOUND, "the input has no /%s", path);
-    return r;
-}
-
-int pl_inputs_visit(struct pl_inputs *in, const struct pl_wire_row *row, const char *name, const char *path,
-                    pl_inputs_visit_fn visit, void *self, struct pl_err *err)
-{
-    for (size_t i = 0; i < row->n_inputs; i++) {
-        const struct pl_wire_input *wi = &row->inputs[i];
-        struct slot *s = slot_of(in, name);
-        struct pl_entry e;
-        size_t n = strlen(path);
-        int r;
-
-        if (!s || !pl_streq(wi->name, name))
-            continue;
-        if (!wi->file)
-            return visit_folder(in, wi, path, visit, self, err);
-        r = find_file(in, s, wi, &e, err);
-        if (r < 0)
-            return r;
-        if (pl_streq(wi->path, path))
-            return visit(self, "", &e, err);
-        if (n == 0 || (strncmp(wi->path, path, n) == 0 && wi->path[n] == '/'))
-            return visit(self, wi->path + n + (n > 0), &e, err);
-        return pl_err_set(err, PL_ENOTFOUND, "the input has no /%s", path);
-    }
-    return pl_err_set(err, PL_ENOTFOUND, "there is no input %s", name);
-}
-
-/* --- the stage's code --- */
 
 static int checkout_writable(struct pl_inputs *in, const struct pl_hash *root, const char *dest, struct pl_err *err)
 {
@@ -581,18 +342,191 @@ static int checkout_writable(struct pl_inputs *in, const struct pl_hash *root, c
     return r;
 }
 
+static int stage_checkpoint(struct pl_inputs *in, const struct pl_wire_row *row, struct pl_err *err)
+{
+    char path[PL_INPUTS_PATH_MAX];
+    int r = pl_input_path(path, in->config.work, CHECKPOINT, err);
+
+    if (r == 0 && in->saved)
+        r = pl_io_remove_tree(path, err);
+    in->saved = row->has_checkpoint;
+    if (r == 0 && row->has_checkpoint)
+        r = checkout_writable(in, &row->checkpoint, path, err);
+    return r < 0 ? pl_err_wrap(err, r, "checkpoint") : 0;
+}
+
+int pl_inputs_stage(struct pl_inputs *in, const struct pl_wire_row *row, uint64_t *ret_bytes, struct pl_err *err)
+{
+    uint64_t bytes = 0;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < in->n_slots; i++) {
+        in->slots[i].staged = NOTHING;
+        if (!in->slots[i].front.filled || row_has(row, in->slots[i].name))
+            continue;
+        r = clear_next(in, &in->slots[i], err);
+        in->slots[i].staged = AWAY;
+    }
+    for (size_t i = 0; r == 0 && i < row->n_inputs; i++) {
+        const struct pl_wire_input *wi = &row->inputs[i];
+        struct slot *s = slot_of(in, wi->name);
+        _cleanup_(pl_buf_finish) struct pl_buf files = {0};
+
+        if (!s)
+            return pl_err_set(err, PL_ELIMIT, "a worker serves at most %u inputs", PL_WIRE_INPUTS_MAX);
+        r = files_key(wi, &files, err);
+        r = r < 0 ? r : stage_one(in, s, wi, &files, err);
+        if (r < 0)
+            return pl_err_wrap(err, r, "input %s", wi->name);
+        bytes += s->staged == SAME ? s->front.bytes : s->back.bytes;
+    }
+    if (r == 0 && in->config.checkpoint)
+        r = stage_checkpoint(in, row, err);
+    if (r == 0)
+        *ret_bytes = bytes;
+    return r;
+}
+
+/* --- in place --- */
+
+static void exchange_notes(struct slot *s)
+{
+    const struct copy front = s->front;
+
+    s->front = s->back;
+    s->back = front;
+    s->littered = s->back.filled;
+}
+
+/* `next` becomes `pfs`, and what was there lies aside. */
+static int folder_in(struct slot *s, const char *next, const char *pfs, struct pl_err *err)
+{
+    if (renameat2(AT_FDCWD, next, AT_FDCWD, pfs, RENAME_EXCHANGE) == 0) {
+        exchange_notes(s);
+        s->littered = true;
+        return 0;
+    }
+    if (errno != ENOENT && errno != EINVAL)
+        return pl_err_errno(err, errno, "%s", pfs);
+    if (errno == EINVAL && pl_io_remove_tree(pfs, err) < 0) /* a file system that cannot exchange */
+        return PL_EIO;
+    if (rename(next, pfs) < 0)
+        return pl_err_errno(err, errno, "%s", pfs);
+    copy_forget(&s->front);
+    exchange_notes(s);
+    return 0;
+}
+
+static int file_in(struct slot *s, const char *next, const char *pfs, struct pl_err *err)
+{
+    char old[PL_INPUTS_PATH_MAX], new[PL_INPUTS_PATH_MAX];
+    int r = pl_input_path(old, pfs, s->front.path, err);
+
+    r = r < 0 ? r : pl_input_path(new, pfs, s->back.path, err);
+    if (r < 0)
+        return r;
+    if (rename(next, new) < 0)
+        return pl_err_errno(err, errno, "%s", new);
+    if (pl_streq(old, new))
+        (void)unlink(next); /* rename does nothing when both are one file of the cache */
+    else if (unlink(old) < 0)
+        return pl_err_errno(err, errno, "%s", old);
+    copy_forget(&s->front);
+    exchange_notes(s);
+    return 0;
+}
+
+/* Empties `to`, which stays, and moves all of `from` there. */
+static int refill(const char *from, const char *to, struct pl_err *err)
+{
+    _cleanup_close_ int fd = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int r;
+
+    if (fd < 0)
+        return pl_err_errno(err, errno, "%s", from);
+    r = pl_io_mkdirs(to, 0755, err);
+    r = r < 0 ? r : pl_sandbox_clear(to, err);
+    r = r < 0 ? r : pl_folder_move(fd, from, to, err);
+    return r < 0 ? r : 0;
+}
+
+static int refill_in(struct slot *s, const char *next, const char *pfs, struct pl_err *err)
+{
+    int r = refill(next, pfs, err);
+
+    if (r < 0)
+        return r;
+    copy_forget(&s->front);
+    exchange_notes(s);
+    s->littered = true; /* an empty folder */
+    return 0;
+}
+
+static int away(struct slot *s, const char *next, const char *pfs, struct pl_err *err)
+{
+    if (s->front.writable) {
+        copy_forget(&s->front);
+        return pl_sandbox_clear(pfs, err);
+    }
+    if (rename(pfs, next) < 0)
+        return pl_err_errno(err, errno, "%s", pfs);
+    copy_forget(&s->back);
+    exchange_notes(s);
+    return 0;
+}
+
+static int apply_one(const struct pl_inputs *in, struct slot *s, struct pl_err *err)
+{
+    char next[PL_INPUTS_PATH_MAX], pfs[PL_INPUTS_PATH_MAX];
+    int r = place(in, "next", s, next, err);
+
+    r = r < 0 ? r : place(in, "pfs", s, pfs, err);
+    if (r == 0)
+        r = s->staged == FOLDER    ? folder_in(s, next, pfs, err)
+            : s->staged == FILE_IN ? file_in(s, next, pfs, err)
+            : s->staged == REFILL  ? refill_in(s, next, pfs, err)
+                                   : away(s, next, pfs, err);
+    if (r < 0) { /* not the last datum's files for the next one */
+        (void)!(s->front.writable || s->staged == REFILL ? pl_sandbox_clear(pfs, NULL) : pl_io_remove_tree(pfs, NULL));
+        copy_forget(&s->front);
+    }
+    return r;
+}
+
+/* The last datum's is gone in any case. */
+static int apply_checkpoint(const struct pl_inputs *in, struct pl_err *err)
+{
+    char from[PL_INPUTS_PATH_MAX], to[PL_INPUTS_PATH_MAX];
+    int r = pl_input_path(from, in->config.work, CHECKPOINT, err);
+
+    r = r < 0 ? r : pl_input_path(to, in->config.work, "checkpoint", err);
+    if (r == 0)
+        r = in->saved ? refill(from, to, err) : pl_sandbox_clear(to, err);
+    return r < 0 ? pl_err_wrap(err, r, "checkpoint") : 0;
+}
+
+int pl_inputs_apply(struct pl_inputs *in, struct pl_err *err)
+{
+    for (size_t i = 0; i < in->n_slots; i++) {
+        struct slot *s = &in->slots[i];
+        const enum staged staged = s->staged;
+        int r;
+
+        if (staged == NOTHING || staged == SAME)
+            continue;
+        r = apply_one(in, s, err);
+        s->staged = NOTHING;
+        if (r < 0)
+            return pl_err_wrap(err, r, "input %s", s->name);
+    }
+    return in->config.checkpoint ? apply_checkpoint(in, err) : 0;
+}
+
+/* --- the stage's code --- */
+
 int pl_inputs_code(struct pl_inputs *in, const struct pl_hash *root, const char *dest, struct pl_err *err)
 {
     int r = checkout_writable(in, root, dest, err);
 
     return r < 0 ? pl_err_wrap(err, r, "code") : 0;
-}
-
-int pl_inputs_checkpoint(struct pl_inputs *in, const struct pl_hash *root, const char *dest, struct pl_err *err)
-{
-    int r = pl_sandbox_clear(dest, err);
-
-    if (r == 0 && root)
-        r = checkout_writable(in, root, dest, err);
-    return r < 0 ? pl_err_wrap(err, r, "checkpoint") : 0;
 }

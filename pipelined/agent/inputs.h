@@ -1,18 +1,18 @@
-/* inputs: /pfs/<input> of a datum. Each input is built aside (WORK/next/<input>) and swapped in by one rename, so that a folder behind
- * the sandbox's read-only mount changes at once and whole. An input that the last datum had in the same way stays as it is. Files
- * come as hard links out of the cache of whole files where that is safe (behind a read-only mount), else as copies.
+/* inputs: /pfs/<input> of a datum. They are built aside, in WORK/next/<input>, while the datum before computes, and put in place by renames
+ * alone: a folder behind the sandbox's read-only mount changes at once and whole. An input that the last datum had in the same way
+ * stays as it is.
+ *
+ *   stage (aside) ──▶ apply (no command runs) ──▶ stage (aside, while the command runs) ──▶ apply ──▶ …
+ *                                                 └─ not wanted after all: stage again
  *
  * Entries are looked up in the commit's tree, whose nodes are kept (PL_INPUTS_NODES): a datum costs no question to the daemon when
- * its neighbours have asked already. One thread. */
+ * its neighbours have asked already. One thread stages and one applies, in turn. */
 #pragma once
 
 #include "pipelined/agent/uplink.h"
 #include "pipelined/agent/wire.h"
-#include "storage/tree/tree.h"
 
 #define PL_INPUTS_NODES       64u           /* decoded nodes kept, of ≤ 256 KiB */
-#define PL_INPUTS_FEW         64u           /* up to so many files … */
-#define PL_INPUTS_FEW_BYTES   (4u << 20)    /* … of so many bytes are written here; more by checkout's threads */
 #define PL_INPUTS_CACHE_BYTES (20ull << 30) /* of the cache of whole files */
 
 struct pl_inputs;
@@ -23,6 +23,7 @@ struct pl_inputs_config {
     const char *work;         /* the work folder (sandbox.h) */
     const char *cache;        /* folder of the cache; NULL = none */
     bool read_only;           /* the command cannot write to inputs: links and reuse are safe */
+    bool checkpoint;          /* WORK/checkpoint holds what the row's attempt before kept, and nothing else */
 };
 
 PL_MUST_CHECK
@@ -31,24 +32,14 @@ struct pl_inputs *pl_inputs_destroy(struct pl_inputs *in);
 
 /* Asks in one question where the files of all these rows are. Failures are left to the fetch. */
 void pl_inputs_prepare(struct pl_inputs *in, const struct pl_wire_task *task);
-/* Makes the inputs of `row` those in WORK/pfs. `*ret_bytes`: size of their files. PL_ENOTFOUND (the match is not in the tree),
- * PL_ENOSPC, PL_ECORRUPT, PL_EIO: with the input's name. */
+/* Builds the inputs of `row` aside. `*ret_bytes`: size of their files. PL_ENOTFOUND (the match is not in the tree), PL_ENOSPC,
+ * PL_ECORRUPT, PL_EIO: with the input's name; what is in place stays. */
 PL_MUST_CHECK
-int pl_inputs_fetch(struct pl_inputs *in, const struct pl_wire_row *row, uint64_t *ret_bytes, struct pl_err *err);
-
-/* Calls `visit` for each file or link of the row's input `name` that is `path` (below the input's folder, "" = all of it) or lies
- * below it, with the rest of its path ("" for the file itself). PL_ENOTFOUND when there is none. */
-typedef int (*pl_inputs_visit_fn)(void *self, const char *rest, const struct pl_entry *entry, struct pl_err *err);
+int pl_inputs_stage(struct pl_inputs *in, const struct pl_wire_row *row, uint64_t *ret_bytes, struct pl_err *err);
+/* Makes what was staged last the inputs in WORK/pfs. PL_EIO: with the input's name; that input is not there then. */
 PL_MUST_CHECK
-int pl_inputs_visit(struct pl_inputs *in, const struct pl_wire_row *row, const char *name, const char *path,
-                    pl_inputs_visit_fn visit, void *self, struct pl_err *err);
-
-/* May the command change the row's input of that name? */
-bool pl_inputs_writable(const struct pl_wire_row *row, const char *name);
+int pl_inputs_apply(struct pl_inputs *in, struct pl_err *err);
 
 /* The checkout of a whole tree into `dest`, writable for its owner: the stage's code. */
 PL_MUST_CHECK
 int pl_inputs_code(struct pl_inputs *in, const struct pl_hash *root, const char *dest, struct pl_err *err);
-/* `dest`, which stays where it is, holds what the tree does, writable, and nothing else; root NULL: nothing. */
-PL_MUST_CHECK
-int pl_inputs_checkpoint(struct pl_inputs *in, const struct pl_hash *root, const char *dest, struct pl_err *err);

@@ -7,6 +7,15 @@
 
 #define ATTACHES_MAX 3 /* in one call of next: then the daemon does not want us */
 
+/* A task held. */
+struct held {
+    bool taken;
+    bool lost;
+    struct pl_wire_lease lease;
+    uint8_t *abandoned; /* bit per row index … */
+    size_t abandoned_bytes;
+};
+
 struct pl_lease {
     struct pl_lease_config config;
     char host[256];
@@ -18,12 +27,8 @@ struct pl_lease {
     pthread_cond_t ended;
     bool ending;
     uint64_t attached; /* times */
-    bool held;         /* `lease` is ours */
-    bool lost;
     bool stop;
-    struct pl_wire_lease lease;
-    uint8_t *abandoned; /* bit per row index … */
-    size_t abandoned_bytes;
+    struct held held[PL_LEASE_TASKS_MAX];
 };
 
 int pl_lease_create(const struct pl_lease_config *config, struct pl_lease **ret, struct pl_err *err)
@@ -59,7 +64,8 @@ struct pl_lease *pl_lease_destroy(struct pl_lease *l)
     pthread_cond_destroy(&l->ended);
     pthread_mutex_destroy(&l->lock);
     pthread_mutex_destroy(&l->attach_lock);
-    free(l->abandoned);
+    for (size_t i = 0; i < PL_LEASE_TASKS_MAX; i++)
+        free(l->held[i].abandoned);
     free(l);
     return NULL;
 }
@@ -70,10 +76,20 @@ static json_t *held_json(struct pl_lease *l)
     json_t *held = json_array();
 
     pthread_mutex_lock(&l->lock);
-    if (held && l->held && !l->lost)
-        (void)!json_array_append_new(held, pl_wire_lease_json(&l->lease));
+    for (size_t i = 0; held && i < PL_LEASE_TASKS_MAX; i++)
+        if (l->held[i].taken && !l->held[i].lost)
+            (void)!json_array_append_new(held, pl_wire_lease_json(&l->held[i].lease));
     pthread_mutex_unlock(&l->lock);
     return held;
+}
+
+/* Under the lock. NULL: it is not held. */
+static struct held *find(struct pl_lease *l, const struct pl_wire_lease *lease)
+{
+    for (size_t i = 0; i < PL_LEASE_TASKS_MAX; i++)
+        if (l->held[i].taken && l->held[i].lease.fence == lease->fence && pl_streq(l->held[i].lease.task, lease->task))
+            return &l->held[i];
+    return NULL;
 }
 
 /* One try. */
@@ -120,42 +136,51 @@ static uint64_t times_attached(struct pl_lease *l)
     return n;
 }
 
-static void mark_abandoned(struct pl_lease *l, const json_t *index)
+static void mark_abandoned(struct held *h, const json_t *index)
 {
     json_int_t i = json_integer_value(index);
 
     if (!json_is_integer(index) || i < 0 || i > UINT32_MAX)
         return;
-    if ((size_t)i / 8 >= l->abandoned_bytes) {
+    if ((size_t)i / 8 >= h->abandoned_bytes) {
         size_t bytes = (size_t)i / 8 + 64;
-        uint8_t *more = realloc(l->abandoned, bytes);
+        uint8_t *more = realloc(h->abandoned, bytes);
         if (!more)
             return; /* the daemon says so again with the next renewal */
-        memset(more + l->abandoned_bytes, 0, bytes - l->abandoned_bytes);
-        l->abandoned = more;
-        l->abandoned_bytes = bytes;
+        memset(more + h->abandoned_bytes, 0, bytes - h->abandoned_bytes);
+        h->abandoned = more;
+        h->abandoned_bytes = bytes;
     }
-    l->abandoned[i / 8] |= (uint8_t)(1u << (i % 8));
+    h->abandoned[i / 8] |= (uint8_t)(1u << (i % 8));
+}
+
+/* Of one task; true when anything is taken back. */
+static bool take_back_of(struct held *h, const json_t *answer)
+{
+    const json_t *lost = json_object_get(answer, "lost"), *abandon = json_object_get(answer, "abandon"), *item;
+    bool any = false;
+    size_t i;
+
+    json_array_foreach(lost, i, item) if (pl_wire_lease_is(&h->lease, item)) any = h->lost = true;
+    json_array_foreach(abandon, i, item) if (pl_wire_lease_is(&h->lease, item))
+    {
+        mark_abandoned(h, json_object_get(item, "index"));
+        any = true;
+    }
+    return any;
 }
 
 /* Notes what a renewal's answer takes back; true when anything is. */
-static bool take_back(struct pl_lease *l, json_t *answer)
+static bool take_back(struct pl_lease *l, const json_t *answer)
 {
-    json_t *lost = json_object_get(answer, "lost"), *abandon = json_object_get(answer, "abandon"), *item;
     bool any = false;
-    size_t i;
 
     pthread_mutex_lock(&l->lock);
     if (json_is_true(json_object_get(answer, "stop")))
         any = l->stop = true;
-    if (l->held) {
-        json_array_foreach(lost, i, item) if (pl_wire_lease_is(&l->lease, item)) any = l->lost = true;
-        json_array_foreach(abandon, i, item) if (pl_wire_lease_is(&l->lease, item))
-        {
-            mark_abandoned(l, json_object_get(item, "index"));
+    for (size_t i = 0; i < PL_LEASE_TASKS_MAX; i++)
+        if (l->held[i].taken && take_back_of(&l->held[i], answer))
             any = true;
-        }
-    }
     pthread_mutex_unlock(&l->lock);
     return any;
 }
@@ -219,65 +244,95 @@ int pl_lease_attach(struct pl_lease *l, struct pl_wire_attach *ret, struct pl_er
     return 0;
 }
 
-enum pl_lease_want pl_lease_wants(struct pl_lease *l, uint32_t index)
+enum pl_lease_want pl_lease_wants(struct pl_lease *l, const struct pl_wire_lease *task, uint32_t index)
 {
     enum pl_lease_want want = PL_LEASE_GO_ON;
+    const struct held *h;
 
     if (!l)
         return PL_LEASE_GO_ON;
     pthread_mutex_lock(&l->lock);
-    if (l->lost)
+    h = find(l, task);
+    if (!h || h->lost)
         want = PL_LEASE_LOST;
     else if (l->stop)
         want = PL_LEASE_STOP;
-    else if (index / 8 < l->abandoned_bytes && (l->abandoned[index / 8] >> (index % 8) & 1))
+    else if (index / 8 < h->abandoned_bytes && (h->abandoned[index / 8] >> (index % 8) & 1))
         want = PL_LEASE_ABANDON;
     pthread_mutex_unlock(&l->lock);
     return want;
 }
 
+bool pl_lease_stops(struct pl_lease *l)
+{
+    bool stop;
+
+    pthread_mutex_lock(&l->lock);
+    stop = l->stop;
+    pthread_mutex_unlock(&l->lock);
+    return stop;
+}
+
 bool pl_lease_holds(struct pl_lease *l, const struct pl_wire_lease *lease)
 {
+    const struct held *h;
     bool holds;
 
     pthread_mutex_lock(&l->lock);
-    holds = l->held && !l->lost && l->lease.fence == lease->fence && pl_streq(l->lease.task, lease->task);
+    h = find(l, lease);
+    holds = h && !h->lost;
     pthread_mutex_unlock(&l->lock);
     return holds;
 }
 
-static void hold(struct pl_lease *l, const struct pl_wire_lease *lease)
+static int hold(struct pl_lease *l, const struct pl_wire_lease *lease, struct pl_err *err)
 {
-    pthread_mutex_lock(&l->lock);
-    l->held = lease != NULL;
-    if (lease)
-        l->lease = *lease;
-    l->lost = false;
-    if (l->abandoned)
-        memset(l->abandoned, 0, l->abandoned_bytes);
-    pthread_mutex_unlock(&l->lock);
-}
-
-/* [RESULT] of the task held; empty when none is, or when it was lost. */
-static json_t *results_json(struct pl_lease *l, const struct pl_wire_outcome *outcomes, size_t n)
-{
-    json_t *results = json_array();
-    bool mine;
+    struct held *h = NULL;
 
     pthread_mutex_lock(&l->lock);
-    mine = l->held && !l->lost;
-    pthread_mutex_unlock(&l->lock);
-    if (results && outcomes && mine && json_array_append_new(results, pl_wire_result_json(&l->lease, outcomes, n)) < 0) {
-        json_decref(results);
-        return NULL;
+    for (size_t i = 0; i < PL_LEASE_TASKS_MAX && !h; i++)
+        if (!l->held[i].taken)
+            h = &l->held[i];
+    if (h) {
+        h->taken = true;
+        h->lost = false;
+        h->lease = *lease;
+        if (h->abandoned)
+            memset(h->abandoned, 0, h->abandoned_bytes);
     }
-    return results;
+    pthread_mutex_unlock(&l->lock);
+    return h ? 0 : pl_err_set(err, PL_EPROTO, "task %s: %d are held already", lease->task, PL_LEASE_TASKS_MAX);
 }
 
-static json_t *next_json(struct pl_lease *l, const struct pl_wire_outcome *outcomes, size_t n, bool leaving)
+static void let_go(struct pl_lease *l, const struct pl_wire_lease *lease)
+{
+    struct held *h;
+
+    pthread_mutex_lock(&l->lock);
+    h = find(l, lease);
+    if (h)
+        h->taken = false;
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* The daemon has no more tasks for us: what is held still is not wanted either. */
+static void ended(struct pl_lease *l)
+{
+    bool any = false;
+
+    pthread_mutex_lock(&l->lock);
+    for (size_t i = 0; i < PL_LEASE_TASKS_MAX; i++)
+        any = any || l->held[i].taken;
+    l->stop = l->stop || any;
+    pthread_mutex_unlock(&l->lock);
+    if (any)
+        l->config.wake(l->config.wake_self);
+}
+
+static json_t *next_json(const struct pl_lease *l, json_t *results, int wait_ms, bool leaving)
 {
     json_t *body = json_pack("{s:s, s:s, s:o, s:i}", "worker", l->config.worker, "incarnation", l->config.incarnation, "results",
-                             results_json(l, outcomes, n), "wait_ms", leaving ? 0 : PL_LEASE_POLL_MS);
+                             results, "wait_ms", wait_ms);
 
     if (body && leaving && json_object_set_new(body, "leaving", json_true()) < 0) {
         json_decref(body);
@@ -286,34 +341,65 @@ static json_t *next_json(struct pl_lease *l, const struct pl_wire_outcome *outco
     return body;
 }
 
-int pl_lease_next(struct pl_lease *l, const struct pl_wire_outcome *outcomes, size_t n, bool leaving,
-                  enum pl_wire_next_kind *ret_kind, struct pl_wire_task *ret_task, struct pl_err *err)
+/* One call of next. 1: the daemon did not know us, and we have attached again. */
+static int next_once(struct pl_lease *l, json_t *body, bool cancel, unsigned *attaches, json_t **ret, struct pl_err *err)
+{
+    uint64_t seen = times_attached(l);
+    int r = pl_uplink_json(l->config.link, "/api/v1/worker/next", body, cancel, ret, err);
+
+    json_decref(body);
+    if (r == PL_ENOTFOUND && (*attaches)++ < ATTACHES_MAX) {
+        r = attach_again(l, seen, err);
+        return r == 0 ? 1 : r;
+    }
+    return r;
+}
+
+int pl_lease_ask(struct pl_lease *l, enum pl_wire_next_kind *ret_kind, struct pl_wire_task *ret_task, struct pl_err *err)
+{
+    unsigned tries = 0, attaches = 0;
+    json_t *answer = NULL;
+    int r;
+
+    do
+        r = next_once(l, next_json(l, json_array(), PL_LEASE_POLL_MS, false), true, &attaches, &answer, err);
+    while (r > 0 || (r < 0 && pl_uplink_again(l->config.link, r, &tries)));
+    r = r < 0 ? r : pl_wire_next_read(answer, ret_kind, ret_task, err);
+    if (r == 0 && *ret_kind == PL_WIRE_END)
+        ended(l);
+    if (r == 0 && *ret_kind == PL_WIRE_TASK) {
+        r = hold(l, &ret_task->lease, err);
+        if (r < 0)
+            pl_wire_task_finish(ret_task);
+    }
+    return r;
+}
+
+int pl_lease_hand_in(struct pl_lease *l, const struct pl_wire_lease *task, const struct pl_wire_outcome *outcomes, size_t n,
+                     bool leaving, struct pl_err *err)
 {
     unsigned tries = 0, attaches = 0;
     int r;
 
-    for (;;) {
-        uint64_t seen = times_attached(l);
-        json_t *body = next_json(l, outcomes, n, leaving), *answer = NULL;
+    do {
+        json_t *results = json_array();
 
-        r = pl_uplink_json(l->config.link, "/api/v1/worker/next", body, !leaving, &answer, err);
-        json_decref(body);
-        if (r == 0) {
-            hold(l, NULL); /* the result has been taken */
-            r = pl_wire_next_read(answer, ret_kind, ret_task, err);
-            if (r == 0 && *ret_kind == PL_WIRE_TASK)
-                hold(l, &ret_task->lease);
-            return r;
+        if (!pl_lease_holds(l, task)) {
+            json_decref(results);
+            r = 0;
+            break;
         }
-        if (r == PL_ELEASE && outcomes) {
-            pl_log_warn("lease", "task %s: its result was refused: %s", l->lease.task, err ? err->msg : "lease lost");
-            hold(l, NULL);
-            outcomes = NULL;
-            continue;
+        (void)!json_array_append_new(results, pl_wire_result_json(task, outcomes, n));
+        r = json_array_size(results) == 1
+                ? next_once(l, next_json(l, json_incref(results), 0, leaving), false, &attaches, NULL, err)
+                : pl_err_nomem(err);
+        json_decref(results);
+        if (r == PL_ELEASE) {
+            pl_log_warn("lease", "task %s: its result was refused: %s", task->task, err ? err->msg : "lease lost");
+            r = 0;
         }
-        if (r == PL_ENOTFOUND && attaches++ < ATTACHES_MAX)
-            r = attach_again(l, seen, err);
-        if (r < 0 && !pl_uplink_again(l->config.link, r, &tries))
-            return r;
-    }
+    } while (r > 0 || (r < 0 && pl_uplink_again(l->config.link, r, &tries)));
+    if (r == 0)
+        let_go(l, task);
+    return r;
 }

@@ -1,17 +1,20 @@
-/* lease: what this worker holds, kept alive and handed in. A thread renews every renew_ms; what the daemon takes back it notes here,
- * and wakes the runner so that the running command sees it.
+/* lease: the tasks that this worker holds, kept alive and handed in. A thread renews every renew_ms; what the daemon takes back it notes
+ * here, and wakes whoever runs the command, so that it is seen.
  *
- *   attach ──▶ next ──task──▶ (datums; renewed) ──▶ next with the result ──▶ … ──end──▶ finish
+ *   attach ──▶ ask ──task──▶ (its datums; renewed) ──▶ hand_in        several tasks at once: one is fetched for, one computes, one is
+ *              │end                                                    handed in
+ *              ▼
  *
  * An unknown worker (404: the daemon was restarted) attaches again with what it holds. A lease that the daemon says is lost ends
- * its task; a daemon that does not answer does not (pl_uplink_again). attach, next and finish belong to one thread; the others may be
- * called from any. */
+ * its task; a daemon that does not answer does not (pl_uplink_again). attach comes first; then one thread asks, one hands in, and the
+ * others may be called from any. */
 #pragma once
 
 #include "pipelined/agent/uplink.h"
 #include "pipelined/agent/wire.h"
 
-#define PL_LEASE_POLL_MS 25000 /* of next */
+#define PL_LEASE_POLL_MS   25000 /* of ask */
+#define PL_LEASE_TASKS_MAX 3     /* held at once: fetched for, computing, handed in */
 
 struct pl_lease;
 
@@ -31,13 +34,16 @@ struct pl_lease *pl_lease_destroy(struct pl_lease *l);
 PL_MUST_CHECK
 int pl_lease_attach(struct pl_lease *l, struct pl_wire_attach *ret, struct pl_err *err);
 
-/* Hands in the result of the task held (`outcomes`, NULL when none is held) and asks for the next one, for at most PL_LEASE_POLL_MS;
- * the result stays held, and is handed in again after each failure, until the daemon has answered. `leaving`: no task is wanted.
- * When the result's lease was lost, the result is dropped: that of another worker counts. Errors: the daemon has been away for
- * too long, refuses this worker, or the agent is stopping (PL_ECANCELED; the result is still held: call again with `leaving`). */
+/* Asks for a task, for at most PL_LEASE_POLL_MS; never while PL_LEASE_TASKS_MAX are held. `end` while some are: they are not wanted any more
+ * (PL_LEASE_STOP). Errors: the daemon has been away for too long, refuses this worker, or the agent is stopping (PL_ECANCELED). */
 PL_MUST_CHECK
-int pl_lease_next(struct pl_lease *l, const struct pl_wire_outcome *outcomes, size_t n, bool leaving,
-                  enum pl_wire_next_kind *ret_kind, struct pl_wire_task *ret_task, struct pl_err *err);
+int pl_lease_ask(struct pl_lease *l, enum pl_wire_next_kind *ret_kind, struct pl_wire_task *ret_task, struct pl_err *err);
+/* Hands in the result of a task held, again after each failure until the daemon has answered: it is held no longer. `leaving`: the agent
+ * was told to end. When the lease was lost the result is dropped: that of another worker counts. Errors as of ask, but it goes on while
+ * the agent is stopping. */
+PL_MUST_CHECK
+int pl_lease_hand_in(struct pl_lease *l, const struct pl_wire_lease *task, const struct pl_wire_outcome *outcomes, size_t n,
+                     bool leaving, struct pl_err *err);
 
 enum pl_lease_want {
     PL_LEASE_GO_ON,
@@ -47,5 +53,7 @@ enum pl_lease_want {
 };
 /* Is this task ours still? Its result has not been handed in, and the daemon has not taken it back. */
 bool pl_lease_holds(struct pl_lease *l, const struct pl_wire_lease *lease);
-/* What the daemon wants of row `index` of the task held. Without a lease (NULL): that it goes on. */
-enum pl_lease_want pl_lease_wants(struct pl_lease *l, uint32_t index);
+/* What the daemon wants of row `index` of that task. Without a lease (NULL): that it goes on. */
+enum pl_lease_want pl_lease_wants(struct pl_lease *l, const struct pl_wire_lease *task, uint32_t index);
+/* Was the worker told to end? */
+bool pl_lease_stops(struct pl_lease *l);

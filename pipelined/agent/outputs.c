@@ -45,7 +45,6 @@ int pl_outputs_flush(struct pl_outputs_store *store, struct pl_err *err)
 void pl_outputs_drop(struct pl_outputs_store *store)
 {
     store->session = pl_pack_session_close(store->session);
-    store->lost = false;
 }
 
 static int add_made(struct capture *c, const char *path, const struct pl_entry *entry, struct pl_err *err)
@@ -205,10 +204,10 @@ static int add_link(struct capture *c, const struct pl_out_item *item, struct pl
         return add_kept_link(c, path, target->path, err);
     case PL_LINK_INPUT:
         c->link = path;
-        if (pl_inputs_writable(c->request->row, target->input))
+        if (pl_input_is_writable(c->request->row, target->input))
             return pl_err_set(err, PL_EINVAL, "%s/out/%s is a link into the input %s, which is writable: copy the file",
                               c->request->pfs, path, target->input);
-        r = pl_inputs_visit(c->request->inputs, c->request->row, target->input, target->path, add_by_reference, c, err);
+        r = pl_input_refs_visit(c->request->refs, c->request->row, target->input, target->path, add_by_reference, c, err);
         return r < 0 ? pl_err_wrap(err, r, "link %s/out/%s -> %s", c->request->pfs, path, text) : 0;
     case PL_LINK_ELSEWHERE:
         break;
@@ -289,7 +288,7 @@ int pl_outputs_capture(const struct pl_outputs_request *request, struct pl_wire_
     int r;
 
     snprintf(shown, sizeof(shown), "%s/out", request->pfs);
-    r = pl_out_walk(request->out, shown, PL_OUTPUTS_MAX, &c.walk, err);
+    r = request->out ? pl_out_walk(request->out, shown, PL_OUTPUTS_MAX, &c.walk, err) : 0;
     if (r == 0)
         r = gather(&c, err);
     if (r == 0 && c.n > 1)

@@ -6,7 +6,7 @@
  * does. Many or large files are read by all cores. One thread. */
 #pragma once
 
-#include "pipelined/agent/inputs.h"
+#include "pipelined/agent/input_refs.h"
 #include "pipelined/agent/wire.h"
 #include "storage/pack/pack_session.h"
 
@@ -19,13 +19,12 @@ struct pl_outputs_store {
     struct pl_pack_sink sink;
     const char *project;
     struct pl_pack_session *session; /* NULL: nothing to upload yet */
-    bool lost;                       /* the daemon does not take it: nothing more is captured before the next flush */
 };
 
 struct pl_outputs_request {
-    const char *out; /* the output folder, as the agent sees it */
-    const char *pfs; /* the folder above it, as the command saw it */
-    struct pl_inputs *inputs;
+    const char *out; /* where the output lies, as the agent sees it; NULL = there is none */
+    const char *pfs; /* the folder above the output folder, as the command saw it */
+    struct pl_input_refs *refs;
     const struct pl_wire_row *row;
     struct pl_outputs_store *store;
 };

@@ -344,7 +344,8 @@ static int link_programs(const struct pl_sandbox_config *config, struct pl_err *
 
 int pl_sandbox_make_folders(const struct pl_sandbox_config *config, struct pl_err *err)
 {
-    static const char *const folders[] = {"pfs/out", "next", "code", "tmp/home", "bin/py", "sock", "checkpoint"};
+    static const char *const folders[] = {"pfs/out", "next",     "done/0", "done/1", "done/2",    "done/3",
+                                          "code",    "tmp/home", "bin/py", "sock",   "checkpoint"};
     char path[4096];
     int r = pl_sandbox_remove_folders(config, err);
 

@@ -9,10 +9,10 @@
  * Mode none: the same folders at their real place below the work folder, found through $PL_INPUT_* and $PL_OUT; no namespaces.
  *
  * Layout of the work folder, made by pl_sandbox_make_folders:
- *   pfs/<input>   the datum's inputs     pfs/out   its output             next/    inputs being built
- *   code/         the stage's code       tmp/      mode none's /tmp       script   the stage's script, if it has one
- *   bin/          what commands may call  sock/     a batch stage's socket       stdin    what it reads
- *   checkpoint/   what the command keeps for its next attempt */
+ *   pfs/<input>   the datum's inputs     pfs/out   its output             next/    inputs of the next one
+ *   done/<n>      outputs on their way   code/     the stage's code       tmp/     mode none's /tmp
+ *   script        the stage's, if any    stdin     what it reads          bin/     what commands may call
+ *   checkpoint/   what the command keeps for its next attempt             sock/    a batch stage's socket */
 #pragma once
 
 #include "storage/base/err.h"

@@ -394,13 +394,13 @@ static int exit_code(const struct pl_runner_result *run)
 static json_t *row_json(const struct pl_wire_outcome *o, bool with_tail)
 {
     const struct pl_runner_result *run = &o->run;
-    json_t *row =
-        json_pack("{s:I, s:s, s:i, s:i, s:b, s:b, s:s, s:s, s:{s:I, s:I, s:I, s:I}, s:{s:I, s:I}, s:o}", "index",
-                  (json_int_t)o->index, "state", o->success ? "success" : "failed", "exit_code", exit_code(run), "signal",
-                  run->how == PL_RUNNER_SIGNALED ? run->code : 0, "oom", (int)o->oom, "timed_out", (int)run->timed_out, "reason",
-                  o->reason, "tail", with_tail && o->tail ? o->tail : "", "ms", "wait", (json_int_t)o->wait_ms, "fetch",
-                  (json_int_t)o->fetch_ms, "compute", (json_int_t)o->compute_ms, "upload", (json_int_t)o->upload_ms, "bytes",
-                  "in", (json_int_t)o->bytes_in, "out", (json_int_t)o->bytes_out, "rusage", rusage_json(run));
+    json_t *row = json_pack("{s:I, s:s, s:i, s:i, s:b, s:b, s:s, s:s, s:{s:I, s:I, s:I, s:I, s:I}, s:{s:I, s:I}, s:o}", "index",
+                            (json_int_t)o->index, "state", o->success ? "success" : "failed", "exit_code", exit_code(run),
+                            "signal", run->how == PL_RUNNER_SIGNALED ? run->code : 0, "oom", (int)o->oom, "timed_out",
+                            (int)run->timed_out, "reason", o->reason, "tail", with_tail && o->tail ? o->tail : "", "ms", "wait",
+                            (json_int_t)o->wait_ms, "fetch", (json_int_t)o->fetch_ms, "compute", (json_int_t)o->compute_ms,
+                            "upload", (json_int_t)o->upload_ms, "held", (json_int_t)o->held_ms, "bytes", "in",
+                            (json_int_t)o->bytes_in, "out", (json_int_t)o->bytes_out, "rusage", rusage_json(run));
 
     if (row && o->recovered && json_object_set_new(row, "recovered", json_true()) < 0) {
         json_decref(row);

@@ -8,7 +8,7 @@
  *   POST /api/v1/worker/metrics  {worker, task, index, lines: [≤ PL_WIRE_LINES_MAX texts]}             → {}
  *   POST /api/v1/worker/log?worker=&task=&datum=&attempt=&offset=   raw bytes                          → {}
  *
- * `leaving` on next: results are handed in, no task is wanted (the agent was told to end). */
+ * `wait_ms` 0 on next: results are handed in, no task is wanted; `leaving`: the agent was told to end besides. */
 #pragma once
 
 #include "pipelined/agent/runner_client.h"
@@ -102,9 +102,11 @@ struct pl_wire_outcome {
     bool gave_back; /* not run to its end: goes into gave_back instead of rows */
     bool oom;
     struct pl_runner_result run;
-    char reason[PL_WIRE_REASON_MAX]; /* "" on success */
-    char *tail;                      /* last bytes of output, valid UTF-8; NULL when none */
-    int64_t wait_ms, fetch_ms, compute_ms, upload_ms;
+    char reason[PL_WIRE_REASON_MAX];                  /* "" on success */
+    char *tail;                                       /* last bytes of output, valid UTF-8; NULL when none */
+    int64_t wait_ms, fetch_ms, compute_ms, upload_ms; /* how long each took; with others meanwhile */
+    int64_t
+        held_ms; /* of the worker's time, this row's part: since the row before, and behind the last one until all was uploaded */
     uint64_t bytes_in, bytes_out;
     bool has_gpu;
     unsigned gpu_util;     /* mean per cent */

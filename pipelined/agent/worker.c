@@ -1,16 +1,20 @@
 #include "pipelined/agent/worker.h"
 
 #include "pipelined/agent/datum.h"
+#include "pipelined/agent/flow.h"
 #include "pl_agent_py.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
 #include "storage/base/log.h"
 #include "storage/pack/store.h"
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <sys/statvfs.h>
 
-#define DRAIN_MS     5000
-#define DRAIN_END_MS 1000
+#define DRAIN_MS       5000
+#define DRAIN_END_MS   1000
+#define UPLOAD_LOOK_MS 5000
 
 struct pl_worker {
     struct pl_worker_config config;
@@ -23,6 +27,7 @@ struct pl_worker {
     struct pl_sandbox_paths paths;
     struct pl_outputs_store store;
     struct pl_datum_context context;
+    struct pl_flow *flow;
     char checkpoint[4200]; /* WORK/checkpoint */
 };
 
@@ -30,7 +35,10 @@ static void on_lease_change(void *self)
 {
     struct pl_worker *w = self;
 
-    pl_runner_client_wake(w->context.runner);
+    if (pl_lease_stops(w->lease))
+        pl_worker_stop(w); /* the question for the next task is given up */
+    else
+        pl_runner_client_wake(w->context.runner);
 }
 
 static int create_link(struct pl_worker *w, struct pl_err *err)
@@ -70,6 +78,8 @@ int pl_worker_create(const struct pl_worker_config *config, struct pl_worker **r
     w->context.out_fd = -1;
     r = pl_runner_client_create(&w->sandbox, &w->context.runner, err);
     if (r == 0)
+        r = pl_flow_create(&w->flow, err);
+    if (r == 0)
         r = create_link(w, err);
     if (r == 0)
         r = create_lease(w, err);
@@ -102,8 +112,10 @@ struct pl_worker *pl_worker_destroy(struct pl_worker *w)
     pl_checkpoint_destroy(w->context.checkpoint);
     pl_lease_destroy(w->lease); /* its thread wakes the runner's client */
     w->context.runner = pl_runner_client_destroy(w->context.runner);
+    w->flow = pl_flow_destroy(w->flow);
     pl_outputs_drop(&w->store);
     pl_inputs_destroy(w->context.inputs);
+    pl_input_refs_finish(&w->context.refs);
     pl_env_destroy(w->context.env);
     pl_gpu_meter_destroy(w->context.gpu);
     pl_uplink_destroy(w->uplink);
@@ -180,14 +192,26 @@ struct pl_chunk_reader pl_worker_reader(struct pl_worker *w)
     return w->config.alone ? (struct pl_chunk_reader){.self = w, .get = read_own_first} : pl_uplink_reader(w->uplink);
 }
 
+static int create_checkpoint(struct pl_worker *w, struct pl_err *err)
+{
+    const struct pl_checkpoint_config checkpoint = {.link = w->uplink,
+                                                    .worker = w->config.name,
+                                                    .project = w->stage.project,
+                                                    .folder = w->checkpoint,
+                                                    .every_ms = w->stage.checkpoint_ms};
+
+    snprintf(w->checkpoint, sizeof(w->checkpoint), "%s/checkpoint", w->config.work);
+    return pl_checkpoint_create(&checkpoint, &w->context.checkpoint, err);
+}
+
 static int set_up(struct pl_worker *w, struct pl_err *err)
 {
     struct pl_inputs_config inputs = {.reader = pl_worker_reader(w),
                                       .uplink = w->uplink,
                                       .work = w->config.work,
                                       .cache = w->config.cache,
-                                      .read_only = w->config.sandbox == PL_SANDBOX_BWRAP};
-    char out[4200];
+                                      .read_only = w->config.sandbox == PL_SANDBOX_BWRAP,
+                                      .checkpoint = w->stage.checkpoint_ms > 0 && !w->config.alone};
     int r;
 
     configure_sandbox(w);
@@ -199,6 +223,8 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
     if (r == 0)
         r = pl_inputs_create(&inputs, &w->context.inputs, err);
     if (r == 0)
+        r = pl_input_refs_init(&w->context.refs, &inputs.reader, err);
+    if (r == 0)
         r = put_code_and_script(w, err);
     if (r == 0)
         r = pl_env_create(&w->stage, &w->sandbox, &w->paths, &w->context.env, err);
@@ -208,24 +234,14 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
         r = pl_runner_client_start(w->context.runner, err);
     if (r < 0)
         return r;
-    snprintf(out, sizeof(out), "%s/pfs/out", w->config.work);
-    w->context.out_fd = open(out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    snprintf(w->context.out_path, sizeof(w->context.out_path), "%s/pfs/out", w->config.work);
+    w->context.out_fd = open(w->context.out_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (w->context.out_fd < 0)
-        return pl_err_errno(err, errno, "%s", out);
+        return pl_err_errno(err, errno, "%s", w->context.out_path);
     w->store = (struct pl_outputs_store){.sink = w->config.alone ? pl_store_sink(w->config.alone) : pl_uplink_sink(w->uplink),
                                          .project = w->stage.project};
-    if (w->stage.checkpoint_ms > 0 && !w->config.alone) {
-        const struct pl_checkpoint_config checkpoint = {.link = w->uplink,
-                                                        .worker = w->config.name,
-                                                        .project = w->stage.project,
-                                                        .folder = w->checkpoint,
-                                                        .every_ms = w->stage.checkpoint_ms};
-
-        snprintf(w->checkpoint, sizeof(w->checkpoint), "%s/checkpoint", w->config.work);
-        r = pl_checkpoint_create(&checkpoint, &w->context.checkpoint, err);
-        if (r < 0)
-            return r;
-    }
+    if (inputs.checkpoint)
+        r = create_checkpoint(w, err);
     w->context.stage = &w->stage;
     w->context.sandbox = &w->sandbox;
     w->context.paths = &w->paths;
@@ -234,7 +250,103 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
     w->context.outlog = w->outlog;
     w->context.stopping = &w->stopping;
     w->context.gpu = pl_gpu_meter_create(w->sandbox.gpus, w->sandbox.n_gpus);
-    return 0;
+    return r;
+}
+
+static bool told_to_end(struct pl_worker *w)
+{
+    return atomic_load(&w->stopping) || pl_lease_stops(w->lease);
+}
+
+static void fail(struct pl_worker *w, int code, const struct pl_err *why)
+{
+    pl_flow_fail(w->flow, code, why);
+    pl_worker_stop(w);
+}
+
+/* --- fetch --- */
+
+/* 1: a task. 0: there are no more. */
+static int ask(struct pl_worker *w, struct pl_flow_task **ret, struct pl_err *err)
+{
+    enum pl_wire_next_kind kind = PL_WIRE_IDLE;
+    struct pl_wire_task task = {0};
+    int64_t asked_ms = 0;
+    int r = 0;
+
+    while (r == 0 && kind == PL_WIRE_IDLE) {
+        if (told_to_end(w))
+            return 0;
+        asked_ms = pl_clock_mono_ms();
+        r = pl_lease_ask(w->lease, &kind, &task, err);
+    }
+    if (r == PL_ECANCELED && told_to_end(w))
+        return 0;
+    if (r < 0 || kind == PL_WIRE_END)
+        return r;
+    r = pl_flow_add(w->flow, &task, ret, err);
+    if (r < 0)
+        return r;
+    (*ret)->asked_ms = asked_ms;
+    (*ret)->got_ms = pl_clock_mono_ms();
+    return 1;
+}
+
+static bool disk_is_short(const struct pl_worker *w)
+{
+    struct statvfs fs;
+
+    return fstatvfs(w->context.out_fd, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < PL_FLOW_FREE_BYTES;
+}
+
+/* False: all is over. */
+static bool fetch_row(struct pl_worker *w, struct pl_flow_row *row)
+{
+    const struct pl_wire_task *task = &row->task->task;
+    bool alone = w->config.one_by_one || disk_is_short(w);
+
+    if (!pl_flow_wait_room(w->flow, alone))
+        return false;
+    alone = alone || !pl_flow_busy(w->flow);
+    row->outcome->gave_back = atomic_load(&row->task->lost);
+    if (pl_datum_fetch(&w->context, task, row->row, alone, row->outcome) < 0) {
+        if (!pl_flow_wait_room(w->flow, true))
+            return false;
+        (void)!pl_datum_fetch(&w->context, task, row->row, true, row->outcome);
+    }
+    pl_flow_fetched(w->flow, row);
+    return true;
+}
+
+static void *fetch_loop(void *arg)
+{
+    struct pl_worker *w = arg;
+    struct pl_err err = {0};
+    int r = 1;
+
+    while (r > 0 && pl_flow_may_ask(w->flow, w->config.one_by_one)) {
+        struct pl_flow_task *t;
+
+        r = ask(w, &t, &err);
+        if (r > 0)
+            pl_inputs_prepare(w->context.inputs, &t->task);
+        for (size_t i = 0; r > 0 && i < t->task.n_rows; i++)
+            if (!fetch_row(w, &t->rows[i]))
+                r = 0;
+    }
+    if (r < 0)
+        fail(w, r, &err);
+    pl_flow_no_more(w->flow);
+    return NULL;
+}
+
+/* --- compute --- */
+
+static void on_placed(void *self)
+{
+    struct pl_worker *w = self;
+
+    pl_flow_placed(w->flow);
 }
 
 /* The runner was lost under a command: that attempt failed, the next one gets a new sandbox. */
@@ -244,6 +356,90 @@ static int restart_runner(struct pl_worker *w, struct pl_wire_outcome *o, const 
     o->success = false;
     snprintf(o->reason, sizeof(o->reason), "the sandbox ended under the command: %.900s", why->msg);
     return pl_runner_client_start(w->context.runner, err);
+}
+
+static void folder_path(const struct pl_worker *w, int folder, char out[4200])
+{
+    snprintf(out, 4200, "%s/done/%d", w->config.work, folder);
+}
+
+/* What the command left goes to a folder of its own, as soon as one is free. */
+static int take_output(struct pl_worker *w, struct pl_flow_row *row, struct pl_err *err)
+{
+    char to[4200];
+    int r;
+
+    if (!pl_flow_take_folder(w->flow, row))
+        return 0; /* all is over */
+    folder_path(w, row->folder, to);
+    r = pl_datum_take(&w->context, to, row->outcome);
+    if (r > 0)
+        return 0;
+    pl_flow_return_folder(w->flow, row);
+    return r < 0 ? pl_err_set(err, PL_EIO, "the output folder cannot be emptied") : 0;
+}
+
+/* The time that passed since the last row was computed, or since the worker had nothing to do, is this row's. */
+static void account(struct pl_worker *w, struct pl_flow_row *row, int64_t began_ms)
+{
+    const struct pl_flow_task *t = row->task;
+    const bool first = row == t->rows;
+    int64_t from_ms;
+
+    row->outcome->held_ms = pl_flow_held(w->flow, first ? t->asked_ms : 0, &from_ms);
+    if (first)
+        row->outcome->wait_ms = PL_MAX(PL_MIN(t->got_ms, began_ms) - from_ms, 0);
+}
+
+static int compute_row(struct pl_worker *w, struct pl_flow_row *row, struct pl_err *err)
+{
+    const int64_t began_ms = pl_clock_mono_ms();
+    struct pl_err why = {0};
+    int r;
+
+    if (row == row->task->rows)
+        w->context.oom_seen = pl_datum_oom_count();
+    if (atomic_load(&row->task->lost))
+        row->outcome->gave_back = true;
+    r = pl_datum_compute(&w->context, &row->task->task, row->row, on_placed, w, row->outcome, &why);
+    if (r < 0 && !pl_runner_client_up(w->context.runner))
+        r = restart_runner(w, row->outcome, &why, err);
+    else if (r < 0 && err)
+        *err = why;
+    r = r < 0 ? r : take_output(w, row, err);
+    account(w, row, began_ms);
+    return r;
+}
+
+static void compute_loop(struct pl_worker *w)
+{
+    struct pl_flow_row *row;
+    struct pl_err err = {0};
+    int r = 0;
+
+    while (r == 0 && (row = pl_flow_next(w->flow))) {
+        r = compute_row(w, row, &err);
+        if (r == 0)
+            pl_flow_computed(w->flow, row);
+    }
+    if (r < 0)
+        fail(w, r, &err);
+}
+
+/* --- upload --- */
+
+static int upload_row(struct pl_worker *w, struct pl_flow_row *row, struct pl_err *err)
+{
+    char from[4200];
+    int r;
+
+    folder_path(w, row->folder, from);
+    r = pl_datum_upload(&w->context, row->row, row->folder < 0 ? NULL : from, row->outcome);
+    if (r < 0)
+        atomic_store(&row->task->lost, true);
+    r = row->folder < 0 ? 0 : pl_sandbox_clear(from, err);
+    pl_flow_uploaded(w->flow, row);
+    return r;
 }
 
 /* Outputs that could not be uploaded are none: their rows are given back, or carry the reason when trying again is of no use. */
@@ -260,84 +456,69 @@ static void upload_failed(struct pl_wire_outcome *outcomes, size_t n, int code, 
     pl_log_warn("worker", "upload: %s", why->msg);
 }
 
-static int run_task(struct pl_worker *w, const struct pl_wire_task *task, struct pl_wire_outcome *outcomes, int64_t wait_ms,
-                    struct pl_err *err)
+/* All rows are through: their bytes are made durable, what they printed is sent, and the task is handed in. */
+static int finish_task(struct pl_worker *w, struct pl_flow_task *t, struct pl_err *err)
 {
+    struct pl_wire_outcome *last = &t->outcomes[t->task.n_rows - 1];
+    int64_t start_ms = pl_clock_mono_ms();
     struct pl_err why = {0};
-    int64_t start_ms;
+    int r = pl_outputs_flush(&w->store, &why);
+
+    if (r < 0)
+        upload_failed(t->outcomes, t->task.n_rows, r, &why);
+    last->upload_ms += pl_clock_mono_ms() - start_ms;
+    pl_outlog_drain(w->outlog, DRAIN_MS, true);
+    last->held_ms += pl_flow_held_more(w->flow);
+    r = pl_lease_hand_in(w->lease, &t->task.lease, t->outcomes, t->task.n_rows, told_to_end(w), err);
+    if (r == 0)
+        pl_flow_handed_in(w->flow, t);
+    return r;
+}
+
+static void *upload_loop(void *arg)
+{
+    struct pl_worker *w = arg;
+    struct pl_err err = {0};
+    bool over = false;
     int r = 0;
 
-    w->context.oom_seen = pl_datum_oom_count();
-    pl_inputs_prepare(w->context.inputs, task);
-    for (size_t i = 0; r == 0 && i < task->n_rows; i++) {
-        r = pl_datum_run(&w->context, task, &task->rows[i], &outcomes[i], &why);
-        if (r < 0 && !pl_runner_client_up(w->context.runner))
-            r = restart_runner(w, &outcomes[i], &why, err);
-        else if (r < 0 && err)
-            *err = why;
+    while (r == 0 && !over) {
+        struct pl_flow_row *row = pl_flow_to_upload(w->flow, UPLOAD_LOOK_MS, &over);
+
+        if (!row)
+            continue;
+        r = upload_row(w, row, &err);
+        if (r == 0 && row->last)
+            r = finish_task(w, row->task, &err);
     }
     if (r < 0)
-        return r;
-    outcomes[0].wait_ms = wait_ms;
-    start_ms = pl_clock_mono_ms();
-    r = pl_outputs_flush(&w->store, &why);
-    if (r < 0)
-        upload_failed(outcomes, task->n_rows, r, &why);
-    outcomes[task->n_rows - 1].upload_ms += pl_clock_mono_ms() - start_ms;
-    pl_outlog_drain(w->outlog, DRAIN_MS, true);
-    return 0;
+        fail(w, r, &err);
+    return NULL;
 }
 
-/* What the worker holds between two calls of next. */
-struct held {
-    struct pl_wire_task task;
-    struct pl_wire_outcome *outcomes; /* NULL: nothing */
-};
+/* --- all of it --- */
 
-static void held_finish(struct held *h)
+static int work(struct pl_worker *w, struct pl_err *err)
 {
-    for (size_t i = 0; h->outcomes && i < h->task.n_rows; i++)
-        pl_wire_outcome_finish(&h->outcomes[i]);
-    free(h->outcomes);
-    pl_wire_task_finish(&h->task);
-    *h = (struct held){0};
-}
+    pthread_t fetch, upload;
+    int r = pthread_create(&upload, NULL, upload_loop, w);
 
-static bool told_to_end(struct pl_worker *w)
-{
-    return atomic_load(&w->stopping) || pl_lease_wants(w->lease, UINT32_MAX) == PL_LEASE_STOP;
-}
-
-/* One round: hand in, get a task, run it. 1: go on; 0: the end. */
-static int turn(struct pl_worker *w, struct held *h, struct pl_err *err)
-{
-    const int64_t start_ms = pl_clock_mono_ms();
-    const bool leaving = told_to_end(w);
-    struct pl_wire_task task = {0};
-    enum pl_wire_next_kind kind;
-    int r;
-
-    if (leaving && !h->outcomes)
-        return 0;
-    r = pl_lease_next(w->lease, h->outcomes, h->task.n_rows, leaving, &kind, &task, err);
-    if (r == PL_ECANCELED && !leaving)
-        return 1; /* told to end meanwhile: what is held is handed in by the next round */
-    held_finish(h);
-    if (r < 0)
-        return r;
-    if (kind != PL_WIRE_TASK)
-        return kind == PL_WIRE_IDLE && !leaving;
-    h->task = task;
-    h->outcomes = calloc(task.n_rows, sizeof(*h->outcomes));
-    if (!h->outcomes)
-        return pl_err_nomem(err);
-    r = run_task(w, &h->task, h->outcomes, pl_clock_mono_ms() - start_ms, err);
-    return r < 0 ? r : 1;
+    if (r != 0)
+        return pl_err_errno(err, r, "upload thread");
+    r = pthread_create(&fetch, NULL, fetch_loop, w);
+    if (r != 0) {
+        struct pl_err why = {0};
+        fail(w, pl_err_errno(&why, r, "fetch thread"), &why);
+    }
+    compute_loop(w);
+    if (r == 0)
+        pthread_join(fetch, NULL);
+    pthread_join(upload, NULL);
+    return pl_flow_result(w->flow, err);
 }
 
 int pl_worker_run(struct pl_worker *w, struct pl_err *err)
 {
-    struct held held = {0};
     int r = pl_lease_attach(w->lease, &w->stage, err);
 
     if (r == 0) {
@@ -348,15 +529,45 @@ int pl_worker_run(struct pl_worker *w, struct pl_err *err)
     if (r == 0) {
         pl_log_info("worker", "stage %s: ready (%s, %zu GPUs)", w->stage.stage,
                     w->sandbox.mode == PL_SANDBOX_BWRAP ? "bubblewrap" : "no sandbox", w->sandbox.n_gpus);
-        r = 1;
+        r = work(w, err);
     }
-    while (r > 0)
-        r = turn(w, &held, err);
-    held_finish(&held);
     if (w->context.batch)
         pl_batch_leave(w->context.batch);
     pl_outlog_drain(w->outlog, DRAIN_END_MS, false);
-    return told_to_end(w) && r == PL_ECANCELED ? 0 : r;
+    return r == PL_ECANCELED && told_to_end(w) ? 0 : r;
+}
+
+/* One row after another, each step of it, on this thread. */
+static int run_alone(struct pl_worker *w, const struct pl_wire_task *task, struct pl_wire_outcome *outcomes, struct pl_err *err)
+{
+    struct pl_err why = {0};
+    char from[4200];
+    int r = 0;
+
+    folder_path(w, 0, from);
+    w->context.oom_seen = pl_datum_oom_count();
+    for (size_t i = 0; r == 0 && i < task->n_rows; i++) {
+        struct pl_wire_outcome *o = &outcomes[i];
+
+        *o = (struct pl_wire_outcome){.index = task->rows[i].index};
+        r = pl_datum_fetch(&w->context, task, &task->rows[i], true, o);
+        if (r == 0) {
+            r = pl_datum_compute(&w->context, task, &task->rows[i], NULL, NULL, o, &why);
+            if (r < 0 && !pl_runner_client_up(w->context.runner))
+                r = restart_runner(w, o, &why, err);
+            else if (r < 0 && err)
+                *err = why;
+        }
+        r = r < 0 ? r : pl_datum_take(&w->context, from, o);
+        r = r < 0 ? r : pl_datum_upload(&w->context, &task->rows[i], r ? from : NULL, o);
+        r = r < 0 ? r : pl_sandbox_clear(from, err);
+    }
+    if (r < 0)
+        return r;
+    r = pl_outputs_flush(&w->store, &why);
+    if (r < 0)
+        upload_failed(outcomes, task->n_rows, r, &why);
+    return 0;
 }
 
 int pl_worker_run_alone(struct pl_worker *w, struct pl_wire_attach *stage, const struct pl_wire_task *task,
@@ -372,7 +583,7 @@ int pl_worker_run_alone(struct pl_worker *w, struct pl_wire_attach *stage, const
     r = set_up(w, err);
     if (r < 0)
         return pl_err_wrap(err, r, "stage %s", w->stage.stage);
-    r = run_task(w, task, outcomes, 0, err);
+    r = run_alone(w, task, outcomes, err);
     if (w->context.batch)
         pl_batch_leave(w->context.batch);
     return r;

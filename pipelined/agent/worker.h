@@ -1,10 +1,11 @@
 /* worker: one worker's life: attach, sandbox and runner up, then task after task until the daemon says end, the agent is told to end,
  * or the daemon has been away for too long. Whatever the end, no process, mount or folder of it is left.
  *
- *   attach ──▶ set up ──▶ next ──task──▶ row by row ──▶ outputs durable, output sent ──▶ next (with the result) ──▶ …
- *                          │end, told to end, away
- *                          ▼
- *                        tear down */
+ *   attach ──▶ set up ──▶ ask ──task──▶ fetch ─┐ row by row   ┌─▶ compute ─┐ row by row   ┌─▶ upload ──last row──▶ outputs durable,
+ *                          ▲ │end              └──────────────┘            └──────────────┘                      output sent, handed in
+ *                          └─┘ three threads (flow.h): the next row is fetched and the last one uploaded while one computes
+ *
+ * Told to end, or the lease lost: what was fetched ahead is given back, what computes is killed (datum.h), what is uploaded is finished. */
 #pragma once
 
 #include "pipelined/agent/sandbox.h"
@@ -21,7 +22,8 @@ struct pl_worker_config {
     const char *next;        /* absolute path of pl-next */
     const char *extra_ro;
     enum pl_sandbox_mode sandbox;
-    int held_fd; /* a pipe's end that is open until no process of this worker is left; 0 = none */
+    bool one_by_one; /* nothing is fetched or uploaded while a command runs: for measurements */
+    int held_fd;     /* a pipe's end that is open until no process of this worker is left; 0 = none */
     size_t n_gpus;
     unsigned gpus[PL_SANDBOX_GPUS_MAX];
     /* A worker alone (try.h): no lease, the output of commands on standard output; it reads here first, then at `url` unless NULL,

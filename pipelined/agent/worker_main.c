@@ -32,7 +32,8 @@ static const char usage[] = "usage: pipelined-worker --url URL --worker ID --inc
                             "  --sandbox MODE       bwrap (default) or none\n"
                             "  --held-fd N          an open descriptor to keep until no process of this worker is left\n"
                             "  --gpu-devices 0,1    the N of /dev/nvidiaN that this worker has; none without it\n"
-                            "environment: PIPELINED_SANDBOX_RO=/opt:/srv/tools   more folders to show read-only\n";
+                            "environment: PIPELINED_SANDBOX_RO=/opt:/srv/tools   more folders to show read-only\n"
+                            "             PIPELINED_OVERLAP=0   nothing is fetched or uploaded while a command runs\n";
 
 struct options {
     struct pl_worker_config worker;
@@ -314,6 +315,7 @@ int main(int argc, char **argv)
     struct options options = {.worker.incarnation = "1"};
     struct pl_err err = {0};
     char runner[PATH_MAX], next[PATH_MAX];
+    const char *overlap = getenv("PIPELINED_OVERLAP");
     int r;
 
     umask(022); /* modes of inputs are given with the call that makes them */
@@ -331,6 +333,7 @@ int main(int argc, char **argv)
         return probe(runner);
     options.worker.runner = runner;
     options.worker.next = next;
+    options.worker.one_by_one = overlap && pl_streq(overlap, "0");
     if (options.request)
         return try_datum(&options);
     r = work(&options, &err);

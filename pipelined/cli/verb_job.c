@@ -60,7 +60,7 @@ static void show_inputs(const json_t *value, const json_t *item, char out[PL_SHO
 
 static void show_times(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
-    static const char *const parts[] = {"wait", "fetch", "compute", "upload"};
+    static const char *const parts[] = {"wait", "fetch", "compute", "upload", "held"};
     size_t n = 0;
     char text[32];
 

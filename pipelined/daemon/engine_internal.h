@@ -52,8 +52,9 @@ struct pl_ebase {
 
 struct pl_etotals {
     uint64_t datums, planned, reused, done, failed, recovered, attempts;
-    uint64_t wait_ms, fetch_ms, compute_ms, upload_ms, gpu_ms;
-    int64_t busy_ms; /* time with a leased task, of all lives of the daemon */
+    uint64_t wait_ms, fetch_ms, compute_ms, upload_ms; /* how long each took; they overlap */
+    uint64_t held_ms, gpu_ms;                          /* of workers, of GPUs: while they computed, waited or moved data */
+    int64_t busy_ms;                                   /* time with a leased task, of all lives of the daemon */
     uint64_t bytes_in, bytes_out;
     uint64_t user_us, sys_us, max_rss_kb, oom;
     uint64_t gpus; /* most of one worker */

@@ -77,9 +77,8 @@ void pl_totals_add(struct pl_etotals *t, const json_t *row)
     t->max_rss_kb = PL_MAX(t->max_rss_kb, rss);
     t->oom += json_is_true(json_object_get(row, "oom"));
     t->gpus = PL_MAX(t->gpus, (uint64_t)num(row, "gpus"));
-    if (num(row, "gpus") > 0) /* held, whether it computes or waits for data */
-        t->gpu_ms +=
-            (uint64_t)num(row, "gpus") * (uint64_t)(num(ms, "wait") + num(ms, "fetch") + num(ms, "compute") + num(ms, "upload"));
+    t->held_ms += (uint64_t)num(ms, "held");
+    t->gpu_ms += (uint64_t)num(row, "gpus") * (uint64_t)num(ms, "held");
 }
 
 /* ---- one RESULT: feed, keep, persist ---- */

@@ -149,7 +149,7 @@ static void next_wait(void *arg)
 
     if (!w || w->stopping || json_is_true(json_object_get(n->body, "leaving"))) {
         pl_http_reply_json(n->req, 200, json_pack("{s:b}", "end", 1));
-    } else if (n->engine->hung_up) {
+    } else if (n->engine->hung_up || wait_ms <= 0) {
         pl_http_reply_json(n->req, 200, json_pack("{s:b}", "idle", 1));
     } else if (w->ready) {
         pl_http_reply(n->req, 200, "application/json", w->ready, strlen(w->ready));
@@ -158,7 +158,7 @@ static void next_wait(void *arg)
         if (w->waiting) /* it asked anew: the old question's connection is gone */
             pl_http_reply_json(TAKE_PTR(w->waiting), 200, json_pack("{s:b}", "idle", 1));
         w->waiting = n->req;
-        pl_timer_start(w->poll, wait_ms > 0 && wait_ms < PL_LONG_POLL_MS ? (uint64_t)wait_ms : PL_LONG_POLL_MS);
+        pl_timer_start(w->poll, (uint64_t)PL_MIN(wait_ms, PL_LONG_POLL_MS));
         if (pl_engine_feed(n->engine, &ev, &err) < 0)
             pl_log_warn("engine", "worker %" PRIu64 ": %s", n->worker, err.msg);
     }

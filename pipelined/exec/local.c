@@ -238,6 +238,7 @@ static void make_env(struct command *c)
                                        "TZ",
                                        "TMPDIR",
                                        "PIPELINED_SANDBOX_RO",
+                                       "PIPELINED_OVERLAP",
                                        "ASAN_OPTIONS",
                                        "UBSAN_OPTIONS",
                                        "LSAN_OPTIONS",

@@ -15,7 +15,7 @@ import spine
 import works
 
 EVERY = {**works.EVERY, **spine.EVERY}
-UNITS = {"s": "{:.2f} s", "ms": "{:.1f} ms", "MB": "{:.2f} MB", "MiB": "{:.1f} MiB", "KiB": "{:.0f} KiB", "times": "{:.2f} ×", "a second": "{:,.0f}/s"}
+UNITS = {"s": "{:.2f} s", "ms": "{:.1f} ms", "MB": "{:.2f} MB", "MiB": "{:.1f} MiB", "KiB": "{:.0f} KiB", "times": "{:.2f} ×", "share": "{:.3f}", "a second": "{:,.0f}/s"}
 
 
 class Bench:

@@ -18,8 +18,9 @@ def programs():
 class Daemon:
     """with Daemon(folder) as d: …"""
 
-    def __init__(self, folder):
+    def __init__(self, folder, **env):
         self.folder = folder
+        self.more = env
         self.env = {"XDG_CACHE_HOME": str(folder / "home"), "PIPELINED_URL": "", "PIPELINED_TOKEN": ""}
 
     def __enter__(self):
@@ -28,7 +29,7 @@ class Daemon:
         self.data = self.folder / "data"
         log = open(self.folder / "daemon.log", "wb")
         self.process = subprocess.Popen([programs() / "pipelined", "--data", self.data, "--listen", "127.0.0.1:0"] + self.sandbox(),
-                                        stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                                        stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **self.more})
         until = time.monotonic() + START_S
         while not (self.data / "pipelined.url").exists():
             if self.process.poll() is not None or time.monotonic() > until:

@@ -9,6 +9,7 @@
 #   commit    one file into a dataset of 1,000,000; a diff there
 #   carried   a push with 100,000 reused datums;   planned: with 1,000,000
 #   batch     a command that stays for all datums
+#   overlap   datums that move data as long as they compute
 #   puts      10,000 files one by one into an open commit
 #   idle      the memory of a daemon that does nothing
 # BENCH_DIR: where all of it lies while it runs (build/bench; needs 20 GB). BENCH_SCALE: part of the sizes above, e.g. 0.05 (1).

@@ -3,6 +3,8 @@ import http.client
 import json
 import os
 import pathlib
+import shutil
+import tempfile
 import time
 import urllib.parse
 
@@ -182,6 +184,57 @@ def batch(bench):
     bench.row(f"a command that stays: {start_s} s of start-up, {count:,} datums of 20 ms; held ÷ that", "times", {"ours": took}, "≤ 1.1", took <= 1.1)
 
 
+class Moving:
+    """Datums of `read` bytes that write `written` bytes and compute for a while; all on tmpfs where there is one."""
+
+    COUNT, READ, WRITTEN = 100, 16 << 20, 8 << 20
+
+    def __init__(self, bench):
+        self.bench, self.count = bench, max(bench.scaled(self.COUNT), 10)
+        shm = pathlib.Path("/dev/shm")
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir=shm if shm.is_dir() else bench.folder, prefix="pl-bench-"))
+        self.source = self.folder / "source"
+        self.source.mkdir()
+        for i in range(self.count):
+            (self.source / f"{i:03}").write_bytes(os.urandom(self.READ))
+
+    def run(self, name, computing_s, overlap):
+        """The job's milliseconds."""
+        script = f"openssl rand -out $PL_OUT/$PL_DATUM_ID {self.WRITTEN}\nexec sleep {computing_s:.3f}\n"
+        spec = {"pipeline": "moving", "stages": [{"name": "moving", "input": {"repo": "in", "glob": "/*"}, "script": script}]}
+        with ours.Daemon(self.folder / name, PIPELINED_OVERLAP="1" if overlap else "0") as target:
+            target.ctl("create", "repo", "in")
+            target.ctl("put", "file", "-q", "-r", "in@master:/", "-f", self.source)
+            client = Client(target)
+            client.wait(target.pipeline(spec)["run"])
+            job = client.call("GET", "/jobs?stage=moving&limit=1")["jobs"][0]
+        shutil.rmtree(self.folder / name)
+        if job["state"] != "success":
+            raise measure.Failed(f"the job is {job['state']}: {job.get('reason')}")
+        self.bench.say(f"  {name}: ms a datum "
+                       + ", ".join(f"{k} {job['ms'][k] / self.count:.1f}" for k in ("fetch", "compute", "upload", "held")))
+        return job["ms"]
+
+
+def overlap(bench):
+    """Compute share of the worker's time when computing takes as long as the longer of fetch and upload, each measured alone."""
+    bench.say("overlap: datums that move data as long as they compute")
+    moving = Moving(bench)
+    try:
+        alone = moving.run("alone", 0, False)
+        longer = max(alone["fetch"], alone["upload"])
+        sleep_s = max(longer - alone["compute"], 0) / moving.count / 1000
+        share = {}
+        for name, on in (("on", True), ("off", False)):
+            ms = moving.run(name, sleep_s, on)
+            share[name] = ms["compute"] / ms["held"]
+    finally:
+        shutil.rmtree(moving.folder, ignore_errors=True)
+    what = f"{moving.count} datums that fetch {moving.READ >> 20} MiB, upload {moving.WRITTEN >> 20} MiB and compute as long as the longer takes"
+    bench.row(f"{what}: share of held time computing", "share", {"ours": share["on"]}, "≥ 0.95", share["on"] >= 0.95)
+    bench.row("… with overlap off", "share", {"ours": share["off"]}, "≤ 0.4", share["off"] <= 0.4)
+
+
 def puts(bench):
     count = bench.scaled(10_000)
     bench.say(f"puts: {count} files one by one over {PUT_CONNECTIONS} connections into an open commit")
@@ -198,4 +251,4 @@ def puts(bench):
               rate >= 3000)
 
 
-EVERY = {"commit": commit, "carried": carried, "planned": planned, "batch": batch, "puts": puts}
+EVERY = {"commit": commit, "carried": carried, "planned": planned, "batch": batch, "overlap": overlap, "puts": puts}

@@ -66,7 +66,7 @@ class FakeDaemon:
         self.sessions = 0
         self.packs = {}
         self.renew_reply = {}
-        self.refuse = {}  # path's last word → (status, code), once, or a list of those
+        self.refuse = {}  # path's last word (hand_in: a next with results) → (status, code), once, or a list of those
         self.ending = False
         self.known = set()
         self.server = None
@@ -114,6 +114,8 @@ class FakeDaemon:
     # --- routes ---
     def serve(self, http, path, query, body):
         word = "pack" if "/packs/" in path else path.rsplit("/", 1)[-1]
+        if word == "next" and json.loads(body)["results"]:
+            word = "hand_in"
         with self.changed:
             if word in self.refuse:
                 refusals = self.refuse.pop(word)
@@ -122,7 +124,7 @@ class FakeDaemon:
                     self.refuse[word] = more
                 return http.answer(status, {"error": {"code": code, "message": "refused by the test"}})
         if path.startswith("/api/v1/worker/"):
-            return getattr(self, word)(http, query, body)
+            return getattr(self, "next" if word == "hand_in" else word)(http, query, body)
         if path == "/api/v1/status":
             return http.answer(200, {"version": "0", "store": "s3://elsewhere", "store_dir": None})
         if path == "/api/v1/sessions":
@@ -140,7 +142,7 @@ class FakeDaemon:
     def attach(self, http, _query, body):
         body = json.loads(body)
         with self.changed:
-            self.attaches.append(body)
+            self.attaches.append(body)  # whoever asked before does not any more
             self.known.add(body["worker"])
             self.changed.notify_all()
         return http.answer(200, {**self.attach_reply, "stage": self.stage})
@@ -156,10 +158,14 @@ class FakeDaemon:
                 if self.leased.pop(result["task"], None) is not None:
                     self.results.append(result)
             self.changed.notify_all()
-            self.changed.wait_for(lambda: self.tasks or self.ending or self.server is not server, body["wait_ms"] / 1000)
-            if body.get("leaving") or (self.ending and not self.tasks):
+            if body["wait_ms"] == 0:  # results only
+                return http.answer(200, {"end" if body.get("leaving") else "idle": True})
+            attached = len(self.attaches)
+            over = lambda: self.server is not server or len(self.attaches) > attached
+            self.changed.wait_for(lambda: self.tasks or self.ending or over(), body["wait_ms"] / 1000)
+            if self.ending and not self.tasks:
                 return http.answer(200, {"end": True})
-            if not self.tasks:
+            if not self.tasks or over():
                 return http.answer(200, {"idle": True})
             task = self.tasks.pop(0)
             self.leased[task["id"]] = task["fence"]

@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import subprocess
+import time
 
 import pytest
 from fake_daemon import BIN, DATUM, FakeDaemon, Worker, decode_ops, processes_with, row
@@ -32,6 +33,14 @@ def start(tmp_path):
 def sandbox_reason():
     done = subprocess.run([BIN / "pipelined-worker", "--probe-sandbox"], capture_output=True, text=True, check=False)
     return done.stderr.strip() if done.returncode else ""
+
+
+def eventually(condition, seconds=20):
+    """Until what no event tells of is so."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 needs_sandbox = pytest.mark.skipif(bool(sandbox_reason()), reason=sandbox_reason() or "-")
@@ -61,7 +70,7 @@ def test_rows_run_in_order_and_come_back_as_one_result(start):
     assert decode_ops(rows[0]) == {"id": (1, ids[0].encode())}
     assert decode_ops(rows[2]) == {"id": (1, ids[2].encode())}
     assert rows[1]["exit_code"] == 3 and rows[1]["reason"] == "exit code 3" and "output" not in rows[1]
-    assert set(rows[0]["ms"]) == {"wait", "fetch", "compute", "upload"}
+    assert set(rows[0]["ms"]) == {"wait", "fetch", "compute", "upload", "held"}
     assert rows[0]["rusage"]["max_rss_kb"] > 0
     assert rows[0]["bytes"] == {"in": 0, "out": 64}
 
@@ -201,12 +210,15 @@ def test_a_session_that_ended_while_the_command_computed_is_renewed(start, tmp_p
 
 
 def test_rows_whose_output_finds_no_place_are_given_back_and_the_rest_does_not_run(start, tmp_path):
-    daemon, _ = start(f"echo run >>{tmp_path}/runs; head -c 5000000 /dev/urandom >$PL_OUT/data")
+    daemon, worker = start(f"echo run >>{tmp_path}/runs; head -c 5000000 /dev/urandom >$PL_OUT/data; "
+                           f"[ $PL_DATUM_ID != {KEY2} ] || while [ ! -e {tmp_path}/go ]; do sleep 0.01; done")
     daemon.refuse["have"] = [(409, "retry")] * 2
-    daemon.give(1, [row(i, hashlib.sha256(bytes([i])).hexdigest()) for i in range(3)])
+    daemon.give(1, [row(0), row(1, KEY2), row(2, "03" * 32)])
+    eventually(lambda: "row 0 given back" in worker.said())  # while the next one computes
+    (tmp_path / "go").touch()
     result = daemon.result()
     assert (result["rows"], result["gave_back"]) == ([], [0, 1, 2])
-    assert (tmp_path / "runs").read_text() == "run\n"
+    assert (tmp_path / "runs").read_text() == "run\n" * 2
     daemon.give(2, [row()])
     assert daemon.result(2)["rows"][0]["state"] == "success"
 
@@ -243,12 +255,14 @@ def test_held_tasks_are_renewed(start, tmp_path):
 
 
 def test_a_lost_lease_ends_the_task_without_a_result(start):
-    daemon, _ = start("sleep 100")
+    daemon, worker = start("sleep 100")
     daemon.give("t1", [row()], fence=9)
-    daemon.wait(lambda: daemon.leased)
+    daemon.wait(lambda: daemon.renews and "t1" in str(daemon.renews[-1]))
     daemon.renew_reply = {"lost": [{"task": "t1"}]}
-    daemon.wait(lambda: len(daemon.nexts) == 2)
-    assert daemon.nexts[1]["results"] == []
+    daemon.wait(lambda: daemon.renews and "t1" not in str(daemon.renews[-1]))
+    daemon.end()
+    assert worker.end() == 0
+    assert daemon.results == []
 
 
 def test_a_refused_result_is_dropped(start, tmp_path):
@@ -256,7 +270,7 @@ def test_a_refused_result_is_dropped(start, tmp_path):
     daemon, _ = start(f"while [ ! -e {go} ]; do sleep 0.01; done")
     daemon.give("t1", [row()])
     daemon.wait(lambda: daemon.leased)
-    daemon.refuse["next"] = (409, "lease_lost")
+    daemon.refuse["hand_in"] = (409, "lease_lost")
     daemon.give("t2", [row()])
     go.touch()
     daemon.wait(lambda: daemon.results)

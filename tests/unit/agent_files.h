@@ -18,6 +18,7 @@ struct agent_files {
     struct pl_object_store *objects;
     struct pl_store *store;
     struct pl_inputs *inputs;
+    struct pl_input_refs refs;
     struct pl_outputs_store outputs;
 };
 
@@ -84,7 +85,7 @@ static inline struct agent_files *agent_files_create(bool read_only)
     snprintf(path, sizeof(path), "%s/cache", f->dir);
     config.reader = pl_store_chunk_reader(f->store);
     config.cache = path;
-    if (pl_inputs_create(&config, &f->inputs, &err) < 0)
+    if (pl_inputs_create(&config, &f->inputs, &err) < 0 || pl_input_refs_init(&f->refs, &config.reader, &err) < 0)
         fail_msg("%s", err.msg);
     f->outputs = (struct pl_outputs_store){.sink = pl_store_sink(f->store), .project = "default"};
     return f;
@@ -94,6 +95,7 @@ static inline void agent_files_destroy(struct agent_files *f)
 {
     pl_outputs_drop(&f->outputs);
     pl_inputs_destroy(f->inputs);
+    pl_input_refs_finish(&f->refs);
     pl_store_close(f->store);
     pl_object_close(f->objects);
     assert_int_equal(pl_io_remove_tree(f->dir, NULL), 0);

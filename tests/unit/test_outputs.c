@@ -27,7 +27,6 @@ static int set_up(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     char in[128];
-    uint64_t bytes;
 
     *state = f;
     f->files = agent_files_create(true);
@@ -40,7 +39,6 @@ static int set_up(void **state)
     agent_files_write(in, "other/c.png", "c", 1, 0644);
     f->input = (struct pl_wire_input){.name = "images", .path = "d", .root = agent_files_commit(f->files, in)};
     f->row = (struct pl_wire_row){.inputs = &f->input, .n_inputs = 1};
-    assert_int_equal(pl_inputs_fetch(f->files->inputs, &f->row, &bytes, NULL), 0);
     return 0;
 }
 
@@ -57,7 +55,7 @@ static int tear_down(void **state)
 static int capture(struct fixture *f, struct pl_err *err)
 {
     const struct pl_outputs_request request = {
-        .out = f->files->out, .pfs = "/pfs", .inputs = f->files->inputs, .row = &f->row, .store = &f->files->outputs};
+        .out = f->files->out, .pfs = "/pfs", .refs = &f->files->refs, .row = &f->row, .store = &f->files->outputs};
 
     pl_wire_outcome_finish(&f->outcome);
     return pl_outputs_capture(&request, &f->outcome, err);

@@ -1,0 +1,161 @@
+#include "pipelined/agent/input_folder.h"
+
+#include "storage/base/io.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+int pl_input_path(char out[PL_INPUTS_PATH_MAX], const char *folder, const char *name, struct pl_err *err)
+{
+    if (snprintf(out, PL_INPUTS_PATH_MAX, "%s%s%s", folder, *name ? "/" : "", name) >= PL_INPUTS_PATH_MAX)
+        return pl_err_set(err, PL_EINVAL, "path of more than %d bytes below %.200s", PL_INPUTS_PATH_MAX, folder);
+    return 0;
+}
+
+/* Makes the folders above `path` below `base`, which is there; `last` remembers the ones made for the path before. */
+static int make_parents(const char *base, const char *path, char *last, struct pl_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    size_t len = slash ? (size_t)(slash - path) : 0;
+    char folder[PL_INPUTS_PATH_MAX];
+    int r;
+
+    if (len == 0 || (strncmp(last, path, len) == 0 && last[len] == 0))
+        return 0;
+    for (slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        memcpy(last, path, (size_t)(slash - path));
+        last[slash - path] = 0;
+        r = pl_input_path(folder, base, last, err);
+        if (r < 0)
+            return r;
+        if (mkdir(folder, 0755) < 0 && errno != EEXIST)
+            return pl_err_errno(err, errno, "%s", folder);
+    }
+    return 0;
+}
+
+int pl_input_parents(const char *dest, const char *path, struct pl_err *err)
+{
+    char last[PL_PATH_MAX_BYTES + 3] = "";
+
+    return make_parents(dest, path, last, err);
+}
+
+static int write_piece(void *self, const void *bytes, size_t n, struct pl_err *err)
+{
+    return pl_io_write(*(const int *)self, bytes, n, "input", err);
+}
+
+static int write_bytes(struct pl_input_folder *f, const struct pl_entry *e, const char *path, struct pl_err *err)
+{
+    static const struct timespec times[2] = {{.tv_sec = PL_CHECKOUT_MTIME_S}, {.tv_sec = PL_CHECKOUT_MTIME_S}};
+    const mode_t mode = e->kind == PL_KIND_EXEC ? 0555 : 0444;
+    _cleanup_close_ int fd = -1;
+    int r;
+
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd < 0)
+        return pl_err_errno(err, errno, "%s", path);
+    if (e->content == PL_CONTENT_INLINE)
+        r = pl_io_write(fd, e->data, e->inline_len, path, err);
+    else
+        r = pl_file_read(e, 0, e->size, &f->reader, &f->scratch, write_piece, &fd, err);
+    if (r == 0 && futimens(fd, times) < 0)
+        r = pl_err_errno(err, errno, "%s", path);
+    return r;
+}
+
+static int write_link(struct pl_input_folder *f, const struct pl_entry *e, const char *path, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf target = {.max = PL_LINK_MAX_BYTES + 1};
+    int r;
+
+    if (e->content == PL_CONTENT_INLINE)
+        r = pl_buf_add(&target, e->data, e->inline_len, err);
+    else
+        r = f->reader.get(f->reader.self, &e->id, 0, &target, err);
+    if (r < 0)
+        return r;
+    if (!pl_buf_str(&target) || symlink(pl_buf_str(&target), path) < 0)
+        return pl_err_errno(err, errno, "%s", path);
+    return 0;
+}
+
+int pl_input_entry(struct pl_input_folder *f, const struct pl_entry *e, const char *path, struct pl_err *err)
+{
+    int r;
+
+    if (e->kind == PL_KIND_LINK)
+        return write_link(f, e, path, err);
+    if (e->kind == PL_KIND_DIR)
+        return mkdir(path, 0755) < 0 ? pl_err_errno(err, errno, "%s", path) : 0;
+    if (!f->cache || e->content == PL_CONTENT_INLINE)
+        return write_bytes(f, e, path, err);
+    r = pl_file_cache_link(f->cache, e, AT_FDCWD, path, err);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    r = write_bytes(f, e, path, err);
+    if (r == 0)
+        pl_file_cache_adopt(f->cache, e, AT_FDCWD, path);
+    return r;
+}
+
+static int write_few(struct pl_input_folder *f, struct pl_tree_source *source, const char *dest, struct pl_err *err)
+{
+    char path[PL_INPUTS_PATH_MAX], last[PL_PATH_MAX_BYTES + 1] = "";
+    struct pl_entry e;
+    const char *p;
+    size_t len;
+    int r;
+
+    while ((r = pl_tree_source_next(source, &p, &len, &e, err)) > 0) {
+        r = make_parents(dest, p, last, err);
+        if (r == 0)
+            r = pl_input_path(path, dest, p, err);
+        if (r == 0)
+            r = pl_input_entry(f, &e, path, err);
+        if (r < 0)
+            break;
+    }
+    return r;
+}
+
+/* --- a whole match --- */
+
+/* The folder that matched, which is there even when all of it is left out. */
+static int make_match(const char *dest, const struct pl_wire_input *wi, struct pl_err *err)
+{
+    char inside[PL_PATH_MAX_BYTES + 3];
+
+    snprintf(inside, sizeof(inside), "%s/x", wi->path);
+    return *wi->path ? pl_input_parents(dest, inside, err) : 0;
+}
+
+int pl_input_build(struct pl_input_folder *f, const struct pl_wire_input *wi, const char *dest, uint64_t *ret_bytes,
+                   struct pl_err *err)
+{
+    const struct pl_node_source nodes = pl_node_cache_source(f->nodes);
+    const struct pl_checkout_options options = {.cache = f->cache, .replace = true};
+    struct pl_tree_source source = {0};
+    struct pl_tree_stats stats;
+    struct pl_checkout_stats done = {0};
+    char prefix[PL_PATH_MAX_BYTES + 2];
+    int r;
+
+    snprintf(prefix, sizeof(prefix), "%s%s", wi->path, *wi->path ? "/" : "");
+    r = pl_tree_stats_get(&nodes, &wi->root, prefix, strlen(prefix), &stats, err);
+    if (r == 0)
+        r = pl_tree_source_open(f->nodes, f->uplink, wi, &source, err);
+    if (r == 0)
+        r = make_match(dest, wi, err);
+    if (r == 0 && stats.files <= PL_INPUTS_FEW && stats.bytes <= PL_INPUTS_FEW_BYTES) {
+        *ret_bytes = stats.bytes;
+        r = write_few(f, &source, dest, err);
+    } else if (r == 0) {
+        const struct pl_entry_source entries = pl_tree_source_entries(&source);
+        r = pl_checkout(&entries, &f->reader, dest, &options, &done, err);
+        *ret_bytes = done.bytes;
+    }
+    pl_tree_source_finish(&source);
+    return r;
+}

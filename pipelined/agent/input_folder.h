@@ -1,0 +1,32 @@
+/* input_folder: the files of a match below a folder of the work folder. They come as hard links out of the cache of whole files where that is
+ * safe (behind a read-only mount), else as copies. One thread. */
+#pragma once
+
+#include "pipelined/agent/tree_source.h"
+
+#define PL_INPUTS_FEW       64u        /* up to so many files … */
+#define PL_INPUTS_FEW_BYTES (4u << 20) /* … of so many bytes are written here; more by checkout's threads */
+#define PL_INPUTS_PATH_MAX  8192       /* bytes of a path in the work folder */
+
+/* Whoever writes them; `scratch` is finished by its owner. */
+struct pl_input_folder {
+    struct pl_chunk_reader reader;
+    struct pl_uplink *uplink;    /* asked where chunks are; NULL = not asked */
+    struct pl_file_cache *cache; /* NULL = none */
+    struct pl_node_cache *nodes;
+    struct pl_buf scratch;
+};
+
+/* "folder/name" with its end cut off: PL_EINVAL. An empty name: the folder. */
+PL_MUST_CHECK
+int pl_input_path(char out[PL_INPUTS_PATH_MAX], const char *folder, const char *name, struct pl_err *err);
+/* Makes the folders above `path` below `dest`, which is there. */
+PL_MUST_CHECK
+int pl_input_parents(const char *dest, const char *path, struct pl_err *err);
+/* Writes a file or link at `path`, whose folder is there and which is not. PL_ENOSPC, PL_ECORRUPT, PL_EIO. */
+PL_MUST_CHECK
+int pl_input_entry(struct pl_input_folder *f, const struct pl_entry *e, const char *path, struct pl_err *err);
+/* Writes what `wi`, which matches a folder, takes of it below `dest`, which is there and empty. `*ret_bytes`: of the whole match. */
+PL_MUST_CHECK
+int pl_input_build(struct pl_input_folder *f, const struct pl_wire_input *wi, const char *dest, uint64_t *ret_bytes,
+                   struct pl_err *err);

@@ -1,0 +1,211 @@
+"""What a worker does while a command runs: it fetches the next datum, uploads the last one, and asks for the next task."""
+
+import signal
+
+import pytest
+from fake_daemon import EMPTY_ROOT, FakeDaemon, Worker, decode_ops, row
+
+IDS = [f"{i:064x}" for i in range(1, 6)]
+INPUT = {"name": "in", "path": "", "root": EMPTY_ROOT, "kind": "dir", "files": []}
+
+
+class Gates:
+    """Commands wait for them, tests open them."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def wait(self, name):
+        """Shell text that waits for the gate."""
+        return f"while [ ! -e {self.folder}/{name} ]; do sleep 0.01; done"
+
+    def open(self, name):
+        (self.folder / name).touch()
+
+
+@pytest.fixture
+def gates(tmp_path):
+    return Gates(tmp_path)
+
+
+@pytest.fixture
+def start(tmp_path):
+    """start(shell command, overlap=, more of the stage) → (daemon, worker)"""
+    started = []
+
+    def _start(shell, overlap=True, **stage):
+        daemon = FakeDaemon({"run": ["sh", "-c", shell], **stage})
+        worker = Worker(daemon, tmp_path, env=None if overlap else {"PIPELINED_OVERLAP": "0"})
+        started.append((daemon, worker))
+        return daemon, worker
+
+    yield _start
+    for daemon, worker in started:
+        worker.stop()
+        daemon.down()
+
+
+def input_of(i):
+    """An empty folder as input; of another name for each datum, so that it must be built."""
+    return [{**INPUT, "name": f"in{i}"}]
+
+
+def rows(*numbers):
+    return [row(i, IDS[i], inputs=input_of(i)) for i in numbers]
+
+
+def of(*cases):
+    """Shell text that differs by datum."""
+    return "case $PL_DATUM_ID in " + "".join(f"{IDS[i]}) {text};; " for i, text in cases) + "esac"
+
+
+NEXT = "${PL_OUT%/pfs/out}/next"
+
+
+@pytest.mark.parametrize("tasks", [[(0, 1)], [(0,), (1,)]], ids=["of one task", "of the next task"])
+def test_the_next_datums_inputs_are_fetched_while_one_computes(start, tasks):
+    daemon, _ = start(of((0, f"until [ -d {NEXT}/in1 ]; do sleep 0.01; done; ls $PL_OUT/.."), (1, "ls $PL_OUT/..")))
+    for number, of_task in enumerate(tasks):
+        daemon.give(number, rows(*of_task))
+    daemon.wait(lambda: sum(len(r["rows"]) for r in daemon.results) == 2)
+    assert all(r["state"] == "success" for result in daemon.results for r in result["rows"])
+    assert [daemon.logs[(IDS[i], 1)] for i in (0, 1)] == [b"in0\nout\n", b"in1\nout\n"]
+
+
+def test_one_row_is_fetched_ahead_not_two(start, gates):
+    daemon, worker = start(of((0, gates.wait("go"))))
+    daemon.give(1, rows(0, 1, 2))
+    daemon.wait(lambda: (worker.work / "next" / "in1").exists() or daemon.changed.wait(0.01))
+    daemon.wait(lambda: len(daemon.renews) > 5)
+    assert not (worker.work / "next" / "in2").exists()
+    gates.open("go")
+    assert [r["state"] for r in daemon.result()["rows"]] == ["success"] * 3
+
+
+def test_a_task_is_handed_in_while_the_next_one_computes(start, gates):
+    daemon, _ = start("echo -n $PL_DATUM_ID >$PL_OUT/id; " + of((1, gates.wait("go"))))
+    daemon.give(1, rows(0))
+    daemon.give(2, rows(1))
+    assert decode_ops(daemon.result(1)["rows"][0])["id"][1].decode() == IDS[0]
+    assert list(daemon.leased) == [2]
+    gates.open("go")
+    assert decode_ops(daemon.result(2)["rows"][0])["id"][1].decode() == IDS[1]
+
+
+def test_outputs_do_not_mix_while_an_upload_waits(start, gates):
+    """The first output's upload is refused until the second datum has written its own."""
+    daemon, _ = start(of((0, "head -c 100000 /dev/urandom >$PL_OUT/a; mkdir $PL_OUT/only0; echo 0 >$PL_OUT/only0/x"),
+                         (1, f"echo 1 >$PL_OUT/a; ls -A $PL_OUT; {gates.wait('go')}")))
+    daemon.refuse["have"] = [(507, "disk_full")] * 3
+    daemon.give(1, rows(0))
+    daemon.give(2, rows(1))
+    daemon.wait(lambda: (IDS[1], 1) in daemon.logs)
+    assert daemon.logs[(IDS[1], 1)] == b"a\n"
+    gates.open("go")
+    first, second = (decode_ops(daemon.result(n)["rows"][0]) for n in (1, 2))
+    assert set(first) == {"a", "only0/x"} and second == {"a": (1, b"1\n")}
+
+
+def test_an_output_of_nothing_but_folders_that_may_not_be_entered_is_taken_away(start):
+    daemon, _ = start("mkdir -p $PL_OUT/d/e; chmod 0 $PL_OUT/d; chmod 500 $PL_OUT; ls -A $PL_OUT")
+    daemon.give(1, rows(0, 1))
+    assert [set(decode_ops(r)) for r in daemon.result()["rows"]] == [{"d/e"}] * 2
+    assert daemon.logs[(IDS[1], 1)] == b"d\n"
+
+
+def test_held_time_is_counted_once(start):
+    """Two rows that compute 0.2 s each, the second one's fetch and the first one's upload meanwhile."""
+    daemon, _ = start("head -c 3000000 /dev/urandom >$PL_OUT/data; sleep 0.2")
+    daemon.give(1, rows(0, 1, 2))
+    ms = [r["ms"] for r in daemon.result()["rows"]]
+    assert all(m["held"] >= m["compute"] >= 200 for m in ms)
+    assert ms[0]["held"] <= ms[0]["wait"] + ms[0]["fetch"] + ms[0]["compute"] + 50
+    assert sum(m["held"] for m in ms[1:]) <= sum(m["compute"] for m in ms[1:]) + ms[2]["upload"] + 150
+
+
+def test_without_overlap_nothing_is_asked_or_fetched_meanwhile(start, gates):
+    daemon, worker = start(of((0, gates.wait("go"))), overlap=False)
+    daemon.give(1, rows(0, 1))
+    daemon.give(2, rows(2))
+    daemon.wait(lambda: len(daemon.renews) > 5 and list(daemon.leased) == [1])
+    assert not list((worker.work / "next").iterdir()) and len(daemon.nexts) == 1
+    gates.open("go")
+    daemon.result(2)
+    assert [len(r["rows"]) for r in daemon.results] == [2, 1]
+
+
+@pytest.mark.parametrize("how", ["stop", "sigterm"])
+def test_what_was_fetched_ahead_is_given_back(start, gates, how):
+    daemon, worker = start(of((1, "echo here; sleep 100")))
+    daemon.give(1, rows(0))
+    daemon.give(2, rows(1, 2))
+    daemon.give(3, rows(3))
+    daemon.wait(lambda: (IDS[1], 1) in daemon.logs and set(daemon.leased) == {2, 3})
+    if how == "stop":
+        daemon.renew_reply = {"stop": True}
+    else:
+        worker.process.send_signal(signal.SIGTERM)
+    assert worker.end() == 0
+    assert sorted((r["task"], r["gave_back"]) for r in daemon.results) == [(1, []), (2, [1, 2]), (3, [3])]
+    assert not worker.work.exists()
+
+
+def test_the_end_while_a_command_runs_means_that_it_is_not_wanted(start):
+    daemon, worker = start("echo here; sleep 100")
+    daemon.give(1, rows(0))
+    daemon.wait(lambda: daemon.logs)
+    daemon.end()
+    assert worker.end() == 0
+    assert [r["gave_back"] for r in daemon.results] == [[0]]
+
+
+def test_a_lost_lease_ends_only_its_own_task(start, gates):
+    daemon, _ = start(of((0, gates.wait("go")), (1, "echo here; sleep 100")))
+    daemon.give(1, rows(0))
+    daemon.give(2, rows(1))
+    daemon.wait(lambda: daemon.renews and all(f"'task': {n}" in str(daemon.renews[-1]) for n in (1, 2)))
+    daemon.renew_reply = {"lost": [{"task": 2}]}
+    daemon.wait(lambda: "'task': 2" not in str(daemon.renews[-1]))
+    gates.open("go")
+    daemon.give(3, rows(2))
+    daemon.result(2)
+    assert [r["task"] for r in daemon.results] == [1, 3]
+    assert (IDS[1], 1) not in daemon.logs
+
+
+def test_all_tasks_held_are_told_to_a_daemon_that_comes_back(start, gates):
+    daemon, _ = start("echo here; " + gates.wait("go"))
+    daemon.give(1, rows(0), fence=4)
+    daemon.give(2, rows(1), fence=5)
+    daemon.wait(lambda: set(daemon.leased) == {1, 2} and daemon.logs)
+    daemon.known.clear()
+    daemon.wait(lambda: len(daemon.attaches) == 2)
+    assert sorted(t["task"] for t in daemon.attaches[-1]["held"]) == [1, 2]
+    gates.open("go")
+    daemon.result(2)
+
+
+@pytest.mark.parametrize("phase", ["fetched ahead", "upload waits"])
+def test_a_killed_agent_leaves_nothing_that_the_next_one_minds(start, gates, tmp_path, phase):
+    daemon, worker = start("head -c 100000 /dev/urandom >$PL_OUT/data; " + of((1, f"echo here; {gates.wait('go')}")))
+    if phase == "upload waits":
+        daemon.refuse["have"] = [(507, "disk_full")] * 100
+    daemon.give(1, rows(0))
+    daemon.give(2, rows(1, 2))
+    daemon.wait(lambda: (IDS[1], 1) in daemon.logs)
+    if phase == "fetched ahead":
+        daemon.wait(lambda: (worker.work / "next" / "in2").exists() or daemon.changed.wait(0.01))
+    worker.process.kill()
+    worker.process.wait()
+    daemon.refuse.clear()
+    gates.open("go")
+    before = len(daemon.results)
+    again = Worker(daemon, tmp_path)
+    daemon.wait(lambda: len(daemon.attaches) == 2)
+    daemon.give(3, rows(3), fence=9)
+    daemon.wait(lambda: len(daemon.results) > before)
+    assert [r["state"] for r in daemon.results[-1]["rows"]] == ["success"]
+    daemon.end()
+    assert again.end() == 0
+    again.errors.close()
+    assert not worker.work.exists()
