@@ -14,7 +14,7 @@ struct pl_checkpoint {
     struct pl_checkpoint_config config;
     pthread_t thread;
     bool started;
-    pthread_mutex_t take;  /* held while the folder is read: one at a time */
+    pthread_mutex_t take;  /* held while the folder is read: one at a time; `mutex` may be held when it is taken, not after */
     pthread_mutex_t mutex; /* all below */
     pthread_cond_t changed;
     bool ending, following;
@@ -63,23 +63,28 @@ static int tell(struct pl_checkpoint *c, const struct pl_wire_lease *lease, uint
     return pl_uplink_json(c->config.link, "/api/v1/worker/checkpoint", body, false, &answer, err);
 }
 
-/* Takes the folder and tells of it, when it is another one than the last. */
-static void take(struct pl_checkpoint *c, const struct pl_wire_lease *lease, uint32_t index)
+/* Takes the folder and tells of it, when it is another one than the last. With `take` held. */
+static void take_locked(struct pl_checkpoint *c, const struct pl_wire_lease *lease, uint32_t index)
 {
     struct pl_hash root = {0};
     struct pl_err err = {0};
     int r;
 
-    pthread_mutex_lock(&c->take);
     r = take_tree(c, &root, &err);
     if (r == 0 && !pl_hash_is_zero(&root) && !pl_hash_eq(&root, &c->last)) {
         r = tell(c, lease, index, &root, &err);
         if (r == 0)
             c->last = root;
     }
-    pthread_mutex_unlock(&c->take);
     if (r < 0)
         pl_log_info("checkpoint", "row %u: left for the next time: %s", index, err.msg);
+}
+
+static void take(struct pl_checkpoint *c, const struct pl_wire_lease *lease, uint32_t index)
+{
+    pthread_mutex_lock(&c->take);
+    take_locked(c, lease, index);
+    pthread_mutex_unlock(&c->take);
 }
 
 static void *follow(void *arg)
@@ -103,8 +108,10 @@ static void *follow(void *arg)
             const struct pl_wire_lease lease = c->lease;
             const uint32_t index = c->index;
 
+            pthread_mutex_lock(&c->take); /* before an end can: it waits, and the folder is this row's until then */
             pthread_mutex_unlock(&c->mutex);
-            take(c, &lease, index);
+            take_locked(c, &lease, index);
+            pthread_mutex_unlock(&c->take);
             pthread_mutex_lock(&c->mutex);
             next_ms = 0;
         }
