@@ -506,7 +506,7 @@ static struct pl_json_pos json_pos_at(const char *text, size_t offset)
 /* The first byte that makes the text no UTF-8, or a NUL; `len` when there is none. */
 static size_t json_bad_byte(const char *text, size_t len)
 {
-    const char *nul = memchr(text, '\0', len);
+    const char *nul = len > 0 ? memchr(text, '\0', len) : NULL; /* of an empty file `text` is NULL */
     size_t end = nul != NULL ? (size_t)(nul - text) : len;
 
     if (pl_utf8_ok(text, end))

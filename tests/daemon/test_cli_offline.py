@@ -148,6 +148,12 @@ def test_a_code_folder_that_is_not_there(ctl, tmp_path):
     assert ctl("validate", "-f", "sub/s.json").returncode == 0
 
 
+def test_an_empty_file_is_no_spec(ctl, tmp_path):
+    (tmp_path / "s.json").write_text("")
+    done = ctl("validate", "-f", "s.json")
+    assert (done.returncode, "s.json" in done.stderr) == (INVALID, True), done.stderr
+
+
 def test_a_spec_that_is_not_there(ctl):
     done = ctl("validate", "-f", "nothing.json")
     assert (done.returncode, "nothing.json" in done.stderr) == (NOT_FOUND, True)

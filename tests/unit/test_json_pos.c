@@ -171,6 +171,7 @@ static void bounds_of_depth_size_and_nul(void **state)
         assert_int_equal(pl_json_check(deep, 2 * n, NULL, &err), n <= PL_JSON_DEPTH_MAX ? 0 : PL_ESPEC);
     }
     assert_int_equal(pl_json_check("[1\0]", 4, NULL, &err), PL_ESPEC);
+    assert_int_equal(pl_json_check(NULL, 0, NULL, &err), PL_ESPEC); /* an empty file, read */
     large = malloc(PL_JSON_MAX_BYTES + 1);
     assert_non_null(large);
     memset(large, ' ', PL_JSON_MAX_BYTES + 1);
