@@ -7,20 +7,36 @@
 
 #include <stdio.h>
 
-/* What looks like the start of an id is one of an open commit, unless a branch has that name. */
-static int find_open(struct pl_cli *c, struct pl_cli_push *p, struct pl_err *err)
+/* PL_EUSAGE unless a branch has that name: a finished commit. */
+static int check_branch(struct pl_cli *c, const struct pl_ref *ref, const char *id, struct pl_err *err)
 {
-    _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos/%s/%s/commits/%s", p->to.project, p->to.repo, p->to.name);
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos/%s/%s/branches/%s", ref->project, ref->repo, ref->name);
+    _cleanup_(json_decrefp) json_t *branch = NULL;
+    int r = ref->kind == PL_REF_ID ? PL_ENOTFOUND : pl_cli_call(c, "GET", path, NULL, &branch, err);
+
+    if (r != PL_ENOTFOUND)
+        return r;
+    return pl_err_set(err, PL_EUSAGE, "commit %.8s of %s is finished and never changes: give REPO@BRANCH[:/PATH]", id, ref->repo);
+}
+
+int pl_cli_push_find_open(struct pl_cli *c, struct pl_ref *ref, bool *ret_open, struct pl_err *err)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos/%s/%s/commits/%s", ref->project, ref->repo, ref->name);
     _cleanup_(json_decrefp) json_t *commit = NULL;
     int r = pl_cli_call(c, "GET", path, NULL, &commit, err);
+    const char *id;
 
-    if (r == PL_ENOTFOUND && p->to.kind == PL_REF_PREFIX)
+    *ret_open = false;
+    if (r == PL_ENOTFOUND && ref->kind == PL_REF_PREFIX)
         return 0; /* a branch to be */
     if (r < 0)
         return r;
-    p->open = pl_streq(pl_show_text_at(commit, "state"), "open");
-    if (p->open)
-        snprintf(p->to.name, sizeof p->to.name, "%s", pl_show_text_at(commit, "id"));
+    id = pl_show_text_at(commit, "id");
+    *ret_open = pl_streq(pl_show_text_at(commit, "state"), "open");
+    if (*ret_open)
+        snprintf(ref->name, sizeof ref->name, "%s", id);
+    else if (strncmp(id, ref->name, strlen(ref->name)) == 0)
+        return check_branch(c, ref, id, err);
     return 0;
 }
 
@@ -33,8 +49,8 @@ int pl_cli_push_target(struct pl_cli *c, const char *text, struct pl_cli_push *p
     if (p->to.kind == PL_REF_NONE)
         memcpy(p->to.name, "master", sizeof "master");
     if (!p->to.back && (p->to.kind == PL_REF_ID || p->to.kind == PL_REF_PREFIX))
-        r = find_open(c, p, err);
-    if (r == 0 && (p->to.back || (p->to.kind == PL_REF_ID && !p->open)))
+        r = pl_cli_push_find_open(c, &p->to, &p->open, err);
+    if (r == 0 && p->to.back)
         r = pl_err_set(err, PL_EUSAGE, "\"%s\" is a commit, which never changes: give REPO@BRANCH[:/PATH]", text);
     if (r == 0 && p->open && p->base)
         r = pl_err_set(err, PL_EUSAGE, "--base: an open commit has its base already: it was started on it");

@@ -16,6 +16,10 @@ struct pl_cli_push {
 /* "REPO@BRANCH[:/PATH]", or an open commit by its id or the start of one, into `p`: PL_EUSAGE when it is neither. No branch: master. */
 PL_MUST_CHECK
 int pl_cli_push_target(struct pl_cli *c, const char *text, struct pl_cli_push *p, struct pl_err *err);
+/* What looks like an id or the start of one: an open commit (`ref->name` becomes its whole id), unless a branch has that name. PL_EUSAGE
+ * for a commit that is finished. */
+PL_MUST_CHECK
+int pl_cli_push_find_open(struct pl_cli *c, struct pl_ref *ref, bool *ret_open, struct pl_err *err);
 /* Where it goes, with author, message, …: a file at `path`, or operations when that is NULL. */
 PL_MUST_CHECK
 int pl_cli_push_url(const struct pl_cli_push *p, const char *path, struct pl_buf *url, struct pl_err *err);

@@ -114,10 +114,15 @@ static int start_commit(struct pl_cli *c, struct pl_err *err)
     _cleanup_(json_decrefp) json_t *answer = NULL;
     _cleanup_free_ char *path = NULL;
     struct pl_ref ref;
+    bool open = false;
     int r = pl_cli_ref(c, c->args[0], &ref, err);
 
     if (r == 0 && (ref.back || ref.has_path || ref.kind == PL_REF_ID))
         r = pl_err_set(err, PL_EUSAGE, "start a commit where? Give REPO@BRANCH");
+    if (r == 0 && ref.kind == PL_REF_PREFIX)
+        r = pl_cli_push_find_open(c, &ref, &open, err);
+    if (r == 0 && open)
+        r = pl_err_set(err, PL_EUSAGE, "commit %.8s is open already: put files into it, or give REPO@BRANCH", ref.name);
     if (r < 0)
         return r;
     path = pl_http_path_make("/api/v1/repos/%s/%s/branches/%s/open", ref.project, ref.repo,

@@ -162,6 +162,26 @@ static int by_prefix(struct pl_conn *c, int64_t repo, const char *prefix, struct
     return r < 0 ? r : 1;
 }
 
+int pl_db_check_new_branch(struct pl_conn *c, int64_t repo, const char *name, struct pl_err *err)
+{
+    size_t digits = strspn(name, "0123456789abcdef");
+    struct pl_commit_row row = {0};
+    int64_t branch;
+    int r;
+
+    if (digits < PL_BRANCH_LIKE_ID_DIGITS || name[digits])
+        return 0;
+    r = pl_sql_int(c, err, &branch, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", repo, name);
+    if (r != PL_ENOTFOUND)
+        return r;
+    r = by_prefix(c, repo, name, &row, err);
+    if (r == 0)
+        return 0;
+    if (r < 0 && r != PL_ECONFLICT)
+        return r;
+    return pl_err_set(err, PL_ENAME, "branch \"%s\": a commit's id begins so: give the branch another name", name);
+}
+
 static int go_back(struct pl_conn *c, const char *project, const char *repo, unsigned back, struct pl_commit_row *row,
                    struct pl_err *err)
 {

@@ -22,6 +22,9 @@ int pl_db_stage_owner(struct pl_conn *c, const char *project, const char *stage,
 /* Nobody but its stage writes an output repo: PL_EOUTPUT, saying whose it is or was. */
 int pl_db_refuse_output(struct pl_conn *c, const char *project, const char *repo, struct pl_err *err);
 
+#define PL_BRANCH_LIKE_ID_DIGITS                                                                                                 \
+    8u /* hex digits: from here on a branch's name is held against the ids of commits, shown with so many */
+
 struct pl_commit_row {
     int64_t id, repo;
     char run[PL_ID_HEX + 1]; /* the commit's name */
@@ -44,6 +47,11 @@ int pl_db_commit_named(struct pl_conn *c, const char *project, const char *repo,
 /* The head of a branch: 1, or 0 when the branch is absent or has no commit. */
 PL_MUST_CHECK
 int pl_db_branch_head(struct pl_conn *c, int64_t repo, const char *branch, struct pl_commit_row *ret, struct pl_err *err);
+
+/* A name that a new branch may have: PL_ENAME when it is the start of the id of one of the repo's commits, which it would hide. A branch
+ * that is there keeps its name. */
+PL_MUST_CHECK
+int pl_db_check_new_branch(struct pl_conn *c, int64_t repo, const char *name, struct pl_err *err);
 
 /* What the branch held when the run of that order (run.ord) began: from its present head back along the parents to the first commit by
  * that run or one before it. 1, or 0 when there is none. A branch that was deleted and made again has the history that its head has,

@@ -130,6 +130,8 @@ static int make_spool(struct pl_opens *o, const struct pl_open_args *args, bool 
         if (r == 0 && repo.output)
             r = pl_db_refuse_output(rd.conn, args->project, args->repo, err);
         r = r < 0 ? r : pl_db_branch_head(rd.conn, repo.id, args->branch, &row, err);
+        if (r == 0)
+            r = pl_db_check_new_branch(rd.conn, repo.id, args->branch, err);
     }
     if (r < 0)
         return r;

@@ -237,6 +237,9 @@ int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err)
         return r;
     if (r == 0)
         return pl_err_set(err, PL_EEXISTS, "branch \"%s\" exists already in repo \"%s\"", a->name, a->repo);
+    r = pl_db_check_new_branch(pl_tx_conn(tx), repo.id, a->name, err);
+    if (r < 0)
+        return r;
     if (a->from && *a->from) {
         r = pl_db_commit_named(pl_tx_conn(tx), a->project, a->repo, a->from, &from, err);
         if (r < 0)

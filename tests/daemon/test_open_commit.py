@@ -444,6 +444,15 @@ def test_the_commands(daemon):
     assert d.get(f"/repos/default/in/commits/{c}")["message"] == "done"
     assert d.default.files("in").keys() == {"data/a/1", "data/a/2"}
     assert d.ctl("put", "file", f"in@{c}:/x", "-f", "-", stdin=b"x", ok=False).code == 2
+    for line in (["put", "file", f"in@{c[:8]}:/x", "-f", "-"], ["put", "file", f"in@{c[:5]}:/x", "-f", "-"],
+                 ["delete", "file", f"in@{c[:8]}:/data/a/1"], ["start", "commit", f"in@{c[:8]}"]):
+        said = d.ctl(*line, stdin=b"x", ok=False)
+        assert said.code == 2 and f"commit {c[:8]} of in is finished and never changes" in said.err, said.err
+    refused(lambda: start(d, branch=c[:8]), "invalid_name", c[:8], "another name")
+    refused(lambda: d.push("in", "y", "1", branch=c[:10]), "invalid_name", c[:10], "another name")
+    refused(lambda: d.post("/repos/default/in/branches", {"name": c[:8], "from": "master"}), "invalid_name", "another name")
+    assert [b["name"] for b in d.get("/repos/default/in/branches")["branches"]] == ["master"]
     c = json.loads(d.ctl("--json", "start", "commit", "in").out)["id"]
+    assert "is open already" in d.ctl("start", "commit", f"in@{c[:8]}", ok=False).err
     d.ctl("delete", "commit", f"in@{c[:8]}")
     assert c[:8] not in d.ctl("list", "commit", "in", "--open").out
