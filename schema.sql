@@ -70,6 +70,8 @@ CREATE TABLE run (                       -- [log]
     seq         INTEGER NOT NULL,
     ord         INTEGER NOT NULL UNIQUE,  -- 1, 2, 3 …: the order of runs, as the log has it
     stages      TEXT NOT NULL DEFAULT '[]',   -- [project, stage] to run although no input moved
+    of_run      TEXT,                     -- the run whose jobs it does again
+    as_branch   TEXT,                     -- its outputs go there, and it has no stages but those listed
     cause       TEXT NOT NULL DEFAULT '' CHECK (cause IN ('', 'push', 'pipeline', 'manual', 'cron', 'delete')),
     message     TEXT NOT NULL DEFAULT '',
     state       TEXT NOT NULL CHECK (state IN ('running', 'success', 'failure', 'killed')),

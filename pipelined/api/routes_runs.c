@@ -118,7 +118,7 @@ static int rerun(struct pl_api *a, struct pl_http_request *req, json_t **ret, st
     _cleanup_(json_decrefp) json_t *body = NULL;
     struct pl_rerun_args args = {0};
     char id[PL_ID_HEX + 1];
-    int failed = 0, r = pl_api_body(req, &body, err, "{s?:b}", "failed", &failed);
+    int failed = 0, r = pl_api_body(req, &body, err, "{s?:b, s?:s}", "failed", &failed, "as", &args.as);
 
     if (r == 0) {
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
@@ -514,7 +514,9 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/runs/{run}/rerun",
      .json = rerun,
      .body = PL_BODY_JSON,
-     .summary = "Does the run's jobs again over the commits that they read: every datum, or (`failed`) what did not end well.",
+     .summary =
+         "Does the run's jobs again over the commits that they read: every datum, or (`failed`) what did not end well. With "
+         "`as` the outputs go to that branch of the stages' repos, and nothing follows from them.",
      .request = "Rerun",
      .reply = "RerunReply"},
     {.method = "GET",
@@ -558,7 +560,7 @@ static const struct pl_api_route routes[] = {
 };
 
 static const struct pl_api_schema schemas[] = {
-    {"Rerun", "failed:boolean?"},
+    {"Rerun", "failed:boolean? as:string?"},
     {"RerunReply", "run:string of:string stages:string[]"},
     {"Run", "id:string state:string reason:string message:string cause:string created_us:integer finished_us:integer? "
             "jobs:Job[]? done:boolean?"

@@ -76,23 +76,35 @@ static int compare(struct pl_cli *c, const char *of, const char *run, struct pl_
                                         n == 1 ? "s" : "", of, run);
 }
 
+static int check_options(bool failed, bool comparing, const char *as, struct pl_err *err)
+{
+    if (failed && comparing)
+        return pl_err_set(err, PL_EUSAGE, "--failed or --compare: what failed left nothing to compare with");
+    if (failed && as)
+        return pl_err_set(err, PL_EUSAGE, "--failed or --as: what failed is done again on the branch that the stage writes");
+    return 0;
+}
+
 static int rerun(struct pl_cli *c, struct pl_err *err)
 {
     bool failed = pl_cli_flag(c, "failed"), comparing = pl_cli_flag(c, "compare");
+    const char *as = pl_cli_value(c, "as");
     _cleanup_(json_decrefp) json_t *answer = NULL;
     _cleanup_free_ char *id = NULL, *path = NULL;
-    int r = failed && comparing ? pl_err_set(err, PL_EUSAGE, "--failed or --compare: what failed left nothing to compare with")
-                                : pl_cli_run_id(c, c->args[0], &id, err);
+    int r = check_options(failed, comparing, as, err);
+
+    r = r < 0 ? r : pl_cli_run_id(c, c->args[0], &id, err);
 
     if (r < 0)
         return r;
     path = pl_http_path_make("/api/v1/runs/%s/rerun", id);
-    r = pl_cli_call(c, "POST", path, json_pack("{s:b}", "failed", (int)failed), &answer, err);
+    r = pl_cli_call(c, "POST", path, as ? json_pack("{s:s}", "as", as) : json_pack("{s:b}", "failed", (int)failed), &answer, err);
     if (r < 0)
         return r;
     if (!c->json || !comparing)
-        pl_show_say(c, "run %s of %zu stage%s\n", pl_show_text_at(answer, "run"), json_array_size(pl_show_at(answer, "stages")),
-                    json_array_size(pl_show_at(answer, "stages")) == 1 ? "" : "s");
+        pl_show_say(c, "run %s of %zu stage%s%s%s\n", pl_show_text_at(answer, "run"),
+                    json_array_size(pl_show_at(answer, "stages")), json_array_size(pl_show_at(answer, "stages")) == 1 ? "" : "s",
+                    as ? ", outputs on branch " : "", as ? as : "");
     if (comparing)
         return compare(c, id, pl_show_text_at(answer, "run"), err);
     pl_show_say(c, "next: pipelinectl wait run %.8s\n", pl_show_text_at(answer, "run"));
@@ -101,6 +113,8 @@ static int rerun(struct pl_cli *c, struct pl_err *err)
 
 static const struct pl_option options[] = {{"failed", 0, NULL, "only jobs that did not end well; what they finished is kept"},
                                            {"compare", 0, NULL, "wait, and name the files that came out differently (exit 1)"},
+                                           {"as", 0, "NAME",
+                                            "outputs go to this branch of the stages' repos; inputs may have moved"},
                                            {0}};
 
 static const struct pl_verb verbs[] = {
@@ -112,6 +126,6 @@ static const struct pl_verb verbs[] = {
      options,
      rerun,
      "Does the jobs of a run again over what they read: every datum, or what failed.",
-     {"rerun 9ab2f1c4", "rerun 9ab2f1c4 --failed", "rerun train@master --compare"}},
+     {"rerun 9ab2f1c4 --failed", "rerun train@master --compare", "rerun 9ab2f1c4 --as again"}},
 };
 PL_CLI_TABLE(rerun, verbs);

@@ -6,6 +6,7 @@
 #include "pipelined/core/sched/sched.h"
 #include "pipelined/core/table.h"
 #include "pipelined/daemon/engine.h"
+#include "pipelined/db/aside.h"
 #include "pipelined/db/commit_tx.h"
 #include "pipelined/db/job_tx.h"
 #include <pthread.h>
@@ -78,6 +79,7 @@ struct pl_ejob {
     json_t *inputs; /* [{project, repo, branch, commit, name, root}] once planned */
     json_t *warnings;
     char base[PL_ID_HEX + 1];
+    struct pl_aside aside; /* of its run, known with the plan; no branch: it is none */
     bool planned;
     bool forced; /* every datum is run again, from nothing; known with the plan */
     struct pl_ebase from;
@@ -250,6 +252,8 @@ void pl_job_unplan(struct pl_ejob *j);
 /* Enumerates the job's datums: from `base`, or in full when it is NULL. Any thread. */
 PL_MUST_CHECK
 int pl_job_enumerate(const struct pl_ejob *j, const struct pl_ebase *base, struct pl_plan **ret, struct pl_err *err);
+/* The branch that its output goes to, once it is planned. */
+const char *pl_job_branch(const struct pl_ejob *j);
 /* On the loop, after pl_job_plan: from now on the loop may read what it filled. */
 void pl_job_planned(struct pl_ejob *j);
 /* The action PLAN. */

@@ -13,6 +13,7 @@ struct run_input {
     size_t n_heads;
     uint64_t *stages;
     size_t n_stages;
+    bool aside;
 };
 
 static void run_input_finish(struct run_input *in)
@@ -71,9 +72,10 @@ static int next_run(struct pl_engine *e, uint64_t order, struct run_input *ret, 
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     _cleanup_(json_decrefp) json_t *stages = NULL;
     struct run_input in = {0};
-    int r = pl_sql_query(rd.conn, err, &rows,
-                         "SELECT id, ord, stages FROM run WHERE state = 'running' AND ord > ? ORDER BY ord LIMIT 1", "i",
-                         (int64_t)order);
+    int r = pl_sql_query(
+        rd.conn, err, &rows,
+        "SELECT id, ord, stages, as_branch IS NOT NULL FROM run WHERE state = 'running' AND ord > ? ORDER BY ord LIMIT 1", "i",
+        (int64_t)order);
 
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
     if (r <= 0)
@@ -81,6 +83,7 @@ static int next_run(struct pl_engine *e, uint64_t order, struct run_input *ret, 
     snprintf(in.id, sizeof in.id, "%s", pl_col_text(&rows, 0));
     in.order = (uint64_t)pl_col_int(&rows, 1);
     stages = pl_col_json(&rows, 2);
+    in.aside = pl_col_int(&rows, 3) != 0;
     r = stages ? read_heads(rd.conn, &in, err) : pl_err_nomem(err);
     r = r < 0 ? r : read_stages(rd.conn, stages, &in, err);
     if (r < 0) {
@@ -113,6 +116,7 @@ static int feed_run(struct pl_engine *e, enum pl_sched_event_kind kind, const st
     ev.run.n_heads = in->n_heads;
     ev.run.stages = in->stages;
     ev.run.n_stages = in->n_stages;
+    ev.run.aside = in->aside;
     e->last_order = in->order;
     return pl_engine_feed(e, &ev, err);
 }

@@ -156,6 +156,14 @@ static int compare_source(const void *a, const void *b)
     return 0;
 }
 
+/* What another stage of a run aside wrote is on its branch. */
+static json_t *branch_of(const struct pl_ejob *j, const json_t *in)
+{
+    bool aside = *j->aside.branch && pl_streq(json_string_value(json_object_get(in, "commit")), j->run);
+
+    return aside ? json_string(j->aside.branch) : json_incref(json_object_get(in, "branch"));
+}
+
 /* The commits read, each once, in order: part of the commit object. Inputs that had no commit are not in it. */
 static json_t *provenance_of(const struct pl_ejob *j)
 {
@@ -174,9 +182,9 @@ static json_t *provenance_of(const struct pl_ejob *j)
     for (size_t i = 0; i < m; i++) {
         if (i && compare_source(&list[i - 1], &list[i]) == 0)
             continue;
-        json_array_append_new(out, json_pack("{s:O, s:O, s:O, s:O}", "project", json_object_get(list[i], "project"), "repo",
-                                             json_object_get(list[i], "repo"), "branch", json_object_get(list[i], "branch"),
-                                             "commit", json_object_get(list[i], "commit")));
+        json_array_append_new(out, json_pack("{s:O, s:O, s:o, s:O}", "project", json_object_get(list[i], "project"), "repo",
+                                             json_object_get(list[i], "repo"), "branch", branch_of(j, list[i]), "commit",
+                                             json_object_get(list[i], "commit")));
     }
     return out;
 }
@@ -242,8 +250,11 @@ static int build_either(struct committing *c, struct pl_err *err)
 static int commit_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct committing *c = arg;
+    const struct pl_ejob *j = c->job;
     int r = pl_tx_job_may_commit(tx, &c->end, err);
 
+    if (r == 0 && *j->aside.branch) /* it may have been taken since the run began */
+        r = pl_aside_check(pl_tx_conn(tx), j->stage->project, j->stage->def->name, j->aside.branch, err);
     r = r < 0 ? r : pl_tx_commit(tx, &c->commit, err);
     return r < 0 ? r : pl_tx_job_end(tx, &c->end, err);
 }
@@ -317,7 +328,7 @@ void pl_engine_commit(struct pl_engine *e, struct pl_ejob *j)
     c->provenance = provenance_of(j);
     c->commit = (struct pl_commit_args){.project = j->stage->project,
                                         .repo = j->stage->def->name,
-                                        .branch = j->stage->def->output.branch,
+                                        .branch = pl_job_branch(j),
                                         .run = j->run,
                                         .output = true,
                                         .expect = -1,

@@ -9,18 +9,34 @@
 
 /* ---- inputs ---- */
 
+const char *pl_job_branch(const struct pl_ejob *j)
+{
+    return *j->aside.branch ? j->aside.branch : j->stage->def->output.branch;
+}
+
+/* 1, or 0 when there is nothing yet. */
+static int find_commit(struct pl_ejob *j, struct pl_conn *c, size_t i, struct pl_commit_row *ret, struct pl_err *err)
+{
+    const struct pl_input *leaf = j->stage->def->leaves[i];
+    struct pl_repo_row repo;
+    int r;
+
+    if (*j->aside.branch)
+        return pl_aside_input(c, &j->aside, j->stage->project, j->stage->def, i, ret, err);
+    r = pl_db_repo_find(c, leaf->project, leaf->repo, &repo, err);
+    return r < 0 ? r : pl_db_branch_as_of(c, repo.id, leaf->branch, (int64_t)j->order, ret, err);
+}
+
 /* `params` are read of no commit. */
 static int find_input(struct pl_ejob *j, struct pl_conn *c, size_t i, struct pl_err *err)
 {
     const struct pl_input *leaf = j->stage->def->leaves[i];
     struct pl_commit_row commit;
-    struct pl_repo_row repo;
     int r;
 
     if (!pl_input_reads(leaf))
         return 0;
-    r = pl_db_repo_find(c, leaf->project, leaf->repo, &repo, err);
-    r = r < 0 ? r : pl_db_branch_as_of(c, repo.id, leaf->branch, (int64_t)j->order, &commit, err);
+    r = find_commit(j, c, i, &commit, err);
     if (r > 0) {
         snprintf(j->commits[i], sizeof j->commits[i], "%s", commit.run);
         j->roots[i] = commit.root;
@@ -113,7 +129,7 @@ static int open_bases(struct pl_ejob *j, struct pl_conn *c, bool again, struct b
         r = pl_db_commit_find(c, j->stage->project, j->stage->def->name, &ref, &row, err);
         r = r < 0 ? r : 1;
     } else {
-        r = pl_db_branch_head(c, (int64_t)j->stage->stage, j->stage->def->output.branch, &row, err);
+        r = pl_db_branch_head(c, (int64_t)j->stage->stage, pl_job_branch(j), &row, err);
     }
     if (r > 0) {
         snprintf(j->base, sizeof j->base, "%s", row.run);
@@ -308,8 +324,9 @@ static int enumerate(struct pl_ejob *j, struct pl_err *err)
 static int find_all(struct pl_ejob *j, struct pl_conn *c, struct bases *b, struct pl_err *err)
 {
     bool again = json_array_size(j->inputs) > 0;
-    int r = again ? take_inputs(j, err) : find_inputs(j, c, err);
+    int r = pl_aside_find(c, j->run, &j->aside, err);
 
+    r = r < 0 ? r : again ? take_inputs(j, err) : find_inputs(j, c, err);
     r = r < 0 ? r : pl_db_run_is_forced(c, j->run, j->stage->project, j->stage->def->name, &j->forced, err);
     b->none = j->forced || !j->stage->def->cache.enabled;
     r = r < 0 ? r : open_bases(j, c, again, b, err);

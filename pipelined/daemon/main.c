@@ -38,7 +38,7 @@
  *   db                   the writer thread and group commit; open (lock, schema, replay), apply (one record), sql, names (look-ups)
  *   opens                open commits: opens_writer (groups of puts, on the disk before they are answered), opens_view, opens_end; each
  *                        is a file: storage/dataset/op_spool
- *   repo_tx, commit_tx, push, pipeline_tx, pipeline_circle, manual_run, rerun, job_tx    the transactions;   stage_log: what stages print
+ *   repo_tx, commit_tx, push, pipeline_tx, pipeline_circle, manual_run, rerun (aside: onto a branch of its own), job_tx    the transactions;   stage_log: what stages print
  * A pipeline says what to do with them: pipelined/core (pure), pipelined/git
  *   json_pos, json_text, quantity, glob (glob_compile), template (prefix: over a stage's inputs), params    texts
  *   spec                 spec_reader, spec_field, spec_type, spec_type_tree, spec_params, spec_check, spec_order, spec_doc;  pachyderm: another form of it;  spec_documents

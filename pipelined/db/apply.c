@@ -181,10 +181,12 @@ static int apply_run(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl
 
     if (!stages)
         return pl_err_nomem(err);
-    return pl_sql_exec(c, err,
-                       "INSERT INTO run(id, seq, ord, stages, cause, message, state, created_us)"
-                       " VALUES (?, ?, (SELECT coalesce(max(ord), 0) + 1 FROM run), ?, ?, ?, 'running', ?)",
-                       "sisssi", str(o, "id"), (int64_t)seq, stages, str(o, "cause"), str(o, "message"), num(o, "at"));
+    return pl_sql_exec(
+        c, err,
+        "INSERT INTO run(id, seq, ord, stages, of_run, as_branch, cause, message, state, created_us)"
+        " VALUES (?, ?, (SELECT coalesce(max(ord), 0) + 1 FROM run), ?, nullif(?, ''), nullif(?, ''), ?, ?, 'running', ?)",
+        "sisssssi", str(o, "id"), (int64_t)seq, stages, str(o, "of"), str(o, "as"), str(o, "cause"), str(o, "message"),
+        num(o, "at"));
 }
 
 static int apply_run_end(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -268,7 +270,8 @@ static int apply_defaults(struct pl_conn *c, const json_t *o, uint64_t seq, stru
 
 #define KEPT_JOBS_MAX 64 /* of a stage, whose results wait for the next success */
 
-/* What a failed or killed job did is used by the next one of its stage; with a success it is in a table. */
+/* What a failed or killed job did is used by the next one of its stage; with a success it is in a table, which a success aside has
+ * elsewhere. */
 static int settle_results(struct pl_conn *c, int64_t job, const json_t *o, struct pl_err *err)
 {
     bool success = pl_streq(str(o, "state"), "success");
@@ -278,7 +281,9 @@ static int settle_results(struct pl_conn *c, int64_t job, const json_t *o, struc
     int64_t last = 0;
 
     if (r >= 0 && success)
-        last = job;
+        r = pl_sql_int(c, err, &last,
+                       "SELECT CASE WHEN EXISTS (SELECT 1 FROM run WHERE id = ? AND as_branch IS NOT NULL) THEN 0 ELSE ? END",
+                       "si", str(o, "run"), job);
     else if (r >= 0)
         r = pl_sql_int(c, err, &last,
                        "SELECT id FROM job WHERE project = ? AND stage = ? AND kept = 1 ORDER BY id DESC LIMIT 1 OFFSET ?", "ssi",

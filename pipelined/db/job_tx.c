@@ -107,13 +107,24 @@ static int run_event(struct pl_tx *tx, const struct pl_run_args *a, struct pl_er
     return pl_tx_event(tx, "run", json_pack("{s:s, s:s, s:s}", "id", a->id, "state", a->state, "reason", text(a->reason)), err);
 }
 
+/* What is left out would be another run: jansson's s* does that also when memory lacks. */
+static json_t *run_record(const struct pl_run_args *a, int64_t at)
+{
+    json_t *o = json_pack("{s:s, s:s, s:s, s:o, s:I}", "id", a->id, "cause", a->cause, "message", text(a->message), "stages",
+                          or_empty(a->stages, true), "at", (json_int_t)at);
+
+    if (o && ((a->of && json_object_set_new(o, "of", json_string(a->of)) < 0) ||
+              (a->as && json_object_set_new(o, "as", json_string(a->as)) < 0))) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}
+
 int pl_tx_run_create(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_run_args *a = arg;
-    int r = pl_tx_emit(tx, PL_RECORD_RUN,
-                       json_pack("{s:s, s:s, s:s, s:o, s:I}", "id", a->id, "cause", a->cause, "message", text(a->message),
-                                 "stages", or_empty(a->stages, true), "at", (json_int_t)pl_tx_now_us(tx)),
-                       err);
+    int r = pl_tx_emit(tx, PL_RECORD_RUN, run_record(a, pl_tx_now_us(tx)), err);
 
     return r < 0 ? r : run_event(tx, a, err);
 }

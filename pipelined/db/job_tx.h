@@ -30,6 +30,8 @@ int pl_tx_job_end(struct pl_tx *tx, void *arg, struct pl_err *err);
 struct pl_run_args {
     const char *id, *cause, *message, *state, *reason;
     json_t *stages; /* borrowed; [[project, stage]…] to run although no input moved; NULL = none */
+    const char *of; /* the run whose jobs it does again, or NULL */
+    const char *as; /* NULL, or aside: the branch that has its outputs */
 };
 /* Logged: a run that no push made (pipeline created, run by hand), with a "run" event. */
 PL_MUST_CHECK

@@ -1,5 +1,6 @@
 #include "repo_tx.h"
 
+#include "pipelined/db/aside.h"
 #include "pipelined/db/job_tx.h"
 #include "pipelined/db/names.h"
 #include "pipelined/db/opens.h"
@@ -256,6 +257,7 @@ int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_branch_args *a = arg;
     struct pl_repo_row repo;
+    bool made = false;
     int64_t id;
     int r = pl_db_repo_find(pl_tx_conn(tx), a->project, a->repo, &repo, err);
 
@@ -264,7 +266,10 @@ int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = pl_sql_int(pl_tx_conn(tx), err, &id, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", repo.id, a->name);
     if (r < 0)
         return r == PL_ENOTFOUND ? pl_err_set(err, r, "repo \"%s\" has no branch \"%s\"", a->repo, a->name) : r;
-    if (repo.output)
+    r = pl_aside_made(pl_tx_conn(tx), repo.id, a->name, &made, err);
+    if (r < 0)
+        return r;
+    if (repo.output && !made)
         return pl_err_set(err, PL_EOUTPUT, "branch \"%s\" of repo \"%s\" is a stage's: delete its pipeline", a->name, a->repo);
     r = a->force ? 0 : find_reader(tx, a->project, a->repo, a->name, err);
     if (r < 0)

@@ -1,5 +1,6 @@
 #include "rerun.h"
 
+#include "pipelined/db/aside.h"
 #include "pipelined/db/job_tx.h"
 #include "pipelined/db/names.h"
 
@@ -39,14 +40,28 @@ static int is_output(struct pl_conn *c, const struct pl_rerun_args *a, const cha
 static int check_settled(struct pl_conn *c, const char *project, const char *repo, const char *branch, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(c, err, &rows, "SELECT run FROM job WHERE project = ? AND stage = ? AND final = 0 LIMIT 1", "ss",
-                         project, repo);
+    int r = pl_sql_query(c, err, &rows,
+                         "SELECT j.run FROM job j JOIN run r ON r.id = j.run"
+                         " WHERE j.project = ? AND j.stage = ? AND j.final = 0 AND r.as_branch IS NULL LIMIT 1",
+                         "ss", project, repo);
 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r <= 0)
         return r;
     r = pl_err_set(err, PL_ECONFLICT, "run %.8s may be about to write %s@%s", pl_col_text(&rows, 0), repo, branch);
     return pl_err_hint(err, r, "Wait for it: pipelinectl wait run ID");
+}
+
+/* What the job read can be read again. */
+static int check_there(struct pl_conn *c, const char *project, const char *repo, const char *commit, struct pl_err *err)
+{
+    struct pl_ref ref = {.kind = PL_REF_ID};
+    struct pl_commit_row row;
+    int r;
+
+    snprintf(ref.name, sizeof ref.name, "%s", commit);
+    r = pl_db_commit_find(c, project, repo, &ref, &row, err);
+    return r == PL_ENOTFOUND ? pl_err_set(err, PL_ECONFLICT, "commit %.8s of %s is not there any more", commit, repo) : r;
 }
 
 /* What the job read is what it would read now. */
@@ -64,6 +79,8 @@ static int check_input(struct pl_conn *c, const struct pl_rerun_args *a, const c
     if (!project || !repo || !branch || !commit || !*repo)
         return 0; /* parameters */
     r = is_output(c, a, stage, project, repo, branch, &own, err);
+    if (r == 0 && a->as) /* not what this run writes itself, nor what was not there */
+        return !*commit || (own && pl_streq(commit, run)) ? 0 : check_there(c, project, repo, commit, err);
     if (r < 0 || own)
         return r;
     r = pl_db_repo_find(c, project, repo, &row, err);
@@ -74,7 +91,9 @@ static int check_input(struct pl_conn *c, const struct pl_rerun_args *a, const c
         return check_settled(c, project, repo, branch, err);
     r = pl_err_set(err, PL_ECONFLICT, "stage %s read commit %.8s of %s@%s in run %.8s; now %.8s is there", stage,
                    *commit ? commit : "none", repo, branch, run, *head.run ? head.run : "none");
-    return pl_err_hint(err, r, "What is there now: pipelinectl run pipeline NAME --force");
+    return pl_err_hint(err, r,
+                       "What is there now: pipelinectl run pipeline NAME --force; what was there then, on a branch of its own: "
+                       "pipelinectl rerun RUN --as NAME");
 }
 
 static int check_inputs(struct pl_conn *c, const struct pl_rerun_args *a, const char *stage, const json_t *inputs,
@@ -120,20 +139,37 @@ static int add_jobs(struct pl_conn *c, struct pl_rerun_args *a, struct pl_err *e
             continue;
         r = check_stage(c, a, project, stage, pl_col_int(&rows, 3), err);
         r = r < 0 ? r : inputs ? check_inputs(c, a, stage, inputs, err) : pl_err_nomem(err);
-        r = r < 0 ? r : pl_json_add(a->stages, json_pack("[s, s, s*]", project, stage, a->failed ? NULL : "force"), err);
+        r = r < 0 || !a->as ? r : pl_aside_check(c, project, stage, a->as, err);
+        r = r < 0 ? r
+                  : pl_json_add(a->stages,
+                                a->failed ? json_pack("[s, s]", project, stage) : json_pack("[s, s, s]", project, stage, "force"),
+                                err);
         if (r < 0)
             return r;
     }
     return r;
 }
 
+static int check_as(const struct pl_rerun_args *a, struct pl_err *err)
+{
+    int r;
+
+    if (!a->as)
+        return 0;
+    if (a->failed)
+        return pl_err_set(err, PL_EINVAL, "failed or as: what failed is done again on the branch that the stage writes");
+    r = pl_name_check("branch", a->as, err);
+    return r < 0 ? pl_err_field(err, r, "as") : 0;
+}
+
 int pl_tx_rerun(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_rerun_args *a = arg;
-    struct pl_run_args run = {.id = a->run, .cause = "manual", .state = "running"};
-    char message[64];
-    int r = check_over(pl_tx_conn(tx), a->of, err);
+    struct pl_run_args run = {.id = a->run, .cause = "manual", .state = "running", .of = a->of, .as = a->as};
+    char message[64 + PL_NAME_MAX_BYTES];
+    int r = check_as(a, err);
 
+    r = r < 0 ? r : check_over(pl_tx_conn(tx), a->of, err);
     json_decref(a->stages); /* of a try before */
     a->stages = json_array();
     r = r < 0 ? r : !a->stages ? pl_err_nomem(err) : add_jobs(pl_tx_conn(tx), a, err);
@@ -141,7 +177,8 @@ int pl_tx_rerun(struct pl_tx *tx, void *arg, struct pl_err *err)
         return r;
     if (json_array_size(a->stages) == 0)
         return pl_err_set(err, PL_ENOTFOUND, a->failed ? "no job of run %.8s failed" : "run %.8s has no jobs", a->of);
-    snprintf(message, sizeof message, "%s of run %.8s again", a->failed ? "what failed" : "all", a->of);
+    snprintf(message, sizeof message, "%s of run %.8s again%s%s", a->failed ? "what failed" : "all", a->of, a->as ? ", as " : "",
+             a->as ? a->as : "");
     run.message = message;
     run.stages = a->stages;
     pl_id_make((uint64_t)(pl_tx_now_us(tx) / 1000), a->run);

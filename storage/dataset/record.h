@@ -23,9 +23,10 @@
       "object; `parent`: id of the head before; `root` and `object` in full, an empty tree as 64 zeros.")                        \
     X(COMMIT_DELETE, 9, "commit_delete", "project repo run", "Branches that stood on it fall back to its parent.")               \
     X(REF, 10, "ref", "at branch head project repo", "A branch moves to another commit.")                                        \
-    X(RUN, 11, "run", "at cause id message stages?",                                                                             \
+    X(RUN, 11, "run", "as? at cause id message of? stages?",                                                                     \
       "A run begins; runs are ordered as their records are. `cause`: `push`, `pipeline`, `manual`, `cron`, `delete`; `stages`: " \
-      "[project, stage] pairs that run although no input moved; with `force` as a third word every datum of theirs runs again.") \
+      "[project, stage] pairs that run although no input moved; with `force` as a third word every datum of theirs runs again. " \
+      "`of`: the run whose jobs it does again; `as`: the branch of the stages' repos that has the outputs instead of theirs.")   \
     X(RUN_END, 12, "run_end", "at id reason state", "`state`: `success`, `failure`, `killed`.")                                  \
     X(PIPELINE, 13, "pipeline", "at effective_spec filename name project run stages user_spec version",                          \
       "A version of a pipeline becomes the current one. `user_spec`, `effective_spec`: blobs; `run`: the run it starts; "        \

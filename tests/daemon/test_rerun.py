@@ -1,8 +1,12 @@
 """pipelinectl rerun: the jobs of a run again, over what they read."""
 
-from conftest import sh
+import contextlib
+import os
 
-CONFLICT, FAILED, NOT_FOUND = 4, 1, 3
+import pytest
+from conftest import SANDBOX, HttpError, sh
+
+FAILED, USAGE, NOT_FOUND, CONFLICT, INVALID = 1, 2, 3, 4, 5
 
 
 def rerun(project, run, *args, ok=True):
@@ -97,3 +101,190 @@ def test_compare_of_what_is_deterministic_finds_nothing(project):
     run = project.run("in", {"a": "1"})
     got = project.d.ctl("rerun", run["id"], "--compare")
     assert f"wrote what run {run['id'][:8]} did" in got.out
+
+
+# --- onto a branch of its own
+
+COPIES = [sh("one", 'cp "$PL_INPUT_IN" "$PL_OUT/"', glob="/*"), sh("two", 'cat "$PL_INPUT_ONE"/* >"$PL_OUT/all"; cat /proc/sys/kernel/random/uuid >"$PL_OUT/id"', "one")]
+
+
+def branches(project, repo):
+    return {b["name"]: b["commit"] for b in project.d.get(f"/repos/{project.name}/{repo}/branches")["branches"]}
+
+
+def provenance(project, repo, ref):
+    sources = project.d.get(f"/repos/{project.name}/{repo}/commits/{ref}")["provenance"]
+    return {s["repo"]: (s["branch"], s["commit"]) for s in sources}
+
+
+def test_as_reads_what_was_read_then_and_leaves_the_stages_branch_alone(project):
+    project.repo("in").stages(*COPIES, sh("below", "true", "two"))
+    old = project.run("in", {"a": "1", "b": "2"})
+    new = project.run("in", {"a": "3"}, deletes=["b"])
+    id_before = project.read("two", "id")
+    again = rerun(project, old, "--as", "again")
+    assert again["state"] == "success" and reused(again) == {"one": (2, 0), "two": (1, 0), "below": (1, 0)}
+    assert again["cause"] == "manual" and again["message"] == f"all of run {old['id'][:8]} again, as again"
+    for repo in "one", "two", "below":
+        assert branches(project, repo) == {"master": new["id"], "again": again["id"]}
+    assert project.read("two", "all") == b"3" and project.read("two", "all", "again") == b"12"
+    assert project.read("two", "id") == id_before != project.read("two", "id", "again")
+    assert provenance(project, "one", "again") == {"in": ("master", old["id"])}
+    assert provenance(project, "two", "again") == {"one": ("again", again["id"])}
+    later = project.run("in", {"a": "4"})
+    assert project.read("two", "all") == b"4" and reused(later)["one"] == (1, 0)
+
+
+def test_as_starts_nothing_that_was_not_in_the_run(project):
+    project.repo("in").stages(COPIES[0])
+    old = project.run("in", {"a": "1"})
+    project.wait(project.stages(sh("reader", "true", "one"), pipeline="q")["run"])
+    before = branches(project, "reader")
+    again = rerun(project, old, "--as", "again")
+    assert set(again["job"]) == {"one"} and branches(project, "reader") == before
+
+
+def test_a_branch_that_an_earlier_one_made_goes_on(project):
+    project.repo("in").stages(*COPIES)
+    old = project.run("in", {"a": "1"})
+    first = rerun(project, old, "--as", "exp")
+    second = rerun(project, old, "--as", "exp")
+    third = rerun(project, first, "--as", "exp")  # the rerun of a rerun reads what that read
+    assert branches(project, "one")["exp"] == third["id"]
+    parents = {c["id"]: c["parent"] for c in project.commits("one")}
+    assert parents[third["id"]] == second["id"] and parents[second["id"]] == first["id"] and not parents[first["id"]]
+    assert provenance(project, "two", "exp")["one"] == ("exp", third["id"]) and provenance(project, "one", "exp") == {"in": ("master", old["id"])}
+
+
+@pytest.mark.parametrize("name, code, text", [("master", INVALID, "is what stage"), ("no/name", INVALID, "branch"), ("", INVALID, "branch")])
+def test_names_that_cannot_be(project, name, code, text):
+    project.repo("in").stages(COPIES[0])
+    run = project.run("in", {"a": "1"})
+    got = rerun(project, run, "--as", name, ok=False)
+    assert got.code == code and text in got.err
+    assert branches(project, "one") == {"master": run["id"]}
+
+
+def test_as_with_failed_is_refused(project):
+    project.repo("in").stages(COPIES[0])
+    run = project.run("in", {"a": "1"})
+    assert rerun(project, run, "--as", "x", "--failed", ok=False).code == USAGE
+    with pytest.raises(HttpError) as e:
+        project.d.post(f"/runs/{run['id']}/rerun", {"as": "x", "failed": True})
+    assert e.value.status == 400
+
+
+def test_a_branch_made_so_can_be_deleted_the_stages_own_cannot(project):
+    project.repo("in").stages(COPIES[0])
+    run = project.run("in", {"a": "1"})
+    again = rerun(project, run, "--as", "again")
+    project.d.ctl("--project", project.name, "delete", "branch", "one@again")
+    assert branches(project, "one") == {"master": run["id"]} and project.read("one", "a", again["id"]) == b"1"
+    assert project.d.ctl("--project", project.name, "delete", "branch", "one@master", ok=False).code == INVALID
+
+
+def test_as_with_compare_says_what_differs_from_then(project):
+    project.repo("in").stages(*COPIES)
+    old = project.run("in", {"a": "1"})
+    project.run("in", {"a": "2"})
+    got = project.d.ctl("--json", "rerun", old["id"], "--as", "again", "--compare", ok=False)
+    assert got.code == FAILED and got.json["differ"] == [{"stage": "two", "path": "id", "change": "changed"}]
+
+
+def test_jobs_that_were_never_planned_read_what_was_there_then(project, gate):
+    verdict = gate.wait.replace("import socket; ", "import socket, sys; sys.exit(0 if ").replace(".recv(1)'", ".recv(1) else 3)'")
+    two = {**sh("two", 'cat "$PL_INPUT_ONE"/* "$PL_INPUT_SIDE"/* >"$PL_OUT/all"'), "input": {"cross": [{"repo": "one"}, {"repo": "side"}]}}
+    project.repo("in", "side").stages(sh("one", f'{verdict}; cp "$PL_INPUT_IN"/* "$PL_OUT/"', datum={"tries": 1}), two)
+    side = project.run("side", {"s": "S"})
+    pushed = project.commit("in", {"a": "1"})["run"]
+    gate.arrived()
+    gate.open()
+    bad = project.wait(pushed)
+    assert bad["job"]["two"]["state"] == "unrunnable"
+    project.run("side", {"s": "T"})
+    again = project.d.ctl("--json", "rerun", bad["id"], "--as", "again").json["run"]
+    gate.arrived()
+    gate.held[0].sendall(b"1")
+    gate.open()
+    assert project.wait(again)["state"] == "success" and project.read("two", "all", "again") == b"1S"
+    assert provenance(project, "two", "again") == {"one": ("again", again), "side": ("master", side["id"])}
+
+
+def test_what_a_stage_wrote_before_is_what_it_was_then(project):
+    before = sh("s", 'cat "$PL_INPUT_IN"/* >"$PL_OUT/all"; if test -e "$PL_INPUT_LAST/all"; then cat "$PL_INPUT_LAST/all" >>"$PL_OUT/all"; fi')
+    before["input"] = {"cross": [{"repo": "in"}, {"repo": "s", "name": "last", "previous": True}]}
+    project.repo("in").stages(before)
+    runs = [project.run("in", {"a": str(n)}) for n in range(3)]
+    rerun(project, runs[1], "--as", "again")
+    rerun(project, runs[1], "--as", "again")
+    assert project.read("s", "all", "again") == b"10" and project.read("s", "all") == b"210"
+
+
+def test_a_commit_that_is_gone_cannot_be_read_again(project):
+    project.repo("in").stages(COPIES[0])
+    project.run("in", {"a": "1"})
+    old = project.run("in", {"a": "2"})
+    project.d.http("DELETE", f"/api/v1/repos/{project.name}/in/commits/{old['id']}")
+    got = rerun(project, old, "--as", "again", ok=False)
+    assert got.code == CONFLICT and f"commit {old['id'][:8]} of in is not there any more" in got.err
+
+
+def test_what_is_aside_is_explained_and_tried_like_any_run(project):
+    project.repo("in").stages(*COPIES)
+    old = project.run("in", {"a": "1"})
+    project.run("in", {"a": "2"})
+    again = rerun(project, old, "--as", "again")
+    told = project.d.ctl("--project", project.name, "why", "two@again:/all").out
+    assert old["id"][:8] in told and again["id"][:8] in told
+    out = os.path.join(project.d.root, project.name)
+    project.d.ctl("try", "--sandbox", SANDBOX, "--project", project.name, "two", "--at", again["id"], "-o", out)
+    with open(os.path.join(out, "all"), encoding="ascii") as f:
+        assert f.read() == "1"
+
+
+def test_a_plain_rerun_does_not_mind_what_is_under_way_aside(project, gate):
+    two = sh("two", f'if test -e "$PL_INPUT_ONE/wait"; then {gate.wait}; fi; cp "$PL_INPUT_ONE"/* "$PL_OUT/"', "one")
+    project.repo("in").stages(COPIES[0], two)
+    pushed = project.commit("in", {"a": "1", "wait": ""})["run"]
+    gate.arrived()
+    gate.open()
+    old = project.wait(pushed)
+    project.stages(sh("side", "true", "two"), pipeline="q")
+    side = project.wait(project.d.ctl("--json", "--project", project.name, "run", "pipeline", "q").json["run"])
+    aside = project.d.ctl("--json", "rerun", old["id"], "--as", "again").json["run"]
+    gate.arrived()
+    assert rerun(project, side)["state"] == "success"
+    gate.open()
+    assert project.wait(aside)["state"] == "success"
+
+
+@pytest.mark.parametrize("how", ["restart", "recover"])
+def test_it_goes_on_after_the_daemon_ended(make_daemon, gate, tmp_path, how):
+    d = make_daemon().start()
+    project = d.default
+    project.repo("in").stages(sh("one", 'cp "$PL_INPUT_IN"/* "$PL_OUT/"'), sh("two", f'if test "$(cat "$PL_INPUT_ONE/a")" = 1; then {gate.wait}; fi; cp "$PL_INPUT_ONE"/* "$PL_OUT/"', "one"))
+    pushed = project.commit("in", {"a": "1"})["run"]
+    gate.arrived()
+    gate.open()
+    old = project.wait(pushed)
+    project.run("in", {"a": "2"})
+    new = d.ctl("--json", "rerun", old["id"], "--as", "again").json["run"]
+    gate.arrived()
+    d.kill()
+    if how == "recover":
+        store, folder = os.path.join(d.dir, "store"), str(tmp_path / "new")
+        d.ctl("recover", "--store", f"file://{store}", "--data", folder)
+        d.dir = folder
+        d.start("--store", f"file://{store}")
+    else:
+        d.start()
+    gate.open()  # the command that stands there goes on after a restart; else it is run again
+    gate.socket.settimeout(1)
+    while not d.get(f"/runs/{new}/wait", timeout_ms=500)["done"]:
+        with contextlib.suppress(TimeoutError):
+            gate.arrived()
+        gate.open()
+    again = project.wait(new)
+    assert again["state"] == "success" and again["job"]["one"]["output"] == new
+    assert project.contents("two", "again") == {"a": b"1"} and project.contents("two") == {"a": b"2"}
+    assert provenance(project, "two", "again") == {"one": ("again", new)} and provenance(project, "one", "again") == {"in": ("master", old["id"])}

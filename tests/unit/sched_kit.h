@@ -174,6 +174,20 @@ static inline void kit_push(struct kit *k, unsigned run, uint64_t repo)
     kit_do(k, ev);
 }
 
+/* A run aside of stages 1 … n. */
+static inline void kit_aside(struct kit *k, unsigned run, size_t n)
+{
+    static const uint64_t stages[] = {1, 2, 3};
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RUN};
+
+    ev.run.id = kit_run_id(run);
+    ev.run.order = run;
+    ev.run.stages = stages;
+    ev.run.n_stages = n;
+    ev.run.aside = true;
+    kit_do(k, ev);
+}
+
 static inline const struct kit_job *kit_job(const struct kit *k, unsigned stage, unsigned run)
 {
     return &k->jobs[stage][run];
@@ -265,6 +279,16 @@ static inline void open_one(struct pl_sched_stage def)
 {
     kit_open(&k, 4, 0);
     kit_do(&k, kit_stage(1, 1, def));
+    kit_ready(&k);
+}
+
+/* prepare → train → evaluate; each takes its turn. */
+static inline void open_chain(void)
+{
+    kit_open(&k, 4, 0);
+    kit_do(&k, kit_stage(1, 1, (struct pl_sched_stage){.on_new = PL_SCHED_QUEUE}));
+    kit_do(&k, kit_stage(2, 101, (struct pl_sched_stage){.on_new = PL_SCHED_QUEUE}));
+    kit_do(&k, kit_stage(3, 102, (struct pl_sched_stage){.on_new = PL_SCHED_QUEUE}));
     kit_ready(&k);
 }
 

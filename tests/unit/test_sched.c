@@ -73,15 +73,6 @@ static void a_failed_plan_or_commit_fails_the_job(void **state)
 
 /* --- the graph */
 
-static void open_chain(void)
-{
-    kit_open(&k, 4, 0);
-    kit_do(&k, kit_stage(1, 1, (struct pl_sched_stage){.on_new = PL_SCHED_QUEUE}));
-    kit_do(&k, kit_stage(2, 101, (struct pl_sched_stage){.on_new = PL_SCHED_QUEUE}));
-    kit_do(&k, kit_stage(3, 102, (struct pl_sched_stage){.on_new = PL_SCHED_QUEUE}));
-    kit_ready(&k);
-}
-
 static void downstream_waits_for_the_same_run(void **state)
 {
     (void)state;

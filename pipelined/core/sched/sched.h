@@ -28,6 +28,8 @@
  *    before it (and then reads what is there).
  *  - on_new newest: a new job kills every earlier one of its stage that has leased nothing; what waited for it in its
  *    run goes with it. restart: also those that run; what they finished is the engine's to reuse.
+ *  - What a run aside writes is on no branch that others read: nobody downstream has a job in it, no other run waits for it, and
+ *    neither do its jobs wait for other runs' inputs. They take their turn, but supersede none and are superseded by none.
  *  - A lease lasts lease_ms of the time that the daemon is seen to be up: between two events at most PL_SCHED_GAP_MS
  *    count.
  *  - A try is an end of the user's command. Rows lost with a worker come back uncounted: back-off 10 s … 10 min, at
@@ -237,6 +239,7 @@ struct pl_sched_event {
         size_t n_heads;
         const uint64_t *stages;
         size_t n_stages;
+        bool aside; /* jobs of `stages` alone, and what they write is read by themselves alone */
     } run;
     struct {
         uint64_t datums; /* all of the job */

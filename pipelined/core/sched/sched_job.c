@@ -13,7 +13,8 @@ static void depend(struct pl_sched *s, struct job *up, const struct job *job)
         up->dependents[up->n_dependents++] = job->id;
 }
 
-/* The job that must end before this input can be read, or ended and decides: of the same run, else the newest unfinished one before. */
+/* The job that must end before this input can be read, or ended and decides: of the same run, else the newest unfinished one before; of runs
+ * aside each for itself. */
 static struct job *input_job(const struct pl_sched *s, const struct job *job, struct pl_sched_head key)
 {
     const struct head *head = pl_sched_head_find(s, key);
@@ -22,10 +23,10 @@ static struct job *input_job(const struct pl_sched *s, const struct job *job, st
     if (!head || !head->writer || head->writer == job->stage)
         return NULL;
     up = pl_sched_job_find(s, head->writer, job->run);
-    if (up)
+    if (up || job->run->aside)
         return up;
     up = TAILQ_LAST(&head->writer->lane, job_list);
-    while (up && up->run->order > job->run->order)
+    while (up && (up->run->order > job->run->order || up->run->aside))
         up = TAILQ_PREV(up, job_list, lane_link);
     return up;
 }
@@ -94,7 +95,7 @@ static void supersede(struct pl_sched *s, struct job *job)
 
     for (old = TAILQ_PREV(job, job_list, lane_link); old; old = before) {
         before = TAILQ_PREV(old, job_list, lane_link);
-        if ((restart || !old->leased) && old->state < PL_SCHED_FINISHING)
+        if ((restart || !old->leased) && old->state < PL_SCHED_FINISHING && !old->run->aside)
             pl_sched_job_end(s, old, PL_SCHED_KILLED, "", job->run->id);
     }
 }
@@ -107,7 +108,7 @@ void pl_sched_job_link(struct pl_sched *s, struct job *job)
     pl_sched_job_look(s, job);
     if (pl_sched_state_final(job->state))
         return;
-    if (job->version->def.on_new != PL_SCHED_QUEUE)
+    if (job->version->def.on_new != PL_SCHED_QUEUE && !job->run->aside)
         supersede(s, job);
     pl_sched_stage_dirty(s, job->stage);
 }

@@ -51,6 +51,7 @@ int pl_sched_run_add(struct pl_sched *s, const struct pl_sched_event *ev, struct
     if (run->stages && ev->run.n_stages > 0)
         memcpy(run->stages, ev->run.stages, (run->n_stages = ev->run.n_stages) * sizeof(*run->stages));
     run->implied = run->n_heads + run->n_stages > 0;
+    run->aside = ev->run.aside;
     run->expanding = true;
     TAILQ_INSERT_TAIL(&s->run_list, run, link);
     TAILQ_INSERT_TAIL(&s->expanding, run, expand_link);
@@ -135,7 +136,7 @@ static bool run_make_next(struct pl_sched *s, struct run *run)
             run->at_head++;
         return true;
     }
-    if (run->at_made < run->n_jobs) {
+    if (!run->aside && run->at_made < run->n_jobs) {
         if (!run_include_reader(s, run, run->jobs[run->at_made]->version->def.output))
             run->at_made++;
         return true;

@@ -156,6 +156,7 @@ struct run {
     size_t open; /* jobs that have not ended, or whose dependents are not told */
     uint32_t states[PL_SCHED_STATES];
     bool implied; /* jobs follow from heads and stages; else only those restored */
+    bool aside;
     bool expanding;
     TAILQ_ENTRY(run) link, expand_link;
 };
