@@ -345,7 +345,15 @@ int pl_op_spool_pack(struct pl_op_spool *s, struct pl_pack_session *session, uin
 
     *ret_group = 0;
     for (size_t i = 0; i < n && r == 0; i++) {
-        r = read_kept(s, &list[i], &raw, err);
+        struct pl_err why = {0};
+
+        r = read_kept(s, &list[i], &raw, &why);
+        if (r == PL_ECORRUPT && !find(s, &list[i].id, NULL)) { /* another session packed it meanwhile: what was read is a hole */
+            r = 0;
+            continue;
+        }
+        if (r < 0 && err)
+            *err = why;
         r = r < 0 ? r : pl_pack_session_add(session, list[i].kind, raw.data, raw.len, &id, err);
         *ret_group = PL_MAX(*ret_group, list[i].group);
     }

@@ -92,6 +92,7 @@ PL_MUST_CHECK
 int pl_op_spool_get(struct pl_op_spool *s, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err);
 /* Bytes of records that are not in packs. */
 uint64_t pl_op_spool_unpacked_bytes(struct pl_op_spool *s);
-/* Adds all records that are not in packs to the session; `ret_group`: what to tell mark_packed when it has finished. */
+/* Adds all records that are not in packs to the session; `ret_group`: what to tell mark_packed when it has finished. While it reads,
+ * mark_packed may tell of an earlier session: records of that one are left out. */
 PL_MUST_CHECK
 int pl_op_spool_pack(struct pl_op_spool *s, struct pl_pack_session *session, uint64_t *ret_group, struct pl_err *err);

@@ -455,6 +455,65 @@ static void records_that_are_in_packs_leave_the_file(void **state)
     fixture_remove(dir);
 }
 
+/* A sink that has nothing, and is told of a record first: then what an earlier session packed is marked. */
+struct marking {
+    struct pl_op_spool *spool;
+    uint64_t group;
+    unsigned packs;
+};
+
+static int mark_has(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, struct pl_err *err)
+{
+    struct marking *m = self;
+
+    (void)ids;
+    memset(ret_bitmap, 0, (n + 7) / 8);
+    return pl_op_spool_mark_packed(m->spool, m->group, err);
+}
+
+static int count_pack(void *self, const struct pl_hash *pack_id, const void *bytes, size_t n, struct pl_err *err)
+{
+    struct marking *m = self;
+
+    (void)pack_id;
+    (void)bytes;
+    (void)n;
+    (void)err;
+    m->packs++;
+    return 0;
+}
+
+static void what_is_packed_while_another_session_reads_is_left_out(void **state)
+{
+    char *dir = fixture_dir(), *path = spool_path(dir);
+    struct pl_op_spool *s = create(dir);
+    struct marking m = {.spool = s};
+    struct pl_pack_sink sink = {.self = &m, .has = mark_has, .put_pack = count_pack};
+    struct pl_pack_session *session;
+    struct pl_err err = {0};
+    enum { N = 2000 };
+    uint64_t group;
+
+    (void)state;
+    for (unsigned i = 0; i < N; i++) {
+        uint8_t *bytes = fixture_alloc(500, i + 1);
+
+        append_bytes(s, bytes, 500);
+        free(bytes);
+    }
+    m.group = N - 1; /* all but the last */
+    assert_ok(pl_pack_session_open(&sink, "default", &session, &err), &err);
+    assert_ok(pl_op_spool_pack(s, session, &group, &err), &err);
+    assert_int_equal(group, N);
+    assert_ok(pl_pack_session_finish(session, &err), &err);
+    assert_int_equal(m.packs, 1);
+    assert_int_equal(pl_op_spool_unpacked_bytes(s), 500);
+    pl_pack_session_close(session);
+    pl_op_spool_close(s);
+    free(path);
+    fixture_remove(dir);
+}
+
 static void a_head_that_names_nothing_good_is_refused(void **state)
 {
     char *dir = fixture_dir();
@@ -484,6 +543,7 @@ int main(void)
         cmocka_unit_test(a_write_that_fails_leaves_the_file_as_it_was),
         cmocka_unit_test(a_crash_at_any_call_keeps_what_was_acknowledged),
         cmocka_unit_test(records_that_are_in_packs_leave_the_file),
+        cmocka_unit_test(what_is_packed_while_another_session_reads_is_left_out),
         cmocka_unit_test(a_head_that_names_nothing_good_is_refused),
     };
 
