@@ -38,8 +38,8 @@ static const struct spec_field fields_of_repo[] = {
     {.name = "commit_window",
      FIELD(duration, pl_spec_repo, commit_window_ms),
      .max = 60000,
-     .doc = "Puts that name no commit gather in one until none comes for so long; at most `60s`. `0s`, as without it: each is a "
-            "commit."},
+     .doc = "Puts that name no commit gather in one until none comes for so long; from `100ms` to `60s`. `0s`, as without it: "
+            "each is a commit."},
     {.name = "durable",
      FIELD(word, pl_spec_repo, durable),
      .words = words_durable,

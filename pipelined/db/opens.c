@@ -81,6 +81,7 @@ static int adopt(struct pl_opens *o, struct pl_op_spool *spool, struct pl_op_tab
     }
     *c = (struct pl_open){.o = o, .spool = spool, .table = *table, .refs = 1, .window_ms = window_ms};
     *table = (struct pl_op_table){0};
+    c->written = c->table.n > 0;
     atomic_fetch_add(&o->bytes, c->table.bytes);
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->view_lock, NULL);

@@ -51,6 +51,7 @@ static void set_state(struct pl_open *c, enum pl_open_state state)
     pthread_mutex_lock(&c->o->lock);
     c->state = state;
     pthread_cond_broadcast(&c->o->ended);
+    pthread_cond_signal(&c->o->wake); /* something else may be due now */
     pthread_mutex_unlock(&c->o->lock);
 }
 
@@ -71,6 +72,7 @@ void pl_open_gone(struct pl_open *c)
     }
     c->state = PL_OPEN_ENDED;
     pthread_cond_broadcast(&o->ended);
+    pthread_cond_signal(&o->wake); /* what gathered behind it may be due */
     pthread_mutex_unlock(&o->lock);
     if (at)
         pl_open_unref(c); /* the list's */
@@ -107,15 +109,13 @@ static int push(struct pl_open *c, const char *message, struct pl_push_result *r
     return r < 0 ? r : pl_db_push(c->o->config.db, c->o->config.stores, &args, ret, err);
 }
 
-/* In the state ENDING. */
+/* In the state ENDING; it still is when this fails. */
 static int finish(struct pl_open *c, const char *message, struct pl_push_result *ret, struct pl_err *err)
 {
     int r = push(c, message, ret, err);
 
-    if (r < 0) {
-        set_state(c, PL_OPEN_OPEN);
+    if (r < 0)
         return r;
-    }
     pl_open_ref(c);
     pl_open_gone(c);
     if (ret->changed)
@@ -130,7 +130,12 @@ int pl_open_finish(struct pl_open *c, const char *message, struct pl_push_result
 {
     int r = begin_end(c, err);
 
-    return r < 0 ? r : finish(c, message, ret, err);
+    if (r < 0)
+        return r;
+    r = finish(c, message, ret, err);
+    if (r < 0)
+        set_state(c, PL_OPEN_OPEN);
+    return r;
 }
 
 int pl_open_abort(struct pl_open *c, const char *why, struct pl_err *err)
@@ -215,6 +220,7 @@ static void failed_by_clock(struct pl_open *c, int r, const struct pl_err *err)
     pthread_mutex_unlock(&c->o->lock);
     if (is_final(r))
         pl_open_event(c, "blocked", err->msg);
+    set_state(c, PL_OPEN_OPEN);
 }
 
 static bool is_idle(const struct pl_open *c)
@@ -261,6 +267,8 @@ static int64_t due_of(struct pl_open *c, int64_t now_ms)
         c->look_ms = now_ms + PL_MIN(LOOK_EVERY_MS, c->o->config.idle_ms);
         return is_idle(c) ? now_ms : c->look_ms;
     }
+    if (!c->written) /* what it was begun for is on its way */
+        return PL_MAX(c->first_ms + PL_OPEN_GATHER_MAX_MS, c->retry_ms);
     return PL_MAX(PL_MIN(c->last_ms + c->window_ms, c->first_ms + PL_OPEN_GATHER_MAX_MS), c->retry_ms);
 }
 

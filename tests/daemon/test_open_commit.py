@@ -192,6 +192,28 @@ def test_puts_gather_where_the_repo_says_so(daemon):
     assert d.post("/repos/default/in/open/master/finish", {})["commit"] == later
 
 
+def test_what_gathers_behind_one_that_is_being_finished_is_finished_soon_after(daemon):
+    d = daemon
+    d.post("/repos", {"name": "in", "commit_window": "60s"})
+    for i in range(4):
+        first = d.push("in", f"big{i}", os.urandom(15 << 20))["commit"]
+    d.http("PATCH", "/api/v1/repos/default/in", {"commit_window": "100ms"})
+    by_hand = threading.Thread(target=lambda: finish(d, first))
+    by_hand.start()
+    later = wait_until(lambda: (lambda c: c if c != first else None)(d.push("in", "late", "1")["commit"]), "another one to gather")
+    by_hand.join()
+    wait_until(lambda: later in [c["id"] for c in d.default.commits("in")], "it to be finished", timeout=20)
+
+
+def test_a_window_shorter_than_a_put_refuses_no_put(daemon):
+    d = daemon
+    d.post("/repos", {"name": "in", "commit_window": "100ms"})
+    big = os.urandom(15 << 20)
+    commit = d.push("in", "big", big)["commit"]
+    d.wait(commit)
+    assert d.read("in", "big") == big
+
+
 def test_the_last_writer_wins_and_a_named_base_comes_after_what_gathers(daemon):
     d = daemon
     d.post("/repos", {"name": "in", "commit_window": "60s"})
@@ -221,6 +243,7 @@ def test_options_of_a_repo_are_checked_and_shown(daemon):
     assert (lambda r: (r["description"], r["durable"]))(d.get("/repos/default/in")) == ("text", "local")
     change = lambda **body: d.http("PATCH", "/api/v1/repos/default/in", body)
     refused(lambda: change(commit_window="61s"), "invalid", "60s")
+    refused(lambda: change(commit_window="99ms"), "invalid", "100ms")
     refused(lambda: change(commit_window="soon"), "invalid", "soon")
     refused(lambda: change(durable="disk"), "invalid", "local, bucket")
     assert d.ctl("update", "repo", "in", ok=False).code == 2
@@ -239,6 +262,7 @@ def test_a_spec_sets_options_of_the_repos_it_names(daemon):
     d.default.stages(stage, repos={"in": {}}, update=True)
     assert options() == (0, "bucket")
     refused(lambda: d.default.stages(stage, repos={"in": {"commit_window": "2m"}}, update=True), "invalid_spec", "commit_window")
+    refused(lambda: d.default.stages(stage, repos={"in": {"commit_window": "5ms"}}, update=True), "invalid", "100ms")
     refused(lambda: d.default.stages(stage, repos={"in": {"durable": "disk"}}, update=True), "invalid_spec", "durable")
 
 
