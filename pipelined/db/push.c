@@ -192,6 +192,33 @@ static int check_base(struct push *p, struct pl_err *err)
                : 0;
 }
 
+/* An open commit shows its base with its operations upon it: it is not made a commit on something that lacks the base. */
+static int check_begun(const struct push *p, struct pl_err *err)
+{
+    const struct pl_push_args *a = p->args;
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = {0};
+    struct pl_commit_row base;
+    int r;
+
+    if (!a->base_root || !a->base || !*a->base)
+        return 0;
+    if (!p->has_head)
+        return pl_err_set(err, PL_ECONFLICT, "branch %s was deleted since the commit was started on %.8s: start another one",
+                          a->branch, a->base);
+    rd = pl_db_read(p->db);
+    r = pl_db_commit_named(rd.conn, a->project, a->repo, a->base, &base, NULL);
+    if (r == PL_ENOTFOUND)
+        return pl_err_set(err, PL_ECONFLICT, "commit %.8s, on which it was started, was deleted since: start another one",
+                          a->base);
+    if (r < 0)
+        return pl_err_set(err, r, "commit %.8s cannot be read", a->base);
+    return p->head.generation >= base.generation
+               ? 0
+               : pl_err_set(err, PL_ECONFLICT,
+                            "branch %s was set back behind commit %.8s, on which it was started: start another one", a->branch,
+                            a->base);
+}
+
 /* ---- one attempt ---- */
 
 static int build(struct push *p, struct pl_commit_args *c, bool *ret_changed, struct pl_err *err)
@@ -238,6 +265,7 @@ static int attempt(struct push *p, char run[PL_ID_HEX + 1], struct pl_push_resul
     bool changed = false;
     int r = read_head(p, err);
 
+    r = r < 0 ? r : check_begun(p, err);
     r = r < 0 ? r : check_base(p, err);
     if (r < 0)
         return r;

@@ -132,6 +132,31 @@ def test_others_changes_of_its_paths_are_a_conflict_and_those_of_others_merge(da
     assert not spools(d)
 
 
+def test_a_base_that_is_gone_is_a_conflict_and_comes_not_back(daemon):
+    d = daemon
+    d.default.repo("in")
+    master = d.push("in", "a", "1")["commit"]
+    first = d.push("in", "a", "1", branch="dev")["commit"]
+    second = d.push("in", "b", "1", branch="dev")["commit"]
+    c = start(d, branch="dev")
+    put(d, c, "new", "1")
+    d.http("DELETE", f"/api/v1/repos/default/in/commits/{second}")
+    refused(lambda: finish(d, c), "conflict", second[:8], "deleted since")
+    e = start(d, branch="dev")
+    put(d, e, "new", "2")
+    d.http("DELETE", "/api/v1/repos/default/in/branches/dev")
+    refused(lambda: finish(d, e), "conflict", "branch dev was deleted since", first[:8])
+    assert [b["name"] for b in d.get("/repos/default/in/branches")["branches"]] == ["master"]
+    d.push("in", "b", "1")
+    f = start(d)
+    put(d, f, "new", "3")
+    d.http("DELETE", "/api/v1/repos/default/in/branches/master")
+    d.post("/repos/default/in/branches", {"name": "master", "from": master})
+    refused(lambda: finish(d, f), "conflict", "set back")
+    assert d.default.contents("in") == {"a": b"1"}
+    assert d.read("in", "new", f) == b"3", "it can still be read"
+
+
 def test_names_that_cannot_both_be_are_refused_at_once_and_nothing_of_a_request_is_taken(daemon):
     d = daemon
     d.default.repo("in")
