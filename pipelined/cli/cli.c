@@ -19,16 +19,38 @@ const struct pl_verb_table *const *pl_cli_tables(size_t *ret_n)
 /* ---- interrupts ---- */
 
 static const char *volatile half_written;
-static volatile sig_atomic_t only_note, interrupted;
+static volatile sig_atomic_t only_note, interrupted; /* the signal */
+static volatile pid_t child;
 
 void pl_cli_remove_on_interrupt(const char *path)
 {
     half_written = path;
 }
 
+/* Not of what is ignored, as under nohup. */
+static void note(int sig, void (*handler)(int))
+{
+    struct sigaction action = {.sa_handler = handler}, before;
+
+    sigemptyset(&action.sa_mask);
+    if (sigaction(sig, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(sig, &action, NULL);
+}
+
+/* From elsewhere, and to this process alone: the child does not know of it. */
+static void on_end(int sig)
+{
+    if (!interrupted)
+        interrupted = sig;
+    if (child > 0)
+        kill(child, SIGTERM);
+}
+
 void pl_cli_note_interrupt(void)
 {
     only_note = 1;
+    note(SIGTERM, on_end);
+    note(SIGHUP, on_end);
 }
 
 bool pl_cli_interrupted(void)
@@ -36,13 +58,19 @@ bool pl_cli_interrupted(void)
     return interrupted;
 }
 
+void pl_cli_end_with_us(pid_t pid)
+{
+    child = pid;
+    if (pid > 0 && interrupted && interrupted != SIGINT) /* before it was known */
+        kill(pid, SIGTERM);
+}
+
 static void on_interrupt(int sig)
 {
     const char *path = half_written;
 
-    (void)sig;
     if (only_note && !interrupted) {
-        interrupted = 1;
+        interrupted = sig;
         return;
     }
     if (path)
@@ -125,7 +153,7 @@ int pl_cli_main(int argc, char **argv)
     if (r < 0) {
         fflush(stdout);
         err.code = r;
-        status = pl_cli_interrupted() ? 130 : complain(&c, &err);
+        status = interrupted ? 128 + interrupted : complain(&c, &err);
     }
     pl_cli_finish(&c);
     return status;

@@ -11,6 +11,7 @@
 
 #include "pipelined/net/http_client.h"
 #include "storage/dataset/history.h"
+#include <sys/types.h>
 
 #define PL_CLI_TABLES(X)                                                                                                         \
     X(status)                                                                                                                    \
@@ -92,6 +93,9 @@ const struct pl_verb_table *const *pl_cli_tables(size_t *ret_n);
 int pl_cli_main(int argc, char **argv);
 /* While `path` is set, an interrupt removes that file before it ends the program; NULL: nothing to remove. `path` stays valid. */
 void pl_cli_remove_on_interrupt(const char *path);
-/* From here on the first interrupt is only noted, for an operation that takes back what it did; the second one ends the program. */
+/* From here on the first interrupt, SIGTERM or SIGHUP is only noted, for an operation that takes back what it did; a second interrupt ends
+ * the program. */
 void pl_cli_note_interrupt(void);
 bool pl_cli_interrupted(void);
+/* A noted SIGTERM or SIGHUP, also one that came already, ends the child `pid` with SIGTERM; 0: there is none any more. */
+void pl_cli_end_with_us(pid_t pid);

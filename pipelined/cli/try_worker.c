@@ -103,8 +103,10 @@ static int wait_for(pid_t pid, bool shell)
 
     if (shell)
         sigaction(SIGINT, &ignore, &before);
+    pl_cli_end_with_us(pid);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
+    pl_cli_end_with_us(0);
     if (shell)
         sigaction(SIGINT, &before, NULL);
     return status;
@@ -142,6 +144,8 @@ int pl_cli_try_run(const struct pl_cli_try *t, json_t **ret, struct pl_err *err)
     int r = request && answer ? write_request(t, request, err) : pl_err_nomem(err), status;
     pid_t pid;
 
+    if (r == 0 && pl_cli_interrupted())
+        r = pl_err_set(err, PL_ECANCELED, "interrupted");
     r = r < 0 ? r : start(t, request, &pid, err);
     if (r < 0)
         return r;

@@ -189,9 +189,9 @@ def test_the_sandbox_is_a_workers(desk):
     assert desk.trial("-f", spec, "-i", "in=data", "--shell", stdin=script).stdout.split() == ["hidden", "refused", "/pfs/in"]
 
 
-@pytest.mark.parametrize("signalled", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("signalled", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_interrupted_or_killed_nothing_goes_on_running(desk, signalled, tmp_path):
-    """An interrupt goes to the whole group of the terminal; a kill to pipelinectl alone."""
+    """An interrupt goes to the whole group of the terminal; the others to pipelinectl alone."""
     desk.files(data={"a": "1"})
     spec = desk.spec(sh("s", "echo up; exec sleep 1000"))
     line = desk.line("try", "--sandbox", SANDBOX, "-f", spec, "-i", "in=data")
@@ -200,11 +200,11 @@ def test_interrupted_or_killed_nothing_goes_on_running(desk, signalled, tmp_path
     if signalled == signal.SIGINT:
         os.killpg(process.pid, signalled)
     else:
-        process.kill()
+        process.send_signal(signalled)
     out, err = process.communicate(timeout=60)  # the pipe ends when the last process that holds it has ended
     assert out == b"" and not SANITIZER.search(err.decode()), err
-    assert process.returncode == (130 if signalled == signal.SIGINT else -9)
-    if signalled == signal.SIGINT:
+    assert process.returncode == (-9 if signalled == signal.SIGKILL else 128 + signalled)
+    if signalled != signal.SIGKILL:
         assert not os.listdir(desk.tmp)
 
 
