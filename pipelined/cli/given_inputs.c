@@ -27,6 +27,22 @@ static int read_one(const char *text, struct pl_cli_folder *ret, struct pl_err *
     return r < 0 ? pl_err_wrap(err, r, "--input %s", ret->repo) : 0;
 }
 
+static int check_doubles(const struct pl_cli_folders *f, struct pl_err *err)
+{
+    for (size_t i = 1; i < f->n; i++) {
+        const struct pl_cli_folder *a = &f->items[i];
+
+        for (size_t j = 0; j < i; j++) {
+            const struct pl_cli_folder *b = &f->items[j];
+
+            if (pl_streq(a->repo, b->repo) && pl_streq(a->project, b->project) && pl_streq(a->branch, b->branch))
+                return pl_err_set(err, PL_EUSAGE, "--input %s is given twice, as %s and as %s: one folder stands for a repo",
+                                  a->repo, b->dir, a->dir);
+        }
+    }
+    return 0;
+}
+
 int pl_cli_folders_read(const struct pl_cli *c, struct pl_cli_folders *ret, struct pl_err *err)
 {
     size_t n = pl_cli_value_count(c, "input");
@@ -37,7 +53,7 @@ int pl_cli_folders_read(const struct pl_cli *c, struct pl_cli_folders *ret, stru
         return pl_err_nomem(err);
     for (size_t i = 0; r == 0 && i < n; i++, ret->n++)
         r = read_one(pl_cli_value_at(c, "input", i), &ret->items[i], err);
-    return r;
+    return r < 0 ? r : check_doubles(ret, err);
 }
 
 void pl_cli_folders_finish(struct pl_cli_folders *f)

@@ -84,13 +84,31 @@ static int plan_stage(const struct pl_cli *c, const struct pl_stage *stage, cons
     return 0;
 }
 
-/* The first input of the stage that no --input stands for; NULL: all are there. */
+/* The first input of the stage that no --input stands for; NULL: all are there. Every --input that one asks for is used then. */
 static const struct pl_input *first_absent(const struct pl_stage *stage, const struct pl_cli_folders *folders)
 {
+    const struct pl_input *absent = NULL;
+
     for (size_t i = 0; i < stage->n_leaves; i++)
-        if (pl_input_triggers(stage->leaves[i]) && !pl_cli_folder_of(folders, stage->leaves[i]))
-            return stage->leaves[i];
-    return NULL;
+        if (pl_input_reads(stage->leaves[i]) && !pl_cli_folder_of(folders, stage->leaves[i]) &&
+            pl_input_triggers(stage->leaves[i]) && !absent)
+            absent = stage->leaves[i];
+    return absent;
+}
+
+/* Whether some stage of the file reads each --input: before the first datum is printed. Stands at the file's first spec again. */
+static int check_names(const struct pl_cli *c, struct pl_cli_spec *s, const struct pl_cli_folders *folders, struct pl_err *err)
+{
+    int r = 1;
+
+    while (r > 0) {
+        for (size_t i = 0; i < s->spec->n_stages; i++)
+            (void)first_absent(&s->spec->stages[i], folders);
+        r = pl_cli_spec_next(c, s, err);
+    }
+    r = r < 0 ? r : pl_cli_folders_check_used(folders, "the spec", err);
+    s->at = 0;
+    return r < 0 ? r : PL_MIN(pl_cli_spec_next(c, s, err), 0);
 }
 
 /* The stages that have their inputs; `*planned` counts them. */
@@ -146,11 +164,12 @@ static int plan(struct pl_cli *c, struct pl_err *err)
         r = pl_cli_spec_find_stage(c, &s, c->args[0], err);
         return r < 0 ? r : plan_one(c, s.spec, c->args[0], &folders, err);
     }
+    r = check_names(c, &s, &folders, err);
     for (bool more = true; r >= 0 && more; more = r >= 0 && (r = pl_cli_spec_next(c, &s, err)) > 0)
         r = plan_all(c, s.spec, &folders, &planned, err);
     if (r >= 0 && planned == 0)
         r = pl_err_set(err, PL_EUSAGE, "no stage has all its inputs: give --input REPO=DIR for each repo that one reads");
-    return r < 0 ? r : pl_cli_folders_check_used(&folders, "the spec", err);
+    return r;
 }
 
 static const struct pl_option options[] = {

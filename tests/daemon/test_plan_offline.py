@@ -104,14 +104,24 @@ def test_nothing_that_matches_is_no_datum_and_says_of_which_input(ctl, spec, tmp
     (["plan", "-f", "s.json", "s", "-i", "in=nowhere"], NOT_FOUND, "nowhere"),
     (["plan", "-f", "s.json", "s", "-i", "in=data", "-i", "more=data"], USAGE, 'stage s reads no repo "more"'),
     (["plan", "-f", "s.json", "-i", "in=data", "-i", "more=data"], USAGE, 'the spec reads no repo "more"'),
+    (["plan", "-f", "s.json", "-i", "im=data"], USAGE, 'the spec reads no repo "im"'),
+    (["plan", "-f", "s.json", "-i", "in=data", "-i", "in=more"], USAGE, "--input in is given twice, as data and as more"),
     (["plan", "-f", "s.json", "s", "-i", "in@a^2=data"], USAGE, "REPO or REPO@BRANCH"),
     (["plan", "-f", "nothing.json", "s", "-i", "in=data"], NOT_FOUND, "nothing.json"),
 ])
 def test_what_is_missing_is_named(ctl, spec, tmp_path, line, code, said):
     files(tmp_path / "data", "a")
+    files(tmp_path / "more", "a")
     spec({"name": "s", "input": {"repo": "in"}})
     done = ctl(*line, ok=False)
-    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert (done.returncode, said in done.stderr, done.stdout) == (code, True, ""), done.stderr
+
+
+def test_an_input_of_a_stage_that_is_left_out_is_no_wrong_name(ctl, spec, tmp_path):
+    files(tmp_path / "data", "a")
+    two = {"cross": [{"repo": "absent"}, {"repo": "more"}]}
+    done = ctl("plan", "-f", spec({"name": "absent", "input": {"repo": "in"}}, {"name": "t", "input": two}), "-i", "in=data", "-i", "more=data")
+    assert [row["stage"] for row in rows(done)] == ["absent"] and "stage t: left out, for it reads absent" in done.stderr
 
 
 def test_a_name_that_no_repo_can_hold_is_refused(ctl, spec, tmp_path):
