@@ -12,6 +12,7 @@ struct metrics {
     struct pl_cli_job job;
     const char *datum; /* NULL = of all */
     json_int_t last;   /* id of the last line seen, -1 = none */
+    bool shown;        /* some line was */
 };
 
 static void show_line(const struct metrics *m, const json_t *entry)
@@ -48,6 +49,7 @@ static int show_page(struct metrics *m, size_t *ret_n, struct pl_err *err)
         (*ret_n)++;
         if (m->datum && strncmp(pl_show_text_at(entry, "datum"), m->datum, strlen(m->datum)) != 0)
             continue;
+        m->shown = true;
         if (m->c->json)
             json_dumpf(entry, stdout, JSON_COMPACT);
         if (m->c->json)
@@ -89,6 +91,9 @@ static int metrics(struct pl_cli *c, struct pl_err *err)
         if (!over)
             nanosleep(&pause, NULL);
     }
+    if (r == 0 && !m.shown && !c->quiet && !c->json)
+        fprintf(stderr, "stage %s, run %.8s: no metrics%s%s. Its command writes them as lines of JSON to $PL_OUT/metrics.jsonl\n",
+                m.job.stage, m.job.run, m.datum ? " of datum " : "", m.datum ? m.datum : "");
     return r;
 }
 
