@@ -63,7 +63,8 @@ static bool collision_has_union(const struct pl_input *tree)
     return has;
 }
 
-/* A prefix that tells all datums apart: every input with more than one match, by stem where that suffices. */
+/* A prefix that tells all datums apart: every input with more than one match, by stem where that suffices. Empty where there is none that
+ * the stage does not have already. */
 static int collision_remedy(const struct pl_plan *p, struct pl_buf *out, struct pl_err *err)
 {
     bool unions = collision_has_union(p->stage->input); /* no variable tells its branches apart */
@@ -81,7 +82,8 @@ static int collision_remedy(const struct pl_plan *p, struct pl_buf *out, struct 
         return pl_err_nomem(err);
     if (out->len == 0 || pl_streq((const char *)out->data, p->stage->output.prefix)) {
         pl_buf_clear(out);
-        r = pl_buf_add_str(out, "${datum}/", err);
+        if (strstr(p->stage->output.prefix, "${datum}") == NULL)
+            r = pl_buf_add_str(out, "${datum}/", err);
     }
     return r;
 }
@@ -105,6 +107,9 @@ int pl_merge_collision(const struct pl_plan *plan, enum pl_merge_collision kind,
         (void)snprintf(how, sizeof(how), "was written by two datums (%s, %s)", first, second);
     else
         (void)snprintf(how, sizeof(how), "is a file of one datum (%s) and a folder of another (%s)", first, second);
+    if (remedy.len == 0 || a == b)
+        return pl_err_set(err, PL_ECOLLISION, "/%.*s%s %s: let the command write each file once", COLLISION_PATH_SHOWN, path,
+                          strlen(path) > COLLISION_PATH_SHOWN ? "…" : "", how);
     return pl_err_set(err, PL_ECOLLISION, "/%.*s%s %s: give each a folder with \"output\": {\"prefix\": \"%s\"}",
                       COLLISION_PATH_SHOWN, path, strlen(path) > COLLISION_PATH_SHOWN ? "…" : "", how, (const char *)remedy.data);
 }

@@ -227,6 +227,77 @@ static void spec_check_input_names(struct spec_reader *r, size_t i)
     }
 }
 
+/* Could a match of one be a match of the other, with the same id? */
+static bool spec_leaves_meet(const struct pl_input *a, const struct pl_input *b)
+{
+    size_t i = 0, j = 0;
+
+    if (pl_input_reads(a) != pl_input_reads(b))
+        return false;
+    if (pl_input_reads(a))
+        return a->name != NULL && b->name != NULL && a->repo != NULL && b->repo != NULL && pl_streq(a->name, b->name) &&
+               pl_streq(a->project, b->project) && pl_streq(a->repo, b->repo) && pl_streq(a->branch, b->branch);
+    while (i < a->n_combinations && j < b->n_combinations) { /* both in order */
+        int cmp = strcmp(a->combinations[i].json, b->combinations[j].json);
+
+        if (cmp == 0)
+            return true;
+        i += cmp < 0;
+        j += cmp > 0;
+    }
+    return false;
+}
+
+/* Could both trees give a datum of one id? An id is of the inputs in the order of the spec; trees that nest crosses differently are
+ * taken for different ones. */
+static bool spec_trees_meet(const struct pl_input *a, const struct pl_input *b)
+{
+    bool meet = true;
+
+    if (a->n_children == 0 && b->n_children == 0)
+        return spec_leaves_meet(a, b);
+    if (a->kind != PL_INPUT_UNION && a->n_children != 1 && (b->kind == PL_INPUT_UNION || b->n_children == 1))
+        return spec_trees_meet(b, a);
+    if (a->kind == PL_INPUT_UNION || a->n_children == 1) {
+        for (size_t i = 0; i < a->n_children; i++)
+            if (spec_trees_meet(&a->children[i], b))
+                return true;
+        return false;
+    }
+    for (size_t i = 0; i < a->n_children && meet && a->n_children == b->n_children; i++)
+        meet = spec_trees_meet(&a->children[i], &b->children[i]);
+    return meet && a->n_children == b->n_children;
+}
+
+/* Inputs of a union whose datums would not be told apart. */
+static void spec_check_union(struct spec_reader *r, size_t i, const struct pl_input *tree)
+{
+    for (size_t k = 0; k < tree->n_children; k++) {
+        bool meet = false;
+
+        spec_check_union(r, i, &tree->children[k]);
+        for (size_t j = 0; j < k && tree->kind == PL_INPUT_UNION && !meet; j++) {
+            const struct pl_input *leaf = &tree->children[k];
+
+            meet = spec_trees_meet(&tree->children[j], leaf);
+            while (leaf->n_children > 0)
+                leaf = &leaf->children[0];
+            if (!meet)
+                continue;
+            pl_spec_enter_leaf(r, i, leaf->leaf, NULL);
+            if (pl_input_reads(leaf))
+                pl_spec_problem(
+                    r,
+                    "%s@%s is an input of the union before, with the name \"%s\": what both match would be two datums "
+                    "with one id: make it one input, or give one another \"name\"",
+                    leaf->repo, leaf->branch, leaf->name);
+            else
+                pl_spec_problem(r,
+                                "a combination of these is in the union before: two datums would have one id: leave it out here");
+        }
+    }
+}
+
 static void spec_check_env(struct spec_reader *r, size_t i)
 {
     const struct pl_stage *stage = &r->spec->stages[i];
@@ -493,6 +564,8 @@ void pl_spec_check(struct spec_reader *r)
         spec_check_run(r, i);
         spec_check_pfs(r, i);
         spec_check_input_names(r, i);
+        if (r->spec->stages[i].n_leaves > 0)
+            spec_check_union(r, i, r->spec->stages[i].input);
         spec_check_env(r, i);
         spec_check_prefix(r, i);
         spec_check_params(r, i);

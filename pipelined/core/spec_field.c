@@ -185,7 +185,8 @@ static const struct spec_field fields_of_input[] = {
     {.name = "union",
      FIELD(union, pl_input, children),
      .child = &pl_spec_object_input,
-     .doc = "The datums of these inputs, one after the other. Inputs of different branches may share a name. Stands alone."},
+     .doc = "The datums of these inputs, one after the other. Inputs of different branches may share a name, "
+            "but not two that read one branch of one repo. Stands alone."},
     {.name = "params",
      FIELD(params, pl_input, params),
      .doc =

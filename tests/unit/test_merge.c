@@ -3,6 +3,7 @@
 #include "plan_fixture.h"
 
 #include "pipelined/core/merge.h"
+#include "pipelined/core/merge_collision.h"
 #include "storage/tree/ops.h"
 
 #include <time.h>
@@ -155,6 +156,33 @@ static void what_two_datums_claim_is_refused_with_a_remedy(void **state)
             world_finish(&w);
         }
     }
+}
+
+static void a_prefix_that_is_there_already_is_no_remedy(void **state)
+{
+    static const char *const files[] = {"test/b.csv", "test/b.txt"};
+    struct world w;
+    struct pl_err err = {0};
+
+    (void)state;
+    world_init(&w, files, 2, "\"prefix\": \"${datum}/\"");
+    assert_int_equal(pl_merge_collision(w.plan, MERGE_SAME_PATH, "p", 0, 1, &err), PL_ECOLLISION);
+    assert_non_null(strstr(err.msg, "give each a folder with \"output\": {\"prefix\": \"${test.path}/\"}"));
+    world_finish(&w);
+    world_init(&w, files, 2, "\"prefix\": \"${test.path}/\"");
+    assert_int_equal(pl_merge_collision(w.plan, MERGE_SAME_PATH, "p", 0, 1, &err), PL_ECOLLISION);
+    assert_non_null(strstr(err.msg, "{\"prefix\": \"${datum}/\"}"));
+    assert_int_equal(pl_merge_collision(w.plan, MERGE_SAME_PATH, "p", 0, 0, &err), PL_ECOLLISION);
+    assert_string_equal(err.msg,
+                        "/p was written twice by one datum (test=/test/b.csv, model=/): let the command write each file once");
+    world_finish(&w);
+    world_init(&w, files, 1, "");
+    assert_int_equal(pl_merge_collision(w.plan, MERGE_SAME_PATH, "p", 0, 0, &err), PL_ECOLLISION);
+    world_finish(&w);
+    world_init(&w, files, 1, "\"prefix\": \"${datum}/\""); /* no input has more than one match */
+    assert_int_equal(pl_merge_collision(w.plan, MERGE_SAME_PATH, "p", 0, 0, &err), PL_ECOLLISION);
+    assert_null(strstr(err.msg, "prefix"));
+    world_finish(&w);
 }
 
 static void a_path_between_file_and_folder_does_not_hide_the_collision(void **state)
@@ -344,6 +372,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(outputs_come_together_in_order),
         cmocka_unit_test(what_two_datums_claim_is_refused_with_a_remedy),
+        cmocka_unit_test(a_prefix_that_is_there_already_is_no_remedy),
         cmocka_unit_test(a_path_between_file_and_folder_does_not_hide_the_collision),
         cmocka_unit_test(paths_that_are_not_allowed_name_the_datum),
         cmocka_unit_test(outputs_come_as_operations_and_as_trees),

@@ -138,6 +138,18 @@ static void wrong_inputs_are_refused_in_words(void **state)
         {"{\"repo\": \"s\", \"previous\": true, \"glob\": \"/*\"}", "the previous output is given whole"},
         {"{\"union\": [{\"repo\": \"a\", \"name\": \"x\"}, {\"repo\": \"b\", \"name\": \"x\", \"writable\": true}]}",
          "of two inputs named \"x\" one is writable"},
+        {"{\"union\": [{\"repo\": \"a\", \"glob\": \"/*\"}, {\"repo\": \"a@master\", \"name\": \"a\", \"glob\": \"/f*\"}]}",
+         "stages[0].input.union[1]: a@master is an input of the union before, with the name \"a\": what both match would be two "
+         "datums "
+         "with one id: make it one input, or give one another \"name\""},
+        {"{\"union\": [{\"union\": [{\"repo\": \"b\"}, {\"repo\": \"a\"}]}, {\"cross\": [{\"repo\": \"a\"}]}]}",
+         "stages[0].input.union[1].cross[0]: a@master is an input of the union before"},
+        {"{\"union\": [{\"cross\": [{\"repo\": \"a\"}, {\"repo\": \"b\"}]}, {\"cross\": [{\"repo\": \"a\"}, {\"union\": "
+         "[{\"repo\": "
+         "\"c\"}, {\"repo\": \"b\"}]}]}]}",
+         "stages[0].input.union[1].cross[0]: a@master is an input of the union before"},
+        {"{\"union\": [{\"params\": {\"k\": [1, 2]}}, {\"params\": {\"k\": [3, 2]}}]}",
+         "stages[0].input.union[1]: a combination of these is in the union before"},
         {"{\"repo\": \"a\", \"reference\": 1}", "stages[0].input.reference: 1 is not accepted: true or false"},
         {"{\"cross\": []}", "[] is not accepted: a list of 1 to 64 inputs"},
         {"{\"cross\": [{\"repo\": \"a\"}], \"glob\": \"/\"}", "\"cross\" stands alone"},
@@ -164,6 +176,30 @@ static void wrong_inputs_are_refused_in_words(void **state)
     }
 }
 
+/* One name is no reason: another repo, branch, project, partner or combination makes another id. */
+static void what_is_told_apart_in_a_union_is_taken(void **state)
+{
+    static const char *const inputs[] = {
+        "[{\"repo\": \"a\", \"name\": \"x\"}, {\"repo\": \"b\", \"name\": \"x\"}]",
+        "[{\"repo\": \"a\"}, {\"repo\": \"a@dev\", \"name\": \"a\"}]",
+        "[{\"repo\": \"a\"}, {\"repo\": \"other/a\", \"name\": \"a\"}]",
+        "[{\"repo\": \"a\"}, {\"repo\": \"a\", \"name\": \"again\"}]",
+        "[{\"cross\": [{\"repo\": \"a\"}, {\"repo\": \"b\"}]}, {\"cross\": [{\"repo\": \"a\"}, {\"repo\": \"c\"}]}]",
+        "[{\"repo\": \"a\"}, {\"cross\": [{\"repo\": \"a\"}, {\"repo\": \"c\"}]}]",
+        "[{\"cross\": [{\"repo\": \"a\"}, {\"params\": {\"k\": [1]}}]}, {\"cross\": [{\"repo\": \"a\"}, {\"params\": {\"k\": "
+        "[2]}}]}]",
+    };
+    char text[1024];
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(inputs); i++) {
+        (void)snprintf(text, sizeof(text),
+                       "{\"pipeline\": \"p\", \"stages\": [{\"name\": \"s\", \"run\": [\"x\"], \"input\": {\"union\": %s}}]}",
+                       inputs[i]);
+        pl_spec_destroy(parse(text));
+    }
+}
+
 static void the_last_spec_of_the_language_is_understood(void **state)
 {
     struct pl_spec *spec = parse(hp);
@@ -181,9 +217,8 @@ static void the_last_spec_of_the_language_is_understood(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_last_spec_of_the_language_is_understood),
-        cmocka_unit_test(params_are_combinations_in_one_spelling),
-        cmocka_unit_test(what_a_datum_may_lack_is_not_named),
+        cmocka_unit_test(the_last_spec_of_the_language_is_understood), cmocka_unit_test(params_are_combinations_in_one_spelling),
+        cmocka_unit_test(what_a_datum_may_lack_is_not_named),          cmocka_unit_test(what_is_told_apart_in_a_union_is_taken),
         cmocka_unit_test(wrong_inputs_are_refused_in_words),
     };
 
