@@ -1,5 +1,6 @@
 #include "push.h"
 
+#include "pipelined/net/patient_sink.h"
 #include "server.h"
 #include "show.h"
 #include "storage/base/path.h"
@@ -105,6 +106,14 @@ int pl_cli_push_ops(struct pl_cli *c, const struct pl_cli_push *p, const void *o
         return r;
     *ret = json_loadb((const char *)out.data, out.len, 0, NULL);
     return *ret ? 0 : pl_err_set(err, PL_EPROTO, "the answer to a push is no JSON");
+}
+
+void pl_cli_push_tell_lost(void *arg, const struct pl_err *err)
+{
+    const struct pl_cli *c = arg;
+
+    if (!c->quiet)
+        fprintf(stderr, "pipelinectl: %s\ntrying again for %d s; what has arrived is kept\n", err->msg, PL_PATIENCE_MS / 1000);
 }
 
 static void say_open(const struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer)

@@ -23,6 +23,8 @@ int pl_cli_push_find_open(struct pl_cli *c, struct pl_ref *ref, bool *ret_open, 
 /* Where it goes, with author, message, …: a file at `path`, or operations when that is NULL. */
 PL_MUST_CHECK
 int pl_cli_push_url(const struct pl_cli_push *p, const char *path, struct pl_buf *url, struct pl_err *err);
+/* pl_patient_sink.lost of a `struct pl_cli`: says that the server is away, and that it is tried again. */
+void pl_cli_push_tell_lost(void *arg, const struct pl_err *err);
 /* Sends an ops stream. The answer: {"commit", "run", "changed", …}. */
 PL_MUST_CHECK
 int pl_cli_push_ops(struct pl_cli *c, const struct pl_cli_push *p, const void *ops, size_t n, json_t **ret, struct pl_err *err);

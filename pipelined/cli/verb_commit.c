@@ -1,4 +1,5 @@
 #include "args.h"
+#include "pipelined/net/patient_sink.h"
 #include "push.h"
 #include "server.h"
 #include "show.h"
@@ -139,11 +140,55 @@ static int start_commit(struct pl_cli *c, struct pl_err *err)
     return 0;
 }
 
-static int finish_commit(struct pl_cli *c, struct pl_err *err)
+/* The answer may have been lost, or someone else finished it: of a commit it is what was made. PL_ENOTFOUND: no commit either. */
+static int told_before(struct pl_cli *c, const struct pl_ref *ref, json_t **ret, struct pl_err *err)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos/%s/%s/commits/%s", ref->project, ref->repo, ref->name);
+    _cleanup_(json_decrefp) json_t *commit = NULL;
+    const char *id;
+    int r = pl_cli_call(c, "GET", path, NULL, &commit, NULL);
+
+    if (r < 0)
+        return PL_ENOTFOUND;
+    id = pl_show_text_at(commit, "id");
+    if (strncmp(id, ref->name, strlen(ref->name)) != 0 || !pl_streq(pl_show_text_at(commit, "state"), "finished"))
+        return PL_ENOTFOUND;
+    *ret = json_pack("{s:s, s:s, s:s, s:b, s:b, s:I, s:I, s:i}", "commit", id, "branch", pl_show_text_at(commit, "branch"), "run",
+                     id, "changed", 1, "open", 0, "files", pl_show_int_at(commit, "files"), "bytes",
+                     pl_show_int_at(commit, "bytes"), "new_bytes", 0);
+    return *ret ? 0 : pl_err_nomem(err);
+}
+
+static int finish_patiently(struct pl_cli *c, const struct pl_ref *ref, const char *path, json_t **ret, struct pl_err *err)
 {
     const char *message = pl_cli_value(c, "message");
+    struct pl_patient_sink patient;
+    unsigned pause_ms = 0;
+    struct pl_err why;
+    int r;
+
+    pl_patient_init(&patient);
+    patient.lost = pl_cli_push_tell_lost;
+    patient.arg = c;
+    do {
+        why = (struct pl_err){0};
+        why.code = pl_cli_call(c, "POST", path, message ? json_pack("{s:s}", "message", message) : json_object(), ret, &why);
+    } while (why.code < 0 && pl_patient_again(&patient, &why, &pause_ms));
+    if (why.code == PL_ENOTFOUND && (ref->kind == PL_REF_ID || ref->kind == PL_REF_PREFIX)) {
+        r = told_before(c, ref, ret, err);
+        if (r != PL_ENOTFOUND)
+            return r;
+    }
+    if (why.code < 0)
+        *err = why;
+    return why.code;
+}
+
+static int finish_commit(struct pl_cli *c, struct pl_err *err)
+{
     _cleanup_(json_decrefp) json_t *answer = NULL;
     _cleanup_free_ char *path = NULL;
+    struct pl_http_client *client;
     struct pl_cli_push push = {0};
     int r = pl_cli_ref(c, c->args[0], &push.to, err);
 
@@ -153,7 +198,8 @@ static int finish_commit(struct pl_cli *c, struct pl_err *err)
         return r;
     path = pl_http_path_make("/api/v1/repos/%s/%s/open/%s/finish", push.to.project, push.to.repo,
                              push.to.kind == PL_REF_NONE ? "master" : push.to.name);
-    r = pl_cli_call(c, "POST", path, message ? json_pack("{s:s}", "message", message) : json_object(), &answer, err);
+    r = path ? pl_cli_client(c, &client, err) : pl_err_nomem(err);
+    r = r < 0 ? r : finish_patiently(c, &push.to, path, &answer, err);
     if (r < 0)
         return r;
     snprintf(push.to.name, sizeof push.to.name, "%s", pl_show_text_at(answer, "branch"));

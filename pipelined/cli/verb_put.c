@@ -128,6 +128,26 @@ static int read_small(int fd, const char *what, struct pl_buf *out, struct pl_er
     return n <= (ssize_t)SMALL_BYTES;
 }
 
+/* Done twice it changes nothing the second time; but a put with a base would meet itself. */
+static int call_patiently(struct put *p, struct pl_http_client *client, struct pl_http_call *call, struct pl_err *err)
+{
+    struct pl_patient_sink patient;
+    unsigned pause_ms = 0;
+    struct pl_err why;
+
+    pl_patient_init(&patient);
+    patient.lost = pl_cli_push_tell_lost;
+    patient.arg = p->c;
+    do {
+        why = (struct pl_err){0};
+        pl_buf_clear(call->out);
+        why.code = pl_http_client_call(client, call, NULL, &why);
+    } while (why.code < 0 && !p->push.base && pl_patient_again(&patient, &why, &pause_ms));
+    if (why.code < 0 && err)
+        *err = why;
+    return why.code;
+}
+
 static int send_small(struct put *p, const struct pl_buf *bytes, bool exec, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf url = {0}, out = {0};
@@ -142,7 +162,7 @@ static int send_small(struct put *p, const struct pl_buf *bytes, bool exec, stru
     call.path = pl_buf_str(&url);
     if (!call.path)
         return pl_err_nomem(err);
-    r = pl_http_client_call(client, &call, NULL, err);
+    r = call_patiently(p, client, &call, err);
     if (r < 0)
         return r;
     p->answer = json_loadb((const char *)out.data, out.len, 0, NULL);
@@ -241,15 +261,7 @@ static int ingest_files(struct put *p, struct pl_pack_session *session, const st
     return r;
 }
 
-static void tell_lost(void *arg, const struct pl_err *err)
-{
-    const struct pl_cli *c = arg;
-
-    if (!c->quiet)
-        fprintf(stderr, "pipelinectl: %s\ntrying again for %d s; what has arrived is kept\n", err->msg, PL_PATIENCE_MS / 1000);
-}
-
-/* Done twice it changes nothing the second time; but a push with a base would meet itself. */
+/* As call_patiently. */
 static int push_patiently(struct put *p, struct pl_patient_sink *patient, const struct pl_buf *ops, struct pl_err *err)
 {
     unsigned pause_ms = 0;
@@ -259,6 +271,25 @@ static int push_patiently(struct put *p, struct pl_patient_sink *patient, const 
         why = (struct pl_err){0};
         why.code = pl_cli_push_ops(p->c, &p->push, ops->data, ops->len, &p->answer, &why);
     } while (why.code < 0 && !p->push.base && pl_patient_again(patient, &why, &pause_ms));
+    if (why.code < 0 && err)
+        *err = why;
+    return why.code;
+}
+
+static int open_patiently(struct put *p, struct pl_http_client *client, struct pl_remote **ret, struct pl_err *err)
+{
+    struct pl_patient_sink patient;
+    unsigned pause_ms = 0;
+    struct pl_err why;
+
+    pl_patient_init(&patient);
+    patient.lost = pl_cli_push_tell_lost;
+    patient.arg = p->c;
+    do {
+        why = (struct pl_err){0};
+        why.code = *ret ? 0 : pl_remote_open(client, p->push.to.project, ret, &why);
+        why.code = why.code < 0 ? why.code : pl_remote_session(*ret, &why);
+    } while (why.code < 0 && pl_patient_again(&patient, &why, &pause_ms));
     if (why.code < 0 && err)
         *err = why;
     return why.code;
@@ -275,12 +306,11 @@ static int put_long(struct put *p, struct pl_err *err)
     struct pl_pack_sink sink;
     int r = pl_cli_client(p->c, &client, err);
 
-    r = r < 0 ? r : pl_remote_open(client, p->push.to.project, &remote, err);
-    r = r < 0 ? r : pl_remote_session(remote, err);
+    r = r < 0 ? r : open_patiently(p, client, &remote, err);
     if (r < 0)
         return r;
     pl_patient_sink_init(&patient, remote, client, p->push.to.project);
-    patient.lost = tell_lost;
+    patient.lost = pl_cli_push_tell_lost;
     patient.arg = p->c;
     sink = pl_patient_sink(&patient);
     cache = open_cache(p, remote);

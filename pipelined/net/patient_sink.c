@@ -108,6 +108,12 @@ static int flush(void *self, struct pl_err *err)
     return p->below.flush(p->below.self, err);
 }
 
+void pl_patient_init(struct pl_patient_sink *p)
+{
+    *p = (struct pl_patient_sink){.patience_ms = PL_PATIENCE_MS};
+    pl_patient_done(p);
+}
+
 void pl_patient_sink_init(struct pl_patient_sink *p, struct pl_remote *remote, struct pl_http_client *client, const char *project)
 {
     *p = (struct pl_patient_sink){

@@ -30,6 +30,8 @@ struct pl_patient_sink {
 /* Over `remote`, which has a session; all is borrowed. */
 void pl_patient_sink_init(struct pl_patient_sink *p, struct pl_remote *remote, struct pl_http_client *client,
                           const char *project);
+/* For calls that are no sink's: pl_patient_again and pl_patient_done only. */
+void pl_patient_init(struct pl_patient_sink *p);
 struct pl_pack_sink pl_patient_sink(struct pl_patient_sink *p);
 /* Whether a call that failed so may come through later. */
 bool pl_patient_may_come_back(int code);

@@ -466,6 +466,44 @@ def test_an_upload_goes_on_where_a_lost_connection_left_it(make_daemon):
     assert sum(os.path.getsize(p) for p in packs()) < 1.02 * len(content), "nothing was sent and stored twice"
 
 
+def test_small_and_large_puts_and_finish_wait_for_a_daemon_that_comes_back(make_daemon):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        listen = f"127.0.0.1:{free.getsockname()[1]}"
+    d = make_daemon("--listen", listen).start()
+    d.default.repo("in")
+    c = start(d)
+    put(d, c, "of/c", "c")
+    path = d.write("large", random.Random(1).randbytes(1 << 20))
+
+    def back(*args, stdin=b""):
+        d.kill()
+        process = subprocess.Popen([os.path.join(BIN, "pipelinectl"), "--data", d.dir, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env={**os.environ, "XDG_CACHE_HOME": d.root})
+        process.stdin.write(stdin)
+        process.stdin.close()
+        process.stdin = None
+        said = process.stderr.readline() + process.stderr.readline()
+        assert b"trying again for 60 s" in said
+        d.start()
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, (out, said, err)
+        return out.decode()
+
+    back("put", "file", "in@other:/small", "-f", "-", stdin=b"small")
+    back("put", "file", "in@other:/large", "-f", path)
+    assert d.default.files("in", "other") == {"small": "file", "large": "file"}
+    assert f"in@master: commit {c}" in back("finish", "commit", f"in@{c[:8]}")
+    assert d.default.files("in") == {"of/c": "file"}
+    again = d.ctl("finish", "commit", f"in@{c}").out
+    assert f"in@master: commit {c}: 1 file" in again and f"run {c}" in again, "whose answer was lost"
+    assert json.loads(d.ctl("--json", "finish", "commit", f"in@{c[:8]}").out)["commit"] == c
+    assert d.ctl("finish", "commit", f"in@{'0' * 32}", ok=False).code == 3
+    d.kill()
+    refused_ = d.ctl("put", "file", "in@other:/small", "--base", "other", "-f", "-", stdin=b"x", ok=False)
+    assert refused_.code == 6 and "trying again" not in refused_.err
+    d.start()
+
+
 # ---- pipelinectl
 
 
