@@ -234,6 +234,40 @@ static int fill_request(struct trial *t, struct pl_err *err)
     return r;
 }
 
+/* The real path of `path`, or of the nearest folder above it that is there. */
+static char *real_above(const char *path)
+{
+    _cleanup_free_ char *at = strdup(path);
+    char *real = NULL;
+
+    while (at && !(real = realpath(at, NULL)) && errno == ENOENT) {
+        char *slash = strrchr(at, '/');
+
+        if (!slash || slash == at)
+            return realpath(slash ? "/" : ".", NULL);
+        *slash = '\0';
+    }
+    return real;
+}
+
+/* An output in a folder that is read would be input the next time. */
+static int check_out(const struct trial *t, struct pl_err *err)
+{
+    const char *out = pl_cli_value(t->c, "output");
+    _cleanup_free_ char *real = out ? real_above(out) : NULL;
+
+    for (size_t i = 0; real && i < t->inputs.folders.n; i++) {
+        const char *dir = t->inputs.folders.items[i].dir;
+        _cleanup_free_ char *input = realpath(dir, NULL);
+        size_t len = input ? strlen(input) : 0;
+
+        if (input && strncmp(real, input, len) == 0 && (real[len] == '/' || !real[len] || len == 1))
+            return pl_err_set(err, PL_EUSAGE,
+                              "-o %s lies in the input folder %s and would be read the next time: give another folder", out, dir);
+    }
+    return 0;
+}
+
 /* ---- what came of it ---- */
 
 static void say_before_shell(const struct trial *t)
@@ -317,6 +351,7 @@ static int try_datum(struct pl_cli *c, struct pl_err *err)
     pl_cli_note_interrupt(); /* the temporary folder goes whatever happens */
     r = find_stage(&t, err);
     r = r < 0 ? r : pl_cli_try_inputs_bind(&t.inputs, c, t.stage, t.job, err);
+    r = r < 0 ? r : check_out(&t, err);
     r = r < 0 ? r : choose(&t, err);
     r = r < 0 ? r : take(&t, err);
     r = r < 0 ? r : fill_request(&t, err);

@@ -216,6 +216,8 @@ def test_interrupted_or_killed_nothing_goes_on_running(desk, signalled, tmp_path
     (["-f", "s.json", "s", "-i", "in=data", "--datum", "/c"], NOT_FOUND, "none of that number"),
     (["-f", "s.json", "s", "-i", "in=empty"], NOT_FOUND, 'nothing in in matches "/*"'),
     (["-f", "s.json", "s", "-i", "in=data", "-i", "more=data"], USAGE, 'reads no repo "more"'),
+    (["-f", "s.json", "s", "-i", "in=data", "-o", "data"], USAGE, "-o data lies in the input folder data"),
+    (["-f", "s.json", "s", "-i", "in=data", "-o", "data/not/there"], USAGE, "-o data/not/there lies in the input folder data"),
     (["-f", "s.json", "s", "-i", "in=data", "--sandbox", "x"], USAGE, "bwrap and none are accepted"),
     (["-f", "s.json", "s", "-i", "in=data", "--gpus", "x"], USAGE, "numbers of /dev/nvidiaN"),
     (["-f", "s.json", "gpu", "-i", "in=data", "--gpus", "999"], USAGE, "numbers of /dev/nvidiaN"),
