@@ -87,6 +87,12 @@ static int finish_commit(struct pl_api *a, struct pl_http_request *req, json_t *
     return result.changed ? 201 : 200;
 }
 
+static int flush_branch(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    (void)ret;
+    return pl_opens_flush(a->opens, pl_http_param(req, "project"), pl_http_param(req, "repo"), pl_http_param(req, "branch"), err);
+}
+
 static const struct pl_api_route routes[] = {
     {"POST", "/api/v1/repos/{project}/{repo}/branches/{branch}/open", start_commit, .body = PL_BODY_JSON,
      .summary = "Starts a commit on the branch's head: files are put into it until it is finished.", .request = "NewOpen",
@@ -104,6 +110,9 @@ static const struct pl_api_route routes[] = {
     {"POST", "/api/v1/repos/{project}/{repo}/open/{commit}/finish", finish_commit, .body = PL_BODY_JSON,
      .summary = "Makes an open commit a commit with its run; refused when others changed its paths since it was started.",
      .request = "FinishOpen", .reply = "Pushed"},
+    {"POST", "/api/v1/repos/{project}/{repo}/branches/{branch}/flush", flush_branch, .body = PL_BODY_JSON,
+     .summary = "Finishes what gathers on the branch, if anything: then its head has all that was answered before.",
+     .reply = "Nothing"},
 };
 static const struct pl_api_schema schemas[] = {
     {"NewOpen", "message:string? author:string?"},

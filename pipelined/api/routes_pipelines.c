@@ -223,6 +223,7 @@ static int run_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
     int force = 0, r = pl_api_body(req, &body, err, "{s?:s, s?:b}", "stage", &args.stage, "force", &force);
 
     args.force = force;
+    r = r < 0 ? r : pl_opens_flush_inputs(a->opens, args.project, args.pipeline, err); /* it reads what was answered before */
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_manual_run, &args, err);
     if (r == 0) {
         json_t *names = json_array();

@@ -132,6 +132,9 @@ int pl_open_abort(struct pl_open *c, const char *why, struct pl_err *err);
 /* Finishes what gathers on the branch, if anything: before something that shall see it. Blocks. */
 PL_MUST_CHECK
 int pl_opens_flush(struct pl_opens *o, const char *project, const char *repo, const char *branch, struct pl_err *err);
+/* The same for every branch that a stage of the pipeline reads. Blocks. */
+PL_MUST_CHECK
+int pl_opens_flush_inputs(struct pl_opens *o, const char *project, const char *pipeline, struct pl_err *err);
 /* The repo is gone: so are its open commits. */
 void pl_opens_drop_repo(struct pl_opens *o, const char *project, const char *repo);
 

@@ -3,6 +3,7 @@
 
 #include "storage/base/clock.h"
 #include "storage/base/log.h"
+#include "storage/dataset/history.h"
 
 #include <stdio.h>
 
@@ -198,6 +199,38 @@ int pl_opens_flush(struct pl_opens *o, const char *project, const char *repo, co
             r = pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
         pthread_mutex_unlock(&o->lock);
     }
+    return r;
+}
+
+/* The text of a leaf of an effective spec: PROJECT/REPO@BRANCH. */
+static int flush_ref(struct pl_opens *o, const char *text, struct pl_err *err)
+{
+    struct pl_ref ref;
+    int r = pl_ref_parse(text, &ref, err);
+
+    return r < 0 ? r : pl_opens_flush(o, ref.project, ref.repo, ref.name, err);
+}
+
+int pl_opens_flush_inputs(struct pl_opens *o, const char *project, const char *pipeline, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *refs = json_array();
+    const json_t *ref;
+    size_t i;
+    int r = refs ? 0 : pl_err_nomem(err);
+
+    if (r == 0) {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(o->config.db);
+        _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+
+        r = pl_sql_query(
+            rd.conn, err, &rows,
+            "SELECT DISTINCT t.value FROM stage s JOIN pipeline p ON p.id = s.pipeline, json_tree(s.spec, '$.input') t"
+            " WHERE p.project = ? AND p.name = ? AND s.current = 1 AND t.key = 'repo'",
+            "ss", project, pipeline);
+        while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0)
+            r = pl_json_add(refs, json_string(pl_col_text(&rows, 0)), err);
+    }
+    json_array_foreach(refs, i, ref) r = r < 0 ? r : flush_ref(o, json_string_value(ref), err);
     return r;
 }
 

@@ -239,6 +239,23 @@ def test_a_window_shorter_than_a_put_refuses_no_put(daemon):
     assert d.read("in", "big") == big
 
 
+def test_who_waits_for_a_branch_or_runs_what_reads_it_sees_what_gathers(daemon):
+    d = daemon
+    d.post("/repos", {"name": "in", "commit_window": "60s"})
+    d.default.stages({"name": "out", "input": {"repo": "in", "glob": "/"}, "run": ["true"]})
+    first = d.push("in", "a", "1")["commit"]
+    d.ctl("wait", "run", "in@master")
+    assert [c["id"] for c in d.default.commits("in")] == [first]
+    second = d.push("in", "a", "2")["commit"]
+    told = d.ctl("wait", "run", "in@master")
+    assert second[:8] in told.out
+    assert d.read("in", "a") == b"2"
+    third = d.push("in", "a", "3")["commit"]
+    d.ctl("run", "pipeline", "p")
+    assert d.default.commits("in")[0]["id"] == third
+    assert not spools(d)
+
+
 def test_the_last_writer_wins_and_a_named_base_comes_after_what_gathers(daemon):
     d = daemon
     d.post("/repos", {"name": "in", "commit_window": "60s"})
