@@ -61,6 +61,7 @@ struct pl_cli {
     const char *server, *data, *project; /* project: "default" unless given */
     bool json, quiet, help, version;
     struct pl_http_client *client; /* made when it is first asked for: server.h */
+    bool daemon_was_there;         /* its address is what a daemon of the folder wrote, who may come back */
 };
 
 #define PL_CLI_ANY UINT32_MAX

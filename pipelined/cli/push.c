@@ -1,6 +1,5 @@
 #include "push.h"
 
-#include "pipelined/net/patient_sink.h"
 #include "server.h"
 #include "show.h"
 #include "storage/base/path.h"
@@ -114,6 +113,15 @@ void pl_cli_push_tell_lost(void *arg, const struct pl_err *err)
 
     if (!c->quiet)
         fprintf(stderr, "pipelinectl: %s\ntrying again for %d s; what has arrived is kept\n", err->msg, PL_PATIENCE_MS / 1000);
+}
+
+void pl_cli_push_patience(struct pl_cli *c, struct pl_patient_sink *ret)
+{
+    pl_patient_init(ret);
+    ret->lost = pl_cli_push_tell_lost;
+    ret->arg = c;
+    if (!c->daemon_was_there)
+        ret->patience_ms = -1;
 }
 
 static void say_open(const struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cli.h"
+#include "pipelined/net/patient_sink.h"
 #include "storage/base/buf.h"
 
 #define PL_CLI_PUSH_TRIES 3 /* when the store says that data it had is gone */
@@ -25,6 +26,8 @@ PL_MUST_CHECK
 int pl_cli_push_url(const struct pl_cli_push *p, const char *path, struct pl_buf *url, struct pl_err *err);
 /* pl_patient_sink.lost of a `struct pl_cli`: says that the server is away, and that it is tried again. */
 void pl_cli_push_tell_lost(void *arg, const struct pl_err *err);
+/* For a first call: patient where a daemon was, who may be starting anew; none where nobody is known to have been. After pl_cli_client. */
+void pl_cli_push_patience(struct pl_cli *c, struct pl_patient_sink *ret);
 /* Sends an ops stream. The answer: {"commit", "run", "changed", …}. */
 PL_MUST_CHECK
 int pl_cli_push_ops(struct pl_cli *c, const struct pl_cli_push *p, const void *ops, size_t n, json_t **ret, struct pl_err *err);

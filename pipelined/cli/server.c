@@ -44,6 +44,7 @@ static char *read_line(const char *dir, const char *name)
 
 struct place {
     char *url, *token;
+    bool written; /* the url, by a daemon */
 };
 
 static void place_finish(struct place *p)
@@ -87,7 +88,7 @@ static int find_place(const struct pl_cli *c, struct place *ret, struct pl_err *
     if (url)
         ret->url = strdup(url);
     else if (!ret->url && has_folder)
-        ret->url = read_line(folder, "pipelined.url");
+        ret->written = (ret->url = read_line(folder, "pipelined.url")) != NULL;
     if (!ret->url && c->data)
         return pl_err_set(err, PL_ENET, "no server on %s: start it with pipelined --data %s", c->data, c->data);
     if (!ret->url)
@@ -122,6 +123,7 @@ int pl_cli_client(struct pl_cli *c, struct pl_http_client **ret, struct pl_err *
     if (!c->client) {
         r = find_place(c, &place, err);
         r = r < 0 ? r : pl_http_client_create(place.url, place.token, &c->client, err);
+        c->daemon_was_there = place.written;
     }
     if (r == 0)
         *ret = c->client;

@@ -1,5 +1,4 @@
 #include "args.h"
-#include "pipelined/net/patient_sink.h"
 #include "push.h"
 #include "server.h"
 #include "show.h"
@@ -167,9 +166,7 @@ static int finish_patiently(struct pl_cli *c, const struct pl_ref *ref, const ch
     struct pl_err why;
     int r;
 
-    pl_patient_init(&patient);
-    patient.lost = pl_cli_push_tell_lost;
-    patient.arg = c;
+    pl_cli_push_patience(c, &patient);
     do {
         why = (struct pl_err){0};
         why.code = pl_cli_call(c, "POST", path, message ? json_pack("{s:s}", "message", message) : json_object(), ret, &why);

@@ -135,9 +135,7 @@ static int call_patiently(struct put *p, struct pl_http_client *client, struct p
     unsigned pause_ms = 0;
     struct pl_err why;
 
-    pl_patient_init(&patient);
-    patient.lost = pl_cli_push_tell_lost;
-    patient.arg = p->c;
+    pl_cli_push_patience(p->c, &patient);
     do {
         why = (struct pl_err){0};
         pl_buf_clear(call->out);
@@ -282,9 +280,7 @@ static int open_patiently(struct put *p, struct pl_http_client *client, struct p
     unsigned pause_ms = 0;
     struct pl_err why;
 
-    pl_patient_init(&patient);
-    patient.lost = pl_cli_push_tell_lost;
-    patient.arg = p->c;
+    pl_cli_push_patience(p->c, &patient);
     do {
         why = (struct pl_err){0};
         why.code = *ret ? 0 : pl_remote_open(client, p->push.to.project, ret, &why);

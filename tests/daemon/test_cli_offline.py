@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import time
 
 import pytest
 from conftest import BIN, SANITIZER, TOP
@@ -262,3 +263,13 @@ def test_nobodys_own_rules_count(code, git, tmp_path, monkeypatch):
 
 def test_a_folder_that_is_not_there(tmp_path):
     assert "error" in git_code(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("verb", [["put", "file", "in@master:/f", "-f", "f"], ["put", "file", "in@master:/f", "-r", "-f", "."], ["finish", "commit", "in@master"]])
+def test_where_no_daemon_is_known_to_have_been_nothing_is_waited_for(tmp_path, verb):
+    (tmp_path / "f").write_text("x")
+    began = time.monotonic()
+    got = subprocess.run([os.path.join(BIN, "pipelinectl"), "--server", "http://127.0.0.1:1", *verb], capture_output=True, text=True, cwd=tmp_path, check=False,
+                         env={**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)})
+    assert got.returncode == 6 and "no server at http://127.0.0.1:1" in got.stderr and "trying again" not in got.stderr
+    assert time.monotonic() - began < 30
