@@ -666,5 +666,7 @@ int pl_engine_restore(struct pl_engine *e, struct pl_err *err)
     r = r < 0 ? r : pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_DONE}, err);
     e->restoring = false;
     forget_settled(e);
+    if (r >= 0 && e->executor->ops->sweep)
+        e->executor->ops->sweep(e->executor);
     return r < 0 ? r : pl_engine_sync_stages(e, err); /* versions were given that only old jobs and workers have */
 }

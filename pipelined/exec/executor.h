@@ -47,6 +47,9 @@ struct pl_executor_ops {
     void (*stop)(struct pl_executor *x, uint64_t id, bool kill);
     /* A worker of the daemon's last life: watched if it still lives, else reported as exited (later, not within the call). */
     void (*adopt)(struct pl_executor *x, uint64_t id, int64_t pid, int64_t pid_start);
+    /* All that the daemon's last lives wrote down have been adopted: what they left else, of workers that they were killed before or while
+     * writing down, goes once nobody holds it. Nothing is reported. May be NULL. */
+    void (*sweep)(struct pl_executor *x);
     void (*capacity)(struct pl_executor *x, struct pl_executor_capacity *ret);
     /* N of /dev/nvidiaN behind a slot. */
     unsigned (*device)(struct pl_executor *x, uint32_t slot);

@@ -10,6 +10,8 @@
 #include "storage/base/map.h"
 #include "storage/base/pool.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -32,6 +34,7 @@ struct local {
     struct pl_timer *grace;
     bool closing;
     unsigned sweeping;       /* work folders that are being removed */
+    size_t strays;           /* of the workers */
     void (*done)(void *arg); /* of shutdown, until it was called */
     void *done_arg;
 };
@@ -46,6 +49,7 @@ struct worker {
     int held;                 /* reading end of its pipe; −1 = none */
     uv_poll_t *held_watch;    /* the agent has gone, a process of its command has not */
     char end[64];             /* how the agent went */
+    bool stray;               /* nobody knows it: it is waited for, and not reported */
     struct pl_loop_work gone; /* for what must be reported later */
 };
 
@@ -96,7 +100,7 @@ static void all_gone(struct local *l)
 {
     void (*done)(void *arg) = l->done;
 
-    if (l->workers.len || l->sweeping || !done)
+    if (l->workers.len > l->strays || l->sweeping || !done)
         return;
     l->done = NULL;
     pl_timer_stop(l->grace);
@@ -144,21 +148,33 @@ static void unwatch(uv_poll_t *watch)
     uv_close((uv_handle_t *)watch, closed);
 }
 
-static void forget(struct worker *w)
+/* Takes it out of the map and frees it. */
+static void drop(struct worker *w)
 {
     struct local *l = w->local;
     uint64_t id = w->id;
-    char text[sizeof w->end];
 
-    memcpy(text, w->end, sizeof text);
+    l->strays -= w->stray;
     pl_map_remove(&l->workers, &id, sizeof id);
     unwatch(w->watch);
     unwatch(w->held_watch);
     pl_closep(&w->pidfd);
     pl_closep(&w->held);
     free(w);
+}
+
+static void forget(struct worker *w)
+{
+    struct local *l = w->local;
+    uint64_t id = w->id;
+    bool stray = w->stray;
+    char text[sizeof w->end];
+
+    memcpy(text, w->end, sizeof text);
+    drop(w);
     sweep_work(l, id);
-    l->events.exited(l->events.self, id, text);
+    if (!stray)
+        l->events.exited(l->events.self, id, text);
     all_gone(l);
 }
 
@@ -462,6 +478,44 @@ static void local_adopt(struct pl_executor *x, uint64_t id, int64_t pid, int64_t
         report_later(l, w);
 }
 
+/* ---- what nobody wrote down ---- */
+
+/* An agent that nobody knows is refused when it next asks, and ends; then its pipe is held by nobody. */
+static void sweep_stray(struct local *l, uint64_t id)
+{
+    struct worker *w = pl_map_get(&l->workers, &id, sizeof id);
+    char path[4200];
+
+    w = w ? NULL : new_worker(l, id, NULL);
+    if (!w)
+        return;
+    w->stray = true;
+    l->strays++;
+    held_path(l, id, path);
+    w->held = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    agent_gone(w, "nobody knew it");
+}
+
+/* "<id>" and "<id>.held". */
+static void local_sweep(struct pl_executor *x)
+{
+    struct local *l = (struct local *)x;
+    const struct dirent *e;
+    char path[4200], *end;
+    DIR *dir;
+
+    snprintf(path, sizeof path, "%s/work", l->data_dir);
+    dir = opendir(path);
+    while (dir && (e = readdir(dir))) {
+        uint64_t id = strtoull(e->d_name, &end, 10);
+
+        if (end != e->d_name && isdigit((unsigned char)*e->d_name) && (!*end || pl_streq(end, ".held")))
+            sweep_stray(l, id);
+    }
+    if (dir)
+        closedir(dir);
+}
+
 /* ---- figures ---- */
 
 static void local_capacity(struct pl_executor *x, struct pl_executor_capacity *ret)
@@ -507,6 +561,21 @@ static void signal_all(struct local *l, int signum)
         send_signal(slot->value, signum);
 }
 
+/* The next life finds them again. */
+static void drop_strays(struct local *l)
+{
+    const struct pl_map_slot *slot;
+
+    for (size_t i = 0; l->strays && (slot = pl_map_next(&l->workers, &i));) {
+        struct worker *w = slot->value;
+
+        if (!w->stray)
+            continue;
+        drop(w);
+        i = 0; /* what is taken out moves others */
+    }
+}
+
 static void grace_over(void *arg)
 {
     signal_all(arg, SIGKILL);
@@ -519,6 +588,7 @@ static void local_shutdown(struct pl_executor *x, bool kill_them, void (*done)(v
     l->closing = true;
     l->done = done;
     l->done_arg = arg;
+    drop_strays(l);
     signal_all(l, kill_them ? SIGKILL : SIGTERM);
     pl_timer_start(l->grace, PL_EXECUTOR_GRACE_MS);
     all_gone(l);
@@ -542,6 +612,7 @@ static const struct pl_executor_ops local_ops = {.name = "local",
                                                  .start = local_start,
                                                  .stop = local_stop,
                                                  .adopt = local_adopt,
+                                                 .sweep = local_sweep,
                                                  .capacity = local_capacity,
                                                  .device = local_device,
                                                  .gpus = local_gpus,

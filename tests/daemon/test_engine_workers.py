@@ -46,3 +46,25 @@ def test_memory_is_reserved_as_far_as_there_is_any(daemon):
     job = daemon.wait_job(run, "small", lambda j: j["state"] == "success", "to succeed")
     assert any("resources.memory" in w for w in job["warnings"]), job["warnings"]
     daemon.wait_job(run, "large", lambda j: "of memory a worker: the executor offers" in j["reason"], "to say that it asks too much")
+
+
+def test_what_a_killed_daemon_left_of_a_worker_that_nobody_knows_goes(make_daemon):
+    daemon = make_daemon(sandbox="none").start()
+    daemon.kill()
+    work = os.path.join(daemon.dir, "work")
+    os.makedirs(os.path.join(work, "4294967297", "next", "deep"))
+    os.mkfifo(os.path.join(work, "4294967297.held"))
+    os.makedirs(os.path.join(work, "4294967298"))
+    os.mkfifo(os.path.join(work, "4294967299.held"))
+    os.mkfifo(os.path.join(work, "4294967300.held"))
+    holder = os.open(os.path.join(work, "4294967300.held"), os.O_RDWR)
+    os.makedirs(os.path.join(work, "not-a-worker"))
+    daemon.start()
+    wait_until(lambda: set(os.listdir(work)) == {"not-a-worker", "4294967300.held"}, lambda: f"what is left: {os.listdir(work)}")
+    os.close(holder)
+    wait_until(lambda: os.listdir(work) == ["not-a-worker"], lambda: f"what is left: {os.listdir(work)}")
+    os.mkfifo(os.path.join(work, "4294967301.held"))
+    with open(os.path.join(work, "4294967301.held"), "r+b", buffering=0):
+        assert daemon.stop() == 0
+        daemon.start()
+        assert daemon.stop() == 0, "a stop does not wait for what is not its own"
