@@ -66,8 +66,8 @@ void pl_open_info(struct pl_open *c, struct pl_open_info *ret)
     pthread_mutex_unlock(&c->o->lock);
 }
 
-/* Takes `spool`, `table`. The list has a reference of it then. */
-static int adopt(struct pl_opens *o, struct pl_op_spool *spool, struct pl_op_table *table, int64_t window_ms,
+/* Takes `spool`, `table`; nothing was written to it for `idle_ms`. The list has a reference of it then. */
+static int adopt(struct pl_opens *o, struct pl_op_spool *spool, struct pl_op_table *table, int64_t window_ms, int64_t idle_ms,
                  struct pl_open **ret, struct pl_err *err)
 {
     const struct pl_op_spool_head *head = pl_op_spool_head(spool);
@@ -80,6 +80,8 @@ static int adopt(struct pl_opens *o, struct pl_op_spool *spool, struct pl_op_tab
         return pl_err_nomem(err);
     }
     *c = (struct pl_open){.o = o, .spool = spool, .table = *table, .refs = 1, .window_ms = window_ms};
+    c->touched_us = pl_op_spool_touched_us(spool);
+    c->idle_since_ms = pl_clock_mono_ms() - idle_ms;
     *table = (struct pl_op_table){0};
     c->written = c->table.n > 0;
     atomic_fetch_add(&o->bytes, c->table.bytes);
@@ -161,7 +163,7 @@ static int start(struct pl_opens *o, const struct pl_open_args *args, int64_t wi
     if (r == 0 && full)
         r = pl_err_set(err, PL_ELIMIT, "%u commits are open already: finish or delete some", PL_OPENS_MAX);
     r = r < 0 ? r : make_spool(o, args, window_ms > 0, &spool, err);
-    return r < 0 ? r : adopt(o, spool, &table, window_ms, ret, err);
+    return r < 0 ? r : adopt(o, spool, &table, window_ms, 0, ret, err);
 }
 
 int pl_opens_start(struct pl_opens *o, const struct pl_open_args *args, struct pl_open **ret, struct pl_err *err)
@@ -377,7 +379,8 @@ static int read_one(struct pl_opens *o, const char *path, struct pl_err *err)
                     (unsigned long long)pl_op_spool_cut_bytes(spool));
     r = still_open(o, pl_op_spool_head(spool), &window_ms, err);
     if (r > 0)
-        return adopt(o, spool, &table, window_ms, NULL, err);
+        return adopt(o, spool, &table, window_ms, PL_MAX(0, pl_clock_wall_us() - pl_op_spool_touched_us(spool)) / 1000, NULL,
+                     err);
     r = r < 0 ? r : pl_op_spool_remove(spool, err);
     pl_op_table_finish(&table);
     pl_op_spool_close(spool);

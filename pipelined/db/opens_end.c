@@ -256,9 +256,27 @@ static void failed_by_clock(struct pl_open *c, int r, const struct pl_err *err)
     set_state(c, PL_OPEN_OPEN);
 }
 
-static bool is_idle(const struct pl_open *c)
+/* At the daemon's start the wall clock has said how long it was idle already; from then on the monotonic one counts, since a clock that
+ * jumps must take nothing that was answered. Under the lock. */
+static bool is_idle(struct pl_open *c)
 {
-    return pl_clock_wall_us() - pl_op_spool_touched_us(c->spool) > c->o->config.idle_ms * 1000;
+    int64_t touched_us = pl_op_spool_touched_us(c->spool), now_ms = pl_clock_mono_ms();
+
+    if (touched_us != c->touched_us) {
+        c->idle_since_ms = now_ms;
+        c->touched_us = touched_us;
+    }
+    return now_ms - c->idle_since_ms > c->o->config.idle_ms;
+}
+
+static bool is_idle_now(struct pl_open *c)
+{
+    bool idle;
+
+    pthread_mutex_lock(&c->o->lock);
+    idle = is_idle(c);
+    pthread_mutex_unlock(&c->o->lock);
+    return idle;
 }
 
 /* On the pool, for one in the state ENDING: what was due for it. */
@@ -278,7 +296,7 @@ static void end_job(void *arg)
         r = finish(c, NULL, &result, &err);
         if (r < 0)
             failed_by_clock(c, r, &err);
-    } else if (is_idle(c)) {
+    } else if (is_idle_now(c)) {
         pl_open_event(c, "dropped", "nothing was written to it for a day");
         pl_open_gone(c);
     } else {

@@ -30,6 +30,8 @@ struct pl_open {
     int64_t first_ms, last_ms; /* monotonic: of its first and last write */
     int64_t retry_ms;          /* not finished by the clock before that */
     int64_t look_ms;           /* when to see whether it is idle */
+    int64_t touched_us;        /* the spool's last change, as it was last seen */
+    int64_t idle_since_ms;     /* monotonic */
     bool closed;               /* takes no more puts that name no commit */
     char blocked[256];
 
