@@ -225,7 +225,8 @@ def test_what_gathers_behind_one_that_is_being_finished_is_finished_soon_after(d
     d.http("PATCH", "/api/v1/repos/default/in", {"commit_window": "100ms"})
     by_hand = threading.Thread(target=lambda: finish(d, first))
     by_hand.start()
-    later = wait_until(lambda: (lambda c: c if c != first else None)(d.push("in", "late", "1")["commit"]), "another one to gather")
+    fresh = lambda: d.push("in", "late", os.urandom(8))["commit"]  # what changes nothing makes no commit
+    later = wait_until(lambda: (lambda c: c if c != first else None)(fresh()), "another one to gather")
     by_hand.join()
     wait_until(lambda: later in [c["id"] for c in d.default.commits("in")], "it to be finished", timeout=20)
 
