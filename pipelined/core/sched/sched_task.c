@@ -114,9 +114,11 @@ static uint32_t task_size(const struct rows *rows, const struct version *v, cons
     return (uint32_t)PL_MIN(PL_MAX(size, 1u), bin->rows.count);
 }
 
-static bool may_fetch_ahead(const struct rows *rows, const struct version *v, uint32_t ready)
+/* Not what failed or was lost before: it shall not stand behind another row that may take long, while a worker is on its way. */
+static bool may_fetch_ahead(const struct rows *rows, const struct bin *bin, const struct version *v, uint32_t ready)
 {
-    return rows->measured > 0 && mean_us(rows) <= PL_SCHED_AIM_MS * UINT64_C(1000) && ready > v->starting + v->idle;
+    return bin->failures == 0 && bin->losses == 0 && rows->measured > 0 && mean_us(rows) <= PL_SCHED_AIM_MS * UINT64_C(1000) &&
+           ready > v->starting + v->idle;
 }
 
 struct pl_sched_action *pl_sched_task_action(struct pl_sched *s, const struct task *task, enum pl_sched_action_kind kind)
@@ -179,7 +181,7 @@ bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w)
 
     if (!bin || w->n_tasks >= PL_SCHED_WORKER_LEASES)
         return false;
-    if (w->n_tasks > 0 && !may_fetch_ahead(rows, w->version, pl_sched_rows_ready(s, rows)))
+    if (w->n_tasks > 0 && !may_fetch_ahead(rows, bin, w->version, pl_sched_rows_ready(s, rows)))
         return false;
     task = pl_sched_task_make(s, job, w, bin, task_size(rows, w->version, bin));
     if (!task)
