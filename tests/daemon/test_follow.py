@@ -159,7 +159,8 @@ def test_events_tell_of_commits_runs_and_jobs(project):
     project.repo("in").stages(sh("s", "echo >$PL_OUT/f"))
     with Stream(project.d, "/events") as stream:
         run = project.run("in", {"f": "1"})["id"]
-        wait_until(lambda: any(t == "run" and d["id"] == run and d["state"] == "success" for _, t, d in stream.events), lambda: f"the end of the run: {stream.events}")
+        ended = lambda kind, key: any(t == kind and d[key] == run and d["state"] == "success" for _, t, d in stream.events)
+        wait_until(lambda: ended("run", "id") and ended("job", "run"), lambda: f"the end of the run and its job: {stream.events}")
         mine = [(t, d) for _, t, d in stream.events]
     assert {(d["repo"], d["commit"]) for t, d in mine if t == "commit" and d.get("project") == project.name} == {("in", run), ("s", run)}
     states = [d["state"] for t, d in mine if t == "job" and d["run"] == run]
