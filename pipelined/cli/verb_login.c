@@ -90,8 +90,8 @@ static int keep(struct pl_cli *c, const char *name, json_t *context, struct pl_e
 
     if (r < 0)
         return r;
-    if (context)
-        json_object_set(json_object_get(all, "contexts"), name, context);
+    if (owned)
+        json_object_set(json_object_get(all, "contexts"), name, owned);
     context = json_object_get(json_object_get(all, "contexts"), name);
     if (!context)
         return pl_err_set(err, PL_ENOTFOUND,

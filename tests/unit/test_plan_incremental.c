@@ -136,7 +136,7 @@ static void edit_repo(struct world *w, struct pl_hash *root, size_t n, bool fill
 
         op.entry = random_entry(&w->seed);
         if (pick(&w->seed, 2) == 0) /* of few contents: what changes may be the kind alone */
-            op.entry = pl_entry_inline(pick(&w->seed, 3) == 0 ? PL_KIND_EXEC : PL_KIND_FILE, "ab" + pick(&w->seed, 2), 1);
+            op.entry = pl_entry_inline(pick(&w->seed, 3) == 0 ? PL_KIND_EXEC : PL_KIND_FILE, &"ab"[pick(&w->seed, 2)], 1);
         if (fill)
             op.op = PL_TREE_PUT;
         else if (pick(&w->seed, 3) == 0)
