@@ -186,8 +186,8 @@ static void what_is_told_apart_in_a_union_is_taken(void **state)
         "[{\"repo\": \"a\"}, {\"repo\": \"a\", \"name\": \"again\"}]",
         "[{\"cross\": [{\"repo\": \"a\"}, {\"repo\": \"b\"}]}, {\"cross\": [{\"repo\": \"a\"}, {\"repo\": \"c\"}]}]",
         "[{\"repo\": \"a\"}, {\"cross\": [{\"repo\": \"a\"}, {\"repo\": \"c\"}]}]",
-        "[{\"cross\": [{\"repo\": \"a\"}, {\"params\": {\"k\": [1]}}]}, {\"cross\": [{\"repo\": \"a\"}, {\"params\": {\"k\": "
-        "[2]}}]}]",
+        ("[{\"cross\": [{\"repo\": \"a\"}, {\"params\": {\"k\": [1]}}]}, "
+         "{\"cross\": [{\"repo\": \"a\"}, {\"params\": {\"k\": [2]}}]}]"),
     };
     char text[1024];
 
