@@ -3,6 +3,7 @@
 #include "openapi.h"
 #include "sessions.h"
 #include "storage/base/io.h"
+#include "storage/base/lack.h"
 #include "storage/base/log.h"
 
 #include <stdio.h>
@@ -61,6 +62,10 @@ static void on_request(struct pl_http_request *req, void *arg)
     if (r < 0) {
         json_decref(value);
         err.code = r;
+        if (pl_lack_taken()) { /* whatever it looked like */
+            err = (struct pl_err){0};
+            pl_err_nomem(&err);
+        }
         pl_http_reply_error(req, &err);
         return;
     }

@@ -54,7 +54,7 @@ void pl_job_add_live(struct pl_api *a, json_t *job)
     _cleanup_(json_decrefp) json_t *live = NULL;
     json_t *datums = json_object_get(job, "datums");
 
-    if (!json_is_null(json_object_get(job, "finished_us")))
+    if (!job || !json_is_null(json_object_get(job, "finished_us")))
         return;
     live = a->config.engine->job_live(a->config.engine_self, json_string_value(json_object_get(job, "run")),
                                       json_string_value(json_object_get(job, "project")),

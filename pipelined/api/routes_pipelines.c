@@ -15,13 +15,24 @@
 struct context {
     struct pl_conn *conn;
     char owner[PL_NAME_MAX_BYTES + 1];
+    struct pl_err failed; /* its answers are void */
 };
+
+static bool find_repo(struct context *c, const char *project, const char *repo, struct pl_repo_row *ret)
+{
+    struct pl_err err = {0};
+    int r = pl_db_repo_find(c->conn, project, repo, ret, &err);
+
+    if (r < 0 && r != PL_ENOTFOUND)
+        c->failed = err;
+    return r == 0;
+}
 
 static bool repo_exists(void *self, const char *project, const char *repo)
 {
     struct pl_repo_row row;
 
-    return pl_db_repo_find(((struct context *)self)->conn, project, repo, &row, NULL) == 0;
+    return find_repo(self, project, repo, &row);
 }
 
 static const char *stage_owner(void *self, const char *project, const char *stage)
@@ -29,9 +40,13 @@ static const char *stage_owner(void *self, const char *project, const char *stag
     struct context *c = self;
     _cleanup_free_ char *owner = NULL;
     struct pl_repo_row repo;
+    struct pl_err err = {0};
+    int r = pl_db_stage_owner(c->conn, project, stage, &owner, &err);
 
-    if (pl_db_stage_owner(c->conn, project, stage, &owner, NULL) < 0)
-        return pl_db_repo_find(c->conn, project, stage, &repo, NULL) == 0 && repo.output ? "" : NULL;
+    if (r < 0 && r != PL_ENOTFOUND)
+        c->failed = err;
+    if (r < 0)
+        return find_repo(c, project, stage, &repo) && repo.output ? "" : NULL;
     snprintf(c->owner, sizeof c->owner, "%s", owner);
     return c->owner;
 }
@@ -73,6 +88,10 @@ static int parse(struct setting *s, const char *project, struct pl_err *err)
     struct pl_spec_context ctx = {&c, project, repo_exists, stage_owner, s->api->config.no_sandbox};
     int r = pl_spec_parse(s->text, strlen(s->text), s->filename, &ctx, &s->spec, &s->problems, err);
 
+    if (c.failed.code < 0) {
+        *err = c.failed;
+        return c.failed.code;
+    }
     return r < 0 ? r : pl_api_project(rd.conn, s->spec->project, err);
 }
 
@@ -353,6 +372,7 @@ static int add_spec_text(struct pl_api *a, struct pl_conn *c, int64_t id, json_t
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
     struct pl_store *store;
     struct pl_hash spec;
+    const char *project;
     int r = pl_sql_query(
         c, err, &rows,
         "SELECT v.user_spec, v.filename FROM pipeline_version v JOIN pipeline p ON p.id = v.pipeline AND p.version = v.version"
@@ -364,7 +384,8 @@ static int add_spec_text(struct pl_api *a, struct pl_conn *c, int64_t id, json_t
         return r;
     spec = pl_col_hash(&rows, 0);
     json_object_set_new(out, "filename", json_string(pl_col_text(&rows, 1)));
-    r = pl_stores_get(a->config.stores, json_string_value(json_object_get(out, "project")), &store, err);
+    project = json_string_value(json_object_get(out, "project"));
+    r = project ? pl_stores_get(a->config.stores, project, &store, err) : pl_err_nomem(err);
     r = r < 0 ? r : pl_store_get(store, &spec, PL_REC_BLOB, &text, err);
     if (r < 0)
         return r;

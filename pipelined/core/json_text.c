@@ -1,6 +1,7 @@
 #include "json_text.h"
 
 #include "storage/base/buf.h"
+#include "storage/base/lack.h"
 
 struct text {
     struct pl_buf buf;
@@ -24,4 +25,13 @@ char *pl_json_text(const json_t *value, size_t flags)
 
     pl_buf_finish(&t.buf);
     return text;
+}
+
+void pl_json_note_lack(void)
+{
+    json_malloc_t now;
+
+    json_get_alloc_funcs(&now, NULL);
+    if (now != pl_lack_malloc)
+        json_set_alloc_funcs(pl_lack_malloc, free);
 }

@@ -66,7 +66,7 @@
  *   checkout             checkout_write, file_cache, file_read
  *   fsck                 is it all there, and is it what it says?
  * Under everything: storage/base
- *   err, buf, arena, hash, map, path, io, clock, log, pool */
+ *   err, buf, arena, hash, map, path, io, clock, log, pool, lack (memory that a library asked for in vain) */
 #include "daemon.h"
 
 #include "storage/base/log.h"

@@ -4,6 +4,7 @@
 #include "pipelined/db/apply.h"
 #include "pipelined/db/open.h"
 #include "storage/base/clock.h"
+#include "storage/base/lack.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -187,8 +188,11 @@ static enum ran run_one(struct pl_tx *tx, struct pending *p, size_t at)
         return GROUP_GONE;
     c->in_group = true;
     c->lost = 0;
+    (void)pl_lack_taken();
     p->result = p->fn(tx, p->arg, &p->err);
     c->in_group = false;
+    if (pl_lack_taken() && p->result >= 0) /* something of a record may be missing */
+        p->result = pl_err_nomem(&p->err);
     if (sqlite3_get_autocommit(c->db)) /* the function may have taken no notice */
         return group_gone(c, p);
     if (p->result >= 0)
@@ -536,6 +540,7 @@ int pl_db_open(const struct pl_db_config *config, struct pl_db **ret, struct pl_
 
     if (!db)
         return pl_err_nomem(err);
+    pl_json_note_lack();
     db->config = *config;
     db->lock_fd = -1;
     db->synchronous = true;

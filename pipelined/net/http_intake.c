@@ -3,6 +3,8 @@
  * `fill` and `drain` are half of PL_HTTP_BODY_BUFFER each. Full: the connection is suspended until the pool has swapped them. */
 #include "http_internal.h"
 
+#include "storage/base/lack.h"
+
 #define INTAKE_HALF (PL_HTTP_BODY_BUFFER / 2)
 
 struct http_intake {
@@ -145,8 +147,10 @@ static void intake_job(void *arg)
             pthread_mutex_unlock(&r->lock);
         }
     }
-    if (end)
+    if (end) {
+        (void)pl_lack_taken();                                                  /* what lacks from here on is the request's */
         in->sink.end(in->sink.self, r, in->failure.code ? &in->failure : NULL); /* replies: the handler's reference goes */
+    }
     pl_httpd_request_unref(r);
 }
 

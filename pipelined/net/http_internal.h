@@ -48,6 +48,7 @@ struct http_matcher {
 struct pl_http_server {
     atomic_uint refs;
     struct MHD_Daemon *daemon;
+    struct MHD_Response *lacking; /* for all to whom no other response can be made */
     struct http_matcher *matchers;
     size_t n_matchers;
     int (*guard)(struct pl_http_request *, const struct pl_http_route *, void *, struct pl_err *);
@@ -154,6 +155,9 @@ void pl_httpd_refuse(struct pl_http_request *r, unsigned status, const struct pl
 void pl_httpd_answer(struct pl_http_request *r, unsigned status, struct MHD_Response *response);
 void pl_httpd_add_header(struct MHD_Response *response, const char *name, const char *value);
 /* Takes the headers that the handler asked for into `response`, with those that every answer has. */
+/* Instead of MHD_destroy_response: the one that all share stays. NULL is fine. */
+struct MHD_Response *pl_httpd_make_lacking(void);
+void pl_httpd_drop_response(const struct pl_http_request *r, struct MHD_Response *response);
 void pl_httpd_dress(struct pl_http_request *r, struct MHD_Response *response, const char *content_type);
 /* Sends the error of `r` straight over the socket, with Connection: close. With the request's lock held. */
 void pl_httpd_send_raw(struct pl_http_request *r);

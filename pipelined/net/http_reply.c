@@ -2,6 +2,7 @@
 #include "http_internal.h"
 
 #include "pipelined/core/json_text.h"
+#include "storage/base/lack.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -45,6 +46,8 @@ void pl_httpd_dress(struct pl_http_request *r, struct MHD_Response *response, co
 {
     char id[24];
 
+    if (response == r->server->lacking)
+        return;
     snprintf(id, sizeof(id), "%llu", (unsigned long long)r->id);
     pl_httpd_add_header(response, "X-Request-Id", id);
     pl_httpd_add_header(response, "X-Content-Type-Options", "nosniff");
@@ -71,13 +74,34 @@ void pl_httpd_answer(struct pl_http_request *r, unsigned status, struct MHD_Resp
         pl_httpd_resume(r);
     }
     pthread_mutex_unlock(&r->lock);
-    if (response)
-        MHD_destroy_response(response); /* the client is gone */
+    pl_httpd_drop_response(r, response); /* the client is gone */
     pl_httpd_request_unref(r);
 }
 
-/* Without memory for a response the connection ends: a response of nothing, with 503. */
-static struct MHD_Response *response_of(void *bytes, size_t n, enum MHD_ResponseMemoryMode mode, unsigned *status)
+struct MHD_Response *pl_httpd_make_lacking(void)
+{
+    static const char text[] = "{\"error\":{\"code\":\"out_of_memory\",\"message\":\"There was no memory for an answer.\","
+                               "\"hint\":\"Try again; give the daemon more memory.\"}}\n";
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(sizeof text - 1, (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT);
+
+    if (!response)
+        return NULL;
+    pl_httpd_add_header(response, "Content-Type", "application/json");
+    pl_httpd_add_header(response, "Retry-After", "1");
+    pl_httpd_add_header(response, "Connection", "close");
+    return response;
+}
+
+void pl_httpd_drop_response(const struct pl_http_request *r, struct MHD_Response *response)
+{
+    if (response && response != r->server->lacking)
+        MHD_destroy_response(response);
+}
+
+/* Takes `bytes` when they are to be freed. Without memory it is the response that all share. */
+static struct MHD_Response *response_of(const struct pl_http_request *r, void *bytes, size_t n, enum MHD_ResponseMemoryMode mode,
+                                        unsigned *status)
 {
     struct MHD_Response *response = bytes || !n ? MHD_create_response_from_buffer(n, bytes, mode) : NULL;
 
@@ -86,16 +110,13 @@ static struct MHD_Response *response_of(void *bytes, size_t n, enum MHD_Response
     if (mode == MHD_RESPMEM_MUST_FREE)
         free(bytes);
     *status = 503;
-    response = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
-    if (!response)
-        abort(); /* not even 200 bytes */
-    return response;
+    return r->server->lacking;
 }
 
 static void reply_bytes(struct pl_http_request *r, unsigned status, const char *type, void *bytes, size_t n,
                         enum MHD_ResponseMemoryMode mode)
 {
-    struct MHD_Response *response = response_of(bytes, n, mode, &status);
+    struct MHD_Response *response = response_of(r, bytes, n, mode, &status);
 
     pl_httpd_dress(r, response, type);
     pl_httpd_answer(r, status, response);
@@ -128,14 +149,18 @@ void pl_http_reply_json(struct pl_http_request *r, unsigned status, json_t *valu
 {
     char *text = pl_json_text(value, JSON_COMPACT | JSON_ENCODE_ANY), *more;
     size_t n = text ? strlen(text) : 0;
+    bool lacked = pl_lack_taken(); /* something of the value may be missing */
 
     json_decref(value);
-    more = text ? realloc(text, n + 2) : NULL;
+    more = text && !lacked ? realloc(text, n + 2) : NULL;
     if (!more) {
         struct pl_err err = {0};
 
         free(text);
-        pl_err_set(&err, PL_EINTERNAL, "the answer could not be written as JSON");
+        if (text || lacked)
+            pl_err_nomem(&err);
+        else
+            pl_err_set(&err, PL_EINTERNAL, "the answer could not be written as JSON");
         pl_http_reply_error(r, &err);
         return;
     }
@@ -163,9 +188,12 @@ static json_t *json_text(const char *text)
 static char *error_json(const struct pl_err *err, size_t *ret_n)
 {
     const struct pl_err_info *info = pl_err_info(err->code);
-    json_t *fields = json_object(), *outer = json_object();
+    json_t *fields, *outer;
     char *text;
 
+    (void)pl_lack_taken(); /* what the error is about */
+    fields = json_object();
+    outer = json_object();
     json_object_set_new(fields, "code", json_string(info->name));
     json_object_set_new(fields, "message", json_text(err->msg[0] ? err->msg : info->meaning));
     if (err->field[0])
@@ -174,6 +202,10 @@ static char *error_json(const struct pl_err *err, size_t *ret_n)
     json_object_set_new(outer, "error", fields);
     text = pl_json_text(outer, JSON_COMPACT);
     json_decref(outer);
+    if (pl_lack_taken()) {
+        free(text);
+        text = NULL;
+    }
     *ret_n = text ? strlen(text) : 0;
     return text;
 }
@@ -182,17 +214,19 @@ static struct MHD_Response *error_response(struct pl_http_request *r, unsigned *
 {
     size_t n;
     char *text = error_json(err, &n);
-    struct MHD_Response *response = response_of(text, n, MHD_RESPMEM_MUST_FREE, status);
+    struct MHD_Response *response = text ? response_of(r, text, n, MHD_RESPMEM_MUST_FREE, status) : r->server->lacking;
 
+    if (response == r->server->lacking) {
+        *status = 503;
+        return response;
+    }
     pl_httpd_dress(r, response, "application/json");
     if (*status == 401)
         pl_httpd_add_header(response, "WWW-Authenticate", "Bearer");
     if (*status == 503)
         pl_httpd_add_header(response, "Retry-After", "1");
-    if (text) {
-        r->error_text = text; /* lives as long as the response */
-        r->error_len = n;
-    }
+    r->error_text = text; /* lives as long as the response */
+    r->error_len = n;
     return response;
 }
 

@@ -76,8 +76,7 @@ void pl_httpd_request_free(struct pl_http_request *r)
 {
     if (r->drop_context)
         r->drop_context(r->context);
-    if (r->response)
-        MHD_destroy_response(r->response);
+    pl_httpd_drop_response(r, r->response);
     for (size_t i = 0; i < r->n_reply_headers; i++)
         free((void *)(uintptr_t)r->reply_headers[i].name); /* the value lies behind it */
     free(r->reply_headers);

@@ -3,7 +3,9 @@
  * suspended connections are still there, heartbeats, and work that a full pool refused. */
 #include "http_internal.h"
 
+#include "pipelined/core/json_text.h"
 #include "storage/base/clock.h"
+#include "storage/base/lack.h"
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -22,6 +24,8 @@ static void server_unref(struct pl_http_server *s)
 {
     if (atomic_fetch_sub(&s->refs, 1) != 1)
         return;
+    if (s->lacking)
+        MHD_destroy_response(s->lacking);
     if (s->listen_fd >= 0)
         close(s->listen_fd);
     if (s->wake_fd >= 0)
@@ -173,7 +177,7 @@ static enum MHD_Result request_queue(struct pl_http_request *r)
     r->response = NULL;
     pthread_mutex_unlock(&r->lock);
     ok = MHD_queue_response(r->connection, r->status, response);
-    MHD_destroy_response(response);
+    pl_httpd_drop_response(r, response);
     return ok;
 }
 
@@ -181,6 +185,7 @@ static void run_handler(void *arg)
 {
     struct pl_http_request *r = arg;
 
+    (void)pl_lack_taken(); /* what lacks from here on is the request's */
     r->route->handler(r, r->route->arg);
 }
 
@@ -376,8 +381,7 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **co
     if (r->intake)
         pl_httpd_intake_gone(r);
     pthread_mutex_unlock(&r->lock);
-    if (response)
-        MHD_destroy_response(response);
+    pl_httpd_drop_response(r, response);
     request_unlink(arg, r);
     if (settle)
         pl_httpd_intake_settle(r);
@@ -582,6 +586,11 @@ static int server_run(struct pl_http_server *s, const struct pl_http_options *o,
                          MHD_OPTION_END);
     if (!s->daemon)
         return pl_err_errno(err, errno, "HTTP server");
+    s->lacking = pl_httpd_make_lacking();
+    if (!s->lacking) {
+        MHD_stop_daemon(s->daemon);
+        return pl_err_nomem(err);
+    }
     r = pthread_create(&s->keeper, NULL, keeper_main, s);
     if (r != 0) {
         MHD_stop_daemon(s->daemon);
@@ -598,6 +607,7 @@ int pl_http_server_start(const struct pl_http_options *o, struct pl_http_server 
 
     if (!s)
         return pl_err_nomem(err);
+    pl_json_note_lack();
     atomic_init(&s->refs, 1);
     s->listen_fd = s->wake_fd = -1;
     s->guard = o->guard;

@@ -46,6 +46,8 @@ static struct {
 /* This thread's allocations neither fail nor count: it belongs to the test, or it is just being made (a sanitizer's own allocations
  * there are not for us). */
 static __thread bool alloc_spared = true;
+/* The next one of this thread fails in any case. */
+static __thread bool alloc_doomed;
 
 static __attribute__((unused)) void *alloc_spared_malloc(size_t n)
 {
@@ -80,6 +82,10 @@ ALLOC_BARE static bool alloc_hit(void)
 {
     uint64_t n;
 
+    if (alloc_doomed) {
+        alloc_doomed = false;
+        return true;
+    }
     if (!alloc_faults.counting || alloc_spared)
         return false;
     n = ++alloc_faults.calls;
@@ -192,6 +198,16 @@ ALLOC_PUBLIC int pthread_create(pthread_t *ret, const pthread_attr_t *attr, void
         __libc_free(t);
     return r;
 }
+
+/* A thread that gives itself a name that begins so is spared. */
+#ifdef ALLOC_SPARED_THREADS
+ALLOC_PUBLIC int pthread_setname_np(pthread_t thread, const char *name)
+{
+    if (pthread_equal(thread, pthread_self()) && strncmp(name, ALLOC_SPARED_THREADS, strlen(ALLOC_SPARED_THREADS)) == 0)
+        alloc_spared = true;
+    return 0;
+}
+#endif
 
 /* ---- a sweep: a work that meets a failure at each allocation it makes ---- */
 

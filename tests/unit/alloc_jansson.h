@@ -12,8 +12,13 @@ ALLOC_PUBLIC json_t *json_loadb(const char *text, size_t n, size_t flags, json_e
     bool was = alloc_spared, fails = alloc_hit();
     json_t *value;
 
-    if (fails)
-        return NULL;
+    if (fails) { /* told as jansson's own would be */
+        json_malloc_t its_malloc;
+
+        json_get_alloc_funcs(&its_malloc, NULL);
+        alloc_doomed = true;
+        return its_malloc(1);
+    }
     alloc_spared = true;
     *(void **)&real = dlsym(RTLD_NEXT, "json_loadb");
     value = real(text, n, flags, error);

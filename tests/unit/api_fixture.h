@@ -133,11 +133,12 @@ static __attribute__((unused)) void api_again(void)
 static inline int api_setup(void **state)
 {
     struct pl_db_config config = {.dir = t.data, .readers = 4, .fatal = on_fatal, .event = on_event};
+    const char *base = getenv("TMPDIR");
     char path[128];
 
     (void)state;
     memset(&t, 0, sizeof t);
-    strcpy(t.dir, "/tmp/pl-api-XXXXXX");
+    snprintf(t.dir, sizeof t.dir, "%.40s/pl-api-XXXXXX", base ? base : "/tmp");
     assert_non_null(mkdtemp(t.dir));
     snprintf(t.data, sizeof t.data, "%s/data", t.dir);
     snprintf(path, sizeof path, "%s/store", t.dir);
