@@ -83,7 +83,8 @@ static int template_attribute(const char *attribute, const struct pl_template_in
             return 0;
         }
     }
-    if (*attribute == '\0' || strspn(attribute, "0123456789") != strlen(attribute) || strlen(attribute) > 3)
+    if (*attribute == '\0' || strspn(attribute, "0123456789") != strlen(attribute) || strlen(attribute) > 3 ||
+        (attribute[0] == '0' && attribute[1] != '\0'))
         return pl_err_set(err, PL_ESPEC,
                           "\"%s\" is not accepted after the input's name: path, dir, stem or the number of a capture", attribute);
     number = strtoul(attribute, NULL, 10);

@@ -58,6 +58,7 @@ static void what_cannot_be_rendered_is_refused(void **state)
         {"${test.3}/", "the glob of input \"test\" has 2 captures, so there is no number 3"},
         {"${model.1}/", "put ( ) around a part of the glob"},
         {"${test.0}/", "no number 0"},
+        {"${test.02}/", "\"02\" is not accepted after the input's name: path, dir, stem or the number of a capture"},
         {"${test.name}/", "\"name\" is not accepted after the input's name: path, dir, stem"},
         {"${test}/", "a variable is ${INPUT.path}"},
         {"${test.stem/", "${ is never closed by }"},
