@@ -9,7 +9,9 @@
  *   wire          agent protocol 1: JSON of attach, next and renew ⇄ plain structs
  *   lease         the calls of that protocol, the renewing thread, what to do while the daemon is away
  *   datum         one datum, in steps: inputs → command → outputs, with the seconds and bytes of each
- *   inputs        /pfs/<input> of a datum, built aside and put in place by rename;  input_folder writes the files
+ *   inputs        /pfs/<input> of a datum, built aside and put in place by rename;  input_folder writes the files,
+ *                 input_change turns those of one commit into those of another,
+ *                 input_kept leaves them to the next worker
  *   input_refs    entries of inputs that an output links to
  *   folder_move   what a command left → aside, while the next one writes
  *   outputs       /pfs/out of a datum → entries; names, links and special files judged

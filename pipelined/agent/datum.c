@@ -307,7 +307,7 @@ int pl_datum_fetch(struct pl_datum_context *c, const struct pl_wire_task *task, 
 
     if (is_decided(c, task, o))
         return 0;
-    r = pl_inputs_stage(c->inputs, row, &o->bytes_in, &why);
+    r = pl_inputs_stage(c->inputs, row, alone, &o->bytes_in, &why);
     o->fetch_ms += since_ms(start_us);
     if (r == PL_ENOSPC && !alone)
         return r;

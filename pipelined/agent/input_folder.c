@@ -100,7 +100,7 @@ int pl_input_entry(struct pl_input_folder *f, const struct pl_entry *e, const ch
     return r;
 }
 
-static int write_few(struct pl_input_folder *f, struct pl_tree_source *source, const char *dest, struct pl_err *err)
+static int write_few(struct pl_input_folder *f, const struct pl_entry_source *entries, const char *dest, struct pl_err *err)
 {
     char path[PL_INPUTS_PATH_MAX], last[PL_PATH_MAX_BYTES + 1] = "";
     struct pl_entry e;
@@ -108,7 +108,7 @@ static int write_few(struct pl_input_folder *f, struct pl_tree_source *source, c
     size_t len;
     int r;
 
-    while ((r = pl_tree_source_next(source, &p, &len, &e, err)) > 0) {
+    while ((r = entries->next(entries->self, &p, &len, &e, err)) > 0) {
         r = make_parents(dest, p, last, err);
         if (r == 0)
             r = pl_input_path(path, dest, p, err);
@@ -131,30 +131,53 @@ static int make_match(const char *dest, const struct pl_wire_input *wi, struct p
     return *wi->path ? pl_input_parents(dest, inside, err) : 0;
 }
 
-int pl_input_build(struct pl_input_folder *f, const struct pl_wire_input *wi, const char *dest, uint64_t *ret_bytes,
-                   struct pl_err *err)
+int pl_input_sums_get(struct pl_input_folder *f, const struct pl_wire_input *wi, struct pl_input_sums *ret, struct pl_err *err)
 {
     const struct pl_node_source nodes = pl_node_cache_source(f->nodes);
-    const struct pl_checkout_options options = {.cache = f->cache, .replace = true};
-    struct pl_tree_source source = {0};
     struct pl_tree_stats stats;
-    struct pl_checkout_stats done = {0};
     char prefix[PL_PATH_MAX_BYTES + 2];
     int r;
 
     snprintf(prefix, sizeof(prefix), "%s%s", wi->path, *wi->path ? "/" : "");
     r = pl_tree_stats_get(&nodes, &wi->root, prefix, strlen(prefix), &stats, err);
     if (r == 0)
+        *ret = (struct pl_input_sums){.files = stats.files, .bytes = stats.bytes};
+    return r;
+}
+
+void pl_input_locate(const struct pl_input_folder *f, const struct pl_entry *entries, size_t n)
+{
+    _cleanup_free_ struct pl_hash *ids = f->uplink && n > 0 ? malloc(n * sizeof(*ids)) : NULL;
+    size_t known = 0;
+
+    for (size_t i = 0; ids && i < n; i++)
+        if (entries[i].content == PL_CONTENT_CHUNK || entries[i].content == PL_CONTENT_LIST)
+            ids[known++] = entries[i].id;
+    if (ids)
+        pl_uplink_locate(f->uplink, ids, known);
+}
+
+int pl_input_write(struct pl_input_folder *f, const struct pl_entry_source *entries, uint64_t n, const char *dest,
+                   struct pl_err *err)
+{
+    const struct pl_checkout_options options = {.cache = f->cache, .replace = true};
+
+    return n <= PL_INPUTS_FEW ? write_few(f, entries, dest, err) : pl_checkout(entries, &f->reader, dest, &options, NULL, err);
+}
+
+int pl_input_build(struct pl_input_folder *f, const struct pl_wire_input *wi, const char *dest, struct pl_input_sums *ret,
+                   struct pl_err *err)
+{
+    struct pl_tree_source source = {0};
+    int r = pl_input_sums_get(f, wi, ret, err);
+
+    if (r == 0)
         r = pl_tree_source_open(f->nodes, f->uplink, wi, &source, err);
     if (r == 0)
         r = make_match(dest, wi, err);
-    if (r == 0 && stats.files <= PL_INPUTS_FEW && stats.bytes <= PL_INPUTS_FEW_BYTES) {
-        *ret_bytes = stats.bytes;
-        r = write_few(f, &source, dest, err);
-    } else if (r == 0) {
+    if (r == 0) {
         const struct pl_entry_source entries = pl_tree_source_entries(&source);
-        r = pl_checkout(&entries, &f->reader, dest, &options, &done, err);
-        *ret_bytes = done.bytes;
+        r = pl_input_write(f, &entries, ret->bytes <= PL_INPUTS_FEW_BYTES ? ret->files : UINT64_MAX, dest, err);
     }
     pl_tree_source_finish(&source);
     return r;

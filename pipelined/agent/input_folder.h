@@ -26,7 +26,19 @@ int pl_input_parents(const char *dest, const char *path, struct pl_err *err);
 /* Writes a file or link at `path`, whose folder is there and which is not. PL_ENOSPC, PL_ECORRUPT, PL_EIO. */
 PL_MUST_CHECK
 int pl_input_entry(struct pl_input_folder *f, const struct pl_entry *e, const char *path, struct pl_err *err);
-/* Writes what `wi`, which matches a folder, takes of it below `dest`, which is there and empty. `*ret_bytes`: of the whole match. */
+/* Of the files of a match; of a part of it (`files`) those of the whole. */
+struct pl_input_sums {
+    uint64_t files, bytes;
+};
 PL_MUST_CHECK
-int pl_input_build(struct pl_input_folder *f, const struct pl_wire_input *wi, const char *dest, uint64_t *ret_bytes,
+int pl_input_sums_get(struct pl_input_folder *f, const struct pl_wire_input *wi, struct pl_input_sums *ret, struct pl_err *err);
+/* Asks where the chunks of these are, in one question. Failures are left to the reads. */
+void pl_input_locate(const struct pl_input_folder *f, const struct pl_entry *entries, size_t n);
+/* Writes about `n` entries below `dest`, which is there and has nothing in their place. */
+PL_MUST_CHECK
+int pl_input_write(struct pl_input_folder *f, const struct pl_entry_source *entries, uint64_t n, const char *dest,
+                   struct pl_err *err);
+/* Writes what `wi`, which matches a folder, takes of it below `dest`, which is there and empty. */
+PL_MUST_CHECK
+int pl_input_build(struct pl_input_folder *f, const struct pl_wire_input *wi, const char *dest, struct pl_input_sums *ret,
                    struct pl_err *err);

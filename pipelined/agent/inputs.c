@@ -1,9 +1,11 @@
 #include "pipelined/agent/inputs.h"
 
 #include "pipelined/agent/folder_move.h"
-#include "pipelined/agent/input_folder.h"
+#include "pipelined/agent/input_change.h"
+#include "pipelined/agent/input_kept.h"
 #include "pipelined/agent/sandbox.h"
 #include "storage/base/io.h"
+#include "storage/base/log.h"
 #include "storage/dataset/checkout.h"
 #include <fcntl.h>
 #include <ftw.h>
@@ -21,7 +23,7 @@ struct copy {
     char *path;
     char *files; /* the globs, one after another; NULL = all */
     size_t files_len;
-    uint64_t bytes;
+    struct pl_input_sums sums;
 };
 
 /* How apply makes `back` the input. */
@@ -128,7 +130,7 @@ static bool copy_is_of(const struct copy *c, const struct pl_wire_input *wi, con
            (files->len == 0 || memcmp(c->files, files->data, files->len) == 0);
 }
 
-static int copy_note(struct copy *c, const struct pl_wire_input *wi, const struct pl_buf *files, uint64_t bytes,
+static int copy_note(struct copy *c, const struct pl_wire_input *wi, const struct pl_buf *files, const struct pl_input_sums *sums,
                      struct pl_err *err)
 {
     copy_forget(c);
@@ -142,7 +144,7 @@ static int copy_note(struct copy *c, const struct pl_wire_input *wi, const struc
     c->root = wi->root;
     c->file = wi->file;
     c->writable = wi->writable;
-    c->bytes = bytes;
+    c->sums = *sums;
     c->filled = true;
     return 0;
 }
@@ -234,27 +236,27 @@ static bool is_next_file(const struct pl_inputs *in, const struct slot *s, const
 }
 
 /* The file alone, as `next`. */
-static int build_file(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *next, uint64_t *ret_bytes,
-                      struct pl_err *err)
+static int build_file(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *next,
+                      struct pl_input_sums *ret, struct pl_err *err)
 {
     struct pl_entry e;
     int r;
 
     if (wi->json) {
-        *ret_bytes = strlen(wi->json);
+        *ret = (struct pl_input_sums){.files = 1, .bytes = strlen(wi->json)};
         return pl_io_write_file(next, wi->json, strlen(wi->json), 0444, err);
     }
     r = find_file(in, s, wi, &e, err);
     if (r == 0)
         r = pl_input_entry(&in->folder, &e, next, err);
     if (r == 0)
-        *ret_bytes = e.size;
+        *ret = (struct pl_input_sums){.files = 1, .bytes = e.size};
     return r;
 }
 
 /* The folder that the input is, as `next`. */
 static int build_folder(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *next,
-                        uint64_t *ret_bytes, struct pl_err *err)
+                        struct pl_input_sums *ret, struct pl_err *err)
 {
     char path[PL_INPUTS_PATH_MAX];
     int r = 0;
@@ -262,10 +264,10 @@ static int build_folder(struct pl_inputs *in, struct slot *s, const struct pl_wi
     if (mkdir(next, 0755) < 0)
         return pl_err_errno(err, errno, "%s", next);
     if (!wi->file)
-        return pl_input_build(&in->folder, wi, next, ret_bytes, err);
+        return pl_input_build(&in->folder, wi, next, ret, err);
     r = pl_input_parents(next, wi->path, err);
     r = r < 0 ? r : pl_input_path(path, next, wi->path, err);
-    return r < 0 ? r : build_file(in, s, wi, path, ret_bytes, err);
+    return r < 0 ? r : build_file(in, s, wi, path, ret, err);
 }
 
 static int make_writable(const char *path, const struct stat *st, int type, struct FTW *ftw)
@@ -276,45 +278,140 @@ static int make_writable(const char *path, const struct stat *st, int type, stru
 
 /* Copies, with no links to the cache. */
 static int build_writable(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *next,
-                          uint64_t *ret_bytes, struct pl_err *err)
+                          struct pl_input_sums *ret, struct pl_err *err)
 {
     int r;
 
     in->folder.cache = NULL;
-    r = build_folder(in, s, wi, next, ret_bytes, err);
+    r = build_folder(in, s, wi, next, ret, err);
     in->folder.cache = in->cache;
     if (r == 0 && nftw(next, make_writable, 16, FTW_PHYS) != 0)
         r = pl_err_errno(err, errno, "%s", next);
     return r;
 }
 
-static int stage_one(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const struct pl_buf *files,
+/* Does the checkout `c`, of another commit, become this one by what differs? Then it need not be made anew. */
+static bool may_change(const struct pl_inputs *in, const struct copy *c, const struct pl_wire_input *wi,
+                       const struct pl_buf *files)
+{
+    return in->cache && !wi->writable && !wi->file && c->sums.files >= PL_INPUTS_CHANGE_FILES && copy_is_of(c, wi, files);
+}
+
+/* The older checkout aside, or, when no command runs, the one in place. 1: done. 0: it must be built. */
+static int change(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const struct pl_buf *files, bool alone,
+                  struct pl_err *err)
+{
+    const bool aside = may_change(in, &s->back, wi, files);
+    struct copy *c = aside ? &s->back : &s->front;
+    struct pl_err why = {0};
+    char path[PL_INPUTS_PATH_MAX];
+    int r;
+
+    if (!aside && !(alone && may_change(in, &s->front, wi, files)))
+        return 0;
+    r = place(in, aside ? "next" : "pfs", s, path, err);
+    if (r < 0)
+        return r;
+    r = pl_input_change(&in->folder, &c->root, wi, path, &c->sums, &why);
+    c->root = wi->root;
+    if (r == 0) {
+        s->staged = aside ? FOLDER : SAME;
+        return 1;
+    }
+    copy_forget(c);
+    pl_log_warn("inputs", "input %s is made anew: %s", s->name, why.msg);
+    return aside ? 0 : pl_io_remove_tree(path, err);
+}
+
+static void key_of(const struct pl_inputs *in, const struct slot *s, const char *path, const char *files, size_t files_len,
+                   char out[PL_KEPT_KEY])
+{
+    const char *const texts[] = {in->config.project, in->config.stage, s->name, path};
+
+    pl_kept_key(texts, PL_ARRAY_SIZE(texts), files, files_len, out);
+}
+
+/* The checkout that another worker of the stage left becomes the one aside. */
+static int take_kept(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const struct pl_buf *files,
+                     struct pl_err *err)
+{
+    const struct pl_input_sums enough = {.files = PL_INPUTS_CHANGE_FILES};
+    char next[PL_INPUTS_PATH_MAX], key[PL_KEPT_KEY];
+    struct pl_hash root;
+    int r;
+
+    if (!in->cache || !in->config.stage || wi->file || wi->writable || s->back.filled || copy_is_of(&s->front, wi, files))
+        return 0;
+    r = clear_next(in, s, err);
+    r = r < 0 ? r : place(in, "next", s, next, err);
+    if (r < 0)
+        return r;
+    key_of(in, s, wi->path, (const char *)files->data, files->len, key);
+    if (!pl_kept_take(in->config.cache, key, next, &root))
+        return 0;
+    s->littered = true;
+    r = copy_note(&s->back, wi, files, &enough, err);
+    s->back.root = root;
+    return r;
+}
+
+void pl_inputs_keep(struct pl_inputs *in)
+{
+    for (size_t i = 0; i < in->n_slots; i++) {
+        struct slot *s = &in->slots[i];
+        const struct copy *c = &s->front;
+        char pfs[PL_INPUTS_PATH_MAX], key[PL_KEPT_KEY];
+
+        if (!in->cache || !in->config.stage || !c->filled || c->file || c->writable || c->sums.files < PL_KEPT_FILES ||
+            pl_file_cache_bytes(in->cache) > PL_INPUTS_CACHE_BYTES / 2 || place(in, "pfs", s, pfs, NULL) < 0)
+            continue;
+        key_of(in, s, c->path, c->files, c->files_len, key);
+        pl_kept_put(in->config.cache, key, pfs, &c->root);
+        copy_forget(&s->front);
+    }
+}
+
+static int stage_one(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const struct pl_buf *files, bool alone,
                      struct pl_err *err)
 {
     const bool file = is_next_file(in, s, wi);
     char next[PL_INPUTS_PATH_MAX];
-    uint64_t bytes = 0;
+    struct pl_input_sums sums = {0};
     int r;
 
     if (in->config.read_only && !wi->writable && copy_is_of(&s->front, wi, files) && pl_hash_eq(&s->front.root, &wi->root)) {
         s->staged = SAME;
         return 0;
     }
+    r = take_kept(in, s, wi, files, err);
+    r = r < 0 ? r : change(in, s, wi, files, alone, err);
+    if (r != 0)
+        return r < 0 ? r : 0;
     r = clear_next(in, s, err);
     r = r < 0 ? r : place(in, "next", s, next, err);
     if (r < 0)
         return r;
     s->littered = true;
-    r = wi->writable ? build_writable(in, s, wi, next, &bytes, err)
-        : file       ? build_file(in, s, wi, next, &bytes, err)
-                     : build_folder(in, s, wi, next, &bytes, err);
-    r = r < 0 ? r : copy_note(&s->back, wi, files, bytes, err);
+    r = wi->writable ? build_writable(in, s, wi, next, &sums, err)
+        : file       ? build_file(in, s, wi, next, &sums, err)
+                     : build_folder(in, s, wi, next, &sums, err);
+    r = r < 0 ? r : copy_note(&s->back, wi, files, &sums, err);
     if (r < 0) {
         (void)!clear_next(in, s, NULL);
         return r;
     }
     s->staged = wi->writable ? REFILL : file ? FILE_IN : FOLDER;
     return 0;
+}
+
+void pl_inputs_trim(struct pl_inputs *in)
+{
+    for (size_t i = 0; i < in->n_slots; i++) {
+        struct slot *s = &in->slots[i];
+
+        if (!in->cache || !s->back.filled || s->back.file || s->back.sums.files < PL_INPUTS_CHANGE_FILES)
+            (void)!clear_next(in, s, NULL); /* else before the next one is staged */
+    }
 }
 
 static bool row_has(const struct pl_wire_row *row, const char *name)
@@ -355,7 +452,7 @@ static int stage_checkpoint(struct pl_inputs *in, const struct pl_wire_row *row,
     return r < 0 ? pl_err_wrap(err, r, "checkpoint") : 0;
 }
 
-int pl_inputs_stage(struct pl_inputs *in, const struct pl_wire_row *row, uint64_t *ret_bytes, struct pl_err *err)
+int pl_inputs_stage(struct pl_inputs *in, const struct pl_wire_row *row, bool alone, uint64_t *ret_bytes, struct pl_err *err)
 {
     uint64_t bytes = 0;
     int r = 0;
@@ -375,10 +472,10 @@ int pl_inputs_stage(struct pl_inputs *in, const struct pl_wire_row *row, uint64_
         if (!s)
             return pl_err_set(err, PL_ELIMIT, "a worker serves at most %u inputs", PL_WIRE_INPUTS_MAX);
         r = files_key(wi, &files, err);
-        r = r < 0 ? r : stage_one(in, s, wi, &files, err);
+        r = r < 0 ? r : stage_one(in, s, wi, &files, alone, err);
         if (r < 0)
             return pl_err_wrap(err, r, "input %s", wi->name);
-        bytes += s->staged == SAME ? s->front.bytes : s->back.bytes;
+        bytes += s->staged == SAME ? s->front.sums.bytes : s->back.sums.bytes;
     }
     if (r == 0 && in->config.checkpoint)
         r = stage_checkpoint(in, row, err);

@@ -114,6 +114,8 @@ struct pl_worker *pl_worker_destroy(struct pl_worker *w)
     w->context.runner = pl_runner_client_destroy(w->context.runner);
     w->flow = pl_flow_destroy(w->flow);
     pl_outputs_drop(&w->store);
+    if (w->context.inputs)
+        pl_inputs_keep(w->context.inputs);
     pl_inputs_destroy(w->context.inputs);
     pl_input_refs_finish(&w->context.refs);
     pl_env_destroy(w->context.env);
@@ -210,6 +212,8 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
                                       .uplink = w->uplink,
                                       .work = w->config.work,
                                       .cache = w->config.cache,
+                                      .project = w->stage.project,
+                                      .stage = w->stage.stage,
                                       .read_only = w->config.sandbox == PL_SANDBOX_BWRAP,
                                       .checkpoint = w->stage.checkpoint_ms > 0 && !w->config.alone};
     int r;
@@ -333,6 +337,8 @@ static void *fetch_loop(void *arg)
         for (size_t i = 0; r > 0 && i < t->task.n_rows; i++)
             if (!fetch_row(w, &t->rows[i]))
                 r = 0;
+        if (r > 0 && pl_flow_wait_room(w->flow, false)) /* the last row's are in place: what they replaced lies aside */
+            pl_inputs_trim(w->context.inputs);
     }
     if (r < 0)
         fail(w, r, &err);

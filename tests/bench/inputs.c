@@ -32,7 +32,7 @@ static int fetch(struct pl_uplink *link, const char *root, const char *work, con
 
     r = r < 0 ? r : make_folders(work, err);
     r = r < 0 ? r : pl_inputs_create(&config, &inputs, err);
-    r = r < 0 ? r : pl_inputs_stage(inputs, &row, ret_bytes, err);
+    r = r < 0 ? r : pl_inputs_stage(inputs, &row, true, ret_bytes, err);
     r = r < 0 ? r : pl_inputs_apply(inputs, err);
     pl_inputs_destroy(inputs);
     return r;

@@ -8,6 +8,7 @@ import pathlib
 import signal
 import subprocess
 import threading
+import time
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -230,6 +231,14 @@ class Worker:
             self.process.kill()
             self.process.wait()
         self.errors.close()
+
+
+def eventually(condition, seconds=20):
+    """Until what no event tells of is so."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def decode_ops(result_row):

@@ -1,10 +1,11 @@
 """What a stage sees, and what becomes of what it writes."""
 
+import os
 import re
 
 import pytest
 
-from conftest import SANDBOX, Exec, HttpError, Link, sh
+from conftest import SANDBOX, Exec, HttpError, Link, sh, wait_until
 
 HEX = re.compile(r"[0-9a-f]{64}")
 
@@ -186,3 +187,21 @@ def test_two_projects_have_repos_and_stages_of_one_name(project):
     assert [p.wait(r)["state"] for p, r in zip((project, other), runs)] == ["success"] * 2
     assert (project.read("s", "f"), other.read("s", "f")) == (b"one\n", b"two\n")
     assert [p["name"] for p in project.d.get("/pipelines", project=other.name)["pipelines"]] == ["p"]
+
+
+@pytest.mark.skipif(SANDBOX != "bwrap", reason="without namespaces a command could have changed the last checkout")
+def test_a_large_input_is_left_to_the_stages_next_worker_and_becomes_the_next_commit(project):
+    def kept():
+        folder = os.path.join(project.d.dir, "cache", "kept")
+        return os.listdir(folder) if os.path.isdir(folder) else []
+
+    project.repo("in").stages(sh("s", 'cd $PL_INPUT_IN; find . -type f | sort | xargs cat >$PL_OUT/all; find . | sort >$PL_OUT/names'))
+    files = {f"d{i % 7}/{i:04}": f"{i}\n" for i in range(1000)}
+    project.run("in", files)
+    before = wait_until(kept, "the worker leaves and its checkout stays")
+    project.run("in", {"d1/new": "new\n", "d2/0002": "other\n"}, deletes=["d0/0000"])
+    files = {path: text for path, text in {**files, "d1/new": "new\n", "d2/0002": "other\n"}.items() if path != "d0/0000"}
+    assert project.read("s", "all").decode() == "".join(files[path] for path in sorted(files))
+    assert project.read("s", "names").decode().splitlines() == sorted([".", *{f"./{p.split('/')[0]}" for p in files}, *(f"./{p}" for p in files)])
+    after = wait_until(lambda: kept() != before and kept(), "it is left again")
+    assert len(after) == 1

@@ -7,10 +7,9 @@ import os
 import select
 import signal
 import subprocess
-import time
 
 import pytest
-from fake_daemon import BIN, DATUM, FakeDaemon, Worker, decode_ops, processes_with, row
+from fake_daemon import BIN, DATUM, FakeDaemon, Worker, decode_ops, eventually, processes_with, row
 
 
 @pytest.fixture
@@ -33,14 +32,6 @@ def start(tmp_path):
 def sandbox_reason():
     done = subprocess.run([BIN / "pipelined-worker", "--probe-sandbox"], capture_output=True, text=True, check=False)
     return done.stderr.strip() if done.returncode else ""
-
-
-def eventually(condition, seconds=20):
-    """Until what no event tells of is so."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 needs_sandbox = pytest.mark.skipif(bool(sandbox_reason()), reason=sandbox_reason() or "-")

@@ -8,8 +8,11 @@
 #include <cmocka.h>
 
 #include "agent_files.h"
+#include "pipelined/agent/input_kept.h"
+#include "storage/base/clock.h"
 #include "storage/dataset/checkout.h"
 #include <dirent.h>
+#include <sched.h>
 
 static int set_up(void **state)
 {
@@ -55,7 +58,7 @@ static void fetch(struct agent_files *f, struct pl_wire_input *inputs, size_t n,
     struct pl_err err = {0};
     uint64_t bytes = 0;
 
-    if (pl_inputs_stage(f->inputs, &row, &bytes, &err) < 0 || pl_inputs_apply(f->inputs, &err) < 0)
+    if (pl_inputs_stage(f->inputs, &row, false, &bytes, &err) < 0 || pl_inputs_apply(f->inputs, &err) < 0)
         fail_msg("%s", err.msg);
     assert_int_equal(bytes, want_bytes);
 }
@@ -184,7 +187,7 @@ static void what_is_not_there_is_named(void **state)
     struct pl_err err = {0};
     uint64_t bytes;
 
-    assert_int_equal(pl_inputs_stage(f->inputs, &row, &bytes, &err), PL_ENOTFOUND);
+    assert_int_equal(pl_inputs_stage(f->inputs, &row, true, &bytes, &err), PL_ENOTFOUND);
     assert_non_null(strstr(err.msg, "input digits"));
     assert_non_null(strstr(err.msg, "train/b9.csv"));
     assert_false(is_there(f, "next/digits"));
@@ -207,6 +210,348 @@ static void many_files_come_by_all_cores(void **state)
     fetch(f, &input, 1, 1000);
     assert_true(has_file(f, "many/d/000", 5, 0444));
     assert_true(has_file(f, "many/d/199", 5, 0444));
+}
+
+/* --- checkout by difference against checkout --- */
+
+#define NAMES 4
+
+static unsigned some(unsigned *seed, unsigned n)
+{
+    *seed = *seed * 1103515245u + 12345u;
+    return (*seed >> 16) % n;
+}
+
+/* "d/1/a.csv" and the like: few names, so that files and folders take each other's place. */
+static void some_path(unsigned *seed, char out[64])
+{
+    static const char *const names[NAMES] = {"1", "a.csv", "b", "e"};
+    size_t at = (size_t)sprintf(out, "%s", some(seed, 4) ? "d" : "other");
+
+    for (unsigned depth = some(seed, 4); depth > 0; depth--)
+        at += (size_t)sprintf(out + at, "/%s%u", names[some(seed, NAMES)], some(seed, 30));
+    if (!strchr(out, '/'))
+        strcat(out, "/top");
+}
+
+/* One change of the folder: a file, an executable, a link or an empty folder comes, something goes. */
+static void change_something(const char *folder, unsigned *seed)
+{
+    char path[64], whole[256], content[128];
+
+    some_path(seed, path);
+    snprintf(whole, sizeof(whole), "%s/%s", folder, path);
+    for (char *slash = strchr(whole + strlen(folder) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        struct stat st;
+        *slash = 0;
+        if (lstat(whole, &st) == 0 && !S_ISDIR(st.st_mode))
+            assert_int_equal(unlink(whole), 0);
+        *slash = '/';
+    }
+    assert_int_equal(pl_io_remove_tree(whole, NULL), 0);
+    if (some(seed, 4) == 0)
+        return;
+    snprintf(content, sizeof(content), "%0*u", some(seed, 2) ? 3 : 100, some(seed, 1000));
+    agent_files_write(folder, path, content, strlen(content), some(seed, 5) ? 0644 : 0755);
+    if (some(seed, 6))
+        return;
+    assert_int_equal(unlink(whole), 0);
+    if (some(seed, 2))
+        assert_int_equal(mkdir(whole, 0755), 0);
+    else
+        assert_int_equal(symlink("1", whole), 0);
+}
+
+/* Is all of `a` in `b`, alike? Folders are looked into. */
+static void assert_within(const char *a, const char *b)
+{
+    DIR *dir = opendir(a);
+    const struct dirent *e;
+
+    assert_non_null(dir);
+    while ((e = readdir(dir))) {
+        char x[512], y[512], text_x[300] = "", text_y[300] = "";
+        struct stat st_x, st_y;
+
+        if (pl_streq(e->d_name, ".") || pl_streq(e->d_name, ".."))
+            continue;
+        snprintf(x, sizeof(x), "%s/%s", a, e->d_name);
+        snprintf(y, sizeof(y), "%s/%s", b, e->d_name);
+        assert_int_equal(lstat(x, &st_x), 0);
+        if (lstat(y, &st_y) < 0)
+            fail_msg("%s is not there", y);
+        assert_int_equal(st_x.st_mode, st_y.st_mode);
+        if (S_ISDIR(st_x.st_mode)) {
+            assert_within(x, y);
+            continue;
+        }
+        assert_int_equal(st_x.st_size, st_y.st_size);
+        if (S_ISLNK(st_x.st_mode)) {
+            assert_true(readlink(x, text_x, sizeof(text_x)) > 0 && readlink(y, text_y, sizeof(text_y)) > 0);
+        } else {
+            _cleanup_(pl_buf_finish) struct pl_buf buf_x = {0}, buf_y = {0};
+            assert_int_equal(st_x.st_mtime, st_y.st_mtime);
+            assert_int_equal(pl_io_read_file(x, &buf_x, NULL), 0);
+            assert_int_equal(pl_io_read_file(y, &buf_y, NULL), 0);
+            assert_memory_equal(buf_x.data, buf_y.data, buf_x.len);
+        }
+        assert_string_equal(text_x, text_y);
+    }
+    closedir(dir);
+}
+
+static ino_t inode_of(struct agent_files *f, const char *path)
+{
+    char whole[512];
+    struct stat st;
+
+    snprintf(whole, sizeof(whole), "%s/pfs/%s", f->work, path);
+    assert_int_equal(stat(whole, &st), 0);
+    return st.st_ino;
+}
+
+/* Stages the input and puts it in place; `plain` is another worker's folder, where all is built anew. */
+static void fetch_both(struct agent_files *f, struct pl_inputs *plain, const char *plain_work, struct pl_wire_input *in,
+                       bool alone)
+{
+    const struct pl_wire_row row = {.inputs = in, .n_inputs = 1};
+    char ours[300], theirs[300];
+    uint64_t bytes, plain_bytes;
+    struct pl_err err = {0};
+
+    if (pl_inputs_stage(f->inputs, &row, alone, &bytes, &err) < 0 || pl_inputs_apply(f->inputs, &err) < 0)
+        fail_msg("%s", err.msg);
+    pl_inputs_trim(f->inputs);
+    if (pl_inputs_stage(plain, &row, false, &plain_bytes, &err) < 0 || pl_inputs_apply(plain, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_int_equal(bytes, plain_bytes);
+    snprintf(ours, sizeof(ours), "%s/pfs/in", f->work);
+    snprintf(theirs, sizeof(theirs), "%s/pfs/in", plain_work);
+    assert_within(ours, theirs);
+    assert_within(theirs, ours);
+}
+
+static void a_checkout_becomes_that_of_any_other_commit(void **state)
+{
+    static const char *globs[] = {"**.csv*", NULL};
+    struct agent_files *f = *state;
+
+    unsigned changed = 0; /* in place */
+
+    for (unsigned seed = 0; seed < 12; seed++) {
+        unsigned draw = seed * 7919;
+        struct pl_wire_input in = {.name = "in", .path = seed % 3 == 0 ? "" : "d"};
+        struct pl_inputs_config config = {.reader = pl_store_chunk_reader(f->store), .work = NULL};
+        struct pl_inputs *plain;
+        char folder[160], plain_work[200];
+
+        if (seed % 2) {
+            in.files = globs;
+            in.n_files = 1;
+        }
+        snprintf(folder, sizeof(folder), "%s/in-%u", f->dir, seed);
+        snprintf(plain_work, sizeof(plain_work), "%s/plain-%u", f->dir, seed);
+        config.work = plain_work;
+        for (int i = 0; i < 2; i++) {
+            char path[256];
+            snprintf(path, sizeof(path), "%s/%s", plain_work, i ? "next" : "pfs");
+            assert_int_equal(pl_io_mkdirs(path, 0755, NULL), 0);
+        }
+        assert_int_equal(pl_inputs_create(&config, &plain, NULL), 0);
+        agent_files_write(folder, "d/kept", "kept", 4, 0644);
+        for (int i = 0; i < 500; i++)
+            change_something(folder, &draw);
+        for (int commit = 0; commit < 8; commit++) {
+            const bool alone = some(&draw, 2);
+            const ino_t before = commit ? inode_of(f, "in") : 0;
+
+            in.root = agent_files_commit(f, folder);
+            fetch_both(f, plain, plain_work, &in, alone);
+            changed += commit && alone && inode_of(f, "in") == before;
+            for (unsigned i = some(&draw, 40); i > 0; i--)
+                change_something(folder, &draw);
+        }
+        pl_inputs_destroy(plain);
+    }
+    assert_true(changed > 10);
+}
+
+/* train/000 … train/199 and what was asked for. */
+static struct pl_hash commit_many(struct agent_files *f, const char *extra)
+{
+    char in[128], name[32];
+
+    snprintf(in, sizeof(in), "%s/many", f->dir);
+    for (int i = 0; i < 200; i++) {
+        snprintf(name, sizeof(name), "train/%03d", i);
+        agent_files_write(in, name, big, 100, 0644);
+    }
+    agent_files_write(in, extra, extra, strlen(extra), 0644);
+    return agent_files_commit(f, in);
+}
+
+static void in_place_while_no_command_runs_else_two_copies_in_turn(void **state)
+{
+    struct agent_files *f = *state;
+    struct pl_wire_input in = {.name = "in", .path = ""};
+    const struct pl_wire_row row = {.inputs = &in, .n_inputs = 1};
+    struct pl_hash root[3] = {commit_many(f, "x"), commit_many(f, "y"), commit_many(f, "z")};
+    ino_t first, second;
+    uint64_t bytes;
+
+    in.root = root[0];
+    fetch(f, &in, 1, 200 * 100 + 1);
+    first = inode_of(f, "in");
+    in.root = root[1];
+    assert_int_equal(pl_inputs_stage(f->inputs, &row, true, &bytes, NULL), 0); /* alone */
+    assert_int_equal(pl_inputs_apply(f->inputs, NULL), 0);
+    assert_int_equal(inode_of(f, "in"), first);
+    assert_true(has_file(f, "in/y", 1, 0444));
+    in.root = root[2];
+    fetch(f, &in, 1, 200 * 100 + 3); /* a command runs: built aside */
+    second = inode_of(f, "in");
+    assert_int_not_equal(second, first);
+    in.root = root[0];
+    fetch(f, &in, 1, 200 * 100 + 1); /* the older one */
+    assert_int_equal(inode_of(f, "in"), first);
+    assert_false(is_there(f, "pfs/in/y"));
+    in.root = root[2];
+    fetch(f, &in, 1, 200 * 100 + 3);
+    assert_int_equal(inode_of(f, "in"), second);
+}
+
+static void a_checkout_that_is_not_what_it_should_be_is_made_anew(void **state)
+{
+    struct agent_files *f = *state;
+    struct pl_wire_input in = {.name = "in", .path = "", .root = commit_many(f, "x")};
+    char path[512];
+    uint64_t bytes;
+    const struct pl_wire_row row = {.inputs = &in, .n_inputs = 1};
+
+    fetch(f, &in, 1, 200 * 100 + 1);
+    snprintf(path, sizeof(path), "%s/many/x", f->dir);
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof(path), "%s/pfs/in/x", f->work);
+    assert_int_equal(unlink(path), 0); /* nobody may, but if */
+    in.root = commit_many(f, "y");
+    assert_int_equal(pl_inputs_stage(f->inputs, &row, true, &bytes, NULL), 0);
+    assert_int_equal(pl_inputs_apply(f->inputs, NULL), 0);
+    assert_true(has_file(f, "in/y", 1, 0444) && has_file(f, "in/train/199", 100, 0444));
+    assert_false(is_there(f, "pfs/in/x"));
+}
+
+/* --- checkouts that outlive their worker --- */
+
+/* Another worker of the stage, with a work folder of its own. */
+static struct pl_inputs *next_worker(struct agent_files *f, unsigned number, const char *stage, char work[200])
+{
+    struct pl_inputs_config config = {
+        .reader = pl_store_chunk_reader(f->store), .work = work, .read_only = true, .project = "p", .stage = stage};
+    static char cache[160]; /* used as long as it lives */
+    char path[256];
+    struct pl_inputs *in;
+
+    snprintf(work, 200, "%s/worker-%u", f->dir, number);
+    snprintf(cache, sizeof(cache), "%s/cache", f->dir);
+    config.cache = cache;
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof(path), "%s/%s", work, i ? "next" : "pfs");
+        assert_int_equal(pl_io_mkdirs(path, 0755, NULL), 0);
+    }
+    assert_int_equal(pl_inputs_create(&config, &in, NULL), 0);
+    return in;
+}
+
+/* Makes `root` its input and leaves; the folder's inode. */
+static ino_t work_once(struct agent_files *f, unsigned number, const char *stage, const struct pl_hash *root, uint64_t want_bytes)
+{
+    struct pl_wire_input in = {.name = "in", .path = "", .root = *root};
+    const struct pl_wire_row row = {.inputs = &in, .n_inputs = 1};
+    char work[200], path[300];
+    struct pl_inputs *inputs = next_worker(f, number, stage, work);
+    struct pl_err err = {0};
+    struct stat st;
+    uint64_t bytes;
+
+    if (pl_inputs_stage(inputs, &row, true, &bytes, &err) < 0 || pl_inputs_apply(inputs, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_int_equal(bytes, want_bytes);
+    snprintf(path, sizeof(path), "%s/pfs/in", work);
+    assert_int_equal(stat(path, &st), 0);
+    pl_inputs_keep(inputs);
+    pl_inputs_destroy(inputs);
+    assert_int_equal(pl_io_remove_tree(work, NULL), 0);
+    return st.st_ino;
+}
+
+static unsigned count_kept(struct agent_files *f)
+{
+    const struct dirent *e;
+    char path[200];
+    unsigned n = 0;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "%s/cache/kept", f->dir);
+    dir = opendir(path);
+    while (dir && (e = readdir(dir)))
+        n += e->d_name[0] != '.';
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+static struct pl_hash commit_thousand(struct agent_files *f, const char *content)
+{
+    char in[128], name[32];
+
+    snprintf(in, sizeof(in), "%s/thousand", f->dir);
+    for (int i = 0; i < 1000; i++) {
+        snprintf(name, sizeof(name), "%03d", i);
+        agent_files_write(in, name, big, 80, 0644);
+    }
+    agent_files_write(in, "500", content, strlen(content), 0644);
+    return agent_files_commit(f, in);
+}
+
+static void the_next_worker_goes_on_with_the_last_ones_checkout(void **state)
+{
+    struct agent_files *f = *state;
+    struct pl_hash one = commit_thousand(f, "one"), three = commit_thousand(f, "three");
+    ino_t first = work_once(f, 1, "st", &one, 999 * 80 + 3);
+
+    assert_int_equal(count_kept(f), 1);
+    assert_int_equal(work_once(f, 2, "st", &three, 999 * 80 + 5), first);
+    assert_int_not_equal(work_once(f, 3, "other", &three, 999 * 80 + 5), first);
+    assert_int_equal(count_kept(f), 2);
+    assert_int_equal(work_once(f, 4, "st", &three, 999 * 80 + 5), first); /* the very same */
+}
+
+static void few_checkouts_are_kept_the_newest(void **state)
+{
+    struct agent_files *f = *state;
+    char cache[160], folder[200], key[PL_KEPT_KEY], name[16];
+    struct pl_hash root = {.b = {1}};
+    const char *text = name;
+
+    snprintf(cache, sizeof(cache), "%s/cache", f->dir);
+    snprintf(folder, sizeof(folder), "%s/one", f->dir);
+    for (unsigned i = 0; i < PL_KEPT_MAX + 3; i++) {
+        const int64_t now_ms = pl_clock_wall_us() / 1000;
+        snprintf(name, sizeof(name), "%u", i);
+        pl_kept_key(&text, 1, NULL, 0, key);
+        assert_int_equal(mkdir(folder, 0755), 0);
+        pl_kept_put(cache, key, folder, &root);
+        while (pl_clock_wall_us() / 1000 == now_ms)
+            sched_yield();
+    }
+    assert_int_equal(count_kept(f), PL_KEPT_MAX);
+    assert_true(pl_kept_take(cache, key, folder, &root));
+    assert_int_equal(root.b[0], 1);
+    assert_false(pl_kept_take(cache, key, folder, &root));
+    text = "0";
+    pl_kept_key(&text, 1, NULL, 0, key);
+    assert_int_equal(rmdir(folder), 0);
+    assert_false(pl_kept_take(cache, key, folder, &root));
 }
 
 static void the_code_is_a_copy_that_can_be_written_to(void **state)
@@ -237,6 +582,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(behind_a_read_only_mount_files_are_links_into_the_cache, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_not_there_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_files_come_by_all_cores, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_checkout_becomes_that_of_any_other_commit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(in_place_while_no_command_runs_else_two_copies_in_turn, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_checkout_that_is_not_what_it_should_be_is_made_anew, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_next_worker_goes_on_with_the_last_ones_checkout, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(few_checkouts_are_kept_the_newest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_code_is_a_copy_that_can_be_written_to, set_up, tear_down),
     };
 
