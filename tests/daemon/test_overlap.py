@@ -30,11 +30,11 @@ def gates(tmp_path):
 
 @pytest.fixture
 def start(tmp_path):
-    """start(shell command, overlap=, more of the stage) → (daemon, worker)"""
+    """start(shell command, overlap=, daemon=one that is there, more of the stage) → (daemon, worker)"""
     started = []
 
-    def _start(shell, overlap=True, **stage):
-        daemon = FakeDaemon({"run": ["sh", "-c", shell], **stage})
+    def _start(shell, overlap=True, daemon=None, **stage):
+        daemon = daemon or FakeDaemon({"run": ["sh", "-c", shell], **stage})
         worker = Worker(daemon, tmp_path, env=None if overlap else {"PIPELINED_OVERLAP": "0"})
         started.append((daemon, worker))
         return daemon, worker
@@ -42,6 +42,7 @@ def start(tmp_path):
     yield _start
     for daemon, worker in started:
         worker.stop()
+    for daemon in {id(daemon): daemon for daemon, _ in started}.values():
         daemon.down()
 
 
@@ -186,7 +187,7 @@ def test_all_tasks_held_are_told_to_a_daemon_that_comes_back(start, gates):
 
 
 @pytest.mark.parametrize("phase", ["fetched ahead", "upload waits"])
-def test_a_killed_agent_leaves_nothing_that_the_next_one_minds(start, gates, tmp_path, phase):
+def test_a_killed_agent_leaves_nothing_that_the_next_one_minds(start, gates, phase):
     daemon, worker = start("head -c 100000 /dev/urandom >$PL_OUT/data; " + of((1, f"echo here; {gates.wait('go')}")))
     if phase == "upload waits":
         daemon.refuse["have"] = [(507, "disk_full")] * 100
@@ -200,12 +201,11 @@ def test_a_killed_agent_leaves_nothing_that_the_next_one_minds(start, gates, tmp
     daemon.refuse.clear()
     gates.open("go")
     before = len(daemon.results)
-    again = Worker(daemon, tmp_path)
+    _, again = start("", daemon=daemon)
     daemon.wait(lambda: len(daemon.attaches) == 2)
     daemon.give(3, rows(3), fence=9)
     daemon.wait(lambda: len(daemon.results) > before)
     assert [r["state"] for r in daemon.results[-1]["rows"]] == ["success"]
     daemon.end()
     assert again.end() == 0
-    again.errors.close()
     assert not worker.work.exists()
