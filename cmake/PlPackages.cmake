@@ -15,6 +15,7 @@ function(pl_package name module version debian)
 endfunction()
 
 pl_package(crypto libcrypto 3.0 libssl-dev)
+pl_package(expat expat 2.5 libexpat1-dev)
 pl_package(xxhash libxxhash 0.8 libxxhash-dev)
 pl_package(zstd libzstd 1.5 libzstd-dev)
 pl_package(jansson jansson 2.14 libjansson-dev)

@@ -28,6 +28,7 @@
  *     routes_events, routes_openapi, routes_page                                                        the rest
  * They are kept: storage/object, storage/pack, storage/tree, storage/dataset
  *   object               drivers of object storage: object_file; marker says which store it is
+ *     sigv4, sigv4_query, sigv4_verify   signatures, for clients and for those who check them;   s3_xml: S3's documents
  *   store                verified records of a project: index, index_segment, pack_files, record_cache; stores opens one a project
  *   tree                 the path-keyed tree: node, node_stack, level_writer, names; tree_build, tree_walk, tree_edit (tree_apply,
  *                        change_list), tree_diff, tree_merge; content_id for datums, ops for the wire; op_table and overlay for

@@ -1,0 +1,28 @@
+/* sigv4_query: percent-encoding as Signature Version 4 wants it, and the query of a URL taken apart. Pure; any thread. */
+#pragma once
+
+#include "sigv4.h"
+
+/* Appends `text` percent-encoded with upper-case digits: [A-Za-z0-9-._~] stay, '/' too when `keep_slash`. PL_ENOMEM, PL_ETOOBIG. */
+PL_MUST_CHECK
+int pl_uri_escape(const char *text, bool keep_slash, struct pl_buf *out, struct pl_err *err);
+/* Appends the bytes that `len` bytes of text stand for. '+' is a space when `plus`. PL_EINVAL for a % without two hex digits and for
+ * %00, which no C string can hold. */
+PL_MUST_CHECK
+int pl_uri_unescape(const char *text, size_t len, bool plus, struct pl_buf *out, struct pl_err *err);
+
+/* The parameters of a query, decoded, in their order. One block of memory. */
+struct pl_uri_query {
+    struct pl_sigv4_pair pairs[PL_SIGV4_PAIRS_MAX];
+    size_t n;
+    char *memory;
+};
+/* Takes "a=1&b&c=%20" apart (a parameter without "=" has the value ""; an empty one is left out). PL_EINVAL as unescape, PL_ELIMIT past
+ * PL_SIGV4_PAIRS_MAX. */
+PL_MUST_CHECK
+int pl_uri_query_parse(const char *text, struct pl_uri_query *ret, struct pl_err *err);
+void pl_uri_query_finish(struct pl_uri_query *q);
+/* The value of the first parameter of that name (names are case-sensitive); NULL when there is none. */
+const char *pl_sigv4_pair_find(const struct pl_sigv4_pair *pairs, size_t n, const char *name);
+/* As above for headers: any case. */
+const char *pl_sigv4_header_find(const struct pl_sigv4_pair *pairs, size_t n, const char *name);
