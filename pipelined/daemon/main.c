@@ -32,14 +32,15 @@
  *   store                verified records of a project: index, index_segment, pack_files, record_cache; stores opens one a project
  *   tree                 the path-keyed tree: node, node_stack, level_writer, names; tree_build, tree_walk, tree_edit (tree_apply,
  *                        change_list), tree_diff, tree_merge; content_id for datums, ops for the wire; op_table and overlay for
- *                        operations that gather
+ *                        operations that gather; attributes: what S3 clients say of a file
  *   commit, history      commit objects and how people name them;  session_sink, recent_nodes: nodes on their way into packs
  * They are recorded: storage/dataset, pipelined/db
  *   record, log          kinds of records; the log, which is the truth
  *   db                   the writer thread and group commit; open (lock, schema, replay), apply (one record), sql, names (look-ups)
  *   opens                open commits: opens_writer (groups of puts, on the disk before they are answered), opens_view, opens_end; each
  *                        is a file: storage/dataset/op_spool
- *   repo_tx, commit_tx, push, pipeline_tx, pipeline_circle, manual_run, rerun (aside: onto a branch of its own), job_tx    the transactions;   stage_log: what stages print
+ *   repo_tx, commit_tx, push (attributes_edit: the second tree of a commit), pipeline_tx, pipeline_circle, manual_run, rerun (aside:
+ *                        onto a branch of its own), job_tx    the transactions;   stage_log: what stages print
  * A pipeline says what to do with them: pipelined/core (pure), pipelined/git
  *   json_pos, json_text, quantity, glob (glob_compile), template (prefix: over a stage's inputs), params    texts
  *   spec                 spec_reader, spec_field, spec_type, spec_type_tree, spec_params, spec_check, spec_order, spec_doc;  pachyderm: another form of it;  spec_documents

@@ -1,4 +1,5 @@
 /* The push of commit_tx.h: edit the head's tree, make it durable, commit; again on the new head when somebody was faster. */
+#include "attributes_edit.h"
 #include "commit_tx.h"
 
 #include "storage/base/clock.h"
@@ -221,6 +222,14 @@ static int check_begun(const struct push *p, struct pl_err *err)
 
 /* ---- one attempt ---- */
 
+static int edit_attributes(const struct push *p, const struct pl_node_sink *sink, struct pl_hash *ret_root, struct pl_err *err)
+{
+    struct pl_attributes_edit e = {
+        .source = &p->source, .root = p->head.root, .attributes = p->head.attributes, .ops = p->ops, .n_ops = p->n_ops};
+
+    return pl_attributes_edit(&e, sink, ret_root, err);
+}
+
 static int build(struct push *p, struct pl_commit_args *c, bool *ret_changed, struct pl_err *err)
 {
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
@@ -241,9 +250,10 @@ static int build(struct push *p, struct pl_commit_args *c, bool *ret_changed, st
     nodes = pl_recent_nodes_sink(&recent);
     source = pl_recent_nodes_source(&recent);
     r = pl_tree_edit(&source, &nodes, &p->head.root, p->ops, p->n_ops, &c->root, err);
+    r = r < 0 ? r : edit_attributes(p, &nodes, &c->attributes, err);
     if (r < 0)
         return r;
-    *ret_changed = !pl_hash_eq(&c->root, &p->head.root);
+    *ret_changed = !pl_hash_eq(&c->root, &p->head.root) || !pl_hash_eq(&c->attributes, &p->head.attributes);
     if (!*ret_changed)
         return 0;
     r = pl_tree_stats_get(&source, &c->root, NULL, 0, &stats, err);
@@ -276,7 +286,6 @@ static int attempt(struct push *p, char run[PL_ID_HEX + 1], struct pl_push_resul
     c.parent = p->head.run;
     c.expect = p->has_head ? p->head.id : 0;
     c.generation = p->head.generation + 1;
-    c.attributes = p->head.attributes;
     r = build(p, &c, &changed, err);
     if (r < 0)
         return r;

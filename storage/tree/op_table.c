@@ -5,7 +5,7 @@
 struct op_item {
     uint8_t op;
     uint16_t path_len, value_len;
-    uint8_t bytes[]; /* path, then the encoded entry */
+    uint8_t bytes[]; /* path, then the encoded entry, then attributes */
 };
 
 struct pl_op_block {
@@ -161,6 +161,8 @@ static int make_item(uint8_t op, const struct pl_tree_op *from, struct op_item *
     struct op_item *item;
     int r = puts_entry(op) ? pl_entry_encode(&from->entry, &value, err) : 0;
 
+    if (r == 0 && puts_entry(op) && from->attributes.len)
+        r = pl_buf_add(&value, from->attributes.data, from->attributes.len, err);
     if (r < 0)
         return r;
     item = malloc(sizeof *item + from->path_len + value.len);
@@ -286,24 +288,33 @@ static void read_item(const struct op_item *item, struct pl_tree_op *ret)
     struct pl_cursor c = pl_cursor_of(item->bytes + item->path_len, item->value_len);
 
     *ret = (struct pl_tree_op){.op = item->op, .path = (const char *)item->bytes, .path_len = item->path_len};
-    if (puts_entry(item->op) && pl_entry_decode(&c, &ret->entry, NULL) < 0)
+    if (!puts_entry(item->op))
+        return;
+    if (pl_entry_decode(&c, &ret->entry, NULL) < 0)
         abort(); /* it was encoded here */
+    ret->attributes = (struct pl_attributes){c.p, pl_cursor_left(&c)};
 }
 
-enum pl_op_known pl_op_table_get(const struct pl_op_table *t, const char *path, size_t path_len, struct pl_entry *ret)
+enum pl_op_known pl_op_table_look(const struct pl_op_table *t, const char *path, size_t path_len, struct pl_tree_op *ret)
 {
     const struct op_item *item = item_at(t, path, path_len);
-    struct pl_tree_op op;
 
     if (!item)
         return pl_op_table_cleared(t, path, path_len) >= 0 ? PL_OP_GONE : PL_OP_UNKNOWN;
     if (!puts_entry(item->op))
         return PL_OP_GONE;
-    if (ret) {
-        read_item(item, &op);
-        *ret = op.entry;
-    }
+    read_item(item, ret);
     return PL_OP_THERE;
+}
+
+enum pl_op_known pl_op_table_get(const struct pl_op_table *t, const char *path, size_t path_len, struct pl_entry *ret)
+{
+    struct pl_tree_op op;
+    enum pl_op_known known = pl_op_table_look(t, path, path_len, &op);
+
+    if (known == PL_OP_THERE && ret)
+        *ret = op.entry;
+    return known;
 }
 
 struct pl_op_cursor pl_op_table_seek(const struct pl_op_table *t, const char *path, size_t path_len)
@@ -327,20 +338,6 @@ int pl_op_cursor_next(struct pl_op_cursor *c, struct pl_tree_op *ret)
     return 1;
 }
 
-static int write_op(struct pl_ops_writer *w, const struct pl_tree_op *op, struct pl_err *err)
-{
-    switch (op->op) {
-    case PL_TREE_PUT:
-        return pl_ops_writer_put(w, op->path, op->path_len, &op->entry, err);
-    case PL_TREE_REPLACE:
-        return pl_ops_writer_replace(w, op->path, op->path_len, &op->entry, err);
-    case PL_TREE_DELETE:
-        return pl_ops_writer_delete(w, op->path, op->path_len, err);
-    default:
-        return pl_ops_writer_delete_prefix(w, op->path, op->path_len, err);
-    }
-}
-
 int pl_op_table_write(const struct pl_op_table *t, struct pl_buf *out, struct pl_err *err)
 {
     _cleanup_(pl_ops_writer_finish) struct pl_ops_writer w = {0};
@@ -349,7 +346,7 @@ int pl_op_table_write(const struct pl_op_table *t, struct pl_buf *out, struct pl
     int r = pl_ops_writer_init(&w, out, err);
 
     while (r == 0 && pl_op_cursor_next(&c, &op))
-        r = write_op(&w, &op, err);
+        r = pl_ops_writer_add(&w, &op, err);
     return r < 0 ? r : pl_ops_writer_end(&w, err);
 }
 

@@ -37,6 +37,8 @@ int pl_op_table_merge(struct pl_op_table *t, const struct pl_op_table *from, str
 enum pl_op_known { PL_OP_UNKNOWN, PL_OP_GONE, PL_OP_THERE };
 /* What the operations say of a path; PL_OP_UNKNOWN: it is what it is beneath. `ret` (may be NULL) is set for PL_OP_THERE. */
 enum pl_op_known pl_op_table_get(const struct pl_op_table *t, const char *path, size_t path_len, struct pl_entry *ret);
+/* The same with the operation itself, whose path and attributes are the table's, until it changes. */
+enum pl_op_known pl_op_table_look(const struct pl_op_table *t, const char *path, size_t path_len, struct pl_tree_op *ret);
 /* The length of the outermost directory that was deleted with `path` in or at it (0: everything), or -1. */
 ssize_t pl_op_table_cleared(const struct pl_op_table *t, const char *path, size_t path_len);
 

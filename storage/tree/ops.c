@@ -3,6 +3,16 @@
 #define OPS_MAGIC   "PLOP"
 #define OPS_VERSION 1u
 #define OPS_END     0u
+#define OPS_MORE    4u /* kinds PUT and REPLACE with attributes: 5 and 6 */
+
+/* What is on the wire is this operation, `*ret_more`: with attributes; 0: it is none. */
+static uint8_t kind_of(uint8_t wire, bool *ret_more)
+{
+    *ret_more = wire > PL_TREE_REPLACE;
+    if (!*ret_more)
+        return wire;
+    return wire == PL_TREE_PUT + OPS_MORE ? PL_TREE_PUT : wire == PL_TREE_PUT + OPS_MORE + 1 ? PL_TREE_REPLACE : 0;
+}
 
 int pl_ops_writer_init(struct pl_ops_writer *w, struct pl_buf *out, struct pl_err *err)
 {
@@ -32,13 +42,13 @@ static int check_path(uint8_t op, const char *path, size_t path_len, uint64_t co
     return pl_path_check(path, path_len, err);
 }
 
-static int write_op(struct pl_ops_writer *w, uint8_t op, const char *path, size_t path_len, struct pl_err *err)
+static int write_op(struct pl_ops_writer *w, uint8_t wire, const char *path, size_t path_len, struct pl_err *err)
 {
     int r;
 
-    r = check_path(op, path, path_len, w->count, (const char *)w->last.data, w->last.len, err);
+    r = check_path(wire, path, path_len, w->count, (const char *)w->last.data, w->last.len, err);
     if (r == 0)
-        r = pl_buf_add_u8(w->out, op, err);
+        r = pl_buf_add_u8(w->out, wire, err);
     if (r == 0)
         r = pl_buf_add_varint(w->out, path_len, err);
     if (r == 0)
@@ -50,7 +60,7 @@ static int write_op(struct pl_ops_writer *w, uint8_t op, const char *path, size_
     return r;
 }
 
-static int write_entry(struct pl_ops_writer *w, uint8_t op, const char *path, size_t path_len, const struct pl_entry *entry,
+static int write_entry(struct pl_ops_writer *w, uint8_t wire, const char *path, size_t path_len, const struct pl_entry *entry,
                        struct pl_err *err)
 {
     int r;
@@ -59,8 +69,26 @@ static int write_entry(struct pl_ops_writer *w, uint8_t op, const char *path, si
         return pl_err_set(err, PL_EINVAL, "a row is not put by an operation");
     r = pl_entry_check(entry, err);
     if (r == 0)
-        r = write_op(w, op, path, path_len, err);
+        r = write_op(w, wire, path, path_len, err);
     return r < 0 ? r : pl_entry_encode(entry, w->out, err);
+}
+
+static int write_more(struct pl_ops_writer *w, const struct pl_tree_op *op, struct pl_err *err)
+{
+    int r = pl_attributes_check(&op->attributes, err);
+
+    r = r < 0 ? r
+              : write_entry(w, op->op == PL_TREE_PUT ? PL_TREE_PUT + OPS_MORE : PL_TREE_PUT + OPS_MORE + 1, op->path,
+                            op->path_len, &op->entry, err);
+    r = r < 0 ? r : pl_buf_add_varint(w->out, op->attributes.len, err);
+    return r < 0 ? r : pl_buf_add(w->out, op->attributes.data, op->attributes.len, err);
+}
+
+int pl_ops_writer_add(struct pl_ops_writer *w, const struct pl_tree_op *op, struct pl_err *err)
+{
+    if (op->op != PL_TREE_PUT && op->op != PL_TREE_REPLACE)
+        return write_op(w, op->op, op->path, op->path_len, err);
+    return op->attributes.len ? write_more(w, op, err) : write_entry(w, op->op, op->path, op->path_len, &op->entry, err);
 }
 
 int pl_ops_writer_put(struct pl_ops_writer *w, const char *path, size_t path_len, const struct pl_entry *entry,
@@ -116,29 +144,45 @@ static int read_end(struct pl_ops_reader *r, struct pl_err *err)
     return 0;
 }
 
+static int read_attributes(struct pl_ops_reader *r, struct pl_attributes *ret, struct pl_err *err)
+{
+    uint64_t len = pl_cursor_varint(&r->c);
+
+    ret->len = (size_t)PL_MIN(len, (uint64_t)PL_ATTRIBUTES_MAX_BYTES + 1);
+    ret->data = pl_cursor_bytes(&r->c, ret->len);
+    if (r->c.failed)
+        return pl_err_set(err, PL_EFORMAT, "the attributes of operation %llu are cut off", (unsigned long long)r->count + 1);
+    return pl_attributes_check(ret, err);
+}
+
 int pl_ops_reader_next(struct pl_ops_reader *r, struct pl_tree_op *ret, struct pl_err *err)
 {
     struct pl_tree_op op = {0};
     const uint8_t *path;
     uint64_t path_len;
+    uint8_t wire;
+    bool more;
     int e;
 
     if (r->ended)
         return 0;
-    op.op = pl_cursor_u8(&r->c);
-    if (op.op == OPS_END && !r->c.failed)
+    wire = pl_cursor_u8(&r->c);
+    if (wire == OPS_END && !r->c.failed)
         return read_end(r, err);
+    op.op = kind_of(wire, &more);
     path_len = pl_cursor_varint(&r->c);
     path = path_len <= PL_PATH_MAX_BYTES ? pl_cursor_bytes(&r->c, (size_t)path_len) : NULL;
     if (r->c.failed || !path)
         return pl_err_set(err, PL_EFORMAT, "operation %llu is cut off or too long", (unsigned long long)r->count + 1);
-    if (op.op > PL_TREE_REPLACE)
-        return pl_err_set(err, PL_EFORMAT, "operation %llu is of kind %u", (unsigned long long)r->count + 1, op.op);
+    if (!op.op)
+        return pl_err_set(err, PL_EFORMAT, "operation %llu is of kind %u", (unsigned long long)r->count + 1, wire);
     op.path = (const char *)path;
     op.path_len = (size_t)path_len;
     e = check_path(op.op, op.path, op.path_len, r->count, r->last, r->last_len, err);
     if (e == 0 && (op.op == PL_TREE_PUT || op.op == PL_TREE_REPLACE))
         e = pl_entry_decode(&r->c, &op.entry, err);
+    if (e == 0 && more)
+        e = read_attributes(r, &op.attributes, err);
     if (e < 0)
         return e;
     if (op.entry.kind == PL_KIND_ROW)

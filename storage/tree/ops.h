@@ -7,6 +7,8 @@
  *        u8 2   delete         varint path length, path
  *        u8 3   delete prefix  varint path length, path ("" = everything)
  *        u8 4   replace        varint path length, path, entry: delete prefix, then put
+ *        u8 5   put            as 1, then varint length and attributes (attributes.h)
+ *        u8 6   replace        as 4, then the same
  *      u8 0   end, varint number of operations; nothing follows
  *
  * Varints are LEB128 in their shortest form. A stream without its end was cut off and is refused. */
@@ -31,6 +33,9 @@ int pl_ops_writer_init(struct pl_ops_writer *w, struct pl_buf *out, struct pl_er
 PL_MUST_CHECK
 int pl_ops_writer_put(struct pl_ops_writer *w, const char *path, size_t path_len, const struct pl_entry *entry,
                       struct pl_err *err);
+/* An operation of any kind; of a PUT or REPLACE with its attributes. The same errors; PL_EFORMAT (attributes). */
+PL_MUST_CHECK
+int pl_ops_writer_add(struct pl_ops_writer *w, const struct pl_tree_op *op, struct pl_err *err);
 /* PL_TREE_REPLACE: the same errors. */
 PL_MUST_CHECK
 int pl_ops_writer_replace(struct pl_ops_writer *w, const char *path, size_t path_len, const struct pl_entry *entry,

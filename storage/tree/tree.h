@@ -6,7 +6,7 @@
  * roots node_stack    a place in a tree          tree_walk     seek, range, get, stats      tree_merge  three roots → one
  *   level_writer  where a node ends          tree_edit     root + operations → root     content_id  identity of files and folders
  *                                            tree_apply    the same without name rules  ops         operations as a stream of
- * bytes
+ * bytes; attributes: what is said of a file beside its bytes
  *
  * This file: what an entry is and its codec, where nodes come from and go to, the constants of the tree.
  *
@@ -24,7 +24,7 @@
 #define PL_CHUNK_LIMIT_BYTES  (256u << 10)             /* the largest chunk, so the largest file that is one chunk */
 #define PL_FILE_LIMIT_BYTES   (1ull << 48)             /* a file is smaller than this */
 #define PL_LINK_MAX_BYTES     4095u                    /* the target of a link (PATH_MAX without its NUL) */
-#define PL_ROW_MAX_BYTES      1024u                    /* the value of a row */
+#define PL_ROW_MAX_BYTES      4096u                    /* the value of a row */
 #define PL_ROW_KEY_MAX_BYTES  4096u                    /* the key of a row; paths end at PL_PATH_MAX_BYTES */
 #define PL_ENTRY_MAX_BYTES    (12u + PL_ROW_MAX_BYTES) /* of an encoded entry */
 #define PL_TREE_MAX_LEVELS    16u                      /* leaves are level 0; 300^16 entries never come */
@@ -47,7 +47,7 @@ enum { PL_CONTENT_NONE = 0, PL_CONTENT_INLINE = 1, PL_CONTENT_CHUNK = 2, PL_CONT
  *   LINK        INLINE   1..64                 data = target text
  *               CHUNK    65..4095              id
  *   DIR         NONE     0                     an empty directory; one with anything below it has no entry
- *   ROW         INLINE   0..1024               row, borrowed: see who gives it; inline_len is 0 */
+ *   ROW         INLINE   0..4096               row, borrowed: see who gives it; inline_len is 0 */
 struct pl_entry {
     uint8_t kind;
     uint8_t content;

@@ -2,6 +2,7 @@
  * written. */
 #pragma once
 
+#include "attributes.h"
 #include "tree.h"
 
 enum { PL_TREE_PUT = 1, PL_TREE_DELETE = 2, PL_TREE_DELETE_PREFIX = 3, PL_TREE_REPLACE = 4 };
@@ -10,7 +11,8 @@ struct pl_tree_op {
     uint8_t op;
     const char *path; /* borrowed for the call; no NUL needed */
     size_t path_len;
-    struct pl_entry entry; /* PUT, REPLACE */
+    struct pl_entry entry;           /* PUT, REPLACE */
+    struct pl_attributes attributes; /* of these: for the commit's second tree; an edit does not look at them */
 };
 
 /* Applies `n` operations, whose paths are strictly ascending (PL_EINVAL otherwise):

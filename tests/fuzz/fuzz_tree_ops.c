@@ -4,17 +4,6 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
-static int write_op(struct pl_ops_writer *w, const struct pl_tree_op *op)
-{
-    if (op->op == PL_TREE_PUT)
-        return pl_ops_writer_put(w, op->path, op->path_len, &op->entry, NULL);
-    if (op->op == PL_TREE_REPLACE)
-        return pl_ops_writer_replace(w, op->path, op->path_len, &op->entry, NULL);
-    if (op->op == PL_TREE_DELETE)
-        return pl_ops_writer_delete(w, op->path, op->path_len, NULL);
-    return pl_ops_writer_delete_prefix(w, op->path, op->path_len, NULL);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     struct pl_buf out = {0};
@@ -26,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (pl_ops_read(data, n, &ops, &count, NULL) == 0) {
         r = pl_ops_writer_init(&w, &out, NULL);
         for (size_t i = 0; r == 0 && i < count; i++)
-            r = write_op(&w, &ops[i]);
+            r = pl_ops_writer_add(&w, &ops[i], NULL);
         if (r == 0)
             r = pl_ops_writer_end(&w, NULL);
         if (r < 0 || out.len != n || memcmp(out.data, data, n) != 0)

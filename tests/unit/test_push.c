@@ -295,6 +295,113 @@ static void test_a_base_is_the_commit_it_named_when_the_push_began(void **state)
     assert_int_equal(commit_named(w, "master").bytes, 20);
 }
 
+/* ---- what is said of a file beside its bytes ---- */
+
+/* Pushes operations, each "PATH", "PATH=TEXT", "-PATH" or "!PATH": a file of one byte with this content type, or without attributes;
+ * deletes. */
+static struct pl_push_result push_said(struct world *w, int64_t at_us, const char *const *words)
+{
+    struct pl_push_args args = {.project = "default", .repo = "digits", .branch = "master", .message = "", .author = ""};
+    struct pl_buf ops = {0}, said = {0};
+    struct pl_ops_writer writer = {0};
+    struct pl_push_result ret;
+    struct pl_err err = {0};
+
+    assert_ok(pl_ops_writer_init(&writer, &ops, &err), &err);
+    for (; *words; words++) {
+        bool puts = **words != '-' && **words != '!';
+        const char *path = *words + !puts, *type = strchr(path, '=');
+        struct pl_tree_op op = {.op = puts             ? PL_TREE_PUT
+                                      : **words == '-' ? PL_TREE_DELETE
+                                                       : PL_TREE_DELETE_PREFIX,
+                                .path = path,
+                                .path_len = type ? (size_t)(type - path) : strlen(path),
+                                .entry = pl_entry_inline(PL_KIND_FILE, "x", 1)};
+
+        pl_buf_clear(&said);
+        if (type) {
+            assert_ok(pl_attributes_begin(&said, &err), &err);
+            assert_ok(pl_attributes_add_modified(&said, at_us, &err), &err);
+            assert_ok(pl_attributes_add(&said, PL_ATTR_TYPE, type + 1, strlen(type + 1), &err), &err);
+            op.attributes = (struct pl_attributes){said.data, said.len};
+        }
+        assert_ok(pl_ops_writer_add(&writer, &op, &err), &err);
+    }
+    assert_ok(pl_ops_writer_end(&writer, &err), &err);
+    args.ops = ops.data;
+    args.ops_len = ops.len;
+    assert_ok(pl_db_push(w->db, w->stores, &args, &ret, &err), &err);
+    pl_ops_writer_finish(&writer);
+    pl_buf_finish(&ops);
+    pl_buf_finish(&said);
+    return ret;
+}
+#define SAID(w, at_us, ...) push_said(w, at_us, (const char *const[]){__VA_ARGS__, NULL})
+
+/* "path=type@time …" of the head's second tree. */
+static void assert_said(struct world *w, const char *want)
+{
+    struct pl_commit_row head = commit_named(w, "master");
+    struct pl_node_source source = {.get = pl_store_node_get};
+    struct pl_tree_cursor *c;
+    struct pl_tree_item item;
+    struct pl_store *store;
+    struct pl_buf out = {0};
+
+    assert_int_equal(pl_stores_get(w->stores, "default", &store, NULL), 0);
+    source.self = store;
+    assert_int_equal(pl_tree_cursor_create(&source, &head.attributes, NULL, 0, &c, NULL), 0);
+    while (pl_tree_cursor_next(c, &item, NULL) > 0) {
+        struct pl_attributes a = {item.entry.row, (size_t)item.entry.size};
+        struct pl_attribute_field type;
+
+        assert_true(pl_attributes_find(&a, PL_ATTR_TYPE, &type));
+        assert_int_equal(pl_buf_addf(&out, NULL, "%s%s=%.*s@%d", out.len ? " " : "", item.path, (int)type.len,
+                                     (const char *)type.bytes, (int)pl_attributes_modified(&a, -1)),
+                         0);
+    }
+    pl_tree_cursor_destroy(c);
+    assert_string_equal(out.len ? pl_buf_str(&out) : "", want);
+    pl_buf_finish(&out);
+}
+
+static void test_what_is_said_of_a_file_goes_with_it(void **state)
+{
+    struct world *w = *state;
+    struct pl_commit_row head;
+
+    SAID(w, 1, "a=x", "a-b=y", "a.c", "d.x=z", "d/1=z", "d/2=z");
+    assert_said(w, "a=x@1 a-b=y@1 d.x=z@1 d/1=z@1 d/2=z@1");
+    SAID(w, 2, "a");
+    assert_said(w, "a-b=y@1 d.x=z@1 d/1=z@1 d/2=z@1");
+    SAID(w, 3, "-a-b", "d/1=new");
+    assert_said(w, "d.x=z@1 d/1=new@3 d/2=z@1");
+    SAID(w, 4, "!d", "d/3=q");
+    assert_said(w, "d.x=z@1 d/3=q@4");
+    SAID(w, 5, "!", "e=r");
+    assert_said(w, "e=r@5");
+    SAID(w, 6, "-e", "f");
+    assert_said(w, "");
+    head = commit_named(w, "master");
+    assert_true(pl_hash_is_zero(&head.attributes));
+}
+
+static void test_saying_the_same_again_changes_nothing_and_saying_another_thing_does(void **state)
+{
+    struct world *w = *state;
+    struct pl_push_result first = SAID(w, 1, "a=x"), again = SAID(w, 2, "a=x"), other = SAID(w, 3, "a=y"), root;
+
+    assert_true(first.changed);
+    assert_false(again.changed);
+    assert_string_equal(again.commit, first.commit);
+    assert_true(other.changed);
+    assert_true(pl_hash_eq(&other.root, &first.root));
+    assert_said(w, "a=y@3");
+    root = push(w, NULL, "+b:10");
+    assert_true(root.changed);
+    assert_said(w, "a=y@3");
+}
+
 /* ---- what is refused ---- */
 
 static void test_data_that_is_not_there_is_named_and_can_be_sent_again(void **state)
@@ -539,6 +646,8 @@ int main(void)
         T(test_of_many_conflicts_five_are_named),
         T(test_a_base_that_does_not_exist_is_not_found),
         T(test_a_base_is_the_commit_it_named_when_the_push_began),
+        T(test_what_is_said_of_a_file_goes_with_it),
+        T(test_saying_the_same_again_changes_nothing_and_saying_another_thing_does),
         T(test_data_that_is_not_there_is_named_and_can_be_sent_again),
         T(test_an_entry_that_lies_about_its_size_is_refused),
         T(test_names_and_paths_that_are_not_allowed_are_refused),

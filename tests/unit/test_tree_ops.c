@@ -81,7 +81,28 @@ static void malformed_streams_are_refused(void **state)
         {"0000", 0},
         {"0001", PL_EFORMAT},       /* another number of operations */
         {"000000", PL_EFORMAT},     /* something behind the end */
-        {"0501610001", PL_EFORMAT}, /* kind 5 */
+        {"0701610001", PL_EFORMAT}, /* kind 7 */
+        {"0601610001", PL_EFORMAT}, /* kind 6 without entry */
+        {"05016101010178"
+         "0101"
+         "0001",
+         0}, /* attributes that say nothing */
+        {"05016101010178"
+         "00"
+         "0001",
+         PL_EFORMAT}, /* none: kind 1 says so */
+        {"05016101010178"
+         "0401070161"
+         "0001",
+         0}, /* a language */
+        {"05016101010178"
+         "0401070261"
+         "0001",
+         PL_EFORMAT}, /* cut off */
+        {"05016101010178"
+         "0401070101"
+         "0001",
+         PL_EFORMAT}, /* a byte that is none of a text */
         {"02810061"
          "0001",
          PL_EFORMAT}, /* long varint */

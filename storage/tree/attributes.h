@@ -1,0 +1,66 @@
+/* attributes: what S3 clients said of a file beside its bytes: ETag, content type, metadata. They travel with the PUT of the path
+ * (tree_edit.h) and become the row of that path in the commit's second tree; the tree of paths and content ids know nothing of them.
+ *
+ *   u8 version, 1; then fields, their tags ascending (META may come again, its names strictly ascending):
+ *     u8 tag, varint length, bytes
+ *
+ *   1 ETAG         text between the quotes          6 ENCODING  Content-Encoding
+ *   2 MODIFIED     u64 LE, µs since 1970 UTC        7 LANGUAGE  Content-Language
+ *   3 TYPE         Content-Type                     8 EXPIRES   Expires
+ *   4 CACHE        Cache-Control                    9 CHECKSUM  u8 algorithm, then the header's text (base64, or base64-PARTS)
+ *   5 DISPOSITION  Content-Disposition             16 META      name in lower case, one zero byte, value
+ *
+ * Texts have no byte < 0x20 but tab, and no 0x7F. Pure; any thread. */
+#pragma once
+
+#include "storage/base/buf.h"
+
+#define PL_ATTRIBUTES_MAX_BYTES 4000u /* less than PL_ROW_MAX_BYTES */
+
+enum pl_attribute {
+    PL_ATTR_ETAG = 1,
+    PL_ATTR_MODIFIED = 2,
+    PL_ATTR_TYPE = 3,
+    PL_ATTR_CACHE = 4,
+    PL_ATTR_DISPOSITION = 5,
+    PL_ATTR_ENCODING = 6,
+    PL_ATTR_LANGUAGE = 7,
+    PL_ATTR_EXPIRES = 8,
+    PL_ATTR_CHECKSUM = 9,
+    PL_ATTR_META = 16
+};
+
+/* Bytes of attributes, borrowed; {0}: there are none. */
+struct pl_attributes {
+    const uint8_t *data;
+    size_t len;
+};
+
+/* Writing: begin, then add in the order of tags; what came out is for pl_attributes_check. PL_ENOMEM, PL_ETOOBIG. */
+PL_MUST_CHECK
+int pl_attributes_begin(struct pl_buf *out, struct pl_err *err);
+PL_MUST_CHECK
+int pl_attributes_add(struct pl_buf *out, enum pl_attribute tag, const void *bytes, size_t n, struct pl_err *err);
+PL_MUST_CHECK
+int pl_attributes_add_modified(struct pl_buf *out, int64_t us, struct pl_err *err);
+/* `name` in any case: lower case is written. */
+PL_MUST_CHECK
+int pl_attributes_add_meta(struct pl_buf *out, const char *name, const char *value, struct pl_err *err);
+
+/* That they are what is said above. PL_EFORMAT. */
+PL_MUST_CHECK
+int pl_attributes_check(const struct pl_attributes *a, struct pl_err *err);
+
+/* One field. `bytes` lie in the attributes. */
+struct pl_attribute_field {
+    uint8_t tag;
+    const uint8_t *bytes;
+    size_t len;
+};
+/* The first field behind `*at` (0 = from the start): true and the field, or false at the end or where they are damaged. */
+bool pl_attributes_next(const struct pl_attributes *a, size_t *at, struct pl_attribute_field *ret);
+bool pl_attributes_find(const struct pl_attributes *a, enum pl_attribute tag, struct pl_attribute_field *ret);
+/* MODIFIED, or `fallback`. */
+int64_t pl_attributes_modified(const struct pl_attributes *a, int64_t fallback);
+/* Equal but for MODIFIED. */
+bool pl_attributes_same(const struct pl_attributes *a, const struct pl_attributes *b);
