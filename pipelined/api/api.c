@@ -81,9 +81,16 @@ static struct pl_http_route route_of(const struct pl_api_route *row, struct pl_a
                                   .body_max = row->body_max,
                                   .handler = on_request,
                                   .arg = bound,
-                                  .access = row->open     ? PL_ACCESS_OPEN
-                                            : row->worker ? PL_ACCESS_WORKER
-                                                          : PL_ACCESS_USER};
+                                  .access = (unsigned)row->verb | (row->asks ? PL_ACCESS_ASKS : 0)};
+}
+
+/* No route is served of which it is not said who may ask. */
+static int check_routes(const struct pl_api *a, struct pl_err *err)
+{
+    for (size_t i = 0; i < a->n_routes; i++)
+        if (!pl_verb_rule(PL_ACCESS_VERB(a->routes[i].access)))
+            return pl_err_set(err, PL_EINTERNAL, "%s %s has no verb", a->routes[i].method, a->routes[i].pattern);
+    return 0;
 }
 
 static int collect_routes(struct pl_api *a, struct pl_err *err)
@@ -106,7 +113,7 @@ static int collect_routes(struct pl_api *a, struct pl_err *err)
     }
     for (size_t i = 0; i < a->config.n_more_routes; i++)
         a->routes[a->n_routes++] = a->config.more_routes[i];
-    return 0;
+    return check_routes(a, err);
 }
 
 /* ---- start and stop ---- */
@@ -156,7 +163,7 @@ static int make_guard(struct pl_api *a, struct pl_err *err)
                                      .listen = a->config.listen,
                                      .hosts = a->config.hosts,
                                      .public_url = a->config.public_url,
-                                     .worker_token_ok = a->config.engine->worker_token_ok,
+                                     .worker = a->config.engine->worker,
                                      .self = a->config.engine_self};
 
     return pl_guard_create(&config, &a->guard, err);

@@ -8,14 +8,8 @@
 #include "pipelined/net/http_server.h"
 #include "pipelined/net/loop.h"
 #include "pipelined/net/sse.h"
+#include "principal.h"
 #include "storage/dataset/stores.h"
-
-/* Who may use a route (pl_http_route.access). */
-enum pl_access {
-    PL_ACCESS_OPEN,  /* anybody: /healthz, /readyz, static files, the login link */
-    PL_ACCESS_USER,  /* the daemon's token, as Bearer or cookie */
-    PL_ACCESS_WORKER /* a worker's token (or the daemon's) */
-};
 
 /* What the running engine is asked. `self` is the daemon's. */
 struct pl_engine_ops {
@@ -31,8 +25,9 @@ struct pl_engine_ops {
     /* Live progress of an unfinished job: {"waiting", "leased", "done", "failed", "workers"}; NULL when it is not live. Blocks:
      * on the pool, holding no reader. */
     json_t *(*job_live)(void *self, const char *run, const char *project, const char *stage);
-    /* Is this worker token good? Any thread, never blocks. */
-    bool (*worker_token_ok)(void *self, const char *token);
+    /* Whose worker token this is: a reference for the caller. PL_EAUTH: nobody's; PL_EBUSY: it is not known yet which workers
+     * there are. Of one that is gone: a principal without project. Any thread, never blocks. */
+    int (*worker)(void *self, const char *token, struct pl_principal **ret, struct pl_err *err);
 };
 
 struct pl_api_config {

@@ -37,15 +37,15 @@ typedef int (*pl_api_json_fn)(struct pl_api *a, struct pl_http_request *req, jso
 /* Replies by itself, exactly once. */
 typedef void (*pl_api_raw_fn)(struct pl_api *a, struct pl_http_request *req);
 
-/* One route: its handler runs on the pool. Rows that say nothing about it take no body and want the daemon's token. */
+/* One route: its handler runs on the pool. Rows that say nothing about it take no body. */
 struct pl_api_route {
     const char *method, *pattern;
     pl_api_json_fn json; /* this, */
     pl_api_raw_fn raw;   /* or this */
     enum pl_http_body body;
     uint64_t body_max; /* as in pl_http_route */
-    bool open;         /* PL_ACCESS_OPEN */
-    bool worker;       /* PL_ACCESS_WORKER */
+    enum pl_verb verb; /* required: who may */
+    bool asks;         /* of the project or repo that its body or query names: pl_api_may */
     /* For the OpenAPI document: */
     const char *summary; /* one sentence; required */
     const char *query;   /* "after limit:integer force:boolean files*": arguments, a string each unless said; * may be repeated */
@@ -96,6 +96,10 @@ struct pl_api {
 /* ---- what handlers need ---- */
 
 /* Reading: `_cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);`. Not held while bytes are sent. */
+
+/* Whether who asks may do `verb` there (principal.h). PL_EFORBIDDEN. */
+PL_MUST_CHECK
+int pl_api_may(const struct pl_http_request *req, enum pl_verb verb, const char *project, const char *repo, struct pl_err *err);
 
 /* The JSON body as object, taken apart by jansson's format with JSON_STRICT ("{s:s, s?:b}": flat, a key and where its value goes): an
  * unknown field or a wrong type is refused by name. Texts live as long as `*ret_body`. PL_EINVAL. */

@@ -28,7 +28,8 @@ struct pl_guard {
     bool any_address;                  /* it listens on all addresses: any literal one is ours */
     char public_origin[AUTHORITY_MAX]; /* "https://host:port" */
     atomic_uint port;
-    bool (*worker_token_ok)(void *self, const char *token);
+    struct pl_principal *daemon; /* whoever has the daemon's token */
+    int (*worker)(void *self, const char *token, struct pl_principal **ret, struct pl_err *err);
     void *self;
 
     pthread_mutex_t lock; /* the rest */
@@ -107,10 +108,11 @@ int pl_guard_create(const struct pl_guard_config *config, struct pl_guard **ret,
         return pl_err_nomem(err);
     pthread_mutex_init(&g->lock, NULL);
     pl_hash_sha256(config->token, strlen(config->token), &g->token);
-    g->worker_token_ok = config->worker_token_ok;
+    g->worker = config->worker;
     g->self = config->self;
     g->token_text = strdup(config->token);
     r = g->token_text ? add_names(g, config, err) : pl_err_nomem(err);
+    r = r < 0 ? r : pl_principal_daemon(&g->daemon, err);
     r = r < 0 ? r : set_public(g, config->public_url ? config->public_url : "", err);
     if (r < 0) {
         pl_guard_destroy(g);
@@ -127,6 +129,7 @@ struct pl_guard *pl_guard_destroy(struct pl_guard *g)
     for (size_t i = 0; i < g->n_names; i++)
         free(g->names[i]);
     free(g->token_text);
+    pl_principal_unref(g->daemon);
     pthread_mutex_destroy(&g->lock);
     free(g);
     return NULL;
@@ -264,30 +267,76 @@ static int refuse(struct pl_guard *g, const struct pl_http_request *req, int cod
     return pl_err_set(err, code, "%s", why);
 }
 
-static int check_token(struct pl_guard *g, const struct pl_http_request *req, unsigned access, struct pl_err *err)
+static int bearer_principal(struct pl_guard *g, const struct pl_http_request *req, const char *bearer, struct pl_principal **ret,
+                            struct pl_err *err)
+{
+    int r = PL_EAUTH;
+
+    if (is_token(g, bearer)) {
+        *ret = pl_principal_ref(g->daemon);
+        return 0;
+    }
+    if (g->worker && strncmp(bearer, PL_WORKER_TOKEN_START, strlen(PL_WORKER_TOKEN_START)) == 0)
+        r = g->worker(g->self, bearer, ret, err);
+    return r == PL_EAUTH ? refuse(g, req, PL_EAUTH, "the token is not this daemon's", err) : r;
+}
+
+static int find_principal(struct pl_guard *g, const struct pl_http_request *req, struct pl_principal **ret, struct pl_err *err)
 {
     const char *bearer = bearer_of(req);
     bool cookie = false;
 
-    if (bearer && is_token(g, bearer))
-        return 0;
-    if (bearer && g->worker_token_ok && g->worker_token_ok(g->self, bearer))
-        return access == PL_ACCESS_WORKER ? 0 : refuse(g, req, PL_EFORBIDDEN, "a worker's token does not allow this", err);
     if (bearer)
-        return refuse(g, req, PL_EAUTH, "the token is not this daemon's", err);
-    if (cookie_ok(g, req, &cookie))
+        return bearer_principal(g, req, bearer, ret, err);
+    if (!cookie_ok(g, req, &cookie))
+        return refuse(g, req, PL_EAUTH, cookie ? "the session has ended: run pipelinectl open" : "the request carries no token",
+                      err);
+    *ret = pl_principal_ref(g->daemon);
+    return 0;
+}
+
+/* ---- what it may do ---- */
+
+static const char *param_of(const struct pl_http_request *req, const struct pl_http_route *route, const char *name)
+{
+    char braced[24];
+
+    snprintf(braced, sizeof braced, "{%s}", name);
+    return strstr(route->pattern, braced) ? pl_http_param(req, name) : NULL;
+}
+
+/* What the path names; a stage stands for the repo that it writes. Where body or query name it the handler asks, of all but those who
+ * have no business there whatever they name. */
+static int check_verb(const struct pl_http_request *req, const struct pl_http_route *route, const struct pl_principal *p,
+                      struct pl_err *err)
+{
+    const char *project = param_of(req, route, "project"), *repo = param_of(req, route, "repo");
+    enum pl_verb verb = PL_ACCESS_VERB(route->access);
+    const struct pl_verb_rule *rule = pl_verb_rule(verb);
+
+    if ((route->access & PL_ACCESS_ASKS) && !(p->kind == PL_PRINCIPAL_WORKER && rule->worker == PL_WORKER_NEVER))
         return 0;
-    return refuse(g, req, PL_EAUTH, cookie ? "the session has ended: run pipelinectl open" : "the request carries no token", err);
+    return pl_principal_check(p, verb, project, repo ? repo : param_of(req, route, "stage"), err);
+}
+
+static void drop_principal(void *context)
+{
+    pl_principal_unref(context);
 }
 
 int pl_guard_check(struct pl_http_request *req, const struct pl_http_route *route, void *guard, struct pl_err *err)
 {
     struct pl_guard *g = guard;
+    struct pl_principal *p;
     int r = check_names(g, req, err);
 
-    if (r < 0 || (route && route->access == PL_ACCESS_OPEN))
+    if (r < 0 || (route && PL_ACCESS_VERB(route->access) == PL_VERB_OPEN))
         return r;
-    return check_token(g, req, route ? route->access : PL_ACCESS_WORKER, err);
+    r = find_principal(g, req, &p, err);
+    if (r < 0)
+        return r;
+    pl_http_set_context(req, p, drop_principal);
+    return route ? check_verb(req, route, p, err) : 0;
 }
 
 /* ---- login links ---- */

@@ -1,5 +1,6 @@
-/* guard: who may come in. Every request: the Host must be one of ours (421), a foreign Origin may only read (403), then the route's access
- * is held against the token: as Bearer, or as the cookie that a login link gave.
+/* guard: who may come in. Every request: the Host must be one of ours (421), a foreign Origin may only read (403), then its token, as
+ * Bearer, or as the cookie that a login link gave, makes it a principal's (principal.h), which becomes the request's context and must
+ * be one who may do the route's verb where the path says.
  *
  *   POST /login-links (token) ──▶ code, 5 min, once ──GET /login?token=CODE──▶ cookie pl_session, 30 days, bound to the daemon's token
  *
@@ -7,6 +8,7 @@
 #pragma once
 
 #include "pipelined/net/http_server.h"
+#include "principal.h"
 
 #define PL_LOGIN_CODES_MAX     64
 #define PL_LOGIN_CODE_MS       (5 * 60 * 1000)
@@ -25,7 +27,7 @@ struct pl_guard_config {
     const char *listen;       /* as in pl_api_config; its port 0 stands for pl_guard_set_port's */
     const char *const *hosts; /* NULL-terminated; may be NULL */
     const char *public_url;   /* its host and port are ours too; "" = none */
-    bool (*worker_token_ok)(void *self, const char *token);
+    int (*worker)(void *self, const char *token, struct pl_principal **ret, struct pl_err *err); /* pl_engine_ops.worker */
     void *self;
 };
 
@@ -36,8 +38,8 @@ struct pl_guard *pl_guard_destroy(struct pl_guard *g);
 /* The port that was got. Before that only Hosts without port are known. */
 void pl_guard_set_port(struct pl_guard *g, unsigned port);
 
-/* pl_http_options.guard; `guard` is the struct pl_guard. PL_EHOST, PL_EORIGIN, PL_EAUTH, PL_EFORBIDDEN (a worker's token where the
- * daemon's is wanted), PL_EBUSY. */
+/* pl_http_options.guard; `guard` is the struct pl_guard. PL_EHOST, PL_EORIGIN, PL_EAUTH, PL_EFORBIDDEN, PL_EBUSY. The context is a
+ * struct pl_principal from here on; NULL for PL_VERB_OPEN. */
 PL_MUST_CHECK
 int pl_guard_check(struct pl_http_request *req, const struct pl_http_route *route, void *guard, struct pl_err *err);
 

@@ -199,7 +199,7 @@ static int operation_json(const struct pl_api_route *row, json_t *parameters, js
     if (r < 0)
         return r;
     json_object_set_new(operation, "responses", responses_json(content));
-    if (row->open)
+    if (row->verb == PL_VERB_OPEN)
         json_object_set_new(operation, "security", json_array());
     *ret = TAKE_PTR(operation);
     return 0;
@@ -241,7 +241,7 @@ static int add_paths(json_t *paths, const struct pl_http_route *more, size_t n_m
         struct pl_api_route row = {.method = more[i].method,
                                    .pattern = more[i].pattern,
                                    .summary = "Part of the workers' protocol (docs/protocol.md).",
-                                   .open = more[i].access == PL_ACCESS_OPEN};
+                                   .verb = PL_ACCESS_VERB(more[i].access)};
 
         r = add_operation(paths, &row, err);
     }

@@ -46,6 +46,11 @@ int pl_api_body(struct pl_http_request *req, json_t **ret_body, struct pl_err *e
     return key ? pl_err_field(err, r, key) : r;
 }
 
+int pl_api_may(const struct pl_http_request *req, enum pl_verb verb, const char *project, const char *repo, struct pl_err *err)
+{
+    return pl_principal_check(pl_http_context(req), verb, project, repo, err);
+}
+
 int pl_api_page_read(const struct pl_http_request *req, struct pl_api_page *ret, struct pl_err *err)
 {
     uint64_t limit;

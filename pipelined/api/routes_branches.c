@@ -87,14 +87,14 @@ static int delete_branch(struct pl_api *a, struct pl_http_request *req, json_t *
 }
 
 static const struct pl_api_route routes[] = {
-    {"GET", "/api/v1/repos/{project}/{repo}/branches", list_branches, .summary = "Lists a repo's branches by name.",
-     .query = "after limit:integer", .reply = "Branches"},
-    {"POST", "/api/v1/repos/{project}/{repo}/branches", create_branch, .body = PL_BODY_JSON,
+    {"GET", "/api/v1/repos/{project}/{repo}/branches", list_branches, .verb = PL_VERB_READ,
+     .summary = "Lists a repo's branches by name.", .query = "after limit:integer", .reply = "Branches"},
+    {"POST", "/api/v1/repos/{project}/{repo}/branches", create_branch, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
      .summary = "Creates a branch, at the commit that \"from\" names or without one; stages that read it run.",
      .request = "NewBranch", .reply = "Branch"},
-    {"GET", "/api/v1/repos/{project}/{repo}/branches/{branch}", inspect_branch, .summary = "Tells about a branch.",
-     .reply = "Branch"},
-    {"DELETE", "/api/v1/repos/{project}/{repo}/branches/{branch}", delete_branch,
+    {"GET", "/api/v1/repos/{project}/{repo}/branches/{branch}", inspect_branch, .verb = PL_VERB_READ,
+     .summary = "Tells about a branch.", .reply = "Branch"},
+    {"DELETE", "/api/v1/repos/{project}/{repo}/branches/{branch}", delete_branch, .verb = PL_VERB_WRITE,
      .summary = "Deletes a branch, its commits stay; refused while a stage reads it (unless force).", .query = "force:boolean",
      .reply = "Nothing"},
 };

@@ -163,22 +163,22 @@ static int delete_commit(struct pl_api *a, struct pl_http_request *req, json_t *
 }
 
 static const struct pl_api_route routes[] = {
-    {"GET", "/api/v1/repos/{project}/{repo}/commits", list_commits,
+    {"GET", "/api/v1/repos/{project}/{repo}/commits", list_commits, .verb = PL_VERB_READ,
      .summary = "Lists commits, newest first: of a branch through its parents, else all of the repo.",
      .query = "branch after limit:integer", .reply = "Commits"},
-    {"GET", "/api/v1/repos/{project}/{repo}/commits/{ref}", inspect_commit,
+    {"GET", "/api/v1/repos/{project}/{repo}/commits/{ref}", inspect_commit, .verb = PL_VERB_READ,
      .summary = "Tells about the commit that a branch, an id or the start of one names, with ^n to go back; of an open one too. "
                 "With pack, "
                 "all that an open one holds is put into packs, so that its root can be read.",
      .query = "pack:boolean", .reply = "Commit"},
-    {"DELETE", "/api/v1/repos/{project}/{repo}/commits/{ref}", delete_commit,
+    {"DELETE", "/api/v1/repos/{project}/{repo}/commits/{ref}", delete_commit, .verb = PL_VERB_WRITE,
      .summary = "Deletes a commit of an input repo on which none stands, or one that is still open; its branch falls back to the "
                 "parent, and the stages "
                 "that read it"
                 " run.",
      .reply = "Nothing"},
     {"POST", "/api/v1/repos/{project}/{repo}/branches/{branch}/commits", .raw = pl_upload_ops_to_branch, .body = PL_BODY_STREAM,
-     .body_max = PL_PUSH_BODY_MAX,
+     .body_max = PL_PUSH_BODY_MAX, .verb = PL_VERB_WRITE,
      .summary =
          "Applies operations to the branch's head and commits; with base, refused when one of the paths changed since. Without "
          "one, where the repo has a commit_window: into the commit that gathers there.",

@@ -140,6 +140,7 @@ static const struct pl_api_route routes[] = {
     {.method = "GET",
      .pattern = "/api/v1/logs/{project}/{stage}",
      .raw = get_logs,
+     .verb = PL_VERB_READ,
      .summary = "What the stage printed in its newest job, or in that of `run`; with `follow` until the job has ended.",
      .query = "run datum follow:boolean",
      .reply = "text/plain"},

@@ -7,7 +7,7 @@ static void get_document(struct pl_api *a, struct pl_http_request *req)
 }
 
 static const struct pl_api_route routes[] = {
-    {"GET", "/api/v1/openapi.json", .raw = get_document, .summary = "This document.", .reply = "object"},
+    {"GET", "/api/v1/openapi.json", .raw = get_document, .verb = PL_VERB_STATUS, .summary = "This document.", .reply = "object"},
 };
 static const struct pl_api_schema schemas[] = {
     {"Error", "error:ErrorBody"},

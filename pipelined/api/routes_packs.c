@@ -25,6 +25,7 @@ static int open_session(struct pl_api *a, struct pl_http_request *req, json_t **
     if (r == 0 && !pl_streq(args.kind, "write") && !pl_streq(args.kind, "read"))
         r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "\"%s\" is no kind of session; accepted: write, read", args.kind),
                          "kind");
+    r = r < 0 ? r : pl_api_may(req, pl_streq(args.kind, "read") ? PL_VERB_FETCH : PL_VERB_STORE, args.project, NULL, err);
     if (r == 0) {
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
 
@@ -250,22 +251,22 @@ static void get_pack(struct pl_api *a, struct pl_http_request *req)
 }
 
 static const struct pl_api_route routes[] = {
-    {"POST", "/api/v1/sessions", open_session, .body = PL_BODY_JSON, .worker = true,
+    {"POST", "/api/v1/sessions", open_session, .body = PL_BODY_JSON, .verb = PL_VERB_STORE, .asks = true,
      .summary = "Opens a session for writing or reading packs; its lease goes on while it is used.", .request = "NewSession",
      .reply = "Session"},
-    {"POST", "/api/v1/projects/{project}/have", .raw = on_have, .body = PL_BODY_BYTES, .body_max = IDS_BODY_MAX, .worker = true,
-     .summary = "For each id (32 bytes) a byte: 1 when its record is in the project's store.", .query = "session",
-     .request = BYTES_TYPE, .reply = BYTES_TYPE},
+    {"POST", "/api/v1/projects/{project}/have", .raw = on_have, .body = PL_BODY_BYTES, .body_max = IDS_BODY_MAX,
+     .verb = PL_VERB_STORE, .summary = "For each id (32 bytes) a byte: 1 when its record is in the project's store.",
+     .query = "session", .request = BYTES_TYPE, .reply = BYTES_TYPE},
     {"POST", "/api/v1/projects/{project}/locate", .raw = on_locate, .body = PL_BODY_BYTES, .body_max = IDS_BODY_MAX,
-     .worker = true,
+     .verb = PL_VERB_FETCH,
      .summary = "For each id (32 bytes) 80 bytes: u8 found, codec, kind, 0; u32 stored size, raw size, 0; u64 offset of the "
                 "record; pack id"
                 " 32; zero 24. Little-endian; all zero when it is not there.",
      .request = BYTES_TYPE, .reply = BYTES_TYPE},
     {"PUT", "/api/v1/projects/{project}/packs/{id}", .raw = put_pack, .body = PL_BODY_STREAM, .body_max = PL_PACK_MAX_BYTES,
-     .worker = true, .summary = "Takes in a pack: verified, and durable when it is answered.", .query = "session",
+     .verb = PL_VERB_STORE, .summary = "Takes in a pack: verified, and durable when it is answered.", .query = "session",
      .request = BYTES_TYPE, .reply = "Pack"},
-    {"GET", "/api/v1/projects/{project}/packs/{id}", .raw = get_pack, .worker = true,
+    {"GET", "/api/v1/projects/{project}/packs/{id}", .raw = get_pack, .verb = PL_VERB_FETCH,
      .summary = "The bytes of a pack, or of it what Range asks for.", .reply = BYTES_TYPE},
 };
 static const struct pl_api_schema schemas[] = {

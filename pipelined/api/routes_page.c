@@ -119,16 +119,17 @@ static void login(struct pl_api *a, struct pl_http_request *req)
 }
 
 static const struct pl_api_route routes[] = {
-    {"GET", "/healthz", .raw = get_health, .open = true, .summary = "\"ok\" while the program answers.", .reply = "text/plain"},
-    {"GET", "/readyz", .raw = get_ready, .open = true, .summary = "\"ok\" while it takes work; 503 when it stops.",
+    {"GET", "/healthz", .raw = get_health, .verb = PL_VERB_OPEN, .summary = "\"ok\" while the program answers.",
      .reply = "text/plain"},
-    {"GET", "/", .raw = get_index, .open = true, .summary = "The web page.", .reply = "text/html"},
-    {"GET", "/ui", .raw = get_index, .open = true, .summary = "The web page.", .reply = "text/html"},
-    {"GET", "/ui/{path...}", .raw = get_ui, .open = true, .summary = "A file of the web page.", .reply = "text/html"},
-    {"GET", "/login", .raw = login, .open = true,
+    {"GET", "/readyz", .raw = get_ready, .verb = PL_VERB_OPEN, .summary = "\"ok\" while it takes work; 503 when it stops.",
+     .reply = "text/plain"},
+    {"GET", "/", .raw = get_index, .verb = PL_VERB_OPEN, .summary = "The web page.", .reply = "text/html"},
+    {"GET", "/ui", .raw = get_index, .verb = PL_VERB_OPEN, .summary = "The web page.", .reply = "text/html"},
+    {"GET", "/ui/{path...}", .raw = get_ui, .verb = PL_VERB_OPEN, .summary = "A file of the web page.", .reply = "text/html"},
+    {"GET", "/login", .raw = login, .verb = PL_VERB_OPEN,
      .summary = "Spends a login link: sets the session cookie and leads to the page.", .query = "token"},
-    {"POST", "/api/v1/login-links", make_login_link, .summary = "Makes a link that logs a browser in, once, within five minutes.",
-     .reply = "LoginLink"},
+    {"POST", "/api/v1/login-links", make_login_link, .verb = PL_VERB_LOOK,
+     .summary = "Makes a link that logs a browser in, once, within five minutes.", .reply = "LoginLink"},
 };
 static const struct pl_api_schema schemas[] = {
     {"LoginLink", "url:string valid_s:integer"},

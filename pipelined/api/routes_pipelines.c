@@ -14,6 +14,7 @@
 
 struct context {
     struct pl_conn *conn;
+    const struct pl_principal *who;
     char owner[PL_NAME_MAX_BYTES + 1];
     struct pl_err failed; /* its answers are void */
 };
@@ -28,11 +29,13 @@ static bool find_repo(struct context *c, const char *project, const char *repo, 
     return r == 0;
 }
 
+/* Of repos that the asker may not read nothing is told: they are taken to exist here, and refused behind. */
 static bool repo_exists(void *self, const char *project, const char *repo)
 {
+    struct context *c = self;
     struct pl_repo_row row;
 
-    return find_repo(self, project, repo, &row);
+    return !pl_principal_may(c->who, PL_VERB_READ, project, repo) || find_repo(c, project, repo, &row);
 }
 
 static const char *stage_owner(void *self, const char *project, const char *stage)
@@ -41,8 +44,11 @@ static const char *stage_owner(void *self, const char *project, const char *stag
     _cleanup_free_ char *owner = NULL;
     struct pl_repo_row repo;
     struct pl_err err = {0};
-    int r = pl_db_stage_owner(c->conn, project, stage, &owner, &err);
+    int r;
 
+    if (!pl_principal_may(c->who, PL_VERB_READ, project, stage))
+        return NULL;
+    r = pl_db_stage_owner(c->conn, project, stage, &owner, &err);
     if (r < 0 && r != PL_ENOTFOUND)
         c->failed = err;
     if (r < 0)
@@ -64,6 +70,7 @@ static json_t *problems_json(const struct pl_spec_problem *list, size_t n)
 
 struct setting {
     struct pl_api *api;
+    const struct pl_http_request *req;
     json_t *body;
     const char *text, *filename;
     struct pl_spec *spec;
@@ -80,11 +87,27 @@ static void setting_finish(struct setting *s)
     json_decref(s->body);
 }
 
+/* Its stages may be made there, and whoever makes them may read what they read: what they write can be read by all who may read the
+ * project. */
+static int may_set(const struct setting *s, struct pl_err *err)
+{
+    int r = pl_api_may(s->req, PL_VERB_DEFINE, s->spec->project, NULL, err);
+
+    for (size_t i = 0; i < s->spec->n_stages && r == 0; i++) {
+        const struct pl_stage *stage = &s->spec->stages[i];
+
+        for (size_t leaf = 0; leaf < stage->n_leaves && r == 0; leaf++)
+            if (stage->leaves[leaf]->kind == PL_INPUT_LEAF)
+                r = pl_api_may(s->req, PL_VERB_READ, stage->leaves[leaf]->project, stage->leaves[leaf]->repo, err);
+    }
+    return r;
+}
+
 /* The spec, of a project that exists: nothing is opened or made for another. */
 static int parse(struct setting *s, const char *project, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s->api->config.db);
-    struct context c = {.conn = rd.conn};
+    struct context c = {.conn = rd.conn, .who = pl_http_context(s->req)};
     struct pl_spec_context ctx = {&c, project, repo_exists, stage_owner, s->api->config.no_sandbox};
     int r = pl_spec_parse(s->text, strlen(s->text), s->filename, &ctx, &s->spec, &s->problems, err);
 
@@ -92,6 +115,7 @@ static int parse(struct setting *s, const char *project, struct pl_err *err)
         *err = c.failed;
         return c.failed.code;
     }
+    r = r < 0 ? r : may_set(s, err);
     return r < 0 ? r : pl_api_project(rd.conn, s->spec->project, err);
 }
 
@@ -206,7 +230,7 @@ static json_t *set_reply(const struct setting *s)
 
 static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    _cleanup_(setting_finish) struct setting s = {.api = a};
+    _cleanup_(setting_finish) struct setting s = {.api = a, .req = req};
     const char *project = NULL;
     int update = 0, dry_run = 0, r;
     json_t *code = NULL;
@@ -426,6 +450,7 @@ static const struct pl_api_route routes[] = {
     {.method = "GET",
      .pattern = "/api/v1/pipelines",
      .json = list_pipelines,
+     .verb = PL_VERB_LOOK,
      .summary = "Pipelines with their stages.",
      .query = "project after limit:integer",
      .reply = "PipelineList"},
@@ -434,18 +459,22 @@ static const struct pl_api_route routes[] = {
      .json = set_pipeline,
      .body = PL_BODY_JSON,
      .body_max = SPEC_BODY_MAX,
+     .verb = PL_VERB_DEFINE,
+     .asks = true,
      .summary = "Creates a pipeline, or with `update` changes one; with `dry_run` only says what would happen.",
      .request = "PipelineSet",
      .reply = "PipelineSetReply"},
     {.method = "GET",
      .pattern = "/api/v1/pipelines/{project}/{pipeline}",
      .json = inspect_pipeline,
+     .verb = PL_VERB_SURVEY,
      .summary = "One pipeline: its spec as written, its stages with their effective specs and code.",
      .reply = "Pipeline"},
     {.method = "POST",
      .pattern = "/api/v1/pipelines/{project}/{pipeline}/run",
      .json = run_pipeline,
      .body = PL_BODY_JSON,
+     .verb = PL_VERB_DEFINE,
      .summary =
          "Begins a run of the pipeline, or of one stage and what follows from it, over what their inputs hold now; `force`: "
          "every datum of theirs again.",
@@ -454,6 +483,7 @@ static const struct pl_api_route routes[] = {
     {.method = "DELETE",
      .pattern = "/api/v1/pipelines/{project}/{pipeline}",
      .json = delete_pipeline,
+     .verb = PL_VERB_DEFINE,
      .summary = "Deletes a pipeline with its output repos.",
      .query = "keep_repos:boolean force:boolean",
      .reply = "PipelineDeleted"},

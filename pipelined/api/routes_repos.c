@@ -157,6 +157,7 @@ static int create_repo(struct pl_api *a, struct pl_http_request *req, json_t **r
 
     r = r < 0 ? r : read_window(window, &args, err);
     r = r < 0 ? r : pl_name_check("project", args.project, err);
+    r = r < 0 ? r : pl_api_may(req, PL_VERB_DEFINE, args.project, NULL, err);
     if (r < 0)
         return r;
     args.exist_ok = exist_ok;
@@ -197,21 +198,22 @@ static int delete_repo(struct pl_api *a, struct pl_http_request *req, json_t **r
 }
 
 static const struct pl_api_route routes[] = {
-    {"GET", "/api/v1/projects", list_projects, .summary = "Lists projects by name.", .query = "after limit:integer",
-     .reply = "Projects"},
-    {"POST", "/api/v1/projects", create_project, .body = PL_BODY_JSON, .summary = "Creates a project.", .request = "NewProject",
-     .reply = "ProjectName"},
-    {"DELETE", "/api/v1/projects/{project}", delete_project, .summary = "Deletes a project that has no repos and pipelines.",
-     .reply = "Nothing"},
-    {"GET", "/api/v1/repos", list_repos,
+    {"GET", "/api/v1/projects", list_projects, .verb = PL_VERB_LOOK, .summary = "Lists projects by name.",
+     .query = "after limit:integer", .reply = "Projects"},
+    {"POST", "/api/v1/projects", create_project, .body = PL_BODY_JSON, .verb = PL_VERB_OPERATE, .summary = "Creates a project.",
+     .request = "NewProject", .reply = "ProjectName"},
+    {"DELETE", "/api/v1/projects/{project}", delete_project, .verb = PL_VERB_GOVERN,
+     .summary = "Deletes a project that has no repos and pipelines.", .reply = "Nothing"},
+    {"GET", "/api/v1/repos", list_repos, .verb = PL_VERB_LOOK,
      .summary = "Lists repos by project and name, each with the newest of its branches' heads.",
      .query = "project after limit:integer", .reply = "Repos"},
-    {"POST", "/api/v1/repos", create_repo, .body = PL_BODY_JSON,
+    {"POST", "/api/v1/repos", create_repo, .body = PL_BODY_JSON, .verb = PL_VERB_DEFINE, .asks = true,
      .summary = "Creates an input repo; the project \"default\" on the way.", .request = "NewRepo", .reply = "Repo"},
-    {"GET", "/api/v1/repos/{project}/{repo}", inspect_repo, .summary = "Tells about a repo.", .reply = "Repo"},
-    {"PATCH", "/api/v1/repos/{project}/{repo}", update_repo, .body = PL_BODY_JSON,
+    {"GET", "/api/v1/repos/{project}/{repo}", inspect_repo, .verb = PL_VERB_READ, .summary = "Tells about a repo.",
+     .reply = "Repo"},
+    {"PATCH", "/api/v1/repos/{project}/{repo}", update_repo, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
      .summary = "Sets description and options of a repo; what is not named stays.", .request = "RepoChange", .reply = "Repo"},
-    {"DELETE", "/api/v1/repos/{project}/{repo}", delete_repo,
+    {"DELETE", "/api/v1/repos/{project}/{repo}", delete_repo, .verb = PL_VERB_REMOVE,
      .summary = "Deletes a repo with its branches and commits; refused while a stage reads it (unless force) or writes it.",
      .query = "force:boolean", .reply = "Nothing"},
 };

@@ -96,6 +96,20 @@ static int inspect_run(struct pl_api *a, struct pl_http_request *req, json_t **r
     return r;
 }
 
+/* The verb over every stage that has a job in the run; over the repos that it has commits in when no stage has. */
+static int may_touch_run(struct pl_conn *c, const struct pl_http_request *req, const char *run, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows,
+                         "SELECT project, stage FROM job WHERE run = ?1 UNION SELECT r.project, r.name FROM commit_ c"
+                         " JOIN repo r ON r.id = c.repo WHERE c.run = ?1 AND NOT EXISTS (SELECT 1 FROM job WHERE run = ?1)",
+                         "s", run);
+
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
+        r = pl_api_may(req, PL_VERB_WRITE, pl_col_text(&rows, 0), pl_col_text(&rows, 1), err);
+    return r;
+}
+
 static int stop_run(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     char id[PL_ID_HEX + 1];
@@ -105,6 +119,7 @@ static int stop_run(struct pl_api *a, struct pl_http_request *req, json_t **ret,
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
 
         r = pl_db_run_find(rd.conn, pl_http_param(req, "run"), id, err);
+        r = r < 0 ? r : may_touch_run(rd.conn, req, id, err);
     }
     r = r < 0 ? r : a->config.engine->stop(a->config.engine_self, id, NULL, NULL, "stopped by a user", err);
     if (r < 0)
@@ -124,6 +139,7 @@ static int rerun(struct pl_api *a, struct pl_http_request *req, json_t **ret, st
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
 
         r = pl_db_run_find(rd.conn, pl_http_param(req, "run"), id, err);
+        r = r < 0 ? r : may_touch_run(rd.conn, req, id, err);
     }
     args.of = id;
     args.failed = failed;
@@ -495,25 +511,36 @@ static const struct pl_api_route routes[] = {
     {.method = "GET",
      .pattern = "/api/v1/runs",
      .json = list_runs,
+     .verb = PL_VERB_LOOK,
      .summary = "Runs, newest first.",
      .query = "state after limit:integer",
      .reply = "RunList"},
-    {.method = "GET", .pattern = "/api/v1/runs/{run}", .json = inspect_run, .summary = "One run with its jobs.", .reply = "Run"},
+    {.method = "GET",
+     .pattern = "/api/v1/runs/{run}",
+     .json = inspect_run,
+     .verb = PL_VERB_LOOK,
+     .summary = "One run with its jobs.",
+     .reply = "Run"},
     {.method = "GET",
      .pattern = "/api/v1/runs/{run}/wait",
      .raw = wait_run,
+     .verb = PL_VERB_LOOK,
      .summary = "Answers when the run has ended, at the latest after 25 s; `done` says which.",
      .query = "timeout_ms:integer",
      .reply = "Run"},
     {.method = "POST",
      .pattern = "/api/v1/runs/{run}/stop",
      .json = stop_run,
+     .verb = PL_VERB_WRITE,
+     .asks = true,
      .summary = "Stops every job of the run.",
      .reply = "Stopped"},
     {.method = "POST",
      .pattern = "/api/v1/runs/{run}/rerun",
      .json = rerun,
      .body = PL_BODY_JSON,
+     .verb = PL_VERB_WRITE,
+     .asks = true,
      .summary =
          "Does the run's jobs again over the commits that they read: every datum, or (`failed`) what did not end well. With "
          "`as` the outputs go to that branch of the stages' repos, and nothing follows from them.",
@@ -522,38 +549,45 @@ static const struct pl_api_route routes[] = {
     {.method = "GET",
      .pattern = "/api/v1/jobs",
      .json = list_jobs,
+     .verb = PL_VERB_LOOK,
      .summary = "Jobs, newest first.",
      .query = "run stage state project after limit:integer",
      .reply = "JobList"},
     {.method = "GET",
      .pattern = "/api/v1/jobs/{project}/{stage}/{run}",
      .json = inspect_job,
+     .verb = PL_VERB_READ,
      .summary = "One job.",
      .reply = "Job"},
     {.method = "GET",
      .pattern = "/api/v1/jobs/{project}/{stage}/{run}/spec",
      .json = job_spec,
+     .verb = PL_VERB_READ,
      .summary = "The stage as the job ran it: its effective spec and the tree of its code.",
      .reply = "JobSpec"},
     {.method = "POST",
      .pattern = "/api/v1/jobs/{project}/{stage}/{run}/stop",
      .json = stop_job,
+     .verb = PL_VERB_WRITE,
      .summary = "Stops a job.",
      .reply = "Stopped"},
     {.method = "GET",
      .pattern = "/api/v1/jobs/{project}/{stage}/{run}/datums",
      .json = list_datums,
+     .verb = PL_VERB_READ,
      .summary = "Attempts at datums that are kept: of a job the first 1,000 failed ones and the first 1,000 good ones.",
      .query = "state after limit:integer",
      .reply = "DatumList"},
     {.method = "GET",
      .pattern = "/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}",
      .json = inspect_datum,
+     .verb = PL_VERB_READ,
      .summary = "The attempts at one datum, by its id, the start of it, or its paths.",
      .reply = "DatumAttempts"},
     {.method = "GET",
      .pattern = "/api/v1/metrics/{project}/{stage}",
      .json = list_metrics,
+     .verb = PL_VERB_READ,
      .summary = "Lines of metrics.jsonl of a job, in order.",
      .query = "run after limit:integer",
      .reply = "MetricList"},

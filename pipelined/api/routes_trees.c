@@ -147,7 +147,7 @@ static void get_entries(struct pl_api *a, struct pl_http_request *req)
 }
 
 static const struct pl_api_route routes[] = {
-    {"GET", "/api/v1/trees/{project}/{root}/entries", .raw = get_entries, .worker = true,
+    {"GET", "/api/v1/trees/{project}/{root}/entries", .raw = get_entries, .verb = PL_VERB_FETCH,
      .summary =
          "The entries below path of the tree, relative to it, of which files (globs) takes; a file itself by its last segment.",
      .query = "path files*", .reply = PL_OPS_MEDIA_TYPE},

@@ -363,6 +363,7 @@ static const struct pl_api_route routes[] = {
     {.method = "GET",
      .pattern = "/api/v1/why/{project}/{repo}/{ref}/{path...}",
      .json = get_why,
+     .verb = PL_VERB_READ,
      .summary = "Where a file comes from: its datum, the datum's inputs, and so on back to what was pushed.",
      .reply = "WhyNode"},
 };

@@ -666,7 +666,7 @@ const struct pl_engine_ops *pl_engine_api_ops(void)
                                              .stop = ops_stop,
                                              .live = ops_live,
                                              .job_live = ops_job_live,
-                                             .worker_token_ok = pl_engine_worker_token_ok};
+                                             .worker = pl_engine_worker_principal};
 
     return &ops;
 }
@@ -690,6 +690,7 @@ int pl_engine_create(const struct pl_engine_config *config, struct pl_engine **r
     e->config = *config;
     e->conn = pl_db_reader(config->db);
     r = pl_engine_later_init(e, err);
+    r = r < 0 ? r : pl_worker_doors_create(&e->doors, err);
     r = r < 0 ? r : pl_sched_create(&sched, &e->sched, err);
     r = r < 0 ? r : pl_timer_create(config->loop, "sched.tick", tick, e, &e->timer, err);
     r = r < 0 ? r : pl_engine_endings_init(e, err);
@@ -716,6 +717,7 @@ int pl_engine_start(struct pl_engine *e, struct pl_executor *executor, struct pl
     r = r < 0 ? r : pl_engine_restore(e, err);
     if (r < 0)
         return pl_err_wrap(err, r, "restoring what was under way");
+    pl_worker_doors_settle(e->doors);
     e->started = true;
     return 0;
 }
@@ -756,6 +758,7 @@ struct pl_engine *pl_engine_destroy(struct pl_engine *e)
     pl_engine_later_finish(e);
     pl_map_finish(&e->tasks, pl_etask_free);
     pl_map_finish(&e->workers, pl_eworker_free);
+    pl_worker_doors_destroy(e->doors);
     pl_map_finish(&e->by_key, NULL);
     pl_map_finish(&e->jobs, unref_job);
     pl_map_finish(&e->current, NULL);

@@ -9,6 +9,7 @@
 #include "pipelined/db/aside.h"
 #include "pipelined/db/commit_tx.h"
 #include "pipelined/db/job_tx.h"
+#include "worker_doors.h"
 #include <pthread.h>
 
 #define PL_JOB_ATTEMPTS_KEPT 1000 /* rows of `attempt` a job: so many failed ones, and so many good ones */
@@ -131,10 +132,11 @@ struct pl_engine {
     struct pl_timer *timer;
     struct pl_conn *conn; /* the loop's own reader: it never waits for one that a pool thread holds while it waits for the loop */
     struct pl_map stages; /* version (u64) → pl_estage */
-    struct pl_map current;     /* stage (u64) → version it was last set to, as pl_estage */
-    struct pl_map jobs;        /* id → pl_ejob, unfinished ones */
-    struct pl_map by_key;      /* "run/project/stage" → pl_ejob */
-    struct pl_map workers;     /* id → pl_eworker */
+    struct pl_map current; /* stage (u64) → version it was last set to, as pl_estage */
+    struct pl_map jobs;    /* id → pl_ejob, unfinished ones */
+    struct pl_map by_key;  /* "run/project/stage" → pl_ejob */
+    struct pl_map workers; /* id → pl_eworker */
+    struct pl_worker_doors *doors;
     struct pl_map tasks;       /* id → pl_etask */
     uint64_t last_order;       /* of the last run given to the scheduler */
     bool continuing;           /* a TICK is posted */
@@ -320,7 +322,8 @@ void pl_eworker_free(void *worker);
 /* Writes what attach told of it. */
 void pl_engine_worker_attached_row(struct pl_engine *e, const struct pl_eworker *w);
 void pl_engine_worker_token(const struct pl_engine *e, uint64_t id, char out[128]);
-bool pl_engine_worker_token_ok(void *self, const char *token);
+/* pl_engine_ops.worker. */
+int pl_engine_worker_principal(void *self, const char *token, struct pl_principal **ret, struct pl_err *err);
 /* Answers the worker's open `next`, or keeps the answer. Takes `answer` (JSON text); `task`: the one in it, 0 for none. */
 void pl_engine_answer(struct pl_eworker *w, char *answer, uint64_t task);
 /* Nothing is kept for it any more. */

@@ -20,7 +20,7 @@
  *   http_client          the other side, by libcurl: curl_library loads it with the first request
  *   remote               a daemon's store from outside: remote_table and remote_window read its packs; patient_sink: through lost connections
  *   sse                  events to any number of followers; run_waits: who waits for a run's end
- *   api                  routes and who may use them: guard, params, openapi, listing, download, spool, sessions, job_json;
+ *   api                  routes and who may use them: guard, principal (roles and verbs), params, openapi, listing, download, spool, sessions, job_json;
  *                        uploads (bodies) go by push onto a branch or by open_put into an open commit; commit_view reads either
  *     routes_repos, routes_branches, routes_commits, routes_open, routes_files, routes_diff, routes_packs,
  *     routes_trees                                                                                      data
@@ -54,7 +54,7 @@
  * The engine carries it out: pipelined/daemon, pipelined/exec
  *   daemon, config       one running daemon and what it is told
  *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_base, job_results, job_failures, job_commit,
- *                        job_whole; endings, later; workers, worker_api, checkpoints
+ *                        job_whole; endings, later; workers, worker_doors (their tokens), worker_api, checkpoints
  *   local, nvml          workers as processes of this machine; its GPUs;   sandbox_probe: does bubblewrap work here?
  * A worker does it: pipelined/agent
  *   worker_main, worker  the agent from attach to its end;  wire, lease, uplink: its protocol;  flow: rows pass through its three threads

@@ -27,15 +27,14 @@ static const char *str(const json_t *o, const char *key)
 static int worker_of(struct pl_engine *e, struct pl_http_request *req, const char *text, struct pl_eworker **ret,
                      struct pl_err *err)
 {
-    const char *authorization = pl_http_header(req, "Authorization");
-    char expected[160] = "Bearer ", *end;
-    uint64_t id = strtoull(text, &end, 10);
+    const struct pl_principal *who = pl_http_context(req);
+    uint64_t id;
+    char *end;
 
+    id = strtoull(text, &end, 10);
     if (!*text || *end)
         return pl_err_set(err, PL_EPROTO, "\"worker\" is \"%s\", not a worker's id", text);
-    pl_engine_worker_token(e, id, expected + 7);
-    if (authorization && strncmp(authorization, "Bearer plw_", 11) == 0 &&
-        (strlen(authorization) != strlen(expected) || !pl_secret_eq(authorization, expected, strlen(expected))))
+    if (who->kind == PL_PRINCIPAL_WORKER && who->worker != id)
         return pl_err_set(err, PL_EFORBIDDEN, "this token belongs to another worker than %s", text);
     *ret = pl_engine_worker(e, id);
     if (!*ret)
@@ -286,13 +285,16 @@ static void append_log(void *arg)
     piece_answer(p, r);
 }
 
-/* The task of a log or metric; a late piece of a task that has ended is dropped without a fuss (PL_ENOTFOUND). */
-static int job_of_task(struct pl_engine *e, uint64_t task, struct piece *p, struct pl_err *err)
+/* The task of a log or metric; a late piece of a task that has ended is dropped without a fuss (PL_ENOTFOUND), and one of a task that
+ * another worker holds is refused (PL_ELEASE). */
+static int job_of_task(struct pl_engine *e, const struct pl_eworker *w, uint64_t task, struct piece *p, struct pl_err *err)
 {
     struct pl_etask *t = pl_map_get(&e->tasks, &task, sizeof task);
 
     if (!t || !t->job->row)
         return pl_err_set(err, PL_ENOTFOUND, "task %" PRIu64 " has ended", task);
+    if (t->worker != w->id)
+        return pl_err_set(err, PL_ELEASE, "task %" PRIu64 " is not worker %" PRIu64 "'s", task, w->id);
     p->job = pl_ejob_ref(t->job);
     p->job_row = t->job->row;
     return 0;
@@ -312,7 +314,7 @@ static int start_log(struct piece *p, struct pl_err *err)
     if (r < 0)
         return r;
     snprintf(p->worker, sizeof p->worker, "%" PRIu64, w->id);
-    return job_of_task(p->engine, task, p, err);
+    return job_of_task(p->engine, w, task, p, err);
 }
 
 static struct piece *new_piece(struct pl_http_request *req, struct pl_engine *e)
@@ -391,7 +393,7 @@ static int start_metrics(struct piece *p, struct pl_err *err)
     int r = pl_http_body_json(p->req, &p->body, err);
 
     r = r < 0 ? r : worker_of(p->engine, p->req, str(p->body, "worker"), &w, err);
-    r = r < 0 ? r : job_of_task(p->engine, (uint64_t)json_integer_value(json_object_get(p->body, "task")), p, err);
+    r = r < 0 ? r : job_of_task(p->engine, w, (uint64_t)json_integer_value(json_object_get(p->body, "task")), p, err);
     if (r < 0)
         return r;
     index = json_integer_value(json_object_get(p->body, "index"));
@@ -482,7 +484,7 @@ int pl_engine_make_routes(struct pl_engine *e, struct pl_err *err)
     e->n_routes = PL_ARRAY_SIZE(routes);
     for (size_t i = 0; i < e->n_routes; i++) {
         e->routes[i].arg = e;
-        e->routes[i].access = PL_ACCESS_WORKER;
+        e->routes[i].access = PL_VERB_WORK;
     }
     return 0;
 }

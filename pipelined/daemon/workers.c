@@ -35,21 +35,23 @@ void pl_engine_worker_token(const struct pl_engine *e, uint64_t id, char out[128
     char mac[PL_HASH_HEX + 1];
 
     token_mac(e, id, mac);
-    snprintf(out, 128, "plw_%" PRIu64 "_%s", id, mac);
+    snprintf(out, 128, PL_WORKER_TOKEN_START "%" PRIu64 "_%s", id, mac);
 }
 
-bool pl_engine_worker_token_ok(void *self, const char *token)
+int pl_engine_worker_principal(void *self, const char *token, struct pl_principal **ret, struct pl_err *err)
 {
+    const size_t start = strlen(PL_WORKER_TOKEN_START);
+    struct pl_engine *e = self;
     char expected[128], *end;
     uint64_t id;
 
-    if (strncmp(token, "plw_", 4) != 0)
-        return false;
-    id = strtoull(token + 4, &end, 10);
-    if (*end != '_')
-        return false;
-    pl_engine_worker_token(self, id, expected);
-    return strlen(token) == strlen(expected) && pl_secret_eq(token, expected, strlen(expected));
+    if (strncmp(token, PL_WORKER_TOKEN_START, start) != 0)
+        return pl_err_set(err, PL_EAUTH, "this is no worker's token");
+    id = strtoull(token + start, &end, 10);
+    pl_engine_worker_token(e, id, expected);
+    if (*end != '_' || strlen(token) != strlen(expected) || !pl_secret_eq(token, expected, strlen(expected)))
+        return pl_err_set(err, PL_EAUTH, "this is no worker's token");
+    return pl_worker_doors_find(e->doors, id, ret, err);
 }
 
 /* ---- start ---- */
@@ -79,8 +81,10 @@ int pl_engine_add_worker(struct pl_engine *e, uint64_t id, struct pl_estage *sta
     w->n_gpus = (uint32_t)n_gpus;
     memcpy(w->gpus, gpus, n_gpus * sizeof *gpus);
     r = pl_timer_create(e->config.loop, "worker.poll", poll_over, w, &w->poll, err);
+    r = r < 0 ? r : pl_worker_doors_add(e->doors, id, stage->version, stage->project, stage->def->name, err);
     r = r < 0 ? r : pl_map_put(&e->workers, &id, sizeof id, w, NULL, err);
     if (r < 0) {
+        pl_worker_doors_remove(e->doors, id);
         pl_eworker_free(w);
         return r;
     }
@@ -209,6 +213,7 @@ static void on_exited(void *self, uint64_t id, const char *text)
     struct pl_eworker *w = pl_map_remove(&e->workers, &id, sizeof id);
     struct worker_row row = {.id = (int64_t)id, .what = ROW_GONE};
 
+    pl_worker_doors_remove(e->doors, id);
     if (w && w->waiting)
         pl_http_reply_json(w->waiting, 200, json_pack("{s:b}", "end", 1));
     if (w)
@@ -252,6 +257,7 @@ void pl_engine_start_worker(struct pl_engine *e, const struct pl_sched_action *a
     r = e->executor->ops->start(e->executor, &spec, &err);
     if (r < 0) {
         pl_map_remove(&e->workers, &a->worker.id, sizeof a->worker.id);
+        pl_worker_doors_remove(e->doors, a->worker.id);
         pl_eworker_free(w);
         report(e, a->worker.id, PL_SCHED_EV_START_FAILED, err.msg);
     }

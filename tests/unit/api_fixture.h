@@ -16,6 +16,7 @@
 
 #define TOKEN        "token-of-the-daemon"
 #define WORKER_TOKEN "plw_7_good"
+#define GONE_TOKEN   "plw_8_gone"
 #define AS_USER      "Authorization: Bearer " TOKEN "\r\n"
 #define AS_WORKER    "Authorization: Bearer " WORKER_TOKEN "\r\n"
 #define RUNS_MAX     64
@@ -52,17 +53,22 @@ static inline json_t *engine_live(void *self)
     return json_object();
 }
 
-static inline bool engine_worker_token_ok(void *self, const char *token)
+/* Worker 7 serves stage "worked" of the project default; 8 is gone. */
+static inline int engine_worker(void *self, const char *token, struct pl_principal **ret, struct pl_err *err)
 {
     (void)self;
-    return pl_streq(token, WORKER_TOKEN);
+    if (pl_streq(token, WORKER_TOKEN))
+        return pl_principal_worker(7, 1, "default", "worked", ret, err);
+    if (pl_streq(token, GONE_TOKEN))
+        return pl_principal_worker(8, 0, "", "", ret, err);
+    return pl_err_set(err, PL_EAUTH, "no worker's");
 }
 
 /* A test may give it more to do. */
 static struct pl_engine_ops api_engine = {.run_created = engine_run_created,
                                           .pipelines_changed = engine_pipelines_changed,
                                           .live = engine_live,
-                                          .worker_token_ok = engine_worker_token_ok};
+                                          .worker = engine_worker};
 
 static inline void on_fatal(void *arg, const struct pl_err *err)
 {
@@ -86,7 +92,7 @@ static inline void on_worker_route(struct pl_http_request *req, void *arg)
     pl_http_reply_json(req, 200, json_pack("{s:b}", "worked", 1));
 }
 static const struct pl_http_route more_routes[] = {
-    {"POST", "/api/v1/worker/attach", PL_ON_LOOP, PL_BODY_JSON, 0, on_worker_route, NULL, PL_ACCESS_WORKER}};
+    {"POST", "/api/v1/worker/attach", PL_ON_LOOP, PL_BODY_JSON, 0, on_worker_route, NULL, PL_VERB_WORK}};
 
 #define MUST(call)                                                                                                               \
     do {                                                                                                                         \

@@ -2,6 +2,8 @@
 // link: pl_api
 #include "api_fixture.h"
 
+#include "pipelined/api/api_internal.h"
+
 #define LIST "GET", "/api/v1/repos"
 
 struct door {
@@ -90,6 +92,36 @@ static void a_workers_token_opens_the_data_plane_only(void **state)
 
     (void)state;
     pass_all(doors, PL_ARRAY_SIZE(doors));
+}
+
+/* The path of every route says all that its verb is over, or the handler asks, never both. */
+static void every_route_says_who_may_ask(void **state)
+{
+    size_t n, routes = 0;
+    const struct pl_api_table *const *tables = pl_api_tables(&n);
+
+    (void)state;
+    for (size_t k = 0; k < n; k++) {
+        for (size_t i = 0; i < tables[k]->n_routes; i++) {
+            const struct pl_api_route *r = &tables[k]->routes[i];
+            const struct pl_verb_rule *rule = pl_verb_rule(r->verb);
+            bool project = strstr(r->pattern, "{project}"), repo = strstr(r->pattern, "{repo}") || strstr(r->pattern, "{stage}"),
+                 named;
+
+            if (!rule)
+                fail_msg("%s %s has no verb", r->method, r->pattern);
+            if (r->verb == PL_VERB_OPEN && strncmp(r->pattern, "/api/", 5) == 0)
+                fail_msg("%s %s is open to everybody", r->method, r->pattern);
+            named = rule->over == PL_OVER_REPO                                      ? project && repo
+                    : rule->over == PL_OVER_PROJECT || rule->over == PL_OVER_MEMBER ? project
+                                                                                    : true;
+            if (named == r->asks)
+                fail_msg("%s %s: \"%s\" is over what the path %s, and the handler %s", r->method, r->pattern, rule->name,
+                         named ? "names" : "does not name", r->asks ? "asks" : "does not ask");
+            routes++;
+        }
+    }
+    assert_true(routes > 60);
 }
 
 /* A name that leads here from elsewhere (DNS rebinding) is refused before anything else is looked at. */
@@ -221,6 +253,7 @@ int main(void)
         TEST(only_the_token_opens_the_api),
         TEST(what_everybody_may_ask),
         TEST(a_workers_token_opens_the_data_plane_only),
+        cmocka_unit_test(every_route_says_who_may_ask),
         TEST(the_host_must_be_ours),
         TEST(a_foreign_page_may_only_read),
         TEST(a_login_link_gives_a_cookie_once),
