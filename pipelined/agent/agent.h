@@ -14,6 +14,7 @@
  *                 input_kept leaves them to the next worker
  *   input_refs    entries of inputs that an output links to
  *   folder_move   what a command left → aside, while the next one writes
+ *   early         output files that the command leaves alone are uploaded while it runs;  early_walk sees them, writers who writes
  *   outputs       /pfs/out of a datum → entries; names, links and special files judged
  *   link_target   where a symbolic link of /pfs/out leads (pure)
  *   env           the environment of the command (pure)

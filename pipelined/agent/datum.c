@@ -333,7 +333,9 @@ int pl_datum_compute(struct pl_datum_context *c, const struct pl_wire_task *task
         return 0;
     if (c->checkpoint)
         pl_checkpoint_begin(c->checkpoint, &task->lease, row->index);
+    pl_early_begin(c->early, row);
     r = run_command(&a, o, err);
+    pl_early_end(c->early, row, r == 0 && !o->gave_back && !o->reason[0]);
     if (c->checkpoint)
         pl_checkpoint_end(c->checkpoint, a.stop_ms && o->gave_back);
     return r;
@@ -351,20 +353,29 @@ int pl_datum_take(struct pl_datum_context *c, const char *to, struct pl_wire_out
     return pl_sandbox_clear(c->out_path, NULL) < 0 ? PL_EIO : 0;
 }
 
-int pl_datum_upload(struct pl_datum_context *c, const struct pl_wire_row *row, const char *from, struct pl_wire_outcome *o)
+static int capture(struct pl_datum_context *c, const struct pl_wire_row *row, const char *from, struct pl_wire_outcome *o)
 {
-    const struct pl_outputs_request request = {
-        .out = from, .pfs = c->paths->pfs, .refs = &c->refs, .row = row, .store = c->store};
+    const struct pl_outputs_request request = {.out = from,
+                                               .pfs = c->paths->pfs,
+                                               .refs = &c->refs,
+                                               .row = row,
+                                               .store = c->store,
+                                               .early = pl_early_take(c->early, row) ? c->early : NULL};
     const int64_t start_us = pl_clock_mono_us();
     struct pl_err why = {0};
-    int r;
+    int r = pl_outputs_capture(&request, o, &why);
 
-    if (o->gave_back || o->reason[0])
-        return 0;
-    r = pl_outputs_capture(&request, o, &why);
     o->upload_ms += since_ms(start_us);
     o->success = r == 0;
     if (r < 0)
         (void)!carry(o, c, r, "output", &why);
     return pl_uplink_not_the_commands(r) ? r : 0;
+}
+
+int pl_datum_upload(struct pl_datum_context *c, const struct pl_wire_row *row, const char *from, struct pl_wire_outcome *o)
+{
+    int r = o->gave_back || o->reason[0] ? 0 : capture(c, row, from, o);
+
+    o->upload_ms += pl_early_release(c->early, row);
+    return r;
 }

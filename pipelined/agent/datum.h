@@ -9,6 +9,7 @@
 
 #include "pipelined/agent/batch.h"
 #include "pipelined/agent/checkpoint.h"
+#include "pipelined/agent/early.h"
 #include "pipelined/agent/env.h"
 #include "pipelined/agent/folder_move.h"
 #include "pipelined/agent/gpu.h"
@@ -37,6 +38,7 @@ struct pl_datum_context {
     struct pl_outlog *outlog;
     struct pl_batch *batch;           /* of a batch stage, else NULL */
     struct pl_checkpoint *checkpoint; /* NULL: the stage has none */
+    struct pl_early *early;           /* NULL: outputs are read at the end alone */
     struct pl_gpu_meter *gpu;         /* NULL: not measured */
     const atomic_bool *stopping;
     /* In place of the stage's command, with its environment (NAME=value, NULL-terminated) and working directory; NULL: the command. */

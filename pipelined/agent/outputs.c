@@ -101,6 +101,12 @@ static int add_file(struct capture *c, const struct pl_out_item *item, struct pl
     return add_made(c, path, &entry, err);
 }
 
+/* What was read while the command ran; NULL: it is to be read. */
+static const struct pl_entry *found_early(const struct capture *c, const struct pl_out_item *item)
+{
+    return c->request->early && S_ISREG(item->mode) ? pl_early_find(c->request->early, pl_out_path(&c->walk, item)) : NULL;
+}
+
 /* --- many or large files: all cores --- */
 
 static int link_cmp(const void *key, const void *item, const struct capture *c)
@@ -108,8 +114,8 @@ static int link_cmp(const void *key, const void *item, const struct capture *c)
     return strcmp(key, pl_out_path(&c->walk, item));
 }
 
-/* Links are ours to judge. */
-static bool is_no_link(void *self, const char *path, bool is_dir)
+/* Links are ours to judge, and some files need not be read. */
+static bool is_to_be_read(void *self, const char *path, bool is_dir)
 {
     const struct capture *c = self;
     size_t low = 0, high = c->walk.n;
@@ -120,7 +126,7 @@ static bool is_no_link(void *self, const char *path, bool is_dir)
         size_t mid = (low + high) / 2;
         int d = link_cmp(path, &c->walk.items[mid], c);
         if (d == 0)
-            return !S_ISLNK(c->walk.items[mid].mode);
+            return !S_ISLNK(c->walk.items[mid].mode) && !found_early(c, &c->walk.items[mid]);
         if (d < 0)
             high = mid;
         else
@@ -147,7 +153,7 @@ static int add_ops(struct capture *c, const struct pl_buf *ops, struct pl_err *e
 static int add_many(struct capture *c, struct pl_err *err)
 {
     const struct pl_ingest_source source = {.local = c->request->out, .dest = ""};
-    const struct pl_ingest_options options = {.filter = is_no_link, .self = c};
+    const struct pl_ingest_options options = {.filter = is_to_be_read, .self = c};
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
     struct pl_pack_session *session;
     int r = session_of(c->request->store, &session, err);
@@ -219,16 +225,33 @@ static int add_link(struct capture *c, const struct pl_out_item *item, struct pl
 
 /* --- all of it --- */
 
+/* Are there many files to read, or large ones? */
+static bool is_much(const struct capture *c)
+{
+    size_t files = c->walk.n_files;
+    uint64_t bytes = c->walk.bytes;
+
+    for (size_t i = 0; c->request->early && i < c->walk.n; i++) {
+        const bool early = found_early(c, &c->walk.items[i]) != NULL;
+        files -= early;
+        bytes -= early ? c->walk.items[i].size : 0;
+    }
+    return files > PL_OUTPUTS_FEW || bytes > PL_OUTPUTS_FEW_BYTES;
+}
+
 static int gather(struct capture *c, struct pl_err *err)
 {
-    const bool many = c->walk.n_files > PL_OUTPUTS_FEW || c->walk.bytes > PL_OUTPUTS_FEW_BYTES;
+    const bool many = is_much(c);
     const struct pl_entry empty_folder = pl_entry_dir();
     int r = many ? add_many(c, err) : 0;
 
     for (size_t i = 0; r == 0 && i < c->walk.n; i++) {
         const struct pl_out_item *item = &c->walk.items[i];
+        const struct pl_entry *early = found_early(c, item);
         if (S_ISLNK(item->mode))
             r = add_link(c, item, err);
+        else if (early)
+            r = add_made(c, pl_out_path(&c->walk, item), early, err);
         else if (many)
             continue; /* files and empty folders are there already */
         else if (S_ISREG(item->mode))

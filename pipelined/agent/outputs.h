@@ -3,9 +3,10 @@
  * command are dead by then: nothing changes meanwhile.
  *
  * Small outputs (≤ PL_WIRE_INLINE_MAX bytes as an ops stream) travel in the result; of larger ones a tree is made, whose root
- * does. Many or large files are read by all cores. One thread. */
+ * does. Many or large files are read by all cores; those that were read while the command ran (early.h) are not read again. One thread. */
 #pragma once
 
+#include "pipelined/agent/early.h"
 #include "pipelined/agent/input_refs.h"
 #include "pipelined/agent/wire.h"
 #include "storage/pack/pack_session.h"
@@ -27,6 +28,7 @@ struct pl_outputs_request {
     struct pl_input_refs *refs;
     const struct pl_wire_row *row;
     struct pl_outputs_store *store;
+    const struct pl_early *early; /* of this row, taken: these files are not read again; NULL = none */
 };
 
 /* Fills ops or root and bytes_out of `outcome`. PL_EINVAL, PL_EPATH, PL_ECOLLISION, PL_ELIMIT, PL_ENOTFOUND: the output cannot be kept,

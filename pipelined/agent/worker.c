@@ -120,6 +120,7 @@ struct pl_worker *pl_worker_destroy(struct pl_worker *w)
     pl_input_refs_finish(&w->context.refs);
     pl_env_destroy(w->context.env);
     pl_gpu_meter_destroy(w->context.gpu);
+    pl_early_destroy(w->context.early);
     pl_uplink_destroy(w->uplink);
     pl_wire_attach_finish(&w->stage);
     pl_closep(&w->context.out_fd);
@@ -206,6 +207,20 @@ static int create_checkpoint(struct pl_worker *w, struct pl_err *err)
     return pl_checkpoint_create(&checkpoint, &w->context.checkpoint, err);
 }
 
+static int create_early(struct pl_worker *w, struct pl_err *err)
+{
+    const struct pl_early_config early = {.work = w->config.work,
+                                          .out_fd = w->context.out_fd,
+                                          .still_ms = w->config.early_ms,
+                                          .sink = w->store.sink,
+                                          .project = w->stage.project,
+                                          .stopping = &w->stopping};
+
+    if (w->config.alone || w->config.one_by_one || w->config.early_ms == 0)
+        return 0;
+    return pl_early_create(&early, &w->context.early, err);
+}
+
 static int set_up(struct pl_worker *w, struct pl_err *err)
 {
     struct pl_inputs_config inputs = {.reader = pl_worker_reader(w),
@@ -244,7 +259,8 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
         return pl_err_errno(err, errno, "%s", w->context.out_path);
     w->store = (struct pl_outputs_store){.sink = w->config.alone ? pl_store_sink(w->config.alone) : pl_uplink_sink(w->uplink),
                                          .project = w->stage.project};
-    if (inputs.checkpoint)
+    r = create_early(w, err);
+    if (r == 0 && inputs.checkpoint)
         r = create_checkpoint(w, err);
     w->context.stage = &w->stage;
     w->context.sandbox = &w->sandbox;
@@ -484,13 +500,16 @@ static int finish_task(struct pl_worker *w, struct pl_flow_task *t, struct pl_er
 static void *upload_loop(void *arg)
 {
     struct pl_worker *w = arg;
+    const int64_t look_ms = w->context.early ? w->config.early_ms : UPLOAD_LOOK_MS;
     struct pl_err err = {0};
     bool over = false;
     int r = 0;
 
     while (r == 0 && !over) {
-        struct pl_flow_row *row = pl_flow_to_upload(w->flow, UPLOAD_LOOK_MS, &over);
+        struct pl_flow_row *row = pl_flow_to_upload(w->flow, look_ms, &over);
 
+        if (!row && !over && w->context.early && !disk_is_short(w))
+            pl_early_look(w->context.early);
         if (!row)
             continue;
         r = upload_row(w, row, &err);

@@ -22,8 +22,9 @@ struct pl_worker_config {
     const char *next;        /* absolute path of pl-next */
     const char *extra_ro;
     enum pl_sandbox_mode sandbox;
-    bool one_by_one; /* nothing is fetched or uploaded while a command runs: for measurements */
-    int held_fd;     /* a pipe's end that is open until no process of this worker is left; 0 = none */
+    bool one_by_one;  /* nothing is fetched or uploaded while a command runs: for measurements */
+    int64_t early_ms; /* output files left alone for so long are uploaded while the command runs (early.h); 0 = none */
+    int held_fd;      /* a pipe's end that is open until no process of this worker is left; 0 = none */
     size_t n_gpus;
     unsigned gpus[PL_SANDBOX_GPUS_MAX];
     /* A worker alone (try.h): no lease, the output of commands on standard output; it reads here first, then at `url` unless NULL,

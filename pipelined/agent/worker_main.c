@@ -2,6 +2,7 @@
  *
  * Exit codes: 0 ended as wanted; 1 it cannot work here (options, sandbox); 75 the daemon is away for too long, or refuses this
  * worker. */
+#include "pipelined/agent/early.h"
 #include "pipelined/agent/runner_client.h"
 #include "pipelined/agent/try.h"
 #include "storage/base/io.h"
@@ -33,7 +34,9 @@ static const char usage[] = "usage: pipelined-worker --url URL --worker ID --inc
                             "  --held-fd N          an open descriptor to keep until no process of this worker is left\n"
                             "  --gpu-devices 0,1    the N of /dev/nvidiaN that this worker has; none without it\n"
                             "environment: PIPELINED_SANDBOX_RO=/opt:/srv/tools   more folders to show read-only\n"
-                            "             PIPELINED_OVERLAP=0   nothing is fetched or uploaded while a command runs\n";
+                            "             PIPELINED_OVERLAP=0   nothing is fetched or uploaded while a command runs\n"
+                            "             PIPELINED_EARLY_MS=5000   output files left alone for so long are uploaded while the\n"
+                            "                                   command runs; 0 = none\n";
 
 struct options {
     struct pl_worker_config worker;
@@ -315,7 +318,7 @@ int main(int argc, char **argv)
     struct options options = {.worker.incarnation = "1"};
     struct pl_err err = {0};
     char runner[PATH_MAX], next[PATH_MAX];
-    const char *overlap = getenv("PIPELINED_OVERLAP");
+    const char *overlap = getenv("PIPELINED_OVERLAP"), *early_ms = getenv("PIPELINED_EARLY_MS");
     int r;
 
     umask(022); /* modes of inputs are given with the call that makes them */
@@ -334,6 +337,7 @@ int main(int argc, char **argv)
     options.worker.runner = runner;
     options.worker.next = next;
     options.worker.one_by_one = overlap && pl_streq(overlap, "0");
+    options.worker.early_ms = early_ms ? PL_MAX(atoll(early_ms), 0) : PL_EARLY_STILL_MS;
     if (options.request)
         return try_datum(&options);
     r = work(&options, &err);

@@ -66,6 +66,7 @@ class FakeDaemon:
         self.metric_lines, self.metric_requests = [], []  # all, and how many each request had
         self.sessions = 0
         self.packs = {}
+        self.asked, self.has_all = [], False  # `have`: the questions; whether all is said to be there
         self.renew_reply = {}
         self.refuse = {}  # path's last word (hand_in: a next with results) → (status, code), once, or a list of those
         self.ending = False
@@ -133,10 +134,13 @@ class FakeDaemon:
                 self.sessions += 1
                 return http.answer(200, {"session": f"s{self.sessions}", "nonce": "00" * 16})
         if path.endswith("/have"):
-            return http.answer(200, bytes(len(body) // 32), "application/octet-stream")
+            with self.changed:
+                self.asked.append(body)
+            return http.answer(200, (b"\xff" if self.has_all else b"\0") * (len(body) // 32), "application/octet-stream")
         if "/packs/" in path:
             with self.changed:
                 self.packs[path] = body
+                self.changed.notify_all()
             return http.answer(201, {})
         return http.answer(404, {"error": {"code": "not_found", "message": path}})
 
@@ -241,8 +245,8 @@ def eventually(condition, seconds=20):
         time.sleep(0.01)
 
 
-def decode_ops(result_row):
-    """The inline output of a row: path → (kind, inline bytes or None)."""
+def decode_ops(result_row, ids=False):
+    """The inline output of a row: path → (kind, inline bytes, or None, or with `ids` what the content's id is in hex)."""
     data = base64.b64decode(result_row["output"]["ops"])
     assert data[:5] == b"PLOP\x01"
     at, entries = 5, {}
@@ -271,7 +275,7 @@ def decode_ops(result_row):
             entries[path] = (kind, data[at : at + size])
             at += size
         elif content in (2, 3):
-            entries[path] = (kind, None)
+            entries[path] = (kind, data[at : at + 32].hex() if ids else None)
             at += 32
         else:
             entries[path] = (kind, b"")

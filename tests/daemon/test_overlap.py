@@ -1,5 +1,7 @@
-"""What a worker does while a command runs: it fetches the next datum, uploads the last one, and asks for the next task."""
+"""What a worker does while a command runs: it fetches the next datum, uploads the last one and what the command leaves alone, and asks for
+the next task."""
 
+import hashlib
 import signal
 
 import pytest
@@ -30,12 +32,12 @@ def gates(tmp_path):
 
 @pytest.fixture
 def start(tmp_path):
-    """start(shell command, overlap=, daemon=one that is there, more of the stage) → (daemon, worker)"""
+    """start(shell command, daemon=one that is there, env=, more of the stage) → (daemon, worker)"""
     started = []
 
-    def _start(shell, overlap=True, daemon=None, **stage):
+    def _start(shell, daemon=None, env=None, **stage):
         daemon = daemon or FakeDaemon({"run": ["sh", "-c", shell], **stage})
-        worker = Worker(daemon, tmp_path, env=None if overlap else {"PIPELINED_OVERLAP": "0"})
+        worker = Worker(daemon, tmp_path, env=env)
         started.append((daemon, worker))
         return daemon, worker
 
@@ -125,7 +127,7 @@ def test_held_time_is_counted_once(start):
 
 
 def test_without_overlap_nothing_is_asked_or_fetched_meanwhile(start, gates):
-    daemon, worker = start(of((0, gates.wait("go"))), overlap=False)
+    daemon, worker = start(of((0, gates.wait("go"))), env={"PIPELINED_OVERLAP": "0"})
     daemon.give(1, rows(0, 1))
     daemon.give(2, rows(2))
     daemon.wait(lambda: len(daemon.renews) > 5 and list(daemon.leased) == [1])
@@ -209,3 +211,102 @@ def test_a_killed_agent_leaves_nothing_that_the_next_one_minds(start, gates, pha
     daemon.end()
     assert again.end() == 0
     assert not worker.work.exists()
+
+
+# --- output files that the command leaves alone ---
+
+EARLY = {"PIPELINED_EARLY_MS": "20"}
+
+
+def text_of(letter):
+    """Shell text that prints 5,000 bytes, and their id."""
+    return f"printf '%5000s' {letter}", hashlib.sha256(letter.rjust(5000).encode()).hexdigest()
+
+
+def in_a_pack(daemon, chunk):
+    return any(bytes.fromhex(chunk) in pack for pack in list(daemon.packs.values()))
+
+
+def test_a_file_left_alone_is_uploaded_while_the_command_runs(start, gates):
+    shell, chunk = text_of("a")
+    daemon, _ = start(f"mkdir $PL_OUT/d; {shell} >$PL_OUT/d/a; {gates.wait('go')}", env=EARLY)
+    daemon.give(1, rows(0))
+    daemon.wait(lambda: daemon.packs)
+    assert not daemon.results
+    daemon.has_all = True
+    gates.open("go")
+    result = daemon.result()["rows"][0]
+    assert decode_ops(result, ids=True) == {"d/a": (1, chunk)}
+    assert in_a_pack(daemon, chunk) and len(daemon.packs) == 1
+
+
+def test_a_file_that_changes_after_its_upload_is_what_it_is_at_the_end(start, gates):
+    (first, _), (second, chunk) = text_of("a"), text_of("b")
+    daemon, _ = start(f"{first} >$PL_OUT/a; {gates.wait('go')}; {second} 1<>$PL_OUT/a", env=EARLY)
+    daemon.give(1, rows(0))
+    daemon.wait(lambda: daemon.packs)
+    gates.open("go")
+    assert decode_ops(daemon.result()["rows"][0], ids=True) == {"a": (1, chunk)}
+    assert in_a_pack(daemon, chunk)
+
+
+def test_what_the_daemon_lost_meanwhile_is_uploaded_again(start, gates):
+    shell, chunk = text_of("a")
+    daemon, _ = start(f"{shell} >$PL_OUT/a; {gates.wait('go')}", env=EARLY)
+    daemon.give(1, rows(0))
+    daemon.wait(lambda: daemon.packs)
+    daemon.packs.clear()
+    gates.open("go")
+    assert decode_ops(daemon.result()["rows"][0], ids=True) == {"a": (1, chunk)}
+    assert in_a_pack(daemon, chunk)
+
+
+def test_early_uploads_of_one_datum_are_not_anothers(start, gates):
+    (first, one), (second, two) = text_of("a"), text_of("b")
+    daemon, _ = start(of((0, f"{first} >$PL_OUT/a; {gates.wait('one')}"), (1, f"{second} >$PL_OUT/a; {gates.wait('two')}")), env=EARLY)
+    daemon.give(1, rows(0, 1))
+    for gate, chunk in (("one", one), ("two", two)):
+        daemon.wait(lambda chunk=chunk: in_a_pack(daemon, chunk))
+        daemon.has_all = gate == "two"
+        gates.open(gate)
+    assert [decode_ops(r, ids=True) for r in daemon.result()["rows"]] == [{"a": (1, one)}, {"a": (1, two)}]
+
+
+def test_a_batch_stages_files_are_uploaded_early_too(start, gates):
+    shell, chunk = text_of("a")
+    loop = f"while pl-next; do {shell} >$PL_OUT/$(cat /proc/sys/kernel/random/uuid); {gates.wait('go')}; done"
+    daemon, _ = start(loop, env=EARLY, datum={"batch": True})
+    daemon.give(1, rows(0, 1))
+    daemon.wait(lambda: in_a_pack(daemon, chunk))
+    assert not daemon.results
+    gates.open("go")
+    assert [[c for _, c in decode_ops(r, ids=True).values()] for r in daemon.result()["rows"]] == [[chunk]] * 2
+
+
+def test_a_failed_datums_early_uploads_are_nothing(start, gates):
+    daemon, _ = start(f"{text_of('a')[0]} >$PL_OUT/a; {gates.wait('go')}; exit 3", env=EARLY)
+    daemon.give(1, rows(0))
+    daemon.wait(lambda: daemon.packs)
+    gates.open("go")
+    row_ = daemon.result()["rows"][0]
+    assert row_["state"] == "failed" and not row_.get("output")
+
+
+def test_an_agent_ends_while_the_daemon_takes_no_early_upload(start, gates):
+    daemon, worker = start(f"{text_of('a')[0]} >$PL_OUT/a; {gates.wait('go')}", env=EARLY)
+    daemon.refuse["have"] = [(507, "disk_full")] * 1000
+    daemon.give(1, rows(0))
+    daemon.wait(lambda: len(daemon.refuse.get("have", [])) < 999)
+    worker.process.send_signal(signal.SIGTERM)
+    assert worker.end() == 0
+    assert daemon.result()["gave_back"] == [0]
+    assert not worker.work.exists()
+
+
+def test_nothing_is_uploaded_early_when_it_is_off(start, gates):
+    daemon, _ = start(f"{text_of('a')[0]} >$PL_OUT/a; {gates.wait('go')}", env={"PIPELINED_EARLY_MS": "0"})
+    daemon.give(1, rows(0))
+    daemon.wait(lambda: len(daemon.renews) > 5)
+    assert not daemon.asked
+    gates.open("go")
+    daemon.result()

@@ -1,6 +1,8 @@
 """What a stage sees, and what becomes of what it writes."""
 
+import hashlib
 import os
+import pathlib
 import re
 
 import pytest
@@ -132,6 +134,27 @@ def test_a_script_runs_by_its_interpreter(project):
     run = project.run("in", {"f": "1"}, state="failure")
     assert (project.read("py", "f"), project.read("shell", "f")) == (b"python", b"shell\n")
     assert run["job"]["stops"]["state"] == "failure"
+
+
+def test_files_that_the_command_leaves_alone_are_uploaded_while_it_runs(make_daemon, gate):
+    daemon = make_daemon().start(env={"PIPELINED_EARLY_MS": "20"})
+    project = daemon.project("early").repo("in")
+    project.stages(sh("s", f'''
+        cd $PL_OUT
+        head -c 3000000 /dev/urandom >kept
+        head -c 3000000 /dev/urandom >changed
+        {gate.wait}
+        echo more >>changed
+        sha256sum kept changed >sums'''))
+    pushed = project.commit("in", {"f": "1"})
+    gate.arrived()
+    packs = pathlib.Path(daemon.dir)
+    wait_until(lambda: sum(f.stat().st_size for f in packs.rglob("p/early/*/*") if f.is_file()) > 6_000_000, "both files to be in packs")
+    gate.open()
+    assert project.wait(pushed["run"])["state"] == "success"
+    files = project.contents("s")
+    assert files["sums"].decode() == "".join(f"{hashlib.sha256(files[f]).hexdigest()}  {f}\n" for f in ("kept", "changed"))
+    assert "1 files of the output were uploaded" in pathlib.Path(daemon.dir, "logs", "workers.log").read_text()
 
 
 def test_exec_bits_links_and_empty_folders_are_kept(project):
