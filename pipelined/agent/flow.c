@@ -137,6 +137,16 @@ bool pl_flow_wait_room(struct pl_flow *f, bool alone)
     return room;
 }
 
+bool pl_flow_given_back(struct pl_flow *f, const struct pl_flow_row *row)
+{
+    bool given_back;
+
+    pthread_mutex_lock(&f->lock);
+    given_back = row->given_back;
+    pthread_mutex_unlock(&f->lock);
+    return given_back;
+}
+
 bool pl_flow_busy(struct pl_flow *f)
 {
     bool busy;
@@ -175,6 +185,8 @@ struct pl_flow_row *pl_flow_next(struct pl_flow *f)
         pthread_cond_wait(&f->compute, &f->lock);
     row = f->code ? NULL : f->fetched;
     f->computing = row != NULL;
+    if (row)
+        row->begun = !row->given_back;
     if (!row) {
         f->no_upload = true;
         pthread_cond_signal(&f->upload);
@@ -297,6 +309,37 @@ void pl_flow_handed_in(struct pl_flow *f, struct pl_flow_task *task)
     pthread_cond_signal(&f->fetch);
     pthread_mutex_unlock(&f->lock);
     task_free(task);
+}
+
+/* --- rows that others shall run --- */
+
+static bool is_task(const struct pl_flow_task *t, const struct pl_wire_lease *lease)
+{
+    return t->task.lease.fence == lease->fence && pl_streq(t->task.lease.task, lease->task);
+}
+
+uint32_t *pl_flow_recall(struct pl_flow *f, const struct pl_wire_lease *lease, size_t *ret_n, bool *ret_whole)
+{
+    struct pl_flow_task *t;
+    uint32_t *rows;
+    size_t n = 0;
+
+    pthread_mutex_lock(&f->lock);
+    for (t = LIST_FIRST(&f->tasks); t && !is_task(t, lease);)
+        t = LIST_NEXT(t, link);
+    rows = t ? malloc(t->task.n_rows * sizeof(*rows)) : NULL;
+    for (size_t i = 0; rows && i < t->task.n_rows; i++) {
+        struct pl_flow_row *row = &t->rows[i];
+
+        if (!row->begun && !row->given_back)
+            row->given_back = true; /* for good: who runs the row reads it without the lock */
+        if (row->given_back)
+            rows[n++] = row->row->index;
+    }
+    *ret_whole = rows && n == t->task.n_rows;
+    pthread_mutex_unlock(&f->lock);
+    *ret_n = n;
+    return rows;
 }
 
 /* --- the end --- */

@@ -24,8 +24,9 @@ struct pl_flow_row {
     struct pl_flow_task *task;
     const struct pl_wire_row *row;
     struct pl_wire_outcome *outcome;
-    int folder; /* its output is in WORK/done/<folder>; -1 = there is none */
-    bool last;  /* of its task */
+    int folder;             /* its output is in WORK/done/<folder>; -1 = there is none */
+    bool last;              /* of its task */
+    bool begun, given_back; /* never both: pl_flow_next begins it, pl_flow_recall gives it back; the flow's lock */
     STAILQ_ENTRY(pl_flow_row) link;
 };
 
@@ -53,6 +54,8 @@ int pl_flow_add(struct pl_flow *f, struct pl_wire_task *task, struct pl_flow_tas
 /* Waits until the inputs of a row may be built: those of the row before have been put in place. `alone`: also until no row is under way.
  * False: all is over. */
 bool pl_flow_wait_room(struct pl_flow *f, bool alone);
+/* Was it given back, so that its inputs need not come? */
+bool pl_flow_given_back(struct pl_flow *f, const struct pl_flow_row *row);
 /* Is a row under way, so that waiting for it may bring room on the disk? */
 bool pl_flow_busy(struct pl_flow *f);
 void pl_flow_fetched(struct pl_flow *f, struct pl_flow_row *row);
@@ -61,7 +64,7 @@ void pl_flow_no_more(struct pl_flow *f);
 
 /* --- the thread that runs commands --- */
 
-/* The next row, as soon as there is one; NULL: all is over. */
+/* The next row, as soon as there is one; NULL: all is over. It is begun, or given back and not to be run. */
 struct pl_flow_row *pl_flow_next(struct pl_flow *f);
 /* The inputs of the row are in place, or not wanted. */
 void pl_flow_placed(struct pl_flow *f);
@@ -88,6 +91,9 @@ void pl_flow_handed_in(struct pl_flow *f, struct pl_flow_task *task);
 
 /* --- any thread --- */
 
+/* Gives back the rows of a task that have not been begun: their numbers in the job, also of those given back before, to be freed; none:
+ * *ret_n is 0. `*ret_whole`: these are all rows of the task. NULL: the task is not here, or there is no memory. */
+uint32_t *pl_flow_recall(struct pl_flow *f, const struct pl_wire_lease *lease, size_t *ret_n, bool *ret_whole);
 /* All threads end; the first failure counts. */
 void pl_flow_fail(struct pl_flow *f, int code, const struct pl_err *why);
 /* 0, or the failure. */

@@ -185,8 +185,75 @@ static bool take_back(struct pl_lease *l, const json_t *answer)
     return any;
 }
 
+static void let_go(struct pl_lease *l, const struct pl_wire_lease *lease)
+{
+    struct held *h;
+
+    pthread_mutex_lock(&l->lock);
+    h = find(l, lease);
+    if (h)
+        h->taken = false;
+    pthread_mutex_unlock(&l->lock);
+}
+
+static json_t *next_json(const struct pl_lease *l, json_t *results, int wait_ms, bool leaving)
+{
+    json_t *body = json_pack("{s:s, s:s, s:o, s:i}", "worker", l->config.worker, "incarnation", l->config.incarnation, "results",
+                             results, "wait_ms", wait_ms);
+
+    if (body && leaving && json_object_set_new(body, "leaving", json_true()) < 0) {
+        json_decref(body);
+        return NULL;
+    }
+    return body;
+}
+
+/* The leases among those held that the answer asks rows back of; how many. */
+static size_t recalled(struct pl_lease *l, const json_t *answer, struct pl_wire_lease out[PL_LEASE_TASKS_MAX])
+{
+    const json_t *recall = json_object_get(answer, "recall"), *item;
+    size_t n = 0, k;
+
+    pthread_mutex_lock(&l->lock);
+    for (size_t i = 0; i < PL_LEASE_TASKS_MAX; i++) {
+        const struct held *h = &l->held[i];
+        bool wanted = false;
+
+        json_array_foreach(recall, k, item) wanted = wanted || pl_wire_lease_is(&h->lease, item);
+        if (h->taken && !h->lost && wanted)
+            out[n++] = h->lease;
+    }
+    pthread_mutex_unlock(&l->lock);
+    return n;
+}
+
+/* What has not been begun of a task. When the daemon does not hear of it, it asks again. */
+static void give_back(struct pl_lease *l, const struct pl_wire_lease *task)
+{
+    bool whole = false;
+    size_t n = 0;
+    _cleanup_free_ uint32_t *rows = l->config.recall(l->config.self, task, &n, &whole);
+    json_t *results = json_array(), *body;
+    struct pl_err err = {0};
+    int r;
+
+    if (!rows) {
+        json_decref(results);
+        return;
+    }
+    (void)!json_array_append_new(results, pl_wire_give_back_json(task, rows, n));
+    body = next_json(l, results, 0, false);
+    r = pl_uplink_json(l->config.link, "/api/v1/worker/next", body, true, NULL, &err);
+    json_decref(body);
+    if (r < 0 && r != PL_ECANCELED)
+        pl_log_warn("lease", "task %s: giving back %zu rows: %s", task->task, n, err.msg);
+    else if (r == 0 && whole)
+        let_go(l, task);
+}
+
 static void renew_once(struct pl_lease *l)
 {
+    struct pl_wire_lease back[PL_LEASE_TASKS_MAX];
     uint64_t seen = times_attached(l);
     json_t *body =
         json_pack("{s:s, s:s, s:o}", "worker", l->config.worker, "incarnation", l->config.incarnation, "tasks", held_json(l));
@@ -200,7 +267,9 @@ static void renew_once(struct pl_lease *l)
     if (r < 0 && r != PL_ECANCELED)
         pl_log_warn("lease", "renew: %s", err.msg);
     if (answer && take_back(l, answer))
-        l->config.wake(l->config.wake_self);
+        l->config.wake(l->config.self);
+    for (size_t i = 0, n = answer ? recalled(l, answer, back) : 0; i < n; i++)
+        give_back(l, &back[i]);
     json_decref(answer);
 }
 
@@ -304,17 +373,6 @@ static int hold(struct pl_lease *l, const struct pl_wire_lease *lease, struct pl
     return h ? 0 : pl_err_set(err, PL_EPROTO, "task %s: %d are held already", lease->task, PL_LEASE_TASKS_MAX);
 }
 
-static void let_go(struct pl_lease *l, const struct pl_wire_lease *lease)
-{
-    struct held *h;
-
-    pthread_mutex_lock(&l->lock);
-    h = find(l, lease);
-    if (h)
-        h->taken = false;
-    pthread_mutex_unlock(&l->lock);
-}
-
 /* The daemon has no more tasks for us: what is held still is not wanted either. */
 static void ended(struct pl_lease *l)
 {
@@ -326,19 +384,7 @@ static void ended(struct pl_lease *l)
     l->stop = l->stop || any;
     pthread_mutex_unlock(&l->lock);
     if (any)
-        l->config.wake(l->config.wake_self);
-}
-
-static json_t *next_json(const struct pl_lease *l, json_t *results, int wait_ms, bool leaving)
-{
-    json_t *body = json_pack("{s:s, s:s, s:o, s:i}", "worker", l->config.worker, "incarnation", l->config.incarnation, "results",
-                             results, "wait_ms", wait_ms);
-
-    if (body && leaving && json_object_set_new(body, "leaving", json_true()) < 0) {
-        json_decref(body);
-        return NULL;
-    }
-    return body;
+        l->config.wake(l->config.self);
 }
 
 /* One call of next. 1: the daemon did not know us, and we have attached again. */

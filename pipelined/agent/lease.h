@@ -5,6 +5,7 @@
  *              │end                                                    handed in
  *              ▼
  *
+ * Rows that the daemon wants for a worker that has none are given back as they are, when they have not been begun; the rest goes on.
  * An unknown worker (404: the daemon was restarted) attaches again with what it holds. A lease that the daemon says is lost ends
  * its task; a daemon that does not answer does not (pl_uplink_again). attach comes first; then one thread asks, one hands in, and the
  * others may be called from any. */
@@ -23,7 +24,9 @@ struct pl_lease_config {
     const char *worker;
     const char *incarnation;
     void (*wake)(void *self); /* something was taken back: look at pl_lease_wants */
-    void *wake_self;
+    /* Others are idle: which rows of that task have not been begun, as pl_flow_recall says. On the renewing thread. */
+    uint32_t *(*recall)(void *self, const struct pl_wire_lease *task, size_t *ret_n, bool *ret_whole);
+    void *self;
 };
 
 PL_MUST_CHECK

@@ -434,6 +434,19 @@ static void choose_tails(const struct pl_wire_outcome *outcomes, size_t n, bool 
         }
 }
 
+json_t *pl_wire_give_back_json(const struct pl_wire_lease *lease, const uint32_t *rows, size_t n)
+{
+    json_t *gave_back = json_array();
+
+    for (size_t i = 0; gave_back && i < n; i++)
+        if (json_array_append_new(gave_back, json_integer((json_int_t)rows[i])) < 0) {
+            json_decref(gave_back);
+            return NULL;
+        }
+    return json_pack("{s:o, s:I, s:[], s:o}", "task", task_id_json(lease), "fence", (json_int_t)lease->fence, "rows", "gave_back",
+                     gave_back);
+}
+
 json_t *pl_wire_result_json(const struct pl_wire_lease *lease, const struct pl_wire_outcome *outcomes, size_t n)
 {
     json_t *rows = json_array(), *gave_back = json_array(), *result = NULL;

@@ -3,7 +3,7 @@
  *
  *   POST /api/v1/worker/attach   {protocol, worker, incarnation, host, pid, held: [{task, fence}]}     → pl_wire_attach
  *   POST /api/v1/worker/next     {worker, incarnation, results: [RESULT], wait_ms, leaving?: true}     → pl_wire_next
- *   POST /api/v1/worker/renew    {worker, incarnation, tasks: [{task, fence}]}                         → pl_wire_renew
+ *   POST /api/v1/worker/renew    {worker, incarnation, tasks: [{task, fence}]}                         → {lost, recall, stop}
  *   POST /api/v1/worker/checkpoint {worker, task, fence, index, root}                                   → {}
  *   POST /api/v1/worker/metrics  {worker, task, index, lines: [≤ PL_WIRE_LINES_MAX texts]}             → {}
  *   POST /api/v1/worker/log?worker=&task=&datum=&attempt=&offset=   raw bytes                          → {}
@@ -132,6 +132,8 @@ json_t *pl_wire_lease_json(const struct pl_wire_lease *lease);
 bool pl_wire_lease_is(const struct pl_wire_lease *lease, const json_t *task);
 /* RESULT of a task whose rows ended as `outcomes` says. New reference, NULL without memory. */
 json_t *pl_wire_result_json(const struct pl_wire_lease *lease, const struct pl_wire_outcome *outcomes, size_t n);
+/* RESULT of a task of which these rows have not been begun and are given back; the others go on. As pl_wire_result_json. */
+json_t *pl_wire_give_back_json(const struct pl_wire_lease *lease, const uint32_t *rows, size_t n);
 void pl_wire_outcome_finish(struct pl_wire_outcome *o);
 
 /* The last `max` bytes of `data` as valid UTF-8, what is not replaced by U+FFFD, starting at a character. malloc'ed, NULL without

@@ -41,6 +41,13 @@ static void on_lease_change(void *self)
         pl_runner_client_wake(w->context.runner);
 }
 
+static uint32_t *on_recall(void *self, const struct pl_wire_lease *task, size_t *ret_n, bool *ret_whole)
+{
+    struct pl_worker *w = self;
+
+    return pl_flow_recall(w->flow, task, ret_n, ret_whole);
+}
+
 static int create_link(struct pl_worker *w, struct pl_err *err)
 {
     const struct pl_uplink_config uplink = {.url = w->config.url,
@@ -58,7 +65,8 @@ static int create_lease(struct pl_worker *w, struct pl_err *err)
                                           .worker = w->config.name,
                                           .incarnation = w->config.incarnation,
                                           .wake = on_lease_change,
-                                          .wake_self = w};
+                                          .recall = on_recall,
+                                          .self = w};
     int r;
 
     if (w->config.alone)
@@ -328,7 +336,7 @@ static bool fetch_row(struct pl_worker *w, struct pl_flow_row *row)
     if (!pl_flow_wait_room(w->flow, alone))
         return false;
     alone = alone || !pl_flow_busy(w->flow);
-    row->outcome->gave_back = atomic_load(&row->task->lost);
+    row->outcome->gave_back = atomic_load(&row->task->lost) || pl_flow_given_back(w->flow, row);
     if (pl_datum_fetch(&w->context, task, row->row, alone, row->outcome) < 0) {
         if (!pl_flow_wait_room(w->flow, true))
             return false;
@@ -421,7 +429,7 @@ static int compute_row(struct pl_worker *w, struct pl_flow_row *row, struct pl_e
 
     if (row == row->task->rows)
         w->context.oom_seen = pl_datum_oom_count();
-    if (atomic_load(&row->task->lost))
+    if (atomic_load(&row->task->lost) || row->given_back)
         row->outcome->gave_back = true;
     r = pl_datum_compute(&w->context, &row->task->task, row->row, on_placed, w, row->outcome, &why);
     if (r < 0 && !pl_runner_client_up(w->context.runner))

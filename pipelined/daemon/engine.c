@@ -362,6 +362,9 @@ static void act(struct pl_engine *e, const struct pl_sched_action *a)
     case PL_SCHED_RETURNED:
         pl_engine_return_task(e, a);
         break;
+    case PL_SCHED_RECALL:
+        pl_engine_recall_task(e, a);
+        break;
     case PL_SCHED_GIVE_UP:
         count_given_up(e, a);
         break;

@@ -120,6 +120,7 @@ struct pl_etask {
     uint64_t id, fence, worker;
     struct pl_ejob *job;
     uint32_t failures;
+    bool recalled; /* its worker is told with every renewal to give back what it has not begun, until a result comes */
 };
 
 struct pl_ending; /* endings.c */
@@ -332,6 +333,8 @@ void pl_eworker_drop_ready(struct pl_eworker *w);
 void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a);
 /* The lease is over; a worker that has not been told of it yet will not be. */
 void pl_engine_drop_task(struct pl_engine *e, uint64_t worker, uint64_t task, uint64_t fence);
+/* The action RECALL. */
+void pl_engine_recall_task(struct pl_engine *e, const struct pl_sched_action *a);
 /* The action RETURNED: that, and its row goes, for its rows may be leased anew. */
 void pl_engine_return_task(struct pl_engine *e, const struct pl_sched_action *a);
 void pl_etask_free(void *task);

@@ -283,6 +283,7 @@ static int feed_result(struct reporting *p, const json_t *result, struct pl_err 
     ev.result.n = json_array_size(rows);
     p->row_list = rows;
     p->attempt = t->failures + 1;
+    t->recalled = false;
     feeding = p;
     r = pl_engine_feed(p->engine, &ev, err);
     feeding = NULL;

@@ -206,7 +206,7 @@ static int renew(struct pl_engine *e, struct pl_http_request *req, json_t **ret,
     _cleanup_free_ struct pl_sched_lease *leases = NULL;
     struct pl_sched_event ev = {.kind = PL_SCHED_EV_RENEW};
     struct pl_eworker *w;
-    json_t *lost;
+    json_t *lost, *recall;
     int r = pl_http_body_json(req, &body, err);
 
     r = r < 0 ? r : worker_of(e, req, str(body, "worker"), &w, err);
@@ -220,13 +220,16 @@ static int renew(struct pl_engine *e, struct pl_http_request *req, json_t **ret,
     if (r < 0)
         return r;
     lost = json_array();
+    recall = json_array();
     for (size_t i = 0; i < ev.leases.n; i++) {
         const struct pl_etask *t = pl_map_get(&e->tasks, &leases[i].task, sizeof leases[i].task);
 
         if (!t || t->fence != leases[i].fence || t->worker != w->id)
             json_array_append_new(lost, json_pack("{s:I}", "task", (json_int_t)leases[i].task));
+        else if (t->recalled)
+            json_array_append_new(recall, json_pack("{s:I}", "task", (json_int_t)leases[i].task));
     }
-    *ret = json_pack("{s:o, s:b}", "lost", lost, "stop", (int)w->stopping);
+    *ret = json_pack("{s:o, s:o, s:b}", "lost", lost, "recall", recall, "stop", (int)w->stopping);
     return 0;
 }
 

@@ -348,6 +348,14 @@ void pl_engine_drop_task(struct pl_engine *e, uint64_t worker, uint64_t task, ui
     pl_etask_free(t);
 }
 
+void pl_engine_recall_task(struct pl_engine *e, const struct pl_sched_action *a)
+{
+    struct pl_etask *t = pl_map_get(&e->tasks, &a->lease.task, sizeof a->lease.task);
+
+    if (t && t->fence == a->lease.fence)
+        t->recalled = true;
+}
+
 static int return_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     int r = pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM lease WHERE task = ?", "i", *(const int64_t *)arg);

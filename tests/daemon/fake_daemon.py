@@ -60,6 +60,7 @@ class FakeDaemon:
         self.changed = threading.Condition()
         self.tasks = []  # waiting to be handed out
         self.leased = {}  # id → fence, not yet answered
+        self.open = {}  # id → its rows that have not ended
         self.results = []  # RESULT, as they came
         self.attaches, self.nexts, self.renews = [], [], []
         self.logs = {}  # (datum, attempt) → bytes
@@ -160,8 +161,13 @@ class FakeDaemon:
                 return http.answer(404, {"error": {"code": "not_found", "message": "unknown worker"}})
             self.nexts.append(body)
             for result in body["results"]:
-                if self.leased.pop(result["task"], None) is not None:
-                    self.results.append(result)
+                if result["task"] not in self.leased:
+                    continue
+                self.results.append(result)
+                left = self.open[result["task"]]
+                left -= {row["index"] for row in result["rows"]} | set(result["gave_back"])
+                if not left:
+                    del self.leased[result["task"]]
             self.changed.notify_all()
             if body["wait_ms"] == 0:  # results only
                 return http.answer(200, {"end" if body.get("leaving") else "idle": True})
@@ -174,6 +180,7 @@ class FakeDaemon:
                 return http.answer(200, {"idle": True})
             task = self.tasks.pop(0)
             self.leased[task["id"]] = task["fence"]
+            self.open[task["id"]] = {row["index"] for row in task["rows"]}
         return http.answer(200, {"task": task})
 
     def renew(self, http, _query, body):

@@ -176,6 +176,40 @@ def test_a_lost_lease_ends_only_its_own_task(start, gates):
     assert (IDS[1], 1) not in daemon.logs
 
 
+def test_rows_that_are_recalled_go_back_at_once_unless_begun(start, gates):
+    daemon, worker = start("echo here; " + of((0, gates.wait("go"))))
+    daemon.give(1, rows(0, 1))
+    daemon.give(2, rows(2, 3))
+    daemon.wait(lambda: (IDS[0], 1) in daemon.logs)
+    daemon.renew_reply = {"recall": [{"task": 1}]}
+    first = daemon.result(1)
+    assert (first["task"], first["rows"], first["gave_back"]) == (1, [], [1])
+    daemon.wait(lambda: len(daemon.results) > 1)  # told again, it answers again
+    assert daemon.results[1] == first
+    daemon.renew_reply = {}
+    gates.open("go")
+    daemon.wait(lambda: daemon.results[-1]["task"] == 2)
+    last = [r for r in daemon.results if r["task"] == 1][-1]
+    assert ([r["index"] for r in last["rows"]], last["gave_back"]) == ([0], [1])
+    assert set(daemon.logs) == {(IDS[i], 1) for i in (0, 2, 3)}
+
+
+def test_a_task_fetched_ahead_is_recalled_whole(start, gates):
+    daemon, worker = start("echo here; " + of((0, gates.wait("go"))))
+    daemon.give(1, rows(0))
+    daemon.give(2, rows(1, 2))
+    daemon.wait(lambda: (IDS[0], 1) in daemon.logs and set(daemon.leased) == {1, 2})
+    daemon.renew_reply = {"recall": [{"task": 2}]}
+    assert daemon.result(1)["gave_back"] == [1, 2] and daemon.results[0]["task"] == 2
+    daemon.wait(lambda: "'task': 2" not in str(daemon.renews[-1]))  # it holds it no longer
+    daemon.renew_reply = {}
+    gates.open("go")
+    daemon.give(3, rows(3))
+    daemon.wait(lambda: not daemon.leased and len(daemon.results) == 3)
+    assert [r["task"] for r in daemon.results] == [2, 1, 3]
+    assert set(daemon.logs) == {(IDS[0], 1), (IDS[3], 1)}
+
+
 def test_all_tasks_held_are_told_to_a_daemon_that_comes_back(start, gates):
     daemon, _ = start("echo here; " + gates.wait("go"))
     daemon.give(1, rows(0), fence=4)

@@ -156,6 +156,18 @@ def test_more_gpus_than_there_are_are_done_without_at_once(project):
     assert project.read("s", "f") == b"cpu\n"
 
 
+def test_what_stands_behind_a_long_datum_is_done_by_who_has_nothing(project, gate):
+    """One of 60 takes until the gate opens; by then a task holds many."""
+    project.repo("in").stages(sh("s", f'n=$(basename $PL_INPUT_IN); echo $n; test $n != 20 || {gate.wait}; echo >$PL_OUT/$n', glob="/*", workers=2))
+    run = project.commit("in", {str(i): str(i) for i in range(60)})["run"]
+    gate.arrived()
+    begun = lambda: sorted(project.logs("s", run=run).split(), key=int)
+    wait_until(lambda: len(begun()) >= 60, lambda: f"all others to be done, not {begun()}")
+    gate.open()
+    assert project.wait(run)["job"]["s"]["datums"] | {} == {"total": 60, "reused": 0, "done": 60, "failed": 0}
+    assert begun() == [str(i) for i in range(60)]  # none twice
+
+
 def test_workers_share_the_datums(project, gate):
     project.repo("in").stages(sh("s", gate.wait + '; echo >$PL_OUT/$(basename $PL_INPUT_IN)', glob="/*", workers=2))
     run = project.commit("in", {str(i): str(i) for i in range(4)})["run"]

@@ -29,6 +29,7 @@ struct wtask {
     uint64_t id, fence, worker;
     uint32_t rows[DATUMS], n;
     uint32_t failures, losses;
+    bool recalled;
     struct wtask *next;
 };
 
@@ -461,13 +462,49 @@ static inline void do_lost(struct life *l, const struct pl_sched_action *a)
         post(&l->w, &m);
 }
 
+static inline struct wtask *task_of(struct life *l, uint64_t id, uint64_t fence)
+{
+    for (size_t r = 0; r < l->n_runs; r++)
+        for (size_t i = 0; i < STAGES; i++)
+            for (struct wtask *t = l->runs[r].jobs[i].tasks; t; t = t->next)
+                if (t->id == id && t->fence == fence)
+                    return t;
+    return NULL;
+}
+
+static inline void do_recall(struct life *l, const struct pl_sched_action *a)
+{
+    struct wtask *task = task_of(l, a->lease.task, a->lease.fence);
+
+    MUST(&l->w, task && task->worker == a->lease.worker && !l->draining, "a recall of nothing");
+    task->recalled = true;
+}
+
+/* A renewal tells what stands; a result takes it away. */
+static inline void recalls_told(struct life *l, const struct pl_sched_event *ev)
+{
+    struct wtask *task;
+
+    if (ev->kind == PL_SCHED_EV_RESULT && (task = task_of(l, ev->result.task, ev->result.fence)))
+        task->recalled = false;
+    for (size_t i = 0; ev->kind == PL_SCHED_EV_RENEW && i < ev->leases.n; i++) {
+        const struct pl_sched_lease *lease = &ev->leases.items[i];
+        struct message m = {
+            .kind = TO_AGENT, .action = PL_SCHED_RECALL, .id = ev->id, .task = lease->task, .fence = lease->fence};
+
+        task = task_of(l, lease->task, lease->fence);
+        if (task && task->recalled && task->worker == ev->id)
+            post(&l->w, &m);
+    }
+}
+
 static inline void carry_out(struct life *l, const struct pl_sched_action *a, const struct pl_sched_event *ev)
 {
     static void (*const simple[])(struct life *, const struct pl_sched_action *) = {
         [PL_SCHED_RUN_STATE] = do_run_state, [PL_SCHED_JOB_STATE] = do_job_state, [PL_SCHED_PLAN] = do_plan,
         [PL_SCHED_COMMIT] = do_commit,       [PL_SCHED_START_WORKER] = do_start,  [PL_SCHED_STOP_WORKER] = do_stop,
         [PL_SCHED_LEASE] = do_lease,         [PL_SCHED_LEASE_LOST] = do_lost,     [PL_SCHED_CANCEL] = do_lost,
-        [PL_SCHED_RETURNED] = do_lost,       [PL_SCHED_GIVE_UP] = do_give_up,
+        [PL_SCHED_RETURNED] = do_lost,       [PL_SCHED_RECALL] = do_recall,       [PL_SCHED_GIVE_UP] = do_give_up,
     };
 
     switch (a->kind) {
@@ -495,6 +532,7 @@ static inline int step(struct life *l, struct pl_sched_event *ev)
     int r;
 
     ev->now_ms = l->w.now + l->w.skew;
+    recalls_told(l, ev);
     r = pl_sched_step(l->s, ev, &out, &err);
     if (r == PL_ENOMEM || r == PL_EINVAL)
         world_die(&l->w, err.msg);

@@ -1,5 +1,5 @@
-/* sched_world: the virtual world around the scheduler: a clock, a network that loses, doubles and reorders, agents that compute, crash and
- * hang. Everything comes from one seed. The engine with its durable log, and what must hold, are in test_sched_world.c. */
+/* sched_world: the virtual world around the scheduler: a clock, a network that loses, doubles and reorders, agents that compute, give back
+ * what they have not begun, crash and hang. Everything comes from one seed. The engine with its durable log, and what must hold, are in test_sched_world.c. */
 #pragma once
 
 #include "pipelined/core/sched/sched.h"
@@ -46,7 +46,7 @@ struct held {
     uint64_t task, fence;
     uint32_t n_rows;
     struct pl_sched_row rows[DATUMS]; /* with how they will end */
-    uint32_t reported;
+    uint32_t begun;                   /* rows, when it was asked for the rest; else 0 */
     int64_t ready_at, sent_at;
 };
 
@@ -249,6 +249,32 @@ static inline void agent_lease(struct world *w, struct agent *a, const struct me
     agent_wake(w, a, t->ready_at - w->now, false);
 }
 
+/* Of the task that it computes it has begun some rows, of the others none. */
+static inline void agent_recall(struct world *w, struct agent *a, const struct message *told)
+{
+    struct message m = {
+        .kind = TO_DAEMON, .event = PL_SCHED_EV_RESULT, .id = a->worker, .task = told->task, .fence = told->fence};
+
+    for (size_t i = 0; i < a->n_tasks; i++) {
+        struct held *t = &a->tasks[i];
+
+        if (t->task != told->task || t->fence != told->fence)
+            continue;
+        if (w->now < t->ready_at && t->begun == 0)
+            t->begun = i > 0 ? 0 : 1 + (uint32_t)rnd(w, t->n_rows);
+        else if (t->begun == 0)
+            t->begun = t->n_rows;
+        for (uint32_t k = t->begun; k < t->n_rows; k++) {
+            t->rows[k].gave_back = true; /* so says the last result too */
+            m.rows[m.n_rows++] = t->rows[k];
+        }
+        if (m.n_rows == t->n_rows)
+            t->ready_at = w->now;
+        post(w, &m);
+        return;
+    }
+}
+
 static inline void agent_hear(struct world *w, const struct message *m)
 {
     struct agent *a = agent_of(w, m->id);
@@ -262,6 +288,9 @@ static inline void agent_hear(struct world *w, const struct message *m)
     case PL_SCHED_RESULT:
         if (m->flag)
             agent_drop(a, m->task, m->fence);
+        break;
+    case PL_SCHED_RECALL:
+        agent_recall(w, a, m);
         break;
     case PL_SCHED_LEASE_LOST:
     case PL_SCHED_CANCEL:

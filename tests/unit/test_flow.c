@@ -1,4 +1,5 @@
-/* Rows on their way through three threads: in order, within the bounds, and all threads end together. */
+/* Rows on their way through three threads: in order, within the bounds, and all threads end together; a row that is asked back is either given
+ * back or computed. */
 // link: pl_agent
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,9 +13,13 @@
 #include "storage/base/clock.h"
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 
 #define TASKS    40u
+#define ROWS_MAX 20u
 #define NEVER_MS 60000
+
+enum { COMPUTED = 1, GIVEN_BACK = 2 };
 
 struct world {
     struct pl_flow *flow;
@@ -24,6 +29,9 @@ struct world {
     unsigned rows_of[TASKS];
     unsigned total;
     unsigned fail_at; /* row whose upload fails; 0 = none */
+    bool recalls;
+    atomic_bool over;
+    atomic_uint became[TASKS][ROWS_MAX];
 };
 
 static unsigned some(unsigned *seed, unsigned n)
@@ -38,9 +46,18 @@ static void dawdle(unsigned *seed)
         sched_yield();
 }
 
-static struct pl_flow_task *add(struct world *w, unsigned n)
+static struct pl_wire_lease lease_of(unsigned i)
 {
-    struct pl_wire_task task = {.n_rows = n};
+    struct pl_wire_lease lease = {.fence = i};
+
+    snprintf(lease.task, sizeof(lease.task), "%u", i);
+    return lease;
+}
+
+static struct pl_flow_task *add(struct world *w, unsigned number)
+{
+    const unsigned n = w->rows_of[number];
+    struct pl_wire_task task = {.lease = lease_of(number), .n_rows = n};
     struct pl_flow_task *t = NULL;
 
     task.rows = calloc(n, sizeof(*task.rows));
@@ -57,7 +74,7 @@ static void *fetch(void *arg)
     unsigned seed = w->seed;
 
     for (unsigned i = 0; i < TASKS && pl_flow_may_ask(w->flow, w->alone); i++) {
-        struct pl_flow_task *t = add(w, w->rows_of[i]);
+        struct pl_flow_task *t = add(w, i);
         for (unsigned row = 0; row < w->rows_of[i]; row++) {
             if (!pl_flow_wait_room(w->flow, w->alone))
                 return pl_flow_no_more(w->flow), NULL;
@@ -107,9 +124,13 @@ static void compute(struct world *w)
     struct pl_flow_row *row;
 
     while ((row = pl_flow_next(w->flow))) {
+        const struct pl_wire_lease *lease = &row->task->task.lease;
+
         w->placed++;
         pl_flow_placed(w->flow);
         dawdle(&seed);
+        if (!row->given_back)
+            w->became[lease->fence][row->row->index] |= COMPUTED;
         if (some(&seed, 3) && pl_flow_take_folder(w->flow, row)) {
             assert_in_range(row->folder, 0, PL_FLOW_BEHIND - 1);
             if (!some(&seed, 4))
@@ -120,18 +141,44 @@ static void compute(struct world *w)
     }
 }
 
+/* Asks for any task's rows, over and over. */
+static void *recall(void *arg)
+{
+    struct world *w = arg;
+    unsigned seed = w->seed + 3;
+
+    while (!w->over) {
+        struct pl_wire_lease lease = lease_of(some(&seed, TASKS));
+        bool whole = false;
+        size_t n = 0;
+        uint32_t *rows = pl_flow_recall(w->flow, &lease, &n, &whole);
+
+        assert_true(!rows || whole == (n == w->rows_of[lease.fence]));
+        for (size_t i = 0; i < n; i++)
+            w->became[lease.fence][rows[i]] |= GIVEN_BACK;
+        free(rows);
+        dawdle(&seed);
+    }
+    return NULL;
+}
+
 static void run(struct world *w)
 {
-    pthread_t threads[2];
+    pthread_t threads[3];
 
     assert_int_equal(pl_flow_create(&w->flow, NULL), 0);
     for (unsigned i = 0, seed = w->seed; i < TASKS; i++)
-        w->total += w->rows_of[i] = 1 + some(&seed, 20);
+        w->total += w->rows_of[i] = 1 + some(&seed, ROWS_MAX);
     assert_int_equal(pthread_create(&threads[0], NULL, fetch, w), 0);
     assert_int_equal(pthread_create(&threads[1], NULL, upload, w), 0);
+    if (w->recalls)
+        assert_int_equal(pthread_create(&threads[2], NULL, recall, w), 0);
     compute(w);
     pthread_join(threads[0], NULL);
     pthread_join(threads[1], NULL);
+    w->over = true;
+    if (w->recalls)
+        pthread_join(threads[2], NULL);
 }
 
 static void rows_pass_in_order_and_within_the_bounds(void **state)
@@ -144,6 +191,24 @@ static void rows_pass_in_order_and_within_the_bounds(void **state)
         assert_int_equal(pl_flow_result(w.flow, NULL), 0);
         pl_flow_destroy(w.flow);
     }
+}
+
+static void a_row_is_computed_or_given_back_never_both(void **state)
+{
+    unsigned given_back = 0;
+
+    (void)state;
+    for (unsigned seed = 0; seed < 60; seed++) {
+        struct world w = {.seed = seed, .alone = seed % 3 == 0, .recalls = true};
+        run(&w);
+        for (unsigned i = 0; i < TASKS; i++)
+            for (unsigned row = 0; row < w.rows_of[i]; row++) {
+                assert_in_range(w.became[i][row], COMPUTED, GIVEN_BACK);
+                given_back += w.became[i][row] == GIVEN_BACK;
+            }
+        pl_flow_destroy(w.flow);
+    }
+    assert_true(given_back > 0);
 }
 
 static void one_failure_ends_all_threads(void **state)
@@ -176,6 +241,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_pass_in_order_and_within_the_bounds),
+        cmocka_unit_test(a_row_is_computed_or_given_back_never_both),
         cmocka_unit_test(one_failure_ends_all_threads),
         cmocka_unit_test(the_upload_thread_looks_up_after_a_while),
     };

@@ -82,6 +82,118 @@ static void a_busy_worker_fetches_ahead_only_when_all_have_work(void **state)
     kit_close(&k);
 }
 
+/* Two workers, 7 rows: one has rows 1 … 3, and 4 and 5 ahead; the other one the last. The lease of the former. */
+static struct pl_sched_action open_two(uint64_t *ret_other)
+{
+    struct pl_sched_action lease;
+
+    open_one((struct pl_sched_stage){.workers = 2});
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 7);
+    *ret_other = kit_nth(&k, PL_SCHED_START_WORKER, 1)->worker.id;
+    kit_up(&k, kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.id);
+    lease = *kit_the(&k, PL_SCHED_LEASE);
+    kit_finish(&k, lease, 100000);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    lease = *kit_the(&k, PL_SCHED_LEASE);
+    assert_int_equal(lease.lease.count, 3); /* rows 1 … 3 */
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    assert_int_equal(kit_the(&k, PL_SCHED_LEASE)->lease.count, 2); /* 4 and 5, ahead */
+    kit_up(&k, *ret_other);
+    assert_int_equal(kit_the(&k, PL_SCHED_LEASE)->lease.count, 1);
+    return lease;
+}
+
+static void gives_back(const struct pl_sched_action *lease, uint64_t task, uint32_t lo, uint32_t hi)
+{
+    struct pl_sched_row rows[8];
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESULT, .id = lease->lease.worker};
+
+    for (uint32_t i = lo; i < hi; i++)
+        rows[ev.result.n++] = (struct pl_sched_row){.index = i, .gave_back = true};
+    ev.result.task = task;
+    ev.result.fence = task + 1; /* given in one go */
+    ev.result.rows = rows;
+    kit_do(&k, ev);
+}
+
+/* Rows 2 … 5 stand behind row 1, which takes long. */
+static void what_stands_behind_a_long_row_goes_to_who_has_nothing(void **state)
+{
+    struct pl_sched_action lease, mine;
+    uint64_t other, ahead;
+
+    (void)state;
+    lease = open_two(&other);
+    mine = *kit_the(&k, PL_SCHED_LEASE);
+    assert_int_equal(kit_count(&k, PL_SCHED_RECALL), 0);
+    kit_finish(&k, mine, 100000);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, other);
+    assert_int_equal(kit_count(&k, PL_SCHED_RECALL), 2);
+    assert_int_equal(kit_nth(&k, PL_SCHED_RECALL, 0)->lease.task, lease.lease.task);
+    assert_int_equal(kit_nth(&k, PL_SCHED_RECALL, 0)->lease.worker, lease.lease.worker);
+    ahead = kit_nth(&k, PL_SCHED_RECALL, 1)->lease.task;
+    kit_wait(&k, 3000);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0); /* it will have work */
+    gives_back(&lease, ahead, 4, 6);
+    assert_true(kit_the(&k, PL_SCHED_RESULT)->result.task_done);
+    mine = *kit_the(&k, PL_SCHED_LEASE);
+    assert_int_equal(mine.lease.worker, other);
+    assert_int_equal(mine.lease.failures + mine.lease.losses, 0);
+    gives_back(&lease, lease.lease.task, 2, 4);
+    assert_false(kit_the(&k, PL_SCHED_RESULT)->result.task_done);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 0); /* nothing stands behind that row again */
+    for (uint32_t left = 4; left > 0; left -= mine.lease.count) {
+        if (left < 4)
+            mine = *kit_the(&k, PL_SCHED_LEASE);
+        assert_int_equal(mine.lease.worker, other);
+        kit_finish(&k, mine, 100000);
+        kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, other);
+    }
+    kit_result(&k, &lease, (struct pl_sched_row){.index = 1});
+    IS(k, 1, 1, PL_SCHED_FINISHING);
+    kit_close(&k);
+}
+
+static void nobody_is_asked_twice_for_what_it_has_begun(void **state)
+{
+    struct pl_sched_action lease;
+    uint64_t other;
+
+    (void)state;
+    lease = open_two(&other);
+    kit_finish(&k, *kit_the(&k, PL_SCHED_LEASE), 100000);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, other);
+    assert_int_equal(kit_count(&k, PL_SCHED_RECALL), 2);
+    for (unsigned i = 0; i < 3; i++) {
+        kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, other);
+        assert_int_equal(kit_count(&k, PL_SCHED_RECALL), 0);
+    }
+    gives_back(&lease, lease.lease.task, 0, 0);
+    assert_int_equal(kit_count(&k, PL_SCHED_RECALL), 0);
+    kit_wait(&k, 2500); /* it has all begun: the other one may end */
+    assert_int_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.id, other);
+    kit_close(&k);
+}
+
+static void one_row_is_not_asked_for(void **state)
+{
+    uint64_t other;
+
+    (void)state;
+    open_one((struct pl_sched_stage){.workers = 2});
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 2);
+    other = kit_nth(&k, PL_SCHED_START_WORKER, 1)->worker.id;
+    kit_up(&k, kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.id);
+    kit_up(&k, other);
+    kit_finish(&k, *kit_the(&k, PL_SCHED_LEASE), 100000);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, other);
+    assert_int_equal(kit_count(&k, PL_SCHED_RECALL), 0);
+    kit_close(&k);
+}
+
 static void no_more_workers_than_datums(void **state)
 {
     (void)state;
@@ -389,6 +501,9 @@ int main(void)
         cmocka_unit_test(tasks_grow_to_ten_seconds_of_compute),
         cmocka_unit_test(no_task_is_larger_than_a_workers_share),
         cmocka_unit_test(a_busy_worker_fetches_ahead_only_when_all_have_work),
+        cmocka_unit_test(what_stands_behind_a_long_row_goes_to_who_has_nothing),
+        cmocka_unit_test(nobody_is_asked_twice_for_what_it_has_begun),
+        cmocka_unit_test(one_row_is_not_asked_for),
         cmocka_unit_test(no_more_workers_than_datums),
         cmocka_unit_test(an_idle_worker_is_warm_for_the_next_push_and_then_ends),
         cmocka_unit_test(an_idle_worker_gives_its_place_to_another_stage),

@@ -103,6 +103,7 @@ static void restore_tasks(struct life *l, struct wjob *job)
             tasks_drop(job, t->fence);
             continue;
         }
+        t->recalled = false;
         for (uint32_t i = 0; i < t->n; i++)
             job->rows[t->rows[i]].failures = t->failures;
     }

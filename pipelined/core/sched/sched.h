@@ -38,7 +38,8 @@
  *    more than max_failed have failed. A recovered row is left out and fails nothing.
  *  - Tasks are 1 row at first, then aim at PL_SCHED_AIM_MS of compute by the job's mean, growing at most fourfold on
  *    what was measured; ≤ PL_SCHED_TASK_ROWS_MAX, ≥ ⌈waiting / 32,768⌉, and never more than ⌈waiting / live workers⌉.
- *    Leased tasks are not split again.
+ *  - While a worker of the stage has nothing and no row is ready, one that holds several rows is asked to give back those that it has
+ *    not begun (RECALL), the one whose task was leased first; as many at once as are idle. It gets nothing ahead until it has finished one.
  *  - Workers: at most min(stage's workers, waiting rows) as capacity admits; the pipeline with the fewest workers
  *    goes first, and who is first is not overtaken by smaller wishes of its kind. An idle worker lingers, then ends;
  *    at once when another stage lacks its place.
@@ -309,6 +310,9 @@ enum pl_sched_action_kind {
     PL_SCHED_CANCEL,
     /* .lease worker, task, fence, job: the lease is over, its rows wait again or are given up. */
     PL_SCHED_RETURNED,
+    /* .lease worker, task, fence, job: others are idle; the rows of the task that it has not begun should come back, as a RESULT with
+     * gave_back (without rows when it has begun them all). To be told with every renewal until a RESULT of the task comes. */
+    PL_SCHED_RECALL,
     /* .lease job and rows: lost too often with their workers, they count as failed. */
     PL_SCHED_GIVE_UP,
     /* .result: what became of the rows of a RESULT that was taken, in its order. */

@@ -314,11 +314,13 @@ static void serve(struct pl_sched *s, struct job *job)
             pl_sched_worker_stop(s, w, false, "its stage waits for a GPU");
             continue;
         }
-        if (!pl_sched_task_lease(s, job, w) && w->n_tasks < PL_SCHED_WORKER_LEASES)
+        if (!pl_sched_task_lease(s, job, w) && w->n_tasks < PL_SCHED_WORKER_LEASES && !w->recall)
             break;
     }
     if (s->draining)
         pl_sched_workers_trim(s, v);
+    else
+        pl_sched_task_recall(s, job);
 }
 
 static void run_rows(struct pl_sched *s, struct job *job)

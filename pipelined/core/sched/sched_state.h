@@ -87,6 +87,7 @@ struct version {
     struct worker_list workers;
     struct worker_list asking; /* idle ones first, then those that would fetch ahead */
     uint32_t starting, idle, busy, stopping, with_gpu /* of the first three */;
+    uint32_t recalls;        /* workers that are asked to give back, and have not answered */
     uint32_t start_failures; /* in a row */
     int64_t retry_at;
     char *last_failure;
@@ -168,8 +169,12 @@ struct task {
     struct pl_ranges open;
     uint32_t failures, losses;
     int64_t expires;
+    bool recalled;
     TAILQ_ENTRY(task) link;
 };
+
+/* What it has not begun: nobody wants it back; it was asked for; it gave it back, and computes what it had begun. */
+enum recall { NOT_RECALLED, RECALL_ASKED, RECALL_ANSWERED };
 
 enum worker_state { WORKER_STARTING, WORKER_IDLE, WORKER_BUSY, WORKER_STOPPING };
 
@@ -177,6 +182,7 @@ struct worker {
     uint64_t id;
     struct version *version;
     enum worker_state state;
+    enum recall recall;
     struct task *tasks[PL_SCHED_WORKER_LEASES];
     size_t n_tasks;
     struct pl_sched_lease done[DONE_KEPT];
@@ -305,6 +311,8 @@ void pl_sched_rows_wait(struct pl_sched *s, struct rows *rows, const struct pl_r
                         int64_t not_before);
 /* Leases ready rows of the job to the worker. False when there are none, or none for a worker that computes. */
 bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w);
+/* Asks workers to give back rows of the job that they have not begun, one for each idle worker of its version. */
+void pl_sched_task_recall(struct pl_sched *s, struct job *job);
 /* Takes `size` rows out of the bin. Id and fence are the caller's to set. */
 struct task *pl_sched_task_make(struct pl_sched *s, struct job *job, struct worker *w, struct bin *bin, uint32_t size);
 /* An action about it: worker, task, fence, job. */
@@ -327,6 +335,7 @@ void pl_sched_worker_attached(struct pl_sched *s, struct worker *w, const struct
 void pl_sched_worker_next(struct pl_sched *s, struct worker *w);
 void pl_sched_worker_renew(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev);
 void pl_sched_worker_gone(struct pl_sched *s, struct worker *w, const char *text);
+void pl_sched_worker_recall(struct worker *w, enum recall recall);
 /* A task of it began. */
 void pl_sched_worker_leased(struct pl_sched *s, struct worker *w);
 /* A task of it may have ended. */

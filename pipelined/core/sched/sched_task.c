@@ -181,7 +181,7 @@ bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w)
 
     if (!bin || w->n_tasks >= PL_SCHED_WORKER_LEASES)
         return false;
-    if (w->n_tasks > 0 && !may_fetch_ahead(rows, bin, w->version, pl_sched_rows_ready(s, rows)))
+    if (w->n_tasks > 0 && (w->recall || !may_fetch_ahead(rows, bin, w->version, pl_sched_rows_ready(s, rows))))
         return false;
     task = pl_sched_task_make(s, job, w, bin, task_size(rows, w->version, bin));
     if (!task)
@@ -199,6 +199,50 @@ bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w)
     return true;
 }
 
+/* --- rows behind one that takes long */
+
+static uint32_t idle_workers(const struct version *v)
+{
+    const struct worker *w;
+    uint32_t n = 0;
+
+    for (w = TAILQ_FIRST(&v->asking); w && w->n_tasks == 0; w = TAILQ_NEXT(w, asking_link))
+        n++;
+    return n;
+}
+
+/* Besides the row that computes. */
+static bool holds_more(const struct worker *w)
+{
+    uint64_t rows = 0;
+
+    for (size_t i = 0; i < w->n_tasks; i++)
+        rows += w->tasks[i]->open.count;
+    return rows > 1;
+}
+
+static void ask_back(struct pl_sched *s, struct worker *w)
+{
+    for (size_t i = 0; i < w->n_tasks; i++) {
+        w->tasks[i]->recalled = true;
+        pl_sched_task_action(s, w->tasks[i], PL_SCHED_RECALL);
+    }
+    pl_sched_worker_recall(w, RECALL_ASKED);
+}
+
+void pl_sched_task_recall(struct pl_sched *s, struct job *job)
+{
+    struct version *v = job->version;
+    uint32_t idle = idle_workers(v);
+    struct task *task;
+
+    if (v->recalls >= idle || bin_ready(s, job->rows))
+        return;
+    for (task = TAILQ_FIRST(&job->rows->tasks); task && v->recalls < idle; task = TAILQ_NEXT(task, link))
+        if (!task->worker->recall && holds_more(task->worker))
+            ask_back(s, task->worker);
+}
+
 void pl_sched_task_free(struct pl_sched *s, struct task *task)
 {
     struct worker *w = task->worker;
@@ -208,6 +252,8 @@ void pl_sched_task_free(struct pl_sched *s, struct task *task)
     for (size_t i = 0; i < w->n_tasks; i++)
         if (w->tasks[i] == task)
             w->tasks[i] = w->tasks[--w->n_tasks];
+    if (w->n_tasks == 0)
+        pl_sched_worker_recall(w, NOT_RECALLED);
     if (!works_for(w, job))
         job->workers--;
     TAILQ_REMOVE(&job->rows->tasks, task, link);
@@ -309,8 +355,8 @@ static enum pl_sched_verdict take_row(struct pl_sched *s, struct task *task, con
     if (!pl_ranges_remove(&task->open, row->index, row->index + 1))
         s->oom = true;
     pl_sched_job_leased(s, task->job, -1);
-    if (row->gave_back) { /* a moment later, lest it goes round and round */
-        row_wait(s, task, row->index, task->failures, s->now + 1000);
+    if (row->gave_back) { /* of its own: a moment later, lest it goes round and round */
+        row_wait(s, task, row->index, task->failures, s->now + (task->recalled ? 0 : 1000));
         return PL_SCHED_ROW_WAITING;
     }
     task->worker->productive = true;
@@ -330,6 +376,18 @@ static enum pl_sched_verdict take_row(struct pl_sched *s, struct task *task, con
     }
     note_failed(s, rows, row->index, row->label, row->message);
     return PL_SCHED_ROW_FAILED;
+}
+
+/* One that finished a row may get something ahead again; one that was asked back and finished none has answered. */
+static void note_recall(struct worker *w, const struct pl_sched_event *ev)
+{
+    for (size_t i = 0; i < ev->result.n; i++)
+        if (!ev->result.rows[i].gave_back) {
+            pl_sched_worker_recall(w, NOT_RECALLED);
+            return;
+        }
+    if (w->recall)
+        pl_sched_worker_recall(w, RECALL_ANSWERED);
 }
 
 static bool was_done(const struct worker *w, uint64_t id, uint64_t fence)
@@ -368,6 +426,7 @@ void pl_sched_task_result(struct pl_sched *s, struct worker *w, const struct pl_
     a->result.n = ev->result.n;
     if (duplicate)
         return;
+    note_recall(w, ev);
     task->job->rows->compute_us += ev->result.compute_us;
     task->expires = s->now + s->config.lease_ms;
     pl_sched_stage_dirty(s, task->job->stage);

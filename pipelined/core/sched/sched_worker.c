@@ -154,7 +154,7 @@ static void idle_expired(struct pl_sched *s, struct worker *w)
 
     if (s->now >= w->seen + 2 * s->config.lease_ms) {
         pl_sched_worker_stop(s, w, true, "it fell silent");
-    } else if (next && next->planning && next->version == w->version) { /* about to have work */
+    } else if (next && next->version == w->version && (next->planning || w->version->recalls > 0)) { /* about to have work */
         pl_sched_timer(s, &w->timer, s->now + PL_MAX(s->config.linger_ms, 1000));
     } else {
         pl_sched_worker_stop(s, w, false, "nothing is left to do");
@@ -221,6 +221,12 @@ static void start_asking(struct worker *w)
         TAILQ_INSERT_HEAD(asking, w, asking_link);
     else
         TAILQ_INSERT_TAIL(asking, w, asking_link);
+}
+
+void pl_sched_worker_recall(struct worker *w, enum recall recall)
+{
+    w->version->recalls += (recall == RECALL_ASKED) - (w->recall == RECALL_ASKED);
+    w->recall = recall;
 }
 
 void pl_sched_worker_leased(struct pl_sched *s, struct worker *w)
