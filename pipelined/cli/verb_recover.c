@@ -27,10 +27,11 @@ static int store_folder(const char *url, char out[PATH_MAX], struct pl_err *err)
 static int check_empty(const char *dir, struct pl_err *err)
 {
     char path[PATH_MAX];
+    struct stat st;
 
     if (snprintf(path, sizeof path, "%s/pipelined.db", dir) >= (int)sizeof path)
         return pl_err_set(err, PL_EINVAL, "%s is too long a path", dir);
-    if (access(path, F_OK) == 0)
+    if (stat(path, &st) == 0 && st.st_size > 0)
         return pl_err_set(err, PL_EEXISTS, "%s has a database: recover wants a folder without one", dir);
     return pl_io_mkdirs(dir, 0700, err);
 }
@@ -42,25 +43,49 @@ static int64_t count(struct pl_conn *c, const char *sql)
     return pl_sql_int(c, NULL, &n, sql, "") < 0 ? 0 : n;
 }
 
-static int say(const struct pl_cli *c, struct pl_conn *conn, const struct pl_log_head *head, const char *store, const char *dir,
-               struct pl_err *err)
+static void say_text(const struct pl_cli *c, const json_t *out, const struct pl_recover_report *report)
+{
+    const json_t *text;
+    size_t i;
+
+    pl_show_say(c, "recovered %lld repos, %lld commits and %lld pipelines", (long long)pl_show_int_at(out, "repos"),
+                (long long)pl_show_int_at(out, "commits"), (long long)pl_show_int_at(out, "pipelines"));
+    if (report->ckpt_seq)
+        pl_show_say(c, ": checkpoint %llu and the log up to %llu\n", (unsigned long long)report->ckpt_seq,
+                    (unsigned long long)report->log_seq);
+    else
+        pl_show_say(c, ": the log up to %llu\n", (unsigned long long)report->log_seq);
+    if (report->passed_over)
+        pl_show_say(c, "passed over %u damaged checkpoints: %s\n", report->passed_over, report->why);
+    json_array_foreach(report->anew, i, text)
+    {
+        pl_show_say(c, "%s%s\n", i ? "             " : "made anew:   ", json_string_value(text));
+    }
+    pl_show_say(c, "next: pipelined --data %s --store file://%s\n", pl_show_text_at(out, "data_dir"),
+                pl_show_text_at(out, "store"));
+}
+
+static int say(const struct pl_cli *c, struct pl_conn *conn, const struct pl_recover_report *report, const char *store,
+               const char *dir, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *out =
-        json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "store", store, "data_dir", dir, "log_seq", (json_int_t)head->seq, "repos",
-                  (json_int_t)count(conn, "SELECT count(*) FROM repo"), "commits",
-                  (json_int_t)count(conn, "SELECT count(*) FROM commit_"), "pipelines",
-                  (json_int_t)count(conn, "SELECT count(*) FROM pipeline"));
+        json_pack("{s:s, s:s, s:I, s:I, s:i, s:s, s:I, s:I, s:I, s:O?}", "store", store, "data_dir", dir, "log_seq",
+                  (json_int_t)report->log_seq, "checkpoint", (json_int_t)report->ckpt_seq, "passed_over",
+                  (int)report->passed_over, "why", report->why, "repos", (json_int_t)count(conn, "SELECT count(*) FROM repo"),
+                  "commits", (json_int_t)count(conn, "SELECT count(*) FROM commit_"), "pipelines",
+                  (json_int_t)count(conn, "SELECT count(*) FROM pipeline"), "anew", report->anew);
 
+    if (!out)
+        return pl_err_nomem(err);
     if (c->json)
         return pl_show_json(out, err);
-    pl_show_say(c, "recovered %lld repos, %lld commits and %lld pipelines\nnext: pipelined --data %s --store file://%s\n",
-                (long long)pl_show_int_at(out, "repos"), (long long)pl_show_int_at(out, "commits"),
-                (long long)pl_show_int_at(out, "pipelines"), dir, store);
+    say_text(c, out, report);
     return 0;
 }
 
 static int recover(struct pl_cli *c, struct pl_err *err)
 {
+    _cleanup_(pl_recover_report_finish) struct pl_recover_report report = {0};
     const char *url = pl_cli_value(c, "store"), *dir = c->data;
     struct pl_object_store *objects = NULL;
     struct pl_conn *conn = NULL;
@@ -75,8 +100,8 @@ static int recover(struct pl_cli *c, struct pl_err *err)
     r = r < 0 ? r : check_empty(dir, err);
     r = r < 0 ? r : pl_db_lock(dir, &lock, err);
     r = r < 0 ? r : pl_object_file_open(folder, &objects, err);
-    r = r < 0 ? r : pl_db_prepare(dir, objects, &conn, &head, err);
-    r = r < 0 ? r : say(c, conn, &head, folder, dir, err);
+    r = r < 0 ? r : pl_db_prepare(dir, objects, &conn, &head, &report, err);
+    r = r < 0 ? r : say(c, conn, &report, folder, dir, err);
     pl_conn_close(conn);
     pl_object_close(objects);
     return r;
@@ -92,7 +117,9 @@ static const struct pl_verb verbs[] = {
      0,
      options,
      recover,
-     "Makes a daemon's folder anew from its store alone, without a server: repos, commits, pipelines, runs.",
+     "Makes a daemon's folder anew from its store alone, without a server: the newest checkpoint and the log after it. Says what "
+     "is "
+     "made anew because no store has it.",
      {"recover --store file:///srv/pipelined/store --data /srv/pipelined-new",
       "recover --store file:///mnt/copy --data /srv/new --json",
       "recover --store file:///mnt/copy --data /srv/new && pipelined --data /srv/new"}},

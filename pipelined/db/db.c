@@ -50,6 +50,7 @@ struct pl_db {
     struct pl_conn *writer;
     bool synchronous;        /* the writer's COMMIT waits for the disk */
     struct pl_log_head head; /* writer thread's */
+    struct pl_recover_report recovered;
     _Atomic uint64_t seq;
     uint64_t events_made;
 
@@ -70,6 +71,16 @@ struct pl_db {
 const char *pl_db_store_id(const struct pl_db *db)
 {
     return db->store_hex;
+}
+
+const struct pl_recover_report *pl_db_recovered(const struct pl_db *db)
+{
+    return &db->recovered;
+}
+
+struct pl_object_store *pl_db_objects(const struct pl_db *db)
+{
+    return db->config.objects;
 }
 
 uint64_t pl_db_log_seq(struct pl_db *db)
@@ -332,6 +343,8 @@ static struct pending *run_group(struct pl_db *db, struct pending *group)
         fail_group(group, r, &err);
     else
         publish(db, &tx);
+    if (r >= 0 && tx.batch.n > 0 && db->config.logged)
+        db->config.logged(db->config.arg, db->head.seq);
     if (db->broken && !was_broken && db->config.fatal)
         db->config.fatal(db->config.arg, &err);
     answer(group);
@@ -520,7 +533,7 @@ static int start(struct pl_db *db, const struct pl_db_config *config, struct pl_
     unsigned readers = PL_MIN(PL_MAX(config->readers, 1u), (unsigned)READERS_MAX);
     int r = pl_db_lock(db->dir, &db->lock_fd, err);
 
-    r = r < 0 ? r : pl_db_prepare(db->dir, config->objects, &db->writer, &db->head, err);
+    r = r < 0 ? r : pl_db_prepare(db->dir, config->objects, &db->writer, &db->head, &db->recovered, err);
     if (r < 0)
         return r;
     pl_hex_encode(db->head.store_id, sizeof db->head.store_id, db->store_hex);
@@ -580,6 +593,7 @@ struct pl_db *pl_db_close(struct pl_db *db)
     if (db->writer && !db->broken)
         sqlite3_wal_checkpoint_v2(db->writer->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     pl_conn_close(db->writer);
+    pl_recover_report_finish(&db->recovered);
     pl_closep(&db->lock_fd);
     pthread_cond_destroy(&db->reader_free);
     pthread_mutex_destroy(&db->readers_mutex);

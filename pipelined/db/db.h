@@ -32,6 +32,8 @@ struct pl_db_config {
     void (*fatal)(void *arg, const struct pl_err *err);
     /* Events that a COMMIT has made visible: `id` of each is fixed. Writer thread. `data` is compact JSON. */
     void (*event)(void *arg, int64_t id, int64_t at_us, const char *type, const char *data);
+    /* The log has come to object `seq`. Writer thread. May be NULL. */
+    void (*logged)(void *arg, uint64_t seq);
     void *arg;
 };
 
@@ -47,6 +49,10 @@ void pl_db_stop(struct pl_db *db);
 struct pl_db *pl_db_close(struct pl_db *db);
 /* 32 hex digits. */
 const char *pl_db_store_id(const struct pl_db *db);
+/* What opening has recovered; lives as long as the db. */
+struct pl_recover_report;
+const struct pl_recover_report *pl_db_recovered(const struct pl_db *db);
+struct pl_object_store *pl_db_objects(const struct pl_db *db);
 /* Last log object applied. Any thread. */
 uint64_t pl_db_log_seq(struct pl_db *db);
 

@@ -72,7 +72,7 @@ int pl_db_save_head(struct pl_conn *c, const struct pl_log_head *head, struct pl
                                pl_hash_hex(&head->hash, hex));
 }
 
-static int make_schema(struct pl_conn *c, const struct pl_log_head *head, struct pl_err *err)
+int pl_db_make_schema(struct pl_conn *c, const struct pl_log_head *head, struct pl_err *err)
 {
     char store[33], version[48];
     int r;
@@ -87,28 +87,41 @@ static int make_schema(struct pl_conn *c, const struct pl_log_head *head, struct
     return r < 0 ? r : pl_sql_script(c, "COMMIT", err);
 }
 
-/* The database says where it stands; the log must have that very object. */
-static int check_position(struct pl_conn *c, struct pl_object_store *objects, struct pl_log_head *head, struct pl_err *err)
+int pl_db_read_head(struct pl_conn *c, struct pl_log_head *ret, struct pl_err *err)
 {
-    _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};
     _cleanup_free_ char *store = NULL, *hash = NULL;
-    char ours[33], key[PL_LOG_KEY_BYTES];
-    struct pl_hash found;
     int64_t seq = 0, epoch = 0;
     int r = pl_sql_text(c, err, &store, "SELECT value FROM meta WHERE key = 'store_id'", "");
 
     r = r < 0 ? r : pl_sql_text(c, err, &hash, "SELECT value FROM meta WHERE key = 'log_hash'", "");
     r = r < 0 ? r : pl_sql_int(c, err, &seq, "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'log_seq'", "");
     r = r < 0 ? r : pl_sql_int(c, err, &epoch, "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'epoch'", "");
-    r = r < 0 ? r : pl_hash_parse(hash, &head->hash, err);
+    if (r == PL_ENOTFOUND)
+        return pl_err_set(err, PL_ECORRUPT, "the database does not say where its log stands");
+    if (r == 0 && (!pl_hex_decode(store, ret->store_id, sizeof ret->store_id) || pl_hash_parse(hash, &ret->hash, NULL) < 0))
+        r = pl_err_set(err, PL_ECORRUPT, "the database says that its store is \"%.64s\" and its log at \"%.80s\"", store, hash);
+    ret->seq = (uint64_t)seq;
+    ret->epoch = (uint64_t)epoch;
+    return r;
+}
+
+/* The database says where it stands; the log must have that very object. */
+static int check_position(struct pl_conn *c, struct pl_object_store *objects, struct pl_log_head *head, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};
+    char ours[33], theirs[33], key[PL_LOG_KEY_BYTES];
+    struct pl_log_head says = {0};
+    struct pl_hash found;
+    int r = pl_db_read_head(c, &says, err);
+
     if (r < 0)
         return r;
     pl_hex_encode(head->store_id, sizeof head->store_id, ours);
-    if (!pl_streq(store, ours))
-        return pl_err_set(err, PL_ELOG, "the database belongs to store %.8s, --store is %.8s", store, ours);
-    head->seq = (uint64_t)seq;
-    head->epoch = (uint64_t)epoch;
-    if (seq == 0)
+    pl_hex_encode(says.store_id, sizeof says.store_id, theirs);
+    if (!pl_streq(theirs, ours))
+        return pl_err_set(err, PL_ELOG, "the database belongs to store %.8s, --store is %.8s", theirs, ours);
+    *head = says;
+    if (head->seq == 0)
         return 0;
     pl_log_key(head->seq, key);
     r = pl_object_get(objects, key, 0, PL_OBJECT_TO_END, &bytes, err);
@@ -126,7 +139,6 @@ static int check_position(struct pl_conn *c, struct pl_object_store *objects, st
 
 struct replay {
     struct pl_conn *conn;
-    uint64_t applied;
 };
 
 static int replay_begin(void *self, uint64_t seq, uint64_t epoch, struct pl_err *err)
@@ -163,11 +175,10 @@ static int replay_end(void *self, const struct pl_log_head *head, struct pl_err 
     struct replay *p = self;
     int r = pl_db_save_head(p->conn, head, err);
 
-    p->applied++;
     return r < 0 ? r : pl_sql_script(p->conn, "COMMIT", err);
 }
 
-static int check_version(struct pl_conn *c, bool *ret_empty, struct pl_err *err)
+int pl_db_check_version(struct pl_conn *c, bool *ret_empty, struct pl_err *err)
 {
     int64_t version = 0, tables = 0;
     int r = pl_sql_int(c, err, &version, "PRAGMA user_version", "");
@@ -187,35 +198,79 @@ static int check_version(struct pl_conn *c, bool *ret_empty, struct pl_err *err)
     return 0;
 }
 
-int pl_db_prepare(const char *dir, struct pl_object_store *objects, struct pl_conn **ret, struct pl_log_head *ret_head,
-                  struct pl_err *err)
+int pl_db_replay(struct pl_conn *c, struct pl_object_store *objects, struct pl_log_head *head, struct pl_err *err)
 {
-    struct pl_log_head head = {0};
-    struct replay replay = {0};
+    struct replay replay = {.conn = c};
     struct pl_log_sink sink = {&replay, replay_begin, replay_record, replay_end};
-    char path[4096];
+
+    return pl_log_replay(objects, head, &sink, err);
+}
+
+static bool has_bytes(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && st.st_size > 0;
+}
+
+/* The folder's database, which may be one without tables: a crash came between its making and its schema. */
+static int open_found(const char *path, struct pl_conn **ret, struct pl_err *err)
+{
     bool empty = false;
+    int r = pl_conn_open(path, false, ret, err);
+
+    r = r < 0 ? r : pl_db_check_version(*ret, &empty, err);
+    if (r == 0 && !empty)
+        return 0;
+    *ret = pl_conn_close(*ret);
+    return r;
+}
+
+/* The database of the folder, made when there is none: from the store, or empty when that is empty, too. */
+static int open_database(const char *dir, struct pl_object_store *objects, const struct pl_log_head *head, struct pl_conn **ret,
+                         struct pl_recover_report *report, struct pl_err *err)
+{
+    struct pl_conn *c = NULL;
+    char path[4096];
+    int r;
+
+    snprintf(path, sizeof path, "%s/pipelined.db", dir);
+    r = has_bytes(path) ? open_found(path, &c, err) : 0;
+    if (r == 0 && !c) {
+        r = pl_db_recover(dir, objects, head->store_id, report, err);
+        r = r < 0 ? r : pl_conn_open(path, false, &c, err);
+        if (r == 0 && !report->recovered)
+            r = pl_db_make_schema(c, head, err);
+    }
+    if (r < 0)
+        c = pl_conn_close(c);
+    *ret = c;
+    return r;
+}
+
+int pl_db_prepare(const char *dir, struct pl_object_store *objects, struct pl_conn **ret, struct pl_log_head *ret_head,
+                  struct pl_recover_report *ret_report, struct pl_err *err)
+{
+    _cleanup_(pl_recover_report_finish) struct pl_recover_report report = {0};
+    struct pl_log_head head = {0};
     struct pl_store_marker marker;
+    struct pl_conn *c = NULL;
     int r = pl_object_store_init(objects, &marker, err);
 
     if (r < 0)
         return r;
     if (!pl_hex_decode(marker.store_id, head.store_id, sizeof head.store_id))
         return pl_err_set(err, PL_ECORRUPT, "the store's marker has the id \"%s\"", marker.store_id);
-    snprintf(path, sizeof path, "%s/pipelined.db", dir);
-    r = pl_conn_open(path, false, &replay.conn, err);
-    if (r < 0)
-        return r;
-    r = check_version(replay.conn, &empty, err);
-    if (r == 0)
-        r = empty ? make_schema(replay.conn, &head, err) : check_position(replay.conn, objects, &head, err);
-    if (r == 0)
-        r = pl_log_replay(objects, &head, &sink, err);
+    r = open_database(dir, objects, &head, &c, &report, err);
+    r = r < 0 ? r : check_position(c, objects, &head, err);
+    r = r < 0 ? r : pl_db_replay(c, objects, &head, err);
     if (r < 0) {
-        pl_conn_close(replay.conn);
+        pl_conn_close(c);
         return r;
     }
-    *ret = replay.conn;
+    *ret = c;
     *ret_head = head;
+    *ret_report = report;
+    report = (struct pl_recover_report){0};
     return 0;
 }

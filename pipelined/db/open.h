@@ -1,7 +1,7 @@
 /* open: from a folder and a store to a database that is exactly the log's image. Used by db.c, and by `pipelinectl recover`. */
 #pragma once
 
-#include "pipelined/db/sql.h"
+#include "pipelined/db/recover.h"
 #include "storage/dataset/log.h"
 
 /* Takes DIR/pipelined.lock (flock; held as long as the returned fd is open). PL_ELOCKED names the process that holds it.
@@ -9,12 +9,25 @@
 PL_MUST_CHECK
 int pl_db_lock(const char *dir, int *ret_fd, struct pl_err *err);
 
-/* Opens DIR/pipelined.db for writing, makes the schema in an empty one, checks version and log position, replays what follows.
- * `ret_head` is where the log stands then. PL_EFORMAT, PL_ELOG. */
+/* Opens DIR/pipelined.db for writing, checks version and log position, replays what follows. A folder without a database gets one from
+ * the store (recover.h), or with an empty store an empty one. `ret_head` is where the log stands then; `ret_report` says what was
+ * recovered. PL_EFORMAT, PL_ELOG. */
 PL_MUST_CHECK
 int pl_db_prepare(const char *dir, struct pl_object_store *objects, struct pl_conn **ret, struct pl_log_head *ret_head,
-                  struct pl_err *err);
+                  struct pl_recover_report *ret_report, struct pl_err *err);
 
 /* Writes where the log stands into meta; part of the transaction that applied it. */
 PL_MUST_CHECK
 int pl_db_save_head(struct pl_conn *c, const struct pl_log_head *head, struct pl_err *err);
+/* What meta says of it: the store, too. PL_ECORRUPT. */
+PL_MUST_CHECK
+int pl_db_read_head(struct pl_conn *c, struct pl_log_head *ret, struct pl_err *err);
+/* Makes the schema in an empty database, which stands at `head`. */
+PL_MUST_CHECK
+int pl_db_make_schema(struct pl_conn *c, const struct pl_log_head *head, struct pl_err *err);
+/* PL_EFORMAT unless the schema is this program's, or there is none. */
+PL_MUST_CHECK
+int pl_db_check_version(struct pl_conn *c, bool *ret_empty, struct pl_err *err);
+/* Applies every log object after `head`, a transaction each. */
+PL_MUST_CHECK
+int pl_db_replay(struct pl_conn *c, struct pl_object_store *objects, struct pl_log_head *head, struct pl_err *err);

@@ -14,6 +14,20 @@ void pl_log_key(uint64_t seq, char out[PL_LOG_KEY_BYTES])
     snprintf(out, PL_LOG_KEY_BYTES, "log/%016" PRIx64, seq);
 }
 
+bool pl_log_key_parse(const char *key, uint64_t *ret_seq)
+{
+    uint8_t bytes[8];
+    char again[PL_LOG_KEY_BYTES];
+
+    if (strlen(key) != 20 || !pl_hex_decode(key + 4, bytes, sizeof bytes))
+        return false;
+    *ret_seq = 0;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        *ret_seq = *ret_seq << 8 | bytes[i];
+    pl_log_key(*ret_seq, again);
+    return pl_streq(key, again);
+}
+
 void pl_log_batch_finish(struct pl_log_batch *b)
 {
     pl_buf_finish(&b->records);
@@ -205,6 +219,39 @@ static int make_name_durable(struct pl_object_store *objects, const char *key, c
     int r = pl_object_put(objects, key, &iov, 1, true, err);
 
     return r < 0 && r != PL_EEXISTS ? r : pl_object_flush(objects, err);
+}
+
+struct complete {
+    uint64_t last;
+};
+
+/* Keys come in order of their numbers. */
+static int complete_one(void *arg, const char *key, uint64_t size, struct pl_err *err)
+{
+    struct complete *c = arg;
+    char missing[PL_LOG_KEY_BYTES];
+    uint64_t seq;
+
+    (void)size;
+    if (!pl_log_key_parse(key, &seq) || seq <= c->last)
+        return 0;
+    if (seq != c->last + 1) {
+        pl_log_key(c->last + 1, missing);
+        pl_err_set(err, PL_ELOG, "%s is missing: the log goes on with %s", missing, key);
+        return pl_err_hint(err, PL_ELOG, "Bring it back from a mirror or a backup of the store.");
+    }
+    c->last = seq;
+    return 0;
+}
+
+int pl_log_complete(struct pl_object_store *objects, uint64_t after, uint64_t *ret_last, struct pl_err *err)
+{
+    struct complete c = {after};
+    int r = pl_object_list(objects, "log/", complete_one, &c, err);
+
+    if (r == 0)
+        *ret_last = c.last;
+    return r;
 }
 
 int pl_log_replay(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_sink *sink, struct pl_err *err)

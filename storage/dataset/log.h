@@ -52,6 +52,8 @@ struct pl_log_sink {
 };
 
 void pl_log_key(uint64_t seq, char out[PL_LOG_KEY_BYTES]);
+/* The seq that a key of that form names; false for any other key. */
+bool pl_log_key_parse(const char *key, uint64_t *ret_seq);
 void pl_log_batch_finish(struct pl_log_batch *b);
 void pl_log_batch_clear(struct pl_log_batch *b);
 /* Adds one record. PL_ETOOBIG with the size when the object would pass its limit. */
@@ -74,6 +76,10 @@ int pl_log_decode(const void *bytes, size_t n, struct pl_log_head *head, const s
 PL_MUST_CHECK
 int pl_log_append(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_batch *b, bool *ret_unknown,
                   struct pl_err *err);
+/* The seq of the last object there is (`after` when none follows that). PL_ELOG names the first object that is missing between `after` and
+ * it. */
+PL_MUST_CHECK
+int pl_log_complete(struct pl_object_store *objects, uint64_t after, uint64_t *ret_last, struct pl_err *err);
 /* Feeds every object after `head` to `sink` until none follows; `head` ends at the last. */
 PL_MUST_CHECK
 int pl_log_replay(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_sink *sink, struct pl_err *err);

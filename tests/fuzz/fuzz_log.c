@@ -33,6 +33,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     char store[64];
     struct pl_object_store *objects;
     struct pl_log_head head;
+    struct pl_recover_report report = {0};
 
     (void)argc;
     (void)argv;
@@ -41,7 +42,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)atexit(clean_up);
     (void)snprintf(store, sizeof store, "%s/store", dir);
     must(pl_object_file_open(store, &objects, NULL));
-    must(pl_db_prepare(dir, objects, &conn, &head, NULL));
+    must(pl_db_prepare(dir, objects, &conn, &head, &report, NULL));
     must(pl_sql_script(conn, "PRAGMA synchronous = OFF", NULL));
     pl_object_close(objects);
     return 0;
