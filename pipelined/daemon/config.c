@@ -11,7 +11,7 @@
 
 #define CONFIG_MAX_BYTES (1u << 20)
 
-enum kind { TEXT, NUMBER, DURATION };
+enum kind { TEXT, NUMBER, COUNT, DURATION };
 
 static const struct field {
     const char *key; /* in the file; the option is "--" and it, with - for _ */
@@ -42,6 +42,9 @@ static const struct field {
      "How long an idle worker is kept for the next run, unless another stage lacks its place."},
     {"drain", DURATION, offsetof(struct pl_config, drain_ms), "10s", "DURATION",
      "How long SIGTERM waits for tasks under way; what is not done by then runs again after the next start."},
+    {"checkpoint_every", COUNT, offsetof(struct pl_config, checkpoint_every), "1000", "N",
+     "Log objects after which a checkpoint of the log goes into the store (1 to 1000000); one a day in any case when there is "
+     "something new."},
     {"log_level", TEXT, offsetof(struct pl_config, log_level), "info", "LEVEL",
      "Least level that is logged: debug, info, warn, error."},
 };
@@ -56,9 +59,9 @@ static void option_name(const struct field *f, char out[64])
 
 static int set(struct pl_config *c, const struct field *f, const char *value, const char *where, struct pl_err *err)
 {
+    int64_t least = f->kind == COUNT ? 1 : -1, most = f->kind == COUNT ? 1000000 : 64, number;
     void *slot = (char *)c + f->offset;
     char *end, *copy;
-    int64_t number;
 
     if (f->kind == TEXT) {
         copy = strdup(value);
@@ -74,8 +77,9 @@ static int set(struct pl_config *c, const struct field *f, const char *value, co
         return 0;
     }
     number = strtoll(value, &end, 10);
-    if (!*value || *end || number < -1 || number > 64)
-        return pl_err_set(err, PL_EINVAL, "%s is \"%s\": accepted are numbers from -1 to 64", where, value);
+    if (!*value || *end || number < least || number > most)
+        return pl_err_set(err, PL_EINVAL, "%s is \"%s\": accepted are numbers from %" PRId64 " to %" PRId64, where, value, least,
+                          most);
     *(int64_t *)slot = number;
     return 0;
 }
@@ -87,16 +91,18 @@ static int set_json(struct pl_config *c, const char *file, const char *key, cons
 
     snprintf(where, sizeof where, "%s: %s", file, key);
     for (size_t i = 0; i < PL_ARRAY_SIZE(fields); i++) {
+        bool is_number = fields[i].kind == NUMBER || fields[i].kind == COUNT;
+
         keys[i] = fields[i].key;
         if (!pl_streq(fields[i].key, key))
             continue;
-        if (fields[i].kind == NUMBER && json_is_integer(v)) {
+        if (is_number && json_is_integer(v)) {
             snprintf(number, sizeof number, "%lld", (long long)json_integer_value(v));
             return set(c, &fields[i], number, where, err);
         }
-        if (fields[i].kind != NUMBER && json_is_string(v))
+        if (!is_number && json_is_string(v))
             return set(c, &fields[i], json_string_value(v), where, err);
-        return pl_err_set(err, PL_EINVAL, "%s must be a %s", where, fields[i].kind == NUMBER ? "number" : "text");
+        return pl_err_set(err, PL_EINVAL, "%s must be a %s", where, is_number ? "number" : "text");
     }
     near = pl_word_nearest(key, keys, PL_ARRAY_SIZE(fields));
     return near ? pl_err_set(err, PL_EINVAL, "%s: unknown key \"%s\": did you mean \"%s\"?", file, key, near)
@@ -266,7 +272,7 @@ int pl_config_help(struct pl_buf *out, struct pl_err *err)
 
 int pl_config_markdown(struct pl_buf *out, struct pl_err *err)
 {
-    static const char *const kinds[] = {[TEXT] = "text", [NUMBER] = "number", [DURATION] = "duration"};
+    static const char *const kinds[] = {[TEXT] = "text", [NUMBER] = "number", [COUNT] = "number", [DURATION] = "duration"};
     char name[64];
     int r = pl_buf_add_str(
         out,

@@ -16,6 +16,7 @@ struct pl_config {
     int64_t gpus;     /* -1 = as NVML says */
     int64_t linger_ms;
     int64_t drain_ms;
+    int64_t checkpoint_every; /* log objects */
     bool show_help, show_version, show_doc;
 };
 

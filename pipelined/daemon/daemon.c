@@ -1,7 +1,9 @@
 #include "daemon.h"
 
 #include "engine.h"
+#include "log_ckpt.h"
 
+#include "pipelined/db/recover.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
 #include "storage/base/log.h"
@@ -26,6 +28,7 @@ struct daemon {
     struct pl_stores *stores;
     struct pl_db *db;
     struct pl_stage_logs *logs;
+    struct pl_log_ckpt *_Atomic ckpt; /* the writer thread tells it */
     struct pl_loop *loop;
     struct pl_pool *pool;
     struct pl_engine *engine;
@@ -118,6 +121,13 @@ static void on_event(void *arg, int64_t id, int64_t at_us, const char *type, con
         pl_api_event(d->api, id, at_us, type, data);
 }
 
+static void on_logged(void *arg, uint64_t seq)
+{
+    struct daemon *d = arg;
+
+    pl_log_ckpt_logged(d->ckpt, seq);
+}
+
 static void stop_loop(void *arg)
 {
     struct daemon *d = arg;
@@ -192,17 +202,54 @@ static int open_store(struct daemon *d, struct pl_err *err)
     return pl_stores_open(d->objects, index, &d->stores, err);
 }
 
+static void tell_recovered(const struct pl_recover_report *r)
+{
+    const json_t *text;
+    size_t i;
+
+    if (!r->recovered)
+        return;
+    pl_log_info("daemon", "the folder was empty: recovered from checkpoint %llu and the log up to %llu",
+                (unsigned long long)r->ckpt_seq, (unsigned long long)r->log_seq);
+    if (r->passed_over)
+        pl_log_warn("daemon", "passed over %u damaged checkpoints: %s", r->passed_over, r->why);
+    json_array_foreach(r->anew, i, text)
+    {
+        pl_log_warn("daemon", "made anew: %s", json_string_value(text));
+    }
+}
+
 static int open_db(struct daemon *d, struct pl_err *err)
 {
-    struct pl_db_config c = {
-        .dir = d->config->data, .objects = d->objects, .readers = DB_READERS, .fatal = on_fatal, .event = on_event, .arg = d};
+    struct pl_db_config c = {.dir = d->config->data,
+                             .objects = d->objects,
+                             .readers = DB_READERS,
+                             .fatal = on_fatal,
+                             .event = on_event,
+                             .logged = on_logged,
+                             .arg = d};
     char logs[4096];
     int r = pl_db_open(&c, &d->db, err);
 
     if (r < 0)
         return r;
+    tell_recovered(pl_db_recovered(d->db));
     snprintf(logs, sizeof logs, "%s/logs", d->config->data);
     return pl_stage_logs_open(logs, d->db, d->stores, &d->logs, err);
+}
+
+static int start_ckpt(struct daemon *d, struct pl_err *err)
+{
+    struct pl_log_ckpt_config c = {.db = d->db, .loop = d->loop, .pool = d->pool, .every = (uint64_t)d->config->checkpoint_every};
+    struct pl_log_ckpt *ckpt = NULL;
+    char cache[4096];
+    int r;
+
+    snprintf(cache, sizeof cache, "%s/cache", d->config->data);
+    c.dir = cache;
+    r = pl_log_ckpt_create(&c, &ckpt, err);
+    d->ckpt = ckpt;
+    return r;
 }
 
 static int64_t read_epoch(struct daemon *d)
@@ -308,6 +355,7 @@ static int start(struct daemon *d, struct pl_err *err)
     r = r < 0 ? r : open_store(d, err);
     r = r < 0 ? r : open_db(d, err);
     r = r < 0 ? r : pl_pool_create("storage", pl_cores() + 2, POOL_QUEUE_MAX, &d->pool, err);
+    r = r < 0 ? r : start_ckpt(d, err);
     r = r < 0 ? r : start_engine(d, err);
     split_hosts(d);
     r = r < 0 ? r : start_api(d, err);
@@ -335,6 +383,7 @@ static void stop(struct daemon *d)
 {
     char path[4096];
 
+    pl_log_ckpt_stop(d->ckpt);
     if (d->engine)
         pl_engine_hang_up(d->engine);
     run_posted(d); /* what handlers have asked the loop before they were told that it is over */
@@ -353,6 +402,7 @@ static void stop(struct daemon *d)
     pl_engine_destroy(d->engine);
     pl_executor_destroy(d->executor);
     pl_api_destroy(d->api);
+    pl_log_ckpt_destroy(d->ckpt);
     pl_db_close(d->db);
     pl_timer_destroy(d->drain_timer);
     if (d->loop)

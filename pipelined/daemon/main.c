@@ -35,8 +35,9 @@
  *                        operations that gather; attributes: what S3 clients say of a file
  *   commit, history      commit objects and how people name them;  session_sink, recent_nodes: nodes on their way into packs
  * They are recorded: storage/dataset, pipelined/db
- *   record, log          kinds of records; the log, which is the truth
+ *   record, log          kinds of records; the log, which is the truth;  ckpt: its checkpoints
  *   db                   the writer thread and group commit; open (lock, schema, replay), apply (one record), sql, names (look-ups)
+ *   snapshot, recover    a copy of the database for a checkpoint; all of it anew from checkpoint and log
  *   opens                open commits: opens_writer (groups of puts, on the disk before they are answered), opens_view, opens_end; each
  *                        is a file: storage/dataset/op_spool
  *   repo_tx, commit_tx, push (attributes_edit: the second tree of a commit), pipeline_tx, pipeline_circle, manual_run, rerun (aside:
@@ -52,7 +53,7 @@
  *   sched                what runs, where and when: sched_event, sched_graph, sched_run, sched_job, sched_task, sched_worker, sched_admit,
  *                        sched_restore, sched_say (why something waits), sched_view, timers, ranges
  * The engine carries it out: pipelined/daemon, pipelined/exec
- *   daemon, config       one running daemon and what it is told
+ *   daemon, config       one running daemon and what it is told;  log_ckpt: when a checkpoint of the log is made
  *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_base, job_results, job_failures, job_commit,
  *                        job_whole; endings, later; workers, worker_doors (their tokens), worker_api, checkpoints
  *   local, nvml          workers as processes of this machine; its GPUs;   sandbox_probe: does bubblewrap work here?

@@ -117,7 +117,7 @@ def test_a_hundred_kills_lose_nothing(make_daemon):
     print(f"PL_KILL_SEED={seed}")
     draw = random.Random(seed)
     store = make_daemon(name="store")
-    d = make_daemon("--store", f"file://{store.root}/s").start()
+    d = make_daemon("--store", f"file://{store.root}/s", "--checkpoint-every", "20").start()
     d.default.repo("in", "queued").stages(sh("each", 'cp "$PL_INPUT_IN" "$PL_OUT/$(basename "$PL_INPUT_IN")"', glob="/*", workers=2),
                                 sh("all", 'for f in "$PL_INPUT_EACH"/*; do wc -c <"$f"; done >"$PL_OUT/sizes"', "each"))
     d.default.stages(sh("keep", 'cp "$PL_INPUT_QUEUED"/* "$PL_OUT"', "queued", on_new="queue"), pipeline="q")

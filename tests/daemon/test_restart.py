@@ -221,6 +221,74 @@ def test_an_empty_folder_and_the_store_are_the_whole_again(make_daemon):
     assert second.default.contents("s") == {"b/f": b"3", "c/f": b"4", "d/f": b"5"}
 
 
+def checkpoints(store):
+    """Names of the log checkpoints in the store of a folder, oldest first."""
+    folder = os.path.join(store, "ckpt")
+    return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+
+
+def flip_bit(path, at):
+    os.chmod(path, 0o600)
+    with open(path, "r+b") as f:
+        f.seek(at)
+        byte = f.read(1)[0]
+        f.seek(at)
+        f.write(bytes([byte ^ 1]))
+
+
+def test_checkpoints_are_made_and_a_recovery_begins_with_the_newest_good_one(make_daemon):
+    store = os.path.join(make_daemon(name="store").root, "s")
+    first = make_daemon("--store", f"file://{store}", "--checkpoint-every", "5").start()
+    busy(first)
+    seen, n = set(), iter(range(10_000))
+
+    def older_ones_go():
+        first.default.push("other", "later", str(next(n)))
+        seen.update(checkpoints(store))
+        return len(seen) > 3 and len(checkpoints(store)) == 3
+
+    wait_until(older_ones_go, lambda: f"the fourth checkpoint: {seen}")
+    wait_until(lambda: not first.get("/runs", state="running")["runs"], "all runs to end")
+    before, failed = everything(first), first.get("/runs", state="failure")["runs"][0]["id"]
+    datums = first.default.datums("s", failed)
+    assert first.stop() == 0
+    kept = checkpoints(store)
+
+    second = make_daemon("--store", f"file://{store}").start()
+    assert f"recovered from checkpoint {int(kept[-1], 16)} and the log up to" in second.log()
+    assert "made anew: DIR/token" in second.log()
+    assert everything(second) == before
+    assert second.default.datums("s", failed) == datums, "attempts, which the log does not have, are the checkpoint's"
+    assert second.post("/fsck?full=1")["ok"]
+    assert second.stop() == 0
+
+    flip_bit(os.path.join(store, "ckpt", kept[-1]), 500)
+    third = make_daemon(name="third")
+    said = third.ctl("recover", "--store", f"file://{store}", "--data", third.dir, "--json").json
+    assert (said["checkpoint"], said["passed_over"]) == (int(kept[-2], 16), 1), said
+    assert kept[-1] in said["why"]
+    assert any("DIR/token" in text for text in said["anew"])
+    third.options = ["--store", f"file://{store}"]
+    third.start()
+    assert everything(third) == before
+    third.default.push("other", "more", b"it goes on")
+
+
+def test_an_object_missing_from_the_log_is_named_and_nothing_is_made(make_daemon):
+    d = make_daemon().start()
+    d.default.repo("in")
+    d.default.commit("in", {"f": "1"})
+    d.stop()
+    store, new = os.path.join(d.dir, "store"), os.path.join(d.root, "new")
+    missing = sorted(os.listdir(os.path.join(store, "log")))[1]
+    os.rename(os.path.join(store, "log", missing), os.path.join(d.root, missing))
+    refused = d.ctl("recover", "--store", f"file://{store}", "--data", new, ok=False)
+    assert refused.code == 1 and f"log/{missing} is missing" in refused.err, refused.err
+    assert not os.path.exists(os.path.join(new, "pipelined.db"))
+    os.rename(os.path.join(d.root, missing), os.path.join(store, "log", missing))
+    assert "recovered 1 repos" in d.ctl("recover", "--store", f"file://{store}", "--data", new).out
+
+
 def test_a_run_that_was_under_way_goes_on_after_recovery(make_daemon, gate):
     store = make_daemon(name="store")
     first = make_daemon("--store", f"file://{store.root}/s", "--drain", "100ms").start()
