@@ -16,6 +16,7 @@
 
 #define SECCOMP_FD_IN_CHILD 10
 #define START_MS            10000
+#define START_TRIES         3 /* of a sandbox that is killed while it comes up */
 #define STOP_MS             2000
 #define OUTPUT_READ_BYTES   65536
 #define OUTPUT_PIPE_BYTES   (256 << 10)
@@ -160,8 +161,8 @@ struct pl_runner_client *pl_runner_client_destroy(struct pl_runner_client *c)
     return NULL;
 }
 
-/* What bwrap or the runner wrote before it gave up, in one line. */
-static int explain_start(struct pl_runner_client *c, struct pl_err *err)
+/* What bwrap or the runner wrote before it gave up, in one line. PL_ERETRY: nothing, it was killed while it came up. */
+static int explain_start(struct pl_runner_client *c, const struct pl_err *why, struct pl_err *err)
 {
     char said[512];
     ssize_t n;
@@ -175,9 +176,11 @@ static int explain_start(struct pl_runner_client *c, struct pl_err *err)
     pl_runner_client_stop(c);
     if (said[0])
         return pl_err_set(err, PL_EUNAVAILABLE, "%s", said);
+    if (why->code != PL_EIO)
+        return pl_err_set(err, PL_EUNAVAILABLE, "%s", why->msg);
     if (WIFSIGNALED(status))
-        return pl_err_set(err, PL_EUNAVAILABLE, "the sandbox was killed by signal %d", WTERMSIG(status));
-    return pl_err_set(err, PL_EUNAVAILABLE, "the sandbox ended with code %d and said nothing", WEXITSTATUS(status));
+        return pl_err_set(err, PL_ERETRY, "the sandbox was killed by signal %d", WTERMSIG(status));
+    return pl_err_set(err, PL_ERETRY, "the sandbox ended with code %d and said nothing", WEXITSTATUS(status));
 }
 
 static int wait_hello(struct pl_runner_client *c, struct pl_err *err)
@@ -187,7 +190,7 @@ static int wait_hello(struct pl_runner_client *c, struct pl_err *err)
 
     while (r == 0) {
         if (!wait_readable(c->control_fd, deadline_ms))
-            return pl_err_set(err, PL_EUNAVAILABLE, "no answer in %d s", START_MS / 1000);
+            return pl_err_set(err, PL_ETIMEOUT, "no answer in %d s", START_MS / 1000);
         r = read_frame(c, err);
     }
     if (r < 0)
@@ -199,10 +202,23 @@ static int wait_hello(struct pl_runner_client *c, struct pl_err *err)
     return 0;
 }
 
-int pl_runner_client_start(struct pl_runner_client *c, struct pl_err *err)
+/* bwrap's child asks the kernel to end with it (PR_SET_PDEATHSIG) a moment after it was made: when bwrap is killed before that, the runner
+ * comes up, with nobody who sees to the end of its sandbox. HELLO comes after that moment: who lives then is tied to it. */
+static int check_alive(struct pl_runner_client *c, struct pl_err *err)
+{
+    siginfo_t ended = {0};
+
+    if (waitid(P_PID, (id_t)c->pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0)
+        return 0;
+    return pl_err_set(err, PL_EIO, "the sandbox has gone");
+}
+
+/* PL_ERETRY as explain_start. */
+static int start_once(struct pl_runner_client *c, struct pl_err *err)
 {
     _cleanup_(pl_sandbox_argv_finish) struct pl_sandbox_argv argv = {0};
     _cleanup_close_ int seccomp = -1, theirs = -1, output = -1;
+    struct pl_err why = {0};
     int sockets[2], pipe_fds[2], r;
 
     if (c->config->mode == PL_SANDBOX_BWRAP) {
@@ -233,7 +249,23 @@ int pl_runner_client_start(struct pl_runner_client *c, struct pl_err *err)
     }
     close_fd(&theirs); /* so that we see the end of file when the runner goes */
     close_fd(&output);
-    return wait_hello(c, err) < 0 ? explain_start(c, err) : 0;
+    r = wait_hello(c, &why);
+    r = r < 0 ? r : check_alive(c, &why);
+    return r < 0 ? explain_start(c, &why, err) : 0;
+}
+
+int pl_runner_client_start(struct pl_runner_client *c, struct pl_err *err)
+{
+    struct pl_err why = {0};
+    int r = PL_ERETRY;
+
+    for (int i = 0; i < START_TRIES && r == PL_ERETRY; i++)
+        r = start_once(c, &why);
+    if (r == PL_ERETRY)
+        return pl_err_set(err, PL_EUNAVAILABLE, "%s, %d times", why.msg, START_TRIES);
+    if (r < 0 && err)
+        *err = why;
+    return r;
 }
 
 static int add_words(struct pl_buf *b, const char *const *words, uint32_t *ret_n, struct pl_err *err)

@@ -37,7 +37,8 @@ struct pl_runner_result {
 
 PL_MUST_CHECK
 int pl_runner_client_create(const struct pl_sandbox_config *config, struct pl_runner_client **ret, struct pl_err *err);
-/* Starts sandbox and runner and waits for HELLO (≤ 10 s). PL_EUNAVAILABLE with what bubblewrap said when it does not come up. */
+/* Starts sandbox and runner and waits for HELLO (≤ 10 s); again when they are killed meanwhile, three times at most. PL_EUNAVAILABLE with
+ * what bubblewrap said when it does not come up. */
 PL_MUST_CHECK
 int pl_runner_client_start(struct pl_runner_client *c, struct pl_err *err);
 bool pl_runner_client_up(const struct pl_runner_client *c);

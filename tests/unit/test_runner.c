@@ -322,6 +322,71 @@ static void a_lost_runner_is_an_error_and_starts_anew(void **state)
     assert_int_equal(run_shell(f, "exit 2", 0).code, 2);
 }
 
+/* A bubblewrap that starts the runner and makes nothing else; the first `deaths` times it is killed before its child asks the kernel to
+ * die with it, and the runner says HELLO when that is over. */
+static void put_bwrap(struct fixture *f, int deaths)
+{
+    char script[2048], path[300];
+    const int n = snprintf(script, sizeof(script),
+                           "#!/bin/sh\n"
+                           "cd %s\n"
+                           "echo >>starts\n"
+                           "[ $(grep -c '' starts) -le %d ] || exec %s\n"
+                           "[ -p dead ] || mkfifo dead\n"
+                           "exec 3<&0\n"
+                           "{ read -r _ <dead; exec %s <&3; } &\n"
+                           "exec 4>dead\n"
+                           "kill -9 $$\n",
+                           f->work, deaths, f->runner, f->runner);
+
+    snprintf(path, sizeof(path), "%s/bwrap", f->work);
+    assert_int_equal(pl_io_write_file(path, script, (size_t)n, 0755, NULL), 0);
+    f->config.mode = PL_SANDBOX_BWRAP;
+}
+
+/* Starts it anew with that bubblewrap. What it loses becomes a child of ours. */
+static int start_with(struct fixture *f, int deaths, struct pl_err *err)
+{
+    const char *path = getenv("PATH");
+    char *usual = strdup(path ? path : "/usr/bin:/bin"), with_ours[4096];
+    int r;
+
+    pl_runner_client_stop(f->client);
+    put_bwrap(f, deaths);
+    snprintf(with_ours, sizeof(with_ours), "%s:%s", f->work, usual);
+    setenv("PATH", with_ours, 1);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    r = pl_runner_client_start(f->client, err);
+    setenv("PATH", usual, 1);
+    free(usual);
+    return r;
+}
+
+static void a_runner_whose_sandbox_was_killed_before_it_is_not_used(void **state)
+{
+    FIXTURE(state);
+    struct pl_err err = {0};
+    int ended = 0;
+
+    assert_int_equal(start_with(f, 1000, &err), PL_EUNAVAILABLE);
+    assert_string_equal(err.msg, "the sandbox was killed by signal 9, 3 times");
+    assert_false(pl_runner_client_up(f->client));
+    while (waitpid(-1, NULL, 0) > 0)
+        ended++;
+    assert_int_equal(ended, 3);
+}
+
+static void a_sandbox_killed_while_it_comes_up_is_started_again(void **state)
+{
+    FIXTURE(state);
+    struct pl_err err = {0};
+    int status;
+
+    assert_int_equal(start_with(f, 2, &err), 0);
+    assert_true(waitpid(-1, &status, 0) > 0 && waitpid(-1, &status, 0) > 0); /* both runners that were not used */
+    assert_int_equal(run_shell(f, "exit 2", 0).code, 2);
+}
+
 static void stopping_leaves_no_process(void **state)
 {
     FIXTURE(state);
@@ -353,6 +418,8 @@ int main(void)
         BOTH(the_command_inherits_nothing_but_its_output),
         /* in the sandbox the runner is process 1, which cannot be killed from inside */
         cmocka_unit_test_setup_teardown(a_lost_runner_is_an_error_and_starts_anew, set_up_none, tear_down),
+        cmocka_unit_test_setup_teardown(a_runner_whose_sandbox_was_killed_before_it_is_not_used, set_up_none, tear_down),
+        cmocka_unit_test_setup_teardown(a_sandbox_killed_while_it_comes_up_is_started_again, set_up_none, tear_down),
         BOTH(stopping_leaves_no_process),
     };
 
