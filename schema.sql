@@ -264,16 +264,46 @@ CREATE TABLE log_segment (               -- stage logs: per worker zstd segments
 
 CREATE TABLE user (                      -- [log]
     name       TEXT PRIMARY KEY,
+    roles      TEXT NOT NULL DEFAULT '[]',   -- [[scope, role]…], scope '' = everything, 'PROJECT', 'PROJECT/REPO'
     created_us INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE token (                     -- [log]
     hash       BLOB PRIMARY KEY,         -- SHA-256 of the token
-    user       TEXT NOT NULL,
-    role       TEXT NOT NULL CHECK (role IN ('admin', 'writer', 'reader')),
-    scope      TEXT NOT NULL DEFAULT '',
+    user       TEXT NOT NULL REFERENCES user(name) ON DELETE CASCADE,
+    name       TEXT NOT NULL DEFAULT '',
+    role       TEXT NOT NULL CHECK (role IN ('admin', 'writer', 'reader')), -- it allows no more than that,
+    scope      TEXT NOT NULL DEFAULT '',                                    -- there
+    expires_us INTEGER NOT NULL DEFAULT 0,   -- 0 = never
     created_us INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX token_by_user ON token(user);
+
+CREATE TABLE s3_key (                    -- [log] that there is such a key; what it takes to sign with it is in s3_secret
+    access_key TEXT PRIMARY KEY,
+    user       TEXT NOT NULL REFERENCES user(name) ON DELETE CASCADE,
+    name       TEXT NOT NULL DEFAULT '',
+    role       TEXT NOT NULL CHECK (role IN ('admin', 'writer', 'reader')),
+    scope      TEXT NOT NULL DEFAULT '',
+    expires_us INTEGER NOT NULL DEFAULT 0,
+    created_us INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX s3_key_by_user ON s3_key(user);
+
+CREATE TABLE s3_secret (                 -- never logged, left out of checkpoints: after recover a key is there without its secret
+    access_key TEXT PRIMARY KEY REFERENCES s3_key(access_key) ON DELETE CASCADE,
+    sealed     BLOB NOT NULL             -- storage/base/seal.h, under DIR/master.key
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE audit (                     -- who let whom in and took what away; kept a year
+    id     INTEGER PRIMARY KEY,
+    at_us  INTEGER NOT NULL,
+    who    TEXT NOT NULL,                -- user, 'daemon', 'worker 7'; '' = nobody that is known
+    token  TEXT NOT NULL DEFAULT '',     -- id of the token
+    peer   TEXT NOT NULL DEFAULT '',     -- address
+    verb   TEXT NOT NULL,
+    target TEXT NOT NULL DEFAULT ''
+) STRICT;
 
 CREATE TABLE source (                    -- [log] watched git repositories
     name TEXT PRIMARY KEY,

@@ -1,6 +1,7 @@
 #include "api_internal.h"
 
 #include "openapi.h"
+#include "pipelined/db/access_tx.h"
 #include "sessions.h"
 #include "storage/base/io.h"
 #include "storage/base/lack.h"
@@ -46,6 +47,36 @@ static int check_params(const struct pl_http_request *req, const char *pattern, 
     return 0;
 }
 
+/* ---- audit: what changes what there is, and who may ---- */
+
+void pl_api_audit(struct pl_api *a, const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
+                  const char *target)
+{
+    struct pl_audit entry = {who->name, who->token, pl_http_peer(req), verb, target};
+    struct pl_err err = {0};
+
+    if (pl_db_run(a->config.db, PL_TX_UNLOGGED, pl_tx_audit_alone, &entry, &err) < 0)
+        pl_log_error("audit", "%s %s %s: not written: %s", who->name, verb, target, err.msg);
+}
+
+/* After it was done: what makes, changes or deletes repos, pipelines and projects, or is the daemon's operator's. The path says on what,
+ * or the answer does where a name was in the body. */
+static void audit(const struct pl_api_bound *bound, const struct pl_http_request *req, const json_t *reply)
+{
+    const struct pl_api_route *route = bound->route;
+    const char *name = pl_api_text_at(reply, "name");
+    char verb[64], target[512];
+
+    if (route->audits || pl_streq(route->method, "GET") ||
+        !(route->verb == PL_VERB_DEFINE || route->verb == PL_VERB_REMOVE || route->verb == PL_VERB_GOVERN ||
+          route->verb == PL_VERB_OPERATE))
+        return;
+    name = name ? name : pl_api_text_at(reply, "pipeline");
+    snprintf(verb, sizeof verb, "%s", pl_verb_rule(route->verb)->name);
+    snprintf(target, sizeof target, "%s %.400s%s%.60s", route->method, pl_http_path(req), name ? " " : "", name ? name : "");
+    pl_api_audit(bound->api, req, pl_http_context(req), verb, target);
+}
+
 static void on_request(struct pl_http_request *req, void *arg)
 {
     const struct pl_api_bound *bound = arg;
@@ -69,6 +100,7 @@ static void on_request(struct pl_http_request *req, void *arg)
         pl_http_reply_error(req, &err);
         return;
     }
+    audit(bound, req, value);
     pl_http_reply_json(req, r ? (unsigned)r : 200, value ? value : json_object());
 }
 
@@ -163,6 +195,7 @@ static int make_guard(struct pl_api *a, struct pl_err *err)
                                      .listen = a->config.listen,
                                      .hosts = a->config.hosts,
                                      .public_url = a->config.public_url,
+                                     .access = a->access,
                                      .worker = a->config.engine->worker,
                                      .self = a->config.engine_self};
 
@@ -209,6 +242,7 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
         return pl_err_nomem(err);
     r = copy_config(a, config, err);
     r = r < 0 ? r : make_tmp(a, err);
+    r = r < 0 ? r : pl_access_open(a->config.db, a->config.master_key, &a->access, err);
     r = r < 0 ? r : make_guard(a, err);
     r = r < 0 ? r : collect_routes(a, err);
     r = r < 0 ? r : pl_openapi_document(a->config.version, a->config.more_routes, a->config.n_more_routes, &a->openapi, err);
@@ -251,6 +285,7 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     pl_opens_close(a->opens);
     pl_sse_hub_destroy(a->hub);
     pl_guard_destroy(a->guard);
+    pl_access_close(a->access);
     pl_sessions_destroy(a->sessions);
     pl_run_waits_destroy(a->waits);
     pl_buf_finish(&a->openapi);

@@ -39,9 +39,10 @@ struct pl_api_config {
     const struct pl_engine_ops *engine;
     void *engine_self;
     const char *data_dir, *store_url, *executor, *version;
-    bool no_sandbox;    /* stages run without one */
-    const char *token;  /* the daemon's, as in DIR/token */
-    const char *listen; /* 127.0.0.1:7380; port 0 picks one */
+    bool no_sandbox;           /* stages run without one */
+    const char *token;         /* the daemon's, as in DIR/token */
+    const uint8_t *master_key; /* PL_SEAL_KEY_BYTES, of DIR/master.key; outlives the API */
+    const char *listen;        /* 127.0.0.1:7380; port 0 picks one */
     const char *const
         *hosts; /* names accepted in Host beside the listening address, localhost, 127.0.0.1, [::1]; NULL-terminated */
     const char *public_url;                  /* "" = http://listen */

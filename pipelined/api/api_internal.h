@@ -26,6 +26,7 @@
     X(logs)                                                                                                                      \
     X(why)                                                                                                                       \
     X(status)                                                                                                                    \
+    X(access)                                                                                                                    \
     X(openapi)
 #define PL_API_LIMIT_DEFAULT 1000u
 #define PL_API_LIMIT_MAX     10000u
@@ -45,6 +46,7 @@ struct pl_api_route {
     enum pl_http_body body;
     uint64_t body_max; /* as in pl_http_route */
     enum pl_verb verb; /* required: who may */
+    bool audits;       /* it writes what it does into the audit itself */
     bool asks;         /* of the project or repo that its body or query names: pl_api_may */
     /* For the OpenAPI document: */
     const char *summary; /* one sentence; required */
@@ -83,6 +85,7 @@ struct pl_api {
     size_t n_routes;
     struct pl_sse_hub *hub;
     struct pl_guard *guard;
+    struct pl_access *access;
     char *tmp_dir; /* DIR/tmp: emptied at the start */
     char *url;     /* for people: public_url, or http://host:port */
     struct pl_buf openapi;
@@ -96,10 +99,18 @@ struct pl_api {
 /* ---- what handlers need ---- */
 
 /* Reading: `_cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);`. Not held while bytes are sent. */
+/* The same for lists: readable(project, name) in SQL is what who asks may read (sql.h). */
+struct pl_db_reading pl_api_read(struct pl_api *a, const struct pl_http_request *req);
+/* What it asks. `who` is a struct pl_principal. */
+bool pl_api_readable(const void *who, const char *project, const char *name);
 
 /* Whether who asks may do `verb` there (principal.h). PL_EFORBIDDEN. */
 PL_MUST_CHECK
 int pl_api_may(const struct pl_http_request *req, enum pl_verb verb, const char *project, const char *repo, struct pl_err *err);
+
+/* Writes that `who` has done `verb` to `target` into the audit. Blocks. */
+void pl_api_audit(struct pl_api *a, const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
+                  const char *target);
 
 /* The JSON body as object, taken apart by jansson's format with JSON_STRICT ("{s:s, s?:b}": flat, a key and where its value goes): an
  * unknown field or a wrong type is refused by name. Texts live as long as `*ret_body`. PL_EINVAL. */
@@ -151,6 +162,8 @@ int pl_api_opens_open(struct pl_api *a, struct pl_err *err);
 PL_MUST_CHECK
 int pl_api_waits_open(struct pl_api *a, struct pl_err *err);
 
+/* NULL when there is no text of that name. */
+const char *pl_api_text_at(const json_t *o, const char *key);
 /* SQL NULL or 0 as JSON null, else the number: times that may not have come. */
 json_t *pl_api_time_or_null(int64_t us);
 /* 64 hex digits; "" for zeros. */

@@ -12,12 +12,23 @@
 #include <stdio.h>
 #include <strings.h>
 
-#define NAMES_MAX     64
-#define AUTHORITY_MAX 300 /* host and port as text */
+#define NAMES_MAX      64
+#define AUTHORITY_MAX  300 /* host and port as text */
+
+#define FAILURES_NEAR  4 /* places that an address may have */
+#define DAEMON_SUBJECT "d"
+#define ENDED          "the session has ended: run pipelinectl open"
 
 struct login_code {
-    struct pl_hash hash; /* of the code: what lies in memory is not the secret */
-    int64_t until_ms;    /* monotonic; 0 = free */
+    struct pl_hash hash;               /* of the code: what lies in memory is not the secret */
+    int64_t until_ms;                  /* monotonic; 0 = free */
+    char subject[PL_TOKEN_ID_HEX + 1]; /* whose session it begins */
+};
+
+struct failures {
+    uint64_t key; /* of the address; 0 = free */
+    int64_t window_ms;
+    unsigned n;
 };
 
 struct pl_guard {
@@ -29,14 +40,14 @@ struct pl_guard {
     char public_origin[AUTHORITY_MAX]; /* "https://host:port" */
     atomic_uint port;
     struct pl_principal *daemon; /* whoever has the daemon's token */
+    struct pl_access *access;
     int (*worker)(void *self, const char *token, struct pl_principal **ret, struct pl_err *err);
     void *self;
 
     pthread_mutex_t lock; /* the rest */
     struct login_code codes[PL_LOGIN_CODES_MAX];
     size_t next_code;
-    int64_t window_ms;
-    unsigned failures;
+    struct failures failures[PL_GUARD_ADDRESSES + FAILURES_NEAR - 1];
 };
 
 /* ---- names of this daemon ---- */
@@ -109,6 +120,7 @@ int pl_guard_create(const struct pl_guard_config *config, struct pl_guard **ret,
     pthread_mutex_init(&g->lock, NULL);
     pl_hash_sha256(config->token, strlen(config->token), &g->token);
     g->worker = config->worker;
+    g->access = config->access;
     g->self = config->self;
     g->token_text = strdup(config->token);
     r = g->token_text ? add_names(g, config, err) : pl_err_nomem(err);
@@ -196,6 +208,61 @@ static int check_names(const struct pl_guard *g, const struct pl_http_request *r
     return 0;
 }
 
+/* ---- who fails too often ---- */
+
+/* An address as far as one machine has it for its own: all of IPv4, the network of IPv6; a text that is neither, by its hash. */
+static uint64_t address_key(const char *peer)
+{
+    uint8_t bytes[16] = {0};
+    uint64_t key = 0;
+
+    if (inet_pton(AF_INET, peer, bytes) != 1 && inet_pton(AF_INET6, peer, bytes) != 1)
+        return pl_xxh64(peer, strlen(peer), 0) | 1;
+    if (strncasecmp(peer, "::ffff:", 7) == 0) /* IPv4 behind an IPv6 socket */
+        memcpy(bytes, bytes + 12, 4);
+    memcpy(&key, bytes, sizeof key);
+    return key | 1;
+}
+
+/* Its count, or the one that counted longest ago, begun anew for it. With the lock held. */
+static struct failures *failures_of(struct pl_guard *g, uint64_t key, int64_t now)
+{
+    struct failures *oldest = NULL;
+
+    for (size_t i = 0; i < FAILURES_NEAR; i++) {
+        struct failures *f = &g->failures[(key * 0x9E3779B97F4A7C15u >> 32) % PL_GUARD_ADDRESSES + i];
+
+        if (f->key == key && now - f->window_ms < PL_GUARD_WINDOW_MS)
+            return f;
+        if (!oldest || f->window_ms < oldest->window_ms || f->key == key)
+            oldest = f;
+    }
+    *oldest = (struct failures){.key = key, .window_ms = now};
+    return oldest;
+}
+
+int pl_guard_refuse(struct pl_guard *g, const char *peer, int code, struct pl_err *err)
+{
+    int64_t now = pl_clock_mono_ms();
+    struct failures *f;
+    bool too_many, first;
+
+    pthread_mutex_lock(&g->lock);
+    f = failures_of(g, address_key(peer), now);
+    too_many = ++f->n > PL_GUARD_FAILURES;
+    first = f->n == PL_GUARD_FAILURES + 1;
+    pthread_mutex_unlock(&g->lock);
+    if (first)
+        pl_log_warn("api", "more than %d requests with wrong or missing tokens in %d s from %s", PL_GUARD_FAILURES,
+                    PL_GUARD_WINDOW_MS / 1000, peer);
+    return too_many ? pl_err_set(err, PL_EBUSY, "too many requests with a wrong or missing token") : code;
+}
+
+static int refuse(struct pl_guard *g, const struct pl_http_request *req, const char *why, struct pl_err *err)
+{
+    return pl_guard_refuse(g, pl_http_peer(req), pl_err_set(err, PL_EAUTH, "%s", why), err);
+}
+
 /* ---- tokens ---- */
 
 static bool is_token(const struct pl_guard *g, const char *text)
@@ -216,83 +283,117 @@ static const char *bearer_of(const struct pl_http_request *req)
     return header + 7 + strspn(header + 7, " ");
 }
 
-/* A cookie is "<seconds since 1970>.<64 hex digits>", the digits made from the daemon's token: it outlives restarts, not the token. */
-static void cookie_make(const struct pl_guard *g, uint64_t issued_s, char ret[PL_SESSION_COOKIE_SIZE])
+static bool starts(const char *text, const char *with)
 {
-    struct pl_hasher hasher;
-    char hex[PL_HASH_HEX + 1], issued[24];
-    struct pl_hash mac;
-
-    snprintf(issued, sizeof issued, "%llu", (unsigned long long)issued_s);
-    pl_hasher_add_field(pl_hasher_init(&hasher), g->token_text, strlen(g->token_text));
-    pl_hasher_add_field(&hasher, "pl-session-1", 12);
-    pl_hasher_add_field(&hasher, issued, strlen(issued));
-    pl_hasher_add_field(&hasher, g->token_text, strlen(g->token_text));
-    pl_hasher_get(&hasher, &mac);
-    snprintf(ret, PL_SESSION_COOKIE_SIZE, "%s.%s", issued, pl_hash_hex(&mac, hex));
-}
-
-static bool cookie_ok(const struct pl_guard *g, const struct pl_http_request *req, bool *ret_there)
-{
-    char given[PL_SESSION_COOKIE_SIZE] = {0}, expected[PL_SESSION_COOKIE_SIZE] = {0};
-    uint64_t issued_s, now_s = (uint64_t)(pl_clock_wall_us() / 1000000);
-
-    *ret_there = pl_http_cookie(req, PL_SESSION_COOKIE, given, sizeof given);
-    if (!*ret_there || !isdigit((unsigned char)*given))
-        return false;
-    issued_s = strtoull(given, NULL, 10);
-    cookie_make(g, issued_s, expected);
-    return pl_secret_eq(given, expected, sizeof given) && now_s < issued_s + PL_SESSION_COOKIE_DAYS * 86400u;
-}
-
-/* Counts a refusal; PL_EBUSY once there were too many. */
-static int refuse(struct pl_guard *g, const struct pl_http_request *req, int code, const char *why, struct pl_err *err)
-{
-    int64_t now = pl_clock_mono_ms();
-    bool too_many, first;
-
-    pthread_mutex_lock(&g->lock);
-    if (now - g->window_ms >= PL_GUARD_WINDOW_MS) {
-        g->window_ms = now;
-        g->failures = 0;
-    }
-    too_many = ++g->failures > PL_GUARD_FAILURES;
-    first = g->failures == PL_GUARD_FAILURES + 1;
-    pthread_mutex_unlock(&g->lock);
-    if (first)
-        pl_log_warn("api", "more than %d requests with wrong or missing tokens in %d s, the last from %s", PL_GUARD_FAILURES,
-                    PL_GUARD_WINDOW_MS / 1000, pl_http_peer(req));
-    if (too_many)
-        return pl_err_set(err, PL_EBUSY, "too many requests with a wrong or missing token");
-    return pl_err_set(err, code, "%s", why);
+    return strncmp(text, with, strlen(with)) == 0;
 }
 
 static int bearer_principal(struct pl_guard *g, const struct pl_http_request *req, const char *bearer, struct pl_principal **ret,
                             struct pl_err *err)
 {
-    int r = PL_EAUTH;
+    int r;
 
     if (is_token(g, bearer)) {
         *ret = pl_principal_ref(g->daemon);
         return 0;
     }
-    if (g->worker && strncmp(bearer, PL_WORKER_TOKEN_START, strlen(PL_WORKER_TOKEN_START)) == 0)
+    if (g->access && starts(bearer, PL_TOKEN_START))
+        r = pl_access_token(g->access, bearer, ret, err);
+    else if (g->worker && starts(bearer, PL_WORKER_TOKEN_START))
         r = g->worker(g->self, bearer, ret, err);
-    return r == PL_EAUTH ? refuse(g, req, PL_EAUTH, "the token is not this daemon's", err) : r;
+    else
+        r = pl_err_set(err, PL_EAUTH, "the token is not this daemon's");
+    return r == PL_EAUTH ? pl_guard_refuse(g, pl_http_peer(req), r, err) : r;
+}
+
+/* ---- cookies ---- */
+
+/* A cookie is "<seconds since 1970>.<subject>.<64 hex digits>": the subject is the id of the token that the login link was made with, or "d"
+ * for the daemon's own; the digits are made from the daemon's token and that one, so that it outlives restarts, but neither of them. */
+struct session {
+    uint64_t issued_s;
+    char subject[PL_TOKEN_ID_HEX + 1];
+    struct pl_hash secret; /* of the subject's token; zeros for "d" */
+};
+
+static void cookie_make(const struct pl_guard *g, const struct session *s, char ret[PL_SESSION_COOKIE_SIZE])
+{
+    char hex[PL_HASH_HEX + 1], head[48];
+    struct pl_hasher hasher;
+    struct pl_hash mac;
+
+    snprintf(head, sizeof head, "%llu.%s", (unsigned long long)s->issued_s, s->subject);
+    pl_hasher_add_field(pl_hasher_init(&hasher), g->token_text, strlen(g->token_text));
+    pl_hasher_add_field(&hasher, "pl-session-2", 12);
+    pl_hasher_add_field(&hasher, head, strlen(head));
+    pl_hasher_add_field(&hasher, s->secret.b, PL_HASH_BYTES);
+    pl_hasher_add_field(&hasher, g->token_text, strlen(g->token_text));
+    pl_hasher_get(&hasher, &mac);
+    snprintf(ret, PL_SESSION_COOKIE_SIZE, "%s.%s", head, pl_hash_hex(&mac, hex));
+}
+
+/* The token that a session stands on: whose it is, and what its cookies are made with. */
+static int subject_principal(struct pl_guard *g, const char *subject, struct pl_hash *ret_secret, struct pl_principal **ret,
+                             struct pl_err *err)
+{
+    if (pl_streq(subject, DAEMON_SUBJECT)) {
+        memset(ret_secret, 0, sizeof *ret_secret);
+        *ret = pl_principal_ref(g->daemon);
+        return 0;
+    }
+    if (!g->access)
+        return pl_err_set(err, PL_EAUTH, "the session is not this daemon's");
+    return pl_access_token_by_id(g->access, subject, ret_secret, ret, err);
+}
+
+/* "<digits>.<subject>." taken apart; false when it is not like that. */
+static bool cookie_parse(const char *text, struct session *ret)
+{
+    const char *subject = strchr(text, '.'), *mac = subject ? strchr(subject + 1, '.') : NULL;
+    size_t len;
+
+    if (!mac || !isdigit((unsigned char)*text))
+        return false;
+    len = (size_t)(mac - subject - 1);
+    if (len == 0 || len > PL_TOKEN_ID_HEX)
+        return false;
+    ret->issued_s = strtoull(text, NULL, 10);
+    memcpy(ret->subject, subject + 1, len);
+    ret->subject[len] = '\0';
+    return true;
+}
+
+static int cookie_principal(struct pl_guard *g, const struct pl_http_request *req, const char given[PL_SESSION_COOKIE_SIZE],
+                            struct pl_principal **ret, struct pl_err *err)
+{
+    _cleanup_(pl_principal_unrefp) struct pl_principal *who = NULL;
+    char expected[PL_SESSION_COOKIE_SIZE] = {0};
+    struct session s;
+    int r = PL_EAUTH;
+
+    if (!cookie_parse(given, &s))
+        return refuse(g, req, ENDED, err);
+    r = subject_principal(g, s.subject, &s.secret, &who, err);
+    if (r < 0)
+        return r == PL_EAUTH ? pl_guard_refuse(g, pl_http_peer(req), r, err) : r;
+    cookie_make(g, &s, expected);
+    if (!pl_secret_eq(given, expected, sizeof expected) ||
+        (uint64_t)(pl_clock_wall_us() / 1000000) >= s.issued_s + PL_SESSION_COOKIE_DAYS * 86400u)
+        return refuse(g, req, ENDED, err);
+    *ret = TAKE_PTR(who);
+    return 0;
 }
 
 static int find_principal(struct pl_guard *g, const struct pl_http_request *req, struct pl_principal **ret, struct pl_err *err)
 {
+    char cookie[PL_SESSION_COOKIE_SIZE] = {0};
     const char *bearer = bearer_of(req);
-    bool cookie = false;
 
     if (bearer)
         return bearer_principal(g, req, bearer, ret, err);
-    if (!cookie_ok(g, req, &cookie))
-        return refuse(g, req, PL_EAUTH, cookie ? "the session has ended: run pipelinectl open" : "the request carries no token",
-                      err);
-    *ret = pl_principal_ref(g->daemon);
-    return 0;
+    if (pl_http_cookie(req, PL_SESSION_COOKIE, cookie, sizeof cookie))
+        return cookie_principal(g, req, cookie, ret, err);
+    return refuse(g, req, "the request carries no token", err);
 }
 
 /* ---- what it may do ---- */
@@ -341,20 +442,27 @@ int pl_guard_check(struct pl_http_request *req, const struct pl_http_route *rout
 
 /* ---- login links ---- */
 
-void pl_guard_login_code(struct pl_guard *g, char out[PL_LOGIN_CODE_HEX + 1])
+int pl_guard_login_code(struct pl_guard *g, const struct pl_principal *who, char out[PL_LOGIN_CODE_HEX + 1], struct pl_err *err)
 {
     uint8_t random[PL_LOGIN_CODE_HEX / 2];
-    struct login_code code = {.until_ms = pl_clock_mono_ms() + PL_LOGIN_CODE_MS};
+    struct login_code code = {.until_ms = pl_clock_mono_ms() + PL_LOGIN_CODE_MS, .subject = DAEMON_SUBJECT};
 
+    if (who->kind != PL_PRINCIPAL_DAEMON && !*who->token)
+        return pl_err_hint(err, pl_err_set(err, PL_EINVAL, "a login link stands on a token, and %s came without one", who->name),
+                           "Whoever a proxy lets in needs none: open the page through it.");
+    if (who->kind != PL_PRINCIPAL_DAEMON)
+        snprintf(code.subject, sizeof code.subject, "%s", who->token);
     pl_random_bytes(random, sizeof random);
     pl_hex_encode(random, sizeof random, out);
     pl_hash_sha256(out, PL_LOGIN_CODE_HEX, &code.hash);
     pthread_mutex_lock(&g->lock);
     g->codes[g->next_code++ % PL_LOGIN_CODES_MAX] = code;
     pthread_mutex_unlock(&g->lock);
+    return 0;
 }
 
-int pl_guard_login(struct pl_guard *g, const char *code, char ret_cookie[PL_SESSION_COOKIE_SIZE], struct pl_err *err)
+/* Spends the code. False: unknown, used, too old. */
+static bool spend(struct pl_guard *g, const char *code, char ret_subject[PL_TOKEN_ID_HEX + 1])
 {
     int64_t now = pl_clock_mono_ms();
     struct pl_hash given;
@@ -368,13 +476,25 @@ int pl_guard_login(struct pl_guard *g, const char *code, char ret_cookie[PL_SESS
         if (c->until_ms <= now || !pl_secret_eq(c->hash.b, given.b, PL_HASH_BYTES))
             continue;
         c->until_ms = 0;
+        memcpy(ret_subject, c->subject, sizeof c->subject);
         ok = true;
     }
     pthread_mutex_unlock(&g->lock);
-    if (!ok) {
-        pl_err_set(err, PL_EAUTH, "this login link was used already, or is older than five minutes");
-        return pl_err_hint(err, PL_EAUTH, "Run pipelinectl open for a new one.");
+    return ok;
+}
+
+int pl_guard_login(struct pl_guard *g, const struct pl_http_request *req, const char *code,
+                   char ret_cookie[PL_SESSION_COOKIE_SIZE], struct pl_principal **ret, struct pl_err *err)
+{
+    struct session s = {.issued_s = (uint64_t)(pl_clock_wall_us() / 1000000)};
+    int r;
+
+    if (!spend(g, code, s.subject)) {
+        r = refuse(g, req, "this login link was used already, or is older than five minutes", err);
+        return r == PL_EAUTH ? pl_err_hint(err, r, "Run pipelinectl open for a new one.") : r;
     }
-    cookie_make(g, (uint64_t)(pl_clock_wall_us() / 1000000), ret_cookie);
-    return 0;
+    r = subject_principal(g, s.subject, &s.secret, ret, err);
+    if (r == 0)
+        cookie_make(g, &s, ret_cookie);
+    return r;
 }

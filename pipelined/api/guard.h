@@ -2,13 +2,13 @@
  * Bearer, or as the cookie that a login link gave, makes it a principal's (principal.h), which becomes the request's context and must
  * be one who may do the route's verb where the path says.
  *
- *   POST /login-links (token) ──▶ code, 5 min, once ──GET /login?token=CODE──▶ cookie pl_session, 30 days, bound to the daemon's token
+ *   POST /login-links (token) ──▶ code, 5 min, once ──GET /login?token=CODE──▶ cookie pl_session, 30 days, bound to that token
  *
  * Comparisons take the same time whatever is wrong. Never blocks. Any thread. */
 #pragma once
 
+#include "access.h"
 #include "pipelined/net/http_server.h"
-#include "principal.h"
 
 #define PL_LOGIN_CODES_MAX     64
 #define PL_LOGIN_CODE_MS       (5 * 60 * 1000)
@@ -16,9 +16,10 @@
 #define PL_SESSION_COOKIE      "pl_session"
 #define PL_SESSION_COOKIE_DAYS 30
 #define PL_SESSION_COOKIE_SIZE 128 /* room for its value */
-/* Refusals in a row of PL_GUARD_WINDOW_MS after which further wrong tokens are turned away with PL_EBUSY; right ones always pass. */
+/* Refusals of one address within PL_GUARD_WINDOW_MS after which further wrong tokens are turned away with PL_EBUSY; right ones always pass. */
 #define PL_GUARD_WINDOW_MS 10000
 #define PL_GUARD_FAILURES  200
+#define PL_GUARD_ADDRESSES 1024 /* counted at a time */
 
 struct pl_guard;
 
@@ -27,6 +28,7 @@ struct pl_guard_config {
     const char *listen;       /* as in pl_api_config; its port 0 stands for pl_guard_set_port's */
     const char *const *hosts; /* NULL-terminated; may be NULL */
     const char *public_url;   /* its host and port are ours too; "" = none */
+    struct pl_access *access; /* users and their tokens; may be NULL */
     int (*worker)(void *self, const char *token, struct pl_principal **ret, struct pl_err *err); /* pl_engine_ops.worker */
     void *self;
 };
@@ -43,8 +45,16 @@ void pl_guard_set_port(struct pl_guard *g, unsigned port);
 PL_MUST_CHECK
 int pl_guard_check(struct pl_http_request *req, const struct pl_http_route *route, void *guard, struct pl_err *err);
 
-/* A code for one login. The oldest goes when there are too many. */
-void pl_guard_login_code(struct pl_guard *g, char out[PL_LOGIN_CODE_HEX + 1]);
-/* Spends the code and makes the cookie's value. PL_EAUTH: unknown, used, or too old. */
+/* Counts a refusal with code `code`, whose message `err` has: returns the code, or PL_EBUSY (with another message) when the address had too
+ * many of them. Also for the gateway's signatures. */
+int pl_guard_refuse(struct pl_guard *g, const char *peer, int code, struct pl_err *err);
+
+/* A code for one login, as `who`: the session stands on the token that they came with, and ends with it. The oldest code goes when there
+ * are too many. PL_EINVAL: they came without a token. */
 PL_MUST_CHECK
-int pl_guard_login(struct pl_guard *g, const char *code, char ret_cookie[PL_SESSION_COOKIE_SIZE], struct pl_err *err);
+int pl_guard_login_code(struct pl_guard *g, const struct pl_principal *who, char out[PL_LOGIN_CODE_HEX + 1], struct pl_err *err);
+/* Spends the code and makes the cookie's value; whose it is, a reference for the caller. PL_EAUTH: unknown, used, too old, or its token is
+ * gone. */
+PL_MUST_CHECK
+int pl_guard_login(struct pl_guard *g, const struct pl_http_request *req, const char *code,
+                   char ret_cookie[PL_SESSION_COOKIE_SIZE], struct pl_principal **ret, struct pl_err *err);

@@ -51,6 +51,24 @@ int pl_api_may(const struct pl_http_request *req, enum pl_verb verb, const char 
     return pl_principal_check(pl_http_context(req), verb, project, repo, err);
 }
 
+bool pl_api_readable(const void *who, const char *project, const char *name)
+{
+    if (project && name)
+        return pl_principal_may(who, PL_VERB_READ, project, name);
+    if (project)
+        return pl_principal_may(who, PL_VERB_SURVEY, project, NULL);
+    return pl_principal_role(who, PL_OVER_ALL, NULL, NULL) >= PL_ROLE_READER;
+}
+
+struct pl_db_reading pl_api_read(struct pl_api *a, const struct pl_http_request *req)
+{
+    struct pl_db_reading rd = pl_db_read(a->config.db);
+
+    rd.conn->readable = pl_api_readable;
+    rd.conn->who = pl_http_context(req);
+    return rd;
+}
+
 int pl_api_page_read(const struct pl_http_request *req, struct pl_api_page *ret, struct pl_err *err)
 {
     uint64_t limit;
@@ -153,6 +171,11 @@ int pl_api_path_arg(const struct pl_http_request *req, const char *name, char *o
         return 0;
     r = pl_path_canonical(text, out, err);
     return r < 0 ? pl_err_field(err, r, name) : 0;
+}
+
+const char *pl_api_text_at(const json_t *o, const char *key)
+{
+    return json_string_value(json_object_get(o, key));
 }
 
 json_t *pl_api_time_or_null(int64_t us)

@@ -1,5 +1,7 @@
 #include "principal.h"
 
+#include "storage/base/clock.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -35,6 +37,20 @@ int pl_role_parse(const char *text, enum pl_role *ret, struct pl_err *err)
     return pl_err_field(err, pl_err_set(err, PL_EINVAL, "\"%.60s\" is no role; accepted: reader, writer, admin", text), "role");
 }
 
+int pl_user_check(const char *name, struct pl_err *err)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@+";
+    size_t len = strlen(name);
+
+    if (len > 0 && len <= PL_USER_MAX && strspn(name, allowed) == len && name[0] != '-' && !pl_streq(name, "daemon"))
+        return 0;
+    return pl_err_field(err,
+                        pl_err_set(err, PL_ENAME,
+                                   "\"%.80s\" is no name for a user: 1 to %d letters, digits and . _ - @ +, not \"daemon\"", name,
+                                   PL_USER_MAX),
+                        "name");
+}
+
 int pl_scope_check(const char *text, struct pl_err *err)
 {
     const char *slash = strchr(text, '/');
@@ -50,8 +66,7 @@ int pl_scope_check(const char *text, struct pl_err *err)
     return r < 0 ? pl_err_field(err, r, "scope") : 0;
 }
 
-/* Whether all that `inner` is about lies within `outer`. */
-static bool covers(const char *outer, const char *inner)
+bool pl_scope_covers(const char *outer, const char *inner)
 {
     size_t len = strlen(outer);
 
@@ -67,6 +82,7 @@ static struct pl_principal *make(enum pl_principal_kind kind, size_t n_grants)
     if (p) {
         atomic_init(&p->refs, 1);
         p->kind = kind;
+        p->limit.role = PL_ROLE_ADMIN;
     }
     return p;
 }
@@ -76,9 +92,9 @@ static void add_limited(struct pl_principal *p, const struct pl_grant *grant, co
 {
     struct pl_grant *to = &p->grants[p->n_grants];
 
-    if (covers(limit->scope, grant->scope))
+    if (pl_scope_covers(limit->scope, grant->scope))
         *to = *grant;
-    else if (covers(grant->scope, limit->scope))
+    else if (pl_scope_covers(grant->scope, limit->scope))
         *to = *limit;
     else
         return;
@@ -98,6 +114,7 @@ int pl_principal_user(const struct pl_principal_user *from, struct pl_principal 
     snprintf(p->name, sizeof p->name, "%s", from->name);
     snprintf(p->token, sizeof p->token, "%s", from->token);
     p->expires_us = from->expires_us;
+    p->limit = from->limit;
     for (size_t i = 0; i < from->n_grants; i++)
         add_limited(p, &from->grants[i], &from->limit);
     *ret = p;
@@ -148,10 +165,26 @@ struct pl_principal *pl_principal_unref(struct pl_principal *p)
 
 /* ---- asking ---- */
 
+bool pl_principal_same(const struct pl_principal *a, const struct pl_principal *b)
+{
+    if (a->kind != b->kind || !pl_streq(a->name, b->name) || !pl_streq(a->token, b->token) || a->expires_us != b->expires_us ||
+        a->n_grants != b->n_grants || a->limit.role != b->limit.role || !pl_streq(a->limit.scope, b->limit.scope))
+        return false;
+    for (size_t i = 0; i < a->n_grants; i++)
+        if (a->grants[i].role != b->grants[i].role || !pl_streq(a->grants[i].scope, b->grants[i].scope))
+            return false;
+    return true;
+}
+
+bool pl_principal_stands(const struct pl_principal *p)
+{
+    return !atomic_load(&p->revoked) && (!p->expires_us || pl_clock_wall_us() < p->expires_us);
+}
+
 /* Whether a role in `scope` counts for `wanted` ("" = everything, "PROJECT", "PROJECT/REPO"). */
 static bool counts(const char *scope, const char *wanted, bool parts)
 {
-    return covers(scope, wanted) || (parts && covers(wanted, scope));
+    return pl_scope_covers(scope, wanted) || (parts && pl_scope_covers(wanted, scope));
 }
 
 enum pl_role pl_principal_role(const struct pl_principal *p, enum pl_over over, const char *project, const char *repo)

@@ -13,6 +13,7 @@
 
 #include <stdatomic.h>
 
+#define PL_USER_MAX           64  /* bytes of a user's name */
 #define PL_GRANTS_MAX         256 /* of one user */
 #define PL_SCOPE_MAX          (2 * PL_NAME_MAX_BYTES + 1)
 #define PL_WORKER_TOKEN_START "plw_"
@@ -79,6 +80,10 @@ const char *pl_role_name(enum pl_role role);
 PL_MUST_CHECK
 int pl_role_parse(const char *text, enum pl_role *ret, struct pl_err *err);
 
+/* A user's name: 1 to PL_USER_MAX of letters, digits and . _ - @ +, not "daemon". PL_ENAME, field "name". */
+PL_MUST_CHECK
+int pl_user_check(const char *name, struct pl_err *err);
+
 /* Where a role holds: "" = everything, "PROJECT", "PROJECT/REPO". */
 struct pl_grant {
     char scope[PL_SCOPE_MAX + 1];
@@ -88,12 +93,15 @@ struct pl_grant {
 PL_MUST_CHECK
 int pl_scope_check(const char *text, struct pl_err *err);
 
+/* Whether all that `inner` is about lies within `outer`. */
+bool pl_scope_covers(const char *outer, const char *inner);
+
 enum pl_principal_kind { PL_PRINCIPAL_DAEMON, PL_PRINCIPAL_USER, PL_PRINCIPAL_WORKER };
 
 struct pl_principal {
     atomic_uint refs;
     enum pl_principal_kind kind;
-    char name[PL_NAME_MAX_BYTES + 1];    /* of the user; "daemon" with the daemon's own token, "worker 7" */
+    char name[PL_USER_MAX + 1];          /* of the user; "daemon" with the daemon's own token, "worker 7" */
     char token[PL_TOKEN_ID_HEX + 1];     /* id of the token it came with; "" = none */
     int64_t expires_us;                  /* wall clock; 0 = never */
     atomic_bool revoked;                 /* its token, key or user was deleted or changed: streams that it opened end */
@@ -101,7 +109,8 @@ struct pl_principal {
     uint64_t version;                    /* the stage version that it serves, */
     char project[PL_NAME_MAX_BYTES + 1]; /* and where that is */
     char stage[PL_NAME_MAX_BYTES + 1];
-    size_t n_grants; /* USER: what the token leaves of the user's; DAEMON: admin over everything */
+    struct pl_grant limit; /* USER: of the token: what it gives on is never more */
+    size_t n_grants;       /* USER: what the token leaves of the user's; DAEMON: admin over everything */
     struct pl_grant grants[];
 };
 
@@ -128,6 +137,10 @@ static inline void pl_principal_unrefp(struct pl_principal **p)
     *p = pl_principal_unref(*p);
 }
 
+/* Whether its token, key or user is still good: asked again and again by what outlasts its request. */
+bool pl_principal_stands(const struct pl_principal *p);
+/* Whether the two are one user by one token with the same roles. */
+bool pl_principal_same(const struct pl_principal *a, const struct pl_principal *b);
 /* The highest role that counts for the verb's `over`. `project` and `repo` as it wants them, else NULL. NONE for a worker. */
 enum pl_role pl_principal_role(const struct pl_principal *p, enum pl_over over, const char *project, const char *repo);
 /* The one question. `repo`: also a stage, by the repo that it writes. False for a NULL principal but for PL_VERB_OPEN. */

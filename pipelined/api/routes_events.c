@@ -16,6 +16,48 @@ static int check_kept(struct pl_conn *c, int64_t after, struct pl_err *err)
                                : 0;
 }
 
+/* ---- who sees what ---- */
+
+/* An event is about a stage or repo, a pipeline, or (a run, a worker) what may be anybody's. */
+static bool may_see(const struct pl_principal *who, const json_t *data)
+{
+    const char *project = pl_api_text_at(data, "project"), *repo = pl_api_text_at(data, "repo");
+
+    return pl_api_readable(who, project, repo ? repo : pl_api_text_at(data, "stage"));
+}
+
+static bool sees_all(const struct pl_principal *who)
+{
+    return pl_api_readable(who, NULL, NULL);
+}
+
+/* pl_sse_options.wants; `filter` is the principal. */
+static bool wants(void *self, const void *filter, const char *type, const char *data)
+{
+    _cleanup_(json_decrefp) json_t *o = NULL;
+
+    (void)self;
+    (void)type;
+    if (sees_all(filter))
+        return true;
+    o = json_loads(data, JSON_DECODE_ANY, NULL);
+    return o && may_see(filter, o);
+}
+
+/* pl_sse_options.over */
+static bool over(void *self, const void *filter)
+{
+    (void)self;
+    return !pl_principal_stands(filter);
+}
+
+static void drop_filter(void *filter)
+{
+    pl_principal_unref(filter);
+}
+
+/* ---- the stream ---- */
+
 /* pl_sse_options.older */
 static int older(void *self, uint64_t after, void *filter, struct pl_buf *out, uint64_t *ret_last, struct pl_err *err)
 {
@@ -24,7 +66,6 @@ static int older(void *self, uint64_t after, void *filter, struct pl_buf *out, u
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int r = check_kept(rd.conn, (int64_t)after, err);
 
-    (void)filter;
     *ret_last = after;
     r = r < 0
             ? r
@@ -32,7 +73,8 @@ static int older(void *self, uint64_t after, void *filter, struct pl_buf *out, u
     while (r >= 0 && out->len < OLDER_BYTES && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         uint64_t id = (uint64_t)pl_col_int(&rows, 0);
 
-        r = pl_sse_format(out, id, pl_col_text(&rows, 1), pl_col_text(&rows, 2), err);
+        if (wants(self, filter, pl_col_text(&rows, 1), pl_col_text(&rows, 2)))
+            r = pl_sse_format(out, id, pl_col_text(&rows, 1), pl_col_text(&rows, 2), err);
         *ret_last = id;
     }
     return PL_MIN(r, 0);
@@ -40,7 +82,7 @@ static int older(void *self, uint64_t after, void *filter, struct pl_buf *out, u
 
 int pl_api_events_open(struct pl_api *a, struct pl_err *err)
 {
-    struct pl_sse_options options = {.self = a, .older = older};
+    struct pl_sse_options options = {.self = a, .older = older, .wants = wants, .over = over, .drop_filter = drop_filter};
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     int64_t last = 0;
     int r = pl_sql_int(rd.conn, err, &last, "SELECT coalesce(max(id), 0) FROM event", "");
@@ -66,6 +108,7 @@ static int page_events(struct pl_api *a, const struct pl_http_request *req, json
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     _cleanup_(json_decrefp) json_t *items = json_array();
+    const struct pl_principal *who = pl_http_context(req);
     struct pl_api_page page;
     uint64_t since = 0;
     int64_t last = 0;
@@ -80,10 +123,14 @@ static int page_events(struct pl_api *a, const struct pl_http_request *req, json
                          "SELECT * FROM (SELECT id, at_us, type, data FROM event ORDER BY id DESC LIMIT ?) ORDER BY id", "i",
                          (int64_t)page.limit);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+        json_t *data = pl_col_json(&rows, 3);
+
         last = pl_col_int(&rows, 0);
-        json_array_append_new(items,
-                              json_pack("{s:I, s:I, s:s, s:o}", "id", (json_int_t)last, "at_us", (json_int_t)pl_col_int(&rows, 1),
-                                        "type", pl_col_text(&rows, 2), "data", pl_col_json(&rows, 3)));
+        if (sees_all(who) || may_see(who, data))
+            json_array_append_new(items,
+                                  json_pack("{s:I, s:I, s:s, s:O}", "id", (json_int_t)last, "at_us",
+                                            (json_int_t)pl_col_int(&rows, 1), "type", pl_col_text(&rows, 2), "data", data));
+        json_decref(data);
     }
     if (r < 0)
         return r;
@@ -99,7 +146,7 @@ static void get_events(struct pl_api *a, struct pl_http_request *req)
 
     pl_http_reply_header(req, "Cache-Control", "no-store");
     if (!accept || !strstr(accept, "application/json"))
-        pl_sse_hub_subscribe(a->hub, req, NULL);
+        pl_sse_hub_subscribe(a->hub, req, pl_principal_ref(pl_http_context(req)));
     else if (page_events(a, req, &page, &err) < 0)
         pl_http_reply_error(req, &err);
     else

@@ -9,6 +9,7 @@
 struct following {
     _Atomic unsigned refs;
     struct pl_api *api;
+    struct pl_principal *who;
     struct pl_http_stream *_Atomic stream;
     char project[PL_NAME_MAX_BYTES + 1];
     int64_t job;
@@ -33,6 +34,8 @@ static int pull(void *self, struct pl_buf *out, struct pl_err *err)
     int r = pl_stage_logs_read(f->api->config.logs, f->project, f->job, f->all_datums ? NULL : &f->datum, &f->cursor, PIECE_BYTES,
                                out, err);
 
+    if (r >= 0 && !pl_principal_stands(f->who))
+        r = pl_err_set(err, PL_EAUTH, "the token that this was followed with was deleted or has expired");
     if (r < 0)
         return r;
     if (out->len > before)
@@ -50,8 +53,10 @@ static void wake(void *arg)
 
 static void unref(struct following *f)
 {
-    if (--f->refs == 0)
-        free(f);
+    if (--f->refs > 0)
+        return;
+    pl_principal_unref(f->who);
+    free(f);
 }
 
 static void closed(void *self)
@@ -105,6 +110,7 @@ static int start(struct pl_api *a, struct pl_http_request *req, struct following
         free(f);
         return r;
     }
+    f->who = pl_principal_ref(pl_http_context(req));
     pl_http_reply_header(req, "X-Run", id);
     *ret = f;
     return 0;
@@ -123,7 +129,8 @@ static void get_logs(struct pl_api *a, struct pl_http_request *req)
         return;
     }
     if (f->follow && pl_stage_logs_watch(a->config.logs, f->job, wake, f, &err) < 0) {
-        free(f);
+        f->refs = 1;
+        unref(f);
         pl_http_reply_error(req, &err);
         return;
     }

@@ -82,12 +82,12 @@ static int make_login_link(struct pl_api *a, struct pl_http_request *req, json_t
 {
     size_t len = strlen(a->url);
     char code[PL_LOGIN_CODE_HEX + 1];
+    int r = pl_guard_login_code(a->guard, pl_http_context(req), code, err);
 
-    (void)req;
-    (void)err;
+    if (r < 0)
+        return r;
     while (len > 0 && a->url[len - 1] == '/')
         len--;
-    pl_guard_login_code(a->guard, code);
     *ret = json_pack("{s:o, s:i}", "url", json_sprintf("%.*s/login?token=%s", (int)len, a->url, code), "valid_s",
                      PL_LOGIN_CODE_MS / 1000);
     return 201;
@@ -99,6 +99,7 @@ static void login(struct pl_api *a, struct pl_http_request *req)
     const char *code = pl_http_query(req, "token");
     char value[PL_SESSION_COOKIE_SIZE], cookie[PL_SESSION_COOKIE_SIZE + 128];
     bool secure = strncasecmp(a->url, "https:", 6) == 0;
+    _cleanup_(pl_principal_unrefp) struct pl_principal *who = NULL;
     struct pl_err err = {0};
 
     pl_http_reply_header(req, "Cache-Control", "no-store");
@@ -107,10 +108,11 @@ static void login(struct pl_api *a, struct pl_http_request *req)
         pl_http_reply(req, 200, NULL, NULL, 0);
         return;
     }
-    if (pl_guard_login(a->guard, code ? code : "", value, &err) < 0) {
+    if (pl_guard_login(a->guard, req, code ? code : "", value, &who, &err) < 0) {
         pl_http_reply_error(req, &err);
         return;
     }
+    pl_api_audit(a, req, who, "login", "by a link");
     snprintf(cookie, sizeof cookie, PL_SESSION_COOKIE "=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Strict%s", value,
              PL_SESSION_COOKIE_DAYS * 86400, secure ? "; Secure" : "");
     pl_http_reply_header(req, "Set-Cookie", cookie);

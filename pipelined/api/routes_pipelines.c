@@ -29,7 +29,7 @@ static bool find_repo(struct context *c, const char *project, const char *repo, 
     return r == 0;
 }
 
-/* Of repos that the asker may not read nothing is told: they are taken to exist here, and refused behind. */
+/* Of repos that the asker may not read nothing is told: they are taken to be there for anybody, and refused behind. */
 static bool repo_exists(void *self, const char *project, const char *repo)
 {
     struct context *c = self;
@@ -47,7 +47,7 @@ static const char *stage_owner(void *self, const char *project, const char *stag
     int r;
 
     if (!pl_principal_may(c->who, PL_VERB_READ, project, stage))
-        return NULL;
+        return "";
     r = pl_db_stage_owner(c->conn, project, stage, &owner, &err);
     if (r < 0 && r != PL_ENOTFOUND)
         c->failed = err;
@@ -354,7 +354,7 @@ static int pipeline_json(struct pl_conn *c, const struct pl_rows *rows, bool who
 
 static int list_pipelines(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     const char *project = pl_http_query(req, "project");
     struct pl_api_page page;
@@ -367,8 +367,9 @@ static int list_pipelines(struct pl_api *a, struct pl_http_request *req, json_t 
     r = r < 0 ? r : pl_api_page_number(&page, 0, &after, err);
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
-                             PIPELINE_COLUMNS " WHERE (?1 IS NULL OR project = ?1) AND id > ?2 ORDER BY id LIMIT ?3", "sii",
-                             project, after, (int64_t)page.limit);
+                             PIPELINE_COLUMNS " WHERE (?1 IS NULL OR project = ?1) AND id > ?2 AND readable(project, NULL)"
+                                              " ORDER BY id LIMIT ?3",
+                             "sii", project, after, (int64_t)page.limit);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         r = pipeline_json(rd.conn, &rows, false, &one, err);
         if (r < 0)

@@ -10,7 +10,7 @@
 
 static int list_projects(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     _cleanup_(json_decrefp) json_t *items = json_array();
     char last[PL_NAME_MAX_BYTES + 1] = "";
@@ -18,7 +18,8 @@ static int list_projects(struct pl_api *a, struct pl_http_request *req, json_t *
     int r = pl_api_page_read(req, &page, err);
 
     r = r < 0 ? r
-              : pl_sql_query(rd.conn, err, &rows, "SELECT name, created_us FROM project WHERE name > ? ORDER BY name LIMIT ?",
+              : pl_sql_query(rd.conn, err, &rows,
+                             "SELECT name, created_us FROM project WHERE name > ? AND readable(name, NULL) ORDER BY name LIMIT ?",
                              "si", page.after ? page.after : "", (int64_t)page.limit + 1);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0 && json_array_size(items) < page.limit) {
         snprintf(last, sizeof last, "%s", pl_col_text(&rows, 0));
@@ -95,7 +96,7 @@ static int read_place(const char *after, struct place *ret, struct pl_err *err)
 
 static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     _cleanup_(json_decrefp) json_t *items = json_array();
     const char *project = pl_http_query(req, "project");
@@ -104,11 +105,13 @@ static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **re
     struct place place;
     int r = pl_api_page_read(req, &page, err);
 
+    r = r < 0 || !project ? r : pl_api_may(req, PL_VERB_SURVEY, project, NULL, err);
     r = r < 0 || !project ? r : pl_api_project(rd.conn, project, err);
     r = r < 0 ? r : read_place(page.after, &place, err);
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
                              REPO_SELECT " WHERE (?1 IS NULL OR r.project = ?1) AND (r.project, r.name) > (?2, ?3)"
+                                         " AND readable(r.project, r.name)"
                                          " ORDER BY r.project, r.name LIMIT ?4",
                              "sssi", project, place.project, place.name, (int64_t)page.limit + 1);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0 && json_array_size(items) < page.limit) {

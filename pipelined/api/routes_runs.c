@@ -13,9 +13,19 @@
 
 /* ---- runs ---- */
 
+/* A run is seen by whoever may read one of the repos that it has commits in or stages of; what it says in words, which may name others,
+ * by who may read all of them. */
+#define RUN_OF_JOBS(seen) "(SELECT 1 FROM job j WHERE j.run = run.id AND " seen "readable(j.project, j.stage))"
+#define RUN_OF_COMMITS(seen)                                                                                                     \
+    "(SELECT 1 FROM commit_ c JOIN repo r ON r.id = c.repo WHERE c.run = run.id AND " seen "readable(r.project, r.name))"
+#define RUN_SEEN       "(readable(NULL, NULL) OR EXISTS " RUN_OF_JOBS("") " OR EXISTS " RUN_OF_COMMITS("") ")"
+#define RUN_SEEN_WHOLE "(readable(NULL, NULL) OR NOT (EXISTS " RUN_OF_JOBS("NOT ") " OR EXISTS " RUN_OF_COMMITS("NOT ") "))"
+#define RUN_COLUMNS                                                                                                              \
+    "id, state, iif(" RUN_SEEN_WHOLE ", reason, ''), iif(" RUN_SEEN_WHOLE ", message, ''), cause, created_us, finished_us"
+
 static int list_runs(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     json_t *list = json_array();
     struct pl_api_page page;
@@ -27,8 +37,8 @@ static int list_runs(struct pl_api *a, struct pl_http_request *req, json_t **ret
     r = r < 0 ? r : pl_api_page_number(&page, INT64_MAX, &before, err);
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
-                             "SELECT id, state, reason, message, cause, created_us, finished_us, ord FROM run WHERE ord < ?1"
-                             " AND (?2 IS NULL OR state = ?2) ORDER BY ord DESC LIMIT ?3",
+                             "SELECT " RUN_COLUMNS ", ord FROM run WHERE ord < ?1"
+                             " AND (?2 IS NULL OR state = ?2) AND " RUN_SEEN " ORDER BY ord DESC LIMIT ?3",
                              "isi", before, pl_http_query(req, "state"), (int64_t)page.limit);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         json_array_append_new(list, pl_run_row_json(&rows));
@@ -49,9 +59,7 @@ static int run_of(struct pl_conn *c, const char *text, struct pl_rows *rows, str
     char id[PL_ID_HEX + 1];
     int r = pl_db_run_find(c, text, id, err);
 
-    r = r < 0 ? r
-              : pl_sql_query(c, err, rows,
-                             "SELECT id, state, reason, message, cause, created_us, finished_us FROM run WHERE id = ?", "s", id);
+    r = r < 0 ? r : pl_sql_query(c, err, rows, "SELECT " RUN_COLUMNS " FROM run WHERE id = ? AND " RUN_SEEN, "s", id);
     r = r < 0 ? r : pl_sql_next(c, rows, err);
     return r < 0 ? r : r == 0 ? pl_err_set(err, PL_ENOTFOUND, "there is no run %s", text) : 0;
 }
@@ -60,7 +68,8 @@ static int jobs_of(struct pl_conn *c, const char *run, json_t **ret, struct pl_e
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     json_t *list = json_array();
-    int r = pl_sql_query(c, err, &rows, PL_JOB_COLUMNS " FROM job j WHERE j.run = ? ORDER BY j.id", "s", run);
+    int r = pl_sql_query(c, err, &rows,
+                         PL_JOB_COLUMNS " FROM job j WHERE j.run = ? AND readable(j.project, j.stage) ORDER BY j.id", "s", run);
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
         json_array_append_new(list, pl_job_row_json(&rows, true));
@@ -72,12 +81,12 @@ static int jobs_of(struct pl_conn *c, const char *run, json_t **ret, struct pl_e
     return 0;
 }
 
-static int read_run(struct pl_api *a, const char *text, json_t **ret, struct pl_err *err)
+static int read_run(struct pl_api *a, const struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     json_t *jobs = NULL;
-    int r = run_of(rd.conn, text, &rows, err);
+    int r = run_of(rd.conn, pl_http_param(req, "run"), &rows, err);
 
     r = r < 0 ? r : jobs_of(rd.conn, pl_col_text(&rows, 0), &jobs, err);
     if (r < 0)
@@ -89,7 +98,7 @@ static int read_run(struct pl_api *a, const char *text, json_t **ret, struct pl_
 
 static int inspect_run(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    int r = read_run(a, pl_http_param(req, "run"), ret, err);
+    int r = read_run(a, req, ret, err);
 
     if (r == 0)
         pl_jobs_add_live(a, json_object_get(*ret, "jobs"));
@@ -186,7 +195,7 @@ static int not_begun(const char *id, json_t **ret)
 static int look_at_run(void *self, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     struct pl_api *a = self;
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     char next[PL_ID_HEX + 1];
     json_t *out;
@@ -227,7 +236,7 @@ static void wait_run(struct pl_api *a, struct pl_http_request *req)
 
 static int read_jobs(struct pl_api *a, const struct pl_http_request *req, json_t *list, int64_t *ret_next, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     const char *run = pl_http_query(req, "run");
     char id[PL_ID_HEX + 1] = "";
@@ -238,13 +247,15 @@ static int read_jobs(struct pl_api *a, const struct pl_http_request *req, json_t
     r = r < 0 ? r : pl_api_page_number(&page, INT64_MAX, &before, err);
     if (r == 0 && run)
         r = pl_db_run_find(rd.conn, run, id, err);
-    r = r < 0 ? r
-              : pl_sql_query(rd.conn, err, &rows,
-                             PL_JOB_COLUMNS
-                             " FROM job j WHERE j.id < ?1 AND (?2 = '' OR j.run = ?2) AND (?3 IS NULL OR j.stage = ?3)"
-                             " AND (?4 IS NULL OR j.state = ?4) AND (?5 IS NULL OR j.project = ?5) ORDER BY j.id DESC LIMIT ?6",
-                             "issssi", before, id, pl_http_query(req, "stage"), pl_http_query(req, "state"),
-                             pl_http_query(req, "project"), (int64_t)page.limit);
+    r = r < 0
+            ? r
+            : pl_sql_query(rd.conn, err, &rows,
+                           PL_JOB_COLUMNS
+                           " FROM job j WHERE j.id < ?1 AND (?2 = '' OR j.run = ?2) AND (?3 IS NULL OR j.stage = ?3)"
+                           " AND (?4 IS NULL OR j.state = ?4) AND (?5 IS NULL OR j.project = ?5) AND readable(j.project, j.stage)"
+                           " ORDER BY j.id DESC LIMIT ?6",
+                           "issssi", before, id, pl_http_query(req, "stage"), pl_http_query(req, "state"),
+                           pl_http_query(req, "project"), (int64_t)page.limit);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         json_array_append_new(list, pl_job_row_json(&rows, false));
         last = pl_col_int(&rows, 0);

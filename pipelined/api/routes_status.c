@@ -18,11 +18,12 @@ static int64_t count(struct pl_conn *c, const char *sql)
 
 static json_t *counts_json(struct pl_conn *c)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "repos", (json_int_t)count(c, "SELECT count(*) FROM repo"), "pipelines",
-                     (json_int_t)count(c, "SELECT count(*) FROM pipeline"), "runs_running",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "repos",
+                     (json_int_t)count(c, "SELECT count(*) FROM repo WHERE readable(project, name)"), "pipelines",
+                     (json_int_t)count(c, "SELECT count(*) FROM pipeline WHERE readable(project, NULL)"), "runs_running",
                      (json_int_t)count(c, "SELECT count(*) FROM run WHERE state = 'running'"), "runs_failed",
                      (json_int_t)count(c, "SELECT count(*) FROM run WHERE state = 'failure'"), "jobs_unfinished",
-                     (json_int_t)count(c, "SELECT count(*) FROM job WHERE final = 0"), "commits",
+                     (json_int_t)count(c, "SELECT count(*) FROM job WHERE final = 0 AND readable(project, stage)"), "commits",
                      (json_int_t)count(c, "SELECT count(*) FROM commit_"));
 }
 
@@ -36,14 +37,35 @@ static json_t *disk_json(const struct pl_api *a)
                      (json_int_t)fs.f_blocks * (json_int_t)fs.f_frsize);
 }
 
+static bool readable_at(const struct pl_http_request *req, const json_t *o)
+{
+    return pl_api_readable(pl_http_context(req), pl_api_text_at(o, "project"), pl_api_text_at(o, "stage"));
+}
+
+/* Workers and GPUs, without whose they are where the asker may not read that. */
+static json_t *live_json(struct pl_api *a, const struct pl_http_request *req)
+{
+    json_t *live = a->config.engine->live(a->config.engine_self), *workers = json_object_get(live, "workers"), *one;
+    size_t i;
+
+    for (i = json_array_size(workers); i-- > 0;)
+        if (!readable_at(req, json_array_get(workers, i)))
+            json_array_remove(workers, i);
+    json_array_foreach(json_object_get(json_object_get(live, "gpus"), "gpus"), i, one)
+    {
+        if (json_object_size(json_object_get(one, "by")) && !readable_at(req, json_object_get(one, "by")))
+            json_object_set_new(one, "by", json_object());
+    }
+    return live;
+}
+
 static int get_status(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    json_t *counts, *live = a->config.engine->live(a->config.engine_self);
+    json_t *counts, *live = live_json(a, req);
 
-    (void)req;
     (void)err;
     {
-        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
 
         counts = counts_json(rd.conn);
     }
@@ -56,9 +78,8 @@ static int get_status(struct pl_api *a, struct pl_http_request *req, json_t **re
 
 static int get_gpus(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    json_t *live = a->config.engine->live(a->config.engine_self), *gpus = json_object_get(live, "gpus");
+    json_t *live = live_json(a, req), *gpus = json_object_get(live, "gpus");
 
-    (void)req;
     (void)err;
     *ret = gpus ? json_incref(gpus) : json_pack("{s:[]}", "gpus");
     json_decref(live);

@@ -212,6 +212,12 @@ static int explain_input(struct why *w, const json_t *in, const json_t *leaf, co
     }
     if (!commit || !*commit)
         return 0;
+    if (!pl_api_readable(pl_http_context(w->req), json_string_value(json_object_get(in, "project")),
+                         json_string_value(json_object_get(in, "repo")))) {
+        *ret =
+            json_pack("{s:O, s:s}", "input", json_object_get(in, "name"), "note", "it comes from a repo that you may not read");
+        return 0;
+    }
     r = open_place(w, json_string_value(json_object_get(in, "project")), json_string_value(json_object_get(in, "repo")), commit,
                    &at, err);
     if (r == PL_ENOTFOUND) {
@@ -370,7 +376,7 @@ static const struct pl_api_route routes[] = {
 
 static const struct pl_api_schema schemas[] = {
     {"WhyNode",
-     "project:string? repo:string path:string commit:string? size:integer? created_us:integer? stage:string? "
+     "project:string? repo:string? path:string? commit:string? size:integer? created_us:integer? stage:string? "
      "run:string? reused:boolean?"
      " key:string? code:string? git:object? files:integer? more:boolean? input:string? note:string? inputs:WhyNode[]?"},
 };

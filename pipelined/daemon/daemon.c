@@ -327,6 +327,7 @@ static int start_api(struct daemon *d, struct pl_err *err)
                               .no_sandbox = pl_streq(d->config->sandbox, "none"),
                               .version = PL_VERSION,
                               .token = d->token,
+                              .master_key = d->master_key,
                               .listen = d->config->listen,
                               .hosts = d->hosts,
                               .public_url = d->config->public_url};

@@ -20,12 +20,12 @@
  *   http_client          the other side, by libcurl: curl_library loads it with the first request
  *   remote               a daemon's store from outside: remote_table and remote_window read its packs; patient_sink: through lost connections
  *   sse                  events to any number of followers; run_waits: who waits for a run's end
- *   api                  routes and who may use them: guard, principal (roles and verbs), params, openapi, listing, download, spool, sessions, job_json;
+ *   api                  routes and who may use them: guard, principal (roles and verbs), access (users, tokens, S3 keys), params, openapi, listing, download, spool, sessions, job_json;
  *                        uploads (bodies) go by push onto a branch or by open_put into an open commit; commit_view reads either
  *     routes_repos, routes_branches, routes_commits, routes_open, routes_files, routes_diff, routes_packs,
  *     routes_trees                                                                                      data
  *     routes_pipelines, routes_runs, routes_logs, routes_why, routes_status                             work
- *     routes_events, routes_openapi, routes_page                                                        the rest
+ *     routes_access (who may), routes_events, routes_openapi, routes_page                                                        the rest
  * They are kept: storage/object, storage/pack, storage/tree, storage/dataset
  *   object               drivers of object storage: object_file; marker says which store it is
  *     sigv4, sigv4_query, sigv4_verify   signatures, for clients and for those who check them;   s3_xml: S3's documents
@@ -41,7 +41,8 @@
  *   opens                open commits: opens_writer (groups of puts, on the disk before they are answered), opens_view, opens_end; each
  *                        is a file: storage/dataset/op_spool
  *   repo_tx, commit_tx, push (attributes_edit: the second tree of a commit), pipeline_tx, pipeline_circle, manual_run, rerun (aside:
- *                        onto a branch of its own), job_tx    the transactions;   stage_log: what stages print
+ *                        onto a branch of its own), job_tx,
+ *   access_tx            the transactions;   stage_log: what stages print
  * A pipeline says what to do with them: pipelined/core (pure), pipelined/git
  *   json_pos, json_text, quantity, glob (glob_compile), template (prefix: over a stage's inputs), params    texts
  *   spec                 spec_reader, spec_field, spec_type, spec_type_tree, spec_params, spec_check, spec_order, spec_doc;  pachyderm: another form of it;  spec_documents
@@ -69,7 +70,7 @@
  *   checkout             checkout_write, file_cache, file_read
  *   fsck                 is it all there, and is it what it says?
  * Under everything: storage/base
- *   err, buf, arena, hash, map, path, io, clock, log, pool, lack (memory that a library asked for in vain) */
+ *   err, buf, arena, hash, seal (secrets at rest), map, path, io, clock, log, pool, lack (memory that a library asked for in vain) */
 #include "daemon.h"
 
 #include "storage/base/log.h"

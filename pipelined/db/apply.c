@@ -342,6 +342,59 @@ static int apply_pack_state(struct pl_conn *c, const json_t *o, uint64_t seq, st
                        str(o, "project"), ROOT(pack), str(o, "state"), (int64_t)seq);
 }
 
+static int apply_user(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
+{
+    _cleanup_free_ char *roles = dump(o, "roles", "[]");
+
+    (void)seq;
+    if (!roles)
+        return pl_err_nomem(err);
+    return pl_sql_exec(
+        c, err,
+        "INSERT INTO user(name, roles, created_us) VALUES (?, ?, ?) ON CONFLICT(name) DO UPDATE SET roles = excluded.roles",
+        "ssi", str(o, "name"), roles, num(o, "at"));
+}
+
+static int apply_user_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
+{
+    (void)seq;
+    return pl_sql_exec(c, err, "DELETE FROM user WHERE name = ?", "s", str(o, "name"));
+}
+
+static int apply_token(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
+{
+    struct pl_hash h = hash(o, "hash");
+
+    (void)seq;
+    return pl_sql_exec(c, err,
+                       "INSERT INTO token(hash, user, name, role, scope, expires_us, created_us) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                       "hssssii", &h, str(o, "user"), str(o, "name"), str(o, "role"), str(o, "scope"), num(o, "expires"),
+                       num(o, "at"));
+}
+
+static int apply_token_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
+{
+    struct pl_hash h = hash(o, "hash");
+
+    (void)seq;
+    return pl_sql_exec(c, err, "DELETE FROM token WHERE hash = ?", "h", &h);
+}
+
+static int apply_s3_key(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
+{
+    (void)seq;
+    return pl_sql_exec(
+        c, err, "INSERT INTO s3_key(access_key, user, name, role, scope, expires_us, created_us) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "sssssii", str(o, "access_key"), str(o, "user"), str(o, "name"), str(o, "role"), str(o, "scope"), num(o, "expires"),
+        num(o, "at"));
+}
+
+static int apply_s3_key_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
+{
+    (void)seq;
+    return pl_sql_exec(c, err, "DELETE FROM s3_key WHERE access_key = ?", "s", str(o, "access_key"));
+}
+
 int pl_apply_record(struct pl_conn *c, uint16_t kind, const json_t *payload, uint64_t seq, struct pl_err *err)
 {
     static int (*const table[])(struct pl_conn *, const json_t *, uint64_t, struct pl_err *) = {
@@ -362,6 +415,12 @@ int pl_apply_record(struct pl_conn *c, uint16_t kind, const json_t *payload, uin
         [PL_RECORD_DEFAULTS] = apply_defaults,
         [PL_RECORD_JOB] = apply_job,
         [PL_RECORD_PACK_STATE] = apply_pack_state,
+        [PL_RECORD_USER] = apply_user,
+        [PL_RECORD_USER_DELETE] = apply_user_delete,
+        [PL_RECORD_TOKEN] = apply_token,
+        [PL_RECORD_TOKEN_DELETE] = apply_token_delete,
+        [PL_RECORD_S3_KEY] = apply_s3_key,
+        [PL_RECORD_S3_KEY_DELETE] = apply_s3_key_delete,
     };
     int r;
 

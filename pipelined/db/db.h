@@ -91,8 +91,10 @@ struct pl_db_reading {
 };
 static inline void pl_db_reading_finish(struct pl_db_reading *r)
 {
-    if (r->conn)
-        pl_db_reader_done(r->db, r->conn);
+    if (!r->conn)
+        return;
+    r->conn->readable = NULL;
+    pl_db_reader_done(r->db, r->conn);
 }
 /* `_cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(db);` */
 static inline struct pl_db_reading pl_db_read(struct pl_db *db)

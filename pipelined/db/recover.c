@@ -170,15 +170,9 @@ static int drop_what_is_over(struct recovery *v, struct pl_err *err)
 static int add_secrets(struct recovery *v, const struct pl_secret_column *s, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    char sql[256], text[600];
-    int64_t there = 0;
-    int r =
-        pl_sql_int(v->conn, err, &there, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?", "s", s->table);
+    char text[600];
+    int r = pl_sql_query(v->conn, err, &rows, s->names, "");
 
-    if (r < 0 || there == 0)
-        return r;
-    snprintf(sql, sizeof sql, "SELECT %s FROM %s ORDER BY 1", s->name, s->table);
-    r = pl_sql_query(v->conn, err, &rows, sql, "");
     while (r >= 0 && (r = pl_sql_next(v->conn, &rows, err)) > 0) {
         snprintf(text, sizeof text, "%s: %.500s", s->what, pl_col_text(&rows, 0));
         r = pl_json_add(v->report.anew, json_string(text), err);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 static const struct pl_secret_column secrets[] = {
-    {"s3_key", "sealed", "S3 keys", "user || '/' || id"},
+    {"s3_secret", "sealed", "S3 keys", "SELECT user || '/' || access_key FROM s3_key ORDER BY 1"},
 };
 
 const struct pl_secret_column *pl_db_secret_columns(size_t *ret_n)

@@ -15,8 +15,8 @@
  * emptied (x'' or ''), so it may be NOT NULL but must take an empty value. */
 struct pl_secret_column {
     const char *table, *column;
-    const char *what; /* for people: "S3 keys" */
-    const char *name; /* SQL of what each row is called, over the table's columns */
+    const char *what;  /* for people: "S3 keys" */
+    const char *names; /* query of what each of them is called: from what the log gives back */
 };
 const struct pl_secret_column *pl_db_secret_columns(size_t *ret_n);
 

@@ -68,6 +68,24 @@ static int set_pragmas(struct pl_conn *c, bool read_only, struct pl_err *err)
     return r < 0 ? r : check_pragma(c, "foreign_keys", "1", err);
 }
 
+/* readable(project, name): lists of what somebody may see are cut by the database, so that pages stay full. */
+static void sql_readable(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    const struct pl_conn *c = sqlite3_user_data(ctx);
+    const char *project = (const char *)sqlite3_value_text(argv[0]), *name = (const char *)sqlite3_value_text(argv[1]);
+
+    (void)argc;
+    sqlite3_result_int(ctx, c->readable && c->readable(c->who, project, name));
+}
+
+static int add_functions(struct pl_conn *c, struct pl_err *err)
+{
+    if (sqlite3_create_function_v2(c->db, "readable", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, c, sql_readable, NULL, NULL, NULL) !=
+        SQLITE_OK)
+        return sql_error(c, err, "readable()");
+    return 0;
+}
+
 int pl_conn_open(const char *path, bool read_only, struct pl_conn **ret, struct pl_err *err)
 {
     int flags = SQLITE_OPEN_NOMUTEX | (read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
@@ -85,6 +103,7 @@ int pl_conn_open(const char *path, bool read_only, struct pl_conn **ret, struct 
     }
     sqlite3_extended_result_codes(c->db, 1);
     r = set_pragmas(c, read_only, err);
+    r = r < 0 ? r : add_functions(c, err);
     if (r < 0) {
         pl_conn_close(c);
         return pl_err_wrap(err, r, "%s", path);

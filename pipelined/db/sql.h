@@ -8,8 +8,14 @@
 #include <jansson.h>
 #include <sqlite3.h>
 
+/* Whether whoever a query is made for may see what it is about: a repo (or stage) of a project; the project, with `name` NULL;
+ * everything, with both NULL. */
+typedef bool (*pl_readable_fn)(const void *who, const char *project, const char *name);
+
 struct pl_conn {
     sqlite3 *db;
+    pl_readable_fn readable; /* what the SQL function readable(project, name) asks; NULL: it says no */
+    const void *who;
     struct pl_map statements; /* SQL text → sqlite3_stmt*, kept prepared */
     bool in_group;            /* statements run inside a transaction or not at all */
     int lost; /* while in_group: why SQLite has rolled the transaction back by itself (no memory, full disk, I/O error), 0 = not */

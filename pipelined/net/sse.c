@@ -130,6 +130,13 @@ int pl_sse_hub_publish(struct pl_sse_hub *h, uint64_t id, const char *type, cons
     return 0;
 }
 
+void pl_sse_hub_look(struct pl_sse_hub *h)
+{
+    pthread_mutex_lock(&h->lock);
+    hub_wake_all(h);
+    pthread_mutex_unlock(&h->lock);
+}
+
 size_t pl_sse_hub_subscribers(struct pl_sse_hub *h)
 {
     size_t n;
@@ -230,6 +237,8 @@ static int on_pull(void *self, struct pl_buf *out, struct pl_err *err)
     bool in_ring;
     int r = PL_PULL_END;
 
+    if (h->o.over && h->o.over(h->o.self, s->filter))
+        return PL_PULL_END;
     pthread_mutex_lock(&h->lock);
     floor = h->floor;
     in_ring = s->after >= floor; /* also past its end: the store may be ahead of what was published */

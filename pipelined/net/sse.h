@@ -26,6 +26,8 @@ struct pl_sse_options {
     int (*older)(void *self, uint64_t after, void *filter, struct pl_buf *out, uint64_t *ret_last, struct pl_err *err);
     /* Whether a subscriber with `filter` wants the event; NULL = everything. Must not block. */
     bool (*wants)(void *self, const void *filter, const char *type, const char *data);
+    /* Whether a subscriber with `filter` is to be told nothing more: its stream ends. NULL = never. Must not block. */
+    bool (*over)(void *self, const void *filter);
     void (*drop_filter)(void *filter); /* frees a subscriber's filter; may be NULL */
     uint64_t last_id;                  /* the newest event that exists already (from the database); 0 = none */
 };
@@ -39,6 +41,8 @@ int pl_sse_hub_publish(struct pl_sse_hub *h, uint64_t id, const char *type, cons
  * what comes from now on. Takes `filter`. Replies in any case (PL_EBUSY at the bound of subscribers, PL_EINVAL for an id that is
  * none). */
 void pl_sse_hub_subscribe(struct pl_sse_hub *h, struct pl_http_request *req, void *filter);
+/* `over` may answer otherwise than before. Any thread, never blocks. */
+void pl_sse_hub_look(struct pl_sse_hub *h);
 size_t pl_sse_hub_subscribers(struct pl_sse_hub *h);
 /* Ends all streams; the memory goes with the last of them. */
 struct pl_sse_hub *pl_sse_hub_destroy(struct pl_sse_hub *h);

@@ -40,10 +40,18 @@
       "= never.")                                                                                                                \
     X(FOLD, 17, "fold", "", "Reserved: partial roots of a running job.")                                                         \
     X(PACK_STATE, 18, "pack_state", "pack project state", "`state`: `condemned`, `doomed`, `revived`.")                          \
-    X(USER, 19, "user", "", "Reserved.")                                                                                         \
-    X(TOKEN, 20, "token", "", "Reserved.")                                                                                       \
+    X(USER, 19, "user", "at name roles",                                                                                         \
+      "A user is made, or gets these roles: `roles`: [scope, role] pairs, the scope `\"\"` = everything, `PROJECT`, "            \
+      "`PROJECT/REPO`; the role `admin`, `writer`, `reader`.")                                                                   \
+    X(TOKEN, 20, "token", "at expires hash name role scope user",                                                                \
+      "A token of a user, by its SHA-256; it allows no more than `role` over `scope`. `expires`: 0 = never.")                    \
     X(SOURCE, 21, "source", "", "Reserved: a watched git repository.")                                                           \
-    X(NOTIFY, 22, "notify", "", "Reserved.")
+    X(NOTIFY, 22, "notify", "", "Reserved.")                                                                                     \
+    X(USER_DELETE, 23, "user_delete", "name", "A user goes with all tokens and keys.")                                           \
+    X(TOKEN_DELETE, 24, "token_delete", "hash", "A token is good no more.")                                                      \
+    X(S3_KEY, 25, "s3_key", "access_key at expires name role scope user",                                                        \
+      "A key of a user for S3 clients: that there is one. Its secret is on the machine alone, sealed, and never logged.")        \
+    X(S3_KEY_DELETE, 26, "s3_key_delete", "access_key", "The key is good no more.")
 
 enum pl_record_kind {
 #define PL_RECORD_ENUM(name, number, ...) PL_RECORD_##name = (number),

@@ -115,6 +115,7 @@ static inline void api_begin(void)
                                    .executor = "local",
                                    .version = "0-test",
                                    .token = TOKEN,
+                                   .master_key = (const uint8_t *)"a master key of thirty-two bytes",
                                    .listen = "127.0.0.1:0",
                                    .hosts = hosts,
                                    .public_url = "https://people.example/pl/",

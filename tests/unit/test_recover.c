@@ -404,13 +404,13 @@ static void test_no_secret_leaves_in_a_checkpoint(void **state)
 
     steps(w, 0, 3);
     unlogged(
-        w, "INSERT INTO user(name, created_us) VALUES ('ada', 1);"
-           "INSERT INTO token(hash, user, role, created_us) VALUES (CAST('a-token-hash-that-stays' AS BLOB), 'ada', 'admin', 1)");
-    unlogged(w, "CREATE TABLE IF NOT EXISTS s3_key(id TEXT PRIMARY KEY, user TEXT NOT NULL, sealed BLOB NOT NULL,"
-                " created_us INTEGER NOT NULL) STRICT");
-    unlogged(w, "INSERT INTO s3_key(id, user, sealed, created_us) VALUES ('KEY1', 'ada', CAST('sealed-secret-one' AS BLOB), 1),"
-                " ('KEY2', 'ada', CAST('sealed-secret-two' AS BLOB), 1)");
-    unlogged(w, "DELETE FROM s3_key WHERE id = 'KEY2'"); /* its bytes lie in a free cell still */
+        w,
+        "INSERT INTO user(name, created_us) VALUES ('ada', 1);"
+        "INSERT INTO token(hash, user, role, created_us) VALUES (CAST('a-token-hash-that-stays' AS BLOB), 'ada', 'admin', 1);"
+        "INSERT INTO s3_key(access_key, user, role, created_us) VALUES ('KEY1', 'ada', 'admin', 1), ('KEY2', 'ada', 'admin', 1);"
+        "INSERT INTO s3_secret(access_key, sealed) VALUES ('KEY1', CAST('sealed-secret-one' AS BLOB)),"
+        " ('KEY2', CAST('sealed-secret-two' AS BLOB))");
+    unlogged(w, "DELETE FROM s3_key WHERE access_key = 'KEY2'"); /* its secret goes with it; the bytes lie in a free cell still */
     seq = checkpoint(w);
     assert_ok(pl_ckpt_get(w->objects, seq, fixture_path(w->dir, "db"), &head, &err), &err);
     assert_ok(pl_io_read_file(fixture_path(w->dir, "db"), &raw, &err), &err);
@@ -424,7 +424,7 @@ static void test_no_secret_leaves_in_a_checkpoint(void **state)
         told = told || pl_streq(json_string_value(text), "S3 keys: ada/KEY1");
     }
     assert_true(told);
-    assert_int_equal(number(&other, "SELECT length(sealed) FROM s3_key WHERE id = 'KEY1'"), 0);
+    assert_int_equal(number(&other, "SELECT length(sealed) FROM s3_secret WHERE access_key = 'KEY1'"), 0);
     assert_int_equal(number(&other, "SELECT json_array_length(value, '$.anew') FROM meta WHERE key = 'recovered'"), 3);
     world_close(&other);
 }
