@@ -6,9 +6,10 @@
 #   unit       the C tests under the address and undefined-behaviour sanitizers; those with threads under the thread sanitizer too
 #   daemon     pytest over the real programs, built with sanitizers
 #   fuzz       the fuzzers, PL_FUZZ_SECONDS (15) each; this is also the build with clang
+#   model      spin over the models of protocols: garbage collection
 #   s3         the programs against real S3 servers (radosgw, versitygw); s3-more: the same against minio. Servers that Debian does not have
 #              are built once, into PL_TEST_CACHE (~/.cache/pipelined-tests)
-#   model git kube kube-real web
+#   git kube kube-real web
 # PL_PYTEST: more arguments for pytest, e.g. "-k push -x".
 set -u
 
@@ -185,6 +186,11 @@ group_s3() {
     PL_S3_SERVERS=$1 run_pytest tests/s3
 }
 
+group_model() {
+    install_packages model || return 1
+    run_pytest tests/model
+}
+
 group_fuzz() {
     install_packages build test fuzz || return 1
     one "build with clang, fuzzers, warnings are errors" compile "$top/build/fuzz" "" -DCMAKE_C_COMPILER=clang-14 -DPL_FUZZ=ON \
@@ -209,7 +215,7 @@ group_fuzz() {
 # Whether a group has tests yet.
 has_tests() {
     case $1 in
-    check | unit | daemon | s3 | s3-more | fuzz) return 0 ;;
+    check | unit | daemon | model | s3 | s3-more | fuzz) return 0 ;;
     *) return 1 ;;
     esac
 }
@@ -224,6 +230,7 @@ run_group() {
     daemon) group_daemon ;;
     s3) group_s3 "radosgw versitygw" ;;
     s3-more) group_s3 minio ;;
+    model) group_model ;;
     fuzz) group_fuzz ;;
     esac || {
         echo "$1: not finished"
