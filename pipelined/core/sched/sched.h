@@ -38,6 +38,8 @@
  *    more than max_failed have failed. A recovered row is left out and fails nothing.
  *  - Tasks are 1 row at first, then aim at PL_SCHED_AIM_MS of compute by the job's mean, growing at most fourfold on
  *    what was measured; ≤ PL_SCHED_TASK_ROWS_MAX, ≥ ⌈waiting / 32,768⌉, and never more than ⌈waiting / live workers⌉.
+ *    A worker gets a task while another computes, so that it need not wait for its files: when no other worker lacks work, none of the
+ *    rows failed before, and rows take at most PL_SCHED_AIM_MS or, before any was measured, many wait.
  *  - While a worker of the stage has nothing and no row is ready, one that holds several rows is asked to give back those that it has
  *    not begun (RECALL), the one whose task was leased first; as many at once as are idle. It gets nothing ahead until it has finished one.
  *  - Workers: at most min(stage's workers, waiting rows) as capacity admits; the pipeline with the fewest workers
@@ -63,7 +65,9 @@
 #define PL_SCHED_TASK_ROWS_MAX   10000u
 #define PL_SCHED_TASK_CUTS       32768u /* tasks that a job's waiting rows make at most, beside the small first and last ones */
 #define PL_SCHED_AIM_MS          10000  /* compute of one task */
-#define PL_SCHED_WORKER_LEASES   2      /* one computes, the next one fetches (only while datums are short) */
+#define PL_SCHED_WORKER_LEASES   3      /* one is uploaded, one computes, one is fetched */
+#define PL_SCHED_AHEAD_MS        1000   /* compute of what a worker holds, up to which it gets a third task */
+#define PL_SCHED_AHEAD_ROWS      16     /* so many that wait for each worker: rows are leased ahead before one was measured */
 #define PL_SCHED_LOSSES_MAX      20     /* times a row, or in a row the workers of a stage, may be lost */
 #define PL_SCHED_BACKOFF_MIN_MS  10000
 #define PL_SCHED_BACKOFF_MAX_MS  600000

@@ -114,11 +114,28 @@ static uint32_t task_size(const struct rows *rows, const struct version *v, cons
     return (uint32_t)PL_MIN(PL_MAX(size, 1u), bin->rows.count);
 }
 
-/* Not what failed or was lost before: it shall not stand behind another row that may take long, while a worker is on its way. */
-static bool may_fetch_ahead(const struct rows *rows, const struct bin *bin, const struct version *v, uint32_t ready)
+static uint64_t held_rows(const struct worker *w)
 {
-    return bin->failures == 0 && bin->losses == 0 && rows->measured > 0 && mean_us(rows) <= PL_SCHED_AIM_MS * UINT64_C(1000) &&
-           ready > v->starting + v->idle;
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < w->n_tasks; i++)
+        n += w->tasks[i]->open.count;
+    return n;
+}
+
+/* Not what failed or was lost before: it shall not stand behind another row that may take long, while a worker is on its way. */
+static bool may_fetch_ahead(const struct pl_sched *s, const struct rows *rows, const struct bin *bin, const struct worker *w)
+{
+    const struct version *v = w->version;
+    const uint32_t ready = pl_sched_rows_ready(s, rows), lacking = v->starting + v->idle;
+
+    if (bin->failures > 0 || bin->losses > 0 || ready <= lacking)
+        return false;
+    if (rows->measured == 0)
+        return ready >= (uint64_t)PL_SCHED_AHEAD_ROWS * (lacking + v->busy);
+    if (w->n_tasks > 1)
+        return mean_us(rows) * held_rows(w) <= PL_SCHED_AHEAD_MS * UINT64_C(1000);
+    return mean_us(rows) <= PL_SCHED_AIM_MS * UINT64_C(1000);
 }
 
 struct pl_sched_action *pl_sched_task_action(struct pl_sched *s, const struct task *task, enum pl_sched_action_kind kind)
@@ -181,7 +198,7 @@ bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w)
 
     if (!bin || w->n_tasks >= PL_SCHED_WORKER_LEASES)
         return false;
-    if (w->n_tasks > 0 && (w->recall || !may_fetch_ahead(rows, bin, w->version, pl_sched_rows_ready(s, rows))))
+    if (w->n_tasks > 0 && (w->recall || !may_fetch_ahead(s, rows, bin, w)))
         return false;
     task = pl_sched_task_make(s, job, w, bin, task_size(rows, w->version, bin));
     if (!task)
@@ -211,16 +228,6 @@ static uint32_t idle_workers(const struct version *v)
     return n;
 }
 
-/* Besides the row that computes. */
-static bool holds_more(const struct worker *w)
-{
-    uint64_t rows = 0;
-
-    for (size_t i = 0; i < w->n_tasks; i++)
-        rows += w->tasks[i]->open.count;
-    return rows > 1;
-}
-
 static void ask_back(struct pl_sched *s, struct worker *w)
 {
     for (size_t i = 0; i < w->n_tasks; i++) {
@@ -239,7 +246,7 @@ void pl_sched_task_recall(struct pl_sched *s, struct job *job)
     if (v->recalls >= idle || bin_ready(s, job->rows))
         return;
     for (task = TAILQ_FIRST(&job->rows->tasks); task && v->recalls < idle; task = TAILQ_NEXT(task, link))
-        if (!task->worker->recall && holds_more(task->worker))
+        if (!task->worker->recall && held_rows(task->worker) > 1) /* besides the one that computes */
             ask_back(s, task->worker);
 }
 
