@@ -729,7 +729,7 @@ void pl_engine_drain(struct pl_engine *e, void (*drained)(void *arg), void *arg)
 {
     e->drained = drained;
     e->drained_arg = arg;
-    if (pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_DRAIN, .on = true}, NULL) < 0)
+    if (pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_DRAIN}, NULL) < 0)
         drained(arg);
 }
 

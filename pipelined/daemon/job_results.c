@@ -163,7 +163,7 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
     struct reporting *p = feeding;
     struct kept *k;
 
-    if (!p || !j || a->result.duplicate || !j->plan)
+    if (!p || !j || !j->plan)
         return;
     k = calloc(1, sizeof *k);
     if (!k) {

@@ -395,8 +395,6 @@ static inline void do_result(struct life *l, const struct pl_sched_action *a, co
 
     m.flag = a->result.task_done;
     post(&l->w, &m);
-    if (a->result.duplicate)
-        return;
     MUST(&l->w, job && a->result.n == ev->result.n, "a result of nothing");
     for (size_t i = 0; i < a->result.n; i++) {
         const struct pl_sched_row *got = &ev->result.rows[i];
@@ -518,7 +516,8 @@ static inline void carry_out(struct life *l, const struct pl_sched_action *a, co
         l->more = true;
         break;
     case PL_SCHED_DRAINED:
-        MUST(&l->w, l->draining, "drained of its own");
+        MUST(&l->w, l->draining && !l->drained, "drained of its own");
+        l->drained = true;
         break;
     default:
         simple[a->kind](l, a);

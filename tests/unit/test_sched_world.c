@@ -165,7 +165,7 @@ static void daemon_start(struct life *l)
     if (pl_sched_create(&config, &l->s, NULL) < 0)
         world_die(&l->w, "no memory");
     l->tick_at = INT64_MAX;
-    l->more = l->draining = false;
+    l->more = l->draining = l->drained = false;
     l->crash_in = -1;
     restore_stages(l);
     restore_runs(l);
@@ -181,7 +181,7 @@ static void daemon_die(struct life *l)
 {
     l->s = pl_sched_destroy(l->s);
     l->tick_at = INT64_MAX;
-    l->more = false;
+    l->more = l->draining = false;
     l->down_until = l->w.now + (int64_t)rnd(&l->w, 60000);
     for (size_t i = 0; i < l->w.n_messages; i++)
         if (l->w.messages[i]->kind == ANSWER) {
@@ -314,9 +314,20 @@ static void hurt_agent(struct life *l)
         a->hung = true;
 }
 
+/* It ends once it is still, or is killed. */
+static void drain(struct life *l)
+{
+    if (l->draining) {
+        daemon_die(l);
+        return;
+    }
+    l->draining = true;
+    step(l, &(struct pl_sched_event){.kind = PL_SCHED_EV_DRAIN});
+}
+
 static void chaos(struct life *l)
 {
-    uint64_t what = rnd(&l->w, 100);
+    uint64_t what = l->drained ? 80 : rnd(&l->w, 100);
 
     l->chaos_at = l->w.now + (int64_t)rnd(&l->w, 20000);
     if (what < 45)
@@ -332,7 +343,7 @@ static void chaos(struct life *l)
     else if (what < 79)
         change_capacity(l, false);
     else if (what < 83)
-        step(l, &(struct pl_sched_event){.kind = PL_SCHED_EV_DRAIN, .on = l->draining = !l->draining});
+        drain(l);
     else if (what < 88)
         l->w.skew += chance(&l->w, 70) ? (int64_t)rnd(&l->w, 600000) : -(int64_t)rnd(&l->w, 60000);
     else if (what < 92)
@@ -437,11 +448,11 @@ static void calm_down(struct life *l)
     l->w.calm = true;
     l->w.fail_percent /= 4;
     l->crash_in = -1;
+    if (l->draining)
+        daemon_die(l);
     if (!l->s)
         daemon_start(l);
     change_capacity(l, true);
-    if (l->draining)
-        step(l, &(struct pl_sched_event){.kind = PL_SCHED_EV_DRAIN, .on = l->draining = false});
 }
 
 static void live(uint64_t seed)

@@ -213,7 +213,7 @@ enum pl_sched_event_kind {
     PL_SCHED_EV_WORKER_EXITED,
     /* .capacity. */
     PL_SCHED_EV_CAPACITY,
-    /* .on: nothing new is planned, leased or started, idle workers end; off: go on. */
+    /* Nothing new is planned, leased or started, idle workers end; for the rest of this life. */
     PL_SCHED_EV_DRAIN,
 
     /* .run: as RUN. Jobs that RESTORE_JOB does not give are made anew, as far as they follow from heads and stages. */
@@ -377,7 +377,6 @@ struct pl_sched_action {
         } lease;
         struct {
             uint64_t worker, task, fence, job;
-            bool duplicate; /* of the last result of a task that has ended: acknowledge it, keep nothing */
             bool task_done; /* no row of the task is open any more */
             const enum pl_sched_verdict *verdicts;
             size_t n;

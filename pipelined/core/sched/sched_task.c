@@ -397,23 +397,14 @@ static void note_recall(struct worker *w, const struct pl_sched_event *ev)
         pl_sched_worker_recall(w, RECALL_ANSWERED);
 }
 
-static bool was_done(const struct worker *w, uint64_t id, uint64_t fence)
-{
-    for (size_t i = 0; i < PL_MIN(w->n_done, DONE_KEPT); i++)
-        if (w->done[i].task == id && w->done[i].fence == fence)
-            return true;
-    return false;
-}
-
 void pl_sched_task_result(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev)
 {
     struct pl_sched_lease lease = {ev->result.task, ev->result.fence};
     struct task *task = pl_sched_task_held(s, w, lease);
-    bool duplicate = !task && was_done(w, lease.task, lease.fence);
     enum pl_sched_verdict *verdicts;
     struct pl_sched_action *a;
 
-    if (!task && !duplicate) {
+    if (!task) { /* also one that has ended, whose result comes again */
         pl_sched_task_lost(s, w->id, lease);
         return;
     }
@@ -421,25 +412,20 @@ void pl_sched_task_result(struct pl_sched *s, struct worker *w, const struct pl_
     if (!verdicts)
         return;
     for (size_t i = 0; i < ev->result.n; i++)
-        verdicts[i] = task ? take_row(s, task, &ev->result.rows[i]) : PL_SCHED_ROW_IGNORED;
+        verdicts[i] = take_row(s, task, &ev->result.rows[i]);
     a = pl_sched_act(s, PL_SCHED_RESULT);
     a->result.worker = w->id;
     a->result.task = lease.task;
     a->result.fence = lease.fence;
-    a->result.job = task ? task->job->id : 0;
-    a->result.duplicate = duplicate;
-    a->result.task_done = duplicate || task->open.count == 0;
+    a->result.job = task->job->id;
+    a->result.task_done = task->open.count == 0;
     a->result.verdicts = verdicts;
     a->result.n = ev->result.n;
-    if (duplicate)
-        return;
     note_recall(w, ev);
     task->job->rows->compute_us += ev->result.compute_us;
     task->expires = s->now + s->config.lease_ms;
     pl_sched_stage_dirty(s, task->job->stage);
-    if (task->open.count == 0) {
-        w->done[w->n_done++ % DONE_KEPT] = lease;
+    if (task->open.count == 0)
         pl_sched_task_free(s, task);
-    }
     pl_sched_worker_settle(s, w);
 }
