@@ -55,7 +55,7 @@
  *                        sched_restore, sched_say (why something waits), sched_view, timers, ranges
  * The engine carries it out: pipelined/daemon, pipelined/exec
  *   daemon, config       one running daemon and what it is told;  log_ckpt: when a checkpoint of the log is made
- *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_base, job_results, job_failures, job_commit,
+ *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_base, job_rows, job_results, job_tried, job_commit,
  *                        job_whole; endings, later; workers, worker_doors (their tokens), worker_api, checkpoints
  *   local, nvml          workers as processes of this machine; its GPUs;   sandbox_probe: does bubblewrap work here?
  * A worker does it: pipelined/agent

@@ -28,6 +28,7 @@ static void restore(struct life *l, struct pl_sched_event *ev)
 static void restore_job(struct life *l, struct wjob *job)
 {
     struct pl_sched_range ended[DATUMS];
+    struct pl_sched_tried tried[DATUMS];
     struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_JOB};
     bool again = !pl_sched_state_final(job->state) && (job->n_rows == 0 || chance(&l->w, 30));
 
@@ -45,11 +46,14 @@ static void restore_job(struct life *l, struct wjob *job)
     ev.job.datums = job->n_datums;
     ev.job.to_run = job->planned ? job->n_rows : 0;
     ev.job.ended = ended;
+    ev.job.tried = tried;
     ev.job.first_failed = (struct pl_sched_row){.label = "/a", .message = "exit code 1"};
     for (uint32_t i = 0; job->planned && i < job->n_rows; i++) {
-        job->rows[i].failures = 0;
-        if (!job->rows[i].ended)
+        if (!job->rows[i].ended) {
+            if (job->rows[i].failures + job->rows[i].losses > 0)
+                tried[ev.job.n_tried++] = (struct pl_sched_tried){{i, i + 1}, job->rows[i].failures, job->rows[i].losses};
             continue;
+        }
         ended[ev.job.n_ended++] = (struct pl_sched_range){i, i + 1};
         ev.job.failed += !job->done[job->rows[i].datum];
     }
@@ -104,8 +108,6 @@ static void restore_tasks(struct life *l, struct wjob *job)
             continue;
         }
         t->recalled = false;
-        for (uint32_t i = 0; i < t->n; i++)
-            job->rows[t->rows[i]].failures = t->failures;
     }
 }
 

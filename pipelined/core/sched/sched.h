@@ -162,6 +162,13 @@ struct pl_sched_lease {
     uint64_t fence;
 };
 
+/* What rows lo … hi − 1 went through before. */
+struct pl_sched_tried {
+    struct pl_sched_range rows;
+    uint32_t failures; /* tries that they used */
+    uint32_t losses;   /* times that they were lost with a worker */
+};
+
 /* The end of one row's command, or (gave_back) its return unstarted. */
 struct pl_sched_row {
     uint32_t index;
@@ -224,7 +231,7 @@ enum pl_sched_event_kind {
      * RESTORE_DONE. */
     PL_SCHED_EV_RESTORE_WORKER,
     /* .task: leased and not RETURNED; its lease is extended once. One that is not restored is lost: its rows run again, its fence is
-     * refused. Tries that waiting rows had used are forgotten. PL_ENOTFOUND: no such worker or job; PL_EINVAL: rows not waiting. */
+     * refused. PL_ENOTFOUND: no such worker or job; PL_EINVAL: rows not waiting, or not of that history. */
     PL_SCHED_EV_RESTORE_TASK,
     PL_SCHED_EV_RESTORE_DONE,
 };
@@ -273,7 +280,10 @@ struct pl_sched_event {
         uint32_t to_run;
         const struct pl_sched_range *ended; /* rows that ended, well or not; ascending, disjoint */
         size_t n_ended;
-        uint32_t failed;                  /* of them */
+        const struct pl_sched_tried
+            *tried; /* of the others; ascending, disjoint; those that are not in it went through nothing */
+        size_t n_tried;
+        uint32_t failed;                  /* of those that ended */
         uint32_t recovered;               /* of them, beside the failed ones */
         struct pl_sched_row first_failed; /* when failed > 0 */
         int64_t busy_ms;                  /* it had a leased task for so long, as pl_sched_job_info said */
@@ -312,12 +322,13 @@ enum pl_sched_action_kind {
     PL_SCHED_LEASE_LOST,
     /* .lease worker, task, fence, job: the job ended; the worker should stop at it, its results will be refused. */
     PL_SCHED_CANCEL,
-    /* .lease worker, task, fence, job: the lease is over, its rows wait again or are given up. */
+    /* .lease worker, task, fence, job: the lease is over, its rows wait again or are given up. When they were lost, rows, failures and
+     * losses say which and what they went through now. */
     PL_SCHED_RETURNED,
     /* .lease worker, task, fence, job: others are idle; the rows of the task that it has not begun should come back, as a RESULT with
      * gave_back (without rows when it has begun them all). To be told with every renewal until a RESULT of the task comes. */
     PL_SCHED_RECALL,
-    /* .lease job and rows: lost too often with their workers, they count as failed. */
+    /* .lease job, rows, failures, losses: lost too often with their workers, they count as failed; .lease.message: the reason. */
     PL_SCHED_GIVE_UP,
     /* .result: what became of the rows of a RESULT that was taken, in its order. */
     PL_SCHED_RESULT,
@@ -374,6 +385,7 @@ struct pl_sched_action {
             uint32_t count;    /* of single rows */
             uint32_t failures; /* tries already used: the attempt's number − 1 */
             uint32_t losses;
+            const char *message; /* GIVE_UP */
         } lease;
         struct {
             uint64_t worker, task, fence, job;

@@ -149,15 +149,16 @@ struct pl_sched_action *pl_sched_task_action(struct pl_sched *s, const struct ta
     return a;
 }
 
-static void say_lease(struct pl_sched *s, const struct task *task)
+static struct pl_sched_action *say_rows(struct pl_sched *s, const struct task *task, enum pl_sched_action_kind kind)
 {
-    struct pl_sched_action *a = pl_sched_task_action(s, task, PL_SCHED_LEASE);
+    struct pl_sched_action *a = pl_sched_task_action(s, task, kind);
 
     a->lease.rows = pl_sched_keep(s, pl_ranges_items(&task->open), task->open.n * sizeof(struct pl_sched_range));
-    a->lease.n_rows = task->open.n;
+    a->lease.n_rows = a->lease.rows ? task->open.n : 0;
     a->lease.count = task->open.count;
     a->lease.failures = task->failures;
     a->lease.losses = task->losses;
+    return a;
 }
 
 static bool works_for(const struct worker *w, const struct job *job)
@@ -212,7 +213,7 @@ bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w)
         pl_sched_say_state(s, job); /* before the lease: who follows the job sees it run first */
     }
     pl_sched_worker_leased(s, w);
-    say_lease(s, task);
+    say_rows(s, task, PL_SCHED_LEASE);
     return true;
 }
 
@@ -296,15 +297,13 @@ static void note_failed(struct pl_sched *s, struct rows *rows, uint32_t index, c
 
 static void give_up(struct pl_sched *s, struct task *task, const char *loss)
 {
-    struct pl_sched_action *a = pl_sched_act(s, PL_SCHED_GIVE_UP);
+    struct pl_sched_action *a = say_rows(s, task, PL_SCHED_GIVE_UP);
     const struct pl_sched_range *v = pl_ranges_items(&task->open);
     char text[PL_SCHED_MESSAGE_MAX];
 
     snprintf(text, sizeof(text), "lost %u times with its worker: %s", task->losses + 1, loss);
-    a->lease.job = task->job->id;
-    a->lease.rows = pl_sched_keep(s, v, task->open.n * sizeof(*v));
-    a->lease.n_rows = task->open.n;
-    a->lease.count = task->open.count;
+    a->lease.losses++;
+    a->lease.message = pl_sched_keep(s, text, strlen(text) + 1);
     for (size_t i = 0; i < task->open.n; i++)
         for (uint32_t row = v[i].lo; row < v[i].hi; row++)
             note_failed(s, task->job->rows, row, NULL, text);
@@ -314,12 +313,14 @@ void pl_sched_task_return(struct pl_sched *s, struct task *task, const char *los
 {
     struct rows *rows = task->job->rows;
 
-    pl_sched_task_action(s, task, PL_SCHED_RETURNED);
     if (!loss) {
+        pl_sched_task_action(s, task, PL_SCHED_RETURNED);
         pl_sched_rows_wait(s, rows, &task->open, task->failures, task->losses, s->now);
     } else if (task->losses >= PL_SCHED_LOSSES_MAX) {
+        pl_sched_task_action(s, task, PL_SCHED_RETURNED);
         give_up(s, task, loss);
     } else {
+        say_rows(s, task, PL_SCHED_RETURNED)->lease.losses++;
         free(rows->last_loss);
         rows->last_loss = pl_sched_strdup(s, loss);
         pl_sched_rows_wait(s, rows, &task->open, task->failures, task->losses + 1, s->now + pl_sched_backoff(task->losses + 1));
