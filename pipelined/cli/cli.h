@@ -35,6 +35,8 @@
     X(try)                                                                                                                       \
     X(recover)                                                                                                                   \
     X(login)                                                                                                                     \
+    X(access)                                                                                                                    \
+    X(s3)                                                                                                                        \
     X(completion)                                                                                                                \
     X(help)
 
