@@ -35,8 +35,6 @@
     X(try)                                                                                                                       \
     X(recover)                                                                                                                   \
     X(login)                                                                                                                     \
-    X(access)                                                                                                                    \
-    X(s3)                                                                                                                        \
     X(completion)                                                                                                                \
     X(help)
 

@@ -6,7 +6,6 @@
  *                        verbs do
  *     verb_put, verb_get, verb_file, verb_commit, verb_branch, verb_repo, verb_project                 data
  *     verb_pipeline, verb_run, verb_rerun, verb_job, verb_logs, verb_metrics, verb_wait, verb_why, verb_status     work;  verb_login
- *     verb_access, verb_s3 (credential: what a token or key is made with)          who may
  *     verb_offline, verb_plan (given_inputs: folders in the place of repos), verb_recover              without a daemon
  *     verb_try             one datum by hand: try_inputs (which), try_folder (its files), try_worker (the agent, started for it)
  * Local files become records: storage/dataset, storage/chunk, storage/pack
@@ -18,7 +17,7 @@
  * They travel: pipelined/net, pipelined/api
  *   loop                 the one libuv loop on which everything decides
  *   http_server          libmicrohttpd: http_route, http_intake (bodies in), http_request, http_reply, http_stream (bodies out)
- *   http_client          the other side, by libcurl: curl_library loads it with the first request
+ *   http_client          the other side, by libcurl (storage/object's curl_library loads it with the first request)
  *   remote               a daemon's store from outside: remote_table and remote_window read its packs; patient_sink: through lost connections
  *   sse                  events to any number of followers; run_waits: who waits for a run's end
  *   api                  routes and who may use them: guard, principal (roles and verbs), access (users, tokens, S3 keys), params, openapi, listing, download, spool, sessions, job_json;
@@ -28,7 +27,11 @@
  *     routes_pipelines, routes_runs, routes_logs, routes_why, routes_status                             work
  *     routes_access (who may), routes_events, routes_openapi, routes_page                                                        the rest
  * They are kept: storage/object, storage/pack, storage/tree, storage/dataset
- *   object               drivers of object storage: object_file; marker says which store it is
+ *   object               drivers of object storage: object_file; object_s3 (object_s3_read, object_s3_list, object_s3_sign: requests for
+ *                        others), with copies in object_cache; marker says which store it is
+ *     s3_client            requests to a bucket until their outcome is known: http_io (curl multi, one thread; curl_library loads it),
+ *                        s3_answer what an answer means, s3_url where the bucket is, s3_creds whose requests they are (s3_profile,
+ *                        s3_creds_fetch), crc32c
  *     sigv4, sigv4_query, sigv4_verify   signatures, for clients and for those who check them;   s3_xml: S3's documents
  *   store                verified records of a project: index, index_segment, pack_files, record_cache; stores opens one a project
  *   tree                 the path-keyed tree: node, node_stack, level_writer, names; tree_build, tree_walk, tree_edit (tree_apply,
@@ -56,7 +59,7 @@
  *                        sched_restore, sched_say (why something waits), sched_view, timers, ranges
  * The engine carries it out: pipelined/daemon, pipelined/exec
  *   daemon, config       one running daemon and what it is told;  log_ckpt: when a checkpoint of the log is made
- *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_base, job_rows, job_results, job_tried, job_commit,
+ *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_base, job_results, job_failures, job_commit,
  *                        job_whole; endings, later; workers, worker_doors (their tokens), worker_api, checkpoints
  *   local, nvml          workers as processes of this machine; its GPUs;   sandbox_probe: does bubblewrap work here?
  * A worker does it: pipelined/agent

@@ -95,14 +95,18 @@ static int nodes_put(void *self, const void *data, size_t len, struct pl_hash *r
 
 /* ---- making views ---- */
 
-void pl_open_took(struct pl_open *c, struct pl_op_table *group)
+int pl_open_took(struct pl_open *c, const struct pl_op_table *group, struct pl_err *err)
 {
-    if (c->nodes && (c->delta.n + group->n > DELTA_MAX || pl_op_table_merge(&c->delta, group, NULL) < 0)) {
+    int r = pl_op_table_merge(&c->table, group, err);
+
+    if (!c->nodes)
+        return r;
+    if (c->delta.n + group->n > DELTA_MAX || pl_op_table_merge(&c->delta, group, NULL) < 0) {
         pl_op_table_finish(&c->delta);
         pl_open_nodes_unref(c->nodes);
         c->nodes = NULL;
     }
-    pl_op_table_take(&c->table, group);
+    return r;
 }
 
 /* What is still to be done to which tree: a copy of all operations, or those since the last view. */

@@ -1,10 +1,10 @@
 /* Over libcurl: one easy handle a call, kept with its connection. */
 #include "http_client.h"
 
-#include "curl_library.h"
 #include "pipelined/core/json_text.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
+#include "storage/object/curl_library.h"
 #include <ctype.h>
 #include <pthread.h>
 #include <stdarg.h>

@@ -1,5 +1,7 @@
 #include "object.h"
 
+#include "object_s3.h"
+
 static bool key_byte_ok(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
@@ -91,4 +93,98 @@ int pl_object_remove(struct pl_object_store *s, const char *key, struct pl_err *
 int pl_object_tmp_path(struct pl_object_store *s, char out[PATH_MAX], struct pl_err *err)
 {
     return s->ops->tmp_path(s, out, err);
+}
+
+unsigned pl_object_caps(const struct pl_object_store *s)
+{
+    return s->caps;
+}
+
+int pl_object_tail(struct pl_object_store *s, const char *key, size_t n, struct pl_buf *ret, uint64_t *ret_size,
+                   struct pl_err *err)
+{
+    uint64_t size;
+    int r = pl_object_key_check(key, err);
+
+    if (r < 0)
+        return r;
+    if (s->ops->tail != NULL)
+        return s->ops->tail(s, key, n, ret, ret_size, err);
+    r = s->ops->size(s, key, &size, err);
+    if (r == 0)
+        r = s->ops->get(s, key, size - PL_MIN(n, size), PL_MIN(n, size), ret, err);
+    if (r == 0)
+        *ret_size = size;
+    return r;
+}
+
+int pl_object_local_fd(struct pl_object_store *s, const char *key, int *ret_fd, struct pl_err *err)
+{
+    int r = pl_object_key_check(key, err);
+
+    if (r < 0)
+        return r;
+    return s->ops->local_fd != NULL ? s->ops->local_fd(s, key, ret_fd, err) : s->ops->open_fd(s, key, ret_fd, err);
+}
+
+void pl_object_forget_local(struct pl_object_store *s, const char *key)
+{
+    if (s->ops->forget_local != NULL && pl_object_key_check(key, NULL) == 0)
+        s->ops->forget_local(s, key);
+}
+
+int pl_object_remove_many(struct pl_object_store *s, const char *const *keys, size_t n, struct pl_err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < n && r == 0; i++)
+        r = pl_object_key_check(keys[i], err);
+    if (r < 0 || n == 0)
+        return r;
+    if (s->ops->remove_many != NULL)
+        return s->ops->remove_many(s, keys, n, err);
+    for (size_t i = 0; i < n && r == 0; i++)
+        r = s->ops->remove(s, keys[i], err);
+    return r;
+}
+
+int pl_object_sign_get(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, uint32_t expires_s,
+                       struct pl_object_signed *ret, struct pl_err *err)
+{
+    int r = pl_object_key_check(key, err);
+
+    if (r < 0)
+        return r;
+    if ((s->caps & PL_OBJECT_SIGNED_GET) == 0)
+        return pl_err_set(err, PL_EUNAVAILABLE, "this store gives no URLs for reading that are bound to a range");
+    return s->ops->sign_get(s, key, offset, len, expires_s, ret, err);
+}
+
+int pl_object_sign_put(struct pl_object_store *s, const char *key, uint64_t size, const char *sha256, uint32_t expires_s,
+                       struct pl_object_signed *ret, struct pl_err *err)
+{
+    int r = pl_object_key_check(key, err);
+
+    if (r < 0)
+        return r;
+    if ((s->caps & PL_OBJECT_SIGNED_PUT) == 0)
+        return pl_err_set(err, PL_EUNAVAILABLE, "this store gives no URLs for writing that are bound to their bytes");
+    return s->ops->sign_put(s, key, size, sha256, expires_s, ret, err);
+}
+
+void pl_object_signed_finish(struct pl_object_signed *q)
+{
+    free(q->url);
+    q->url = NULL;
+}
+
+int pl_object_open(const struct pl_object_config *config, struct pl_object_store **ret, struct pl_err *err)
+{
+    if (config->url != NULL && strncmp(config->url, "file:///", 8) == 0)
+        return pl_object_file_open(config->url + 7, ret, err);
+    if (config->url != NULL && strncmp(config->url, "s3://", 5) == 0)
+        return pl_object_s3_open(config, ret, err);
+    (void)pl_err_set(err, PL_EINVAL, "store is \"%.200s\": accepted are file:///FOLDER and s3://BUCKET/PREFIX",
+                     config->url != NULL ? config->url : "");
+    return pl_err_field(err, PL_EINVAL, "store");
 }

@@ -504,6 +504,7 @@ int pl_object_file_open(const char *dir, struct pl_object_store **ret, struct pl
     if (f == NULL)
         return pl_err_nomem(err);
     f->store.ops = &file_ops;
+    f->store.caps = PL_OBJECT_FILES | PL_OBJECT_PUT_IF_ABSENT;
     f->dir = strdup(dir);
     if (f->dir == NULL) {
         free(f);

@@ -296,7 +296,7 @@ static int sort_headers(const struct pl_sigv4_request *q, struct sorted *s, stru
     return r;
 }
 
-static int add_query(const struct pl_sigv4_pair *query, size_t n, struct pl_buf *out, struct pl_err *err)
+int pl_sigv4_query(const struct pl_sigv4_pair *query, size_t n, struct pl_buf *out, struct pl_err *err)
 {
     _cleanup_(sorted_finish) struct sorted s = {.text.max = PL_SIGV4_TEXT_MAX};
     int r = sort_query(query, n, &s, err);
@@ -339,7 +339,7 @@ static int canonical(const struct pl_sigv4_request *q, const struct sorted *head
     if (r == 0)
         r = pl_buf_add_u8(out, '\n', err);
     if (r == 0)
-        r = add_query(q->query, q->n_query, out, err);
+        r = pl_sigv4_query(q->query, q->n_query, out, err);
     if (r == 0)
         r = pl_buf_add_u8(out, '\n', err);
     if (r == 0)
@@ -458,7 +458,7 @@ int pl_sigv4_presign(const struct pl_sigv4_request *q, const struct pl_sigv4_sco
     if (r == 0)
         r = pl_buf_add_u8(out, '?', err);
     if (r == 0)
-        r = add_query(query, n, out, err);
+        r = pl_sigv4_query(query, n, out, err);
     return r < 0 ? r : pl_buf_addf(out, err, "&X-Amz-Signature=%s", signature);
 }
 

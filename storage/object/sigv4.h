@@ -80,6 +80,9 @@ int pl_sigv4_key(const char *secret, const struct pl_sigv4_scope *scope, struct 
 /* Appends the canonical request. PL_ELIMIT past PL_SIGV4_PAIRS_MAX, PL_ETOOBIG past out->max. */
 PL_MUST_CHECK
 int pl_sigv4_canonical(const struct pl_sigv4_request *q, struct pl_buf *out, struct pl_err *err);
+/* Appends the query as it is signed, "a=1&b=": sorted and encoded. What is sent in this form is signed as it was sent. */
+PL_MUST_CHECK
+int pl_sigv4_query(const struct pl_sigv4_pair *query, size_t n, struct pl_buf *out, struct pl_err *err);
 /* The signature of a request, 64 lower-case hex digits. Errors as pl_sigv4_canonical. */
 PL_MUST_CHECK
 int pl_sigv4_sign(const struct pl_sigv4_request *q, const struct pl_sigv4_scope *scope, const struct pl_sigv4_key *key,

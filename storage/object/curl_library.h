@@ -15,12 +15,22 @@
     X(easy_getinfo, curl_easy_getinfo)                                                                                           \
     X(easy_perform, curl_easy_perform)                                                                                           \
     X(easy_strerror, curl_easy_strerror)                                                                                         \
+    X(multi_init, curl_multi_init)                                                                                               \
+    X(multi_cleanup, curl_multi_cleanup)                                                                                         \
+    X(multi_setopt, curl_multi_setopt)                                                                                           \
+    X(multi_add_handle, curl_multi_add_handle)                                                                                   \
+    X(multi_remove_handle, curl_multi_remove_handle)                                                                             \
+    X(multi_perform, curl_multi_perform)                                                                                         \
+    X(multi_poll, curl_multi_poll)                                                                                               \
+    X(multi_wakeup, curl_multi_wakeup)                                                                                           \
+    X(multi_info_read, curl_multi_info_read)                                                                                     \
     X(slist_append, curl_slist_append)                                                                                           \
     X(slist_free_all, curl_slist_free_all)
 
 /* curl.h's type-checking macros are in the way of pointers to the functions. */
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
+#undef curl_multi_setopt
 
 struct pl_curl {
 #define PL_CURL_MEMBER(member, symbol) __typeof__(symbol) *member;

@@ -1,0 +1,438 @@
+#include "object_s3.h"
+
+#include "crc32c.h"
+#include "s3_profile.h"
+#include "s3_xml.h"
+#include "storage/base/hash.h"
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define PUT_ROUNDS 3 /* when what stood in the way is gone the next moment */
+
+/* --- put --- */
+
+/* The header that says what the bytes are, so that what is damaged on the way is refused: SHA-256 in the signature, or, where TLS keeps
+ * them whole, the CRC that the server checks again. */
+struct put_sum {
+    char hex[PL_HASH_HEX + 1];
+    char crc[PL_CRC32C_BASE64 + 1];
+};
+
+static void sum_bytes(const struct iovec *iov, int n, bool tls, struct put_sum *ret)
+{
+    struct pl_hasher h;
+    struct pl_hash hash;
+    uint32_t crc = 0;
+
+    pl_hasher_init(&h);
+    for (int i = 0; i < n; i++) {
+        if (tls)
+            crc = pl_crc32c(crc, iov[i].iov_base, iov[i].iov_len);
+        else
+            pl_hasher_add(&h, iov[i].iov_base, iov[i].iov_len);
+    }
+    pl_hasher_get(&h, &hash);
+    (void)pl_hash_hex(&hash, ret->hex);
+    (void)pl_crc32c_base64(crc, ret->crc);
+}
+
+int pl_object_s3_put_once(struct pl_object_s3 *s, const char *key, const struct iovec *iov, int n, bool condition,
+                          struct pl_err *err)
+{
+    const bool tls = pl_s3_client_tls(s->client);
+    struct pl_sigv4_pair headers[2];
+    struct pl_s3_call call = {
+        .method = "PUT", .key = key, .headers = headers, .body = iov, .n_body = n, .has_body = true, .xml = true, .etag = true};
+    struct put_sum sum;
+    int r;
+
+    sum_bytes(iov, n, tls, &sum);
+    call.payload = tls ? PL_SIGV4_UNSIGNED : sum.hex;
+    if (tls)
+        headers[call.n_headers++] = (struct pl_sigv4_pair){"x-amz-checksum-crc32c", sum.crc};
+    if (condition)
+        headers[call.n_headers++] = (struct pl_sigv4_pair){"if-none-match", "*"};
+    r = pl_s3_client_run(s->client, &call, err);
+    pl_s3_call_finish(&call);
+    return r;
+}
+
+/* That a key is there may be our own doing: an attempt whose answer was lost, or that somebody on the way delivered twice. Then it holds
+ * these very bytes. */
+static int put_absent(struct pl_object_s3 *s, const char *key, const struct iovec *iov, int n, struct pl_err *err)
+{
+    int r = PL_EEXISTS, same = PL_ENOTFOUND;
+
+    for (int i = 0; i < PUT_ROUNDS && r == PL_EEXISTS && same == PL_ENOTFOUND; i++) {
+        r = pl_object_s3_put_once(s, key, iov, n, true, err);
+        if (r == PL_EEXISTS)
+            same = pl_object_s3_compare(s, key, iov, n, err);
+    }
+    if (r != PL_EEXISTS)
+        return r;
+    if (same < 0) /* it is there, or was; whose it is remains to be seen */
+        return pl_err_wrap(err, same == PL_ETIMEOUT ? PL_ETIMEOUT : PL_ENET, "look at what is there");
+    return same == 1 ? 0 : pl_err_set(err, PL_EEXISTS, "object %s exists", key);
+}
+
+/* Without put-if-absent: as good as one process alone can. */
+static int put_looking(struct pl_object_s3 *s, const char *key, const struct iovec *iov, int n, struct pl_err *err)
+{
+    int same = pl_object_s3_compare(s, key, iov, n, err);
+
+    if (same == PL_ENOTFOUND)
+        return pl_object_s3_put_once(s, key, iov, n, false, err);
+    return same <= 0 ? (same < 0 ? same : pl_err_set(err, PL_EEXISTS, "object %s exists", key)) : 0;
+}
+
+static int s3_put(struct pl_object_store *store, const char *key, const struct iovec *iov, int n, bool exclusive,
+                  struct pl_err *err)
+{
+    struct pl_object_s3 *s = pl_object_s3_of(store);
+    int r;
+
+    if (!exclusive)
+        r = pl_object_s3_put_once(s, key, iov, n, false, err);
+    else if ((store->caps & PL_OBJECT_PUT_IF_ABSENT) != 0)
+        r = put_absent(s, key, iov, n, err);
+    else
+        r = put_looking(s, key, iov, n, err);
+    return r < 0 && r != PL_EEXISTS ? pl_err_wrap(err, r, "put object %s", key) : r;
+}
+
+static int put_file(struct pl_object_store *store, const char *key, const char *path, struct pl_err *err)
+{
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct iovec iov = {0};
+    struct stat st;
+    int r;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return pl_err_errno(err, errno, "open %s", path);
+    iov.iov_len = (size_t)st.st_size;
+    if (iov.iov_len > 0)
+        iov.iov_base = mmap(NULL, iov.iov_len, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (iov.iov_base == MAP_FAILED)
+        return pl_err_errno(err, errno, "map %s", path);
+    r = s3_put(store, key, &iov, 1, true, err);
+    if (iov.iov_len > 0)
+        (void)munmap(iov.iov_base, iov.iov_len);
+    return r;
+}
+
+static int s3_adopt(struct pl_object_store *store, const char *key, const char *temp_path, struct pl_err *err)
+{
+    int r = put_file(store, key, temp_path, err);
+
+    (void)unlink(temp_path);
+    return r;
+}
+
+/* What was answered is durable. */
+static int s3_flush(struct pl_object_store *store, struct pl_err *err)
+{
+    (void)store;
+    (void)err;
+    return 0;
+}
+
+static int s3_open_fd(struct pl_object_store *store, const char *key, int *ret_fd, struct pl_err *err)
+{
+    (void)store;
+    (void)ret_fd;
+    return pl_err_set(err, PL_EUNAVAILABLE, "object %s is in a bucket, it is no file", key);
+}
+
+static int s3_tmp_path(struct pl_object_store *store, char out[PATH_MAX], struct pl_err *err)
+{
+    char hex[33];
+    uint8_t random[16];
+
+    pl_random_bytes(random, sizeof(random));
+    pl_hex_encode(random, sizeof(random), hex);
+    if (snprintf(out, PATH_MAX, "%s/s3-%s", pl_object_s3_of(store)->tmp_dir, hex) >= PATH_MAX)
+        return pl_err_set(err, PL_EINVAL, "the folder name %.64s… is too long", pl_object_s3_of(store)->tmp_dir);
+    return 0;
+}
+
+/* --- remove --- */
+
+static int s3_remove(struct pl_object_store *store, const char *key, struct pl_err *err)
+{
+    struct pl_object_s3 *s = pl_object_s3_of(store);
+    struct pl_s3_call call = {.method = "DELETE", .key = key, .xml = true};
+    int r = pl_s3_client_run(s->client, &call, err);
+
+    pl_s3_call_finish(&call);
+    if (s->cache != NULL)
+        pl_object_cache_forget(s->cache, key);
+    return r < 0 && r != PL_ENOTFOUND ? pl_err_wrap(err, r, "remove object %s", key) : 0;
+}
+
+static int delete_document(const struct pl_s3_place *place, const char *const *keys, size_t n, struct pl_buf *out,
+                           struct pl_err *err)
+{
+    char whole[2 * PL_OBJECT_KEY_MAX + 8];
+    int r = pl_s3_xml_begin(out, "Delete", true, err);
+
+    if (r == 0)
+        r = pl_s3_xml_add(out, "Quiet", "true", err);
+    for (size_t i = 0; i < n && r == 0; i++) {
+        (void)snprintf(whole, sizeof(whole), "%s%s", place->prefix, keys[i]);
+        r = pl_s3_xml_open(out, "Object", err);
+        if (r == 0)
+            r = pl_s3_xml_add(out, "Key", whole, err);
+        if (r == 0)
+            r = pl_s3_xml_close(out, "Object", err);
+    }
+    return r < 0 ? r : pl_s3_xml_close(out, "Delete", err);
+}
+
+static int md5_base64(const struct pl_buf *b, char **ret, struct pl_err *err)
+{
+    uint8_t md5[EVP_MAX_MD_SIZE];
+    unsigned n = 0;
+
+    if (EVP_Digest(b->data, b->len, md5, &n, EVP_md5(), NULL) != 1)
+        return pl_err_set(err, PL_EUNAVAILABLE, "this OpenSSL has no MD5, which DeleteObjects wants");
+    return pl_base64_encode(md5, n, ret, err);
+}
+
+/* The answer names the keys that are still there. */
+static int read_delete(const struct pl_buf *reply, struct pl_err *err)
+{
+    _cleanup_(pl_s3_xml_destroyp) struct pl_s3_xml *x = NULL;
+    const struct pl_s3_xml_node *e;
+    const char *key, *code;
+    int r = pl_s3_xml_parse(reply->data, reply->len, &x, err);
+
+    if (r < 0)
+        return r;
+    for (e = pl_s3_xml_child(pl_s3_xml_root(x), "Error"); e != NULL; e = pl_s3_xml_again(e)) {
+        code = pl_s3_xml_text(e, "Code");
+        key = pl_s3_xml_text(e, "Key");
+        if (code == NULL || !pl_streq(code, "NoSuchKey"))
+            return pl_err_set(err, PL_EIO, "s3: %s: %s", key != NULL ? key : "?", code != NULL ? code : "?");
+    }
+    return 0;
+}
+
+static int delete_batch(struct pl_object_s3 *s, const struct pl_s3_place *place, const char *const *keys, size_t n,
+                        struct pl_err *err)
+{
+    static const struct pl_sigv4_pair query[] = {{"delete", ""}};
+    _cleanup_(pl_buf_finish) struct pl_buf body = {0};
+    _cleanup_free_ char *md5 = NULL;
+    struct pl_sigv4_pair headers[] = {{"content-md5", NULL}, {"content-type", "application/xml"}};
+    struct iovec iov;
+    char hex[PL_HASH_HEX + 1];
+    struct pl_hash hash;
+    struct pl_s3_call call = {.method = "POST",
+                              .query = query,
+                              .n_query = 1,
+                              .headers = headers,
+                              .n_headers = 2,
+                              .body = &iov,
+                              .n_body = 1,
+                              .has_body = true,
+                              .payload = hex,
+                              .xml = true};
+    int r = delete_document(place, keys, n, &body, err);
+
+    if (r == 0)
+        r = md5_base64(&body, &md5, err);
+    if (r < 0)
+        return r;
+    headers[0].value = md5;
+    iov = (struct iovec){body.data, body.len};
+    pl_hash_sha256(body.data, body.len, &hash);
+    (void)pl_hash_hex(&hash, hex);
+    r = pl_s3_client_run(s->client, &call, err);
+    if (r == 0)
+        r = read_delete(&call.reply, err);
+    pl_s3_call_finish(&call);
+    return r;
+}
+
+static int remove_each(struct pl_object_store *store, const char *const *keys, size_t n, struct pl_err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < n && r == 0; i++)
+        r = s3_remove(store, keys[i], err);
+    return r;
+}
+
+static int s3_remove_many(struct pl_object_store *store, const char *const *keys, size_t n, struct pl_err *err)
+{
+    struct pl_object_s3 *s = pl_object_s3_of(store);
+    int r = 0;
+
+    for (size_t i = 0; i < n && r == 0; i += PL_S3_DELETE_KEYS) {
+        const size_t some = PL_MIN(n - i, (size_t)PL_S3_DELETE_KEYS);
+
+        if (!s->no_batch)
+            r = delete_batch(s, &s->place, keys + i, some, err);
+        if (r == PL_EUNAVAILABLE)
+            s->no_batch = true;
+        if (s->no_batch)
+            r = remove_each(store, keys + i, some, err);
+    }
+    for (size_t i = 0; s->cache != NULL && i < n; i++)
+        pl_object_cache_forget(s->cache, keys[i]);
+    return r < 0 ? pl_err_wrap(err, r, "remove %zu objects", n) : 0;
+}
+
+/* --- open and close --- */
+
+static void s3_forget_local(struct pl_object_store *store, const char *key)
+{
+    struct pl_object_s3 *s = pl_object_s3_of(store);
+
+    if (s->cache != NULL)
+        pl_object_cache_forget(s->cache, key);
+}
+
+static void s3_destroy(struct pl_object_store *store)
+{
+    struct pl_object_s3 *s = pl_object_s3_of(store);
+
+    pl_s3_client_destroy(s->client);
+    pl_object_cache_close(s->cache);
+    free(s->tmp_dir);
+    free(s);
+}
+
+static const struct pl_object_ops s3_ops = {
+    .put = s3_put,
+    .adopt = s3_adopt,
+    .flush = s3_flush,
+    .get = pl_object_s3_get,
+    .size = pl_object_s3_size,
+    .open_fd = s3_open_fd,
+    .list = pl_object_s3_list,
+    .remove = s3_remove,
+    .tmp_path = s3_tmp_path,
+    .destroy = s3_destroy,
+    .remove_many = s3_remove_many,
+    .tail = pl_object_s3_tail,
+    .local_fd = pl_object_s3_local_fd,
+    .forget_local = s3_forget_local,
+    .sign_get = pl_object_s3_sign_get,
+    .sign_put = pl_object_s3_sign_put,
+};
+
+static const char *first_of(const char *a, const char *b, const char *c)
+{
+    if (a != NULL && *a != '\0')
+        return a;
+    return b != NULL && *b != '\0' ? b : c;
+}
+
+/* The region of the shared config file, when nothing else says it. */
+static const char *profile_region(const struct pl_object_config *config, char out[PL_SIGV4_REGION_MAX + 1])
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+    const char *profile = first_of(config->profile, getenv("AWS_PROFILE"), "default");
+
+    if (pl_s3_profile_read("AWS_CONFIG_FILE", "config", &text, NULL) < 0 ||
+        !pl_s3_profile_value((const char *)text.data, profile, "region", out, PL_SIGV4_REGION_MAX + 1, NULL))
+        out[0] = '\0';
+    return out;
+}
+
+static int find_places(struct pl_object_s3 *s, const struct pl_object_config *config, struct pl_err *err)
+{
+    char from_profile[PL_SIGV4_REGION_MAX + 1] = "";
+    const char *endpoint = first_of(config->endpoint, getenv("AWS_ENDPOINT_URL_S3"), getenv("AWS_ENDPOINT_URL"));
+    const char *region = first_of(config->region, getenv("AWS_REGION"), getenv("AWS_DEFAULT_REGION"));
+    int r;
+
+    if (region == NULL || *region == '\0')
+        region = profile_region(config, from_profile);
+    r = pl_s3_place_init(&s->place, config->url, endpoint, region, config->style, err);
+    s->elsewhere = config->worker_endpoint != NULL && config->worker_endpoint[0] != '\0';
+    if (r < 0 || !s->elsewhere)
+        return r;
+    s->workers = s->place;
+    r = pl_s3_place_behind(&s->workers, config->worker_endpoint, err);
+    return r < 0 ? pl_err_field(err, r, "worker_endpoint") : 0;
+}
+
+static int open_client(struct pl_object_s3 *s, const struct pl_object_config *config, struct pl_err *err)
+{
+    const struct pl_s3_client_config c = {
+        .place = s->place,
+        .creds = {.access_key = config->access_key,
+                  .secret = config->secret_key,
+                  .token = config->session_token,
+                  .profile = config->profile},
+        .ca = config->ca != NULL && config->ca[0] != '\0' ? config->ca : NULL,
+        .connections = config->connections,
+        .pause_ms = config->pause_ms,
+        .stall_ms = config->stall_ms,
+        .deadline_ms = config->deadline_ms,
+    };
+
+    if (c.ca != NULL && access(c.ca, R_OK) < 0)
+        return pl_err_field(err, pl_err_errno(err, errno, "ca is \"%s\"", c.ca), "ca");
+    return pl_s3_client_create(&c, &s->client, err);
+}
+
+static int open_local(struct pl_object_s3 *s, const struct pl_object_config *config, struct pl_err *err)
+{
+    s->tmp_dir = strdup(first_of(config->tmp_dir, getenv("TMPDIR"), "/tmp"));
+    if (s->tmp_dir == NULL)
+        return pl_err_nomem(err);
+    if (config->cache_dir == NULL || config->cache_dir[0] == '\0')
+        return 0;
+    return pl_object_cache_open(config->cache_dir, config->cache_bytes != 0 ? config->cache_bytes : PL_OBJECT_CACHE_BYTES,
+                                &s->cache, err);
+}
+
+static int find_caps(struct pl_object_s3 *s, const struct pl_object_config *config, struct pl_err *err)
+{
+    int r;
+
+    s->store.caps = PL_OBJECT_PUT_IF_ABSENT;
+    if (!config->probe)
+        return 0;
+    r = pl_object_s3_probe(s, err);
+    if (r < 0)
+        return r;
+    if ((s->store.caps & PL_OBJECT_PUT_IF_ABSENT) == 0 && !config->exclusive) {
+        (void)pl_err_set(err, PL_EUNAVAILABLE,
+                         "the server does not refuse a second put of the same key (If-None-Match: *), so nothing would keep two "
+                         "daemons apart: "
+                         "use another store, or set store.exclusive to true when no other daemon ever uses this one");
+        return pl_err_field(err, PL_EUNAVAILABLE, "store.exclusive");
+    }
+    return 0;
+}
+
+int pl_object_s3_open(const struct pl_object_config *config, struct pl_object_store **ret, struct pl_err *err)
+{
+    struct pl_object_s3 *s = calloc(1, sizeof(*s));
+    int r;
+
+    if (s == NULL)
+        return pl_err_nomem(err);
+    s->store.ops = &s3_ops;
+    r = find_places(s, config, err);
+    if (r == 0)
+        r = open_local(s, config, err);
+    if (r == 0)
+        r = open_client(s, config, err);
+    if (r == 0)
+        r = find_caps(s, config, err);
+    if (r < 0) {
+        s3_destroy(&s->store);
+        return pl_err_wrap(err, r, "store %.200s", config->url);
+    }
+    *ret = &s->store;
+    return 0;
+}

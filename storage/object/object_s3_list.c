@@ -1,0 +1,132 @@
+#include "object_s3.h"
+
+#include "s3_xml.h"
+#include "sigv4_query.h"
+
+#include <stdio.h>
+
+/* One listing, page after page. */
+struct listing {
+    struct pl_object_s3 *s;
+    size_t prefix_len; /* of the store's prefix: cut off what is shown */
+    pl_object_visit_fn visit;
+    void *arg;
+    char last[PL_S3_KEY_MAX + 1]; /* the key before, whole */
+    struct pl_buf token, key;     /* texts */
+    bool more;
+};
+
+static void listing_finish(struct listing *l)
+{
+    pl_buf_finish(&l->token);
+    pl_buf_finish(&l->key);
+}
+
+static bool is_true(const char *text)
+{
+    return text != NULL && pl_streq(text, "true");
+}
+
+static int read_size(const char *text, uint64_t *ret, struct pl_err *err)
+{
+    char *end;
+
+    *ret = text != NULL ? strtoull(text, &end, 10) : 0;
+    return text != NULL && *text >= '0' && *text <= '9' && *end == '\0'
+               ? 0
+               : pl_err_set(err, PL_EPROTO, "the list of objects has no size for one");
+}
+
+/* The key as it is; servers that know `encoding-type` say so in the answer. */
+static int read_key(struct listing *l, const char *text, bool encoded, struct pl_err *err)
+{
+    int r;
+
+    pl_buf_clear(&l->key);
+    if (text == NULL)
+        return pl_err_set(err, PL_EPROTO, "the list of objects has one without a key");
+    r = encoded ? pl_uri_unescape(text, strlen(text), true, &l->key, err) : pl_buf_add_str(&l->key, text, err);
+    if (r == 0 && l->key.len > PL_S3_KEY_MAX)
+        r = pl_err_set(err, PL_EPROTO, "the list of objects has a key of %zu bytes", l->key.len);
+    return r == 0 && pl_buf_str(&l->key) == NULL ? pl_err_nomem(err) : r;
+}
+
+/* Positive: the visitor has enough. Keys that are none of ours, and those of probes, are left out. */
+static int visit_one(struct listing *l, const struct pl_s3_xml_node *node, bool encoded, struct pl_err *err)
+{
+    const char *key;
+    uint64_t size;
+    int r = read_key(l, pl_s3_xml_text(node, "Key"), encoded, err);
+
+    if (r == 0)
+        r = read_size(pl_s3_xml_text(node, "Size"), &size, err);
+    if (r < 0)
+        return r;
+    key = (const char *)l->key.data;
+    if (l->last[0] != '\0' && strcmp(key, l->last) <= 0)
+        return pl_err_set(err, PL_EPROTO,
+                          "the server lists %.200s after %.200s: this store needs keys in the order of their bytes", key,
+                          l->last);
+    memcpy(l->last, key, l->key.len + 1);
+    if (l->key.len < l->prefix_len || pl_object_key_check(key + l->prefix_len, NULL) < 0)
+        return 0;
+    return l->visit(l->arg, key + l->prefix_len, size, err);
+}
+
+static int read_page(struct listing *l, const struct pl_buf *reply, struct pl_err *err)
+{
+    _cleanup_(pl_s3_xml_destroyp) struct pl_s3_xml *x = NULL;
+    const struct pl_s3_xml_node *root, *c;
+    const char *encoding, *token;
+    int r = pl_s3_xml_parse(reply->data, reply->len, &x, err);
+
+    if (r < 0)
+        return r;
+    root = pl_s3_xml_root(x);
+    if (!pl_streq(root->name, "ListBucketResult"))
+        return pl_err_set(err, PL_EPROTO, "the list of objects is a %.64s", root->name);
+    encoding = pl_s3_xml_text(root, "EncodingType");
+    l->more = is_true(pl_s3_xml_text(root, "IsTruncated"));
+    token = pl_s3_xml_text(root, "NextContinuationToken");
+    if (l->more && token == NULL)
+        return pl_err_set(err, PL_EPROTO, "the list of objects goes on, but does not say where");
+    pl_buf_clear(&l->token);
+    r = l->more ? pl_buf_add_str(&l->token, token, err) : 0;
+    for (c = pl_s3_xml_child(root, "Contents"); c != NULL && r == 0; c = pl_s3_xml_again(c))
+        r = visit_one(l, c, encoding != NULL && pl_streq(encoding, "url"), err);
+    return r;
+}
+
+static int get_page(struct listing *l, const char *prefix, struct pl_buf *ret, struct pl_err *err)
+{
+    const struct pl_sigv4_pair query[] = {
+        {"list-type", "2"}, {"encoding-type", "url"}, {"prefix", prefix}, {"continuation-token", pl_buf_str(&l->token)}};
+    struct pl_s3_call call = {.method = "GET", .query = query, .n_query = l->more ? 4 : 3, .xml = true, .expect = 200};
+    int r = query[3].value != NULL ? pl_s3_client_run(l->s->client, &call, err) : pl_err_nomem(err);
+
+    *ret = call.reply;
+    call.reply = (struct pl_buf){0};
+    pl_s3_call_finish(&call);
+    return r;
+}
+
+int pl_object_s3_list(struct pl_object_store *store, const char *prefix, pl_object_visit_fn visit, void *arg, struct pl_err *err)
+{
+    struct pl_object_s3 *s = pl_object_s3_of(store);
+    _cleanup_(listing_finish) struct listing l = {.s = s, .prefix_len = strlen(s->place.prefix), .visit = visit, .arg = arg};
+    char whole[2 * PL_OBJECT_KEY_MAX + 8];
+    int r;
+
+    if (strlen(prefix) > PL_OBJECT_KEY_MAX)
+        return 0; /* longer than any key */
+    (void)snprintf(whole, sizeof(whole), "%s%s", s->place.prefix, prefix);
+    do {
+        _cleanup_(pl_buf_finish) struct pl_buf page = {0};
+
+        r = get_page(&l, whole, &page, err);
+        if (r < 0)
+            return pl_err_wrap(err, r, "list objects");
+        r = read_page(&l, &page, err);
+    } while (r == 0 && l.more);
+    return PL_MIN(r, 0);
+}

@@ -1,0 +1,388 @@
+#include "object_s3.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+/* --- one range --- */
+
+/* "bytes=0-9", "bytes=5-", "bytes=-100" */
+struct range_text {
+    char text[64];
+};
+
+static struct range_text range_of(uint64_t offset, uint64_t len)
+{
+    struct range_text t;
+
+    if (len == PL_OBJECT_TO_END)
+        (void)snprintf(t.text, sizeof(t.text), "bytes=%llu-", (unsigned long long)offset);
+    else
+        (void)snprintf(t.text, sizeof(t.text), "bytes=%llu-%llu", (unsigned long long)offset,
+                       (unsigned long long)(offset + len - 1));
+    return t;
+}
+
+static int ends_early(const char *key, uint64_t total, struct pl_err *err)
+{
+    if (total == UINT64_MAX)
+        return pl_err_set(err, PL_ECORRUPT, "object %s ends early", key);
+    return pl_err_set(err, PL_ECORRUPT, "object %s ends early: it has %llu bytes", key, (unsigned long long)total);
+}
+
+/* A ranged GET into `ret`; `*ret_total` is the object's size. PL_ECORRUPT when the range begins past the end. */
+static int get_range(struct pl_object_s3 *s, const char *key, const char *range, struct pl_buf *ret, uint64_t *ret_first,
+                     uint64_t *ret_total, struct pl_err *err)
+{
+    const struct pl_sigv4_pair headers[] = {{"range", range}};
+    struct pl_s3_call call = {
+        .method = "GET", .key = key, .headers = headers, .n_headers = 1, .etag = true, .expect = 206, .out = ret};
+    int r = pl_s3_client_run(s->client, &call, err);
+
+    *ret_first = call.x.first;
+    *ret_total = call.x.total;
+    if (r == PL_EIO && call.x.status == 416)
+        r = ends_early(key, call.x.total, err);
+    else if (r == 0 && call.x.total == UINT64_MAX)
+        r = pl_err_set(err, PL_EPROTO, "object %s: a range came without Content-Range", key);
+    pl_s3_call_finish(&call);
+    return r;
+}
+
+/* All of it in one request, bounded by ret->max. */
+static int get_all(struct pl_object_s3 *s, const char *key, struct pl_buf *ret, struct pl_err *err)
+{
+    struct pl_s3_call call = {.method = "GET", .key = key, .etag = true, .expect = 200, .out = ret};
+    int r = pl_s3_client_run(s->client, &call, err);
+
+    pl_s3_call_finish(&call);
+    return r;
+}
+
+/* --- a large range in pieces, several at a time --- */
+
+struct pieces {
+    struct pl_object_s3 *s;
+    const char *key;
+    uint64_t offset, len;
+    uint8_t *into;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    unsigned running;
+};
+
+struct piece {
+    struct pieces *all;
+    struct pl_s3_call call;
+    struct pl_sigv4_pair header;
+    struct range_text range;
+    uint64_t at, len, got;
+    bool busy, ended;
+};
+
+static int piece_write(void *self, const void *data, size_t n, struct pl_err *err)
+{
+    struct piece *p = self;
+
+    if (n > p->len - p->got)
+        return pl_err_set(err, PL_EPROTO, "object %s: more came than was asked for", p->all->key);
+    memcpy(p->all->into + p->at + p->got, data, n);
+    p->got += n;
+    return 0;
+}
+
+static void piece_restart(void *self)
+{
+    struct piece *p = self;
+
+    p->got = 0;
+}
+
+static void piece_done(struct pl_s3_call *call)
+{
+    struct piece *p = call->arg;
+
+    pthread_mutex_lock(&p->all->lock);
+    p->ended = true;
+    pthread_cond_signal(&p->all->changed);
+    pthread_mutex_unlock(&p->all->lock);
+}
+
+static void piece_start(struct pieces *all, struct piece *p, uint64_t at)
+{
+    *p = (struct piece){.all = all, .at = at, .len = PL_MIN(PL_S3_RANGE_BYTES, all->len - at), .busy = true};
+    p->range = range_of(all->offset + at, p->len);
+    p->header = (struct pl_sigv4_pair){"range", p->range.text};
+    p->call = (struct pl_s3_call){.method = "GET",
+                                  .key = all->key,
+                                  .headers = &p->header,
+                                  .n_headers = 1,
+                                  .etag = true,
+                                  .expect = 206,
+                                  .write = piece_write,
+                                  .restart = piece_restart,
+                                  .write_self = p,
+                                  .done = piece_done,
+                                  .arg = p};
+    all->running++;
+    pl_s3_client_start(all->s->client, &p->call);
+}
+
+/* Takes one that has ended away; the first failure is kept. */
+static void piece_take(struct pieces *all, struct piece *p, int *r, struct pl_err *err)
+{
+    p->busy = false;
+    all->running--;
+    if (*r == 0 && p->call.err.code < 0) {
+        if (err != NULL)
+            *err = p->call.err;
+        *r =
+            p->call.err.code == PL_EIO && p->call.x.status == 416 ? ends_early(all->key, p->call.x.total, err) : p->call.err.code;
+    } else if (*r == 0 && p->got != p->len) {
+        *r = ends_early(all->key, p->call.x.total, err);
+    }
+    pl_s3_call_finish(&p->call);
+}
+
+static int get_pieces(struct pl_object_s3 *s, const char *key, uint64_t offset, uint64_t len, uint8_t *into, struct pl_err *err)
+{
+    struct pieces all = {.s = s,
+                         .key = key,
+                         .offset = offset,
+                         .len = len,
+                         .into = into,
+                         .lock = PTHREAD_MUTEX_INITIALIZER,
+                         .changed = PTHREAD_COND_INITIALIZER};
+    struct piece pieces[PL_S3_RANGES] = {0};
+    uint64_t at = 0;
+    int r = 0;
+
+    pthread_mutex_lock(&all.lock);
+    while (all.running > 0 || (r == 0 && at < len)) {
+        for (unsigned i = 0; i < PL_S3_RANGES; i++) {
+            if (pieces[i].busy && pieces[i].ended)
+                piece_take(&all, &pieces[i], &r, err);
+            if (!pieces[i].busy && r == 0 && at < len) {
+                piece_start(&all, &pieces[i], at);
+                at += pieces[i].len;
+            }
+        }
+        if (all.running > 0)
+            pthread_cond_wait(&all.changed, &all.lock);
+    }
+    pthread_mutex_unlock(&all.lock);
+    pthread_mutex_destroy(&all.lock);
+    pthread_cond_destroy(&all.changed);
+    return r;
+}
+
+/* --- the driver's reads --- */
+
+static int wrap(struct pl_err *err, int r, const char *key)
+{
+    if (r == PL_ENOTFOUND)
+        return pl_err_set(err, r, "object %s does not exist", key);
+    return r < 0 && r != PL_ECORRUPT ? pl_err_wrap(err, r, "read object %s", key) : r;
+}
+
+int pl_object_s3_size(struct pl_object_store *store, const char *key, uint64_t *ret, struct pl_err *err)
+{
+    struct pl_object_s3 *s = pl_object_s3_of(store);
+    struct pl_s3_call call = {.method = "HEAD", .key = key, .etag = true, .expect = 200};
+    int r = pl_s3_client_run(s->client, &call, err);
+
+    if (r == 0 && call.x.length == UINT64_MAX)
+        r = pl_err_set(err, PL_EPROTO, "the server does not say its length");
+    if (r == 0)
+        *ret = call.x.length;
+    pl_s3_call_finish(&call);
+    return wrap(err, r, key);
+}
+
+static int get_known(struct pl_object_s3 *s, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret,
+                     struct pl_err *err)
+{
+    uint64_t first, total;
+    int r;
+
+    pl_buf_clear(ret);
+    r = pl_buf_reserve(ret, (size_t)len, err);
+    if (r < 0)
+        return r;
+    if (len > 2 * PL_S3_RANGE_BYTES) {
+        r = get_pieces(s, key, offset, len, ret->data, err);
+        ret->len = r == 0 ? (size_t)len : 0;
+        return r;
+    }
+    r = get_range(s, key, range_of(offset, len).text, ret, &first, &total, err);
+    if (r == 0 && (ret->len != len || first != offset))
+        r = ends_early(key, total, err);
+    return r;
+}
+
+/* From an offset to an end that is not known. */
+static int get_rest(struct pl_object_s3 *s, const char *key, uint64_t offset, struct pl_buf *ret, struct pl_err *err)
+{
+    uint64_t first, total;
+    int r = get_range(s, key, range_of(offset, PL_OBJECT_TO_END).text, ret, &first, &total, err);
+
+    if (r == PL_ECORRUPT && total == offset) {
+        pl_buf_clear(ret);
+        return 0;
+    }
+    if (r == 0 && (first != offset || ret->len != total - offset))
+        r = ends_early(key, total, err);
+    return r;
+}
+
+int pl_object_s3_get(struct pl_object_store *store, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret,
+                     struct pl_err *err)
+{
+    struct pl_object_s3 *s = pl_object_s3_of(store);
+    uint64_t size;
+    int r;
+
+    if (len == PL_OBJECT_TO_END) {
+        r = offset == 0 ? get_all(s, key, ret, err) : get_rest(s, key, offset, ret, err);
+        return wrap(err, r, key);
+    }
+    if (len > UINT64_MAX - offset)
+        return ends_early(key, UINT64_MAX, err);
+    if (len > 0)
+        return wrap(err, get_known(s, key, offset, len, ret, err), key);
+    r = pl_object_s3_size(store, key, &size, err);
+    if (r == 0 && offset > size)
+        r = ends_early(key, size, err);
+    pl_buf_clear(ret);
+    return r;
+}
+
+int pl_object_s3_tail(struct pl_object_store *store, const char *key, size_t n, struct pl_buf *ret, uint64_t *ret_size,
+                      struct pl_err *err)
+{
+    char range[64];
+    uint64_t first, total;
+    int r;
+
+    if (n == 0) {
+        pl_buf_clear(ret);
+        return pl_object_s3_size(store, key, ret_size, err);
+    }
+    (void)snprintf(range, sizeof(range), "bytes=-%zu", n);
+    r = get_range(pl_object_s3_of(store), key, range, ret, &first, &total, err);
+    if (r == PL_ECORRUPT && total == 0) { /* of nothing there is no range */
+        pl_buf_clear(ret);
+        *ret_size = 0;
+        return 0;
+    }
+    if (r == 0 && ret->len != PL_MIN(n, total))
+        r = ends_early(key, total, err);
+    if (r == 0)
+        *ret_size = total;
+    return wrap(err, r, key);
+}
+
+/* Read to be kept: the first piece says how large it is. */
+static int load(void *self, const char *key, struct pl_buf *ret, struct pl_err *err)
+{
+    struct pl_object_s3 *s = self;
+    uint64_t first, total;
+    int r;
+
+    ret->max = PL_S3_OBJECT_MAX;
+    r = get_range(s, key, range_of(0, PL_S3_RANGE_BYTES).text, ret, &first, &total, err);
+    if (r == PL_ECORRUPT && total == 0) {
+        pl_buf_clear(ret);
+        return 0;
+    }
+    if (r == 0 && (first != 0 || ret->len != PL_MIN(PL_S3_RANGE_BYTES, total)))
+        r = ends_early(key, total, err);
+    if (r < 0 || ret->len == total)
+        return r;
+    if (total > PL_S3_OBJECT_MAX)
+        return pl_err_set(err, PL_ETOOBIG, "object %s has %llu bytes, at most %zu are kept here", key, (unsigned long long)total,
+                          PL_S3_OBJECT_MAX);
+    r = pl_buf_reserve(ret, (size_t)(total - ret->len), err);
+    if (r == 0)
+        r = get_pieces(s, key, ret->len, total - ret->len, ret->data + ret->len, err);
+    if (r == 0)
+        ret->len = (size_t)total;
+    return r;
+}
+
+int pl_object_s3_local_fd(struct pl_object_store *store, const char *key, int *ret_fd, struct pl_err *err)
+{
+    struct pl_object_s3 *s = pl_object_s3_of(store);
+
+    if (s->cache == NULL)
+        return pl_err_set(err, PL_EUNAVAILABLE, "object %s is in a bucket, and nothing of it is kept here", key);
+    return wrap(err, pl_object_cache_get(s->cache, key, load, s, ret_fd, err), key);
+}
+
+/* --- is it what we have? --- */
+
+#define COMPARE_ON_BYTES ((size_t)256 << 10) /* cheaper to read on than to give the connection up */
+
+struct comparison {
+    const struct iovec *iov;
+    int n, i;
+    size_t at, after; /* bytes read after the difference */
+    bool differs;
+};
+
+static int compare_write(void *self, const void *data, size_t n, struct pl_err *err)
+{
+    struct comparison *c = self;
+    const uint8_t *p = data;
+
+    while (n > 0 && !c->differs) {
+        size_t some;
+
+        while (c->i < c->n && c->at == c->iov[c->i].iov_len) {
+            c->i++;
+            c->at = 0;
+        }
+        some = c->i < c->n ? PL_MIN(n, c->iov[c->i].iov_len - c->at) : 0;
+        c->differs = some == 0 || memcmp((const uint8_t *)c->iov[c->i].iov_base + c->at, p, some) != 0;
+        p += some;
+        c->at += some;
+        n -= some;
+    }
+    c->after += c->differs ? n : 0;
+    return c->after > COMPARE_ON_BYTES ? pl_err_set(err, PL_EINVAL, "it is another") : 0;
+}
+
+static void compare_restart(void *self)
+{
+    struct comparison *c = self;
+
+    c->i = 0;
+    c->at = c->after = 0;
+    c->differs = false;
+}
+
+static bool compare_ended(struct comparison *c)
+{
+    while (c->i < c->n && c->at == c->iov[c->i].iov_len) {
+        c->i++;
+        c->at = 0;
+    }
+    return c->i == c->n;
+}
+
+int pl_object_s3_compare(struct pl_object_s3 *s, const char *key, const struct iovec *iov, int n, struct pl_err *err)
+{
+    struct comparison c = {.iov = iov, .n = n};
+    struct pl_s3_call call = {.method = "GET",
+                              .key = key,
+                              .etag = true,
+                              .expect = 200,
+                              .write = compare_write,
+                              .restart = compare_restart,
+                              .write_self = &c};
+    int r = pl_s3_client_run(s->client, &call, err);
+
+    pl_s3_call_finish(&call);
+    if (c.differs)
+        return 0;
+    return r < 0 ? r : compare_ended(&c);
+}
