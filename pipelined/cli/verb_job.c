@@ -58,18 +58,22 @@ static void show_inputs(const json_t *value, const json_t *item, char out[PL_SHO
     }
 }
 
+/* `ms` of a job or an attempt. */
 static void show_times(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
-    static const char *const parts[] = {"wait", "fetch", "compute", "upload", "held"};
+    static const struct {
+        const char *key, *name;
+    } parts[] = {{"wait", "wait"},     {"fetch", "fetch"}, {"compute", "compute"},
+                 {"upload", "upload"}, {"held", "held"},   {"gpu", "GPU held"}};
     size_t n = 0;
     char text[32];
 
     (void)item;
     *out = '\0';
     for (size_t i = 0; i < PL_ARRAY_SIZE(parts); i++)
-        if (pl_show_at(value, parts[i]))
-            n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s %s", n ? ", " : "", parts[i],
-                                  pl_duration_text(pl_show_int_at(value, parts[i]), text));
+        if (pl_show_at(value, parts[i].key) && (pl_show_int_at(value, parts[i].key) || !pl_streq(parts[i].key, "gpu")))
+            n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s %s", n ? ", " : "", parts[i].name,
+                                  pl_duration_text(pl_show_int_at(value, parts[i].key), text));
 }
 
 static int job_path(struct pl_cli *c, const char *tail, char **ret, struct pl_err *err)
@@ -162,6 +166,19 @@ static int list_datum(struct pl_cli *c, struct pl_err *err)
                                 "no datum was run in this job", err);
 }
 
+/* Where the time of the last attempt went. */
+static void print_times(const json_t *attempt)
+{
+    char text[PL_SHOW_TEXT_MAX], size[32];
+
+    show_times(pl_show_at(attempt, "ms"), attempt, text);
+    if (*text)
+        printf("\ntime   %s\n", text);
+    if (json_is_object(pl_show_at(attempt, "gpu")))
+        printf("GPU    %lld %% busy, %s at most\n", (long long)pl_show_int_at(attempt, "gpu.util"),
+               pl_size_text((uint64_t)pl_show_int_at(attempt, "gpu.mem_peak"), size));
+}
+
 static int inspect_datum(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *datum = NULL;
@@ -179,6 +196,8 @@ static int inspect_datum(struct pl_cli *c, struct pl_err *err)
     last = json_array_get(attempts, json_array_size(attempts) - 1);
     printf("datum  %s\n", pl_show_text_at(datum, "id"));
     r = pl_show_table(attempts, attempt_columns + 1, PL_ARRAY_SIZE(attempt_columns) - 1, true, err);
+    if (r == 0)
+        print_times(last);
     if (r == 0 && *pl_show_text_at(last, "tail"))
         printf("\nend of what it printed:\n%s", pl_show_text_at(last, "tail"));
     if (r == 0 && !pl_streq(pl_show_text_at(last, "state"), "success"))

@@ -172,9 +172,12 @@ def test_a_failed_run_shows_why(pair):
     shown = pair("inspect", "run", run[:8])
     assert "unrunnable" in shown.out and "no such thing" in shown.err
     assert pair.json("inspect", "run", run)["jobs"][0]["datums"]["failed"] == 1
-    assert "7" in pair("inspect", "datum", "copy", datum[:8]).out
+    of_datum = pair("inspect", "datum", "copy", datum[:8]).out
+    assert "exit code 7" in of_datum and all(f"{phase} " in of_datum for phase in ("time   wait", "fetch", "compute", "upload", "held"))
     assert pair.json("inspect", "datum", "copy", "in=/f")["id"] == datum
-    assert "exit code 7" in pair("inspect", "job", "copy").out
+    of_job = pair("inspect", "job", "copy").out
+    assert "exit code 7" in of_job and all(f"{phase} " in of_job for phase in ("wait", "fetch", "compute", "upload", "held"))
+    assert "GPU" not in of_datum + of_job  # it had none
 
 
 def test_waiting_ends_with_the_time_given(pair, gate):

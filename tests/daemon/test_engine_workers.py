@@ -22,6 +22,9 @@ def test_a_gpu_is_given_to_the_next_only_when_no_process_holds_it(make_daemon, t
     os.kill(worker, signal.SIGKILL)
     assert p.wait(second)["state"] == "success"
     assert p.logs("t", run=second) == "gone\n"
+    took = daemon.job(second, "t")["ms"]
+    assert took["gpu"] == took["held"] > 0  # one GPU
+    assert "GPU held" in daemon.ctl("inspect", "job", "t").out
     daemon.post(f"/runs/{first}/stop")
     p.wait(first)
 

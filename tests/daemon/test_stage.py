@@ -34,11 +34,12 @@ def test_a_job_says_what_it_cost_and_what_it_read(project):
     run = project.run("in", {"f": "x" * 60})
     job = run["job"]["s"]
     assert job["started_us"] and job["finished_us"] >= job["started_us"] >= job["created_us"]
-    assert {"wait", "fetch", "compute", "upload"} <= set(job["ms"])
+    assert {"wait", "fetch", "compute", "upload", "held"} <= set(job["ms"]) and job["ms"]["gpu"] == 0
     assert job["bytes"]["in"] == 60 and job["bytes"]["out"] >= 60
     assert [(i["repo"], i["commit"]) for i in job["inputs"]] == [("in", run["id"])]
     assert job["output"] == run["id"] and HEX.fullmatch(job["code"])
     attempt, = project.datums("s", run["id"])
+    assert attempt["ms"] == {phase: job["ms"][phase] for phase in ("wait", "fetch", "compute", "upload", "held")}
     assert attempt["exit_code"] == 0 and attempt["rusage"]["max_rss_kb"] > 0 and attempt["node"]
 
 
