@@ -27,6 +27,7 @@
     X(why)                                                                                                                       \
     X(status)                                                                                                                    \
     X(access)                                                                                                                    \
+    X(fsck)                                                                                                                      \
     X(openapi)
 #define PL_API_LIMIT_DEFAULT 1000u
 #define PL_API_LIMIT_MAX     10000u
@@ -77,6 +78,13 @@ PL_API_TABLES(PL_API_DECLARE_TABLE)
 /* The tables in order, `*ret_n` of them. */
 const struct pl_api_table *const *pl_api_tables(size_t *ret_n);
 
+/* The check of the store that is under way, or the last one. */
+struct pl_api_check {
+    _Atomic bool running, full;
+    const char *_Atomic stage; /* a constant */
+    _Atomic uint64_t done, total, found;
+};
+
 struct pl_api {
     struct pl_api_config config; /* texts are this struct's own, but for `more_routes`, `hosts` */
     struct pl_http_server *server;
@@ -92,7 +100,7 @@ struct pl_api {
     struct pl_sessions *sessions;
     struct pl_run_waits *waits;
     _Atomic bool draining; /* the daemon ends */
-    _Atomic bool checking; /* an fsck is under way */
+    struct pl_api_check check;
     struct pl_opens *opens;
 };
 

@@ -33,6 +33,7 @@
     X(offline)                                                                                                                   \
     X(plan)                                                                                                                      \
     X(try)                                                                                                                       \
+    X(fsck)                                                                                                                      \
     X(recover)                                                                                                                   \
     X(login)                                                                                                                     \
     X(completion)                                                                                                                \

@@ -1,6 +1,7 @@
 /* recover: a daemon's folder anew, from its store alone. */
 #include "args.h"
 #include "show.h"
+#include "store_url.h"
 
 #include "pipelined/db/open.h"
 #include "storage/base/io.h"
@@ -8,21 +9,6 @@
 #include "storage/object/object.h"
 #include <limits.h>
 #include <stdio.h>
-
-/* "file:///DIR" or a folder, as an absolute path. */
-static int store_folder(const char *url, char out[PATH_MAX], struct pl_err *err)
-{
-    const char *path = strncmp(url, "file://", 7) == 0 ? url + 7 : url;
-    char marker[PATH_MAX];
-
-    if (strstr(path, "://"))
-        return pl_err_set(err, PL_EUNAVAILABLE, "\"%s\" is no store that this program knows: file:///DIR", url);
-    if (!realpath(path, out))
-        return pl_err_errno(err, errno, "store %s", path);
-    if (snprintf(marker, sizeof marker, "%s/format", out) >= (int)sizeof marker || access(marker, R_OK) < 0)
-        return pl_err_errno(err, errno, "%s is no store: %s", out, marker);
-    return 0;
-}
 
 static int check_empty(const char *dir, struct pl_err *err)
 {
@@ -61,8 +47,7 @@ static void say_text(const struct pl_cli *c, const json_t *out, const struct pl_
     {
         pl_show_say(c, "%s%s\n", i ? "             " : "made anew:   ", json_string_value(text));
     }
-    pl_show_say(c, "next: pipelined --data %s --store file://%s\n", pl_show_text_at(out, "data_dir"),
-                pl_show_text_at(out, "store"));
+    pl_show_say(c, "next: pipelined --data %s --store %s\n", pl_show_text_at(out, "data_dir"), pl_show_text_at(out, "store"));
 }
 
 static int say(const struct pl_cli *c, struct pl_conn *conn, const struct pl_recover_report *report, const char *store,
@@ -90,20 +75,20 @@ static int recover(struct pl_cli *c, struct pl_err *err)
     struct pl_object_store *objects = NULL;
     struct pl_conn *conn = NULL;
     struct pl_log_head head = {0};
-    char folder[PATH_MAX];
+    char *name = NULL;
     _cleanup_close_ int lock = -1;
     int r;
 
     if (!url || !dir)
         return pl_err_set(err, PL_EUSAGE, "recover wants --store file:///DIR and --data DIR");
-    r = store_folder(url, folder, err);
+    r = pl_cli_store_open(url, &objects, &name, err);
     r = r < 0 ? r : check_empty(dir, err);
     r = r < 0 ? r : pl_db_lock(dir, &lock, err);
-    r = r < 0 ? r : pl_object_file_open(folder, &objects, err);
     r = r < 0 ? r : pl_db_prepare(dir, objects, &conn, &head, &report, err);
-    r = r < 0 ? r : say(c, conn, &report, folder, dir, err);
+    r = r < 0 ? r : say(c, conn, &report, name, dir, err);
     pl_conn_close(conn);
     pl_object_close(objects);
+    free(name);
     return r;
 }
 

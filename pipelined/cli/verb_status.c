@@ -1,4 +1,4 @@
-/* The daemon: what it does, its GPUs, its store checked, its page. */
+/* The daemon: what it does, its GPUs, its page. */
 #include "args.h"
 #include "jobs.h"
 #include "server.h"
@@ -141,48 +141,6 @@ static int gpus(struct pl_cli *c, struct pl_err *err)
     return pl_show_table(json_object_get(answer, "gpus"), columns, PL_ARRAY_SIZE(columns), true, err);
 }
 
-/* ---- fsck ---- */
-
-static int fsck(struct pl_cli *c, struct pl_err *err)
-{
-    static const struct pl_column columns[] = {{"WHAT", "what", NULL},
-                                               {"COMMIT", "commit", NULL},
-                                               {"PATH", "path", NULL},
-                                               {"RECORD", "id", pl_show_id},
-                                               {"PACK", "pack", pl_show_id}};
-    _cleanup_(pl_buf_finish) struct pl_buf out = {0};
-    _cleanup_(json_decrefp) json_t *report = NULL;
-    struct pl_http_call call = {.method = "POST",
-                                .path = pl_cli_flag(c, "full") ? "/api/v1/fsck?full=1" : "/api/v1/fsck",
-                                .out = &out,
-                                .may_stall = true};
-    struct pl_http_client *client;
-    char took[32];
-    int r = pl_cli_client(c, &client, err);
-
-    r = r < 0 ? r : pl_http_client_call(client, &call, NULL, err);
-    if (r < 0)
-        return r;
-    report = json_loadb((const char *)out.data, out.len, 0, NULL);
-    if (c->json) {
-        r = pl_show_json(report, err);
-    } else {
-        pl_show_say(c, "%lld commits, %lld files, %lld nodes, %lld records in %lld packs checked in %s%s\n",
-                    (long long)pl_show_int_at(report, "commits"), (long long)pl_show_int_at(report, "files"),
-                    (long long)pl_show_int_at(report, "nodes"), (long long)pl_show_int_at(report, "records"),
-                    (long long)pl_show_int_at(report, "packs"), pl_duration_text(pl_show_int_at(report, "ms"), took),
-                    pl_cli_flag(c, "full") ? "" : " (--full reads every record)");
-        r = json_array_size(json_object_get(report, "findings"))
-                ? pl_show_table(json_object_get(report, "findings"), columns, PL_ARRAY_SIZE(columns), true, err)
-                : 0;
-    }
-    if (r == 0 && !json_is_true(pl_show_at(report, "ok"))) {
-        pl_err_set(err, PL_ECORRUPT, "%lld findings", (long long)pl_show_int_at(report, "found"));
-        r = pl_err_hint(err, PL_ECORRUPT, "Commits that are not named above are whole.");
-    }
-    return r;
-}
-
 /* ---- the page ---- */
 
 static int start_browser(const char *url, struct pl_err *err)
@@ -214,7 +172,6 @@ static int open_page(struct pl_cli *c, struct pl_err *err)
     return 0;
 }
 
-static const struct pl_option fsck_options[] = {{"full", 0, NULL, "read and hash every record"}, {0}};
 static const struct pl_option open_options[] = {{"print", 0, NULL, "print the link, open nothing"}, {0}};
 
 static const struct pl_verb verbs[] = {
@@ -236,15 +193,6 @@ static const struct pl_verb verbs[] = {
      gpus,
      "GPUs on offer and who holds them.",
      {"gpus", "gpus --json", "gpus --json | jq -r .gpus[].product"}},
-    {"fsck",
-     NULL,
-     "[--full]",
-     0,
-     0,
-     fsck_options,
-     fsck,
-     "Checks that the store has all that the commits need.",
-     {"fsck", "fsck --full", "fsck --json"}},
     {"open",
      NULL,
      "[--print]",

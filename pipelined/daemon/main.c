@@ -6,7 +6,8 @@
  *                        verbs do
  *     verb_put, verb_get, verb_file, verb_commit, verb_branch, verb_repo, verb_project                 data
  *     verb_pipeline, verb_run, verb_rerun, verb_job, verb_logs, verb_metrics, verb_wait, verb_why, verb_status     work;  verb_login
- *     verb_offline, verb_plan (given_inputs: folders in the place of repos), verb_recover              without a daemon
+ *     verb_offline, verb_plan (given_inputs: folders in the place of repos)                            without a daemon
+ *     verb_recover, verb_fsck (store_url: a store by its address)                                      what is kept
  *     verb_try             one datum by hand: try_inputs (which), try_folder (its files), try_worker (the agent, started for it)
  * Local files become records: storage/dataset, storage/chunk, storage/pack
  *   ingest               walk, read, hash, pack with all cores: ingest_walk, ingest_read, ingest_out; segment, stream for large files
@@ -24,7 +25,7 @@
  *                        uploads (bodies) go by push onto a branch or by open_put into an open commit; commit_view reads either
  *     routes_repos, routes_branches, routes_commits, routes_open, routes_files, routes_diff, routes_packs,
  *     routes_trees                                                                                      data
- *     routes_pipelines, routes_runs, routes_logs, routes_why, routes_status                             work
+ *     routes_pipelines, routes_runs, routes_logs, routes_why, routes_status, routes_fsck                work
  *     routes_access (who may), routes_events, routes_openapi, routes_page                                                        the rest
  * They are kept: storage/object, storage/pack, storage/tree, storage/dataset
  *   object               drivers of object storage: object_file; object_s3 (object_s3_read, object_s3_list, object_s3_sign: requests for
@@ -72,7 +73,8 @@
  *   runner               the static program beside the command
  * Files come back: storage/dataset
  *   checkout             checkout_write, file_cache, file_read
- *   fsck                 is it all there, and is it what it says?
+ *   fsck                 is it all there, and is it what it says? fsck_packs by several threads, fsck_log; check (pipelined/db): all
+ *                        of a store
  * Under everything: storage/base
  *   err, buf, arena, hash, seal (secrets at rest), map, path, io, clock, log, pool, lack (memory that a library asked for in vain) */
 #include "daemon.h"

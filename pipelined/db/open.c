@@ -198,10 +198,10 @@ int pl_db_check_version(struct pl_conn *c, bool *ret_empty, struct pl_err *err)
     return 0;
 }
 
-int pl_db_replay(struct pl_conn *c, struct pl_object_store *objects, struct pl_log_head *head, struct pl_err *err)
+int pl_db_replay(struct pl_conn *c, struct pl_object_store *objects, bool look_only, struct pl_log_head *head, struct pl_err *err)
 {
     struct replay replay = {.conn = c};
-    struct pl_log_sink sink = {&replay, replay_begin, replay_record, replay_end};
+    struct pl_log_sink sink = {&replay, replay_begin, replay_record, replay_end, look_only};
 
     return pl_log_replay(objects, head, &sink, err);
 }
@@ -237,7 +237,7 @@ static int open_database(const char *dir, struct pl_object_store *objects, const
     snprintf(path, sizeof path, "%s/pipelined.db", dir);
     r = has_bytes(path) ? open_found(path, &c, err) : 0;
     if (r == 0 && !c) {
-        r = pl_db_recover(dir, objects, head->store_id, report, err);
+        r = pl_db_recover(dir, objects, head->store_id, false, report, err);
         r = r < 0 ? r : pl_conn_open(path, false, &c, err);
         if (r == 0 && !report->recovered)
             r = pl_db_make_schema(c, head, err);
@@ -263,7 +263,7 @@ int pl_db_prepare(const char *dir, struct pl_object_store *objects, struct pl_co
         return pl_err_set(err, PL_ECORRUPT, "the store's marker has the id \"%s\"", marker.store_id);
     r = open_database(dir, objects, &head, &c, &report, err);
     r = r < 0 ? r : check_position(c, objects, &head, err);
-    r = r < 0 ? r : pl_db_replay(c, objects, &head, err);
+    r = r < 0 ? r : pl_db_replay(c, objects, false, &head, err);
     if (r < 0) {
         pl_conn_close(c);
         return r;

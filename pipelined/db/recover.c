@@ -15,6 +15,7 @@
 struct recovery {
     const char *dir;
     struct pl_object_store *objects;
+    bool look_only;
     struct pl_log_head head;
     struct pl_conn *conn;
     struct pl_recover_report report;
@@ -145,7 +146,7 @@ static int replay(struct recovery *v, uint64_t last, struct pl_err *err)
 {
     int r = pl_sql_script(v->conn, "PRAGMA synchronous=OFF", err); /* all of it is synced at once when it is done */
 
-    r = r < 0 ? r : pl_db_replay(v->conn, v->objects, &v->head, err);
+    r = r < 0 ? r : pl_db_replay(v->conn, v->objects, v->look_only, &v->head, err);
     if (r == 0 && v->head.seq < last) {
         char key[PL_LOG_KEY_BYTES];
 
@@ -256,10 +257,10 @@ static int rebuild(struct recovery *v, uint64_t last, struct pl_err *err)
     return r < 0 ? r : put_in_place(v, err);
 }
 
-int pl_db_recover(const char *dir, struct pl_object_store *objects, const uint8_t store_id[16], struct pl_recover_report *ret,
-                  struct pl_err *err)
+int pl_db_recover(const char *dir, struct pl_object_store *objects, const uint8_t store_id[16], bool look_only,
+                  struct pl_recover_report *ret, struct pl_err *err)
 {
-    _cleanup_(recovery_finish) struct recovery v = {.dir = dir, .objects = objects};
+    _cleanup_(recovery_finish) struct recovery v = {.dir = dir, .objects = objects, .look_only = look_only};
     uint64_t last = 0;
     int r;
 

@@ -24,8 +24,9 @@ struct pl_recover_report {
 };
 void pl_recover_report_finish(struct pl_recover_report *r);
 
-/* DIR/pipelined.db from the store of id head->store_id. Its lock is held (open.h). PL_ELOG (a gap, another chain), PL_ECORRUPT,
- * PL_EFORMAT, PL_ENOSPC. With an empty store nothing is done. */
+/* DIR/pipelined.db from the store of id `store_id`. The folder's lock is held (open.h), or it is nobody else's. With `look_only` nothing
+ * at all is written to the store, which may be read-only: for databases that no daemon goes on with. PL_ELOG (a gap, another chain),
+ * PL_ECORRUPT, PL_EFORMAT, PL_ENOSPC. With an empty store nothing is done. */
 PL_MUST_CHECK
-int pl_db_recover(const char *dir, struct pl_object_store *objects, const uint8_t store_id[16], struct pl_recover_report *ret,
-                  struct pl_err *err);
+int pl_db_recover(const char *dir, struct pl_object_store *objects, const uint8_t store_id[16], bool look_only,
+                  struct pl_recover_report *ret, struct pl_err *err);

@@ -1,9 +1,8 @@
 #include "fsck.h"
 
 #include "commit.h"
-#include "storage/base/map.h"
+#include "fsck_internal.h"
 #include "storage/chunk/chunk_list.h"
-#include "storage/pack/store.h"
 #include "storage/tree/node.h"
 
 #include <stdio.h>
@@ -17,36 +16,29 @@ struct visited {
 };
 
 struct fsck {
-    struct pl_store *store;
-    const struct pl_fsck_options *options;
-    struct pl_fsck_report report;
-    struct pl_map damaged;   /* ids of records that did not verify */
-    struct pl_map bad_packs; /* packs of which no record is believed unread */
+    struct pl_fsck common;
     struct visited visited;
-    /* Where the check is. */
-    const struct pl_hash *pack;
-    const char *commit;
-    struct pl_err pack_err; /* of what was done from within a pack's check */
-    uint64_t pack_findings;
+    /* The root that is looked at. Whether it is still wanted is asked with its first finding. */
+    const struct pl_fsck_root *root;
+    enum { NOT_ASKED, WANTED, DELETED } wanted;
 };
 
-static int fsck_report(struct fsck *f, const struct pl_fsck_finding *finding, struct pl_err *err)
+bool pl_fsck_is_damage(int r)
+{
+    return r == PL_ECORRUPT || r == PL_EFORMAT || r == PL_ENOTFOUND || r == PL_ETOOBIG || r == PL_EPATH || r == PL_EIO;
+}
+
+int pl_fsck_tell(struct pl_fsck *f, const struct pl_fsck_finding *finding, struct pl_err *err)
 {
     f->report.findings++;
     return f->options->finding != NULL ? f->options->finding(f->options->self, finding, err) : 0;
 }
 
-static int fsck_stopped(const struct fsck *f, struct pl_err *err)
+int pl_fsck_stopped(const struct pl_fsck *f, struct pl_err *err)
 {
     if (f->options->stop != NULL && f->options->stop(f->options->self))
         return pl_err_set(err, PL_ECANCELED, "the check was stopped");
     return 0;
-}
-
-/* Whether an error is about what is stored; others end the check. */
-static bool is_damage(int r)
-{
-    return r == PL_ECORRUPT || r == PL_EFORMAT || r == PL_ENOTFOUND || r == PL_ETOOBIG || r == PL_EPATH || r == PL_EIO;
 }
 
 /* --- visited --- */
@@ -101,74 +93,6 @@ static void visited_add(struct visited *v, const struct pl_hash *id)
     visited_insert(v, id->b);
 }
 
-/* --- packs --- */
-
-static void pack_bad_record(void *arg, const struct pl_pack_entry *e, const struct pl_err *why)
-{
-    struct fsck *f = arg;
-    struct pl_fsck_finding finding = {.what = why->msg, .pack = f->pack, .id = &e->id};
-    int r = 0;
-
-    f->pack_findings++;
-    if (f->pack_err.code != 0)
-        return;
-    if (f->damaged.len < PL_FSCK_DAMAGED_MAX)
-        r = pl_map_put(&f->damaged, e->id.b, PL_HASH_BYTES, f, NULL, &f->pack_err);
-    if (r == 0)
-        r = fsck_report(f, &finding, &f->pack_err);
-    if (r < 0)
-        f->pack_err.code = r;
-}
-
-static int pack_bad(struct fsck *f, const struct pl_hash *pack, int r, struct pl_err *err)
-{
-    struct pl_fsck_finding finding = {.what = err->msg, .pack = pack};
-    struct pl_err mine = *err;
-
-    if (!is_damage(r))
-        return r;
-    finding.what = mine.msg;
-    r = pl_map_put(&f->bad_packs, pack->b, PL_HASH_BYTES, f, NULL, err);
-    return r < 0 ? r : fsck_report(f, &finding, err);
-}
-
-static int check_pack(struct fsck *f, const struct pl_hash *pack, struct pl_err *err)
-{
-    _cleanup_(pl_pack_footer_finish) struct pl_pack_footer footer = {0};
-    int r = fsck_stopped(f, err);
-
-    if (r < 0)
-        return r;
-    f->report.packs++;
-    r = pl_store_pack_footer(f->store, pack, &footer, err);
-    if (r < 0)
-        return pack_bad(f, pack, r, err);
-    if (!f->options->full)
-        return 0;
-    f->pack = pack;
-    f->pack_findings = 0;
-    r = pl_store_verify_pack(f->store, pack, pack_bad_record, f, err);
-    f->report.records += footer.count - PL_MIN(f->pack_findings, (uint64_t)footer.count);
-    if (f->pack_err.code != 0) {
-        *err = f->pack_err;
-        return f->pack_err.code;
-    }
-    if (r < 0 && f->pack_findings == 0)
-        return pack_bad(f, pack, r, err);
-    return r < 0 && !is_damage(r) ? r : 0;
-}
-
-static int check_packs(struct fsck *f, struct pl_err *err)
-{
-    _cleanup_free_ struct pl_hash *packs = NULL;
-    size_t n;
-    int r = pl_store_packs(f->store, &packs, &n, err);
-
-    for (size_t i = 0; r == 0 && i < n; i++)
-        r = check_pack(f, &packs[i], err);
-    return r;
-}
-
 /* --- what commits need --- */
 
 /* 1 = the record is there and, as far as is known, good; 0 = it is not, with the reason in `why`. */
@@ -179,13 +103,13 @@ static int record_good(struct fsck *f, const struct pl_hash *id, struct pl_err *
     struct pl_location at;
     int r;
 
-    if (pl_map_get(&f->damaged, id->b, PL_HASH_BYTES) != NULL) {
+    if (pl_map_get(&f->common.damaged, id->b, PL_HASH_BYTES) != NULL) {
         (void)pl_err_set(why, PL_ECORRUPT, "record %s is damaged", pl_hash_hex(id, hex));
         return 0;
     }
-    r = pl_store_locate(f->store, id, &at, why);
-    if (r == 0 && pl_map_get(&f->bad_packs, at.pack.b, PL_HASH_BYTES) != NULL)
-        r = pl_store_get(f->store, id, 0, &bytes, why);
+    r = pl_store_locate(f->common.store, id, &at, why);
+    if (r == 0 && pl_map_get(&f->common.bad_packs, at.pack.b, PL_HASH_BYTES) != NULL)
+        r = pl_store_get(f->common.store, id, 0, &bytes, why);
     if (r < 0)
         (void)pl_err_wrap(why, r, "record %s", pl_hash_hex(id, hex));
     return r < 0 ? 0 : 1;
@@ -194,9 +118,15 @@ static int record_good(struct fsck *f, const struct pl_hash *id, struct pl_err *
 /* Adds to the number of findings below; PL_E… when the check must end. */
 static int hurt(struct fsck *f, const struct pl_hash *id, const char *path, const char *what, struct pl_err *err)
 {
-    struct pl_fsck_finding finding = {.what = what, .id = id, .commit = f->commit, .path = path};
-    int r = fsck_report(f, &finding, err);
+    struct pl_fsck_finding finding = {.what = what, .id = id, .commit = f->root->label, .path = path};
+    const struct pl_fsck_options *o = f->common.options;
+    int r;
 
+    if (f->wanted == NOT_ASKED)
+        f->wanted = o->alive == NULL || o->alive(o->self, f->root) ? WANTED : DELETED;
+    if (f->wanted == DELETED)
+        return 1;
+    r = pl_fsck_tell(&f->common, &finding, err);
     return r < 0 ? r : 1;
 }
 
@@ -219,7 +149,7 @@ static int list_visit(void *arg, const struct pl_hash *id, bool is_chunk, uint64
 
 static int check_list(struct fsck *f, const struct pl_hash *root, const char *path, struct pl_err *err)
 {
-    struct pl_list_source source = {.self = f->store, .get = pl_store_node_get};
+    struct pl_list_source source = {.self = f->common.store, .get = pl_store_node_get};
     struct list_check c = {.f = f};
     struct pl_err why = {0};
     int r;
@@ -227,7 +157,7 @@ static int check_list(struct fsck *f, const struct pl_hash *root, const char *pa
     if (visited_has(&f->visited, root))
         return 0;
     r = pl_list_visit(&source, root, list_visit, &c, &why);
-    if (r < 0 && !is_damage(r)) {
+    if (r < 0 && !pl_fsck_is_damage(r)) {
         *err = why;
         return r;
     }
@@ -244,7 +174,7 @@ static int check_entry(struct fsck *f, const struct pl_entry *entry, const char 
 {
     struct pl_err why = {0};
 
-    f->report.files++;
+    f->common.report.files++;
     if (entry->content == PL_CONTENT_LIST)
         return check_list(f, &entry->id, path, err);
     if (entry->content == PL_CONTENT_CHUNK && record_good(f, &entry->id, &why) == 0)
@@ -306,32 +236,32 @@ static int check_children(struct fsck *f, const struct pl_node *node, const stru
 
 static int check_node(struct fsck *f, const struct node_place *at, struct pl_err *err)
 {
-    struct pl_node_source source = {.self = f->store, .get = pl_store_node_get};
+    struct pl_node_source source = {.self = f->common.store, .get = pl_store_node_get};
     _cleanup_(pl_node_finish) struct pl_node node = {0};
     struct pl_err why = {0};
-    int r = fsck_stopped(f, err);
+    int r = pl_fsck_stopped(&f->common, err);
 
     if (r < 0 || visited_has(&f->visited, &at->id))
         return r;
     r = pl_node_load(&node, &source, &at->id, &why);
     if (r == 0 && at->level >= 0 && node.level != at->level)
         r = pl_err_set(&why, PL_ECORRUPT, "a tree node of level %u lies where one of level %d must", node.level, at->level);
-    if (r < 0 && !is_damage(r)) {
+    if (r < 0 && !pl_fsck_is_damage(r)) {
         *err = why;
         return r;
     }
-    if (r == 0 && pl_map_get(&f->damaged, at->id.b, PL_HASH_BYTES) != NULL) /* read from the cache, or from another pack */
+    if (r == 0 && pl_map_get(&f->common.damaged, at->id.b, PL_HASH_BYTES) != NULL) /* read from the cache, or from another pack */
         r = pl_err_set(&why, PL_ECORRUPT, "a tree node is damaged");
     if (r < 0)
         return node_lost(f, at, why.msg, err);
-    f->report.nodes++;
+    f->common.report.nodes++;
     r = check_children(f, &node, at, err);
     if (r == 0)
         visited_add(&f->visited, &at->id);
     return r;
 }
 
-static int check_commit(struct fsck *f, const struct pl_fsck_root *root, struct pl_err *err)
+static int check_commit(struct fsck *f, struct pl_err *err)
 {
     _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
@@ -341,19 +271,16 @@ static int check_commit(struct fsck *f, const struct pl_fsck_root *root, struct 
 
     if (arena == NULL)
         return pl_err_nomem(err);
-    f->commit = root->label;
-    f->report.commits++;
-    r = pl_store_get(f->store, &root->object, PL_REC_COMMIT, &bytes, &why);
+    f->common.report.commits++;
+    r = pl_store_get(f->common.store, &f->root->object, PL_REC_COMMIT, &bytes, &why);
     if (r == 0)
         r = pl_commit_decode(bytes.data, bytes.len, arena, &c, &why);
-    if (r < 0 && !is_damage(r)) {
+    if (r < 0 && !pl_fsck_is_damage(r)) {
         *err = why;
         return r;
     }
-    if (r < 0) {
-        r = hurt(f, &root->object, NULL, why.msg, err);
-        return PL_MIN(r, 0);
-    }
+    if (r < 0)
+        return hurt(f, &f->root->object, NULL, why.msg, err);
     const struct pl_hash *trees[] = {&c.tree, &c.attributes, &c.table, &c.owner, &c.metrics, &c.logs};
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(trees); i++) {
@@ -365,24 +292,61 @@ static int check_commit(struct fsck *f, const struct pl_fsck_root *root, struct 
     return 0;
 }
 
+static int check_blob(struct fsck *f, struct pl_err *err)
+{
+    struct pl_err why = {0};
+
+    f->common.report.blobs++;
+    return record_good(f, &f->root->object, &why) ? 0 : hurt(f, &f->root->object, NULL, why.msg, err);
+}
+
+static int check_root(struct fsck *f, struct pl_err *err)
+{
+    struct node_place place = {.id = f->root->object, .level = -1};
+
+    if (f->root->kind == PL_FSCK_COMMIT)
+        return check_commit(f, err);
+    if (f->root->kind == PL_FSCK_BLOB)
+        return check_blob(f, err);
+    return pl_hash_is_zero(&place.id) ? 0 : check_node(f, &place, err);
+}
+
+static int check_roots(struct fsck *f, const struct pl_fsck_root *roots, size_t n, struct pl_err *err)
+{
+    const struct pl_fsck_options *o = f->common.options;
+    int r = 0;
+
+    for (size_t i = 0; r >= 0 && i < n; i++) {
+        struct pl_fsck_progress progress = {.stage = "commits", .done = i + 1, .total = n};
+
+        f->root = &roots[i];
+        f->wanted = NOT_ASKED;
+        r = check_root(f, err);
+        if (r >= 0 && o->progress != NULL)
+            r = o->progress(o->self, &progress, err);
+    }
+    return PL_MIN(r, 0);
+}
+
 static void fsck_finish(struct fsck *f)
 {
-    pl_map_finish(&f->damaged, NULL);
-    pl_map_finish(&f->bad_packs, NULL);
+    pl_map_finish(&f->common.damaged, NULL);
+    pl_map_finish(&f->common.bad_packs, NULL);
+    pthread_mutex_destroy(&f->common.lock);
     free(f->visited.slots);
 }
 
 int pl_fsck(struct pl_store *store, const struct pl_fsck_root *roots, size_t n, const struct pl_fsck_options *options,
-            struct pl_fsck_report *ret, struct pl_err *err)
+            struct pl_fsck_report *sum, struct pl_err *err)
 {
-    _cleanup_(fsck_finish) struct fsck f = {.store = store, .options = options};
+    _cleanup_(fsck_finish) struct fsck f = {.common = {.store = store, .options = options, .report = *sum}};
     struct pl_err mine = {0};
     struct pl_err *e = err != NULL ? err : &mine;
-    int r = check_packs(&f, e);
+    int r;
 
-    for (size_t i = 0; r == 0 && i < n; i++)
-        r = check_commit(&f, &roots[i], e);
-    if (r == 0)
-        *ret = f.report;
+    pthread_mutex_init(&f.common.lock, NULL);
+    r = pl_fsck_packs(&f.common, e);
+    r = r < 0 ? r : check_roots(&f, roots, n, e);
+    *sum = f.common.report;
     return r;
 }

@@ -267,7 +267,7 @@ int pl_log_replay(struct pl_object_store *objects, struct pl_log_head *head, con
         r = pl_object_get(objects, key, 0, PL_OBJECT_TO_END, &bytes, err);
         if (r == PL_ENOTFOUND)
             return 0;
-        if (r == 0 && !durable && sink)
+        if (r == 0 && !durable && sink && !sink->look_only)
             r = make_name_durable(objects, key, &bytes, err); /* one flush does it for all of the folder's names */
         durable = true;
         if (r < 0)

@@ -49,6 +49,7 @@ struct pl_log_sink {
     int (*begin)(void *self, uint64_t seq, uint64_t epoch, struct pl_err *err);
     int (*record)(void *self, const struct pl_log_record *record, uint64_t seq, struct pl_err *err);
     int (*end)(void *self, const struct pl_log_head *head, struct pl_err *err);
+    bool look_only; /* what is applied is thrown away: the store is only read */
 };
 
 void pl_log_key(uint64_t seq, char out[PL_LOG_KEY_BYTES]);

@@ -313,6 +313,14 @@ void pl_store_drop_pack(struct pl_store *s, const struct pl_hash *pack_id)
     pl_pack_files_forget(s->files, pack_id);
 }
 
+bool pl_store_has_pack(struct pl_store *s, const struct pl_hash *pack_id)
+{
+    for (size_t i = 0; i < s->bad_count; i++)
+        if (pl_hash_eq(&s->bad[i], pack_id))
+            return true;
+    return pl_index_has_pack(s->index, pack_id);
+}
+
 int pl_store_packs(struct pl_store *s, struct pl_hash **ret, size_t *ret_n, struct pl_err *err)
 {
     struct pl_hash *ids, *all;

@@ -57,6 +57,8 @@ int pl_store_flush(struct pl_store *s, struct pl_err *err);
 /* Forgets a pack until the store is opened again (quarantine, GC); its object stays. */
 void pl_store_drop_pack(struct pl_store *s, const struct pl_hash *pack_id);
 
+/* Whether the pack is known, though its footer may be damaged: not dropped since the store was opened. */
+bool pl_store_has_pack(struct pl_store *s, const struct pl_hash *pack_id);
 /* Ids of all packs, those with a damaged footer too; the caller frees `*ret`. */
 PL_MUST_CHECK
 int pl_store_packs(struct pl_store *s, struct pl_hash **ret, size_t *ret_n, struct pl_err *err);

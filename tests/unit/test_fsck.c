@@ -64,7 +64,7 @@ static struct pl_fsck_report check(struct fixture *f, const struct pl_hash *comm
 {
     struct pl_fsck_root root = {.label = LABEL, .object = *commit};
     struct pl_fsck_options o = {.full = full, .finding = collect, .self = all};
-    struct pl_fsck_report report;
+    struct pl_fsck_report report = {0};
 
     *all = (struct findings){0};
     OK(f, pl_fsck(f->store, &root, 1, &o, &report, &f->err));
@@ -106,7 +106,7 @@ static void a_good_store_has_no_findings(void **state)
     struct fixture *f = *state;
     struct pl_hash commit = make_store(f, 2000);
     struct findings all;
-    struct pl_fsck_report report;
+    struct pl_fsck_report report = {0};
 
     report = check(f, &commit, false, &all);
     assert_int_equal(all.n, 0);
@@ -280,9 +280,190 @@ static void it_can_be_stopped(void **state)
     struct pl_hash commit = make_store(f, 0);
     struct pl_fsck_root root = {.label = LABEL, .object = commit};
     struct pl_fsck_options o = {.stop = yes};
-    struct pl_fsck_report report;
+    struct pl_fsck_report report = {0};
 
     FAILS(f, pl_fsck(f->store, &root, 1, &o, &report, &f->err), PL_ECANCELED, "stopped");
+}
+
+/* ---- several threads, and going on ---- */
+
+/* A store of more than `n` packs; the commit that needs all. */
+static struct pl_hash many_packs(struct fixture *f, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
+        char path[64];
+
+        print_to(path, sizeof(path), "in/pack%03u", i);
+        put_noise(f, path, 3000, 100 + i);
+        OK(f, ingest_folder(f, "in", NULL, &ops, NULL));
+    }
+    return make_store(f, 0);
+}
+
+struct steps {
+    struct pl_hash upto; /* of the last call */
+    uint64_t calls, stop_after;
+    struct findings all;
+};
+
+static int note_step(void *self, const struct pl_fsck_progress *p, struct pl_err *err)
+{
+    struct steps *s = self;
+
+    (void)err;
+    if (!pl_streq(p->stage, "packs"))
+        return 0;
+    s->calls++;
+    if (p->upto != NULL) {
+        assert_true(memcmp(s->upto.b, p->upto->b, PL_HASH_BYTES) <= 0);
+        s->upto = *p->upto;
+    }
+    return s->calls == s->stop_after ? PL_ECANCELED : 0;
+}
+
+static int collect_steps(void *self, const struct pl_fsck_finding *finding, struct pl_err *err)
+{
+    return collect(&((struct steps *)self)->all, finding, err);
+}
+
+static struct pl_fsck_options step_options(struct steps *s, unsigned threads)
+{
+    return (struct pl_fsck_options){.full = true, .threads = threads, .finding = collect_steps, .progress = note_step, .self = s};
+}
+
+static void several_threads_find_what_one_finds(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_hash commit = many_packs(f, 12);
+    struct pl_fsck_root root = {.label = LABEL, .object = commit};
+    _cleanup_free_ struct pl_hash *packs = NULL;
+    struct steps found[2] = {0};
+    struct pl_fsck_report sums[2] = {0};
+    size_t n;
+
+    OK(f, pl_store_packs(f->store, &packs, &n, &f->err));
+    assert_true(n >= 12);
+    for (size_t i = 0; i < n; i += 3)
+        flip(f, &packs[i], 300);
+    reopen(f);
+    for (unsigned i = 0; i < 2; i++) {
+        struct pl_fsck_options o = step_options(&found[i], i == 0 ? 1 : 8);
+
+        OK(f, pl_fsck(f->store, &root, 1, &o, &sums[i], &f->err));
+        assert_int_equal(found[i].calls, n);
+    }
+    assert_true(sums[0].findings > 0);
+    assert_memory_equal(&sums[0], &sums[1], sizeof(sums[0]));
+    assert_string_equal(found[0].all.paths, found[1].all.paths);
+}
+
+/* Interrupted anywhere it goes on: together they read each pack once, and the end result has all findings of the damaged ones. */
+static void an_interrupted_check_goes_on(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_hash commit = many_packs(f, 9);
+    struct pl_fsck_root root = {.label = LABEL, .object = commit};
+    _cleanup_free_ struct pl_hash *packs = NULL;
+    size_t n;
+
+    OK(f, pl_store_packs(f->store, &packs, &n, &f->err));
+    for (unsigned at = 1; at <= n; at++) {
+        struct steps first = {.stop_after = at}, second = {0};
+        struct pl_fsck_options o = step_options(&first, at % 2 ? 1 : 3);
+        struct pl_fsck_report sum = {0};
+
+        FAILS(f, pl_fsck(f->store, &root, 1, &o, &sum, &f->err), PL_ECANCELED, "");
+        o = step_options(&second, 2);
+        o.after = &first.upto;
+        sum = (struct pl_fsck_report){0};
+        OK(f, pl_fsck(f->store, &root, 1, &o, &sum, &f->err));
+        assert_int_equal(sum.packs + sum.earlier, n);
+        if (at % 2)
+            assert_int_equal(sum.earlier, at);
+        assert_int_equal(sum.findings, 0);
+    }
+}
+
+static void packs_with_findings_are_read_again_when_it_goes_on(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_hash commit = make_store(f, 0), after;
+    struct pl_entry e = entry_of(f, &commit, "one");
+    struct pl_fsck_root root = {.label = LABEL, .object = commit};
+    struct pl_fsck_report sum = {0};
+    struct pl_location where;
+    struct steps s = {0};
+    struct pl_fsck_options o = step_options(&s, 1);
+
+    flip_record(f, &e.id);
+    OK(f, pl_store_locate(f->store, &e.id, &where, &f->err));
+    memset(after.b, 0xff, sizeof(after.b));
+    o.after = &after;
+    OK(f, pl_fsck(f->store, &root, 1, &o, &sum, &f->err));
+    assert_int_equal(sum.packs, 0);
+    assert_int_equal(sum.findings, 0); /* nothing is read that the check before has read */
+    o.again = &where.pack;
+    o.n_again = 1;
+    OK(f, pl_fsck(f->store, &root, 1, &o, &sum, &f->err));
+    assert_int_equal(sum.packs, 1);
+    assert_string_equal(s.all.paths, "[one]");
+}
+
+/* ---- what else must be whole ---- */
+
+static bool no(void *self, const struct pl_fsck_root *root)
+{
+    (void)self;
+    (void)root;
+    return false;
+}
+
+static void what_was_deleted_meanwhile_is_not_said_to_be_hurt(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_hash commit = make_store(f, 0);
+    struct pl_entry e = entry_of(f, &commit, "one");
+    struct pl_fsck_root root = {.label = LABEL, .object = commit};
+    struct findings all = {0};
+    struct pl_fsck_options o = {.finding = collect, .alive = no, .self = &all};
+    struct pl_fsck_report sum = {0};
+    struct pl_location where;
+
+    OK(f, pl_store_locate(f->store, &e.id, &where, &f->err));
+    pl_store_drop_pack(f->store, &where.pack);
+    OK(f, pl_fsck(f->store, &root, 1, &o, &sum, &f->err));
+    assert_int_equal(all.n, 0);
+    o.alive = NULL;
+    OK(f, pl_fsck(f->store, &root, 1, &o, &sum, &f->err));
+    assert_true(all.n > 0);
+}
+
+static void trees_of_code_and_blobs_are_checked_like_commits(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
+    _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
+    struct pl_hash commit = make_store(f, 0);
+    struct pl_entry e = entry_of(f, &commit, "one");
+    struct pl_fsck_root roots[2] = {{.label = LABEL, .kind = PL_FSCK_TREE}, {.label = LABEL, .kind = PL_FSCK_BLOB}};
+    struct findings all = {0};
+    struct pl_fsck_options o = {.full = true, .finding = collect, .self = &all};
+    struct pl_fsck_report sum = {0};
+    struct pl_commit c;
+
+    OK(f, pl_store_get(f->store, &commit, PL_REC_COMMIT, &bytes, &f->err));
+    OK(f, pl_commit_decode(bytes.data, bytes.len, arena, &c, &f->err));
+    roots[0].object = c.tree;
+    roots[1].object = e.id;
+    OK(f, pl_fsck(f->store, roots, 2, &o, &sum, &f->err));
+    assert_int_equal(all.n, 0);
+    assert_int_equal(sum.files, 4);
+    assert_int_equal(sum.blobs, 1);
+    flip_record(f, &e.id);
+    OK(f, pl_fsck(f->store, roots, 2, &o, &sum, &f->err));
+    assert_string_equal(all.paths, "[one]"); /* of the tree; and of the blob, which has no path */
+    assert_int_equal(all.n, 3);
 }
 
 int main(void)
@@ -298,6 +479,11 @@ int main(void)
         TEST(a_damaged_leaf_says_which_files_are_hurt),
         TEST(a_damaged_commit_is_named),
         TEST(it_can_be_stopped),
+        TEST(several_threads_find_what_one_finds),
+        TEST(an_interrupted_check_goes_on),
+        TEST(packs_with_findings_are_read_again_when_it_goes_on),
+        TEST(what_was_deleted_meanwhile_is_not_said_to_be_hurt),
+        TEST(trees_of_code_and_blobs_are_checked_like_commits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
