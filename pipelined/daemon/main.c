@@ -34,6 +34,7 @@
  *                        s3_answer what an answer means, s3_url where the bucket is, s3_creds whose requests they are (s3_profile,
  *                        s3_creds_fetch), crc32c
  *     sigv4, sigv4_query, sigv4_verify   signatures, for clients and for those who check them;   s3_xml: S3's documents
+ *     libs3_module         the same for servers that want Signature V2: a module (storage/object/libs3/), which object_libs3 loads
  *   store                verified records of a project: index, index_segment, pack_files, record_cache; stores opens one a project
  *   tree                 the path-keyed tree: node, node_stack, level_writer, names; tree_build, tree_walk, tree_edit (tree_apply,
  *                        change_list), tree_diff, tree_merge; content_id for datums, ops for the wire; op_table and overlay for
