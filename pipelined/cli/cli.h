@@ -36,8 +36,6 @@
     X(fsck)                                                                                                                      \
     X(recover)                                                                                                                   \
     X(login)                                                                                                                     \
-    X(access)                                                                                                                    \
-    X(s3)                                                                                                                        \
     X(completion)                                                                                                                \
     X(help)
 

@@ -6,7 +6,6 @@
  *                        verbs do
  *     verb_put, verb_get, verb_file, verb_commit, verb_branch, verb_repo, verb_project                 data
  *     verb_pipeline, verb_run, verb_rerun, verb_job, verb_logs, verb_metrics, verb_wait, verb_why, verb_status     work;  verb_login
- *     verb_access, verb_s3 (credential: what a token or key is made with)          who may
  *     verb_offline, verb_plan (given_inputs: folders in the place of repos)                            without a daemon
  *     verb_recover, verb_fsck (store_url: a store by its address)                                      what is kept
  *     verb_try             one datum by hand: try_inputs (which), try_folder (its files), try_worker (the agent, started for it)
@@ -20,7 +19,7 @@
  *   loop                 the one libuv loop on which everything decides
  *   http_server          libmicrohttpd: http_route, http_intake (bodies in), http_request, http_reply, http_stream (bodies out)
  *   http_client          the other side, by libcurl (storage/object's curl_library loads it with the first request)
- *   remote               a daemon's store from outside: remote_table and remote_window read its packs; patient_sink: through lost connections
+ *   remote               a daemon's store from outside: remote_table knows where its records are; patient_sink: through lost connections
  *   sse                  events to any number of followers; run_waits: who waits for a run's end
  *   api                  routes and who may use them: guard, principal (roles and verbs), access (users, tokens, S3 keys), params, openapi, listing, download, spool, sessions, job_json;
  *                        uploads (bodies) go by push onto a branch or by open_put into an open commit; commit_view reads either
@@ -35,8 +34,8 @@
  *                        s3_answer what an answer means, s3_url where the bucket is, s3_creds whose requests they are (s3_profile,
  *                        s3_creds_fetch), crc32c
  *     sigv4, sigv4_query, sigv4_verify   signatures, for clients and for those who check them;   s3_xml: S3's documents
- *     libs3_module         the same for servers that want Signature V2: a module (storage/object/libs3/), which object_libs3 loads
- *   store                verified records of a project: index, index_segment, pack_files, record_cache; stores opens one a project
+ *   store                verified records of a project: index, index_segment, record_cache; pack_files and pack_window read
+ *                        packs, wherever they lie; stores opens one a project
  *   tree                 the path-keyed tree: node, node_stack, level_writer, names; tree_build, tree_walk, tree_edit (tree_apply,
  *                        change_list), tree_diff, tree_merge; content_id for datums, ops for the wire; op_table and overlay for
  *                        operations that gather; attributes: what S3 clients say of a file
@@ -62,7 +61,7 @@
  *                        sched_restore, sched_say (why something waits), sched_view, timers, ranges
  * The engine carries it out: pipelined/daemon, pipelined/exec
  *   daemon, config       one running daemon and what it is told;  log_ckpt: when a checkpoint of the log is made
- *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_base, job_rows, job_results, job_tried, job_commit,
+ *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_base, job_results, job_failures, job_commit,
  *                        job_whole; endings, later; workers, worker_doors (their tokens), worker_api, checkpoints
  *   local, nvml          workers as processes of this machine; its GPUs;   sandbox_probe: does bubblewrap work here?
  * A worker does it: pipelined/agent

@@ -1,11 +1,11 @@
 #include "remote.h"
 
 #include "remote_table.h"
-#include "remote_window.h"
 #include "storage/chunk/chunk_list.h"
 #include "storage/object/object.h"
 #include "storage/pack/pack_files.h"
 #include "storage/pack/pack_sink.h"
+#include "storage/pack/pack_window.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ struct pl_remote {
     char store_id[PL_ID_HEX + 1];
     struct folder folder;
     struct pl_pack_files *files; /* NULL: over HTTP */
-    struct remote_windows *windows;
+    struct pl_pack_windows *windows;
     pthread_mutex_t lock; /* what follows */
     struct remote_table *table;
     char session[64];
@@ -109,6 +109,26 @@ static int remote_ask_store(struct pl_remote *r, struct pl_err *err)
     return e;
 }
 
+/* --- packs over HTTP --- */
+
+static int fetch_range(void *self, const struct pl_hash *pack, uint64_t start, uint64_t end, struct pl_buf *ret,
+                       struct pl_err *err)
+{
+    const struct pl_remote *r = self;
+    char path[PL_NAME_MAX_BYTES + 160], range[64], hex[PL_HASH_HEX + 1];
+    const char *const headers[] = {range, NULL};
+    struct pl_http_call call = {.method = "GET", .path = path, .headers = headers, .out = ret};
+    struct pl_http_answer answer;
+    int e;
+
+    snprintf(path, sizeof(path), "/api/v1/projects/%s/packs/%s", r->project, pl_hash_hex(pack, hex));
+    snprintf(range, sizeof(range), "Range: bytes=%llu-%llu", (unsigned long long)start, (unsigned long long)end - 1);
+    e = pl_http_client_call(r->client, &call, &answer, err);
+    if (e == 0 && answer.status != 206)
+        e = pl_err_set(err, PL_EPROTO, "pack %.12s: the server does not serve ranges (status %u)", hex, answer.status);
+    return e;
+}
+
 /* --- life --- */
 
 int pl_remote_open(struct pl_http_client *client, const char *project, struct pl_remote **ret, struct pl_err *err)
@@ -125,7 +145,7 @@ int pl_remote_open(struct pl_http_client *client, const char *project, struct pl
     r->client = client;
     r->project = strdup(project);
     r->table = pl_remote_table_create();
-    r->windows = r->project ? pl_remote_windows_create(client, r->project) : NULL;
+    r->windows = r->project ? pl_pack_windows_create(fetch_range, r) : NULL;
     e = r->windows && r->table ? remote_ask_store(r, err) : pl_err_nomem(err);
     if (e < 0) {
         pl_remote_close(r);
@@ -140,7 +160,7 @@ struct pl_remote *pl_remote_close(struct pl_remote *r)
     if (!r)
         return NULL;
     pl_pack_files_destroy(r->files);
-    pl_remote_windows_destroy(r->windows);
+    pl_pack_windows_destroy(r->windows);
     pl_remote_table_destroy(r->table);
     pthread_mutex_destroy(&r->lock);
     free(r->folder.dir);
@@ -351,11 +371,14 @@ static int remote_read(struct pl_remote *r, const struct pl_hash *id, const stru
                        struct pl_err *err)
 {
     struct wanted w = {{*id, where->offset, where->stored, where->raw, where->codec, where->kind}, ret};
+    char hex[PL_HASH_HEX + 1];
+    int e;
 
     /* a file that cannot be read here may be readable for the daemon */
     if (r->files && pl_pack_files_read(r->files, &where->pack, read_wanted, &w, NULL) == 0)
         return 0;
-    return pl_remote_windows_read(r->windows, id, where, ret, err);
+    e = pl_pack_windows_read(r->windows, id, where, ret, NULL, err);
+    return e < 0 ? pl_err_wrap(err, e, "pack %.12s", pl_hash_hex(&where->pack, hex)) : 0;
 }
 
 /* So that a large file's chunks need one question a list, not one each. */

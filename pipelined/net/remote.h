@@ -2,17 +2,15 @@
  * chunks, and the entries of a committed tree.
  *
  * Reading: ids are located in batches; their bytes come out of the pack files themselves when the daemon's store is a folder that
- * this process can read, else by HTTP ranges through a window cache. Every record is checked against its SHA-256 either way. */
+ * this process can read, else by HTTP ranges through a window cache (storage/pack/pack_window.h: 32 MiB a remote). Every record is checked against its SHA-256 either way. */
 #pragma once
 
 #include "http_client.h"
 #include "storage/base/hash.h"
 #include "storage/pack/chunk_reader.h"
 
-#define PL_REMOTE_HAVE_MAX     65536      /* ids in one question */
-#define PL_REMOTE_WINDOW_BYTES (8u << 20) /* of one ranged read */
-#define PL_REMOTE_WINDOWS      4          /* kept: 32 MiB a remote */
-#define PL_REMOTE_LOCATED_MAX  (1u << 18) /* located ids kept (27 MiB); the older half goes */
+#define PL_REMOTE_HAVE_MAX    65536      /* ids in one question */
+#define PL_REMOTE_LOCATED_MAX (1u << 18) /* located ids kept (27 MiB); the older half goes */
 
 struct pl_remote;
 struct pl_pack_sink;

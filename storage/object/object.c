@@ -1,6 +1,5 @@
 #include "object.h"
 
-#include "object_libs3.h"
 #include "object_s3.h"
 
 static bool key_byte_ok(char c)
@@ -119,6 +118,22 @@ int pl_object_tail(struct pl_object_store *s, const char *key, size_t n, struct 
     return r;
 }
 
+int pl_object_get_some(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret,
+                       struct pl_err *err)
+{
+    uint64_t size;
+    int r = pl_object_key_check(key, err);
+
+    if (r < 0)
+        return r;
+    if (s->ops->get_some != NULL)
+        return s->ops->get_some(s, key, offset, len, ret, err);
+    r = s->ops->size(s, key, &size, err);
+    if (r < 0)
+        return r;
+    return s->ops->get(s, key, offset, offset < size ? PL_MIN(len, size - offset) : 0, ret, err);
+}
+
 int pl_object_local_fd(struct pl_object_store *s, const char *key, int *ret_fd, struct pl_err *err)
 {
     int r = pl_object_key_check(key, err);
@@ -179,23 +194,12 @@ void pl_object_signed_finish(struct pl_object_signed *q)
     q->url = NULL;
 }
 
-static int open_bucket(const struct pl_object_config *config, struct pl_object_store **ret, struct pl_err *err)
-{
-    if (config->driver == NULL || config->driver[0] == '\0' || pl_streq(config->driver, "s3"))
-        return pl_object_s3_open(config, ret, err);
-    if (pl_streq(config->driver, "libs3"))
-        return pl_object_libs3_open(config, ret, err);
-    (void)pl_err_set(err, PL_EINVAL, "driver is \"%.100s\": accepted are s3 and libs3 (for servers that only take Signature V2)",
-                     config->driver);
-    return pl_err_field(err, PL_EINVAL, "driver");
-}
-
 int pl_object_open(const struct pl_object_config *config, struct pl_object_store **ret, struct pl_err *err)
 {
     if (config->url != NULL && strncmp(config->url, "file:///", 8) == 0)
         return pl_object_file_open(config->url + 7, ret, err);
     if (config->url != NULL && strncmp(config->url, "s3://", 5) == 0)
-        return open_bucket(config, ret, err);
+        return pl_object_s3_open(config, ret, err);
     (void)pl_err_set(err, PL_EINVAL, "store is \"%.200s\": accepted are file:///FOLDER and s3://BUCKET/PREFIX",
                      config->url != NULL ? config->url : "");
     return pl_err_field(err, PL_EINVAL, "store");

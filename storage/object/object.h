@@ -52,6 +52,8 @@ struct pl_object_ops {
     void (*destroy)(struct pl_object_store *s);
     /* may be NULL */
     int (*remove_many)(struct pl_object_store *s, const char *const *keys, size_t n, struct pl_err *err);
+    int (*get_some)(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret,
+                    struct pl_err *err);
     int (*tail)(struct pl_object_store *s, const char *key, size_t n, struct pl_buf *ret, uint64_t *ret_size, struct pl_err *err);
     int (*local_fd)(struct pl_object_store *s, const char *key, int *ret_fd, struct pl_err *err);
     void (*forget_local)(struct pl_object_store *s, const char *key);
@@ -76,7 +78,6 @@ int pl_object_file_open(const char *dir, struct pl_object_store **ret, struct pl
  * environment of Amazon's tools, the shared profile. */
 struct pl_object_config {
     const char *url;      /* file:///FOLDER or s3://BUCKET/PREFIX */
-    const char *driver;   /* of s3://: "" or "s3"; "libs3" (object_libs3.h) */
     const char *endpoint; /* http(s)://HOST[:PORT]; else AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, else Amazon's of the region */
     const char *region;   /* else AWS_REGION, AWS_DEFAULT_REGION, the profile's, us-east-1 */
     const char *style;    /* path | virtual; else path where an endpoint is given */
@@ -132,6 +133,10 @@ int pl_object_flush(struct pl_object_store *s, struct pl_err *err);
 PL_MUST_CHECK
 int pl_object_get(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret,
                   struct pl_err *err);
+/* The same, but fewer bytes where the object ends before; PL_ECORRUPT when it ends before `offset`. `len` ≥ 1. */
+PL_MUST_CHECK
+int pl_object_get_some(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret,
+                       struct pl_err *err);
 /* All of it. */
 static inline int pl_object_get_all(struct pl_object_store *s, const char *key, struct pl_buf *ret, struct pl_err *err)
 {

@@ -319,6 +319,7 @@ static const struct pl_object_ops s3_ops = {
     .tmp_path = s3_tmp_path,
     .destroy = s3_destroy,
     .remove_many = s3_remove_many,
+    .get_some = pl_object_s3_get_some,
     .tail = pl_object_s3_tail,
     .local_fd = pl_object_s3_local_fd,
     .forget_local = s3_forget_local,

@@ -41,6 +41,9 @@ int pl_object_s3_get(struct pl_object_store *s, const char *key, uint64_t offset
 PL_MUST_CHECK
 int pl_object_s3_size(struct pl_object_store *s, const char *key, uint64_t *ret, struct pl_err *err);
 PL_MUST_CHECK
+int pl_object_s3_get_some(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret,
+                          struct pl_err *err);
+PL_MUST_CHECK
 int pl_object_s3_tail(struct pl_object_store *s, const char *key, size_t n, struct pl_buf *ret, uint64_t *ret_size,
                       struct pl_err *err);
 PL_MUST_CHECK

@@ -3,11 +3,14 @@
 #include "chunk_reader.h"
 #include "pack_files.h"
 #include "record_cache.h"
+#include "storage/base/pool.h"
 
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
+
+#define FOOTER_THREADS 8u
 
 struct pl_store {
     struct pl_object_store *objects;
@@ -72,10 +75,80 @@ static int store_drop_missing(struct pl_store *s, const struct pack_ids *there, 
     return r;
 }
 
-/* Reads the footers of the packs that the index does not know. A damaged one is no reason to be without all the others: fsck names it. */
+/* Footers being read, one pack after the other or by several threads. */
+struct catch_up {
+    struct pl_store *store;
+    const struct pack_ids *there;
+    struct pack_ids bad;
+    pthread_mutex_t lock;
+    size_t next;
+    int result;
+    struct pl_err err;
+};
+
+/* A damaged footer is no reason to be without all the others: fsck names it. */
+static void catch_up_one(struct catch_up *c, const struct pl_hash *id)
+{
+    struct pl_err err;
+    int r = pl_store_add_pack(c->store, id, &err);
+
+    pthread_mutex_lock(&c->lock);
+    if (r == PL_ECORRUPT || r == PL_EFORMAT || r == PL_ETOOBIG)
+        r = pack_ids_add(&c->bad, id, &err);
+    if (r < 0 && c->result == 0) {
+        c->result = r;
+        c->err = err;
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+static const struct pl_hash *catch_up_next(struct catch_up *c)
+{
+    const struct pl_hash *id = NULL;
+
+    pthread_mutex_lock(&c->lock);
+    if (c->result == 0 && c->next < c->there->n)
+        id = &c->there->ids[c->next++];
+    pthread_mutex_unlock(&c->lock);
+    return id;
+}
+
+static void catch_up_run(void *arg)
+{
+    struct catch_up *c = arg;
+    const struct pl_hash *id;
+
+    while ((id = catch_up_next(c)) != NULL)
+        catch_up_one(c, id);
+}
+
+/* Where a footer is a request, many are read at a time. */
+static int catch_up_all(struct catch_up *c, struct pl_err *err)
+{
+    struct pl_pool *pool = NULL;
+    int r = 0;
+
+    if ((pl_object_caps(c->store->objects) & PL_OBJECT_FILES) == 0 && c->there->n > 1)
+        r = pl_pool_create("pl-footers", FOOTER_THREADS, FOOTER_THREADS, &pool, err);
+    for (unsigned i = 0; pool != NULL && r == 0 && i < FOOTER_THREADS; i++)
+        r = pl_pool_submit(pool, catch_up_run, c, err);
+    if (r == 0)
+        catch_up_run(c);
+    if (pool != NULL)
+        pl_pool_destroy(pool);
+    if (r == 0 && c->result < 0) {
+        if (err != NULL)
+            *err = c->err;
+        r = c->result;
+    }
+    return r;
+}
+
+/* Reads the footers of the packs that the index does not know. */
 static int store_catch_up(struct pl_store *s, struct pl_err *err)
 {
-    _cleanup_(pack_ids_finish) struct pack_ids there = {0}, bad = {0};
+    _cleanup_(pack_ids_finish) struct pack_ids there = {0};
+    struct catch_up c = {.store = s, .there = &there, .lock = PTHREAD_MUTEX_INITIALIZER};
     char prefix[PL_PACK_KEY_BYTES];
     int r;
 
@@ -86,15 +159,15 @@ static int store_catch_up(struct pl_store *s, struct pl_err *err)
     if (there.n > 0)
         qsort(there.ids, there.n, sizeof(*there.ids), hash_cmp);
     r = store_drop_missing(s, &there, err);
-    for (size_t i = 0; i < there.n && r == 0; i++) {
-        r = pl_store_add_pack(s, &there.ids[i], err);
-        if (r == PL_ECORRUPT || r == PL_EFORMAT || r == PL_ETOOBIG)
-            r = pack_ids_add(&bad, &there.ids[i], err);
-    }
-    if (r < 0)
+    if (r == 0)
+        r = catch_up_all(&c, err);
+    pthread_mutex_destroy(&c.lock);
+    if (r < 0) {
+        pack_ids_finish(&c.bad);
         return r;
-    s->bad = TAKE_PTR(bad.ids);
-    s->bad_count = bad.n;
+    }
+    s->bad = TAKE_PTR(c.bad.ids);
+    s->bad_count = c.bad.n;
     return 0;
 }
 
@@ -157,18 +230,6 @@ struct pl_object_store *pl_store_objects(const struct pl_store *s)
     return s->objects;
 }
 
-struct record_read {
-    struct pl_pack_entry entry;
-    struct pl_buf *ret;
-};
-
-static int read_record(const struct pl_pack_input *in, void *arg, struct pl_err *err)
-{
-    struct record_read *read = arg;
-
-    return pl_pack_record_read(in, &read->entry, read->ret, err);
-}
-
 static bool kind_is_cached(uint8_t kind)
 {
     return kind == PL_REC_NODE || kind == PL_REC_LIST || kind == PL_REC_COMMIT;
@@ -177,7 +238,6 @@ static bool kind_is_cached(uint8_t kind)
 int pl_store_get(struct pl_store *s, const struct pl_hash *id, uint8_t kind, struct pl_buf *ret, struct pl_err *err)
 {
     struct pl_location at;
-    struct record_read read;
     char hex[PL_HASH_HEX + 1];
     int r;
 
@@ -189,11 +249,7 @@ int pl_store_get(struct pl_store *s, const struct pl_hash *id, uint8_t kind, str
     if (kind != 0 && at.raw > pl_pack_raw_max(kind))
         return pl_err_set(err, PL_ECORRUPT, "record %s has %u bytes, too many for what it is used as", pl_hash_hex(id, hex),
                           at.raw);
-    read = (struct record_read){
-        .entry = {.id = *id, .offset = at.offset, .stored = at.stored, .raw = at.raw, .codec = at.codec, .kind = at.kind},
-        .ret = ret,
-    };
-    r = pl_pack_files_read(s->files, &at.pack, read_record, &read, err);
+    r = pl_pack_files_record(s->files, id, &at, ret, err);
     if (r < 0)
         return pl_err_wrap(err, r, "record %s", pl_hash_hex(id, hex));
     if (kind_is_cached(at.kind))

@@ -1,7 +1,8 @@
 /* store: the records of one project in one object store: get by id, know what is there, take in packs. Every byte that leaves it
  * was verified against its id. All functions may be called from any thread but open and close.
  *
- * Bounds: PL_STORE_CACHE_BYTES of decoded nodes, lists and commits; PL_STORE_OPEN_PACKS descriptors. */
+ * Bounds: PL_STORE_CACHE_BYTES of decoded nodes, lists and commits; PL_STORE_OPEN_PACKS descriptors; where the object store has no files,
+ * windows of PL_PACK_WINDOWS × PL_PACK_WINDOW_BYTES, and copies of packs in its cache. */
 #pragma once
 
 #include "index.h"

@@ -73,6 +73,13 @@ static void what_was_put_is_read_in_ranges(struct pl_object_store *s)
     assert_int_equal(pl_object_get(s, "a/b/c", 11, 0, &b, &err), PL_ECORRUPT);
     assert_int_equal(pl_object_get(s, "a/b/c", 11, PL_OBJECT_TO_END, &b, &err), PL_ECORRUPT);
     assert_int_equal(pl_object_get(s, "a/b/c", UINT64_MAX - 1, 3, &b, &err), PL_ECORRUPT);
+    assert_ok(pl_object_get_some(s, "a/b/c", 7, 100, &b, &err), &err);
+    assert_string_equal(pl_buf_str(&b), "789");
+    assert_ok(pl_object_get_some(s, "a/b/c", 2, 3, &b, &err), &err);
+    assert_string_equal(pl_buf_str(&b), "234");
+    assert_ok(pl_object_get_some(s, "a/b/c", 10, 1, &b, &err), &err);
+    assert_int_equal(b.len, 0);
+    assert_int_equal(pl_object_get_some(s, "a/b/c", 11, 1, &b, &err), PL_ECORRUPT);
     b.max = 5;
     assert_int_equal(pl_object_get_all(s, "a/b/c", &b, &err), PL_ETOOBIG);
     assert_int_equal(pl_object_get(s, "a/b/c", 0, 6, &b, &err), PL_ETOOBIG);

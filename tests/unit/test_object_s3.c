@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 static char *dir;
+static int64_t stall_ms = 10000; /* only a test of that waits for it */
 
 static int setup(void **state)
 {
@@ -39,7 +40,7 @@ static struct pl_object_config config_of(const struct s3_mock *mock)
                                      .tmp_dir = dir,
                                      .cache_dir = fixture_path(dir, "cache"),
                                      .pause_ms = 1,
-                                     .stall_ms = 500,
+                                     .stall_ms = stall_ms,
                                      .deadline_ms = 20000};
 }
 
@@ -121,7 +122,9 @@ static void one_failure_is_not_seen(void **state)
             struct pl_err err;
             uint64_t size = 0;
 
+            stall_ms = kinds[k] == S3_FAULT_STALL ? 300 : 10000;
             open_plain(&p);
+            stall_ms = 10000;
             s3_mock_fault(p.mock, (struct s3_fault){.kind = kinds[k], .method = methods[i], .times = 1, .bytes = 3});
             table_must_put(p.store, "a/k", "what was put");
             assert_int_equal(table_put(p.store, "a/k", "something else", true, &err), PL_EEXISTS);

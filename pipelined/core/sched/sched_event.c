@@ -113,11 +113,12 @@ static int take_stop_run(struct pl_sched *s, const struct pl_sched_event *ev, st
     return 0;
 }
 
-static void take_drain(struct pl_sched *s)
+static void take_drain(struct pl_sched *s, bool on)
 {
     const struct pl_map_slot *slot;
 
-    s->draining = true;
+    s->draining = on;
+    s->drained = false;
     for (size_t i = 0; (slot = pl_map_next(&s->stages, &i));)
         pl_sched_stage_dirty(s, slot->value);
 }
@@ -177,7 +178,7 @@ int pl_sched_event_take(struct pl_sched *s, const struct pl_sched_event *ev, str
     case PL_SCHED_EV_CAPACITY:
         return pl_sched_admit_capacity(s, &ev->capacity, err);
     case PL_SCHED_EV_DRAIN:
-        take_drain(s);
+        take_drain(s, ev->on);
         return 0;
     default:
         return take_worker(s, ev);

@@ -1,11 +1,10 @@
-#include "remote_window.h"
+#include "pack_window.h"
 
-#include "storage/pack/pack_reader.h"
+#include "pack_reader.h"
+
 #include <pthread.h>
-#include <stdio.h>
 
-#define WINDOW_LEAST ((uint64_t)256 << 10)
-#define WINDOW_GAP   ((uint64_t)1 << 20) /* still "behind the last one" */
+#define WINDOW_GAP ((uint64_t)1 << 20) /* still "behind the last one" */
 
 enum window_state { WINDOW_EMPTY, WINDOW_LOADING, WINDOW_READY };
 
@@ -18,33 +17,33 @@ struct window {
     uint64_t used;
 };
 
-struct remote_windows {
-    struct pl_http_client *client;
-    const char *project;
+struct pl_pack_windows {
+    pl_pack_window_fetch fetch;
+    void *self;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct window windows[PL_REMOTE_WINDOWS];
+    struct window windows[PL_PACK_WINDOWS];
     uint64_t tick;
 };
 
-struct remote_windows *pl_remote_windows_create(struct pl_http_client *client, const char *project)
+struct pl_pack_windows *pl_pack_windows_create(pl_pack_window_fetch fetch, void *self)
 {
-    struct remote_windows *w = calloc(1, sizeof(*w));
+    struct pl_pack_windows *w = calloc(1, sizeof(*w));
 
-    if (!w)
+    if (w == NULL)
         return NULL;
-    w->client = client;
-    w->project = project;
+    w->fetch = fetch;
+    w->self = self;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->changed, NULL);
     return w;
 }
 
-struct remote_windows *pl_remote_windows_destroy(struct remote_windows *w)
+struct pl_pack_windows *pl_pack_windows_destroy(struct pl_pack_windows *w)
 {
-    if (!w)
+    if (w == NULL)
         return NULL;
-    for (size_t i = 0; i < PL_REMOTE_WINDOWS; i++)
+    for (size_t i = 0; i < PL_PACK_WINDOWS; i++)
         pl_buf_finish(&w->windows[i].bytes);
     pthread_mutex_destroy(&w->lock);
     pthread_cond_destroy(&w->changed);
@@ -58,68 +57,58 @@ static bool window_covers(const struct window *v, const struct pl_hash *pack, ui
 }
 
 /* How much to read from `start`: more when the last reading stopped just before. */
-static uint64_t windows_plan(const struct remote_windows *w, const struct pl_hash *pack, uint64_t start)
+static uint64_t windows_plan(const struct pl_pack_windows *w, const struct pl_hash *pack, uint64_t start)
 {
-    uint64_t size = WINDOW_LEAST;
+    uint64_t size = PL_PACK_WINDOW_LEAST;
 
-    for (size_t i = 0; i < PL_REMOTE_WINDOWS; i++) {
+    for (size_t i = 0; i < PL_PACK_WINDOWS; i++) {
         const struct window *v = &w->windows[i];
 
         if (v->state != WINDOW_EMPTY && pl_hash_eq(&v->pack, pack) && start <= v->end + WINDOW_GAP &&
             start + WINDOW_GAP >= v->end)
             size = PL_MAX(size, 2 * (v->end - v->start));
     }
-    return PL_MIN(size, PL_REMOTE_WINDOW_BYTES);
+    return PL_MIN(size, PL_PACK_WINDOW_BYTES);
 }
 
-static struct window *windows_victim(struct remote_windows *w)
+static struct window *windows_victim(struct pl_pack_windows *w)
 {
     struct window *victim = NULL;
 
-    for (size_t i = 0; i < PL_REMOTE_WINDOWS; i++) {
+    for (size_t i = 0; i < PL_PACK_WINDOWS; i++) {
         struct window *v = &w->windows[i];
 
-        if (v->state != WINDOW_LOADING && v->users == 0 && (!victim || v->used < victim->used))
+        if (v->state != WINDOW_LOADING && v->users == 0 && (victim == NULL || v->used < victim->used))
             victim = v;
     }
     return victim;
 }
 
 /* Fetches what was planned. Without the lock: the window is LOADING and nobody else's. */
-static int window_fetch(struct remote_windows *w, struct window *v, struct pl_err *err)
+static int window_fetch(const struct pl_pack_windows *w, struct window *v, struct pl_err *err)
 {
-    char path[PL_NAME_MAX_BYTES + 160], range[64], hex[PL_HASH_HEX + 1];
-    const char *const headers[] = {range, NULL};
-    struct pl_http_call call = {.method = "GET", .path = path, .headers = headers, .out = &v->bytes};
-    struct pl_http_answer answer;
-    int r;
-
-    snprintf(path, sizeof(path), "/api/v1/projects/%s/packs/%s", w->project, pl_hash_hex(&v->pack, hex));
-    snprintf(range, sizeof(range), "Range: bytes=%llu-%llu", (unsigned long long)v->start, (unsigned long long)v->end - 1);
     pl_buf_clear(&v->bytes);
     v->bytes.max = (size_t)(v->end - v->start);
-    r = pl_http_client_call(w->client, &call, &answer, err);
-    if (r == 0 && answer.status != 206)
-        r = pl_err_set(err, PL_EPROTO, "pack %.12s: the server does not serve ranges (status %u)", hex, answer.status);
-    return r;
+    return w->fetch(w->self, &v->pack, v->start, v->end, &v->bytes, err);
 }
 
 /* A window with the bytes, in use by the caller. */
-static int windows_acquire(struct remote_windows *w, const struct pl_hash *pack, uint64_t start, uint64_t end,
-                           struct window **ret, struct pl_err *err)
+static int windows_acquire(struct pl_pack_windows *w, const struct pl_hash *pack, uint64_t start, uint64_t end,
+                           struct window **ret, bool *ret_new_spot, struct pl_err *err)
 {
     struct window *v = NULL;
     int r;
 
     pthread_mutex_lock(&w->lock);
     while (true) {
-        for (size_t i = 0; i < PL_REMOTE_WINDOWS && !v; i++)
+        for (size_t i = 0; i < PL_PACK_WINDOWS && v == NULL; i++)
             v = window_covers(&w->windows[i], pack, start, end) ? &w->windows[i] : NULL;
-        if (v && v->state == WINDOW_READY)
+        if (v != NULL && v->state == WINDOW_READY)
             break;
-        if (!v && (v = windows_victim(w))) {
+        if (v == NULL && (v = windows_victim(w)) != NULL) {
             uint64_t size = windows_plan(w, pack, start);
 
+            *ret_new_spot = size == PL_PACK_WINDOW_LEAST;
             *v = (struct window){WINDOW_LOADING, *pack, start, PL_MAX(end, start + size), v->bytes, 0, 0};
             pthread_mutex_unlock(&w->lock);
             r = window_fetch(w, v, err);
@@ -145,21 +134,25 @@ out:
     return r;
 }
 
-int pl_remote_windows_read(struct remote_windows *w, const struct pl_hash *id, const struct pl_location *where,
-                           struct pl_buf *ret, struct pl_err *err)
+int pl_pack_windows_read(struct pl_pack_windows *w, const struct pl_hash *id, const struct pl_location *where, struct pl_buf *ret,
+                         bool *ret_new_spot, struct pl_err *err)
 {
     struct pl_pack_entry entry = {*id, where->offset, where->stored, where->raw, where->codec, where->kind};
     uint64_t start = where->offset, end = start + PL_PACK_RECORD_BYTES + where->stored;
-    char hex[PL_HASH_HEX + 1];
+    bool new_spot = false;
     struct window *v;
-    int r = windows_acquire(w, &where->pack, start, end, &v, err);
+    int r = windows_acquire(w, &where->pack, start, end, &v, &new_spot, err);
 
+    if (ret_new_spot != NULL)
+        *ret_new_spot = new_spot;
     if (r < 0)
-        return pl_err_wrap(err, r, "pack %.12s", pl_hash_hex(&where->pack, hex));
+        return r;
     r = pl_pack_record_decode(v->bytes.data + (start - v->start), &entry, ret, err);
     pthread_mutex_lock(&w->lock);
     if (--v->users == 0)
         pthread_cond_broadcast(&w->changed);
+    if (r == PL_ECORRUPT && v->users == 0)
+        v->state = WINDOW_EMPTY; /* what was damaged on the way is fetched anew */
     pthread_mutex_unlock(&w->lock);
-    return r < 0 ? pl_err_wrap(err, r, "pack %.12s", pl_hash_hex(&where->pack, hex)) : 0;
+    return r;
 }
