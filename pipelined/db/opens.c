@@ -10,6 +10,8 @@
 #include <limits.h>
 #include <stdio.h>
 
+#define DAMAGED ".damaged"
+
 /* ---- one ---- */
 
 static struct pl_open *open_free(struct pl_open *c)
@@ -66,7 +68,7 @@ void pl_open_info(struct pl_open *c, struct pl_open_info *ret)
     pthread_mutex_unlock(&c->o->lock);
 }
 
-/* Takes `spool`, `table`; nothing was written to it for `idle_ms`. The list has a reference of it then. */
+/* Takes `table`, and `spool` unless it fails; nothing was written to it for `idle_ms`. The list has a reference of it then. */
 static int adopt(struct pl_opens *o, struct pl_op_spool *spool, struct pl_op_table *table, int64_t window_ms, int64_t idle_ms,
                  struct pl_open **ret, struct pl_err *err)
 {
@@ -76,7 +78,6 @@ static int adopt(struct pl_opens *o, struct pl_op_spool *spool, struct pl_op_tab
 
     if (!c) {
         pl_op_table_finish(table);
-        pl_op_spool_close(spool);
         return pl_err_nomem(err);
     }
     *c = (struct pl_open){.o = o, .spool = spool, .table = *table, .refs = 1, .window_ms = window_ms};
@@ -92,6 +93,7 @@ static int adopt(struct pl_opens *o, struct pl_op_spool *spool, struct pl_op_tab
     c->source = (struct pl_node_source){c->store, pl_store_node_get};
     r = r < 0 ? r : pl_tree_cursor_create(&c->source, &head->base_root, NULL, 0, &c->base, err);
     if (r < 0) {
+        c->spool = NULL;
         open_free(c);
         return r;
     }
@@ -163,7 +165,14 @@ static int start(struct pl_opens *o, const struct pl_open_args *args, int64_t wi
     if (r == 0 && full)
         r = pl_err_set(err, PL_ELIMIT, "%u commits are open already: finish or delete some", PL_OPENS_MAX);
     r = r < 0 ? r : make_spool(o, args, window_ms > 0, &spool, err);
-    return r < 0 ? r : adopt(o, spool, &table, window_ms, 0, ret, err);
+    if (r < 0)
+        return r;
+    r = adopt(o, spool, &table, window_ms, 0, ret, err);
+    if (r < 0) {
+        (void)!pl_op_spool_remove(spool, NULL); /* nobody knows it: it shall not come up at the next start */
+        pl_op_spool_close(spool);
+    }
+    return r;
 }
 
 int pl_opens_start(struct pl_opens *o, const struct pl_open_args *args, struct pl_open **ret, struct pl_err *err)
@@ -351,7 +360,7 @@ static void set_aside(struct pl_opens *o, const char *path, const struct pl_err 
     json_t *event = json_pack("{s:s, s:s, s:s}", "change", "damaged", "file", path, "reason", why->msg);
 
     pl_log_error("open", "%s", why->msg);
-    if (snprintf(aside, sizeof aside, "%s.damaged", path) >= (int)sizeof aside || pl_io_rename(path, aside, NULL) < 0)
+    if (snprintf(aside, sizeof aside, "%s" DAMAGED, path) >= (int)sizeof aside || pl_io_rename(path, aside, NULL) < 0)
         pl_log_error("open", "%s cannot be renamed", path);
     if (event && pl_db_run(o->config.db, PL_TX_UNLOGGED, damaged_event, event, NULL) < 0)
         pl_log_warn("open", "no event tells of %s", path);
@@ -378,9 +387,11 @@ static int read_one(struct pl_opens *o, const char *path, struct pl_err *err)
         pl_log_info("open", "%s: %llu bytes at its end were never answered", path,
                     (unsigned long long)pl_op_spool_cut_bytes(spool));
     r = still_open(o, pl_op_spool_head(spool), &window_ms, err);
-    if (r > 0)
-        return adopt(o, spool, &table, window_ms, PL_MAX(0, pl_clock_wall_us() - pl_op_spool_touched_us(spool)) / 1000, NULL,
-                     err);
+    if (r > 0) {
+        r = adopt(o, spool, &table, window_ms, PL_MAX(0, pl_clock_wall_us() - pl_op_spool_touched_us(spool)) / 1000, NULL, err);
+        if (r == 0)
+            return 0;
+    }
     r = r < 0 ? r : pl_op_spool_remove(spool, err);
     pl_op_table_finish(&table);
     pl_op_spool_close(spool);
@@ -392,11 +403,21 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name + PL_ID_HEX - 12, (*b)->d_name + PL_ID_HEX - 12); /* the last 12 digits: when it was started */
 }
 
+/* With what a crash left of one that was being made. */
 static int is_spool(const struct dirent *e)
 {
-    size_t len = strlen(e->d_name);
+    return strlen(e->d_name) >= PL_ID_HEX &&
+           strncmp(e->d_name + PL_ID_HEX, PL_OP_SPOOL_SUFFIX, strlen(PL_OP_SPOOL_SUFFIX)) == 0 &&
+           !pl_streq(e->d_name + strlen(e->d_name) - strlen(DAMAGED), DAMAGED);
+}
 
-    return len == PL_ID_HEX + strlen(PL_OP_SPOOL_SUFFIX) && pl_streq(e->d_name + PL_ID_HEX, PL_OP_SPOOL_SUFFIX);
+static int read_file(struct pl_opens *o, const char *path, struct pl_err *err)
+{
+    size_t len = strlen(path), suffix = strlen(PL_OP_SPOOL_SUFFIX);
+
+    if (len > suffix && pl_streq(path + len - suffix, PL_OP_SPOOL_SUFFIX))
+        return read_one(o, path, err);
+    return unlink(path) < 0 ? pl_err_errno(err, errno, "remove %s", path) : 0;
 }
 
 static int read_all(struct pl_opens *o, struct pl_err *err)
@@ -409,7 +430,7 @@ static int read_all(struct pl_opens *o, struct pl_err *err)
         return pl_err_errno(err, errno, "list %s", o->dir);
     for (int i = 0; i < n; i++) {
         if (r == 0 && snprintf(path, sizeof path, "%s/%s", o->dir, names[i]->d_name) < (int)sizeof path)
-            r = read_one(o, path, err);
+            r = read_file(o, path, err);
         free(names[i]);
     }
     free(names);

@@ -84,6 +84,5 @@ void pl_open_event(struct pl_open *c, const char *change, const char *why);
 
 /* opens_view */
 void pl_open_nodes_unref(struct pl_open_nodes *n);
-/* A group is durable: it goes into the table. Caller holds c->lock. */
-PL_MUST_CHECK
-int pl_open_took(struct pl_open *c, const struct pl_op_table *group, struct pl_err *err);
+/* A group is durable: it goes into the table, which has room for it (pl_op_table_reserve). Caller holds c->lock. */
+void pl_open_took(struct pl_open *c, struct pl_op_table *group);

@@ -95,18 +95,14 @@ static int nodes_put(void *self, const void *data, size_t len, struct pl_hash *r
 
 /* ---- making views ---- */
 
-int pl_open_took(struct pl_open *c, const struct pl_op_table *group, struct pl_err *err)
+void pl_open_took(struct pl_open *c, struct pl_op_table *group)
 {
-    int r = pl_op_table_merge(&c->table, group, err);
-
-    if (!c->nodes)
-        return r;
-    if (c->delta.n + group->n > DELTA_MAX || pl_op_table_merge(&c->delta, group, NULL) < 0) {
+    if (c->nodes && (c->delta.n + group->n > DELTA_MAX || pl_op_table_merge(&c->delta, group, NULL) < 0)) {
         pl_op_table_finish(&c->delta);
         pl_open_nodes_unref(c->nodes);
         c->nodes = NULL;
     }
-    return r;
+    pl_op_table_take(&c->table, group);
 }
 
 /* What is still to be done to which tree: a copy of all operations, or those since the last view. */

@@ -67,9 +67,11 @@ static int take(struct group *g, const struct pl_open_write *w, struct pl_err *e
     int r = pl_overlay_add_all(&g->overlay, w->ops, w->n_ops, err);
 
     r = r < 0 ? r : check_bounds(g, err);
+    r = r < 0 ? r : pl_op_table_reserve(&g->ops, &g->request, err);
     for (size_t i = 0; i < w->n_records && r == 0; i++)
         r = add_record(g, &w->records[i], err);
-    r = r < 0 ? r : pl_op_table_merge(&g->ops, &g->request, err);
+    if (r == 0)
+        pl_op_table_take(&g->ops, &g->request);
     pl_op_table_finish(&g->request);
     return r;
 }
@@ -101,16 +103,19 @@ static int make_durable(struct group *g, struct pl_err *err)
     size_t before;
     int r = bucket ? put_pack(g, err) : 0;
 
+    pthread_mutex_lock(&c->lock); /* what is durable must find its place: room is made for it before */
+    r = r < 0 ? r : pl_op_table_reserve(&c->table, &g->ops, err);
+    pthread_mutex_unlock(&c->lock);
     if (r == 0 && (g->ops.n || g->n))
         r = pl_op_spool_append(c->spool, g->records, bucket ? 0 : g->n, &g->ops, err);
     if (r < 0)
         return r;
     pthread_mutex_lock(&c->lock);
     before = c->table.bytes;
-    r = pl_open_took(c, &g->ops, err);
+    pl_open_took(c, &g->ops);
     atomic_fetch_add(&c->o->bytes, c->table.bytes - before);
     pthread_mutex_unlock(&c->lock);
-    return r;
+    return 0;
 }
 
 static void write_group(struct pl_open *c, struct pl_open_write *writes)

@@ -16,13 +16,20 @@ static struct {
     _Atomic uint64_t calls;
     _Atomic uint64_t fail_at;
     _Atomic int errnum;
+    _Atomic bool lasting;
 } io_faults[PL_IO_CALLS];
 static pthread_once_t io_once = PTHREAD_ONCE_INIT;
 
 void pl_io_fail_nth(enum pl_io_call call, uint64_t nth, int errnum)
 {
     atomic_store(&io_faults[call].errnum, errnum);
+    atomic_store(&io_faults[call].lasting, false);
     atomic_store(&io_faults[call].fail_at, nth == 0 || errnum == 0 ? 0 : atomic_load(&io_faults[call].calls) + nth);
+}
+
+void pl_io_fail_on(enum pl_io_call call, bool lasting)
+{
+    atomic_store(&io_faults[call].lasting, lasting);
 }
 
 uint64_t pl_io_calls(enum pl_io_call call)
@@ -53,12 +60,13 @@ static _Thread_local bool io_exit_after;
 /* True (and errno set) when this call is the one that has to fail. */
 static bool io_fault(enum pl_io_call call)
 {
-    uint64_t n;
+    uint64_t n, at;
     int errnum;
 
     pthread_once(&io_once, io_read_environment);
     n = atomic_fetch_add(&io_faults[call].calls, 1) + 1;
-    if (n != atomic_load(&io_faults[call].fail_at))
+    at = atomic_load(&io_faults[call].fail_at);
+    if (n != at && (at == 0 || n < at || !atomic_load(&io_faults[call].lasting)))
         return false;
     errnum = atomic_load(&io_faults[call].errnum);
     if (errnum == PL_IO_EXIT_BEFORE)

@@ -46,5 +46,7 @@ int pl_io_remove_tree(const char *path, struct pl_err *err);
 #define PL_IO_EXIT_STATUS 137
 enum pl_io_call { PL_IO_WRITE, PL_IO_FSYNC, PL_IO_RENAME, PL_IO_CALLS };
 void pl_io_fail_nth(enum pl_io_call call, uint64_t nth, int errnum);
+/* After fail_nth: all calls after that one fail too, as on a disk that is full; until it is switched off. */
+void pl_io_fail_on(enum pl_io_call call, bool lasting);
 /* Calls made so far, so that a test can sweep over all of them. */
 uint64_t pl_io_calls(enum pl_io_call call);

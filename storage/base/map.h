@@ -27,5 +27,6 @@ int pl_map_put(struct pl_map *m, const void *key, size_t key_len, void *value, v
 void *pl_map_get(const struct pl_map *m, const void *key, size_t key_len);
 /* The value removed or NULL. */
 void *pl_map_remove(struct pl_map *m, const void *key, size_t key_len);
-/* Visits all: `size_t i = 0; while ((s = pl_map_next(&m, &i))) …` (no put or remove meanwhile). */
+/* Visits all: `size_t i = 0; while ((s = pl_map_next(&m, &i))) …` (no put meanwhile; what is
+ * visited may be removed). */
 const struct pl_map_slot *pl_map_next(const struct pl_map *m, size_t *i);

@@ -1,6 +1,7 @@
 #include "op_spool.h"
 
 #include "storage/base/io.h"
+#include "storage/base/lack.h"
 #include "storage/base/map.h"
 #include "storage/chunk/codec.h"
 #include "storage/pack/pack_session.h"
@@ -60,6 +61,8 @@ static int check_head(const struct pl_op_spool_head *h, struct pl_err *err)
     if (strlen(h->message) > PL_OP_SPOOL_TEXT_MAX || strlen(h->author) > PL_OP_SPOOL_AUTHOR_MAX)
         return pl_err_set(err, PL_EINVAL, "message or author is longer than %u and %u bytes", PL_OP_SPOOL_TEXT_MAX,
                           PL_OP_SPOOL_AUTHOR_MAX);
+    if (!pl_utf8_ok(h->message, strlen(h->message)) || !pl_utf8_ok(h->author, strlen(h->author)))
+        return pl_err_set(err, PL_EINVAL, "message or author is not UTF-8");
     return 0;
 }
 
@@ -187,17 +190,19 @@ int pl_op_spool_create(const char *dir, const struct pl_op_spool_head *head, str
     s->head_json = write_head(head);
     json = s->head_json ? json_dumps(s->head_json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     if (!json)
-        return pl_err_set(err, PL_EINVAL, "message or author is not UTF-8");
+        return pl_err_nomem(err);
     again = json_loads(json, 0, NULL); /* json_dumps leaves out a key for which there is no memory */
     if (!json_equal(again, s->head_json))
         return pl_err_nomem(err);
-    r = read_head(s->head_json, &s->head, err);
+    r = read_head(s->head_json, &s->head, NULL) < 0 ? pl_err_nomem(err) : 0; /* it was checked above */
     s->seed = pl_xxh64(head->commit, PL_ID_HEX, 0);
     r = r < 0 ? r : prelude(json, &bytes, err);
     r = r < 0 ? r : pl_io_write_file(path, bytes.data, bytes.len, 0600, err);
     r = r < 0 ? r : open_file(s, err);
-    if (r < 0)
+    if (r < 0) {
+        (void)unlink(path); /* it may be there, only not for sure: it shall not come up at the next start */
         return pl_err_wrap(err, r, "open commit %.8s", head->commit);
+    }
     s->size = bytes.len;
     *ret = TAKE_PTR(s);
     return 0;
@@ -226,24 +231,23 @@ static int keep(struct pl_op_spool *s, const struct kept *k, struct pl_err *err)
     return 0;
 }
 
-/* Forgets those of groups up to `group`. Under the lock. */
-static void forget(struct pl_op_spool *s, uint64_t group)
+/* Forgets those of groups `first` to `last`. Under the lock. */
+static void forget(struct pl_op_spool *s, uint64_t first, uint64_t last)
 {
-    struct pl_map rest = {0};
     const struct pl_map_slot *slot;
     size_t i = 0;
 
-    s->unpacked = 0;
     while ((slot = pl_map_next(&s->kept, &i))) {
         struct kept *k = slot->value;
 
-        if (k->group <= group || pl_map_put(&rest, k->id.b, PL_HASH_BYTES, k, NULL, NULL) < 0)
-            free(k); /* without memory it is read anew at the next start; a reader is told that it is not here */
-        else
-            s->unpacked += k->stored;
+        if (k->group < first || k->group > last)
+            continue;
+        s->unpacked -= k->stored;
+        pl_map_remove(&s->kept, slot->key, slot->key_len);
+        free(k);
     }
-    pl_map_finish(&s->kept, NULL);
-    s->kept = rest;
+    if (s->kept.len == 0)
+        pl_map_finish(&s->kept, NULL);
 }
 
 static bool find(struct pl_op_spool *s, const struct pl_hash *id, struct kept *ret)
@@ -420,6 +424,8 @@ static int keep_all(struct pl_op_spool *s, const struct pl_op_record *records, s
         r = keep(s, &k, err);
         offset += records[i].stored;
     }
+    if (r < 0)
+        forget(s, s->group, s->group);
     pthread_mutex_unlock(&s->lock);
     return r;
 }
@@ -498,7 +504,7 @@ int pl_op_spool_mark_packed(struct pl_op_spool *s, uint64_t group, struct pl_err
         return r;
     }
     pthread_mutex_lock(&s->lock);
-    forget(s, group);
+    forget(s, 0, group);
     pthread_mutex_unlock(&s->lock);
     punch(s, list, n, group);
     return 0;
@@ -633,12 +639,24 @@ static int read_groups(struct pl_op_spool *s, const uint8_t *file, uint64_t at, 
     return r;
 }
 
+/* A head that cannot be read for want of memory is none that is damaged: the file would be set aside. */
+static int read_head_json(struct pl_op_spool *s, const char *head, size_t len, struct pl_err *err)
+{
+    int r;
+
+    (void)pl_lack_taken();
+    s->head_json = json_loadb(head, len, JSON_REJECT_DUPLICATES, NULL);
+    r = s->head_json ? read_head(s->head_json, &s->head, err) : pl_err_set(err, PL_EFORMAT, "its head is no JSON");
+    return r < 0 && pl_lack_taken() ? pl_err_nomem(err) : r;
+}
+
 static int read_prelude(struct pl_op_spool *s, const uint8_t *file, uint64_t size, struct pl_err *err)
 {
     struct pl_cursor c = pl_cursor_of(file, size);
     const uint8_t *magic = pl_cursor_bytes(&c, 4), *head;
     uint32_t version = pl_cursor_le32(&c), len = pl_cursor_le32(&c);
     uint64_t hash = pl_cursor_le64(&c);
+    int r;
 
     if (c.failed || memcmp(magic, FILE_MAGIC, 4) != 0)
         return pl_err_set(err, PL_EFORMAT, "it is no spool of an open commit");
@@ -647,12 +665,10 @@ static int read_prelude(struct pl_op_spool *s, const uint8_t *file, uint64_t siz
     head = len <= HEAD_MAX ? pl_cursor_bytes(&c, len) : NULL;
     if (!head || pl_xxh64(head, len, 0) != hash)
         return pl_err_set(err, PL_ECORRUPT, "its head is damaged");
-    s->head_json = json_loadb((const char *)head, len, JSON_REJECT_DUPLICATES, NULL);
     s->size = PRELUDE + len;
-    if (!s->head_json)
-        return pl_err_set(err, PL_EFORMAT, "its head is no JSON");
-    if (read_head(s->head_json, &s->head, err) < 0)
-        return PL_EFORMAT;
+    r = read_head_json(s, (const char *)head, len, err);
+    if (r < 0)
+        return r;
     s->seed = pl_xxh64(s->head.commit, PL_ID_HEX, 0);
     return 0;
 }

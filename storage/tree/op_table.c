@@ -1,6 +1,7 @@
 #include "op_table.h"
 
 #define BLOCK_ITEMS 256u
+#define SPARES_KEPT 4u /* for the next take */
 
 struct op_item {
     uint8_t op;
@@ -10,7 +11,10 @@ struct op_item {
 
 struct pl_op_block {
     size_t n;
-    struct op_item *items[BLOCK_ITEMS];
+    union {
+        struct op_item *items[BLOCK_ITEMS];
+        struct pl_op_block *next; /* of spare ones */
+    };
 };
 
 /* Where an item is, or would be inserted. */
@@ -34,8 +38,27 @@ static bool puts_entry(uint8_t op)
     return op == PL_TREE_PUT || op == PL_TREE_REPLACE;
 }
 
+static struct pl_op_block *block_new(struct pl_op_table *t)
+{
+    struct pl_op_block *b = t->spare;
+
+    if (!b)
+        return calloc(1, sizeof *b);
+    t->spare = b->next;
+    t->n_spare--;
+    *b = (struct pl_op_block){0};
+    return b;
+}
+
+static void drop_spares(struct pl_op_table *t, size_t keep)
+{
+    while (t->n_spare > keep)
+        free(block_new(t));
+}
+
 void pl_op_table_finish(struct pl_op_table *t)
 {
+    drop_spares(t, 0);
     for (size_t b = 0; b < t->n_blocks; b++) {
         for (size_t i = 0; i < t->blocks[b]->n; i++)
             free(t->blocks[b]->items[i]);
@@ -88,17 +111,29 @@ static struct op_item *item_at(const struct pl_op_table *t, const char *path, si
 
 /* ---- changing ---- */
 
+static int room_for_blocks(struct pl_op_table *t, size_t n, struct pl_err *err)
+{
+    struct pl_op_block **blocks;
+    size_t cap = t->cap_blocks ? t->cap_blocks : 16;
+
+    while (cap < t->n_blocks + n)
+        cap *= 2;
+    if (cap == t->cap_blocks)
+        return 0;
+    blocks = reallocarray(t->blocks, cap, sizeof(struct pl_op_block *));
+    if (!blocks)
+        return pl_err_nomem(err);
+    t->blocks = blocks;
+    t->cap_blocks = cap;
+    return 0;
+}
+
 static int insert_block(struct pl_op_table *t, size_t at, struct pl_op_block *block, struct pl_err *err)
 {
-    if (t->n_blocks == t->cap_blocks) {
-        size_t cap = t->cap_blocks ? 2 * t->cap_blocks : 16;
-        struct pl_op_block **blocks = reallocarray(t->blocks, cap, sizeof(struct pl_op_block *));
+    int r = room_for_blocks(t, 1, err);
 
-        if (!blocks)
-            return pl_err_nomem(err);
-        t->blocks = blocks;
-        t->cap_blocks = cap;
-    }
+    if (r < 0)
+        return r;
     memmove(t->blocks + at + 1, t->blocks + at, (t->n_blocks - at) * sizeof(struct pl_op_block *));
     t->blocks[at] = block;
     t->n_blocks++;
@@ -114,7 +149,7 @@ static int make_room(struct pl_op_table *t, struct place *p, struct pl_err *err)
 
     if (full && full->n < BLOCK_ITEMS)
         return 0;
-    next = calloc(1, sizeof *next);
+    next = block_new(t);
     if (!next)
         return pl_err_nomem(err);
     r = insert_block(t, full ? p->block + 1 : 0, next, err);
@@ -179,29 +214,22 @@ static int make_item(uint8_t op, const struct pl_tree_op *from, struct op_item *
     return 0;
 }
 
-/* Sets the item of a path to this operation. */
-static int set_item(struct pl_op_table *t, uint8_t op, const struct pl_tree_op *from, struct pl_err *err)
+/* Puts `item`, which it takes unless it fails, in the place of the one of the same path. */
+static int put_item(struct pl_op_table *t, struct op_item *item, struct pl_err *err)
 {
-    struct place p = find(t, from->path, from->path_len);
+    struct place p = find(t, (const char *)item->bytes, item->path_len);
     struct pl_op_block *b;
-    struct op_item *item = NULL;
     int r;
 
-    if (!p.found && t->n >= PL_OPS_MAX)
-        return pl_err_set(err, PL_ELIMIT, "more than %u operations in one commit", PL_OPS_MAX);
-    r = make_item(op, from, &item, err);
-    if (r == 0 && !p.found) {
-        r = make_room(t, &p, err);
-        if (r < 0)
-            free(item);
-    }
-    if (r < 0)
-        return r;
-    b = t->blocks[p.block];
     if (p.found) {
+        b = t->blocks[p.block];
         count(t, b->items[p.at], -1);
         free(b->items[p.at]);
     } else {
+        r = make_room(t, &p, err);
+        if (r < 0)
+            return r;
+        b = t->blocks[p.block];
         memmove(b->items + p.at + 1, b->items + p.at, (b->n++ - p.at) * sizeof(struct op_item *));
     }
     b->items[p.at] = item;
@@ -235,20 +263,71 @@ static void drop_below(struct pl_op_table *t, const char *path, size_t path_len)
     }
 }
 
-int pl_op_table_add(struct pl_op_table *t, const struct pl_tree_op *op, struct pl_err *err)
+/* What an operation is upon those that are there; what it swallows is taken away. */
+static uint8_t upon(struct pl_op_table *t, uint8_t op, const char *path, size_t path_len)
 {
     const struct op_item *there;
-    bool cleared;
 
-    if (op->op == PL_TREE_DELETE_PREFIX || op->op == PL_TREE_REPLACE) {
-        drop_below(t, op->path, op->path_len);
-        return set_item(t, op->op, op, err);
+    if (op == PL_TREE_DELETE_PREFIX || op == PL_TREE_REPLACE) {
+        drop_below(t, path, path_len);
+        return op;
     }
-    there = item_at(t, op->path, op->path_len);
-    cleared = there && clears(there);
-    if (op->op == PL_TREE_PUT)
-        return set_item(t, cleared ? PL_TREE_REPLACE : PL_TREE_PUT, op, err);
-    return set_item(t, cleared ? PL_TREE_DELETE_PREFIX : PL_TREE_DELETE, op, err);
+    there = item_at(t, path, path_len);
+    if (!there || !clears(there))
+        return op;
+    return op == PL_TREE_PUT ? PL_TREE_REPLACE : PL_TREE_DELETE_PREFIX;
+}
+
+int pl_op_table_add(struct pl_op_table *t, const struct pl_tree_op *op, struct pl_err *err)
+{
+    uint8_t as = upon(t, op->op, op->path, op->path_len);
+    struct op_item *item = NULL;
+    int r;
+
+    if (t->n >= PL_OPS_MAX && !item_at(t, op->path, op->path_len))
+        return pl_err_set(err, PL_ELIMIT, "more than %u operations in one commit", PL_OPS_MAX);
+    r = make_item(as, op, &item, err);
+    if (r < 0)
+        return r;
+    r = put_item(t, item, err);
+    if (r < 0)
+        free(item);
+    return r;
+}
+
+/* Items come in order: a block that is full now is split at most once, its halves again after as many items as they have room for. */
+int pl_op_table_reserve(struct pl_op_table *t, const struct pl_op_table *from, struct pl_err *err)
+{
+    size_t blocks = PL_MIN(from->n, t->n_blocks + from->n / (BLOCK_ITEMS / 2) + 1);
+
+    while (t->n_spare < blocks) {
+        struct pl_op_block *b = calloc(1, sizeof *b);
+
+        if (!b)
+            return pl_err_nomem(err);
+        b->next = t->spare;
+        t->spare = b;
+        t->n_spare++;
+    }
+    return room_for_blocks(t, blocks, err);
+}
+
+void pl_op_table_take(struct pl_op_table *t, struct pl_op_table *from)
+{
+    for (size_t i = 0; i < from->n_blocks; i++) {
+        struct pl_op_block *b = from->blocks[i];
+
+        for (size_t k = 0; k < b->n; k++) {
+            struct op_item *item = b->items[k];
+
+            item->op = upon(t, item->op, (const char *)item->bytes, item->path_len);
+            if (put_item(t, item, NULL) < 0)
+                abort(); /* reserve has made room */
+        }
+        b->n = 0;
+    }
+    pl_op_table_finish(from);
+    drop_spares(t, SPARES_KEPT);
 }
 
 int pl_op_table_merge(struct pl_op_table *t, const struct pl_op_table *from, struct pl_err *err)

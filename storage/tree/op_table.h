@@ -18,9 +18,11 @@ struct pl_op_block;
 struct pl_op_table {
     struct pl_op_block **blocks;
     size_t n_blocks, cap_blocks;
-    size_t n;        /* items */
-    size_t clearing; /* of them DELETE_PREFIX and REPLACE */
-    size_t bytes;    /* of paths and entries */
+    size_t n;                  /* items */
+    size_t clearing;           /* of them DELETE_PREFIX and REPLACE */
+    size_t bytes;              /* of paths and entries */
+    struct pl_op_block *spare; /* of reserve */
+    size_t n_spare;
 };
 
 /* Frees all; it is empty afterwards. */
@@ -33,6 +35,12 @@ int pl_op_table_add(struct pl_op_table *t, const struct pl_tree_op *op, struct p
 /* All of `from`, in order, after what is there. */
 PL_MUST_CHECK
 int pl_op_table_merge(struct pl_op_table *t, const struct pl_op_table *from, struct pl_err *err);
+
+/* Room for a take of `from`. PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_op_table_reserve(struct pl_op_table *t, const struct pl_op_table *from, struct pl_err *err);
+/* As merge, right after reserve: cannot fail. `from` is empty afterwards. */
+void pl_op_table_take(struct pl_op_table *t, struct pl_op_table *from);
 
 enum pl_op_known { PL_OP_UNKNOWN, PL_OP_GONE, PL_OP_THERE };
 /* What the operations say of a path; PL_OP_UNKNOWN: it is what it is beneath. `ret` (may be NULL) is set for PL_OP_THERE. */

@@ -770,7 +770,7 @@ static UNUSED void world_fsck(struct world *w)
         _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
         struct pl_fsck_options options = {.finding = world_finding};
         struct pl_fsck_report report = {0};
-        struct pl_fsck_root roots[32];
+        struct pl_fsck_root roots[1024];
         struct pl_store *store;
         struct pl_err err = {0};
         size_t n = 0;
@@ -779,8 +779,10 @@ static UNUSED void world_fsck(struct world *w)
                                       "SELECT c.object FROM commit_ c JOIN repo r ON r.id = c.repo WHERE r.project = ?", "s",
                                       projects[i]),
                          0);
-        while (pl_sql_next(rd.conn, &rows, NULL) > 0)
+        while (pl_sql_next(rd.conn, &rows, NULL) > 0) {
+            assert_true(n < PL_ARRAY_SIZE(roots));
             roots[n++] = (struct pl_fsck_root){"commit", pl_col_hash(&rows, 0)};
+        }
         assert_ok(pl_stores_get(w->stores, projects[i], &store, &err), &err);
         assert_ok(pl_fsck(store, roots, n, &options, &report, &err), &err);
         assert_int_equal(report.findings, 0);

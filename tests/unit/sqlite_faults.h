@@ -12,8 +12,9 @@
 
 static struct {
     _Atomic uint64_t calls;
-    uint64_t at; /* 0 = none */
-    int how;     /* SQLITE_FULL, SQLITE_IOERR, PL_IO_EXIT_BEFORE, PL_IO_EXIT_AFTER */
+    uint64_t at;  /* 0 = none */
+    int how;      /* SQLITE_FULL, SQLITE_IOERR, PL_IO_EXIT_BEFORE, PL_IO_EXIT_AFTER */
+    bool lasting; /* those after it fail too */
     struct sqlite_methods {
         sqlite3_io_methods ours; /* first: a file's pMethods is this struct */
         const sqlite3_io_methods *real;
@@ -26,13 +27,14 @@ static struct {
 static inline void sqlite_fail_nth(uint64_t nth, int how)
 {
     sqlite_faults.how = how;
+    sqlite_faults.lasting = false;
     sqlite_faults.at = nth ? sqlite_faults.calls + nth : 0;
 }
 
 static inline bool sqlite_hit(uint64_t *ret_number)
 {
     *ret_number = ++sqlite_faults.calls;
-    if (*ret_number != sqlite_faults.at)
+    if (*ret_number != sqlite_faults.at && (!sqlite_faults.at || *ret_number < sqlite_faults.at || !sqlite_faults.lasting))
         return false;
     if (sqlite_faults.how == PL_IO_EXIT_BEFORE)
         _exit(PL_IO_EXIT_STATUS);

@@ -1,8 +1,12 @@
-/* Runs aside: which branches they may write, which commits their stages read, and that the log alone brings both back. */
+/* Runs aside: which branches they may write, which commits their stages read, that the log alone brings both back, and that memory which
+ * lacks is said. */
 // link: pl_db
+#include "alloc_jansson.h"
+
 #include "db_world.h"
 
 #include "pipelined/db/aside.h"
+#include "pipelined/db/rerun.h"
 
 #define FIRST  "00000000000000000000000000000001"
 #define SECOND "00000000000000000000000000000002"
@@ -198,6 +202,131 @@ static void test_a_job_of_another_version_is_another_computation(void **state)
     assert_string_equal(reads(&aside, "train", "digits", "master", false), "conflict");
 }
 
+/* ---- memory ---- */
+
+/* What the last look found. */
+static struct {
+    struct pl_aside aside;
+    struct pl_commit_row input, own;
+    bool made;
+} seen;
+
+/* All that is asked of a run aside while a stage of it is planned. */
+static int ask(void *arg, struct pl_err *err)
+{
+    struct pl_input leaf = {.kind = PL_INPUT_LEAF, .name = "x", .project = "default", .repo = "digits", .branch = "master"};
+    struct pl_input other = {.kind = PL_INPUT_LEAF, .name = "y", .project = "default", .repo = "prepare", .branch = "master"};
+    struct pl_input *leaves[] = {&leaf}, *others[] = {&other};
+    struct pl_stage prepare = {.name = "prepare", .leaves = leaves, .n_leaves = 1},
+                    train = {.name = "train", .leaves = others, .n_leaves = 1};
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w.db);
+    struct pl_repo_row repo;
+    int r = pl_aside_find(rd.conn, SECOND, &seen.aside, err);
+
+    (void)arg;
+    r = r < 0 ? r : pl_aside_input(rd.conn, &aside, "default", &prepare, 0, &seen.input, err);
+    r = r < 0 ? r : pl_aside_input(rd.conn, &aside, "default", &train, 0, &seen.own, err);
+    r = r < 0 ? r : pl_db_repo_find(rd.conn, "default", "prepare", &repo, err);
+    r = r < 0 ? r : pl_aside_made(rd.conn, repo.id, "exp", &seen.made, err);
+    return r < 0 ? r : pl_aside_check(rd.conn, "default", "train", "exp", err);
+}
+
+static void forget_seen(void *arg)
+{
+    (void)arg;
+    memset(&seen, 0, sizeof seen);
+}
+
+static void check_seen(void *arg, const char *what)
+{
+    if (!pl_streq(seen.aside.of, FIRST) || !pl_streq(seen.input.run, arg) || !pl_streq(seen.own.run, SECOND) || !seen.made)
+        fail_msg("%s: of %s, input %s, own %s", what, seen.aside.of, seen.input.run, seen.own.run);
+}
+
+/* The first run read what is not the newest any more; the second does it again aside, and has got half-way. */
+static struct pl_push_result prepare_both(void)
+{
+    struct pl_push_result then = push("+a:1");
+
+    run(FIRST, NULL, NULL);
+    push("+a:2");
+    job(FIRST, "prepare", read_at("digits", then.commit));
+    job(FIRST, "train", read_at("prepare", FIRST));
+    run(SECOND, FIRST, "exp");
+    output("prepare", "exp", SECOND);
+    return then;
+}
+
+static void test_memory_that_lacks_gives_no_other_answer(void **state)
+{
+    const struct alloc_work work = {.begin = forget_seen, .run = ask, .check = check_seen};
+    struct pl_push_result then = prepare_both();
+
+    (void)state;
+    alloc_sweep(&work, then.commit);
+}
+
+/* ---- and when it is begun ---- */
+
+static int64_t runs_before;
+static bool gave_up; /* it could not know whether the run was there */
+
+static int64_t count_runs(void)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w.db);
+    int64_t n = -1;
+
+    assert_int_equal(pl_sql_int(rd.conn, NULL, &n, "SELECT count(*) FROM run WHERE of_run = ? AND as_branch = 'exp'", "s", FIRST),
+                     0);
+    return n;
+}
+
+static void begin_rerun(void *arg)
+{
+    (void)arg;
+    runs_before = count_runs();
+    gave_up = false;
+}
+
+static int rerun(void *arg, struct pl_err *err)
+{
+    struct pl_rerun_args a = {.of = FIRST, .as = "exp"};
+    int r;
+
+    (void)arg;
+    if (w.fatal) {
+        gave_up = true;
+        world_close(&w);
+        assert_ok(world_open(&w, "data", err), err);
+    }
+    r = pl_db_run(w.db, PL_TX_LOGGED, pl_tx_rerun, &a, err);
+    json_decref(a.stages);
+    return w.fatal && r < 0 ? pl_err_nomem(err) : r;
+}
+
+static void check_rerun(void *arg, const char *what)
+{
+    int64_t more = count_runs() - runs_before;
+
+    (void)arg;
+    if (more != 1 && !(gave_up && more == 2))
+        fail_msg("%s: %d runs", what, (int)more);
+}
+
+static void test_memory_that_lacks_begins_no_run(void **state)
+{
+    const struct alloc_work work = {.begin = begin_rerun, .run = rerun, .check = check_rerun, .stride = 3};
+    struct pl_run_args end = {.id = FIRST, .state = "success"};
+    struct pl_push_result then = push("+a:1");
+    struct pl_err err = {0};
+
+    (void)state;
+    run(FIRST, NULL, NULL);
+    job(FIRST, "prepare", read_at("digits", then.commit));
+    assert_ok(pl_db_run(w.db, PL_TX_LOGGED, pl_tx_run_end, &end, &err), &err);
+    alloc_sweep(&work, NULL);
+}
+
 static void test_the_log_alone_brings_it_back(void **state)
 {
     struct pl_err err = {0};
@@ -228,6 +357,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_job_that_was_never_planned_reads_what_was_there_when_its_run_began, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_a_job_of_another_version_is_another_computation, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_memory_that_lacks_gives_no_other_answer, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_memory_that_lacks_begins_no_run, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_log_alone_brings_it_back, setup, teardown),
     };
 

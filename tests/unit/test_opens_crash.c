@@ -1,0 +1,214 @@
+/* A crash, or a failure, at every single write, sync and rename of a workload on open commits: what was answered is in them, or in the
+ * commit that they became, once; what was finished or dropped comes back no more. */
+// link: pl_db
+#include "crash_sweep.h"
+#include "opens_world.h"
+
+/* Hundreds of forks and reopened databases: what the sanitizer keeps of freed memory, and fills, would be most of the time. */
+const char *__asan_default_options(void) __attribute__((visibility("default")));
+const char *__asan_default_options(void)
+{
+    return "quarantine_size_mb=1:malloc_context_size=4:max_malloc_fill_size=0:allocator_release_to_os_interval_ms=-1";
+}
+
+static int setup(void **state)
+{
+    struct opens_world *o = calloc(1, sizeof *o);
+
+    if (access("/dev/shm", W_OK) == 0) /* syncs cost nothing there */
+        setenv("TMPDIR", "/dev/shm", 0);
+    o->w.dir = fixture_dir();
+    *state = o;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct opens_world *o = *state;
+
+    crash_disarm();
+    opens_world_close(o);
+    fixture_remove(o->w.dir);
+    free(o);
+    return 0;
+}
+
+/* ---- the work ---- */
+
+static int open_world(void *world, struct pl_err *err)
+{
+    return opens_world_open(world, err);
+}
+
+static void close_world(void *world)
+{
+    opens_world_close(world);
+}
+
+static int step(void *world, size_t i, struct pl_err *err)
+{
+    return opens_step(world, i, err);
+}
+
+static size_t check(void *world, size_t low, bool may_be_more, const char *what)
+{
+    char *state = opens_state(world);
+    size_t n = low;
+
+    if (!pl_streq(state, opens_expected(low)) && may_be_more && low < OPEN_STEPS && pl_streq(state, opens_expected(low + 1)))
+        n++;
+    if (!pl_streq(state, opens_expected(n)))
+        fail_msg("%s, after %zu steps:\n--- wanted\n%s\n--- got\n%s", what, low, opens_expected(low), state);
+    free(state);
+    return n;
+}
+
+static bool gave_up(void *world)
+{
+    return ((struct opens_world *)world)->w.fatal != 0;
+}
+
+static void look(void *world, bool closely, const char *what)
+{
+    struct opens_world *o = world;
+    size_t files = 0;
+    char *state = opens_state(o);
+
+    for (const char *at = state; (at = strchr(at, '[')); at++)
+        files++;
+    if (opens_files(o) != files)
+        fail_msg("%s: %zu files of open commits in state %s", what, opens_files(o), state);
+    free(state);
+    if (closely)
+        world_fsck(&o->w);
+}
+
+static struct crash_work work(void **state)
+{
+    struct opens_world *o = *state;
+
+    return (struct crash_work){.steps = OPEN_STEPS,
+                               .world = o,
+                               .dir = o->w.dir,
+                               .open = open_world,
+                               .close = close_world,
+                               .step = step,
+                               .check = check,
+                               .gave_up = gave_up,
+                               .look = look};
+}
+
+static void crashes(void **state, enum where where, int how, uint64_t stride)
+{
+    const struct crash_work w = work(state);
+
+    crash_sweep(&w, where, how, stride);
+}
+
+static void failures(void **state, enum where where, int how, bool lasting, uint64_t stride)
+{
+    const struct crash_work w = work(state);
+
+    crash_sweep_failures(&w, where, how, lasting, stride);
+}
+
+/* ---- tests ---- */
+
+static void test_every_step_does_what_is_written(void **state)
+{
+    const struct crash_work w = work(state);
+    struct pl_err err = {0};
+
+    crash_open(&w);
+    for (size_t i = 0; i < OPEN_STEPS; i++) {
+        check(w.world, i, false, "before a step");
+        assert_ok(step(w.world, i, &err), &err);
+    }
+    check(w.world, OPEN_STEPS, false, "at the end");
+    look(w.world, true, "at the end");
+}
+
+static void test_a_crash_before_any_write(void **state)
+{
+    crashes(state, FILE_WRITE, PL_IO_EXIT_BEFORE, 1);
+}
+
+static void test_a_crash_before_any_sync(void **state)
+{
+    crashes(state, FILE_FSYNC, PL_IO_EXIT_BEFORE, 1);
+}
+
+static void test_a_crash_after_any_rename(void **state)
+{
+    crashes(state, FILE_RENAME, PL_IO_EXIT_AFTER, 1);
+}
+
+static void test_a_crash_before_writes_and_syncs_of_the_database(void **state)
+{
+    crashes(state, DATABASE, PL_IO_EXIT_BEFORE, 13);
+}
+
+static void test_kill_9_at_random_moments(void **state)
+{
+    const struct crash_work w = work(state);
+
+    crash_kill_at_random(&w, 12);
+}
+
+static void test_a_full_disk_at_any_write(void **state)
+{
+    failures(state, FILE_WRITE, ENOSPC, false, 1);
+}
+
+static void test_an_error_at_any_sync(void **state)
+{
+    failures(state, FILE_FSYNC, EIO, false, 1);
+}
+
+static void test_an_error_at_any_rename(void **state)
+{
+    failures(state, FILE_RENAME, EIO, false, 1);
+}
+
+static void test_a_full_disk_at_writes_of_the_database(void **state)
+{
+    failures(state, DATABASE, SQLITE_FULL, false, 17);
+}
+
+static void test_a_disk_that_stays_full_from_any_write_on(void **state)
+{
+    failures(state, FILE_WRITE, ENOSPC, true, 1);
+}
+
+static void test_a_disk_that_stays_full_from_a_write_of_the_database_on(void **state)
+{
+    failures(state, DATABASE, SQLITE_FULL, true, 17);
+}
+
+static int before_all(void **state)
+{
+    (void)state;
+    sqlite_faults_install();
+    return 0;
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(test_every_step_does_what_is_written),
+        T(test_a_crash_before_any_write),
+        T(test_a_crash_before_any_sync),
+        T(test_a_crash_after_any_rename),
+        T(test_a_crash_before_writes_and_syncs_of_the_database),
+        T(test_kill_9_at_random_moments),
+        T(test_a_full_disk_at_any_write),
+        T(test_an_error_at_any_sync),
+        T(test_an_error_at_any_rename),
+        T(test_a_full_disk_at_writes_of_the_database),
+        T(test_a_disk_that_stays_full_from_any_write_on),
+        T(test_a_disk_that_stays_full_from_a_write_of_the_database_on),
+    };
+
+    return cmocka_run_group_tests(tests, before_all, NULL);
+}

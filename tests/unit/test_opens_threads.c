@@ -1,0 +1,267 @@
+/* Open commits under many threads at once: those who put into what gathers, who reads it, who packs it, who finishes it, and who starts,
+ * finishes and drops others on the same repo. What was answered is in the head at the end. For the thread sanitizer too. */
+// link: pl_db
+#include "opens_world.h"
+
+#include <stdatomic.h>
+
+#define PUTTERS 3
+#define PUTS    200
+#define PATHS   12 /* of each */
+
+static struct opens_world world;
+static _Atomic int left; /* putters that have not ended */
+static struct pl_open_args gathered = {.project = "default", .repo = "digits", .branch = "master"};
+
+/* What must not fail, in any thread: cmocka's own assertions are for the main one. */
+static void must(int r, const struct pl_err *err)
+{
+    if (r >= 0)
+        return;
+    print_error("%d: %s\n", r, err->msg);
+    abort();
+}
+
+struct putter {
+    unsigned number;
+    char last[PATHS]; /* letter of each path, 0 = none */
+};
+
+/* Into whatever gathers at the moment: it may be finished under our hands. */
+static void put_gathered(const char *puts, char letter)
+{
+    struct pl_err err = {0};
+    int r = PL_ERETRY;
+
+    while (r == PL_ERETRY) {
+        _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+
+        r = pl_opens_gather(world.opens, &gathered, PL_OPEN_WINDOW_MAX_MS, &c, &err);
+        r = r < 0 ? r : open_put(c, puts, letter, &err);
+    }
+    must(r, &err);
+}
+
+static void *putter_main(void *arg)
+{
+    struct putter *p = arg;
+    uint64_t seed = p->number;
+    char puts[64];
+
+    for (int i = 0; i < PUTS; i++) {
+        uint64_t draw = pl_splitmix64(&seed);
+        unsigned path = (unsigned)(draw % PATHS);
+        bool gone = draw % 5 == 0;
+
+        snprintf(puts, sizeof puts, gone ? "-p%u/%u" : "+p%u/%u:%u", p->number, path, draw % 2 ? 20 : 2000);
+        p->last[path] = gone ? 0 : (char)('a' + i % 26);
+        put_gathered(puts, (char)('a' + i % 26));
+    }
+    left--;
+    return NULL;
+}
+
+static int look_at(void *self, struct pl_open *c)
+{
+    _cleanup_(pl_open_view_finish) struct pl_open_view view = {0};
+    const struct pl_chunk_reader reader = pl_open_reader(c);
+    struct pl_open_info info;
+    struct pl_buf text = {0};
+    struct pl_err err = {0};
+
+    (void)self;
+    pl_open_info(c, &info);
+    must(pl_open_view_init(c, &view, &err), &err);
+    opens_describe(&view.source, &view.root, &reader, &text);
+    pl_buf_finish(&text);
+    return 0;
+}
+
+static void *reader_main(void *arg)
+{
+    struct pl_err err = {0};
+
+    (void)arg;
+    while (left) {
+        must(pl_opens_each(world.opens, "default", "digits", look_at, NULL), &err);
+        (void)pl_opens_has(world.opens, "0123");
+    }
+    return NULL;
+}
+
+static int pack_it(void *self, struct pl_open *c)
+{
+    struct pl_hash root;
+    struct pl_err err = {0};
+
+    (void)self;
+    must(pl_open_pack(c, &root, &err), &err);
+    return 0;
+}
+
+static void *packer_main(void *arg)
+{
+    struct pl_err err = {0};
+
+    (void)arg;
+    while (left)
+        must(pl_opens_each(world.opens, "default", "digits", pack_it, NULL), &err);
+    return NULL;
+}
+
+static void *finisher_main(void *arg)
+{
+    struct pl_err err = {0};
+
+    (void)arg;
+    while (left)
+        must(pl_opens_flush(world.opens, "default", "digits", "master", &err), &err);
+    return NULL;
+}
+
+/* Others' commits of the same repo, on a branch of their own. */
+static void *starter_main(void *arg)
+{
+    const struct pl_open_args args = {.project = "default", .repo = "digits", .branch = "other"};
+
+    (void)arg;
+    for (int i = 0; left; i++) {
+        struct pl_push_result pushed;
+        struct pl_open *c;
+        struct pl_err err = {0};
+
+        must(pl_opens_start(world.opens, &args, &c, &err), &err);
+        must(open_put(c, "+q:2000 +r:3", (char)('a' + i % 26), &err), &err);
+        must(i % 2 ? pl_open_finish(c, "", &pushed, &err) : pl_open_abort(c, "not wanted", &err), &err);
+        pl_open_unref(c);
+    }
+    return NULL;
+}
+
+/* The head's files of each putter are its last ones. */
+static void check_head(const struct putter *putters)
+{
+    char *state, want[32];
+    size_t files = 0, found = 0;
+
+    state = opens_state(&world);
+    for (unsigned n = 0; n < PUTTERS; n++) {
+        for (unsigned path = 0; path < PATHS; path++) {
+            const char *at;
+
+            snprintf(want, sizeof want, " p%u/%u:", n, path);
+            at = strstr(state, want);
+            if (!putters[n].last[path]) {
+                assert_null(at);
+                continue;
+            }
+            assert_non_null(at);
+            assert_int_equal(*(strpbrk(at + 1, " ;") - 1), putters[n].last[path]);
+            files++;
+        }
+    }
+    for (const char *at = state; (at = strchr(at, ':')); at += 2, found++)
+        at = strchr(at + 1, ':');
+    assert_int_equal(found, files);
+    free(state);
+}
+
+static void test_puts_reads_packs_and_ends_at_once(void **state)
+{
+    static void *(*const mains[])(void *) = {reader_main, packer_main, finisher_main, starter_main};
+    pthread_t threads[PUTTERS + PL_ARRAY_SIZE(mains)];
+    struct putter putters[PUTTERS] = {0};
+    struct pl_err err = {0};
+
+    (void)state;
+    left = PUTTERS;
+    for (unsigned i = 0; i < PUTTERS; i++) {
+        putters[i].number = i;
+        assert_int_equal(pthread_create(&threads[i], NULL, putter_main, &putters[i]), 0);
+    }
+    for (size_t i = 0; i < PL_ARRAY_SIZE(mains); i++)
+        assert_int_equal(pthread_create(&threads[PUTTERS + i], NULL, mains[i], NULL), 0);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(threads); i++)
+        pthread_join(threads[i], NULL);
+    assert_ok(pl_opens_flush(world.opens, "default", "digits", "master", &err), &err);
+    assert_int_equal(opens_files(&world), 0);
+    check_head(putters);
+    world_fsck(&world.w);
+}
+
+/* The clock finishes what is quiet while others put. */
+static void test_the_clock_finishes_while_others_put(void **state)
+{
+    struct pl_err err = {0};
+    pthread_t threads[PUTTERS];
+    struct putter putters[PUTTERS] = {0};
+    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+
+    (void)state;
+    left = PUTTERS;
+    for (unsigned i = 0; i < PUTTERS; i++) {
+        putters[i].number = i;
+        assert_int_equal(pthread_create(&threads[i], NULL, putter_main, &putters[i]), 0);
+    }
+    while (left) { /* whoever asks sets the window */
+        assert_ok(pl_opens_gather(world.opens, &gathered, 1, &c, &err), &err);
+        c = pl_open_unref(c);
+    }
+    for (size_t i = 0; i < PUTTERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_ok(pl_opens_flush(world.opens, "default", "digits", "master", &err), &err);
+    check_head(putters);
+    world_fsck(&world.w);
+}
+
+static void test_what_was_answered_is_there_after_a_stop(void **state)
+{
+    struct pl_err err = {0};
+    char puts[32], *text;
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        snprintf(puts, sizeof puts, "+s/%02d:2000", i);
+        put_gathered(puts, 's');
+    }
+    opens_world_close(&world);
+    assert_ok(opens_world_open(&world, &err), &err);
+    text = opens_state(&world);
+    for (int i = 0; i < 20; i++) {
+        snprintf(puts, sizeof puts, " s/%02d:2000:s", i);
+        assert_non_null(strstr(text, puts));
+    }
+    free(text);
+}
+
+static int setup(void **state)
+{
+    struct pl_err err = {0};
+
+    (void)state;
+    if (access("/dev/shm", W_OK) == 0) /* syncs cost nothing there */
+        setenv("TMPDIR", "/dev/shm", 0);
+    world = (struct opens_world){.w.dir = fixture_dir()};
+    assert_ok(opens_world_open(&world, &err), &err);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    opens_world_close(&world);
+    fixture_remove(world.w.dir);
+    return 0;
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(test_puts_reads_packs_and_ends_at_once),
+        T(test_the_clock_finishes_while_others_put),
+        T(test_what_was_answered_is_there_after_a_stop),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
