@@ -196,6 +196,17 @@ CREATE TABLE lease (                     -- tasks that are leased
 ) STRICT;
 CREATE INDEX lease_by_job ON lease(job);
 
+CREATE TABLE tried (                     -- unfinished jobs: what rows without a result went through; the newest of a row counts
+    id       INTEGER PRIMARY KEY,
+    job      INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,
+    rows     TEXT NOT NULL,     -- [[lo, hi]…] of the job's rows
+    failures INTEGER NOT NULL,
+    losses   INTEGER NOT NULL,
+    state    TEXT NOT NULL CHECK (state IN ('waiting', 'failed', 'recovered')),
+    reason   TEXT NOT NULL DEFAULT ''   -- of the first row, when it failed
+) STRICT;
+CREATE INDEX tried_by_job ON tried(job);
+
 CREATE TABLE attempt (                   -- ends of the command: of a job the first 1,000 failed ones and the first 1,000 good ones
     job         INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,
     datum       BLOB NOT NULL,           -- datum id

@@ -241,10 +241,10 @@ static int forbid(const struct pl_principal *p, const struct pl_verb_rule *rule,
     r = pl_err_set(err, PL_EFORBIDDEN, "\"%s\" takes the role %s over %s, and %s is %s there", rule->name,
                    pl_role_name(rule->least), where, p->name, pl_role_name(pl_principal_role(p, rule->over, project, repo)));
     return pl_err_hint(err, r, "An admin gives it: pipelinectl update user %s --role %s%s%s", p->name, pl_role_name(rule->least),
+                       rule->over == PL_OVER_ALL ? "" : " --over ",
                        rule->over == PL_OVER_ALL    ? ""
-                       : rule->over == PL_OVER_REPO ? " --repo "
-                                                    : " --project ",
-                       rule->over == PL_OVER_ALL ? "" : where + (rule->over == PL_OVER_REPO ? 0 : strlen("project ")));
+                       : rule->over == PL_OVER_REPO ? where
+                                                    : where + strlen("project "));
 }
 
 int pl_principal_check(const struct pl_principal *p, enum pl_verb verb, const char *project, const char *repo, struct pl_err *err)

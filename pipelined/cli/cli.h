@@ -36,6 +36,8 @@
     X(fsck)                                                                                                                      \
     X(recover)                                                                                                                   \
     X(login)                                                                                                                     \
+    X(access)                                                                                                                    \
+    X(s3)                                                                                                                        \
     X(completion)                                                                                                                \
     X(help)
 

@@ -1,4 +1,4 @@
-/* login: which server is asked when nothing else says so; and what S3 clients would need. */
+/* login: which server is asked when nothing else says so. */
 #include "args.h"
 #include "contexts.h"
 #include "server.h"
@@ -170,15 +170,6 @@ static int list_context(struct pl_cli *c, struct pl_err *err)
     return json_array_size(list) ? pl_show_table(list, columns, PL_ARRAY_SIZE(columns), true, err) : 0;
 }
 
-/* ---- S3 ---- */
-
-static int s3_env(struct pl_cli *c, struct pl_err *err)
-{
-    (void)c;
-    pl_err_set(err, PL_EUNAVAILABLE, "this pipelined has no S3 gateway yet: there is no endpoint and no key to export");
-    return pl_err_hint(err, PL_EUNAVAILABLE, "Until then: pipelinectl put file and get file.");
-}
-
 static const struct pl_option login_options[] = {{"name", 0, "NAME", "what the context is called (host and port of the address)"},
                                                  {"token-file", 0, "FILE",
                                                   "the token; else PIPELINED_TOKEN, else standard input"},
@@ -212,14 +203,5 @@ static const struct pl_verb verbs[] = {
      list_context,
      "Lists the servers you are logged in to.",
      {"list context", "ls contexts", "list context --json"}},
-    {"s3",
-     "env",
-     "",
-     0,
-     0,
-     NULL,
-     s3_env,
-     "What S3 clients need to reach the repos; there is no gateway yet.",
-     {"s3 env", "eval \"$(pipelinectl s3 env)\"", "s3 env --json"}},
 };
 PL_CLI_TABLE(login, verbs);

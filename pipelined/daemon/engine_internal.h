@@ -15,6 +15,7 @@
 #define PL_JOB_ATTEMPTS_KEPT 1000 /* rows of `attempt` a job: so many failed ones, and so many good ones */
 #define PL_BASES_MAX         9    /* tables looked into for reuse: the base and the 8 successful commits before it */
 #define PL_LONG_POLL_MS      25000
+#define PL_BUSY_WRITE_MS     5000 /* how much of a job's busy time a daemon that dies may forget */
 
 /* One version of a stage; does not change once loaded. Counted references, any thread. */
 struct pl_estage {
@@ -92,6 +93,7 @@ struct pl_ejob {
     struct pl_eresult *results;     /* per datum of the plan; written on the loop, read by the commit when all are there */
     uint8_t *has_result;            /* per datum of the plan */
     uint8_t *settled;               /* per row, while it is restored: it has ended, or is a restored task's */
+    struct pl_erow_tried *tried;    /* per row, while it is restored; NULL = none went through anything */
     struct pl_etotals totals;
     uint32_t good_kept, failed_kept; /* rows of `attempt` */
     uint32_t next_result;            /* id of the next row in `result` */
@@ -119,7 +121,7 @@ struct pl_eworker {
 struct pl_etask {
     uint64_t id, fence, worker;
     struct pl_ejob *job;
-    uint32_t failures;
+    uint32_t failures, losses;
     bool recalled; /* its worker is told with every renewal to give back what it has not begun, until a result comes */
 };
 
@@ -141,6 +143,7 @@ struct pl_engine {
     struct pl_map tasks;       /* id → pl_etask */
     uint64_t last_order;       /* of the last run given to the scheduler */
     bool continuing;           /* a TICK is posted */
+    int64_t busy_at_ms;        /* when PL_BUSY_WRITE_MS were over last */
     struct pl_ending *endings; /* ends of jobs and runs that could not be written */
     struct pl_timer *retry_timer;
     int64_t retry_ms;
@@ -173,12 +176,16 @@ int pl_engine_add_job(struct pl_engine *e, uint64_t id, uint64_t order, const ch
                       struct pl_ejob **ret, struct pl_err *err);
 /* It leaves the maps; work under way holds its own reference. */
 void pl_engine_forget_job(struct pl_engine *e, struct pl_ejob *j);
+/* Its end is in the database: who follows its log is woken, finds it, and goes. */
+void pl_engine_job_ended(struct pl_ejob *j);
+
+/* ---- job_rows.c: rows of jobs that have not ended ---- */
 /* Writes the job's row soon (coalesced). */
 void pl_engine_job_changed(struct pl_ejob *j);
 /* Writes the rows that could not be written. */
 void pl_engine_write_dirty(struct pl_engine *e);
-/* Its end is in the database: who follows its log is woken, finds it, and goes. */
-void pl_engine_job_ended(struct pl_ejob *j);
+/* Writes how long jobs have had a leased task: a timeout counts it, also over a restart. */
+void pl_engine_write_busy(struct pl_engine *e);
 /* Loop. Fills the row's arguments; JSON in it is the caller's to free with pl_engine_job_args_done. */
 void pl_engine_job_args(struct pl_ejob *j, struct pl_job_args *ret);
 void pl_engine_job_args_done(struct pl_job_args *a);
@@ -306,11 +313,37 @@ void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *result
 /* The action RESULT, within the step that pl_engine_results made. */
 void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *a);
 
-/* ---- job_failures.c ---- */
-/* Rows of a restored job that have used up their tries: marked as settled; the first of them, its texts in the arena. How many. */
+/* ---- job_tried.c ---- */
+enum pl_tried_state { PL_TRIED_WAITING, PL_TRIED_FAILED, PL_TRIED_RECOVERED };
+/* What rows of a job went through, as one record: the newest of a row counts. */
+struct pl_etried {
+    char *rows; /* as pl_ranges_text makes them */
+    uint32_t failures, losses;
+    enum pl_tried_state state;
+    char *reason; /* of the first row, when it failed; may be NULL */
+};
+void pl_etried_finish(struct pl_etried *t);
+/* Writes one of job `job` (row id), unless that has ended. Within a transaction. */
 PL_MUST_CHECK
-int pl_job_load_failures(struct pl_ejob *j, struct pl_conn *c, struct pl_arena *arena, struct pl_sched_row *ret_first,
-                         struct pl_err *err);
+int pl_tried_write(struct pl_conn *c, int64_t job, const struct pl_etried *t, struct pl_err *err);
+/* [[lo, hi]…]; malloc'ed, NULL without memory. And back: PL_ENOMEM; free *ret. */
+char *pl_ranges_text(const struct pl_sched_range *ranges, size_t n);
+PL_MUST_CHECK
+int pl_ranges_parse(const json_t *list, struct pl_sched_range **ret, size_t *ret_n, struct pl_err *err);
+/* The action RETURNED: the lease is over (pl_engine_drop_task), and its row goes, for its rows may be leased anew. */
+void pl_engine_return_task(struct pl_engine *e, const struct pl_sched_action *a);
+/* The action GIVE_UP. */
+void pl_engine_give_up(struct pl_engine *e, const struct pl_sched_action *a);
+/* Of a restored job whose rows with results are settled: settles those that ended without; fills failed, first_failed and tried of the event.
+ * Texts and lists are the arena's. */
+PL_MUST_CHECK
+int pl_job_load_tried(struct pl_ejob *j, struct pl_conn *c, struct pl_arena *arena, struct pl_sched_event *ev,
+                      struct pl_err *err);
+/* Did the row of a restored job go through just that? A lease that says otherwise is not its newest. */
+bool pl_job_row_tried(const struct pl_ejob *j, uint32_t row, uint32_t failures, uint32_t losses);
+/* The job is planned anew: its rows are others. Waits for the database. */
+PL_MUST_CHECK
+int pl_job_forget_tried(struct pl_ejob *j, struct pl_err *err);
 
 /* ---- workers.c ---- */
 void pl_engine_start_worker(struct pl_engine *e, const struct pl_sched_action *a);
@@ -335,8 +368,6 @@ void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a);
 void pl_engine_drop_task(struct pl_engine *e, uint64_t worker, uint64_t task, uint64_t fence);
 /* The action RECALL. */
 void pl_engine_recall_task(struct pl_engine *e, const struct pl_sched_action *a);
-/* The action RETURNED: that, and its row goes, for its rows may be leased anew. */
-void pl_engine_return_task(struct pl_engine *e, const struct pl_sched_action *a);
 void pl_etask_free(void *task);
 
 /* ---- checkpoints.c ---- */

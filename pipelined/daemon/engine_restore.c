@@ -262,7 +262,7 @@ static int restore_ended(struct pl_engine *e, struct pl_ejob *j, struct ended *e
         return pl_err_nomem(err);
     for (uint32_t i = 0; i < j->n_rows; i++)
         j->settled[i] = j->has_result[j->rows[i]];
-    r = pl_job_load_failures(j, e->conn, ended->arena, &ev->job.first_failed, err);
+    r = pl_job_load_tried(j, e->conn, ended->arena, ev, err);
     if (r < 0)
         return r;
     for (uint32_t i = 0; i < j->n_rows; i++) {
@@ -273,7 +273,6 @@ static int restore_ended(struct pl_engine *e, struct pl_ejob *j, struct ended *e
         else
             ended->ranges[n++] = (struct pl_sched_range){i, i + 1};
     }
-    ev->job.failed = (uint32_t)r;
     ev->job.recovered = (uint32_t)j->totals.recovered;
     ev->job.ended = ended->ranges;
     ev->job.n_ended = n;
@@ -298,6 +297,9 @@ static int restore_plan(struct pl_engine *e, struct pl_ejob *j, const struct job
     if (r < 0) {
         pl_log_warn("engine", "job %s of run %.8s is planned anew: %s", j->stage->def->name, j->run, err->msg);
         pl_job_unplan(j);
+        ev->job.tried = NULL;
+        ev->job.n_tried = ev->job.failed = 0;
+        (void)!pl_job_forget_tried(j, NULL); /* when it fails, the database does: the next write says so */
     }
     return r;
 }
@@ -474,32 +476,16 @@ static int restore_worker(struct pl_engine *e, int64_t id, struct pl_err *err)
     return 0;
 }
 
-static int parse_ranges(const json_t *list, struct pl_sched_range **ret, size_t *ret_n, struct pl_err *err)
-{
-    size_t n = json_array_size(list);
-    struct pl_sched_range *ranges = calloc(n + 1, sizeof *ranges);
-
-    if (!ranges)
-        return pl_err_nomem(err);
-    for (size_t i = 0; i < n; i++) {
-        const json_t *pair = json_array_get(list, i);
-
-        ranges[i].lo = (uint32_t)json_integer_value(json_array_get(pair, 0));
-        ranges[i].hi = (uint32_t)json_integer_value(json_array_get(pair, 1));
-    }
-    *ret = ranges;
-    *ret_n = n;
-    return 0;
-}
-
-/* Rows of the task that have not ended: what a partial result has taken is not leased any more, and may be a newer task's. */
-static size_t open_rows(const struct pl_ejob *j, const struct pl_sched_range *in, size_t n, struct pl_sched_range *out)
+/* Rows of the task that have not ended: what a partial result has taken, or what went through more since, is not leased any more, and may be a
+ * newer task's. */
+static size_t open_rows(const struct pl_ejob *j, const struct pl_sched_event *task, const struct pl_sched_range *in, size_t n,
+                        struct pl_sched_range *out)
 {
     size_t m = 0;
 
     for (size_t i = 0; i < n; i++) {
         for (uint32_t row = in[i].lo; row < in[i].hi && row < j->n_rows; row++) {
-            if (j->settled[row])
+            if (j->settled[row] || !pl_job_row_tried(j, row, task->task.failures, task->task.losses))
                 continue;
             if (m && out[m - 1].hi == row)
                 out[m - 1].hi++;
@@ -544,7 +530,7 @@ static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
         list = pl_col_json(&rows, 3);
         ev.task.failures = (uint32_t)pl_col_int(&rows, 4);
         ev.task.losses = (uint32_t)pl_col_int(&rows, 5);
-        r = list ? parse_ranges(list, &ranges, &n, err) : pl_err_nomem(err);
+        r = list ? pl_ranges_parse(list, &ranges, &n, err) : pl_err_nomem(err);
         if (r < 0)
             return r;
     }
@@ -559,7 +545,7 @@ static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
         free(t);
         return pl_err_nomem(err);
     }
-    ev.task.n_rows = open_rows(j, ranges, n, open);
+    ev.task.n_rows = open_rows(j, &ev, ranges, n, open);
     ev.task.rows = open;
     r = ev.task.n_rows ? pl_engine_feed(e, &ev, err) : PL_ENOTFOUND;
     if (r < 0) {
@@ -569,6 +555,7 @@ static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
     settle_rows(j, open, ev.task.n_rows);
     *t = (struct pl_etask){.id = ev.task.task, .fence = ev.task.fence, .worker = ev.task.worker, .job = pl_ejob_ref(j)};
     t->failures = ev.task.failures;
+    t->losses = ev.task.losses;
     return pl_map_put(&e->tasks, &t->id, sizeof t->id, t, NULL, err);
 }
 
@@ -646,6 +633,7 @@ static void forget_settled(struct pl_engine *e)
         struct pl_ejob *j = slot->value;
 
         free(TAKE_PTR(j->settled));
+        free(TAKE_PTR(j->tried));
     }
 }
 

@@ -248,6 +248,7 @@ void pl_job_unplan(struct pl_ejob *j)
     free(TAKE_PTR(j->results));
     free(TAKE_PTR(j->has_result));
     free(TAKE_PTR(j->settled));
+    free(TAKE_PTR(j->tried));
     free(TAKE_PTR(j->rows));
     free(TAKE_PTR(j->roots));
     free(TAKE_PTR(j->commits));

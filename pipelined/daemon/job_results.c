@@ -86,8 +86,11 @@ void pl_totals_add(struct pl_etotals *t, const json_t *row)
 /* What is written of it; holds the job. */
 struct kept {
     struct pl_ejob *job;
-    json_t *rows;     /* accepted good ones: [[number, row, key]…] */
-    json_t *attempts; /* rows for `attempt` */
+    json_t *rows;                                   /* accepted good ones: [[number, row, key]…] */
+    json_t *attempts;                               /* rows for `attempt` */
+    struct pl_etried tried[PL_TRIED_RECOVERED + 1]; /* by what became of the rows that have no result */
+    struct pl_sched_range *tried_rows[PL_TRIED_RECOVERED + 1];
+    size_t n_tried[PL_TRIED_RECOVERED + 1];
     uint64_t task;
     bool task_done;
     int64_t job_row;
@@ -100,6 +103,7 @@ struct reporting {
     json_t *results;
     const json_t *row_list; /* of the result that is fed now */
     uint32_t attempt;       /* number of its tries */
+    uint32_t losses;        /* of its rows */
     const struct pl_eworker *worker;
     unsigned writes;
     void (*done)(void *arg);
@@ -125,6 +129,31 @@ static void keep_attempt(struct pl_ejob *j, json_t *row, size_t datum, struct ke
                                                  (json_int_t)k->attempt, "row", row));
 }
 
+/* Rows come in their order, and so does the reason of the first. */
+static void keep_tried(struct pl_ejob *j, const json_t *row, enum pl_tried_state state, struct kept *k)
+{
+    uint32_t index = (uint32_t)num(row, "index");
+    struct pl_sched_range *last = k->n_tried[state] ? &k->tried_rows[state][k->n_tried[state] - 1] : NULL;
+    struct pl_sched_range *rows;
+
+    if (last && last->hi == index) {
+        last->hi++;
+        return;
+    }
+    rows = realloc(k->tried_rows[state], (k->n_tried[state] + 1) * sizeof *rows);
+    if (!rows) {
+        pl_engine_fail(j->engine, "no memory for what failed");
+        return;
+    }
+    k->tried_rows[state] = rows;
+    rows[k->n_tried[state]++] = (struct pl_sched_range){index, index + 1};
+    if (!last && state == PL_TRIED_FAILED) {
+        _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
+
+        k->tried[state].reason = arena ? strdup(pl_result_message(row, arena)) : NULL;
+    }
+}
+
 static void keep_row(struct pl_ejob *j, const struct pl_eworker *w, json_t *row, enum pl_sched_verdict verdict, struct kept *k)
 {
     uint32_t index = (uint32_t)num(row, "index");
@@ -138,12 +167,16 @@ static void keep_row(struct pl_ejob *j, const struct pl_eworker *w, json_t *row,
     json_object_set_new(row, "gpus", json_integer(w->n_gpus));
     pl_totals_add(&j->totals, row);
     keep_attempt(j, row, datum, k);
-    if (verdict == PL_SCHED_ROW_FAILED)
-        j->totals.failed++;
-    if (verdict == PL_SCHED_ROW_RECOVERED)
-        j->totals.recovered++;
-    if (verdict != PL_SCHED_ROW_DONE)
+    j->totals.failed += verdict == PL_SCHED_ROW_FAILED;
+    j->totals.recovered += verdict == PL_SCHED_ROW_RECOVERED;
+    if (verdict != PL_SCHED_ROW_DONE) {
+        keep_tried(j, row,
+                   verdict == PL_SCHED_ROW_FAILED      ? PL_TRIED_FAILED
+                   : verdict == PL_SCHED_ROW_RECOVERED ? PL_TRIED_RECOVERED
+                                                       : PL_TRIED_WAITING,
+                   k);
         return;
+    }
     j->totals.done++;
     pl_eresult_finish(&j->results[datum]);
     if (pl_result_of_json(row, j->run, &j->results[datum], &err) < 0) { /* checked before it was fed: it is the memory */
@@ -152,6 +185,19 @@ static void keep_row(struct pl_ejob *j, const struct pl_eworker *w, json_t *row,
     }
     j->has_result[datum] = 1;
     json_array_append_new(k->rows, json_pack("[I, O, s]", (json_int_t)index, row, pl_hash_hex(&j->plan->keys[datum], key)));
+}
+
+static void finish_tried(const struct reporting *p, struct kept *k)
+{
+    for (unsigned s = 0; s < PL_ARRAY_SIZE(k->tried); s++) {
+        struct pl_etried *t = &k->tried[s];
+
+        t->failures = p->attempt;
+        t->losses = p->losses;
+        t->state = s;
+        if (k->n_tried[s] > 0 && !(t->rows = pl_ranges_text(k->tried_rows[s], k->n_tried[s])))
+            pl_engine_fail(p->engine, "no memory for what failed");
+    }
 }
 
 static void persist(struct reporting *p, struct kept *k);
@@ -163,7 +209,7 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
     struct reporting *p = feeding;
     struct kept *k;
 
-    if (!p || !j || a->result.duplicate || !j->plan)
+    if (!p || !j || !j->plan)
         return;
     k = calloc(1, sizeof *k);
     if (!k) {
@@ -177,6 +223,7 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
     k->attempt = p->attempt;
     for (size_t i = 0; i < a->result.n; i++)
         keep_row(j, p->worker, json_array_get(p->row_list, i), a->result.verdicts[i], k);
+    finish_tried(p, k);
     if (k->task_done)
         pl_engine_drop_task(e, a->result.worker, a->result.task, a->result.fence);
     persist(p, k);
@@ -283,6 +330,7 @@ static int feed_result(struct reporting *p, const json_t *result, struct pl_err 
     ev.result.n = json_array_size(rows);
     p->row_list = rows;
     p->attempt = t->failures + 1;
+    p->losses = t->losses;
     t->recalled = false;
     feeding = p;
     r = pl_engine_feed(p->engine, &ev, err);
@@ -359,7 +407,9 @@ static int write_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     }
     if (final)
         return 0;
-    r = json_array_size(k->rows) ? write_rows(c, k, err) : 0;
+    for (unsigned s = 0; r >= 0 && s < PL_ARRAY_SIZE(k->tried); s++)
+        r = k->tried[s].rows ? pl_tried_write(c, k->job_row, &k->tried[s], err) : 0;
+    r = r >= 0 && json_array_size(k->rows) ? write_rows(c, k, err) : r;
     if (r >= 0 && k->job->stage->def->checkpoint_ms > 0)
         r = pl_checkpoints_drop(k->job, c, k->rows, err);
     if (r >= 0 && k->task_done)
@@ -371,6 +421,10 @@ static void kept_free(struct kept *k)
 {
     json_decref(k->rows);
     json_decref(k->attempts);
+    for (unsigned s = 0; s < PL_ARRAY_SIZE(k->tried); s++) {
+        pl_etried_finish(&k->tried[s]);
+        free(k->tried_rows[s]);
+    }
     pl_ejob_unref(k->job);
     free(k);
 }

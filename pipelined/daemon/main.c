@@ -6,6 +6,7 @@
  *                        verbs do
  *     verb_put, verb_get, verb_file, verb_commit, verb_branch, verb_repo, verb_project                 data
  *     verb_pipeline, verb_run, verb_rerun, verb_job, verb_logs, verb_metrics, verb_wait, verb_why, verb_status     work;  verb_login
+ *     verb_access, verb_s3 (credential: what a token or key is made with)          who may
  *     verb_offline, verb_plan (given_inputs: folders in the place of repos)                            without a daemon
  *     verb_recover, verb_fsck (store_url: a store by its address)                                      what is kept
  *     verb_try             one datum by hand: try_inputs (which), try_folder (its files), try_worker (the agent, started for it)
@@ -34,6 +35,7 @@
  *                        s3_answer what an answer means, s3_url where the bucket is, s3_creds whose requests they are (s3_profile,
  *                        s3_creds_fetch), crc32c
  *     sigv4, sigv4_query, sigv4_verify   signatures, for clients and for those who check them;   s3_xml: S3's documents
+ *     libs3_module         the same for servers that want Signature V2: a module (storage/object/libs3/), which object_libs3 loads
  *   store                verified records of a project: index, index_segment, record_cache; pack_files and pack_window read
  *                        packs, wherever they lie; stores opens one a project
  *   tree                 the path-keyed tree: node, node_stack, level_writer, names; tree_build, tree_walk, tree_edit (tree_apply,
@@ -61,7 +63,7 @@
  *                        sched_restore, sched_say (why something waits), sched_view, timers, ranges
  * The engine carries it out: pipelined/daemon, pipelined/exec
  *   daemon, config       one running daemon and what it is told;  log_ckpt: when a checkpoint of the log is made
- *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_base, job_results, job_failures, job_commit,
+ *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_base, job_rows, job_results, job_tried, job_commit,
  *                        job_whole; endings, later; workers, worker_doors (their tokens), worker_api, checkpoints
  *   local, nvml          workers as processes of this machine; its GPUs;   sandbox_probe: does bubblewrap work here?
  * A worker does it: pipelined/agent

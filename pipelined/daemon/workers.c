@@ -356,34 +356,6 @@ void pl_engine_recall_task(struct pl_engine *e, const struct pl_sched_action *a)
         t->recalled = true;
 }
 
-static int return_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
-{
-    int r = pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM lease WHERE task = ?", "i", *(const int64_t *)arg);
-
-    return r < 0 ? r : 0;
-}
-
-/* Where it fails the row stays: a restart prefers the newer lease of the same rows. */
-static void return_done(void *arg, int r, const struct pl_err *err)
-{
-    if (r < 0)
-        pl_log_warn("engine", "row of lease %" PRId64 ": %s", *(const int64_t *)arg, err->msg);
-    free(arg);
-}
-
-void pl_engine_return_task(struct pl_engine *e, const struct pl_sched_action *a)
-{
-    int64_t *task = malloc(sizeof *task);
-    struct pl_err err = {0};
-
-    pl_engine_drop_task(e, a->lease.worker, a->lease.task, a->lease.fence);
-    if (!task)
-        return;
-    *task = (int64_t)a->lease.task;
-    if (pl_db_submit(e->config.db, PL_TX_UNLOGGED, return_tx, return_done, task, &err) < 0)
-        return_done(task, err.code, &err);
-}
-
 struct leasing {
     struct pl_engine *engine;
     struct pl_ejob *job;
@@ -477,18 +449,6 @@ static void lease_written(void *arg, int r, const struct pl_err *err)
     pl_engine_pool(l->engine, make_answer, l);
 }
 
-static char *ranges_text(const struct pl_sched_range *ranges, size_t n)
-{
-    json_t *list = json_array();
-    char *text;
-
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, json_pack("[I, I]", (json_int_t)ranges[i].lo, (json_int_t)ranges[i].hi));
-    text = pl_json_text(list, JSON_COMPACT);
-    json_decref(list);
-    return text;
-}
-
 static struct pl_sched_range *copy_ranges(const struct pl_sched_range *ranges, size_t n)
 {
     struct pl_sched_range *copy = malloc((n + 1) * sizeof *copy);
@@ -506,6 +466,7 @@ static struct pl_etask *new_task(const struct pl_sched_action *a, struct pl_ejob
         return NULL;
     *t = (struct pl_etask){.id = a->lease.task, .fence = a->lease.fence, .worker = a->lease.worker, .job = pl_ejob_ref(j)};
     t->failures = a->lease.failures;
+    t->losses = a->lease.losses;
     return t;
 }
 
@@ -528,7 +489,7 @@ void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a)
     l->since_us = !j->forced ? 0 : j->started_us ? j->started_us : pl_clock_wall_us(); /* its own attempts only */
     l->ranges = copy_ranges(a->lease.rows, a->lease.n_rows);
     l->n_ranges = a->lease.n_rows;
-    l->rows = ranges_text(a->lease.rows, a->lease.n_rows);
+    l->rows = pl_ranges_text(a->lease.rows, a->lease.n_rows);
     r = l->ranges && l->rows ? pl_map_put(&e->tasks, &t->id, sizeof t->id, t, NULL, &err) : pl_err_nomem(&err);
     if (r < 0)
         pl_etask_free(t);

@@ -329,6 +329,7 @@ static int apply_job(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl
     r = pl_sql_int(c, err, &id, "SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?", "sss", str(o, "run"),
                    str(o, "project"), str(o, "stage"));
     r = r < 0 ? r : settle_results(c, id, o, err);
+    r = r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM tried WHERE job = ?", "i", id);
     return r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM lease WHERE job = ?", "i", id);
 }
 

@@ -1,5 +1,6 @@
 #include "object.h"
 
+#include "object_libs3.h"
 #include "object_s3.h"
 
 static bool key_byte_ok(char c)
@@ -194,12 +195,23 @@ void pl_object_signed_finish(struct pl_object_signed *q)
     q->url = NULL;
 }
 
+static int open_bucket(const struct pl_object_config *config, struct pl_object_store **ret, struct pl_err *err)
+{
+    if (config->driver == NULL || config->driver[0] == '\0' || pl_streq(config->driver, "s3"))
+        return pl_object_s3_open(config, ret, err);
+    if (pl_streq(config->driver, "libs3"))
+        return pl_object_libs3_open(config, ret, err);
+    (void)pl_err_set(err, PL_EINVAL, "driver is \"%.100s\": accepted are s3 and libs3 (for servers that only take Signature V2)",
+                     config->driver);
+    return pl_err_field(err, PL_EINVAL, "driver");
+}
+
 int pl_object_open(const struct pl_object_config *config, struct pl_object_store **ret, struct pl_err *err)
 {
     if (config->url != NULL && strncmp(config->url, "file:///", 8) == 0)
         return pl_object_file_open(config->url + 7, ret, err);
     if (config->url != NULL && strncmp(config->url, "s3://", 5) == 0)
-        return pl_object_s3_open(config, ret, err);
+        return open_bucket(config, ret, err);
     (void)pl_err_set(err, PL_EINVAL, "store is \"%.200s\": accepted are file:///FOLDER and s3://BUCKET/PREFIX",
                      config->url != NULL ? config->url : "");
     return pl_err_field(err, PL_EINVAL, "store");

@@ -78,6 +78,7 @@ int pl_object_file_open(const char *dir, struct pl_object_store **ret, struct pl
  * environment of Amazon's tools, the shared profile. */
 struct pl_object_config {
     const char *url;      /* file:///FOLDER or s3://BUCKET/PREFIX */
+    const char *driver;   /* of s3://: "" or "s3"; "libs3" (object_libs3.h) */
     const char *endpoint; /* http(s)://HOST[:PORT]; else AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, else Amazon's of the region */
     const char *region;   /* else AWS_REGION, AWS_DEFAULT_REGION, the profile's, us-east-1 */
     const char *style;    /* path | virtual; else path where an endpoint is given */

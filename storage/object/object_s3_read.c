@@ -29,21 +29,31 @@ static int ends_early(const char *key, uint64_t total, struct pl_err *err)
     return pl_err_set(err, PL_ECORRUPT, "object %s ends early: it has %llu bytes", key, (unsigned long long)total);
 }
 
+/* The size of an object of which there is no such range. Not every server says it then, and of an empty object some give all, with 200. */
+static int size_of(struct pl_object_s3 *s, const char *key, const struct pl_http_exchange *x, uint64_t *ret, struct pl_err *err)
+{
+    *ret = x->status == 200 ? 0 : x->total;
+    return *ret == UINT64_MAX ? pl_object_s3_size(&s->store, key, ret, err) : 0;
+}
+
 /* A ranged GET into `ret`; `*ret_total` is the object's size. PL_ECORRUPT when the range begins past the end. */
 static int get_range(struct pl_object_s3 *s, const char *key, const char *range, struct pl_buf *ret, uint64_t *ret_first,
                      uint64_t *ret_total, struct pl_err *err)
 {
     const struct pl_sigv4_pair headers[] = {{"range", range}};
-    struct pl_s3_call call = {
-        .method = "GET", .key = key, .headers = headers, .n_headers = 1, .etag = true, .expect = 206, .out = ret};
+    struct pl_s3_call call = {.method = "GET", .key = key, .headers = headers, .n_headers = 1, .etag = true, .out = ret};
     int r = pl_s3_client_run(s->client, &call, err);
 
     *ret_first = call.x.first;
     *ret_total = call.x.total;
-    if (r == PL_EIO && call.x.status == 416)
-        r = ends_early(key, call.x.total, err);
-    else if (r == 0 && call.x.total == UINT64_MAX)
-        r = pl_err_set(err, PL_EPROTO, "object %s: a range came without Content-Range", key);
+    if ((r == PL_EIO && call.x.status == 416) || (r == 0 && call.x.status == 200 && ret->len == 0)) {
+        r = size_of(s, key, &call.x, ret_total, err);
+        if (r == 0)
+            r = ends_early(key, *ret_total, err);
+    } else if (r == 0 && (call.x.status != 206 || call.x.total == UINT64_MAX)) {
+        r = pl_err_set(err, PL_EPROTO, "object %s: the server's answer to a range is none: status %u, %s Content-Range", key,
+                       call.x.status, call.x.total == UINT64_MAX ? "no" : "with");
+    }
     pl_s3_call_finish(&call);
     return r;
 }

@@ -1,7 +1,6 @@
 """How things are measured: one command's wall time, processor time and memory; a process looked at while it runs; bytes on disk."""
 import os
 import pathlib
-import resource
 import statistics
 import subprocess
 import threading
@@ -43,16 +42,30 @@ def settle():
     os.sync()
 
 
-def cpu_of_children():
-    """Seconds of processor time of all processes that were started here, or below, and have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def cpu_of(pid):
     """Seconds of processor time that a living process has used, its ended children included."""
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(field) for field in fields[11:15]) / TICK
+
+
+def cpu_below(pid):
+    """The same of the process and all that live below it: a worker outlives the job that it did."""
+    parents = {}
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            pass  # it has just ended
+    below = [pid]
+    for one in below:
+        below += [child for child, parent in parents.items() if parent == one]
+    total = 0
+    for one in below:
+        try:
+            total += cpu_of(one)
+        except OSError:
+            pass
+    return total
 
 
 def anonymous_of(pid):

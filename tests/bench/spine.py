@@ -203,20 +203,20 @@ class Moving:
         """The job's milliseconds."""
         script = f"openssl rand -out $PL_OUT/$PL_DATUM_ID {self.WRITTEN}\nexec sleep {computing_s:.3f}\n"
         spec = {"pipeline": "moving", "stages": [{"name": "moving", "input": {"repo": "in", "glob": "/*"}, "script": script}]}
-        before = measure.cpu_of_children()
         with ours.Daemon(self.folder / name, PIPELINED_OVERLAP="1" if overlap else "0") as target:
             target.ctl("create", "repo", "in")
-            before += target.ctl("put", "file", "-q", "-r", "in@master:/", "-f", self.source).cpu + measure.cpu_of(target.pid)
+            target.ctl("put", "file", "-q", "-r", "in@master:/", "-f", self.source)
+            before = measure.cpu_below(target.pid)
             client = Client(target)
             client.wait(target.pipeline(spec)["run"])
+            processor_ms = (measure.cpu_below(target.pid) - before) * 1000 / self.count
             job = client.call("GET", "/jobs?stage=moving&limit=1")["jobs"][0]
         shutil.rmtree(self.folder / name)
-        processor_ms = (measure.cpu_of_children() - before) * 1000 / self.count
         if job["state"] != "success":
             raise measure.Failed(f"the job is {job['state']}: {job.get('reason')}")
         self.bench.say(f"  {name}: ms a datum "
                        + ", ".join(f"{k} {job['ms'][k] / self.count:.1f}" for k in ("fetch", "compute", "upload", "held"))
-                       + f"; processor time of all {processor_ms:.0f}")
+                       + f"; processor time of all {processor_ms:.0f}, which {os.cpu_count()} cores do in {processor_ms / os.cpu_count():.1f}")
         return job["ms"]
 
 

@@ -109,7 +109,7 @@ def test_what_is_said_on_the_line_comes_before_the_context(person, shared):
     (["login", "http://127.0.0.1:1", "--token-file", "nix"], NOT_FOUND, "nix"),
     (["logout"], NOT_FOUND, "logged in to no context"),
     (["logout", "x"], NOT_FOUND, "logged in to no context x"),
-    (["s3", "env"], INVALID, "no S3 gateway yet"),
+    (["s3", "env", "--server", "http://127.0.0.1:1"], NO_SERVER, "no server at"),
 ])
 def test_what_cannot_be_is_named(person, args, code, said):
     done = person(*args, ok=False)

@@ -22,7 +22,7 @@ def verbs():
     """(verb, noun or None) of every row."""
     rows = []
     for line in ctl("help").stdout.split("\n\n")[1].splitlines():
-        words = [word for word in line.split()[:2] if re.fullmatch(r"[a-z0-9]+", word)]
+        words = [word for word in line.split()[:2] if re.fullmatch(r"[a-z0-9]+(-[a-z]+)?", word)]
         rows.append((words[0], words[1] if len(words) > 1 else None))
     return rows
 

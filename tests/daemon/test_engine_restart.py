@@ -134,6 +134,7 @@ def test_datums_given_up_with_their_workers_are_counted_as_failed(make_daemon, t
     daemon.wait_job(run, "s", lambda j: ran.exists(), "to run")
     daemon.kill()
     change(daemon, "UPDATE lease SET losses = 20")
+    change(daemon, "INSERT INTO tried(job, rows, failures, losses, state) SELECT job, rows, 0, 20, 'waiting' FROM lease")
     daemon.start()
     worker, = workers_of(daemon)
     os.kill(worker, signal.SIGKILL)
@@ -157,3 +158,71 @@ def test_a_datum_that_used_up_its_tries_is_not_tried_again(make_daemon, tmp_path
     assert job["state"] == "failure" and job["reason"] == "1 of 2 datums failed; the first: datum in=/a: exit code 3: no luck", job
     assert job["datums"] | {} == {"total": 2, "reused": 0, "done": 1, "failed": 1}
     assert sorted(ran.read_text().split()) == ["0", "0", "1"]
+
+
+def test_tries_that_a_waiting_datum_used_count_after_a_restart(make_daemon, tmp_path):
+    daemon = make_daemon(sandbox="none").start()
+    go, ran = tmp_path / "go", tmp_path / "ran"
+    script = f'n=$(cat "$PL_INPUT_IN"); echo $n >>{ran}; test $n != 0 || exit 3; {WAIT.format(go)}'
+    daemon.default.repo("in").stages(sh("s", script, glob="/*", datum={"tries": 2}))
+    run = daemon.default.commit("in", {"a": "0", "b": "1"})["run"]
+    daemon.wait_job(run, "s", lambda j: ran.read_text().split() == ["0", "1"] if ran.exists() else False, "to stand in the second")
+    restart(daemon)
+    go.write_text("")
+    job = daemon.default.wait(run)["job"]["s"]
+    assert job["reason"] == "1 of 2 datums failed; the first: datum in=/a: exit code 3"
+    assert ran.read_text().split() == ["0", "1", "0"]
+    assert [a["attempt"] for a in daemon.get(f"/jobs/default/s/{run}/datums")["datums"] if a["state"] == "failed"] == [1, 2]
+
+
+def test_losses_of_a_waiting_datum_count_after_a_restart(make_daemon, tmp_path):
+    daemon = make_daemon(sandbox="none").start()
+    go, ran = tmp_path / "go", tmp_path / "ran"
+    script = f'n=$(cat "$PL_INPUT_IN"); echo $n >>{ran}; {WAIT.format(f"{go}$n")}'
+    daemon.default.repo("in").stages(sh("s", script, glob="/*"))
+    run = daemon.default.commit("in", {"a": "0", "b": "1"})["run"]
+    stands_in = lambda lines: daemon.wait_job(run, "s", lambda j: ran.exists() and ran.read_text().split() == lines, f"to have begun {lines}")
+    stands_in(["0"])
+    os.kill(*workers_of(daemon), signal.SIGKILL)
+    stands_in(["0", "1"])  # the first one waits
+    daemon.kill()
+    change(daemon, "UPDATE tried SET losses = 20")
+    daemon.start()
+    (tmp_path / "go1").write_text("")
+    stands_in(["0", "1", "0"])
+    os.kill(*workers_of(daemon), signal.SIGKILL)
+    job = daemon.default.wait(run)["job"]["s"]
+    assert "1 of 2 datums failed" in job["reason"] and "lost 21 times" in job["reason"], job
+
+
+def test_what_was_given_up_is_not_tried_again_after_a_restart(make_daemon, tmp_path):
+    daemon = make_daemon(sandbox="none").start()
+    go, ran = tmp_path / "go", tmp_path / "ran"
+    script = f'n=$(cat "$PL_INPUT_IN"); echo $n >>{ran}; {WAIT.format(go)}'
+    daemon.default.repo("in").stages(sh("s", script, glob="/*"))
+    run = daemon.default.commit("in", {"a": "0", "b": "1"})["run"]
+    stands_in = lambda lines: daemon.wait_job(run, "s", lambda j: ran.exists() and ran.read_text().split() == lines, f"to have begun {lines}")
+    stands_in(["0"])
+    daemon.kill()
+    change(daemon, "UPDATE lease SET losses = 20")
+    change(daemon, "INSERT INTO tried(job, rows, failures, losses, state) SELECT job, rows, 0, 20, 'waiting' FROM lease")
+    daemon.start()
+    os.kill(*workers_of(daemon), signal.SIGKILL)
+    stands_in(["0", "1"])
+    restart(daemon)
+    assert daemon.job(run, "s")["datums"]["failed"] == 1
+    go.write_text("")
+    job = daemon.default.wait(run)["job"]["s"]
+    assert job["reason"].startswith("1 of 2 datums failed; the first: datum in=/a: lost 21 times with its worker"), job
+    assert ran.read_text().split() == ["0", "1"]
+
+
+def test_the_time_that_a_job_ran_is_known_after_a_restart_although_nothing_else_happened(make_daemon, tmp_path):
+    daemon = make_daemon(sandbox="none").start()
+    go = tmp_path / "go"
+    daemon.default.repo("in").stages(sh("s", WAIT.format(go)))
+    run = daemon.default.commit("in", {"a": "0"})["run"]
+    before = daemon.wait_job(run, "s", lambda j: j["ms"]["busy"] > 0, "to have run for a while")["ms"]["busy"]
+    restart(daemon)
+    go.write_text("")
+    assert daemon.default.wait(run)["job"]["s"]["ms"]["busy"] > before

@@ -114,6 +114,14 @@ def answers(url):
         return False
 
 
+def knows(conf, osd):
+    """Whether a monitor has taken in this store: one that has just started may refuse everything."""
+    try:
+        return command("ceph", "-c", conf, "--connect-timeout", "30", "osd", "new", osd)
+    except Unavailable:
+        return False
+
+
 class Server:
     """One server: `start` returns once it answers; `kill` is kill -9; `stop` ends it and what belongs to it. The folder keeps its data."""
 
@@ -261,7 +269,7 @@ rgw enable ops log = false
         command("monmaptool", "--create", "--clobber", "--fsid", fsid, "--addv", "a", f"[v1:127.0.0.1:{mon}]", monmap)
         command("ceph-mon", "-c", conf, "--mkfs", "-i", "a", "--monmap", monmap)
         self.spawn("ceph-mon", "-c", conf, "-i", "a", "-f")
-        command("ceph", "-c", conf, "--connect-timeout", "60", "osd", "new", osd)
+        self.until("monitor", lambda: knows(conf, osd))
         command("ceph-osd", "-c", conf, "-i", "0", "--mkfs", "--osd-uuid", osd)
         self.spawn("ceph-osd", "-c", conf, "-i", "0", "-f")
         command("radosgw-admin", "-c", conf, "-n", "client.rgw.a", "user", "create", "--uid", "test", "--display-name", "test",

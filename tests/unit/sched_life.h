@@ -21,7 +21,7 @@ struct wstage {
 struct wrow {
     unsigned datum;
     uint64_t fence; /* of the newest lease */
-    uint32_t failures;
+    uint32_t failures, losses;
     bool ended;
 };
 
@@ -362,8 +362,9 @@ static inline void do_lease(struct life *l, const struct pl_sched_action *a)
             struct wrow *row = &job->rows[k];
 
             MUST(&l->w, k < job->n_rows && !row->ended, "row %u is leased again", k);
-            MUST(&l->w, row->failures == a->lease.failures, "row %u failed %u times, not %u", k, row->failures,
-                 a->lease.failures);
+            MUST(&l->w, row->failures == a->lease.failures && row->losses == a->lease.losses,
+                 "row %u failed %u times and was lost %u times, not %u and %u", k, row->failures, row->losses, a->lease.failures,
+                 a->lease.losses);
             for (const struct wtask *t = job->tasks; t; t = t->next)
                 for (uint32_t n = 0; n < t->n; n++)
                     MUST(&l->w, t->rows[n] != k, "row %u is leased twice", k);
@@ -395,8 +396,6 @@ static inline void do_result(struct life *l, const struct pl_sched_action *a, co
 
     m.flag = a->result.task_done;
     post(&l->w, &m);
-    if (a->result.duplicate)
-        return;
     MUST(&l->w, job && a->result.n == ev->result.n, "a result of nothing");
     for (size_t i = 0; i < a->result.n; i++) {
         const struct pl_sched_row *got = &ev->result.rows[i];
@@ -426,6 +425,7 @@ static inline void do_give_up(struct life *l, const struct pl_sched_action *a)
 {
     struct wjob *job = job_by_id(l, a->lease.job);
 
+    MUST(&l->w, a->lease.losses == PL_SCHED_LOSSES_MAX + 1 && a->lease.message, "given up before its time");
     for (size_t i = 0; i < a->lease.n_rows; i++)
         for (uint32_t k = a->lease.rows[i].lo; k < a->lease.rows[i].hi; k++)
             job->rows[k].ended = true;
@@ -456,6 +456,9 @@ static inline void do_lost(struct life *l, const struct pl_sched_action *a)
         .kind = TO_AGENT, .action = a->kind, .id = a->lease.worker, .task = a->lease.task, .fence = a->lease.fence};
     struct wjob *job = job_by_id(l, a->lease.job);
 
+    for (size_t i = 0; a->kind == PL_SCHED_RETURNED && i < a->lease.n_rows; i++)
+        for (uint32_t k = a->lease.rows[i].lo; k < a->lease.rows[i].hi; k++)
+            job->rows[k].losses = a->lease.losses;
     if (a->kind != PL_SCHED_LEASE_LOST && job)
         tasks_drop(job, a->lease.fence);
     if (a->kind != PL_SCHED_RETURNED)
@@ -518,7 +521,8 @@ static inline void carry_out(struct life *l, const struct pl_sched_action *a, co
         l->more = true;
         break;
     case PL_SCHED_DRAINED:
-        MUST(&l->w, l->draining, "drained of its own");
+        MUST(&l->w, l->draining && !l->drained, "drained of its own");
+        l->drained = true;
         break;
     default:
         simple[a->kind](l, a);

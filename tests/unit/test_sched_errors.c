@@ -87,11 +87,101 @@ static void restart_supersedes_what_runs_but_not_what_commits(void **state)
     kit_close(&k);
 }
 
+/* --- over a restart */
+
+/* Ten rows of stage 1, of which the first two have ended: two tries. */
+static struct pl_sched_event restored(void)
+{
+    static const struct pl_sched_range ended = {0, 2};
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_RUN};
+
+    kit_open(&k, 4, 0);
+    kit_do(&k, kit_stage(1, 1, (struct pl_sched_stage){.tries = 2}));
+    ev.run.id = kit_run_id(1);
+    ev.run.order = 1;
+    kit_do(&k, ev);
+    ev = (struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_JOB};
+    ev.job.id = 10;
+    ev.job.stage = ev.job.version = 1;
+    ev.job.run = kit_run_id(1);
+    ev.job.state = PL_SCHED_RUNNING;
+    ev.job.planned = ev.job.leased = true;
+    ev.job.datums = ev.job.to_run = 10;
+    ev.job.ended = &ended;
+    ev.job.n_ended = 1;
+    return ev;
+}
+
+static void what_a_row_went_through_is_known_after_a_restart(void **state)
+{
+    const struct pl_sched_tried tried[] = {{{3, 4}, 1, 0}, {{5, 10}, 0, PL_SCHED_LOSSES_MAX}};
+    struct pl_sched_event job = restored(), task = {.kind = PL_SCHED_EV_RESTORE_TASK};
+    const struct pl_sched_range lost = {5, 10}, fresh = {4, 5};
+
+    (void)state;
+    job.job.tried = tried;
+    job.job.n_tried = 2;
+    kit_do(&k, job);
+    kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_WORKER, .worker = {.id = 20, .stage = 1, .version = 1}});
+    task.task.task = 30;
+    task.task.fence = 31;
+    task.task.job = 10;
+    task.task.worker = 20;
+    task.task.n_rows = 1;
+    task.task.rows = &lost;
+    assert_int_equal(kit_try(&k, task), PL_EINVAL); /* it was leased before they were lost */
+    task.task.losses = PL_SCHED_LOSSES_MAX;
+    kit_do(&k, task);
+    task.task.rows = &fresh;
+    task.task.task = 32;
+    assert_int_equal(kit_try(&k, task), PL_EINVAL);
+    kit_ready(&k);
+    kit_worker(&k, PL_SCHED_EV_WORKER_EXITED, 20);
+    assert_int_equal(kit_the(&k, PL_SCHED_GIVE_UP)->lease.count, 5);
+    kit_up(&k, kit_the(&k, PL_SCHED_START_WORKER)->worker.id);
+    for (unsigned row = 2; row <= 4; row += 2) {
+        const struct pl_sched_action lease = *kit_the(&k, PL_SCHED_LEASE);
+
+        assert_int_equal(k.rows[0].lo, row);
+        assert_int_equal(lease.lease.failures, 0);
+        kit_finish(&k, lease, 1000);
+        kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    }
+    assert_int_equal(k.rows[0].lo, 3);
+    assert_int_equal(kit_the(&k, PL_SCHED_LEASE)->lease.failures, 1);
+    kit_result(&k, kit_the(&k, PL_SCHED_LEASE), (struct pl_sched_row){.index = 3, .failed = true, .label = "/a", .message = "x"});
+    assert_int_equal(k.verdicts[0], PL_SCHED_ROW_FAILED); /* it had one try left */
+    SAYS(k, 1, 1, "6 of 10 datums failed; the first: datum /a: x");
+    kit_close(&k);
+}
+
+static void a_history_of_rows_that_have_ended_or_are_none_is_refused(void **state)
+{
+    static const struct pl_sched_tried cases[][2] = {
+        {{{1, 3}, 1, 0}},
+        {{{4, 4}, 1, 0}},
+        {{{9, 11}, 1, 0}},
+        {{{4, 6}, 1, 0}, {{5, 7}, 0, 1}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        struct pl_sched_event ev = restored();
+
+        ev.job.tried = cases[i];
+        ev.job.n_tried = cases[i][1].rows.hi ? 2 : 1;
+        assert_int_equal(kit_try(&k, ev), PL_EINVAL);
+        kit_close(&k);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(on_error_and_max_failed_say_what_failed_datums_are_to_the_job),
         cmocka_unit_test(restart_supersedes_what_runs_but_not_what_commits),
+        cmocka_unit_test(what_a_row_went_through_is_known_after_a_restart),
+        cmocka_unit_test(a_history_of_rows_that_have_ended_or_are_none_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,7 +65,7 @@ static void a_busy_worker_fetches_ahead_only_when_all_have_work(void **state)
     (void)state;
     open_one((struct pl_sched_stage){.workers = 2});
     kit_push(&k, 1, 1);
-    kit_planned(&k, 1, 1, 100);
+    kit_planned(&k, 1, 1, 30);
     other = kit_nth(&k, PL_SCHED_START_WORKER, 1)->worker.id;
     kit_up(&k, kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.id);
     lease = *kit_the(&k, PL_SCHED_LEASE);
@@ -76,7 +76,7 @@ static void a_busy_worker_fetches_ahead_only_when_all_have_work(void **state)
     kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
     kit_the(&k, PL_SCHED_LEASE);
     kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
-    assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 0); /* two are enough */
+    assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 0); /* two are enough when they take seconds */
     kit_up(&k, other);
     kit_the(&k, PL_SCHED_LEASE);
     kit_close(&k);
@@ -191,6 +191,47 @@ static void one_row_is_not_asked_for(void **state)
     kit_finish(&k, *kit_the(&k, PL_SCHED_LEASE), 100000);
     kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, other);
     assert_int_equal(kit_count(&k, PL_SCHED_RECALL), 0);
+    kit_close(&k);
+}
+
+/* Where many wait, a row behind one that takes hours holds up nobody. */
+static void the_first_of_many_datums_need_not_be_measured_to_fetch_ahead(void **state)
+{
+    struct pl_sched_action lease;
+
+    (void)state;
+    open_one((struct pl_sched_stage){.workers = 2});
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 2 + 2 * PL_SCHED_AHEAD_ROWS);
+    kit_up(&k, kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.id);
+    lease = *kit_the(&k, PL_SCHED_LEASE);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    assert_int_equal(kit_the(&k, PL_SCHED_LEASE)->lease.count, 1);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    assert_int_equal(kit_the(&k, PL_SCHED_LEASE)->lease.count, 1);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 0); /* three at most */
+    kit_close(&k);
+}
+
+static void a_worker_of_short_datums_holds_three_tasks(void **state)
+{
+    struct pl_sched_action lease;
+
+    (void)state;
+    open_one((struct pl_sched_stage){0});
+    lease = one_lease(1, 15);
+    kit_finish(&k, lease, 100000); /* 0.1 s */
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    assert_int_equal(kit_the(&k, PL_SCHED_LEASE)->lease.count, 4);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    assert_int_equal(kit_the(&k, PL_SCHED_LEASE)->lease.count, 4);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    lease = *kit_the(&k, PL_SCHED_LEASE);
+    assert_int_equal(lease.lease.count, 4);
+    kit_finish(&k, lease, 100000);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    assert_int_equal(kit_the(&k, PL_SCHED_LEASE)->lease.count, 2); /* all that is left */
     kit_close(&k);
 }
 
@@ -501,6 +542,8 @@ int main(void)
         cmocka_unit_test(tasks_grow_to_ten_seconds_of_compute),
         cmocka_unit_test(no_task_is_larger_than_a_workers_share),
         cmocka_unit_test(a_busy_worker_fetches_ahead_only_when_all_have_work),
+        cmocka_unit_test(the_first_of_many_datums_need_not_be_measured_to_fetch_ahead),
+        cmocka_unit_test(a_worker_of_short_datums_holds_three_tasks),
         cmocka_unit_test(what_stands_behind_a_long_row_goes_to_who_has_nothing),
         cmocka_unit_test(nobody_is_asked_twice_for_what_it_has_begun),
         cmocka_unit_test(one_row_is_not_asked_for),

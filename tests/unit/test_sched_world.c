@@ -28,6 +28,7 @@ static void restore(struct life *l, struct pl_sched_event *ev)
 static void restore_job(struct life *l, struct wjob *job)
 {
     struct pl_sched_range ended[DATUMS];
+    struct pl_sched_tried tried[DATUMS];
     struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_JOB};
     bool again = !pl_sched_state_final(job->state) && (job->n_rows == 0 || chance(&l->w, 30));
 
@@ -45,11 +46,14 @@ static void restore_job(struct life *l, struct wjob *job)
     ev.job.datums = job->n_datums;
     ev.job.to_run = job->planned ? job->n_rows : 0;
     ev.job.ended = ended;
+    ev.job.tried = tried;
     ev.job.first_failed = (struct pl_sched_row){.label = "/a", .message = "exit code 1"};
     for (uint32_t i = 0; job->planned && i < job->n_rows; i++) {
-        job->rows[i].failures = 0;
-        if (!job->rows[i].ended)
+        if (!job->rows[i].ended) {
+            if (job->rows[i].failures + job->rows[i].losses > 0)
+                tried[ev.job.n_tried++] = (struct pl_sched_tried){{i, i + 1}, job->rows[i].failures, job->rows[i].losses};
             continue;
+        }
         ended[ev.job.n_ended++] = (struct pl_sched_range){i, i + 1};
         ev.job.failed += !job->done[job->rows[i].datum];
     }
@@ -104,8 +108,6 @@ static void restore_tasks(struct life *l, struct wjob *job)
             continue;
         }
         t->recalled = false;
-        for (uint32_t i = 0; i < t->n; i++)
-            job->rows[t->rows[i]].failures = t->failures;
     }
 }
 
@@ -165,7 +167,7 @@ static void daemon_start(struct life *l)
     if (pl_sched_create(&config, &l->s, NULL) < 0)
         world_die(&l->w, "no memory");
     l->tick_at = INT64_MAX;
-    l->more = l->draining = false;
+    l->more = l->draining = l->drained = false;
     l->crash_in = -1;
     restore_stages(l);
     restore_runs(l);
@@ -181,7 +183,7 @@ static void daemon_die(struct life *l)
 {
     l->s = pl_sched_destroy(l->s);
     l->tick_at = INT64_MAX;
-    l->more = false;
+    l->more = l->draining = false;
     l->down_until = l->w.now + (int64_t)rnd(&l->w, 60000);
     for (size_t i = 0; i < l->w.n_messages; i++)
         if (l->w.messages[i]->kind == ANSWER) {
@@ -314,9 +316,20 @@ static void hurt_agent(struct life *l)
         a->hung = true;
 }
 
+/* It ends once it is still, or is killed. */
+static void drain(struct life *l)
+{
+    if (l->draining) {
+        daemon_die(l);
+        return;
+    }
+    l->draining = true;
+    step(l, &(struct pl_sched_event){.kind = PL_SCHED_EV_DRAIN});
+}
+
 static void chaos(struct life *l)
 {
-    uint64_t what = rnd(&l->w, 100);
+    uint64_t what = l->drained ? 80 : rnd(&l->w, 100);
 
     l->chaos_at = l->w.now + (int64_t)rnd(&l->w, 20000);
     if (what < 45)
@@ -332,7 +345,7 @@ static void chaos(struct life *l)
     else if (what < 79)
         change_capacity(l, false);
     else if (what < 83)
-        step(l, &(struct pl_sched_event){.kind = PL_SCHED_EV_DRAIN, .on = l->draining = !l->draining});
+        drain(l);
     else if (what < 88)
         l->w.skew += chance(&l->w, 70) ? (int64_t)rnd(&l->w, 600000) : -(int64_t)rnd(&l->w, 60000);
     else if (what < 92)
@@ -437,11 +450,11 @@ static void calm_down(struct life *l)
     l->w.calm = true;
     l->w.fail_percent /= 4;
     l->crash_in = -1;
+    if (l->draining)
+        daemon_die(l);
     if (!l->s)
         daemon_start(l);
     change_capacity(l, true);
-    if (l->draining)
-        step(l, &(struct pl_sched_event){.kind = PL_SCHED_EV_DRAIN, .on = l->draining = false});
 }
 
 static void live(uint64_t seed)

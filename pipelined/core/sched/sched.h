@@ -38,6 +38,8 @@
  *    more than max_failed have failed. A recovered row is left out and fails nothing.
  *  - Tasks are 1 row at first, then aim at PL_SCHED_AIM_MS of compute by the job's mean, growing at most fourfold on
  *    what was measured; ≤ PL_SCHED_TASK_ROWS_MAX, ≥ ⌈waiting / 32,768⌉, and never more than ⌈waiting / live workers⌉.
+ *    A worker gets a task while another computes, so that it need not wait for its files: when no other worker lacks work, none of the
+ *    rows failed before, and rows take at most PL_SCHED_AIM_MS or, before any was measured, many wait.
  *  - While a worker of the stage has nothing and no row is ready, one that holds several rows is asked to give back those that it has
  *    not begun (RECALL), the one whose task was leased first; as many at once as are idle. It gets nothing ahead until it has finished one.
  *  - Workers: at most min(stage's workers, waiting rows) as capacity admits; the pipeline with the fewest workers
@@ -63,7 +65,9 @@
 #define PL_SCHED_TASK_ROWS_MAX   10000u
 #define PL_SCHED_TASK_CUTS       32768u /* tasks that a job's waiting rows make at most, beside the small first and last ones */
 #define PL_SCHED_AIM_MS          10000  /* compute of one task */
-#define PL_SCHED_WORKER_LEASES   2      /* one computes, the next one fetches (only while datums are short) */
+#define PL_SCHED_WORKER_LEASES   3      /* one is uploaded, one computes, one is fetched */
+#define PL_SCHED_AHEAD_MS        1000   /* compute of what a worker holds, up to which it gets a third task */
+#define PL_SCHED_AHEAD_ROWS      16     /* so many that wait for each worker: rows are leased ahead before one was measured */
 #define PL_SCHED_LOSSES_MAX      20     /* times a row, or in a row the workers of a stage, may be lost */
 #define PL_SCHED_BACKOFF_MIN_MS  10000
 #define PL_SCHED_BACKOFF_MAX_MS  600000
@@ -158,6 +162,13 @@ struct pl_sched_lease {
     uint64_t fence;
 };
 
+/* What rows lo … hi − 1 went through before. */
+struct pl_sched_tried {
+    struct pl_sched_range rows;
+    uint32_t failures; /* tries that they used */
+    uint32_t losses;   /* times that they were lost with a worker */
+};
+
 /* The end of one row's command, or (gave_back) its return unstarted. */
 struct pl_sched_row {
     uint32_t index;
@@ -209,7 +220,7 @@ enum pl_sched_event_kind {
     PL_SCHED_EV_WORKER_EXITED,
     /* .capacity. */
     PL_SCHED_EV_CAPACITY,
-    /* .on: nothing new is planned, leased or started, idle workers end; off: go on. */
+    /* Nothing new is planned, leased or started, idle workers end; for the rest of this life. */
     PL_SCHED_EV_DRAIN,
 
     /* .run: as RUN. Jobs that RESTORE_JOB does not give are made anew, as far as they follow from heads and stages. */
@@ -220,7 +231,7 @@ enum pl_sched_event_kind {
      * RESTORE_DONE. */
     PL_SCHED_EV_RESTORE_WORKER,
     /* .task: leased and not RETURNED; its lease is extended once. One that is not restored is lost: its rows run again, its fence is
-     * refused. Tries that waiting rows had used are forgotten. PL_ENOTFOUND: no such worker or job; PL_EINVAL: rows not waiting. */
+     * refused. PL_ENOTFOUND: no such worker or job; PL_EINVAL: rows not waiting, or not of that history. */
     PL_SCHED_EV_RESTORE_TASK,
     PL_SCHED_EV_RESTORE_DONE,
 };
@@ -269,7 +280,10 @@ struct pl_sched_event {
         uint32_t to_run;
         const struct pl_sched_range *ended; /* rows that ended, well or not; ascending, disjoint */
         size_t n_ended;
-        uint32_t failed;                  /* of them */
+        const struct pl_sched_tried
+            *tried; /* of the others; ascending, disjoint; those that are not in it went through nothing */
+        size_t n_tried;
+        uint32_t failed;                  /* of those that ended */
         uint32_t recovered;               /* of them, beside the failed ones */
         struct pl_sched_row first_failed; /* when failed > 0 */
         int64_t busy_ms;                  /* it had a leased task for so long, as pl_sched_job_info said */
@@ -308,12 +322,13 @@ enum pl_sched_action_kind {
     PL_SCHED_LEASE_LOST,
     /* .lease worker, task, fence, job: the job ended; the worker should stop at it, its results will be refused. */
     PL_SCHED_CANCEL,
-    /* .lease worker, task, fence, job: the lease is over, its rows wait again or are given up. */
+    /* .lease worker, task, fence, job: the lease is over, its rows wait again or are given up. When they were lost, rows, failures and
+     * losses say which and what they went through now. */
     PL_SCHED_RETURNED,
     /* .lease worker, task, fence, job: others are idle; the rows of the task that it has not begun should come back, as a RESULT with
      * gave_back (without rows when it has begun them all). To be told with every renewal until a RESULT of the task comes. */
     PL_SCHED_RECALL,
-    /* .lease job and rows: lost too often with their workers, they count as failed. */
+    /* .lease job, rows, failures, losses: lost too often with their workers, they count as failed; .lease.message: the reason. */
     PL_SCHED_GIVE_UP,
     /* .result: what became of the rows of a RESULT that was taken, in its order. */
     PL_SCHED_RESULT,
@@ -370,10 +385,10 @@ struct pl_sched_action {
             uint32_t count;    /* of single rows */
             uint32_t failures; /* tries already used: the attempt's number − 1 */
             uint32_t losses;
+            const char *message; /* GIVE_UP */
         } lease;
         struct {
             uint64_t worker, task, fence, job;
-            bool duplicate; /* of the last result of a task that has ended: acknowledge it, keep nothing */
             bool task_done; /* no row of the task is open any more */
             const enum pl_sched_verdict *verdicts;
             size_t n;

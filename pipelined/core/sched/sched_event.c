@@ -113,12 +113,11 @@ static int take_stop_run(struct pl_sched *s, const struct pl_sched_event *ev, st
     return 0;
 }
 
-static void take_drain(struct pl_sched *s, bool on)
+static void take_drain(struct pl_sched *s)
 {
     const struct pl_map_slot *slot;
 
-    s->draining = on;
-    s->drained = false;
+    s->draining = true;
     for (size_t i = 0; (slot = pl_map_next(&s->stages, &i));)
         pl_sched_stage_dirty(s, slot->value);
 }
@@ -178,7 +177,7 @@ int pl_sched_event_take(struct pl_sched *s, const struct pl_sched_event *ev, str
     case PL_SCHED_EV_CAPACITY:
         return pl_sched_admit_capacity(s, &ev->capacity, err);
     case PL_SCHED_EV_DRAIN:
-        take_drain(s, ev->on);
+        take_drain(s);
         return 0;
     default:
         return take_worker(s, ev);

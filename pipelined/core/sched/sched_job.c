@@ -314,7 +314,7 @@ static void serve(struct pl_sched *s, struct job *job)
             pl_sched_worker_stop(s, w, false, "its stage waits for a GPU");
             continue;
         }
-        if (!pl_sched_task_lease(s, job, w) && w->n_tasks < PL_SCHED_WORKER_LEASES && !w->recall)
+        if (!pl_sched_task_lease(s, job, w) && (w->n_tasks == 0 || pl_sched_rows_ready(s, job->rows) == 0))
             break;
     }
     if (s->draining)

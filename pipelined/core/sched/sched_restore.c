@@ -1,5 +1,22 @@
 #include "pipelined/core/sched/sched_state.h"
 
+/* Within the job's rows, in order, and not among those that ended. */
+static int check_tried(const struct pl_sched_event *ev, struct pl_err *err)
+{
+    size_t e = 0;
+
+    for (size_t i = 0; i < ev->job.n_tried; i++) {
+        const struct pl_sched_range *r = &ev->job.tried[i].rows;
+
+        while (e < ev->job.n_ended && ev->job.ended[e].hi <= r->lo)
+            e++;
+        if (r->lo >= r->hi || r->hi > ev->job.to_run || (i > 0 && r->lo < ev->job.tried[i - 1].rows.hi) ||
+            (e < ev->job.n_ended && ev->job.ended[e].lo < r->hi))
+            return pl_err_set(err, PL_EINVAL, "job %llu: tried rows %u to %u", (unsigned long long)ev->job.id, r->lo, r->hi);
+    }
+    return 0;
+}
+
 static int check_job(const struct pl_sched *s, const struct pl_sched_event *ev, struct run **ret_run, struct version **ret_v,
                      struct pl_err *err)
 {
@@ -19,10 +36,18 @@ static int check_job(const struct pl_sched *s, const struct pl_sched_event *ev, 
         if (r->lo >= r->hi || r->hi > ev->job.to_run || (i > 0 && r->lo < r[-1].hi))
             return pl_err_set(err, PL_EINVAL, "job %llu: ended rows %u to %u", (unsigned long long)ev->job.id, r->lo, r->hi);
     }
-    return 0;
+    return check_tried(ev, err);
 }
 
-/* What has not ended waits again; tasks take their part out. */
+static void wait_tried(struct pl_sched *s, struct rows *rows, const struct pl_sched_tried *tried)
+{
+    struct pl_sched_range one = tried->rows;
+    const struct pl_ranges which = {.items = &one, .n = 1, .count = one.hi - one.lo};
+
+    pl_sched_rows_wait(s, rows, &which, tried->failures, tried->losses, 0);
+}
+
+/* What has not ended waits again, with what it went through; tasks take their part out. */
 static struct rows *rows_restore(struct pl_sched *s, const struct pl_sched_event *ev)
 {
     struct rows *rows = pl_sched_rows_make(s, ev->job.datums, 0);
@@ -40,9 +65,14 @@ static struct rows *rows_restore(struct pl_sched *s, const struct pl_sched_event
         at = r.hi;
         ended += r.hi - r.lo;
     }
+    for (size_t i = 0; i < ev->job.n_tried; i++)
+        if (!pl_ranges_remove(&rest, ev->job.tried[i].rows.lo, ev->job.tried[i].rows.hi))
+            s->oom = true;
     if (rest.count > 0)
         pl_sched_rows_wait(s, rows, &rest, 0, 0, 0);
     pl_ranges_finish(&rest);
+    for (size_t i = 0; i < ev->job.n_tried; i++)
+        wait_tried(s, rows, &ev->job.tried[i]);
     rows->failed = PL_MIN(ev->job.failed, ended);
     rows->recovered = PL_MIN(ev->job.recovered, ended - rows->failed);
     rows->done = ended - rows->failed - rows->recovered;
@@ -109,8 +139,17 @@ static int restore_worker(struct pl_sched *s, const struct pl_sched_event *ev, s
     return 0;
 }
 
+/* Rows of that history that wait; NULL. */
+static struct bin *bin_of(const struct rows *rows, uint32_t failures, uint32_t losses)
+{
+    for (size_t i = 0; i < rows->n_bins; i++)
+        if (rows->bins[i].rows.count > 0 && rows->bins[i].failures == failures && rows->bins[i].losses == losses)
+            return &rows->bins[i];
+    return NULL;
+}
+
 static int check_task(const struct pl_sched *s, const struct pl_sched_event *ev, struct job **ret_job, struct worker **ret_w,
-                      struct pl_err *err)
+                      struct bin **ret_bin, struct pl_err *err)
 {
     struct job *job = *ret_job = pl_sched_get(&s->jobs, ev->task.job);
     struct worker *w = *ret_w = pl_sched_get(&s->workers, ev->task.worker);
@@ -120,12 +159,13 @@ static int check_task(const struct pl_sched *s, const struct pl_sched_event *ev,
         return pl_err_set(err, PL_ENOTFOUND, "task %llu without its job or worker", (unsigned long long)ev->task.task);
     if (w->n_tasks == PL_SCHED_WORKER_LEASES || pl_sched_get(&s->tasks, ev->task.task))
         return pl_err_set(err, PL_EEXISTS, "task %llu is there twice, or one too many", (unsigned long long)ev->task.task);
-    if (ev->task.n_rows == 0 || job->rows->n_bins == 0)
+    *ret_bin = bin_of(job->rows, ev->task.failures, ev->task.losses);
+    if (ev->task.n_rows == 0 || !*ret_bin)
         return pl_err_set(err, PL_EINVAL, "task %llu: none of its rows waits", (unsigned long long)ev->task.task);
     for (size_t i = 0; i < ev->task.n_rows; i++) {
         const struct pl_sched_range *r = &ev->task.rows[i];
 
-        if (r->lo >= r->hi || r->lo < next || !pl_ranges_has(&job->rows->bins[0].rows, r->lo, r->hi))
+        if (r->lo >= r->hi || r->lo < next || !pl_ranges_has(&(*ret_bin)->rows, r->lo, r->hi))
             return pl_err_set(err, PL_EINVAL, "task %llu: rows %u to %u are not waiting", (unsigned long long)ev->task.task,
                               r->lo, r->hi);
         next = r->hi;
@@ -138,15 +178,15 @@ static int restore_task(struct pl_sched *s, const struct pl_sched_event *ev, str
     struct worker *w;
     struct task *task;
     struct job *job;
-    struct bin part = {.failures = ev->task.failures, .losses = ev->task.losses};
-    int r = check_task(s, ev, &job, &w, err);
+    struct bin *bin, part = {.failures = ev->task.failures, .losses = ev->task.losses};
+    int r = check_task(s, ev, &job, &w, &bin, err);
 
     if (r < 0)
         return r;
     for (size_t i = 0; i < ev->task.n_rows; i++) {
         const struct pl_sched_range *rows = &ev->task.rows[i];
 
-        if (!pl_ranges_remove(&job->rows->bins[0].rows, rows->lo, rows->hi) || !pl_ranges_add(&part.rows, rows->lo, rows->hi))
+        if (!pl_ranges_remove(&bin->rows, rows->lo, rows->hi) || !pl_ranges_add(&part.rows, rows->lo, rows->hi))
             s->oom = true;
     }
     task = pl_sched_task_make(s, job, w, &part, part.rows.count);

@@ -41,7 +41,6 @@ enum device { CPU, GPU, DEVICES, NO_DEVICE = -1 };
 
 #define FAIR_BUCKETS   64 /* pipelines with so many workers or more share one */
 #define BINS_APART_MAX 64 /* above, bins of one history are joined whatever their back-off */
-#define DONE_KEPT      4  /* ended tasks a worker may report twice */
 #define SAY_WAITING    64 /* waiting stages whose sentence is renewed when devices change hands */
 
 /* Pipelines that wish for one kind of device, by how many workers they have. */
@@ -185,8 +184,6 @@ struct worker {
     enum recall recall;
     struct task *tasks[PL_SCHED_WORKER_LEASES];
     size_t n_tasks;
-    struct pl_sched_lease done[DONE_KEPT];
-    size_t n_done;
     uint16_t gpus[PL_SCHED_WORKER_GPUS_MAX];
     uint32_t n_gpus;
     uint64_t cpu_milli, memory_bytes;

@@ -114,11 +114,28 @@ static uint32_t task_size(const struct rows *rows, const struct version *v, cons
     return (uint32_t)PL_MIN(PL_MAX(size, 1u), bin->rows.count);
 }
 
-/* Not what failed or was lost before: it shall not stand behind another row that may take long, while a worker is on its way. */
-static bool may_fetch_ahead(const struct rows *rows, const struct bin *bin, const struct version *v, uint32_t ready)
+static uint64_t held_rows(const struct worker *w)
 {
-    return bin->failures == 0 && bin->losses == 0 && rows->measured > 0 && mean_us(rows) <= PL_SCHED_AIM_MS * UINT64_C(1000) &&
-           ready > v->starting + v->idle;
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < w->n_tasks; i++)
+        n += w->tasks[i]->open.count;
+    return n;
+}
+
+/* Not what failed or was lost before: it shall not stand behind another row that may take long, while a worker is on its way. */
+static bool may_fetch_ahead(const struct pl_sched *s, const struct rows *rows, const struct bin *bin, const struct worker *w)
+{
+    const struct version *v = w->version;
+    const uint32_t ready = pl_sched_rows_ready(s, rows), lacking = v->starting + v->idle;
+
+    if (bin->failures > 0 || bin->losses > 0 || ready <= lacking)
+        return false;
+    if (rows->measured == 0)
+        return ready >= (uint64_t)PL_SCHED_AHEAD_ROWS * (lacking + v->busy);
+    if (w->n_tasks > 1)
+        return mean_us(rows) * held_rows(w) <= PL_SCHED_AHEAD_MS * UINT64_C(1000);
+    return mean_us(rows) <= PL_SCHED_AIM_MS * UINT64_C(1000);
 }
 
 struct pl_sched_action *pl_sched_task_action(struct pl_sched *s, const struct task *task, enum pl_sched_action_kind kind)
@@ -132,15 +149,16 @@ struct pl_sched_action *pl_sched_task_action(struct pl_sched *s, const struct ta
     return a;
 }
 
-static void say_lease(struct pl_sched *s, const struct task *task)
+static struct pl_sched_action *say_rows(struct pl_sched *s, const struct task *task, enum pl_sched_action_kind kind)
 {
-    struct pl_sched_action *a = pl_sched_task_action(s, task, PL_SCHED_LEASE);
+    struct pl_sched_action *a = pl_sched_task_action(s, task, kind);
 
     a->lease.rows = pl_sched_keep(s, pl_ranges_items(&task->open), task->open.n * sizeof(struct pl_sched_range));
-    a->lease.n_rows = task->open.n;
+    a->lease.n_rows = a->lease.rows ? task->open.n : 0;
     a->lease.count = task->open.count;
     a->lease.failures = task->failures;
     a->lease.losses = task->losses;
+    return a;
 }
 
 static bool works_for(const struct worker *w, const struct job *job)
@@ -181,7 +199,7 @@ bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w)
 
     if (!bin || w->n_tasks >= PL_SCHED_WORKER_LEASES)
         return false;
-    if (w->n_tasks > 0 && (w->recall || !may_fetch_ahead(rows, bin, w->version, pl_sched_rows_ready(s, rows))))
+    if (w->n_tasks > 0 && (w->recall || !may_fetch_ahead(s, rows, bin, w)))
         return false;
     task = pl_sched_task_make(s, job, w, bin, task_size(rows, w->version, bin));
     if (!task)
@@ -195,7 +213,7 @@ bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w)
         pl_sched_say_state(s, job); /* before the lease: who follows the job sees it run first */
     }
     pl_sched_worker_leased(s, w);
-    say_lease(s, task);
+    say_rows(s, task, PL_SCHED_LEASE);
     return true;
 }
 
@@ -209,16 +227,6 @@ static uint32_t idle_workers(const struct version *v)
     for (w = TAILQ_FIRST(&v->asking); w && w->n_tasks == 0; w = TAILQ_NEXT(w, asking_link))
         n++;
     return n;
-}
-
-/* Besides the row that computes. */
-static bool holds_more(const struct worker *w)
-{
-    uint64_t rows = 0;
-
-    for (size_t i = 0; i < w->n_tasks; i++)
-        rows += w->tasks[i]->open.count;
-    return rows > 1;
 }
 
 static void ask_back(struct pl_sched *s, struct worker *w)
@@ -239,7 +247,7 @@ void pl_sched_task_recall(struct pl_sched *s, struct job *job)
     if (v->recalls >= idle || bin_ready(s, job->rows))
         return;
     for (task = TAILQ_FIRST(&job->rows->tasks); task && v->recalls < idle; task = TAILQ_NEXT(task, link))
-        if (!task->worker->recall && holds_more(task->worker))
+        if (!task->worker->recall && held_rows(task->worker) > 1) /* besides the one that computes */
             ask_back(s, task->worker);
 }
 
@@ -289,15 +297,13 @@ static void note_failed(struct pl_sched *s, struct rows *rows, uint32_t index, c
 
 static void give_up(struct pl_sched *s, struct task *task, const char *loss)
 {
-    struct pl_sched_action *a = pl_sched_act(s, PL_SCHED_GIVE_UP);
+    struct pl_sched_action *a = say_rows(s, task, PL_SCHED_GIVE_UP);
     const struct pl_sched_range *v = pl_ranges_items(&task->open);
     char text[PL_SCHED_MESSAGE_MAX];
 
     snprintf(text, sizeof(text), "lost %u times with its worker: %s", task->losses + 1, loss);
-    a->lease.job = task->job->id;
-    a->lease.rows = pl_sched_keep(s, v, task->open.n * sizeof(*v));
-    a->lease.n_rows = task->open.n;
-    a->lease.count = task->open.count;
+    a->lease.losses++;
+    a->lease.message = pl_sched_keep(s, text, strlen(text) + 1);
     for (size_t i = 0; i < task->open.n; i++)
         for (uint32_t row = v[i].lo; row < v[i].hi; row++)
             note_failed(s, task->job->rows, row, NULL, text);
@@ -307,12 +313,14 @@ void pl_sched_task_return(struct pl_sched *s, struct task *task, const char *los
 {
     struct rows *rows = task->job->rows;
 
-    pl_sched_task_action(s, task, PL_SCHED_RETURNED);
     if (!loss) {
+        pl_sched_task_action(s, task, PL_SCHED_RETURNED);
         pl_sched_rows_wait(s, rows, &task->open, task->failures, task->losses, s->now);
     } else if (task->losses >= PL_SCHED_LOSSES_MAX) {
+        pl_sched_task_action(s, task, PL_SCHED_RETURNED);
         give_up(s, task, loss);
     } else {
+        say_rows(s, task, PL_SCHED_RETURNED)->lease.losses++;
         free(rows->last_loss);
         rows->last_loss = pl_sched_strdup(s, loss);
         pl_sched_rows_wait(s, rows, &task->open, task->failures, task->losses + 1, s->now + pl_sched_backoff(task->losses + 1));
@@ -390,23 +398,14 @@ static void note_recall(struct worker *w, const struct pl_sched_event *ev)
         pl_sched_worker_recall(w, RECALL_ANSWERED);
 }
 
-static bool was_done(const struct worker *w, uint64_t id, uint64_t fence)
-{
-    for (size_t i = 0; i < PL_MIN(w->n_done, DONE_KEPT); i++)
-        if (w->done[i].task == id && w->done[i].fence == fence)
-            return true;
-    return false;
-}
-
 void pl_sched_task_result(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev)
 {
     struct pl_sched_lease lease = {ev->result.task, ev->result.fence};
     struct task *task = pl_sched_task_held(s, w, lease);
-    bool duplicate = !task && was_done(w, lease.task, lease.fence);
     enum pl_sched_verdict *verdicts;
     struct pl_sched_action *a;
 
-    if (!task && !duplicate) {
+    if (!task) { /* also one that has ended, whose result comes again */
         pl_sched_task_lost(s, w->id, lease);
         return;
     }
@@ -414,25 +413,20 @@ void pl_sched_task_result(struct pl_sched *s, struct worker *w, const struct pl_
     if (!verdicts)
         return;
     for (size_t i = 0; i < ev->result.n; i++)
-        verdicts[i] = task ? take_row(s, task, &ev->result.rows[i]) : PL_SCHED_ROW_IGNORED;
+        verdicts[i] = take_row(s, task, &ev->result.rows[i]);
     a = pl_sched_act(s, PL_SCHED_RESULT);
     a->result.worker = w->id;
     a->result.task = lease.task;
     a->result.fence = lease.fence;
-    a->result.job = task ? task->job->id : 0;
-    a->result.duplicate = duplicate;
-    a->result.task_done = duplicate || task->open.count == 0;
+    a->result.job = task->job->id;
+    a->result.task_done = task->open.count == 0;
     a->result.verdicts = verdicts;
     a->result.n = ev->result.n;
-    if (duplicate)
-        return;
     note_recall(w, ev);
     task->job->rows->compute_us += ev->result.compute_us;
     task->expires = s->now + s->config.lease_ms;
     pl_sched_stage_dirty(s, task->job->stage);
-    if (task->open.count == 0) {
-        w->done[w->n_done++ % DONE_KEPT] = lease;
+    if (task->open.count == 0)
         pl_sched_task_free(s, task);
-    }
     pl_sched_worker_settle(s, w);
 }

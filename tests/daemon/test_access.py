@@ -1,0 +1,259 @@
+"""Who may do what, over the real daemon: users with roles, tokens that end, workers that stay in their project."""
+
+import hashlib
+import hmac
+import json
+import os
+import stat
+import subprocess
+
+import pytest
+from conftest import BIN, SANITIZER, HttpError, sh, wait_until
+
+FAILED, USAGE, NOT_FOUND, CONFLICT, INVALID = 1, 2, 3, 4, 5
+
+
+def status_of(daemon, method, path, body=None, **more):
+    try:
+        daemon.http(method, "/api/v1" + path, body, raw=True, **more)
+        return 200
+    except HttpError as e:
+        return e.status
+
+
+class User:
+    """A user of the daemon with one token; asks as themselves."""
+
+    def __init__(self, daemon, name, *roles, **token):
+        self.d, self.name = daemon, name
+        daemon.post("/users", {"name": name, "roles": [{"scope": scope, "role": role} for scope, role in roles]})
+        self.made = daemon.post("/tokens", {"user": name, **token})
+        self.token = self.made["token"]
+
+    def status(self, method, path, body=None):
+        return status_of(self.d, method, path, body, token=self.token)
+
+    def get(self, path):
+        return self.d.http("GET", "/api/v1" + path, token=self.token)
+
+    def ctl(self, *args, ok=True, home=None):
+        """pipelinectl with nothing but the address and the token in its environment."""
+        home = home or self.d.root
+        process = subprocess.run([os.path.join(BIN, "pipelinectl"), *map(str, args)], capture_output=True, text=True, cwd=home, timeout=120, check=False,
+                                 env={"PATH": os.environ["PATH"], "HOME": str(home), "XDG_DATA_HOME": str(home) + "/none", "PIPELINED_URL": self.d.url,
+                                      "PIPELINED_TOKEN": self.token, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "")})
+        assert not SANITIZER.search(process.stderr), process.stderr
+        assert not ok or process.returncode == 0, process.stderr
+        return process
+
+
+def worker_token(daemon, worker):
+    """As the daemon makes it: no secret beside DIR/master.key is behind it."""
+    with open(os.path.join(daemon.dir, "master.key"), encoding="utf-8") as f:
+        key = bytes.fromhex(f.read().strip())
+    return f"plw_{worker}_" + hmac.new(key, b"worker" + worker.to_bytes(8, "little"), "sha256").hexdigest()
+
+
+def names(project, *words):
+    return [f"{word}-{project.name[-4:]}" for word in words]
+
+
+# --- roles
+
+
+def test_the_words_of_the_command_line(project):
+    d, (bob,) = project.d, names(project, "bob")
+    project.repo("data", "more")
+    project.push("data", "x", b"1")
+    d.ctl("create", "user", bob)
+    token = d.ctl("create", "token", bob, "--name", "laptop", "-q").out.strip()
+    assert token.startswith("plt_") and len(token) == 44
+    bob = User.__new__(User)
+    bob.d, bob.token = d, token
+    here = f"{project.name}/data"
+    refused = bob.ctl("list", "file", f"{here}@master", ok=False)
+    assert refused.returncode == FAILED and f'"read" takes the role reader over {here}' in refused.stderr
+    hint = [line for line in refused.stderr.splitlines() if "pipelinectl update user" in line][0]
+    d.ctl(*hint.split("pipelinectl ")[1].split())  # what it says is what it takes
+    assert "x" in bob.ctl("list", "file", f"{here}@master").stdout
+    assert bob.ctl("get", "file", f"{here}@master:/x", "-o", "-").stdout == "1"
+    bob.ctl("get", "file", f"{here}@master", "-r", "-o", os.path.join(d.root, "bobs"))  # by packs
+    assert f"reader of {here}" in bob.ctl("inspect", "user").stdout
+    wrong = bob.ctl("put", "file", f"{here}@master:/y", "-f", os.path.join(d.dir, "token"), ok=False)
+    assert wrong.returncode == FAILED and "the role writer" in wrong.stderr
+    d.ctl("update", "user", bob_name(bob), "--role", "writer", "--over", here)
+    bob.ctl("put", "file", f"{here}@master:/y", "-f", d.write("y", "2"))
+    assert "laptop" in bob.ctl("list", "token").stdout
+    assert bob.ctl("list", "user", ok=False).returncode == FAILED
+    whole = json.loads(bob.ctl("create", "token", "--role", "reader", "--expires", "1h", "--json").stdout)
+    assert (whole["role"], whole["user"], whole["expires_us"] > 0) == ("reader", bob_name(bob), True)
+    d.ctl("delete", "token", whole["id"][:6])
+    assert status_of(d, "GET", "/whoami", token=whole["token"]) == 401
+    audit = [(a["who"], a["verb"], a["target"]) for a in d.ctl("list", "audit", "--json").json["audit"]]
+    assert ("daemon", "create user", bob_name(bob)) in audit and ("daemon", "delete token", f"{bob_name(bob)} {whole['id']}") in audit
+    assert (bob_name(bob), "create token", f"{bob_name(bob)} {whole['id']}") in audit
+    d.ctl("delete", "user", bob_name(bob))
+    gone = bob.ctl("list", "repo", ok=False)
+    assert gone.returncode == FAILED and "was deleted" in gone.stderr
+
+
+def bob_name(user):
+    if not hasattr(user, "name"):
+        user.name = user.get("/whoami")["name"]
+    return user.name
+
+
+@pytest.mark.parametrize("role, may", [("reader", {"read"}), ("writer", {"read", "write", "define"}), ("admin", {"read", "write", "define", "remove"})])
+@pytest.mark.parametrize("level", ["project", "repo"])
+def test_a_role_and_what_it_does(project, role, may, level):
+    project.repo("data", "more")
+    project.push("data", "x", b"1")
+    (name,) = names(project, "u")
+    user = User(project.d, name, (project.name if level == "project" else f"{project.name}/data", role))
+    at = f"/repos/{project.name}/data"
+    spec = json.dumps({"project": project.name, "pipeline": "p", "stages": [sh("s", "true", repo="data")]})
+    asked = [
+        ("read", "GET", f"{at}/refs/master/list", None), ("read", "GET", f"{at}/refs/master/files/x", None), ("read", "GET", at, None),
+        ("write", "PUT", f"{at}/branches/master/files/y", b"1"), ("write", "PATCH", at, {"description": "d"}),
+        ("define", "POST", "/repos", {"project": project.name, "name": "made"}), ("define", "POST", "/pipelines", {"spec": spec}),
+        ("remove", "DELETE", at + "?force=1", None),
+    ]
+    for verb, method, path, body in asked:
+        want = verb in may and not (verb == "define" and level == "repo")
+        got = user.status(method, path, body)
+        assert (got == 403) != want and got in (200, 403, 409), (verb, method, path, got)
+
+
+def test_a_foreign_project_is_not_there(project):
+    """What one may not read answers alike whether it is there or not."""
+    project.repo("data")
+    project.push("data", "x", b"1")
+    other = project.d.project(project.name + "o")
+    other.repo("own")
+    (name,) = names(project, "u")
+    user = User(project.d, name, (other.name, "admin"))
+    for path in (f"/repos/{project.name}/data", f"/repos/{project.name}/nothing", f"/repos/{project.name}-none/data", f"/logs/{project.name}/data",
+                 f"/jobs/{project.name}/data/0000", f"/why/{project.name}/data/master/x", f"/projects/{project.name}/packs/{'0' * 64}",
+                 f"/trees/{project.name}/{'0' * 64}/entries", f"/pipelines/{project.name}/p", f"/repos?project={project.name}"):
+        assert user.status("GET", path) == 403, path
+    assert [p["name"] for p in user.get("/projects")["projects"]] == [other.name]
+    assert [r["name"] for r in user.get("/repos")["repos"]] == ["own"]
+    assert user.get("/runs")["runs"] == [] and user.get("/jobs")["jobs"] == []
+    assert user.get("/status")["counts"]["repos"] == 1
+    events = project.d.http("GET", "/api/v1/events?since=0&limit=10000", token=user.token, headers={"Accept": "application/json"})["events"]
+    assert events and {e["data"]["project"] for e in events} == {other.name}
+
+
+def test_a_run_shows_the_jobs_that_one_may_read(project):
+    project.repo("in")
+    project.stages(sh("open", "cp $PL_INPUT_IN/* $PL_OUT"), sh("shut", "cp $PL_INPUT_IN/* $PL_OUT"), sh("last", "cp $PL_INPUT_SHUT/* $PL_OUT", repo="shut"))
+    run = project.run("in", {"x": "1"})["id"]
+    one, two = names(project, "one", "two")
+    user, none = User(project.d, one, (f"{project.name}/open", "writer")), User(project.d, two)
+    assert [j["stage"] for j in user.get(f"/runs/{run}")["jobs"]] == ["open"]
+    assert [j["stage"] for j in user.get("/jobs?limit=10000")["jobs"] if j["project"] == project.name] == ["open"]
+    assert user.get(f"/runs/{run}/wait")["state"] == "success"
+    assert [r["id"] for r in user.get("/runs")["runs"]] == [run]
+    assert none.status("GET", f"/runs/{run}") == 404 and none.status("GET", f"/runs/{run}/wait") == 404 and none.get("/runs")["runs"] == []
+    assert user.status("POST", f"/runs/{run}/stop") == 403 and user.status("POST", f"/runs/{run}/rerun", {}) == 403, "it has stages of others"
+    assert user.status("POST", f"/jobs/{project.name}/open/{run}/stop") != 403
+    why = user.get(f"/why/{project.name}/open/master/x")
+    assert "you may not read" in json.dumps(why["inputs"]) and "commit" not in why["inputs"][0]
+    project.d.http("PATCH", f"/api/v1/users/{one}", {"roles": [{"scope": f"{project.name}/{r}", "role": "writer"} for r in ("shut", "last", "in")]})
+    assert user.get(f"/why/{project.name}/open/master/x")["inputs"][0]["repo"] == "in"
+    assert user.status("POST", f"/runs/{run}/rerun", {}) == 200
+
+
+# --- tokens
+
+
+def test_a_token_ends_when_it_was_said_to(project):
+    (name,) = names(project, "u")
+    user = User(project.d, name, ("", "reader"), expires="2s")
+    wait_until(lambda: user.status("GET", "/whoami") == 401, "the token to expire")
+    row = [t for t in project.d.get("/tokens", user=name)["tokens"] if t["id"] == user.made["id"]]
+    assert row[0]["state"] == "expired"
+
+
+def test_users_and_tokens_outlive_the_daemon_and_deleted_ones_do_not(make_daemon):
+    d = make_daemon().start()
+    kept, gone, cut = User(d, "kept", ("", "reader")), User(d, "gone", ("", "admin")), User(d, "cut", ("", "writer"))
+    d.http("DELETE", "/api/v1/users/gone")
+    d.http("DELETE", f"/api/v1/tokens/{cut.made['id']}")
+    key = d.post("/s3-keys", {"user": "kept"})
+    d.kill()
+    d.start()
+    assert [u.status("GET", "/whoami") for u in (kept, gone, cut)] == [200, 401, 401]
+    assert [(k["access_key"], k["state"]) for k in d.get("/s3-keys")["s3_keys"]] == [(key["access_key"], "good")]
+
+
+def test_secrets_are_nowhere_as_they_are(make_daemon):
+    """Neither in the database nor in the log of the store."""
+    d = make_daemon().start()
+    user = User(d, "bob", ("", "admin"))
+    key = d.post("/s3-keys", {"user": "bob"})
+    d.stop()
+    needles = [user.token.encode(), key["secret_key"].encode()]
+    seen = 0
+    for folder, _, files in os.walk(d.dir):
+        for name in files:
+            with open(os.path.join(folder, name), "rb") as f:
+                text = f.read()
+            assert not any(n in text for n in needles), os.path.join(folder, name)
+            seen += key["access_key"].encode() in text
+            mode = stat.S_IMODE(os.stat(os.path.join(folder, name)).st_mode)
+            assert name not in ("token", "master.key") or mode == 0o600
+    assert seen, "the key's name is in the log, or the search finds nothing"
+
+
+def test_keys_whose_secret_is_lost_are_told(make_daemon):
+    d = make_daemon().start()
+    User(d, "bob", ("", "writer"))
+    key = d.post("/s3-keys", {"user": "bob"})["access_key"]
+    d.stop()
+    os.unlink(os.path.join(d.dir, "pipelined.db"))
+    for tail in ("-wal", "-shm"):
+        if os.path.exists(os.path.join(d.dir, "pipelined.db" + tail)):
+            os.unlink(os.path.join(d.dir, "pipelined.db" + tail))
+    d.start()  # from the log
+    assert [(k["access_key"], k["state"]) for k in d.get("/s3-keys")["s3_keys"]] == [(key, "lost")]
+    assert "lost" in d.ctl("list", "s3-key").out
+
+
+def test_wrong_tokens_of_one_address_are_slowed_and_right_ones_are_not(make_daemon):
+    d = make_daemon().start()
+    user = User(d, "bob", ("", "reader"))
+    codes = [status_of(d, "GET", "/whoami", token="plt_" + "0" * 40) for _ in range(210)]
+    assert set(codes[:199]) == {401} and codes[-1] == 503
+    assert user.status("GET", "/whoami") == 200 and status_of(d, "GET", "/whoami") == 200
+    assert "wrong or missing tokens" in d.log()
+
+
+def test_s3_env_is_refused_without_a_gateway(shared):
+    done = shared.ctl("s3", "env", ok=False)
+    assert done.code == INVALID and "no S3 gateway" in done.err
+
+
+# --- workers
+
+
+def test_a_worker_stays_in_its_project_and_its_tasks(project, gate):
+    """While it lives: its own project's packs, its own tasks. Then nothing."""
+    d = project.d
+    project.repo("in")
+    project.stages(sh("s", gate.wait))
+    project.push("in", "x", b"1")
+    gate.arrived()
+    (worker,) = [w for w in d.get("/status")["live"]["workers"] if w["project"] == project.name]
+    token = worker_token(d, worker["id"])
+    foreign = hashlib.sha256(project.name.encode()).hexdigest()
+    assert status_of(d, "GET", f"/projects/{project.name}/packs/{foreign}", token=token) == 404
+    assert status_of(d, "GET", f"/projects/default/packs/{foreign}", token=token) == 403
+    assert status_of(d, "POST", "/sessions", {"project": project.name}, token=token) == 200
+    assert status_of(d, "POST", "/sessions", {"project": "default"}, token=token) == 403
+    for method, path in (("GET", "/repos"), ("GET", "/runs"), ("GET", "/events"), ("GET", f"/repos/{project.name}/in"), ("POST", "/tokens"), ("GET", "/whoami")):
+        assert status_of(d, method, path, {} if method == "POST" else None, token=token) == 403, path
+    assert status_of(d, "POST", "/worker/renew", {"worker": str(worker["id"] + 1), "tasks": []}, token=token) == 403
+    gone = worker_token(d, worker["id"] + (1 << 40))
+    assert status_of(d, "GET", f"/projects/{project.name}/packs/{foreign}", token=gone) == 403, "one that is not there has no project"
+    gate.open()
