@@ -11,7 +11,8 @@
  *     verb_recover, verb_fsck (store_url: a store by its address)                                      what is kept
  *     verb_try             one datum by hand: try_inputs (which), try_folder (its files), try_worker (the agent, started for it)
  * Local files become records: storage/dataset, storage/chunk, storage/pack
- *   ingest               walk, read, hash, pack with all cores: ingest_walk, ingest_read, ingest_out; segment, stream for large files
+ *   ingest               walk, read, hash, pack with all cores: ingest_walk, ingest_read, ingest_out; segment, stream for large
+ *                        files; join: one file of several
  *   ingest_names         the same by name alone, for planning over a folder
  *   stat_cache           files that were read before and have not changed
  *   chunk                where a file is cut: chunk_scan in parallel, chunk_list for the pieces, codec for zstd
