@@ -29,11 +29,6 @@
 enum http_phase { HTTP_NEW, HTTP_OPENING, HTTP_BODY, HTTP_DONE };
 enum http_stopping { HTTP_SERVING, HTTP_DRAINING, HTTP_CUTTING };
 
-struct http_pair {
-    const char *name;
-    const char *value;
-};
-
 struct http_segment {
     bool param, tail;
     char text[48]; /* the literal or the parameter's name */
@@ -54,6 +49,8 @@ struct pl_http_server {
     int (*guard)(struct pl_http_request *, const struct pl_http_route *, void *, struct pl_err *);
     void *guard_arg;
     bool guard_unknown;
+    unsigned (*tell)(struct pl_http_request *, unsigned, const struct pl_err *, struct pl_buf *);
+    const char *tell_type;
     struct pl_loop *loop;
     struct pl_pool *pool;
     unsigned port;
@@ -87,10 +84,10 @@ struct pl_http_request {
     char *decoded; /* of the path: segments, each with its NUL */
     size_t n_segments;
     char *query_text;
-    struct http_pair *query;
+    struct pl_http_pair *query;
     size_t n_query;
     char *header_text;
-    struct http_pair *headers;
+    struct pl_http_pair *headers;
     size_t n_headers;
     char method[16];
     char peer[48];
@@ -118,7 +115,7 @@ struct pl_http_request {
     struct MHD_Response *response;
     const char *error_text; /* the response's bytes when it is an error */
     size_t error_len;
-    struct http_pair *reply_headers;
+    struct pl_http_pair *reply_headers;
     size_t n_reply_headers;
     struct pl_http_stream *stream; /* borrowed, while it is open */
 };

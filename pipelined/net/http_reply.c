@@ -19,7 +19,7 @@ void pl_httpd_add_header(struct MHD_Response *response, const char *name, const 
 
 void pl_http_reply_header(struct pl_http_request *r, const char *name, const char *value)
 {
-    struct http_pair *headers = reallocarray(r->reply_headers, r->n_reply_headers + 1, sizeof(*headers));
+    struct pl_http_pair *headers = reallocarray(r->reply_headers, r->n_reply_headers + 1, sizeof(*headers));
     size_t name_size = strlen(name) + 1, value_size = strlen(value) + 1;
     char *text;
 
@@ -31,7 +31,7 @@ void pl_http_reply_header(struct pl_http_request *r, const char *name, const cha
         return;
     memcpy(text, name, name_size);
     memcpy(text + name_size, value, value_size);
-    headers[r->n_reply_headers++] = (struct http_pair){.name = text, .value = text + name_size};
+    headers[r->n_reply_headers++] = (struct pl_http_pair){.name = text, .value = text + name_size};
 }
 
 static const char *reply_header(const struct pl_http_request *r, const char *name)
@@ -145,6 +145,30 @@ void pl_http_reply_buf(struct pl_http_request *r, unsigned status, const char *c
     reply_bytes(r, status, content_type, data, n, n ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
 }
 
+/* libmicrohttpd does not ask for the bytes of an answer to HEAD. */
+static ssize_t no_bytes(void *arg, uint64_t at, char *out, size_t max)
+{
+    (void)arg;
+    (void)at;
+    (void)out;
+    (void)max;
+    return MHD_CONTENT_READER_END_WITH_ERROR;
+}
+
+void pl_http_reply_head(struct pl_http_request *r, unsigned status, const char *content_type, uint64_t length)
+{
+    struct MHD_Response *response = MHD_create_response_from_callback(length, 1024, no_bytes, NULL, NULL);
+    struct pl_err err = {0};
+
+    if (!response) {
+        pl_err_nomem(&err);
+        pl_http_reply_error(r, &err);
+        return;
+    }
+    pl_httpd_dress(r, response, content_type);
+    pl_httpd_answer(r, status, response);
+}
+
 void pl_http_reply_json(struct pl_http_request *r, unsigned status, json_t *value)
 {
     char *text = pl_json_text(value, JSON_COMPACT | JSON_ENCODE_ANY), *more;
@@ -210,17 +234,32 @@ static char *error_json(const struct pl_err *err, size_t *ret_n)
     return text;
 }
 
+/* As the server's options want it; NULL without memory. `*status` 0: the code's. */
+static char *error_text(struct pl_http_request *r, unsigned *status, const struct pl_err *err, size_t *ret_n)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf told = {0};
+
+    if (r->server->tell) {
+        *status = r->server->tell(r, *status, err, &told);
+        *ret_n = told.len;
+        return pl_buf_take_str(&told);
+    }
+    if (!*status)
+        *status = (unsigned)pl_err_info(err->code)->http_status;
+    return error_json(err, ret_n);
+}
+
 static struct MHD_Response *error_response(struct pl_http_request *r, unsigned *status, const struct pl_err *err)
 {
     size_t n;
-    char *text = error_json(err, &n);
+    char *text = error_text(r, status, err, &n);
     struct MHD_Response *response = text ? response_of(r, text, n, MHD_RESPMEM_MUST_FREE, status) : r->server->lacking;
 
     if (response == r->server->lacking) {
         *status = 503;
         return response;
     }
-    pl_httpd_dress(r, response, "application/json");
+    pl_httpd_dress(r, response, r->server->tell_type);
     if (*status == 401)
         pl_httpd_add_header(response, "WWW-Authenticate", "Bearer");
     if (*status == 503)
@@ -232,7 +271,7 @@ static struct MHD_Response *error_response(struct pl_http_request *r, unsigned *
 
 void pl_http_reply_error(struct pl_http_request *r, const struct pl_err *err)
 {
-    unsigned status = (unsigned)pl_err_info(err->code)->http_status;
+    unsigned status = 0;
     struct MHD_Response *response = error_response(r, &status, err);
 
     pl_httpd_answer(r, status, response);
@@ -242,8 +281,6 @@ void pl_httpd_refuse(struct pl_http_request *r, unsigned status, const struct pl
 {
     struct MHD_Response *response;
 
-    if (!status)
-        status = (unsigned)pl_err_info(err->code)->http_status;
     response = error_response(r, &status, err);
     r->replied = true;
     r->status = status;
@@ -256,9 +293,9 @@ void pl_httpd_send_raw(struct pl_http_request *r)
     struct iovec parts[2];
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     int n = snprintf(head, sizeof(head),
-                     "HTTP/1.1 %u Refused\r\nContent-Type: application/json\r\nContent-Length: %zu\r\nX-Request-Id: %llu\r\n"
+                     "HTTP/1.1 %u Refused\r\nContent-Type: %s\r\nContent-Length: %zu\r\nX-Request-Id: %llu\r\n"
                      "Connection: close\r\n\r\n",
-                     r->status, r->error_len, (unsigned long long)r->id);
+                     r->status, r->server->tell_type, r->error_len, (unsigned long long)r->id);
 
     parts[0] = (struct iovec){.iov_base = head, .iov_len = (size_t)n};
     parts[1] = (struct iovec){.iov_base = (void *)(uintptr_t)r->error_text, .iov_len = r->error_len};

@@ -140,7 +140,7 @@ static int request_read_query(struct pl_http_request *r, struct pl_err *err)
         }
         if (!percent_decode(p, strlen(p), true, p) || !percent_decode(value, strlen(value), true, value))
             return pl_err_set(err, PL_EINVAL, "the query is not well percent-encoded UTF-8");
-        r->query[r->n_query++] = (struct http_pair){.name = p, .value = value};
+        r->query[r->n_query++] = (struct pl_http_pair){.name = p, .value = value};
     }
     return 0;
 }
@@ -195,7 +195,7 @@ static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char 
         pass->bytes += name_len + value_len + 2;
         return MHD_YES;
     }
-    pass->r->headers[pass->r->n_headers++] = (struct http_pair){.name = pass->out, .value = pass->out + name_len + 1};
+    pass->r->headers[pass->r->n_headers++] = (struct pl_http_pair){.name = pass->out, .value = pass->out + name_len + 1};
     memcpy(pass->out, name, name_len);
     pass->out[name_len] = 0;
     pass->out += name_len + 1;
@@ -304,6 +304,18 @@ const char *pl_http_param(const struct pl_http_request *r, const char *name)
         n++;
     }
     abort(); /* the handler and its route do not belong together */
+}
+
+const struct pl_http_pair *pl_http_headers(const struct pl_http_request *r, size_t *ret_n)
+{
+    *ret_n = r->n_headers;
+    return r->headers;
+}
+
+const struct pl_http_pair *pl_http_queries(const struct pl_http_request *r, size_t *ret_n)
+{
+    *ret_n = r->n_query;
+    return r->query;
 }
 
 const char *pl_http_query_at(const struct pl_http_request *r, const char *name, size_t i)

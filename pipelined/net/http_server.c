@@ -613,6 +613,8 @@ int pl_http_server_start(const struct pl_http_options *o, struct pl_http_server 
     s->guard = o->guard;
     s->guard_arg = o->guard_arg;
     s->guard_unknown = o->guard_unknown;
+    s->tell = o->tell;
+    s->tell_type = o->tell_type ? o->tell_type : "application/json";
     s->loop = o->loop;
     s->pool = o->pool;
     s->n_matchers = o->n_routes;

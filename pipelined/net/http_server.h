@@ -57,11 +57,15 @@ struct pl_http_options {
      * JSON. May be NULL. Not called for 404 and 405 (with `route` NULL it could tell nothing) unless guard_unknown. */
     int (*guard)(struct pl_http_request *req, const struct pl_http_route *route, void *arg, struct pl_err *err);
     void *guard_arg;
-    bool guard_unknown;   /* ask the guard, with route NULL, before 404 and 405 tell a stranger what exists */
-    struct pl_loop *loop; /* for PL_ON_LOOP */
-    struct pl_pool *pool; /* for PL_ON_POOL, body sinks, pull streams */
-    unsigned threads;     /* 0 = 2 */
-    unsigned connections; /* 0 = PL_HTTP_CONNECTIONS_MAX */
+    /* How an error is told, the server's own and those of pl_http_reply_error: fills `out` and gives the status; headers may be added
+     * by pl_http_reply_header. NULL: as JSON, with the code's status. On the server's threads: must not block. `status` 0: by err. */
+    unsigned (*tell)(struct pl_http_request *req, unsigned status, const struct pl_err *err, struct pl_buf *out);
+    const char *tell_type; /* the Content-Type of that */
+    bool guard_unknown;    /* ask the guard, with route NULL, before 404 and 405 tell a stranger what exists */
+    struct pl_loop *loop;  /* for PL_ON_LOOP */
+    struct pl_pool *pool;  /* for PL_ON_POOL, body sinks, pull streams */
+    unsigned threads;      /* 0 = 2 */
+    unsigned connections;  /* 0 = PL_HTTP_CONNECTIONS_MAX */
 };
 
 /* Listens and serves at once. PL_EINVAL (address, pattern), PL_EINUSE (port taken), PL_EIO. */
@@ -101,6 +105,12 @@ int pl_http_query_u64(const struct pl_http_request *r, const char *name, uint64_
                       struct pl_err *err);
 /* "1", "true", "" = true; absent, "0", "false" = false. */
 bool pl_http_query_flag(const struct pl_http_request *r, const char *name);
+/* A header or an argument, decoded, as the request has them and in its order; valid until the reply. */
+struct pl_http_pair {
+    const char *name, *value;
+};
+const struct pl_http_pair *pl_http_headers(const struct pl_http_request *r, size_t *ret_n);
+const struct pl_http_pair *pl_http_queries(const struct pl_http_request *r, size_t *ret_n);
 /* A header, name in any case; NULL when absent. */
 const char *pl_http_header(const struct pl_http_request *r, const char *name);
 /* A cookie's value into `out`; false when absent or longer than `size`-1. */
@@ -145,6 +155,8 @@ void pl_http_reply(struct pl_http_request *r, unsigned status, const char *conte
 void pl_http_reply_buf(struct pl_http_request *r, unsigned status, const char *content_type, struct pl_buf *bytes);
 /* The bytes live as long as the program (embedded files). */
 void pl_http_reply_static(struct pl_http_request *r, unsigned status, const char *content_type, const void *bytes, size_t n);
+/* The answer to HEAD: `length` bytes would come. */
+void pl_http_reply_head(struct pl_http_request *r, unsigned status, const char *content_type, uint64_t length);
 /* Takes the reference; compact, with a newline. */
 void pl_http_reply_json(struct pl_http_request *r, unsigned status, json_t *value);
 /* {"error":{"code","message","field"?,"hint"?}} with the code's status. */
