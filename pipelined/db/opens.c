@@ -280,6 +280,41 @@ bool pl_opens_has(struct pl_opens *o, const char *text)
     return has;
 }
 
+int pl_opens_gathering(struct pl_opens *o, const char *project, const char *repo, const char *branch, struct pl_open ***ret,
+                       size_t *ret_n, struct pl_err *err)
+{
+    struct pl_open **list = NULL;
+    size_t n = 0, cap = 0;
+    bool failed = false;
+
+    pthread_mutex_lock(&o->lock);
+    for (struct pl_open *c = o->list; c && !failed; c = c->next) {
+        if (!pl_open_head(c)->gathered || *c->blocked || !is_of(c, project, repo) || !pl_streq(pl_open_head(c)->branch, branch))
+            continue;
+        if (n == cap) {
+            struct pl_open **grown = reallocarray(list, cap + 4, sizeof(struct pl_open *));
+
+            failed = !grown;
+            if (failed)
+                break;
+            list = grown;
+            cap += 4;
+        }
+        c->refs++;
+        list[n++] = c;
+    }
+    pthread_mutex_unlock(&o->lock);
+    for (size_t i = 0; failed && i < n; i++)
+        pl_open_unref(list[i]);
+    if (failed) {
+        free(list);
+        return pl_err_nomem(err);
+    }
+    *ret = list;
+    *ret_n = n;
+    return 0;
+}
+
 /* References of all of a repo; malloc'ed. */
 static int list_refs(struct pl_opens *o, const char *project, const char *repo, struct pl_open ***ret, size_t *ret_n)
 {

@@ -91,12 +91,18 @@ struct pl_open_info {
     char blocked[256]; /* why finishing it failed; "" = it did not */
 };
 void pl_open_info(struct pl_open *c, struct pl_open_info *ret);
+/* References of all that gather on the branch, and are not blocked, the oldest first; malloc'ed, NULL when there are none. */
+PL_MUST_CHECK
+int pl_opens_gathering(struct pl_opens *o, const char *project, const char *repo, const char *branch, struct pl_open ***ret,
+                       size_t *ret_n, struct pl_err *err);
 /* Calls `fn` for every one of a repo. */
 PL_MUST_CHECK
 int pl_opens_each(struct pl_opens *o, const char *project, const char *repo, int (*fn)(void *self, struct pl_open *c),
                   void *self);
 
 /* ---- writing ---- */
+
+struct pl_branch_file; /* branch_view.h */
 
 /* Memory of the caller until `done`, like all it points to. */
 struct pl_open_write {
@@ -105,6 +111,9 @@ struct pl_open_write {
     const struct pl_op_record *records; /* bytes that are in no pack */
     size_t n_records;
     size_t bytes; /* of all that */
+    /* When not NULL: asked on the writer thread, just before the operations are taken, with what is at the path of the first one (NULL:
+     * nothing), as who reads the branch sees it. Negative: nothing is taken, and that is told by done. Does not block. */
+    int (*check)(struct pl_open_write *w, const struct pl_branch_file *now, struct pl_err *err);
     /* Exactly once, on the writer thread: 0 = it survives a crash. Does not block. */
     void (*done)(struct pl_open_write *w, int r, const struct pl_err *err);
     /* The writer's. */
@@ -151,6 +160,15 @@ int pl_open_view_init(struct pl_open *c, struct pl_open_view *ret, struct pl_err
 void pl_open_view_finish(struct pl_open_view *v);
 /* Bytes of files: of the spool, else of the store. As long as the commit is referenced. */
 struct pl_chunk_reader pl_open_reader(struct pl_open *c);
+/* What its operations say of a path; of a file its entry and its attributes, into `ret_attributes` (emptied first). */
+PL_MUST_CHECK
+int pl_open_look(struct pl_open *c, const char *path, size_t path_len, struct pl_entry *ret, struct pl_buf *ret_attributes,
+                 enum pl_op_known *ret_known, struct pl_err *err);
+/* The first path ≥ this one that an operation names. False: there is none. */
+bool pl_open_path_from(struct pl_open *c, const char *path, size_t path_len, char ret[PL_PATH_MAX_BYTES + 1], size_t *ret_len);
+/* Puts the bytes of what was written so far into packs. Blocks: on the pool. */
+PL_MUST_CHECK
+int pl_open_pack_records(struct pl_open *c, struct pl_err *err);
 /* Puts all of it into packs, tree nodes too, so that whoever can read the store can read the tree `ret_root`. Blocks: on the pool. */
 PL_MUST_CHECK
 int pl_open_pack(struct pl_open *c, struct pl_hash *ret_root, struct pl_err *err);

@@ -71,9 +71,6 @@ PL_MUST_CHECK
 int pl_opens_writer_start(struct pl_opens *o, struct pl_err *err);
 /* Writes what waits, then ends. */
 void pl_opens_writer_stop(struct pl_opens *o);
-/* Records of the spool → packs, then the mark that they are there. On the pool, or the writer. */
-PL_MUST_CHECK
-int pl_open_pack_records(struct pl_open *c, struct pl_err *err);
 
 /* opens_end: what the clock says is due; the time (monotonic ms) at which to look again. Under o->lock. */
 int64_t pl_opens_due(struct pl_opens *o, int64_t now_ms);

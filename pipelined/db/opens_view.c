@@ -200,6 +200,43 @@ void pl_open_view_finish(struct pl_open_view *v)
     v->nodes = NULL;
 }
 
+/* ---- operations ---- */
+
+int pl_open_look(struct pl_open *c, const char *path, size_t path_len, struct pl_entry *ret, struct pl_buf *ret_attributes,
+                 enum pl_op_known *ret_known, struct pl_err *err)
+{
+    struct pl_tree_op op;
+    int r = 0;
+
+    pl_buf_clear(ret_attributes);
+    pthread_mutex_lock(&c->lock);
+    *ret_known = pl_op_table_look(&c->table, path, path_len, &op);
+    if (*ret_known == PL_OP_THERE) {
+        *ret = op.entry;
+        r = op.attributes.len ? pl_buf_add(ret_attributes, op.attributes.data, op.attributes.len, err) : 0;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return r;
+}
+
+bool pl_open_path_from(struct pl_open *c, const char *path, size_t path_len, char ret[PL_PATH_MAX_BYTES + 1], size_t *ret_len)
+{
+    struct pl_op_cursor cursor;
+    struct pl_tree_op op;
+    int r;
+
+    pthread_mutex_lock(&c->lock);
+    cursor = pl_op_table_seek(&c->table, path, path_len);
+    r = pl_op_cursor_next(&cursor, &op);
+    if (r > 0) {
+        memcpy(ret, op.path, op.path_len);
+        ret[op.path_len] = '\0';
+        *ret_len = op.path_len;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return r > 0;
+}
+
 /* ---- bytes ---- */
 
 static int read_record(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)

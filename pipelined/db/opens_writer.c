@@ -1,5 +1,6 @@
 /* The thread that writes groups of open commits: all that waits for one commit is checked in order, appended with one fdatasync, and
  * answered. It also looks at the clock. */
+#include "branch_view.h"
 #include "opens_internal.h"
 
 #include "storage/base/clock.h"
@@ -62,10 +63,43 @@ static int check_bounds(const struct group *g, struct pl_err *err)
     return 0;
 }
 
-static int take(struct group *g, const struct pl_open_write *w, struct pl_err *err)
+/* What is at a path now: of this group, of what gathers, of the head. 1, or 0. */
+static int look_now(struct group *g, const struct pl_tree_op *at, struct pl_branch_file *ret, struct pl_err *err)
 {
-    int r = pl_overlay_add_all(&g->overlay, w->ops, w->n_ops, err);
+    const struct pl_op_spool_head *h = pl_open_head(g->c);
+    _cleanup_(pl_branch_view_finish) struct pl_branch_view view = {0};
+    struct pl_tree_op op;
+    int r;
 
+    switch (pl_op_table_look(&g->ops, at->path, at->path_len, &op)) {
+    case PL_OP_GONE:
+        return 0;
+    case PL_OP_THERE:
+        ret->entry = op.entry;
+        r = op.attributes.len ? pl_buf_add(&ret->attributes, op.attributes.data, op.attributes.len, err) : 0;
+        return r < 0 ? r : 1;
+    case PL_OP_UNKNOWN:
+        break;
+    }
+    r = pl_branch_view_init(g->c->o->config.db, g->c->o, g->c->store, h->repo_id, h->repo, h->branch, &view, err);
+    r = r < 0 ? r : pl_branch_view_get(&view, at->path, at->path_len, ret, err);
+    ret->open = NULL; /* the view goes */
+    return r;
+}
+
+static int check(struct group *g, struct pl_open_write *w, struct pl_err *err)
+{
+    _cleanup_(pl_branch_file_finish) struct pl_branch_file now = {0};
+    int r = look_now(g, &w->ops[0], &now, err);
+
+    return r < 0 ? r : w->check(w, r > 0 ? &now : NULL, err);
+}
+
+static int take(struct group *g, struct pl_open_write *w, struct pl_err *err)
+{
+    int r = w->check && w->n_ops ? check(g, w, err) : 0;
+
+    r = r < 0 ? r : pl_overlay_add_all(&g->overlay, w->ops, w->n_ops, err);
     r = r < 0 ? r : check_bounds(g, err);
     r = r < 0 ? r : pl_op_table_reserve(&g->ops, &g->request, err);
     for (size_t i = 0; i < w->n_records && r == 0; i++)
