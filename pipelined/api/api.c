@@ -159,8 +159,9 @@ static int copy_text(const char **text, struct pl_err *err)
 /* On failure the texts copied so far are the struct's, the others the caller's: they are taken out first. */
 static int copy_config(struct pl_api *a, const struct pl_api_config *config, struct pl_err *err)
 {
-    const char **texts[] = {&a->config.data_dir, &a->config.store_url, &a->config.executor,  &a->config.version,
-                            &a->config.token,    &a->config.listen,    &a->config.public_url};
+    const char **texts[] = {&a->config.data_dir,  &a->config.store_url, &a->config.executor,   &a->config.version,
+                            &a->config.token,     &a->config.listen,    &a->config.public_url, &a->config.s3_listen,
+                            &a->config.s3_domain, &a->config.s3_cors};
     const char *given[PL_ARRAY_SIZE(texts)];
     int r = 0;
 
@@ -233,6 +234,19 @@ static int serve(struct pl_api *a, struct pl_err *err)
     return make_url(a, err);
 }
 
+static int serve_s3(struct pl_api *a, struct pl_err *err)
+{
+    _cleanup_free_ char *dir = NULL;
+    struct pl_s3_config config = {.listen = a->config.s3_listen, .domain = a->config.s3_domain, .cors = a->config.s3_cors};
+
+    if (asprintf(&dir, "%s/uploads", a->config.data_dir) < 0) {
+        dir = NULL;
+        return pl_err_nomem(err);
+    }
+    config.dir = dir;
+    return pl_s3_start(a, &config, &a->s3, err);
+}
+
 int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct pl_err *err)
 {
     struct pl_api *a = calloc(1, sizeof *a);
@@ -251,6 +265,7 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
     r = r < 0 ? r : pl_api_waits_open(a, err);
     r = r < 0 ? r : pl_api_opens_open(a, err);
     r = r < 0 ? r : serve(a, err);
+    r = r < 0 || !*a->config.s3_listen ? r : serve_s3(a, err);
     if (r < 0) {
         pl_api_destroy(a);
         return pl_err_wrap(err, r, "API");
@@ -264,6 +279,11 @@ unsigned pl_api_port(const struct pl_api *a)
     return pl_http_server_port(a->server);
 }
 
+unsigned pl_api_s3_port(const struct pl_api *a)
+{
+    return a->s3 ? pl_s3_port(a->s3) : 0;
+}
+
 void pl_api_drain(struct pl_api *a)
 {
     atomic_store(&a->draining, true);
@@ -274,6 +294,7 @@ void pl_api_stop(struct pl_api *a, int64_t deadline_ms)
     pl_api_drain(a);
     pl_run_waits_stop(a->waits);
     pl_http_server_stop(a->server, deadline_ms);
+    pl_s3_stop(a->s3, deadline_ms);
     pl_opens_stop(a->opens); /* what came is answered by now, or its client was cut off: it is on the disk either way */
 }
 
@@ -282,6 +303,7 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     if (!a)
         return NULL;
     pl_http_server_destroy(a->server);
+    pl_s3_destroy(a->s3);
     pl_opens_close(a->opens);
     pl_sse_hub_destroy(a->hub);
     pl_guard_destroy(a->guard);
@@ -300,6 +322,9 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     free((void *)a->config.token);
     free((void *)a->config.listen);
     free((void *)a->config.public_url);
+    free((void *)a->config.s3_listen);
+    free((void *)a->config.s3_domain);
+    free((void *)a->config.s3_cors);
     free(a);
     return NULL;
 }

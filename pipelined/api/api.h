@@ -46,6 +46,8 @@ struct pl_api_config {
     const char *const
         *hosts; /* names accepted in Host beside the listening address, localhost, 127.0.0.1, [::1]; NULL-terminated */
     const char *public_url;                  /* "" = http://listen */
+    const char *s3_listen;                   /* the S3 gateway's; "" or NULL: there is none */
+    const char *s3_domain, *s3_cors;         /* as in pl_s3_config; NULL = "" */
     const struct pl_http_route *more_routes; /* the daemon's own (workers) */
     size_t n_more_routes;
 };
@@ -56,6 +58,8 @@ struct pl_api;
 PL_MUST_CHECK
 int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct pl_err *err);
 unsigned pl_api_port(const struct pl_api *a);
+/* Of the S3 gateway; 0: there is none. */
+unsigned pl_api_s3_port(const struct pl_api *a);
 /* An event of the database (pl_db_config.event). Any thread. */
 void pl_api_event(struct pl_api *a, int64_t id, int64_t at_us, const char *type, const char *data);
 /* From here on /readyz says that no work is taken any more, and checks that are under way end. All else goes on. Any thread. */

@@ -7,6 +7,7 @@
 #include "pipelined/db/names.h"
 #include "pipelined/db/opens.h"
 #include "run_waits.h"
+#include "s3_gateway.h"
 #include <stdatomic.h>
 
 /* Every file with routes: X(noun) stands for `const struct pl_api_table pl_api_routes_<noun>`. The first row that fits answers. */
@@ -102,6 +103,7 @@ struct pl_api {
     _Atomic bool draining; /* the daemon ends */
     struct pl_api_check check;
     struct pl_opens *opens;
+    struct pl_s3 *s3; /* NULL: there is no gateway */
 };
 
 /* ---- what handlers need ---- */

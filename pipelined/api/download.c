@@ -90,21 +90,21 @@ static int add_bytes(void *self, const void *bytes, size_t n, struct pl_err *err
 }
 
 static int reply_small(struct pl_http_request *req, const struct pl_download_from *from, const struct pl_entry *entry,
-                       unsigned status, uint64_t first, uint64_t count, struct pl_err *err)
+                       unsigned status, const char *type, uint64_t first, uint64_t count, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf out = {0}, scratch = {0};
     struct pl_chunk_reader reader = from->reader;
     int r = pl_file_read(entry, first, count, &reader, &scratch, add_bytes, &out, err);
 
     if (r == 0)
-        pl_http_reply_buf(req, status, TYPE, &out);
+        pl_http_reply_buf(req, status, type, &out);
     return r;
 }
 
 static int reply_large(struct pl_http_request *req, const struct pl_download_from *from, const struct pl_entry *entry,
-                       unsigned status, uint64_t first, uint64_t count, struct pl_err *err)
+                       unsigned status, const char *type, uint64_t first, uint64_t count, struct pl_err *err)
 {
-    struct pl_http_stream_options options = {.status = status, .content_type = TYPE, .length = count};
+    struct pl_http_stream_options options = {.status = status, .content_type = type, .length = count};
     struct download *d;
     int r = download_open(from, entry, first, count, &d, err);
 
@@ -112,6 +112,17 @@ static int reply_large(struct pl_http_request *req, const struct pl_download_fro
         return r;
     pl_http_stream_close(pl_http_reply_stream(req, &options, &(struct pl_http_stream_ops){d, download_pull, download_free}));
     return 0;
+}
+
+int pl_download_bytes(struct pl_http_request *req, const struct pl_download_from *from, const struct pl_entry *entry,
+                      unsigned status, const char *type, uint64_t first, uint64_t count, struct pl_err *err)
+{
+    int r;
+
+    if (entry->content != PL_CONTENT_LIST)
+        return reply_small(req, from, entry, status, type, first, count, err);
+    r = reply_large(req, from, entry, status, type, first, count, err);
+    return r < 0 ? r : 1;
 }
 
 /* True when the client has it already. */
@@ -148,10 +159,7 @@ static int reply(struct pl_http_request *req, const struct pl_download_from *fro
         pl_http_reply(req, 416, TYPE, NULL, 0);
         return 0;
     }
-    if (entry->content != PL_CONTENT_LIST)
-        return reply_small(req, from, entry, status, first, count, err);
-    r = reply_large(req, from, entry, status, first, count, err);
-    return r < 0 ? r : 1;
+    return pl_download_bytes(req, from, entry, status, TYPE, first, count, err);
 }
 
 void pl_download_reply(struct pl_http_request *req, const struct pl_download_from *from, const struct pl_entry *entry)

@@ -10,7 +10,7 @@
 
 struct put {
     struct pl_open_write write;
-    struct pl_http_request *req;
+    struct pl_open_put_how how;
     struct pl_open *open;
     uint64_t new_bytes;
     struct pl_tree_op *ops, op;
@@ -18,7 +18,7 @@ struct put {
     struct pl_op_record *records;
     size_t n, cap;
     struct pl_buf stored; /* of the records, one after another */
-    struct pl_buf stream; /* an ops stream, whose paths the operations borrow */
+    struct pl_buf stream; /* an ops stream, or paths and attributes one after another: the operations borrow from it */
 };
 
 static struct put *put_free(struct put *p)
@@ -39,13 +39,13 @@ static void put_freep(struct put **p)
     *p = put_free(*p);
 }
 
-static struct put *put_new(struct pl_http_request *req, struct pl_open *c)
+static struct put *put_new(const struct pl_open_put_how *how, struct pl_open *c)
 {
     struct put *p = calloc(1, sizeof *p);
 
     if (!p)
         return NULL;
-    p->req = req;
+    p->how = *how;
     p->open = pl_open_ref(c);
     p->stored.max = PL_OPEN_QUEUE_BYTES;
     p->stream.max = PL_OPEN_QUEUE_BYTES * 2;
@@ -56,16 +56,30 @@ static struct put *put_new(struct pl_http_request *req, struct pl_open *c)
 static void put_done(struct pl_open_write *w, int r, const struct pl_err *err)
 {
     struct put *p = PL_CONTAINER_OF(w, struct put, write);
-    const struct pl_op_spool_head *h = pl_open_head(p->open);
+
+    p->how.done(p->how.self, p->open, p->new_bytes, r, err);
+    put_free(p);
+}
+
+static int put_check(struct pl_open_write *w, const struct pl_branch_file *now, struct pl_err *err)
+{
+    const struct put *p = PL_CONTAINER_OF(w, struct put, write);
+
+    return p->how.check(p->how.self, now, err);
+}
+
+/* The answer of the REST interface; `self` is the request. */
+static void answer(void *self, struct pl_open *c, uint64_t new_bytes, int r, const struct pl_err *err)
+{
+    const struct pl_op_spool_head *h = pl_open_head(c);
 
     if (r < 0)
-        pl_http_reply_error(p->req, err);
+        pl_http_reply_error(self, err);
     else
-        pl_http_reply_json(p->req, 202,
+        pl_http_reply_json(self, 202,
                            json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:I}", "project", h->project, "repo", h->repo,
                                      "branch", h->branch, "commit", h->commit, "run", "", "changed", 1, "open", 1, "gathers",
-                                     h->gathered, "new_bytes", (json_int_t)p->new_bytes));
-    put_free(p);
+                                     h->gathered, "new_bytes", (json_int_t)new_bytes));
 }
 
 /* ---- a file's records ---- */
@@ -158,6 +172,7 @@ static int send(struct put **p, struct pl_err *err)
     put->write.n_records = put->n;
     put->write.bytes = put->stored.len + put->stream.len + PL_PATH_MAX_BYTES;
     put->write.done = put_done;
+    put->write.check = put->how.check ? put_check : NULL;
     *p = NULL; /* it may be answered and freed before this returns */
     r = pl_open_write(put->open, &put->write, err);
     if (r < 0)
@@ -165,10 +180,10 @@ static int send(struct put **p, struct pl_err *err)
     return r;
 }
 
-int pl_open_put_file(struct pl_http_request *req, struct pl_open *c, const char *path, uint8_t kind, struct pl_spool *spool,
-                     struct pl_err *err)
+static int put_file(const struct pl_open_put_how *how, struct pl_open *c, const char *path, uint8_t kind,
+                    const struct pl_attributes *attributes, struct pl_spool *spool, struct pl_err *err)
 {
-    _cleanup_(put_freep) struct put *p = put_new(req, c);
+    _cleanup_(put_freep) struct put *p = put_new(how, c);
     int r;
 
     if (!p)
@@ -177,15 +192,66 @@ int pl_open_put_file(struct pl_http_request *req, struct pl_open *c, const char 
     p->op = (struct pl_tree_op){.op = PL_TREE_PUT, .path = p->path, .path_len = strlen(path)};
     memcpy(p->path, path, p->op.path_len + 1);
     r = spool->size < PL_OPEN_DIRECT_BYTES ? read_file(p, kind, spool, err) : pack_file(p, kind, spool, err);
+    if (r == 0 && attributes)
+        r = pl_buf_add(&p->stream, attributes->data, attributes->len, err);
+    p->op.attributes = (struct pl_attributes){p->stream.data, p->stream.len};
     p->write.ops = &p->op;
     p->write.n_ops = 1;
     return r < 0 ? r : send(&p, err);
 }
 
+int pl_open_put_file(struct pl_http_request *req, struct pl_open *c, const char *path, uint8_t kind, struct pl_spool *spool,
+                     struct pl_err *err)
+{
+    return put_file(&(struct pl_open_put_how){.self = req, .done = answer}, c, path, kind, NULL, spool, err);
+}
+
+int pl_open_put_bytes(struct pl_open *c, const char *path, const struct pl_attributes *attributes, struct pl_spool *spool,
+                      const struct pl_open_put_how *how, struct pl_err *err)
+{
+    return put_file(how, c, path, PL_KIND_FILE, attributes, spool, err);
+}
+
+/* Copies what the operations borrow. */
+static int copy_ops(struct put *p, const struct pl_tree_op *ops, size_t n, struct pl_err *err)
+{
+    size_t room = 1;
+    int r;
+
+    for (size_t i = 0; i < n; i++)
+        room += ops[i].path_len + ops[i].attributes.len;
+    p->ops = calloc(n + 1, sizeof *p->ops);
+    r = p->ops ? pl_buf_reserve(&p->stream, room, err) : pl_err_nomem(err);
+    for (size_t i = 0; i < n && r == 0; i++) { /* there is room: nothing moves */
+        struct pl_tree_op *op = &p->ops[i];
+
+        *op = ops[i];
+        op->path = (const char *)p->stream.data + p->stream.len;
+        r = pl_buf_add(&p->stream, ops[i].path, op->path_len, err);
+        op->attributes.data = p->stream.data + p->stream.len;
+        if (r == 0 && op->attributes.len)
+            r = pl_buf_add(&p->stream, ops[i].attributes.data, op->attributes.len, err);
+    }
+    return r;
+}
+
+int pl_open_put_list(struct pl_open *c, const struct pl_tree_op *ops, size_t n, const struct pl_open_put_how *how,
+                     struct pl_err *err)
+{
+    _cleanup_(put_freep) struct put *p = put_new(how, c);
+    int r = p ? copy_ops(p, ops, n, err) : pl_err_nomem(err);
+
+    if (r < 0)
+        return r;
+    p->write.ops = p->ops;
+    p->write.n_ops = n;
+    return send(&p, err);
+}
+
 int pl_open_put_ops(struct pl_http_request *req, struct pl_open *c, struct pl_spool *spool, uint64_t new_bytes,
                     struct pl_err *err)
 {
-    _cleanup_(put_freep) struct put *p = put_new(req, c);
+    _cleanup_(put_freep) struct put *p = put_new(&(struct pl_open_put_how){.self = req, .done = answer}, c);
     const void *bytes;
     int r = p ? pl_spool_map(spool, &bytes, err) : pl_err_nomem(err);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api_internal.h"
+#include "pipelined/db/branch_view.h"
 #include "pipelined/db/opens.h"
 #include "spool.h"
 
@@ -14,3 +15,21 @@ int pl_open_put_file(struct pl_http_request *req, struct pl_open *c, const char 
 PL_MUST_CHECK
 int pl_open_put_ops(struct pl_http_request *req, struct pl_open *c, struct pl_spool *spool, uint64_t new_bytes,
                     struct pl_err *err);
+
+/* ---- for other answers than those ---- */
+
+struct pl_open_put_how {
+    void *self;
+    /* pl_open_write.check; may be NULL. */
+    int (*check)(void *self, const struct pl_branch_file *now, struct pl_err *err);
+    /* Exactly once, on the writer thread, when the call has given 0: `r` 0 = it survives a crash. Must not block. */
+    void (*done)(void *self, struct pl_open *c, uint64_t new_bytes, int r, const struct pl_err *err);
+};
+/* A file with its attributes, whose bytes may go. Errors and PL_ERETRY as above: then `done` is not called. */
+PL_MUST_CHECK
+int pl_open_put_bytes(struct pl_open *c, const char *path, const struct pl_attributes *attributes, struct pl_spool *spool,
+                      const struct pl_open_put_how *how, struct pl_err *err);
+/* Operations whose files' bytes are in packs or in this commit's spool. All is copied. */
+PL_MUST_CHECK
+int pl_open_put_list(struct pl_open *c, const struct pl_tree_op *ops, size_t n, const struct pl_open_put_how *how,
+                     struct pl_err *err);

@@ -26,6 +26,13 @@ static const struct field {
      "/var/lib/pipelined."},
     {"listen", TEXT, offsetof(struct pl_config, listen), "127.0.0.1:7380", "ADDRESS:PORT",
      "Where to listen; loopback only for now. Port 0 picks one: DIR/pipelined.url holds the URL once it serves."},
+    {"s3_listen", TEXT, offsetof(struct pl_config, s3_listen), "", "ADDRESS:PORT",
+     "Where the S3 gateway listens; loopback only for now; \"\": there is none. Port 0 picks one: DIR/s3.url holds the URL once "
+     "it serves."},
+    {"s3_domain", TEXT, offsetof(struct pl_config, s3_domain), "", "NAME",
+     "A domain below which buckets are hosts (bucket.NAME), for clients that do not put the bucket into the path."},
+    {"s3_cors", TEXT, offsetof(struct pl_config, s3_cors), "", "ORIGINS",
+     "Origins whose pages may ask the S3 gateway, separated by commas; *: all; \"\": none. Their requests are signed, too."},
     {"store", TEXT, offsetof(struct pl_config, store), "", "URL", "Object storage: file:///FOLDER. Default: DIR/store."},
     {"executor", TEXT, offsetof(struct pl_config, executor), "local", "NAME",
      "What starts workers: local (processes of this machine)."},

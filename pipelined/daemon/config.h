@@ -11,6 +11,9 @@ struct pl_config {
     char *executor;   /* local */
     char *sandbox;    /* bwrap | none */
     char *public_url; /* "" */
+    char *s3_listen;  /* ADDRESS:PORT; "" = no S3 gateway */
+    char *s3_domain;  /* "" */
+    char *s3_cors;    /* "" */
     char *hosts;      /* more names accepted in Host, separated by commas */
     char *log_level;  /* debug | info | warn | error */
     int64_t gpus;     /* -1 = as NVML says */

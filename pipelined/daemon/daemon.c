@@ -40,7 +40,7 @@ struct daemon {
     char *hosts_text;
     const char *hosts[HOSTS_MAX];
     int exit_code;
-    bool draining, url_written;
+    bool draining, url_written, s3_url_written;
 };
 
 /* ---- DIR ---- */
@@ -97,6 +97,21 @@ static int read_secrets(struct daemon *d, struct pl_err *err)
     if (r == 0 && !pl_hex_decode(hex, d->master_key, sizeof d->master_key))
         r = pl_err_set(err, PL_EINVAL, "%s/master.key does not hold hex digits", d->config->data);
     return r;
+}
+
+static int write_s3_url(struct daemon *d, struct pl_err *err)
+{
+    const char *colon = strrchr(d->config->s3_listen, ':');
+    char path[4096], url[300];
+    int n;
+
+    if (!pl_api_s3_port(d->api))
+        return 0;
+    n = snprintf(url, sizeof url, "http://%.*s:%u\n", (int)(colon - d->config->s3_listen), d->config->s3_listen,
+                 pl_api_s3_port(d->api));
+    snprintf(path, sizeof path, "%s/s3.url", d->config->data);
+    d->s3_url_written = true;
+    return pl_io_write_file(path, url, (size_t)n, 0600, err);
 }
 
 static int write_url(struct daemon *d, struct pl_err *err)
@@ -301,7 +316,7 @@ static void split_hosts(struct daemon *d)
 }
 
 /* Roles and TLS come with a later version: until then nothing but this machine may connect. */
-static int check_listen(const char *listen, struct pl_err *err)
+static int check_listen(const char *option, const char *listen, struct pl_err *err)
 {
     static const char *const loopback[] = {"127.0.0.1:", "localhost:", "[::1]:"};
 
@@ -309,7 +324,7 @@ static int check_listen(const char *listen, struct pl_err *err)
         if (strncmp(listen, loopback[i], strlen(loopback[i])) == 0)
             return 0;
     return pl_err_set(err, PL_EUNAVAILABLE,
-                      "--listen %s: accepted are loopback addresses, as 127.0.0.1:7380 (TLS for others is not available yet)",
+                      "%s %s: accepted are loopback addresses, as 127.0.0.1:7380 (TLS for others is not available yet)", option,
                       listen);
 }
 
@@ -330,7 +345,10 @@ static int start_api(struct daemon *d, struct pl_err *err)
                               .master_key = d->master_key,
                               .listen = d->config->listen,
                               .hosts = d->hosts,
-                              .public_url = d->config->public_url};
+                              .public_url = d->config->public_url,
+                              .s3_listen = d->config->s3_listen,
+                              .s3_domain = d->config->s3_domain,
+                              .s3_cors = d->config->s3_cors};
     char url[4200];
     struct pl_api *api = NULL;
     int r;
@@ -340,12 +358,15 @@ static int start_api(struct daemon *d, struct pl_err *err)
     c.more_routes = pl_engine_routes(d->engine, &c.n_more_routes);
     r = pl_api_start(&c, &api, err);
     d->api = api;
+    r = r < 0 ? r : write_s3_url(d, err);
     return r < 0 ? r : write_url(d, err);
 }
 
 static int start(struct daemon *d, struct pl_err *err)
 {
-    int r = check_listen(d->config->listen, err);
+    int r = check_listen("--listen", d->config->listen, err);
+
+    r = r < 0 || !*d->config->s3_listen ? r : check_listen("--s3-listen", d->config->s3_listen, err);
 
     r = r < 0 ? r : make_folders(d, err);
     r = r < 0 ? r : read_secrets(d, err);
@@ -415,6 +436,9 @@ static void stop(struct daemon *d)
     free(d->hosts_text);
     snprintf(path, sizeof path, "%s/pipelined.url", d->config->data);
     if (d->url_written)
+        unlink(path);
+    snprintf(path, sizeof path, "%s/s3.url", d->config->data);
+    if (d->s3_url_written)
         unlink(path);
 }
 

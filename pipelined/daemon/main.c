@@ -29,6 +29,10 @@
  *     routes_trees                                                                                      data
  *     routes_pipelines, routes_runs, routes_logs, routes_why, routes_status, routes_fsck                work
  *     routes_access (who may), routes_events, routes_openapi, routes_page                                                        the rest
+ *   s3_gateway           the same repos as S3 buckets, on a port of their own: s3_ops is the table of S3's operations, s3_request reads and
+ *                        verifies, s3_target knows buckets, s3_headers what is said beside the bytes, s3_error S3's codes
+ *     s3_body (s3_chunked, s3_checksum), s3_put, s3_copy, s3_delete, s3_get, s3_list, s3_buckets       objects and buckets
+ *     s3_multipart, s3_complete, s3_list_uploads; s3_uploads keeps their parts                          uploads in parts
  * They are kept: storage/object, storage/pack, storage/tree, storage/dataset
  *   object               drivers of object storage: object_file; object_s3 (object_s3_read, object_s3_list, object_s3_sign: requests for
  *                        others), with copies in object_cache; marker says which store it is
@@ -48,7 +52,7 @@
  *   db                   the writer thread and group commit; open (lock, schema, replay), apply (one record), sql, names (look-ups)
  *   snapshot, recover    a copy of the database for a checkpoint; all of it anew from checkpoint and log
  *   opens                open commits: opens_writer (groups of puts, on the disk before they are answered), opens_view, opens_end; each
- *                        is a file: storage/dataset/op_spool
+ *                        is a file: storage/dataset/op_spool;  branch_view: a branch with what gathers on it
  *   repo_tx, commit_tx, push (attributes_edit: the second tree of a commit), pipeline_tx, pipeline_circle, manual_run, rerun (aside:
  *                        onto a branch of its own), job_tx,
  *   access_tx            the transactions;   stage_log: what stages print

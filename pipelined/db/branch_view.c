@@ -172,21 +172,23 @@ struct pl_branch_walk *pl_branch_walk_destroy(struct pl_branch_walk *w)
     return NULL;
 }
 
-static bool is_before(const char *path, size_t len, const struct pl_branch_walk *w)
+static bool is_before(const char *a, size_t a_len, const char *b, size_t b_len)
 {
-    return pl_key_cmp(path, len, w->place, w->place_len) < 0;
+    return pl_key_cmp(a, a_len, b, b_len) < 0;
 }
 
 int pl_branch_walk_seek(struct pl_branch_walk *w, const char *path, size_t path_len, struct pl_err *err)
 {
     if (path_len >= sizeof w->place)
         return pl_err_set(err, PL_EPATH, "a path of %zu bytes: at most %d", path_len, PL_PATH_MAX_BYTES);
+    if (!is_before(w->place, w->place_len, path, path_len))
+        return 0;
     memcpy(w->place, path, path_len);
     w->place_len = path_len;
     for (size_t i = 0; i < w->n_layers; i++)
-        if (w->layers[i].read && w->layers[i].there && is_before(w->layers[i].path, w->layers[i].path_len, w))
+        if (w->layers[i].read && w->layers[i].there && is_before(w->layers[i].path, w->layers[i].path_len, path, path_len))
             w->layers[i].read = false;
-    if (!w->base || (w->base_read && (!w->base_there || !is_before(w->base_path, w->base_len, w))))
+    if (!w->base || (w->base_read && (!w->base_there || !is_before(w->base_path, w->base_len, path, path_len))))
         return 0;
     w->base_read = false;
     return pl_tree_cursor_seek(w->base, path, path_len, err);
@@ -248,7 +250,7 @@ static void go_on(struct pl_branch_walk *w)
     memcpy(w->place, item->path, item->path_len + 1); /* the least path behind it: one with a zero byte more */
     w->place_len = item->path_len + 1;
     for (size_t i = 0; i < w->n_layers; i++)
-        if (w->layers[i].there && is_before(w->layers[i].path, w->layers[i].path_len, w))
+        if (w->layers[i].there && is_before(w->layers[i].path, w->layers[i].path_len, w->place, w->place_len))
             w->layers[i].read = false;
 }
 

@@ -62,7 +62,7 @@ static inline void pl_branch_walk_destroyp(struct pl_branch_walk **w)
 {
     *w = pl_branch_walk_destroy(*w);
 }
-/* Next goes on with the first path ≥ this one; forwards only. Costs O(log n) where it leaves something out. */
+/* Next goes on with the first path ≥ this one; backwards nothing happens. Costs O(log n) where it leaves something out. */
 PL_MUST_CHECK
 int pl_branch_walk_seek(struct pl_branch_walk *w, const char *path, size_t path_len, struct pl_err *err);
 /* 1: an item; 0: the end; 2: the next path is gone, nothing is given (so that the caller can count his steps). */

@@ -1,0 +1,76 @@
+#include "s3_internal.h"
+
+#include "s3_uploads.h"
+#include "storage/base/log.h"
+
+#define S3_THREADS 2
+
+static void add_route(struct pl_s3 *s, size_t *n, const char *method, enum pl_http_body body)
+{
+    s->routes[(*n)++] = (struct pl_http_route){
+        .method = method, .pattern = "/{path...}", .where = PL_ON_POOL, .body = body, .handler = pl_s3_on_request, .arg = s};
+}
+
+static int serve(struct pl_s3 *s, const char *listen, struct pl_err *err)
+{
+    struct pl_http_options options = {.listen = listen,
+                                      .routes = s->routes,
+                                      .tell = pl_s3_error_tell,
+                                      .tell_type = PL_S3_XML,
+                                      .loop = s->api->config.loop,
+                                      .pool = s->api->config.pool,
+                                      .threads = S3_THREADS};
+
+    add_route(s, &options.n_routes, "GET", PL_BODY_NONE);
+    add_route(s, &options.n_routes, "PUT", PL_BODY_STREAM);
+    add_route(s, &options.n_routes, "POST", PL_BODY_STREAM);
+    add_route(s, &options.n_routes, "DELETE", PL_BODY_NONE);
+    add_route(s, &options.n_routes, "OPTIONS", PL_BODY_NONE);
+    return pl_http_server_start(&options, &s->server, err);
+}
+
+int pl_s3_start(struct pl_api *a, const struct pl_s3_config *config, struct pl_s3 **ret, struct pl_err *err)
+{
+    struct pl_s3 *s = calloc(1, sizeof *s);
+    int r;
+
+    if (!s)
+        return pl_err_nomem(err);
+    s->api = a;
+    s->domain = strdup(config->domain);
+    s->cors = strdup(config->cors);
+    r = pl_principal_daemon(&s->daemon, err);
+    if (r == 0)
+        r = s->domain && s->cors ? pl_s3_uploads_open(config->dir, &s->uploads, err) : pl_err_nomem(err);
+    r = r < 0 ? r : serve(s, config->listen, err);
+    if (r < 0) {
+        pl_s3_destroy(s);
+        return pl_err_wrap(err, r, "S3");
+    }
+    *ret = s;
+    return 0;
+}
+
+unsigned pl_s3_port(const struct pl_s3 *s)
+{
+    return pl_http_server_port(s->server);
+}
+
+void pl_s3_stop(struct pl_s3 *s, int64_t deadline_ms)
+{
+    if (s)
+        pl_http_server_stop(s->server, deadline_ms);
+}
+
+struct pl_s3 *pl_s3_destroy(struct pl_s3 *s)
+{
+    if (!s)
+        return NULL;
+    pl_http_server_destroy(s->server);
+    pl_s3_uploads_close(s->uploads);
+    pl_principal_unref(s->daemon);
+    free(s->domain);
+    free(s->cors);
+    free(s);
+    return NULL;
+}

@@ -1,0 +1,279 @@
+"""Who may come in by S3: signatures in header and query, their time, what they cover; and bodies whose framing lies."""
+import hashlib
+import os
+import socket
+
+import pytest
+
+from gateway import Gateway, checksum, now
+
+DAEMON_OPTIONS = ["--s3-listen", "127.0.0.1:0", "--s3-domain", "s3.example"]
+BUCKET = "auth"
+
+
+@pytest.fixture
+def gate(shared):
+    gate = Gateway(shared)
+    gate.ask("PUT", f"/{BUCKET}")
+    return gate
+
+
+def refused(answer, code, status):
+    assert (answer.code, answer.status) == (code, status), answer.body
+
+
+# ---- in the head
+
+def test_unsigned_requests_are_refused(gate):
+    for path in ("/", f"/{BUCKET}", f"/{BUCKET}/f", "/no/such"):
+        refused(gate.send("GET", path), "AccessDenied", 403)
+    refused(gate.send("PUT", f"/{BUCKET}/f", body=b"x"), "AccessDenied", 403)
+
+
+def test_a_key_that_nobody_has_and_a_wrong_secret(gate):
+    gate.access_key = "somebody"
+    refused(gate.ask("GET", "/"), "InvalidAccessKeyId", 403)
+    gate.access_key, gate.secret = "pipelined", "wrong"
+    refused(gate.ask("GET", "/"), "SignatureDoesNotMatch", 403)
+
+
+def test_version_2_is_refused_with_a_clear_error(gate):
+    answer = gate.send("GET", f"/{BUCKET}", headers={"Authorization": "AWS pipelined:frJIUN8DYpKDtOLCwo//yllqDzg=", "Date": "Tue, 27 Mar 2007 19:36:42 +0000"})
+    refused(answer, "InvalidRequest", 400)
+    assert "AWS4-HMAC-SHA256" in answer.message
+    refused(gate.send("GET", f"/{BUCKET}", {"AWSAccessKeyId": "pipelined", "Expires": "9999999999", "Signature": "x="}), "InvalidRequest", 400)
+
+
+@pytest.mark.parametrize("offset,code", [(-14 * 60, ""), (14 * 60, ""), (-16 * 60, "RequestTimeTooSkewed"), (16 * 60, "RequestTimeTooSkewed"),
+                                         (-86400 * 365, "RequestTimeTooSkewed")])
+def test_clocks_may_differ_by_15_minutes(gate, offset, code):
+    assert gate.ask("GET", f"/{BUCKET}", time=now(offset)).code == code
+
+
+def test_any_region_will_do_but_only_for_s3(gate):
+    gate.region = "mars-north-7"
+    assert gate.ask("GET", f"/{BUCKET}").status == 200
+    headers = gate.signed("GET", f"/{BUCKET}", service="iam")
+    refused(gate.send("GET", f"/{BUCKET}", headers=headers), "AuthorizationHeaderMalformed", 400)
+
+
+def test_what_is_signed_cannot_be_changed(gate):
+    good = gate.signed("PUT", f"/{BUCKET}/f", {"a": "1"}, {"x-amz-meta-m": "v"}, b"body")
+    assert gate.send("PUT", f"/{BUCKET}/f", {"a": "1"}, good, b"body").status == 200
+    send = lambda method="PUT", path=f"/{BUCKET}/f", query=None, headers=None, body=b"body": gate.send(method, path, query or {"a": "1"}, {**good, **(headers or {})}, body)
+    refused(send(method="DELETE", body=b""), "SignatureDoesNotMatch", 403)
+    refused(send(path=f"/{BUCKET}/g"), "SignatureDoesNotMatch", 403)
+    refused(send(query={"a": "2"}), "SignatureDoesNotMatch", 403)
+    refused(send(query={"a": "1", "versionId": ""}), "SignatureDoesNotMatch", 403)
+    refused(send(headers={"x-amz-meta-m": "w"}), "SignatureDoesNotMatch", 403)
+    refused(send(headers={"Host": "other.example"}), "SignatureDoesNotMatch", 403)
+    refused(send(headers={"x-amz-meta-more": "v"}), "AccessDenied", 403)  # such headers are signed, or not there
+    refused(send(body=b"evil"), "XAmzContentSHA256Mismatch", 400)
+    refused(send(headers={"x-amz-content-sha256": hashlib.sha256(b"evil").hexdigest()}, body=b"evil"), "SignatureDoesNotMatch", 403)
+    signature = good["Authorization"]
+    refused(send(headers={"Authorization": signature[:-1] + ("0" if signature[-1] != "0" else "1")}), "SignatureDoesNotMatch", 403)
+    refused(send(headers={"Authorization": signature[:-1]}), "AuthorizationHeaderMalformed", 400)
+    assert gate.ask("GET", f"/{BUCKET}/f").body == b"body"
+
+
+def test_a_signature_is_of_no_use_later(gate):
+    """Within its time a request can come again, and does the same again; then it is refused."""
+    old = gate.signed("PUT", f"/{BUCKET}/again", body=b"1", time=now(-14 * 60))
+    for _ in range(2):
+        assert gate.send("PUT", f"/{BUCKET}/again", headers=old, body=b"1").status == 200
+    refused(gate.send("PUT", f"/{BUCKET}/other", headers=old, body=b"1"), "SignatureDoesNotMatch", 403)
+    refused(gate.send("PUT", f"/{BUCKET}/again", headers=gate.signed("PUT", f"/{BUCKET}/again", body=b"1", time=now(-15 * 60 - 5)), body=b"1"),
+            "RequestTimeTooSkewed", 403)
+
+
+@pytest.mark.parametrize("change", [lambda a: a.replace("Credential=", "Credentials="), lambda a: a.replace("/s3/aws4_request", "/s3/aws5_request"),
+                                    lambda a: a.replace("SignedHeaders=", "X="), lambda a: a.partition(", Signature")[0],
+                                    lambda a: a.replace("/us-east-1/", "/"), lambda a: a + ", " + a.rpartition(", ")[2],
+                                    lambda a: "AWS4-HMAC-SHA256 " + "x" * 9000])
+def test_headers_that_say_nothing_are_malformed(gate, change):
+    headers = gate.signed("GET", f"/{BUCKET}")
+    headers["Authorization"] = change(headers["Authorization"])
+    refused(gate.send("GET", f"/{BUCKET}", headers=headers), "AuthorizationHeaderMalformed", 400)
+
+
+def test_a_body_says_what_it_is(gate):
+    headers = gate.signed("GET", f"/{BUCKET}")
+    del headers["x-amz-content-sha256"]
+    assert gate.send("GET", f"/{BUCKET}", headers=headers).code in ("InvalidRequest", "SignatureDoesNotMatch")
+    refused(gate.ask("PUT", f"/{BUCKET}/f", payload="STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD", body=b"x"), "NotImplemented", 501)
+
+
+# ---- in the query
+
+def test_presigned_urls(gate):
+    query = gate.presigned("PUT", f"/{BUCKET}/presigned")
+    assert gate.send("PUT", f"/{BUCKET}/presigned", query, body=b"by url").status == 200
+    got = gate.presigned("GET", f"/{BUCKET}/presigned", {"response-content-type": "a/b"})
+    answer = gate.send("GET", f"/{BUCKET}/presigned", got)
+    assert (answer.body, answer.headers["content-type"]) == (b"by url", "a/b")
+    assert gate.client().generate_presigned_url("get_object", Params={"Bucket": BUCKET, "Key": "presigned"}).startswith(gate.url)
+
+
+def test_presigned_urls_are_for_what_they_say_and_as_long(gate):
+    path = f"/{BUCKET}/presigned"
+    good = gate.presigned("GET", path)
+    refused(gate.send("PUT", path, good, body=b"evil"), "SignatureDoesNotMatch", 403)
+    refused(gate.send("GET", path + "2", good), "SignatureDoesNotMatch", 403)
+    refused(gate.send("GET", path, {**good, "X-Amz-Expires": "600"}), "SignatureDoesNotMatch", 403)
+    refused(gate.send("GET", path, {**good, "versionId": "0" * 32}), "SignatureDoesNotMatch", 403)
+    expired = gate.send("GET", path, gate.presigned("GET", path, expires=60, time=now(-61)))
+    refused(expired, "AccessDenied", 403)
+    assert "expired" in expired.message
+    refused(gate.send("GET", path, gate.presigned("GET", path, time=now(16 * 60))), "RequestTimeTooSkewed", 403)
+    for expires in (0, 604801, -1):
+        refused(gate.send("GET", path, gate.presigned("GET", path, expires=expires)), "AuthorizationQueryParametersError", 400)
+    for gone in ("X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-SignedHeaders"):
+        answer = gate.send("GET", path, {k: v for k, v in good.items() if k != gone})
+        assert answer.code in ("AuthorizationQueryParametersError", "AccessDenied"), gone
+    refused(gate.send("GET", path, good, headers=gate.signed("GET", path, good)), "InvalidArgument", 400)
+
+
+# ---- bucket in the host
+
+def test_buckets_as_hosts(gate):
+    gate.ask("PUT", f"/{BUCKET}/in-path", body=b"x")
+    gate.host, address = f"{BUCKET}.s3.example", gate.host
+    headers = gate.signed("GET", "/in-path")
+    gate.host = address
+    assert gate.send("GET", "/in-path", headers=headers).body == b"x"
+
+
+# ---- aws-chunked
+
+CHUNKS = [os.urandom(8192), os.urandom(8192), b"end"]
+
+
+@pytest.mark.parametrize("sign", [True, False])
+@pytest.mark.parametrize("name", ["", "crc32", "crc32c", "crc64nvme", "sha1", "sha256"])
+def test_chunked_bodies(gate, sign, name):
+    data = b"".join(CHUNKS)
+    trailers = {f"x-amz-checksum-{name}": checksum(name, data)} if name else None
+    answer = gate.chunked(f"/{BUCKET}/chunked", CHUNKS, trailers, sign)
+    assert answer.status == 200, answer.body
+    got = gate.ask("GET", f"/{BUCKET}/chunked", headers={"x-amz-checksum-mode": "ENABLED"})
+    assert got.body == data
+    assert "content-encoding" not in got.headers
+    if name:
+        assert answer.headers[f"x-amz-checksum-{name}"] == got.headers[f"x-amz-checksum-{name}"] == trailers[f"x-amz-checksum-{name}"]
+
+
+def test_no_chunks_and_one_chunk(gate):
+    assert gate.chunked(f"/{BUCKET}/none", []).status == 200
+    assert gate.ask("GET", f"/{BUCKET}/none").body == b""
+    assert gate.chunked(f"/{BUCKET}/one", [b"1"]).status == 200
+
+
+@pytest.mark.parametrize("what,lie,code", [
+    ("a byte of a chunk", lambda b: b.replace(b"end", b"eNd"), "SignatureDoesNotMatch"),
+    ("a chunk's signature", lambda b: b.replace(b"3;chunk-signature=", b"3;chunk-signature=0")[:-1], "InvalidRequest"),
+    ("a signature left out", lambda b: b[b.index(b"\r\n"):].join([b"2000", b""]), "SignatureDoesNotMatch"),
+    ("no length", lambda b: b"zz" + b, "InvalidRequest"),
+    ("a length that is none", lambda b: b"10000000000000000000" + b, "InvalidRequest"),
+    ("chunks swapped", lambda b: swap(b), "SignatureDoesNotMatch"),
+    ("a chunk left out", lambda b: b[b.index(b"\r\n2000;") + 2:], "SignatureDoesNotMatch"),
+    ("the end left out", lambda b: b[:b.rindex(b"0;chunk")], "IncompleteBody"),
+    ("bytes behind the end", lambda b: b + b"more", "InvalidRequest"),
+    ("a chunk longer than it says", lambda b: b.replace(b"end\r\n", b"ends\r\n"), "SignatureDoesNotMatch"),
+])
+def test_framing_that_lies_is_refused(gate, what, lie, code):
+    path = f"/{BUCKET}/lies"
+    gate.ask("DELETE", path)
+    answer = gate.chunked(path, CHUNKS, lie=lie)
+    assert answer.code in (code, "InvalidRequest"), (what, answer.body)
+    assert answer.status >= 400
+    assert gate.ask("GET", path).code == "NoSuchKey"
+
+
+def swap(body):
+    """The first two chunks of 8192 bytes with their heads the other way round."""
+    one = body.index(b"\r\n") + 2 + 8192 + 2
+    return body[one:2 * one] + body[:one] + body[2 * one:]
+
+
+def test_lengths_that_lie_are_refused(gate):
+    path = f"/{BUCKET}/lies"
+    size = sum(map(len, CHUNKS))
+    for decoded, code in ((size - 1, "IncompleteBody"), (size + 1, "IncompleteBody"), ("x", "InvalidArgument"), (6 << 30, "EntityTooLarge"),
+                          ("99999999999999999999999", "InvalidArgument")):
+        assert gate.chunked(path, CHUNKS, decoded=decoded).code == code, decoded
+
+
+def test_trailers_that_lie_are_refused(gate):
+    path, data = f"/{BUCKET}/lies", b"".join(CHUNKS)
+    good = {"x-amz-checksum-crc32": checksum("crc32", data)}
+    assert gate.chunked(path, CHUNKS, {"x-amz-checksum-crc32": checksum("crc32", b"other")}).code == "BadDigest"
+    assert gate.chunked(path, CHUNKS, {"x-amz-checksum-crc32": "???"}).code == "MalformedTrailerError"
+    assert gate.chunked(path, CHUNKS, good, checksum_header="x-amz-checksum-sha1").code == "MalformedTrailerError"
+    assert gate.chunked(path, CHUNKS, good, checksum_header="x-amz-nothing").code == "InvalidRequest"
+    tampered = checksum("crc32", b"tampered").encode()
+    assert gate.chunked(path, CHUNKS, good, lie=lambda b: b.replace(good["x-amz-checksum-crc32"].encode(), tampered)).code == "SignatureDoesNotMatch"
+    assert gate.chunked(path, CHUNKS, good, sign=False, lie=lambda b: b[:b.index(b"x-amz-checksum")] + b"\r\n").code == "MalformedTrailerError"
+    assert gate.chunked(path, CHUNKS, good, sign=False, lie=lambda b: b.replace(b"x-amz-checksum-crc32:", b"x" * 5000)).code == "MalformedTrailerError"
+
+
+# ---- lengths and lines
+
+def raw(gate, text):
+    """Bytes on the wire; the answer's first line, or b"" when the connection just ends."""
+    host, _, port = gate.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(text)
+        connection.settimeout(60)
+        try:
+            return connection.recv(4096)
+        except ConnectionResetError:
+            return b""
+
+
+def test_absurd_lengths_are_refused_before_a_byte_comes(gate):
+    path = f"/{BUCKET}/f"
+    for length, code in (("9" * 18, b"EntityTooLarge"), (str((5 << 30) + 1), b"EntityTooLarge"), ("9" * 30, b""), ("-5", b""), ("0x10", b"")):
+        headers = {**gate.signed("PUT", path, payload="UNSIGNED-PAYLOAD"), "Content-Length": length, "Expect": "100-continue"}
+        head = f"PUT {path} HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items()) + "\r\n"
+        answer = raw(gate, head.encode())
+        assert answer.startswith(b"HTTP/1.1 4") and code in answer, (length, answer)
+
+
+def test_a_body_without_a_length_is_refused(gate):
+    headers = {**gate.signed("PUT", f"/{BUCKET}/f", payload="UNSIGNED-PAYLOAD"), "Transfer-Encoding": "chunked"}
+    refused(gate.send("PUT", f"/{BUCKET}/f", headers=headers, body=b"1\r\nx\r\n0\r\n\r\n"), "MissingContentLength", 411)
+
+
+def test_a_client_that_leaves_in_the_middle_leaves_nothing(gate):
+    path = f"/{BUCKET}/half"
+    headers = {**gate.signed("PUT", path, payload="UNSIGNED-PAYLOAD"), "Content-Length": "1000000"}
+    head = f"PUT {path} HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items()) + "\r\n"
+    host, _, port = gate.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(head.encode() + b"x" * 300000)
+    assert gate.ask("GET", path).code == "NoSuchKey"
+
+
+# ---- XML
+
+@pytest.mark.parametrize("body", [
+    b'<!DOCTYPE d [<!ENTITY x SYSTEM "file:///etc/passwd">]><Delete><Object><Key>&x;</Key></Object></Delete>',
+    b'<!DOCTYPE d [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]><Delete><Object><Key>&b;</Key></Object></Delete>',
+    b"<Delete><Object><Key>a</Key></Object>", b"<Delete/>", b"", b"not xml", b"<Delete><Object><Key/></Object></Delete>", b"<Other><Object><Key>a</Key></Object></Other>",
+    b"<Delete>" + b"<a>" * 100 + b"</a>" * 100 + b"</Delete>", b"<Delete><Object><Key>\xff\xfe</Key></Object></Delete>"])
+def test_xml_that_is_none_or_too_clever_is_refused(gate, body):
+    gate.ask("PUT", f"/{BUCKET}/a", body=b"still here")
+    refused(gate.ask("POST", f"/{BUCKET}", {"delete": ""}, body=body), "MalformedXML", 400)
+    assert gate.ask("GET", f"/{BUCKET}/a").body == b"still here"
+
+
+def test_a_body_that_is_too_long_for_xml_is_refused(gate):
+    refused(gate.ask("POST", f"/{BUCKET}", {"delete": ""}, body=b" " * ((2 << 20) + 1)), "EntityTooLarge", 400)
+
+
+def test_errors_are_documents_with_ids(gate):
+    answer = gate.ask("GET", f"/{BUCKET}/absent")
+    assert answer.headers["content-type"] == "application/xml"
+    assert f"<Resource>/{BUCKET}/absent</Resource>".encode() in answer.body
+    assert answer.headers["x-amz-request-id"].encode() in answer.body
+    assert gate.ask("HEAD", f"/{BUCKET}/absent").body == b""

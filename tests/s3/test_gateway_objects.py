@@ -1,0 +1,434 @@
+"""Objects through the gateway by boto3: what was put is got, at once, and becomes a commit."""
+import concurrent.futures
+import datetime
+import hashlib
+import os
+
+import botocore.exceptions
+import pytest
+
+from conftest import wait_until
+from gateway import Gateway, checksum
+
+DAEMON_OPTIONS = ["--s3-listen", "127.0.0.1:0", "--s3-cors", "https://page.example"]
+
+
+@pytest.fixture
+def gate(shared):
+    return Gateway(shared)
+
+
+@pytest.fixture
+def s3(gate):
+    return gate.client()
+
+
+@pytest.fixture
+def bucket(request, s3):
+    name = request.node.name.removeprefix("test_")[:40].split("[")[0].rstrip("_") + str(abs(hash(request.node.name)) % 9999)
+    s3.create_bucket(Bucket=name)
+    return name
+
+
+def code_of(call, *args, **kwargs):
+    """S3's code of a call that must fail, and its status."""
+    with pytest.raises(botocore.exceptions.ClientError) as refused:
+        call(*args, **kwargs)
+    response = refused.value.response
+    return response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]
+
+
+def keys(answer):
+    return [item["Key"] for item in answer.get("Contents", [])]
+
+
+def finished(shared, repo, commit, branch="master"):
+    """Waits until the commit that gathered is one."""
+    wait_until(lambda: any(b["name"] == branch and b["commit"] == commit for b in shared.get(f"/repos/default/{repo}/branches")["branches"]),
+               f"commit {commit} to be finished")
+
+
+# ---- bytes
+
+@pytest.mark.parametrize("size", [0, 1, 64, 65, 4096, 65536, 65537, 300000, 1 << 20, 17 << 20])
+def test_bytes_of_any_size_come_back(s3, bucket, size):
+    data = os.urandom(size)
+    put = s3.put_object(Bucket=bucket, Key="f", Body=data)
+    got = s3.get_object(Bucket=bucket, Key="f")
+    assert got["Body"].read() == data
+    assert put["ETag"] == got["ETag"] == f'"{hashlib.md5(data).hexdigest()}"'
+    assert got["ContentLength"] == size
+    assert s3.head_object(Bucket=bucket, Key="f")["ContentLength"] == size
+
+
+def test_a_put_is_a_commit_with_its_run_and_the_version_is_its_id(shared, s3, bucket):
+    first = s3.put_object(Bucket=bucket, Key="a/b", Body=b"one")["VersionId"]
+    assert s3.put_object(Bucket=bucket, Key="a/c", Body=b"two")["VersionId"] == first
+    finished(shared, bucket, first)
+    assert shared.read(bucket, "a/c") == b"two"
+    assert len(shared.get(f"/repos/default/{bucket}/commits")["commits"]) == 1
+    second = s3.put_object(Bucket=bucket, Key="a/b", Body=b"three")["VersionId"]
+    assert second != first
+    assert s3.get_object(Bucket=bucket, Key="a/b")["Body"].read() == b"three"
+    assert s3.get_object(Bucket=bucket, Key="a/b", VersionId=first)["Body"].read() == b"one"
+    assert code_of(s3.get_object, Bucket=bucket, Key="a/b", VersionId="0" * 32) == ("NoSuchVersion", 404)
+    assert s3.get_object(Bucket=bucket, Key="a/c")["VersionId"] == first
+    finished(shared, bucket, second)
+    assert s3.get_object(Bucket=bucket, Key="a/c")["VersionId"] == second
+
+
+def test_what_others_push_is_seen_and_what_is_put_is_seen_by_them(shared, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="ours", Body=b"s3")
+    shared.push(bucket, "theirs", "rest")  # a push takes in what gathers
+    assert shared.read(bucket, "ours") == b"s3"
+    got = s3.get_object(Bucket=bucket, Key="theirs")
+    assert got["Body"].read() == b"rest"
+    assert got["ETag"] == f'"{hashlib.sha256(b"rest").hexdigest()[:32]}-1"'
+    assert keys(s3.list_objects_v2(Bucket=bucket)) == ["ours", "theirs"]
+
+
+def test_metadata_and_headers_come_back_and_survive_the_commit(shared, s3, bucket):
+    said = {"ContentType": "text/x-test; charset=utf-8", "CacheControl": "max-age=3", "ContentDisposition": "attachment", "ContentLanguage": "de",
+            "ContentEncoding": "gzip", "Metadata": {"one": "1", "two-words": "a b"}}
+    version = s3.put_object(Bucket=bucket, Key="f", Body=b"x", Expires=datetime.datetime(2030, 1, 2), **said)["VersionId"]
+    for _ in range(2):
+        for got in (s3.get_object(Bucket=bucket, Key="f"), s3.head_object(Bucket=bucket, Key="f")):
+            assert {name: got[name] for name in said} == said
+            assert abs((got["LastModified"] - datetime.datetime.now(datetime.timezone.utc)).total_seconds()) < 60
+        finished(shared, bucket, version)
+    got = s3.get_object(Bucket=bucket, Key="f", ResponseContentType="a/b", ResponseCacheControl="no-store")
+    assert (got["ContentType"], got["CacheControl"], got["ContentLanguage"]) == ("a/b", "no-store", "de")
+
+
+def test_a_push_by_others_takes_the_metadata_away(shared, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="f", Body=b"x", Metadata={"a": "b"})
+    shared.push(bucket, "f", "y")
+    got = s3.get_object(Bucket=bucket, Key="f")
+    assert (got["Metadata"], got["ContentType"]) == ({}, "binary/octet-stream")
+
+
+def test_too_much_metadata_is_refused(s3, bucket):
+    s3.put_object(Bucket=bucket, Key="f", Body=b"", Metadata={"a": "x" * 2047})
+    assert s3.get_object(Bucket=bucket, Key="f")["Metadata"] == {"a": "x" * 2047}
+    assert code_of(s3.put_object, Bucket=bucket, Key="f", Body=b"", Metadata={"a": "x" * 2048}) == ("MetadataTooLarge", 400)
+
+
+def test_ranges(s3, bucket):
+    data = os.urandom(700000)
+    s3.put_object(Bucket=bucket, Key="f", Body=data)
+    for text, want in [("bytes=0-0", data[:1]), ("bytes=5-9", data[5:10]), ("bytes=699990-", data[699990:]), ("bytes=-7", data[-7:]),
+                       ("bytes=262140-400000", data[262140:400001]), ("bytes=0-99999999", data)]:
+        got = s3.get_object(Bucket=bucket, Key="f", Range=text)
+        assert got["Body"].read() == want, text
+        assert got["ResponseMetadata"]["HTTPStatusCode"] == 206
+        assert s3.head_object(Bucket=bucket, Key="f", Range=text)["ContentLength"] == len(want)
+    for text in ("bytes=9-5", "lines=1-2", "bytes=a-b", "bytes=1-2,4-5"):  # not understood: all of it
+        assert s3.get_object(Bucket=bucket, Key="f", Range=text)["Body"].read() == data, text
+    assert code_of(s3.get_object, Bucket=bucket, Key="f", Range="bytes=700000-") == ("InvalidRange", 416)
+    assert code_of(s3.get_object, Bucket=bucket, Key="f", Range="bytes=-0") == ("InvalidRange", 416)
+
+
+def test_conditions_of_reads(s3, bucket):
+    etag = s3.put_object(Bucket=bucket, Key="f", Body=b"x")["ETag"]
+    modified = s3.head_object(Bucket=bucket, Key="f")["LastModified"]
+    hour = datetime.timedelta(hours=1)
+    for good in ({"IfMatch": etag}, {"IfMatch": "*"}, {"IfMatch": f'"other", {etag}'}, {"IfNoneMatch": '"other"'}, {"IfModifiedSince": modified - hour},
+                 {"IfUnmodifiedSince": modified}, {"IfMatch": etag, "IfUnmodifiedSince": modified - hour}):
+        assert s3.get_object(Bucket=bucket, Key="f", **good)["Body"].read() == b"x", good
+    for bad in ({"IfMatch": '"other"'}, {"IfUnmodifiedSince": modified - hour}):
+        assert code_of(s3.get_object, Bucket=bucket, Key="f", **bad) == ("PreconditionFailed", 412), bad
+    for same in ({"IfNoneMatch": etag}, {"IfNoneMatch": "*"}, {"IfModifiedSince": modified}, {"IfNoneMatch": etag, "IfModifiedSince": modified - hour}):
+        assert code_of(s3.get_object, Bucket=bucket, Key="f", **same)[1] == 304, same
+
+
+# ---- conditions of writes
+
+def test_if_none_match_puts_only_what_is_not_there(gate, s3, bucket):
+    path = f"/{bucket}/f"
+    first = {"If-None-Match": "*"}
+    assert gate.ask("PUT", path, headers=first, body=b"1").status == 200
+    assert (lambda a: (a.status, a.code))(gate.ask("PUT", path, headers=first, body=b"2")) == (412, "PreconditionFailed")
+    assert s3.get_object(Bucket=bucket, Key="f")["Body"].read() == b"1"
+    s3.delete_object(Bucket=bucket, Key="f")
+    assert gate.ask("PUT", path, headers=first, body=b"3").status == 200
+    assert gate.ask("PUT", path, headers={"If-None-Match": '"x"'}, body=b"4").code == "NotImplemented"
+
+
+def test_if_match_puts_only_over_what_it_names(gate, shared, s3, bucket):
+    path = f"/{bucket}/f"
+    assert gate.ask("PUT", path, headers={"If-Match": '"x"'}, body=b"1").code == "NoSuchKey"
+    etag = s3.put_object(Bucket=bucket, Key="f", Body=b"1")["ETag"]
+    assert gate.ask("PUT", path, headers={"If-Match": '"other"'}, body=b"2").code == "PreconditionFailed"
+    answer = gate.ask("PUT", path, headers={"If-Match": etag}, body=b"2")
+    assert answer.status == 200
+    finished(shared, bucket, answer.headers["x-amz-version-id"])
+    assert gate.ask("PUT", path, headers={"If-Match": etag}, body=b"3").code == "PreconditionFailed"  # in the head now
+    assert gate.ask("PUT", path, headers={"If-Match": answer.headers["etag"].strip('"')}, body=b"3").status == 200
+    assert gate.ask("DELETE", path, headers={"If-Match": etag}).code == "PreconditionFailed"
+
+
+def test_of_sixteen_who_want_to_be_first_one_is(gate, s3, bucket):
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        statuses = list(pool.map(lambda i: gate.ask("PUT", f"/{bucket}/f", headers={"If-None-Match": "*"}, body=b"%d" % i).status, range(16)))
+    assert sorted(statuses) == [200] + [412] * 15
+    assert s3.get_object(Bucket=bucket, Key="f")["Body"].read() == b"%d" % statuses.index(200)
+
+
+# ---- names
+
+@pytest.mark.parametrize("key", ["a b", "a+b", "a%2Fb", "ünï/cödé/日本", "q?x=1&y", "#", "a;b,c=d", "é́", "~-._", "(x)!*'", "a" * 255, "/".join(["x" * 200] * 5),
+                                 "tab's \"quoted\" <xml>&amp;"])
+def test_any_good_key_is_kept_as_it_is(s3, bucket, key):
+    s3.put_object(Bucket=bucket, Key=key, Body=key.encode())
+    assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == key.encode()
+    assert keys(s3.list_objects_v2(Bucket=bucket)) == [key]
+    assert keys(s3.list_objects(Bucket=bucket, Prefix=key[:3])) == [key]
+    s3.copy_object(Bucket=bucket, Key="copy", CopySource={"Bucket": bucket, "Key": key})
+    assert s3.get_object(Bucket=bucket, Key="copy")["Body"].read() == key.encode()
+    s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": key}]})
+    assert keys(s3.list_objects_v2(Bucket=bucket)) == ["copy"]
+
+
+@pytest.mark.parametrize("key,code", [("../up", "InvalidArgument"), ("a/../b", "InvalidArgument"), ("a//b", "InvalidArgument"), ("/a", "InvalidArgument"),
+                                      ("./a", "InvalidArgument"), ("a\tb", "InvalidArgument"), ("a\x7f", "InvalidArgument"), ("x" * 256, "InvalidArgument"),
+                                      ("/".join(["y" * 204] * 5) + "z", "KeyTooLongError"), ("nul\0", "InvalidURI"), ("a/", "")])
+def test_keys_that_no_dataset_can_hold_are_refused(gate, s3, bucket, key, code):
+    path = f"/{bucket}/{key}"
+    answer = gate.ask("PUT", path, body=b"" if key == "a/" else b"x")
+    assert answer.code == code
+    assert answer.status == (400 if code else 200)
+    if code not in ("InvalidURI", ""):
+        assert gate.ask("GET", path).code == ("NoSuchKey" if code == "InvalidArgument" else code)
+        assert gate.ask("DELETE", path).status == 204
+
+
+def test_a_file_has_nothing_below_it(s3, bucket):
+    s3.put_object(Bucket=bucket, Key="a", Body=b"")
+    s3.put_object(Bucket=bucket, Key="d/e", Body=b"")
+    assert code_of(s3.put_object, Bucket=bucket, Key="a/b", Body=b"") == ("InvalidRequest", 400)
+    assert code_of(s3.put_object, Bucket=bucket, Key="d", Body=b"") == ("InvalidRequest", 400)
+
+
+def test_a_key_that_ends_with_a_slash_is_an_empty_folder(shared, s3, bucket):
+    version = s3.put_object(Bucket=bucket, Key="d/e/", Body=b"")["VersionId"]
+    for _ in range(2):
+        got = s3.head_object(Bucket=bucket, Key="d/e/")
+        assert (got["ContentLength"], got["ETag"]) == (0, '"d41d8cd98f00b204e9800998ecf8427e"')
+        assert keys(s3.list_objects_v2(Bucket=bucket)) == ["d/e/"]
+        finished(shared, bucket, version)
+        assert code_of(s3.get_object, Bucket=bucket, Key="d/e")[0] == "NoSuchKey"
+    assert code_of(s3.put_object, Bucket=bucket, Key="x/", Body=b"bytes") == ("InvalidArgument", 400)
+    s3.put_object(Bucket=bucket, Key="d/e/f", Body=b"1")
+    assert keys(s3.list_objects_v2(Bucket=bucket)) == ["d/e/f"]
+    assert s3.head_object(Bucket=bucket, Key="d/e/")["ContentLength"] == 0  # what has something in it is there as well
+    assert code_of(s3.head_object, Bucket=bucket, Key="nowhere/")[1] == 404
+    s3.put_object(Bucket=bucket, Key="g/", Body=b"")
+    s3.delete_object(Bucket=bucket, Key="g/")
+    assert keys(s3.list_objects_v2(Bucket=bucket)) == ["d/e/f"]
+
+
+# ---- deleting
+
+def test_deleting(shared, s3, bucket):
+    version = s3.put_object(Bucket=bucket, Key="a", Body=b"1")["VersionId"]
+    finished(shared, bucket, version)
+    assert s3.delete_object(Bucket=bucket, Key="a")["ResponseMetadata"]["HTTPStatusCode"] == 204
+    assert code_of(s3.get_object, Bucket=bucket, Key="a") == ("NoSuchKey", 404)
+    assert keys(s3.list_objects_v2(Bucket=bucket)) == []
+    s3.delete_object(Bucket=bucket, Key="a")
+    s3.delete_object(Bucket=bucket, Key="never/was")
+    assert s3.get_object(Bucket=bucket, Key="a", VersionId=version)["Body"].read() == b"1"
+    assert code_of(s3.delete_object, Bucket=bucket, Key="a", VersionId=version) == ("NotImplemented", 501)
+
+
+def test_many_are_deleted_at_once(s3, bucket):
+    names = [f"k{i:04}" for i in range(1000)]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: s3.put_object(Bucket=bucket, Key=name, Body=b""), names[::10]))
+    answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": name} for name in names]})
+    assert sorted(item["Key"] for item in answer["Deleted"]) == names
+    assert keys(s3.list_objects_v2(Bucket=bucket)) == []
+    assert "Deleted" not in s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "a"}], "Quiet": True})
+    assert code_of(s3.delete_objects, Bucket=bucket, Delete={"Objects": [{"Key": "a"}] * 1001})[0] == "MalformedXML"
+
+
+# ---- copying
+
+def test_a_copy_is_a_reference_with_its_metadata(shared, s3, bucket):
+    data = os.urandom(500000)
+    s3.put_object(Bucket=bucket, Key="from", Body=data, ContentType="a/b", Metadata={"m": "1"})
+    copied = s3.copy_object(Bucket=bucket, Key="to", CopySource=f"{bucket}/from")["CopyObjectResult"]
+    got = s3.get_object(Bucket=bucket, Key="to")
+    assert got["Body"].read() == data
+    assert (got["ContentType"], got["Metadata"], got["ETag"]) == ("a/b", {"m": "1"}, copied["ETag"])
+    s3.copy_object(Bucket=bucket, Key="to", CopySource=f"{bucket}/from", MetadataDirective="REPLACE", Metadata={"n": "2"})
+    got = s3.head_object(Bucket=bucket, Key="to")
+    assert (got["ContentType"], got["Metadata"]) == ("binary/octet-stream", {"n": "2"})
+    version = s3.delete_object(Bucket=bucket, Key="from") and s3.head_object(Bucket=bucket, Key="to")["VersionId"]
+    finished(shared, bucket, version)
+    assert shared.read(bucket, "to") == data
+    assert code_of(s3.copy_object, Bucket=bucket, Key="to", CopySource=f"{bucket}/to")[0] == "InvalidRequest"
+    s3.copy_object(Bucket=bucket, Key="to", CopySource=f"{bucket}/to", MetadataDirective="REPLACE", ContentType="c/d")
+    assert s3.head_object(Bucket=bucket, Key="to")["ContentType"] == "c/d"
+
+
+def test_copies_between_branches_repos_and_projects(shared, s3, bucket):
+    data = os.urandom(200000)
+    shared.project("elsewhere")
+    for branch, repo, project in (("dev", bucket, "default"), ("master", bucket + "2", "default"), ("master", bucket, "elsewhere")):
+        other = f"{branch}.{repo}.{project}"
+        s3.create_bucket(Bucket=other)
+        s3.put_object(Bucket=bucket, Key="open", Body=data)  # gathers still: its bytes are in no pack
+        version = s3.copy_object(Bucket=other, Key="copy", CopySource=f"{bucket}/open")["VersionId"]
+        wait_until(lambda: is_there(s3, f"{version}.{other}"), f"the copy in {other}")
+        assert s3.get_object(Bucket=f"{version}.{other}", Key="copy")["Body"].read() == data
+
+
+def is_there(s3, bucket):
+    try:
+        return s3.head_bucket(Bucket=bucket)
+    except botocore.exceptions.ClientError:
+        return False
+
+
+def test_conditions_of_a_copy(s3, bucket):
+    etag = s3.put_object(Bucket=bucket, Key="a", Body=b"1")["ETag"]
+    s3.copy_object(Bucket=bucket, Key="b", CopySource=f"{bucket}/a", CopySourceIfMatch=etag)
+    assert code_of(s3.copy_object, Bucket=bucket, Key="b", CopySource=f"{bucket}/a", CopySourceIfMatch='"x"')[0] == "PreconditionFailed"
+    assert code_of(s3.copy_object, Bucket=bucket, Key="b", CopySource=f"{bucket}/a", CopySourceIfNoneMatch=etag)[0] == "PreconditionFailed"
+    assert code_of(s3.copy_object, Bucket=bucket, Key="b", CopySource=f"{bucket}/none")[0] == "NoSuchKey"
+    assert code_of(s3.copy_object, Bucket=bucket, Key="b", CopySource="nobucket/none")[0] == "NoSuchBucket"
+
+
+# ---- buckets
+
+def test_buckets_are_repos_and_branches(shared, s3):
+    shared.project("other")
+    for name in ("plain", "dev.plain", "master.far.other", "dev.far.other"):
+        s3.create_bucket(Bucket=name)
+        assert code_of(s3.create_bucket, Bucket=name) == ("BucketAlreadyOwnedByYou", 409)
+    names = [item["Name"] for item in s3.list_buckets()["Buckets"]]
+    assert {"plain", "dev.plain", "master.far.other", "dev.far.other"} <= set(names)
+    assert sorted(b["name"] for b in shared.get("/repos/other/far/branches")["branches"]) == ["dev"]  # master comes with its first commit
+    s3.put_object(Bucket="dev.plain", Key="only/here", Body=b"x")
+    assert keys(s3.list_objects_v2(Bucket="plain")) == []
+    assert keys(s3.list_objects_v2(Bucket="dev.plain")) == ["only/here"]
+    assert s3.get_bucket_location(Bucket="plain")["LocationConstraint"] is None
+    assert s3.get_bucket_versioning(Bucket="plain")["Status"] == "Enabled"
+
+
+def test_buckets_that_are_none(s3, bucket):
+    for name, code in (("nobody", "NoSuchBucket"), ("nobranch." + bucket, "NoSuchBucket"), ("master." + bucket + ".noproject", "NoSuchBucket"),
+                       ("a.b.c.d.e", "InvalidBucketName"), ("_x", "InvalidBucketName"), ("..", "InvalidBucketName"),
+                       (f"{'0' * 32}.master.{bucket}", "NoSuchBucket")):
+        assert code_of(s3.list_objects_v2, Bucket=name)[0] == code, name
+        assert code_of(s3.head_bucket, Bucket=name)[1] in (400, 404), name
+    assert code_of(s3.put_object, Bucket="nobody", Key="a", Body=b"")[0] == "NoSuchBucket"
+    assert code_of(s3.create_bucket, Bucket="x.y.noproject")[0] == "InvalidBucketName"
+
+
+def test_a_commit_is_a_bucket_that_is_never_changed(shared, s3, bucket):
+    version = s3.put_object(Bucket=bucket, Key="a", Body=b"1", Metadata={"m": "1"})["VersionId"]
+    finished(shared, bucket, version)
+    s3.put_object(Bucket=bucket, Key="a", Body=b"2")
+    for name in (f"{version}.master.{bucket}", f"{version}.master.{bucket}.default", f"{version[:12]}.master.{bucket}.default"):
+        got = s3.get_object(Bucket=name, Key="a")
+        assert (got["Body"].read(), got["Metadata"], got["VersionId"]) == (b"1", {"m": "1"}, version)
+        assert keys(s3.list_objects_v2(Bucket=name)) == ["a"]
+        assert code_of(s3.put_object, Bucket=name, Key="b", Body=b"") == ("MethodNotAllowed", 405)
+        assert code_of(s3.delete_object, Bucket=name, Key="a") == ("MethodNotAllowed", 405)
+
+
+def test_only_an_empty_bucket_is_deleted(shared, s3, bucket):
+    s3.create_bucket(Bucket=f"dev.{bucket}")
+    s3.put_object(Bucket=f"dev.{bucket}", Key="a", Body=b"1")
+    assert code_of(s3.delete_bucket, Bucket=f"dev.{bucket}") == ("BucketNotEmpty", 409)
+    assert code_of(s3.delete_bucket, Bucket=bucket) == ("BucketNotEmpty", 409)  # a branch of it is not
+    s3.delete_object(Bucket=f"dev.{bucket}", Key="a")
+    s3.delete_bucket(Bucket=f"dev.{bucket}")
+    assert code_of(s3.head_bucket, Bucket=f"dev.{bucket}")[1] == 404
+    s3.delete_bucket(Bucket=bucket)
+    assert code_of(s3.head_bucket, Bucket=bucket)[1] == 404
+    assert code_of(s3.delete_bucket, Bucket=bucket)[0] == "NoSuchBucket"
+
+
+def test_durable_in_the_bucket_is_in_a_pack_when_it_is_answered(shared, s3, bucket):
+    shared.http("PATCH", f"/api/v1/repos/default/{bucket}", {"durable": "bucket"})
+    packs = lambda: sum(len(files) for _, _, files in os.walk(f"{shared.dir}/store/p"))
+    before = packs()
+    data = os.urandom(5000)
+    s3.put_object(Bucket=bucket, Key="f", Body=data)
+    assert packs() > before
+    assert s3.get_object(Bucket=bucket, Key="f")["Body"].read() == data
+
+
+# ---- checksums
+
+@pytest.mark.parametrize("name", ["crc32", "crc32c", "crc64nvme", "sha1", "sha256"])
+def test_checksums_are_verified_and_given_back(gate, bucket, name):
+    path, data, header = f"/{bucket}/f", os.urandom(100003), f"x-amz-checksum-{name}"
+    good = checksum(name, data)
+    answer = gate.ask("PUT", path, headers={header: good}, body=data)
+    assert (answer.status, answer.headers.get(header)) == (200, good)
+    assert gate.ask("PUT", path, headers={header: checksum(name, data + b"x")}, body=data).code == "BadDigest"
+    assert gate.ask("PUT", path, headers={header: "!"}, body=data).code == "InvalidRequest"
+    assert gate.ask("PUT", path, headers={header: good, "x-amz-checksum-" + ("sha1" if name != "sha1" else "sha256"): "x"}, body=data).code == "InvalidRequest"
+    assert header not in gate.ask("GET", path).headers
+    got = gate.ask("GET", path, headers={"x-amz-checksum-mode": "ENABLED"})
+    assert (got.headers[header], got.headers["x-amz-checksum-type"], got.body) == (good, "FULL_OBJECT", data)
+    assert header not in gate.ask("GET", path, headers={"x-amz-checksum-mode": "ENABLED", "Range": "bytes=0-5"}).headers
+
+
+def test_content_md5_and_payload_hash_are_verified(gate, bucket):
+    path = f"/{bucket}/f"
+    for value, code in (("1B2M2Y8AsgTpgAmY7PhCfg==", "BadDigest"), ("not base64", "InvalidDigest"), ("AAAA", "InvalidDigest")):
+        assert gate.ask("PUT", path, headers={"Content-MD5": value}, body=b"x").code == code
+    assert gate.ask("PUT", path, headers={"Content-MD5": "ndTkYSaMgDT1yFZOFVxnpg=="}, body=b"x").status == 200
+    wrong = hashlib.sha256(b"other").hexdigest()
+    assert gate.ask("PUT", path, payload=wrong, body=b"x").code == "XAmzContentSHA256Mismatch"
+    assert gate.ask("GET", path, payload=wrong).code == "XAmzContentSHA256Mismatch"
+    assert gate.ask("PUT", path, payload="UNSIGNED-PAYLOAD", body=b"y").status == 200
+    assert gate.ask("PUT", path, payload="nonsense", body=b"y").code == "InvalidArgument"
+    assert gate.ask("GET", path).body == b"y"
+
+
+# ---- what is not there
+
+@pytest.mark.parametrize("method,path,query,name", [
+    ("GET", "", "acl", "GetBucketAcl"), ("PUT", "", "policy", "PutBucketPolicy"), ("GET", "", "versions", "ListObjectVersions"),
+    ("PUT", "", "lifecycle", "PutBucketLifecycleConfiguration"), ("DELETE", "", "website", "DeleteBucketWebsite"), ("POST", "", "", "PostObject"),
+    ("GET", "/f", "tagging", "GetObjectTagging"), ("PUT", "/f", "acl", "PutObjectAcl"), ("POST", "/f", "select", "SelectObjectContent"),
+    ("GET", "/f", "torrent", "GetObjectTorrent"), ("PUT", "/f", "retention", "PutObjectRetention"), ("GET", "/f", "attributes", "GetObjectAttributes")])
+def test_what_is_not_there_says_its_name(gate, bucket, method, path, query, name):
+    answer = gate.ask(method, f"/{bucket}{path}", {query: ""} if query else {})
+    assert (answer.status, answer.code) == (501, "NotImplemented")
+    assert name in answer.message
+
+
+@pytest.mark.parametrize("header,value,code", [("x-amz-acl", "public-read", "NotImplemented"), ("x-amz-tagging", "a=b", "NotImplemented"),
+                                               ("x-amz-server-side-encryption", "aws:kms", "NotImplemented"),
+                                               ("x-amz-storage-class", "GLACIER", "InvalidStorageClass"), ("x-amz-acl", "private", ""),
+                                               ("x-amz-storage-class", "STANDARD", "")])
+def test_headers_that_want_more_are_refused_not_dropped(gate, bucket, header, value, code):
+    assert gate.ask("PUT", f"/{bucket}/f", headers={header: value}, body=b"").code == code
+
+
+def test_methods_that_are_none(gate, bucket):
+    assert gate.ask("PATCH", f"/{bucket}/f").code == "MethodNotAllowed"
+    assert gate.ask("DELETE", "/").code == "MethodNotAllowed"
+
+
+# ---- pages of other origins
+
+def test_pages_of_known_origins_may_ask(gate, bucket):
+    asked = {"Origin": "https://page.example", "Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "x-amz-date"}
+    answer = gate.send("OPTIONS", f"/{bucket}/f", headers=asked)
+    assert answer.status == 200
+    assert answer.headers["access-control-allow-origin"] == "https://page.example"
+    assert "PUT" in answer.headers["access-control-allow-methods"]
+    assert answer.headers["access-control-allow-headers"] == "x-amz-date"
+    assert gate.send("OPTIONS", f"/{bucket}/f", headers={**asked, "Origin": "https://evil.example"}).code == "AccessForbidden"
+    assert gate.send("OPTIONS", f"/{bucket}/f").code == "InvalidRequest"
+    answer = gate.ask("GET", f"/{bucket}", unsigned={"Origin": "https://page.example"})
+    assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, "https://page.example")
+    assert "access-control-allow-origin" not in gate.ask("GET", f"/{bucket}", unsigned={"Origin": "https://evil.example"}).headers
