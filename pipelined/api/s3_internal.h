@@ -13,6 +13,7 @@
 
 #define PL_S3_BUCKET_MAX 255u
 #define PL_S3_KEY_MAX    1024u
+#define PL_S3_SECRET_MAX 64u
 #define PL_S3_XML        "application/xml"
 
 struct pl_s3_uploads;
@@ -117,4 +118,4 @@ int pl_s3_gather(struct pl_s3_request *q, const struct pl_s3_target *t, struct p
 void pl_s3_bucket_name(const char *project, const char *repo, const char *branch, char ret[PL_S3_BUCKET_MAX + 1]);
 /* Whose access key it is, into q->who, and its secret. PL_S3_INVALID_ACCESS_KEY. */
 PL_MUST_CHECK
-int pl_s3_who(struct pl_s3_request *q, const char *access_key, char *ret_secret, size_t size, struct pl_err *err);
+int pl_s3_who(struct pl_s3_request *q, const char *access_key, char ret_secret[PL_S3_SECRET_MAX + 1], struct pl_err *err);

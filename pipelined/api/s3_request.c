@@ -165,7 +165,7 @@ _Static_assert(sizeof(struct pl_http_pair) == sizeof(struct pl_sigv4_pair), "a n
 static int verify(struct pl_s3_request *q, struct pl_err *err)
 {
     struct pl_sigv4_request request = {.method = pl_http_method(q->http), .path = q->path};
-    char secret[256];
+    char secret[PL_S3_SECRET_MAX + 1] = "";
     struct pl_err why = {0};
     enum pl_sigv4_verdict v;
     int r;
@@ -177,7 +177,7 @@ static int verify(struct pl_s3_request *q, struct pl_err *err)
     if (r == 0 && !pl_streq(q->claim.scope.service, "s3"))
         r = pl_err_set(err, q->claim.presigned ? PL_S3_BAD_QUERY : PL_S3_BAD_HEADER,
                        "Credential should be scoped to correct service: 's3'.");
-    r = r < 0 ? r : pl_s3_who(q, q->claim.access_key, secret, sizeof secret, err);
+    r = r < 0 ? r : pl_s3_who(q, q->claim.access_key, secret, err);
     r = r < 0 ? r : verdict(pl_sigv4_claim_fresh(&q->claim, pl_clock_wall_us() / 1000000), &why, err);
     r = r < 0 ? r : read_payload(q, &request, err);
     if (r < 0)

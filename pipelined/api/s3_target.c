@@ -1,17 +1,23 @@
 /* Buckets: what their names stand for, who may use them, what they show. */
 #include "s3_internal.h"
 
+#include "access.h"
+
 #include <stdio.h>
 
 #define ADMIN_KEY "pipelined" /* of DIR/token */
 
-int pl_s3_who(struct pl_s3_request *q, const char *access_key, char *ret_secret, size_t size, struct pl_err *err)
+int pl_s3_who(struct pl_s3_request *q, const char *access_key, char ret_secret[PL_S3_SECRET_MAX + 1], struct pl_err *err)
 {
-    if (!pl_streq(access_key, ADMIN_KEY))
-        return pl_s3_error(err, PL_S3_INVALID_ACCESS_KEY);
-    snprintf(ret_secret, size, "%s", q->api->config.token);
-    q->who = pl_principal_ref(q->s3->daemon);
-    return 0;
+    int r;
+
+    if (pl_streq(access_key, ADMIN_KEY)) {
+        snprintf(ret_secret, PL_S3_SECRET_MAX + 1, "%s", q->api->config.token);
+        q->who = pl_principal_ref(q->s3->daemon);
+        return 0;
+    }
+    r = pl_access_s3_key(q->api->access, access_key, ret_secret, &q->who, err);
+    return r == PL_EAUTH ? pl_s3_error(err, PL_S3_INVALID_ACCESS_KEY) : r;
 }
 
 /* ---- names ---- */

@@ -277,3 +277,48 @@ def test_errors_are_documents_with_ids(gate):
     assert f"<Resource>/{BUCKET}/absent</Resource>".encode() in answer.body
     assert answer.headers["x-amz-request-id"].encode() in answer.body
     assert gate.ask("HEAD", f"/{BUCKET}/absent").body == b""
+
+
+# ---- users
+
+def key_of(shared, gate, name, roles, **limit):
+    """A user with these roles, and the gateway with a key of theirs."""
+    shared.post("/users", {"name": name, "roles": [{"scope": scope, "role": role} for scope, role in roles.items()]})
+    key = shared.post("/s3-keys", {"user": name, **limit})
+    own = Gateway(shared)
+    own.access_key, own.secret = key["access_key"], key["secret_key"]
+    return own
+
+
+def test_users_do_what_their_roles_allow(shared, gate):
+    shared.project("others")
+    for bucket in ("mine", "yours", "master.theirs.others"):
+        gate.ask("PUT", f"/{bucket}")
+        gate.ask("PUT", f"/{bucket}/f", body=b"1")
+    reader = key_of(shared, gate, "reader", {"default/mine": "reader"})
+    writer = key_of(shared, gate, "writer", {"default/mine": "writer", "others": "admin"})
+    assert b"<Name>mine</Name>" in reader.ask("GET", "/").body
+    assert b"<Name>yours</Name>" not in reader.ask("GET", "/").body
+    assert reader.ask("GET", "/mine/f").body == b"1"
+    for method, path in (("PUT", "/mine/g"), ("DELETE", "/mine/f"), ("GET", "/yours/f"), ("GET", "/yours"), ("GET", "/nobody"), ("PUT", "/new"),
+                         ("DELETE", "/mine"), ("GET", "/master.theirs.others/f")):
+        refused(reader.ask(method, path), "AccessDenied", 403)
+    assert reader.ask("PUT", "/mine/copy", headers={"x-amz-copy-source": "/mine/f"}).code == "AccessDenied"
+    assert writer.ask("PUT", "/mine/g", body=b"2").status == 200
+    assert writer.ask("GET", "/master.theirs.others/f").body == b"1"
+    refused(writer.ask("PUT", "/mine/stolen", headers={"x-amz-copy-source": "/yours/f"}), "AccessDenied", 403)
+    refused(writer.ask("DELETE", "/mine"), "AccessDenied", 403)
+    assert writer.ask("PUT", "/master.more.others").status == 200
+    refused(writer.ask("PUT", "/more"), "AccessDenied", 403)
+    assert writer.ask("DELETE", "/master.more.others").status == 204
+
+
+def test_a_key_that_is_deleted_opens_nothing(shared, gate):
+    gate.ask("PUT", "/left")
+    left = key_of(shared, gate, "left", {"": "admin"}, role="reader")
+    assert left.ask("GET", "/left").status == 200
+    refused(left.ask("PUT", "/left/f", body=b"x"), "AccessDenied", 403)  # the key may less than its user
+    query = left.presigned("GET", "/left")
+    shared.http("DELETE", f"/api/v1/s3-keys/{left.access_key}")
+    refused(left.ask("GET", "/left"), "InvalidAccessKeyId", 403)
+    refused(left.send("GET", "/left", query), "InvalidAccessKeyId", 403)
