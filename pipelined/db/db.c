@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/statvfs.h>
 
 #define READERS_MAX       16
 #define EVENTS_TRIM_EVERY 4096
@@ -231,6 +232,22 @@ static int trim_events(struct pl_db *db, const struct pl_tx *tx, struct pl_err *
                        "ii", (int64_t)PL_EVENTS_KEPT, tx->now_us - (int64_t)PL_EVENTS_KEPT_DAYS * 86400 * 1000000);
 }
 
+/* A full disk shall be met before the log object is put, not by the COMMIT after it. */
+static int check_room(const struct pl_db *db, const struct pl_tx *tx, struct pl_err *err)
+{
+    const uint64_t want = PL_DB_ROOM_BYTES + tx->batch.records.len;
+    struct statvfs fs;
+    uint64_t left;
+
+    if (statvfs(db->dir, &fs) < 0)
+        return pl_err_errno(err, errno, "%s", db->dir);
+    left = (uint64_t)fs.f_bavail * fs.f_frsize;
+    if (left >= want)
+        return 0;
+    return pl_err_set(err, PL_ENOSPC, "the disk of %s has %llu KiB left, the database needs %llu to go on", db->dir,
+                      (unsigned long long)left >> 10, (unsigned long long)want >> 10);
+}
+
 /* Log object, then COMMIT. After the object is put there is no way back: a COMMIT that fails then stops the program. */
 static int make_durable(struct pl_db *db, struct pl_tx *tx, struct pl_err *err)
 {
@@ -240,6 +257,9 @@ static int make_durable(struct pl_db *db, struct pl_tx *tx, struct pl_err *err)
     if (r < 0)
         return r;
     if (logged) {
+        r = check_room(db, tx, err);
+        if (r < 0)
+            return r;
         r = pl_log_append(db->config.objects, &db->head, &tx->batch, &unknown, err);
         if (r < 0) {
             db->broken = unknown || r == PL_EFENCED;

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from conftest import sh, wait_until
+from conftest import HttpError, sh, wait_until
 from test_follow import Stream
 
 WAIT = 'while ! test -e {0}; do sleep 0.05; done; '
@@ -71,3 +71,59 @@ def test_a_commit_on_a_full_disk_fails_its_job_and_the_next_run_does_the_rest(sm
         ended = small.default.run("in", {"f": "2"})
     assert small.default.read("s", "f") in (b"1", b"2")
     assert small.post("/fsck?full=1")["ok"]
+
+
+PAGE = 4096
+KEPT = 1024  # pages: PL_DB_ROOM_BYTES
+ROOMS = [*range(20), 32, 64, 256, *range(KEPT - 2, KEPT + 40, 2), KEPT + 64, KEPT + 256]  # pages left free: the first that is enough lies between
+
+
+def leave(path, pages):
+    """Gives so many pages of the filler back."""
+    with open(path, "r+b") as f:
+        f.truncate(max(0, os.path.getsize(path) - pages * PAGE))
+
+
+def attempt(call):
+    """What it answers; None where the disk was full, which it says."""
+    try:
+        return call()
+    except HttpError as e:
+        assert (e.status, e.error["code"]) == (507, "disk_full"), e
+        return None
+
+
+def test_a_disk_that_fills_at_every_step_of_a_commit(small):
+    """A push, a put into an open commit and its finish, each with a little more room: all or nothing of it, and what was answered stays."""
+    p = small.default.repo("in")
+    p.push("in", "first", b"first")
+    files, full, done = {"first": b"first"}, 0, 0
+    for n, pages in enumerate(ROOMS):
+        # an open commit is begun while there is room: it is the put and the end that meet the full disk
+        commit = small.post("/repos/default/in/branches/master/open", {})["id"]
+        held = fill(small)
+        leave(held, pages)
+        push, put = os.urandom(30_000), os.urandom(20_000)
+        pushed = attempt(lambda: p.push("in", f"p{n % 4}", push))
+        if pushed:
+            files[f"p{n % 4}"] = push
+        assert p.contents("in") == files
+        kept = attempt(lambda: small.http("PUT", f"/api/v1/repos/default/in/open/{commit}/files/o{n % 4}", put))
+        finished = attempt(lambda: small.post(f"/repos/default/in/open/{commit}/finish", {}))
+        if kept and finished:
+            files[f"o{n % 4}"] = put
+        assert p.contents("in") == files
+        os.unlink(held)
+        if not finished:  # room again is enough
+            small.post(f"/repos/default/in/open/{commit}/finish", {})
+            if kept:
+                files[f"o{n % 4}"] = put
+        assert p.contents("in") == files
+        full += sum(x is None for x in (pushed, kept, finished))
+        done += sum(x is not None for x in (pushed, kept, finished))
+    assert full > 10 and done > 10, (full, done)
+    assert small.post("/fsck?full=1")["ok"]
+    assert not os.listdir(os.path.join(small.dir, "open"))
+    assert small.stop() == 0
+    small.start()
+    assert p.contents("in") == files
