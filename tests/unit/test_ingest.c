@@ -598,6 +598,74 @@ static void a_full_disk_is_said_and_nothing_is_given(void **state)
     assert_int_equal(r, PL_ENOSPC);
 }
 
+/* Ingests all of "in", with a cache; the operations. */
+static int ingest_all(struct fixture *f, struct pl_buf *ops)
+{
+    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_stat_cache_closep) struct pl_stat_cache *cache = NULL;
+    struct pl_pack_sink sink = pl_store_sink(f->store);
+    struct pl_ingest_source source = {.local = at(f, "in"), .dest = ""};
+    struct pl_ingest_options options = {.threads = 2, .sink = &sink};
+    int r = pl_pack_session_open(&sink, "default", &session, &f->err);
+
+    if (r == 0)
+        pl_pack_session_set_pack_bytes(session, 256u << 10);
+    r = r < 0 ? r : pl_stat_cache_open(at(f, "stat"), "00112233445566778899aabbccddeeff", "default", &cache, &f->err);
+    options.stat_cache = cache;
+    r = r < 0 ? r : pl_ingest_tree(session, &source, 1, &options, ops, NULL, &f->err);
+    r = r < 0 ? r : pl_pack_session_finish(session, &f->err);
+    return r < 0 ? r : pl_stat_cache_save(cache, &f->err);
+}
+
+/* Fails the nth call, and after it succeeds for sure; false: there are no more. */
+static bool ingest_with_failure(struct fixture *f, enum pl_io_call call, uint64_t nth, const struct pl_buf *want)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf ops = {0}, again = {0};
+    uint64_t before = pl_io_calls(call);
+    int r;
+
+    pl_io_fail_nth(call, nth, ENOSPC);
+    r = ingest_all(f, &ops);
+    pl_io_fail_nth(call, 0, 0);
+    if (r < 0 && (r != PL_ENOSPC || !*f->err.msg))
+        fail_msg("kind %d, call %u: %d: %s", (int)call, (unsigned)nth, r, f->err.msg);
+    OK(f, ingest_all(f, &again));
+    assert_int_equal(again.len, want->len);
+    assert_memory_equal(again.data, want->data, want->len);
+    OK(f, pl_io_remove_tree(at(f, "out"), &f->err));
+    OK(f, checkout_ops(f, &again, "out", NULL, NULL)); /* every byte is in the store, and verified */
+    return pl_io_calls(call) - before >= nth && r < 0;
+}
+
+static void a_failure_at_any_call_is_said_and_the_next_try_does_all(void **state)
+{
+    static const enum pl_io_call calls[] = {PL_IO_WRITE, PL_IO_FSYNC, PL_IO_RENAME};
+    struct fixture *f = *state;
+    _cleanup_(pl_buf_finish) struct pl_buf want = {0};
+    unsigned failures = 0;
+    char path[32];
+
+    for (unsigned i = 0; i < 12; i++) {
+        print_to(path, sizeof path, "in/d%u/f%u", i % 3, i);
+        put_noise(f, path, 100u * (i * i * i + 1), i);
+    }
+    put_noise(f, "in/large", 1u << 20, 99);
+    OK(f, ingest_all(f, &want));
+    for (size_t c = 0; c < PL_ARRAY_SIZE(calls); c++) {
+        bool more = true;
+
+        for (uint64_t n = 1; more; n++) {
+            fixture_close_store(f);
+            OK(f, pl_io_remove_tree(at(f, "store"), &f->err));
+            OK(f, pl_io_remove_tree(at(f, "stat"), &f->err));
+            fixture_open_store(f);
+            more = ingest_with_failure(f, calls[c], n, &want);
+            failures += more;
+        }
+    }
+    assert_true(failures > 10);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -621,6 +689,7 @@ int main(void)
         TEST(a_damaged_or_foreign_cache_is_empty),
         TEST(repeated_bytes_are_stored_once),
         TEST(a_full_disk_is_said_and_nothing_is_given),
+        TEST(a_failure_at_any_call_is_said_and_the_next_try_does_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -554,6 +554,77 @@ static void few_checkouts_are_kept_the_newest(void **state)
     assert_false(pl_kept_take(cache, key, folder, &root));
 }
 
+/* ---- a disk that fails ---- */
+
+static void assert_bytes(struct agent_files *f, const char *path, const void *want, size_t n)
+{
+    char whole[512];
+    struct pl_buf got = {0};
+
+    snprintf(whole, sizeof(whole), "%s/pfs/digits/%s", f->work, path);
+    assert_int_equal(pl_io_read_file(whole, &got, NULL), 0);
+    assert_int_equal(got.len, n);
+    assert_memory_equal(got.data, want, n);
+    pl_buf_finish(&got);
+}
+
+/* The commit number `n`: one file says so. */
+static struct pl_hash commit_number(struct agent_files *f, unsigned n)
+{
+    char in[128], text[100];
+
+    snprintf(in, sizeof(in), "%s/in", f->dir);
+    memset(text, 'x', sizeof(text));
+    snprintf(text, sizeof(text), "%u", n);
+    agent_files_write(in, "train/b2.csv", text, sizeof(text), 0644);
+    return agent_files_commit(f, in);
+}
+
+static void assert_number(struct agent_files *f, unsigned n)
+{
+    char text[100];
+
+    memset(text, 'x', sizeof(text));
+    snprintf(text, sizeof(text), "%u", n);
+    assert_bytes(f, "train/b2.csv", text, sizeof(text));
+    assert_bytes(f, "train/b1.csv", "one", 3);
+    assert_bytes(f, "big", big, sizeof(big));
+}
+
+static void a_failure_at_any_write_leaves_what_is_in_place_and_the_next_try_does_all(void **state)
+{
+    static const uint64_t bytes = 3 + 100 + 90 + 10 + sizeof(big);
+    struct agent_files *f = *state;
+    unsigned number = 0, failures = 0;
+    bool more = true;
+
+    (void)make_commit(f);
+    for (uint64_t n = 1; more; n++) {
+        struct pl_wire_input in = {.name = "digits", .path = "", .root = commit_number(f, ++number)};
+        const struct pl_wire_row row = {.inputs = &in, .n_inputs = 1};
+        struct pl_err err = {0};
+        uint64_t before, staged;
+        int r;
+
+        fetch(f, &in, 1, bytes);
+        assert_number(f, number);
+        in.root = commit_number(f, ++number);
+        before = pl_io_calls(PL_IO_WRITE);
+        pl_io_fail_nth(PL_IO_WRITE, n, ENOSPC);
+        r = pl_inputs_stage(f->inputs, &row, false, &staged, &err);
+        pl_io_fail_nth(PL_IO_WRITE, 0, 0);
+        more = pl_io_calls(PL_IO_WRITE) - before >= n;
+        if (r < 0 ? r != PL_ENOSPC || !strstr(err.msg, "digits") : more)
+            fail_msg("write %u: %d: %s", (unsigned)n, r, err.msg);
+        failures += r < 0;
+        if (r < 0)
+            assert_number(f, number - 1);
+        fetch(f, &in, 1, bytes);
+        assert_number(f, number);
+    }
+    assert_true(failures > 0);
+}
+
 static void the_code_is_a_copy_that_can_be_written_to(void **state)
 {
     struct agent_files *f = *state;
@@ -587,6 +658,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_checkout_that_is_not_what_it_should_be_is_made_anew, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_next_worker_goes_on_with_the_last_ones_checkout, set_up, tear_down),
         cmocka_unit_test_setup_teardown(few_checkouts_are_kept_the_newest, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_failure_at_any_write_leaves_what_is_in_place_and_the_next_try_does_all, set_up,
+                                        tear_down),
+        {"a_failure_at_any_write… (writable)", a_failure_at_any_write_leaves_what_is_in_place_and_the_next_try_does_all,
+         set_up_writable, tear_down, NULL},
         cmocka_unit_test_setup_teardown(the_code_is_a_copy_that_can_be_written_to, set_up, tear_down),
     };
 
