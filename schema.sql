@@ -261,6 +261,18 @@ CREATE TABLE pack_state (                -- [log] packs that are not simply live
     PRIMARY KEY (project, pack)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE brought_pack (              -- packs that writers put into the bucket themselves
+    project TEXT NOT NULL,
+    pack    BLOB NOT NULL,
+    session TEXT NOT NULL,
+    writer  TEXT NOT NULL,               -- 'ada', 'worker 7 of edges'
+    bytes   INTEGER NOT NULL,
+    at_us   INTEGER NOT NULL,
+    state   TEXT NOT NULL CHECK (state IN ('expected', 'unread', 'quarantined')), -- what was read and is good has no row
+    why     TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (project, pack)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE log_segment (               -- stage logs: per worker zstd segments in packs
     job         INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,
     id          INTEGER NOT NULL,

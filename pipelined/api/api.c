@@ -2,6 +2,7 @@
 
 #include "openapi.h"
 #include "pipelined/db/access_tx.h"
+#include "read_back.h"
 #include "sessions.h"
 #include "storage/base/io.h"
 #include "storage/base/lack.h"
@@ -261,6 +262,7 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
     r = r < 0 ? r : collect_routes(a, err);
     r = r < 0 ? r : pl_openapi_document(a->config.version, a->config.more_routes, a->config.n_more_routes, &a->openapi, err);
     r = r < 0 ? r : pl_sessions_create(&a->sessions, err);
+    r = r < 0 ? r : pl_read_back_create(a->config.db, a->config.stores, &a->read_back, err);
     r = r < 0 ? r : pl_api_events_open(a, err);
     r = r < 0 ? r : pl_api_waits_open(a, err);
     r = r < 0 ? r : pl_api_opens_open(a, err);
@@ -295,6 +297,7 @@ void pl_api_stop(struct pl_api *a, int64_t deadline_ms)
     pl_run_waits_stop(a->waits);
     pl_http_server_stop(a->server, deadline_ms);
     pl_s3_stop(a->s3, deadline_ms);
+    pl_read_back_stop(a->read_back);
     pl_opens_stop(a->opens); /* what came is answered by now, or its client was cut off: it is on the disk either way */
 }
 
@@ -309,6 +312,7 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     pl_guard_destroy(a->guard);
     pl_access_close(a->access);
     pl_sessions_destroy(a->sessions);
+    pl_read_back_destroy(a->read_back);
     pl_run_waits_destroy(a->waits);
     pl_buf_finish(&a->openapi);
     free(a->routes);

@@ -20,6 +20,7 @@
     X(files)                                                                                                                     \
     X(diff)                                                                                                                      \
     X(packs)                                                                                                                     \
+    X(signed)                                                                                                                    \
     X(trees)                                                                                                                     \
     X(events)                                                                                                                    \
     X(pipelines)                                                                                                                 \
@@ -86,6 +87,12 @@ struct pl_api_check {
     _Atomic uint64_t done, total, found;
 };
 
+/* What of packs went through the daemon, and what did not, since the start. */
+struct pl_api_moved {
+    _Atomic uint64_t bytes_in, bytes_out;
+    _Atomic uint64_t urls_get, urls_put; /* given to others */
+};
+
 struct pl_api {
     struct pl_api_config config; /* texts are this struct's own, but for `more_routes`, `hosts` */
     struct pl_http_server *server;
@@ -99,6 +106,8 @@ struct pl_api {
     char *url;     /* for people: public_url, or http://host:port */
     struct pl_buf openapi;
     struct pl_sessions *sessions;
+    struct pl_read_back *read_back;
+    struct pl_api_moved moved;
     struct pl_run_waits *waits;
     _Atomic bool draining; /* the daemon ends */
     struct pl_api_check check;

@@ -2,6 +2,7 @@
 #include "api_internal.h"
 
 #include "pipelined/db/repo_tx.h"
+#include "read_back.h"
 #include "sessions.h"
 #include "storage/base/io.h"
 #include "storage/pack/pack_sink.h"
@@ -9,10 +10,12 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #define IDS_BODY_MAX  ((uint64_t)PL_PACK_SINK_HAS_MAX * PL_HASH_BYTES)
 #define LOCATED_BYTES 80 /* of one id's answer */
 #define BYTES_TYPE    "application/octet-stream"
+#define PIECE_BYTES   ((uint64_t)1 << 20)
 
 /* ---- sessions ---- */
 
@@ -70,6 +73,7 @@ static int have(struct pl_api *a, struct pl_http_request *req, struct pl_buf *ou
     if (!bitmap)
         return pl_err_nomem(err);
     pl_store_has_many(store, ids, n, bitmap);
+    pl_read_back_hide(a->read_back, store, pl_http_query(req, "session"), ids, n, bitmap);
     r = pl_buf_reserve(out, n, err);
     for (size_t i = 0; i < n && r == 0; i++)
         r = pl_buf_add_u8(out, bitmap[i / 8] >> (i % 8) & 1, err);
@@ -179,6 +183,7 @@ static void intake_end(void *self, struct pl_http_request *req, const struct pl_
         pl_http_reply_error(req, &err);
     } else {
         pl_sessions_brought(in->api->sessions, pl_http_query(req, "session"), in->size);
+        atomic_fetch_add(&in->api->moved.bytes_in, in->size);
         pl_http_reply_json(req, 201, json_pack("{s:s, s:I}", "pack", pl_hash_hex(&in->id, hex), "bytes", (json_int_t)in->size));
     }
     free(in);
@@ -219,11 +224,11 @@ static void put_pack(struct pl_api *a, struct pl_http_request *req)
     pl_http_body_to(req, &(struct pl_http_sink){.self = in, .write = intake_write, .end = intake_end});
 }
 
-/* ---- packs out ---- */
+/* ---- packs out: the store's own file, or a copy of it; a small piece of a pack that lies elsewhere comes by itself ---- */
 
-static int open_pack(struct pl_api *a, struct pl_http_request *req, int *ret_fd, uint64_t *ret_size, struct pl_err *err)
+static int pack_place(struct pl_api *a, struct pl_http_request *req, struct pl_object_store **ret, char key[PL_PACK_KEY_BYTES],
+                      struct pl_err *err)
 {
-    char key[PL_PACK_KEY_BYTES];
     struct pl_store *store;
     struct pl_hash id;
     int r = pack_id(req, &id, err);
@@ -232,22 +237,72 @@ static int open_pack(struct pl_api *a, struct pl_http_request *req, int *ret_fd,
     if (r < 0)
         return r;
     pl_pack_key(pl_store_project(store), &id, key);
-    r = pl_object_size(pl_store_objects(store), key, ret_size, err);
-    return r < 0 ? r : pl_object_open_fd(pl_store_objects(store), key, ret_fd, err);
+    *ret = pl_store_objects(store);
+    return 0;
 }
 
-static void get_pack(struct pl_api *a, struct pl_http_request *req)
+/* "bytes=5-9" and no more than PIECE_BYTES of them. */
+static bool small_piece(const struct pl_http_request *req, uint64_t *ret_first, uint64_t *ret_count)
 {
-    struct pl_err err = {0};
-    uint64_t size;
-    int fd;
+    const char *range = pl_http_header(req, "Range");
 
-    if (open_pack(a, req, &fd, &size, &err) < 0) {
+    return range && strncmp(range, "bytes=", 6) == 0 && range[6] != '-' &&
+           pl_http_range_parse(range, (uint64_t)1 << 60, ret_first, ret_count) == PL_RANGE_PART && *ret_count <= PIECE_BYTES;
+}
+
+static void reply_piece(struct pl_api *a, struct pl_http_request *req, struct pl_object_store *objects, const char *key,
+                        uint64_t first, uint64_t count)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf out = {.max = PIECE_BYTES};
+    struct pl_err err = {0};
+    char range[96];
+    int r = pl_object_get_some(objects, key, first, count, &out, &err);
+
+    if (r == 0 && !out.len)
+        r = pl_err_set(&err, PL_ECORRUPT, "the pack ends before byte %llu", (unsigned long long)first);
+    if (r < 0) {
+        pl_http_reply_error(req, &err);
+        return;
+    }
+    snprintf(range, sizeof range, "bytes %llu-%llu/*", (unsigned long long)first, (unsigned long long)(first + out.len - 1));
+    pl_http_reply_header(req, "Content-Range", range);
+    atomic_fetch_add(&a->moved.bytes_out, out.len);
+    pl_http_reply_buf(req, 206, BYTES_TYPE, &out);
+}
+
+static void reply_file(struct pl_api *a, struct pl_http_request *req, struct pl_object_store *objects, const char *key)
+{
+    _cleanup_close_ int fd = -1;
+    struct pl_err err = {0};
+    uint64_t first, count;
+    struct stat st;
+    int r = pl_object_local_fd(objects, key, &fd, &err);
+
+    if (r == 0 && fstat(fd, &st) < 0)
+        r = pl_err_errno(&err, errno, "stat object %s", key);
+    if (r < 0) {
         pl_http_reply_error(req, &err);
         return;
     }
     pl_http_reply_header(req, "Cache-Control", "private, max-age=31536000, immutable"); /* its id is the hash of what it holds */
-    pl_http_reply_fd(req, fd, 0, size, BYTES_TYPE);
+    (void)pl_http_range_parse(pl_http_header(req, "Range"), (uint64_t)st.st_size, &first, &count);
+    atomic_fetch_add(&a->moved.bytes_out, count);
+    pl_http_reply_fd(req, TAKE_FD(fd), 0, (uint64_t)st.st_size, BYTES_TYPE);
+}
+
+static void get_pack(struct pl_api *a, struct pl_http_request *req)
+{
+    struct pl_object_store *objects;
+    char key[PL_PACK_KEY_BYTES];
+    uint64_t first, count;
+    struct pl_err err = {0};
+
+    if (pack_place(a, req, &objects, key, &err) < 0)
+        pl_http_reply_error(req, &err);
+    else if (!(pl_object_caps(objects) & PL_OBJECT_FILES) && small_piece(req, &first, &count))
+        reply_piece(a, req, objects, key, first, count);
+    else
+        reply_file(a, req, objects, key);
 }
 
 static const struct pl_api_route routes[] = {

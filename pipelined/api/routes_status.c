@@ -1,6 +1,8 @@
 /* The daemon itself: status, GPUs. */
 #include "job_json.h"
 
+#include "read_back.h"
+
 #include <stdio.h>
 #include <sys/statvfs.h>
 
@@ -32,6 +34,20 @@ static json_t *disk_json(const struct pl_api *a)
         return json_object();
     return json_pack("{s:I, s:I}", "free_bytes", (json_int_t)fs.f_bavail * (json_int_t)fs.f_frsize, "total_bytes",
                      (json_int_t)fs.f_blocks * (json_int_t)fs.f_frsize);
+}
+
+/* How packs come and go, and what of them went through this program. */
+static json_t *packs_json(struct pl_api *a)
+{
+    unsigned caps = pl_object_caps(pl_stores_objects(a->config.stores));
+    struct pl_read_back_stats s;
+
+    pl_read_back_get_stats(a->read_back, &s);
+    return json_pack("{s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "signed_get", (caps & PL_OBJECT_SIGNED_GET) != 0,
+                     "signed_put", (caps & PL_OBJECT_SIGNED_PUT) != 0, "bytes_in", (json_int_t)atomic_load(&a->moved.bytes_in),
+                     "bytes_out", (json_int_t)atomic_load(&a->moved.bytes_out), "urls_get",
+                     (json_int_t)atomic_load(&a->moved.urls_get), "urls_put", (json_int_t)atomic_load(&a->moved.urls_put),
+                     "unread", (json_int_t)s.unread, "read_back", (json_int_t)s.good, "quarantined", (json_int_t)s.quarantined);
 }
 
 static bool readable_at(const struct pl_http_request *req, const json_t *o)
@@ -66,10 +82,10 @@ static int get_status(struct pl_api *a, struct pl_http_request *req, json_t **re
 
         counts = counts_json(rd.conn);
     }
-    *ret = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o}", "version", a->config.version, "store",
+    *ret = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o, s:o}", "version", a->config.version, "store",
                      a->config.store_url, "store_id", pl_db_store_id(a->config.db), "executor", a->config.executor, "data_dir",
                      a->config.data_dir, "url", a->url, "log_seq", (json_int_t)pl_db_log_seq(a->config.db), "counts", counts,
-                     "disk", disk_json(a), "live", live);
+                     "disk", disk_json(a), "packs", packs_json(a), "live", live);
     return 0;
 }
 
@@ -100,7 +116,7 @@ static const struct pl_api_route routes[] = {
 
 static const struct pl_api_schema schemas[] = {
     {"Status", "version:string store:string store_id:string executor:string data_dir:string url:string log_seq:integer "
-               "counts:object disk:object"
+               "counts:object disk:object packs:object"
                " live:object"},
     {"Gpu", "slot:integer product:string uuid:string? memory_mib:integer? used_mib:integer? utilisation:integer? state:string "
             "by:object?"},

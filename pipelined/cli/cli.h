@@ -35,7 +35,6 @@
     X(try)                                                                                                                       \
     X(fsck)                                                                                                                      \
     X(recover)                                                                                                                   \
-    X(mirror)                                                                                                                    \
     X(login)                                                                                                                     \
     X(access)                                                                                                                    \
     X(s3)                                                                                                                        \

@@ -8,7 +8,7 @@
  *     verb_pipeline, verb_run, verb_rerun, verb_job, verb_logs, verb_metrics, verb_wait, verb_why, verb_status     work;  verb_login
  *     verb_access, verb_s3 (credential: what a token or key is made with)          who may
  *     verb_offline, verb_plan (given_inputs: folders in the place of repos)                            without a daemon
- *     verb_recover, verb_fsck, verb_mirror (store_url: a store by its address)                         what is kept
+ *     verb_recover, verb_fsck (store_url: a store by its address)                                      what is kept
  *     verb_try             one datum by hand: try_inputs (which), try_folder (its files), try_worker (the agent, started for it)
  * Local files become records: storage/dataset, storage/chunk, storage/pack
  *   ingest               walk, read, hash, pack with all cores: ingest_walk, ingest_read, ingest_out; segment, stream for large
@@ -21,11 +21,13 @@
  *   loop                 the one libuv loop on which everything decides
  *   http_server          libmicrohttpd: http_route, http_intake (bodies in), http_request, http_reply, http_stream (bodies out)
  *   http_client          the other side, by libcurl (storage/object's curl_library loads it with the first request)
- *   remote               a daemon's store from outside: remote_table knows where its records are; patient_sink: through lost connections
+ *   remote               a daemon's store from outside: remote_table knows where its records are; remote_signed: past the
+ *                        daemon, by URLs that it signs; patient_sink: through lost connections
  *   sse                  events to any number of followers; run_waits: who waits for a run's end
  *   api                  routes and who may use them: guard, principal (roles and verbs), access (users, tokens, S3 keys), params, openapi, listing, download, spool, sessions, job_json;
  *                        uploads (bodies) go by push onto a branch or by open_put into an open commit; commit_view reads either
  *     routes_repos, routes_branches, routes_commits, routes_open, routes_files, routes_diff, routes_packs,
+ *     routes_signed (URLs for packs in a bucket; read_back reads what was put there, and takes out what lies),
  *     routes_trees                                                                                      data
  *     routes_pipelines, routes_runs, routes_logs, routes_why, routes_status, routes_fsck                work
  *     routes_access (who may), routes_events, routes_openapi, routes_page                                                        the rest
@@ -55,7 +57,7 @@
  *                        is a file: storage/dataset/op_spool;  branch_view: a branch with what gathers on it
  *   repo_tx, commit_tx, push (attributes_edit: the second tree of a commit), pipeline_tx, pipeline_circle, manual_run, rerun (aside:
  *                        onto a branch of its own), job_tx,
- *   access_tx            the transactions;   stage_log: what stages print
+ *   access_tx, brought_tx   the transactions;   stage_log: what stages print
  * A pipeline says what to do with them: pipelined/core (pure), pipelined/git
  *   json_pos, json_text, quantity, glob (glob_compile), template (prefix: over a stage's inputs), params    texts
  *   spec                 spec_reader, spec_field, spec_type, spec_type_tree, spec_params, spec_check, spec_order, spec_doc;  pachyderm: another form of it;  spec_documents
@@ -81,7 +83,6 @@
  *   runner               the static program beside the command
  * Files come back: storage/dataset
  *   checkout             checkout_write, file_cache, file_read
- *   mirror               one store made equal to another: mirror_packs, then mirror_log
  *   fsck                 is it all there, and is it what it says? fsck_packs by several threads, fsck_log; check (pipelined/db): all
  *                        of a store
  * Under everything: storage/base

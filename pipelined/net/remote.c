@@ -1,5 +1,6 @@
 #include "remote.h"
 
+#include "remote_signed.h"
 #include "remote_table.h"
 #include "storage/chunk/chunk_list.h"
 #include "storage/object/object.h"
@@ -27,6 +28,7 @@ struct pl_remote {
     struct folder folder;
     struct pl_pack_files *files; /* NULL: over HTTP */
     struct pl_pack_windows *windows;
+    struct pl_remote_signed *direct;
     pthread_mutex_t lock; /* what follows */
     struct remote_table *table;
     char session[64];
@@ -86,7 +88,7 @@ const char *pl_remote_store_id(const struct pl_remote *r)
 static int remote_ask_store(struct pl_remote *r, struct pl_err *err)
 {
     struct pl_err why = {0};
-    const json_t *store;
+    const json_t *store, *packs;
     const char *id;
     json_t *status;
     int e = pl_http_client_json(r->client, "GET", "/api/v1/status", NULL, &status, &why);
@@ -101,6 +103,9 @@ static int remote_ask_store(struct pl_remote *r, struct pl_err *err)
     id = json_string_value(json_object_get(status, "store_id"));
     if (id && pl_id_ok(id))
         memcpy(r->store_id, id, sizeof(r->store_id));
+    packs = json_object_get(status, "packs");
+    pl_remote_signed_allow(r->direct, json_is_true(json_object_get(packs, "signed_get")),
+                           json_is_true(json_object_get(packs, "signed_put")));
     store = json_object_get(status, "store");
     if (json_is_object(store))
         store = json_object_get(store, "url");
@@ -114,13 +119,16 @@ static int remote_ask_store(struct pl_remote *r, struct pl_err *err)
 static int fetch_range(void *self, const struct pl_hash *pack, uint64_t start, uint64_t end, struct pl_buf *ret,
                        struct pl_err *err)
 {
-    const struct pl_remote *r = self;
+    struct pl_remote *r = self;
     char path[PL_NAME_MAX_BYTES + 160], range[64], hex[PL_HASH_HEX + 1];
     const char *const headers[] = {range, NULL};
     struct pl_http_call call = {.method = "GET", .path = path, .headers = headers, .out = ret};
     struct pl_http_answer answer;
     int e;
 
+    if (pl_remote_signed_fetch(r->direct, pack, start, end, ret) == 0)
+        return 0;
+    ret->max = (size_t)(end - start);
     snprintf(path, sizeof(path), "/api/v1/projects/%s/packs/%s", r->project, pl_hash_hex(pack, hex));
     snprintf(range, sizeof(range), "Range: bytes=%llu-%llu", (unsigned long long)start, (unsigned long long)end - 1);
     e = pl_http_client_call(r->client, &call, &answer, err);
@@ -146,7 +154,8 @@ int pl_remote_open(struct pl_http_client *client, const char *project, struct pl
     r->project = strdup(project);
     r->table = pl_remote_table_create();
     r->windows = r->project ? pl_pack_windows_create(fetch_range, r) : NULL;
-    e = r->windows && r->table ? remote_ask_store(r, err) : pl_err_nomem(err);
+    r->direct = r->project ? pl_remote_signed_create(client, r->project) : NULL;
+    e = r->windows && r->table && r->direct ? remote_ask_store(r, err) : pl_err_nomem(err);
     if (e < 0) {
         pl_remote_close(r);
         return e;
@@ -161,6 +170,7 @@ struct pl_remote *pl_remote_close(struct pl_remote *r)
         return NULL;
     pl_pack_files_destroy(r->files);
     pl_pack_windows_destroy(r->windows);
+    pl_remote_signed_destroy(r->direct);
     pl_remote_table_destroy(r->table);
     pthread_mutex_destroy(&r->lock);
     free(r->folder.dir);
@@ -253,6 +263,8 @@ static int sink_put_pack(void *self, const struct pl_hash *pack_id, const void *
 
     if (!path)
         return pl_err_nomem(err);
+    if (pl_remote_signed_put(r->direct, session, pack_id, bytes, n) == 0)
+        return 0;
     e = pl_http_client_call(r->client, &call, NULL, err);
     return e < 0 ? pl_err_wrap(err, e, "put pack %.12s", hex) : 0;
 }
@@ -292,19 +304,22 @@ static int remote_locate(struct pl_remote *r, const struct pl_hash *ids, size_t 
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/locate", r->project);
     struct pl_http_call call = {
         .method = "POST", .path = path, .upload = PL_UPLOAD_BYTES, .bytes = ids, .len = n * PL_HASH_BYTES, .out = &out};
-    struct pl_location where = {0};
+    _cleanup_free_ struct pl_location *found = reallocarray(NULL, n, sizeof(*found));
+    size_t n_found = 0;
     int e;
 
-    if (!path)
+    if (!path || !found)
         return pl_err_nomem(err);
     e = pl_http_client_call(r->client, &call, NULL, err);
     if (e == 0 && out.len != n * LOCATION_BYTES)
         e = pl_err_set(err, PL_EPROTO, "locate: %zu bytes for %zu ids", out.len, n);
     pthread_mutex_lock(&r->lock);
     for (size_t i = 0; e == 0 && i < n; i++)
-        if (location_decode(out.data + i * LOCATION_BYTES, &where))
-            e = pl_remote_table_put(r->table, &ids[i], &where, err);
+        if (location_decode(out.data + i * LOCATION_BYTES, &found[n_found]))
+            e = pl_remote_table_put(r->table, &ids[i], &found[n_found++], err);
     pthread_mutex_unlock(&r->lock);
+    if (e == 0)
+        pl_remote_signed_plan(r->direct, found, n_found);
     return e;
 }
 

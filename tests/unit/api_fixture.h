@@ -64,6 +64,8 @@ static inline int engine_worker(void *self, const char *token, struct pl_princip
     return pl_err_set(err, PL_EAUTH, "no worker's");
 }
 
+/* A test may give it another store than a folder. */
+static struct pl_object_store *(*api_store)(void);
 /* A test may give it more to do. */
 static struct pl_engine_ops api_engine = {.run_created = engine_run_created,
                                           .pipelines_changed = engine_pipelines_changed,
@@ -150,7 +152,10 @@ static inline int api_setup(void **state)
     snprintf(t.data, sizeof t.data, "%s/data", t.dir);
     snprintf(path, sizeof path, "%s/store", t.dir);
     MUST(pl_io_mkdirs(t.data, 0700, &err));
-    MUST(pl_object_file_open(path, &t.objects, &err));
+    if (api_store)
+        t.objects = api_store();
+    else
+        MUST(pl_object_file_open(path, &t.objects, &err));
     snprintf(path, sizeof path, "%s/index", t.dir);
     MUST(pl_stores_open(t.objects, path, &t.stores, &err));
     config.objects = t.objects;

@@ -1,0 +1,478 @@
+#include "read_back.h"
+
+#include "pipelined/db/check.h"
+#include "storage/base/clock.h"
+#include "storage/base/log.h"
+#include "storage/base/map.h"
+#include "storage/pack/pack_format.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#define WHY_MAX        256
+#define EVENT_TEXT_MAX 3000 /* of the 8 KiB of an event, before JSON escapes */
+
+struct waiting {
+    struct pl_brought pack;
+    struct waiting *next;
+};
+
+struct pl_read_back {
+    struct pl_db *db;
+    struct pl_stores *stores;
+    pthread_mutex_t lock; /* what follows */
+    pthread_cond_t change;
+    pthread_t thread;
+    bool started;
+    struct waiting *first, **last;
+    struct pl_map unread; /* pack id → struct waiting, which the list owns */
+    struct pl_read_back_stats stats;
+    atomic_bool stopping;
+};
+
+/* ---- what a pack says ---- */
+
+struct verdict {
+    bool lies;
+    unsigned bad; /* records */
+    char why[WHY_MAX];
+};
+
+static void note_bad(void *arg, const struct pl_pack_entry *e, const struct pl_err *why)
+{
+    struct verdict *v = arg;
+
+    (void)e;
+    if (v->bad++ == 0)
+        snprintf(v->why, sizeof v->why, "%.*s", WHY_MAX - 1, why->msg);
+}
+
+static bool is_the_packs_fault(int code)
+{
+    return code == PL_ECORRUPT || code == PL_EFORMAT || code == PL_ETOOBIG || code == PL_EPROTO || code == PL_EINVAL;
+}
+
+/* 0 with a verdict; PL_ENOTFOUND: there is no such object; other errors: not now. */
+static int judge_once(struct pl_store *store, const struct pl_brought *pack, struct verdict *ret, struct pl_err *err)
+{
+    char key[PL_PACK_KEY_BYTES];
+    uint64_t size;
+    int r = pl_object_size(pl_store_objects(store), pl_pack_key(pack->project, &pack->pack, key), &size, err);
+
+    *ret = (struct verdict){0};
+    r = r < 0 ? r : pl_store_verify_pack(store, &pack->pack, note_bad, ret, err);
+    if (r < 0 && is_the_packs_fault(r)) {
+        if (!*ret->why)
+            snprintf(ret->why, sizeof ret->why, "%.*s", WHY_MAX - 1, err->msg);
+        ret->lies = true;
+        r = 0;
+    }
+    return r;
+}
+
+/* What was damaged on the way is right the second time. */
+static int judge(struct pl_store *store, const struct pl_brought *pack, struct verdict *ret, struct pl_err *err)
+{
+    int r = judge_once(store, pack, ret, err);
+
+    return r == 0 && ret->lies ? judge_once(store, pack, ret, err) : r;
+}
+
+/* ---- a pack that lies ---- */
+
+/* Files that are not whole without it. */
+struct hurt {
+    struct pl_read_back *back;
+    json_t *files;
+    size_t text;
+    uint64_t n;
+};
+
+static int note_hurt(void *self, const struct pl_fsck_finding *f, struct pl_err *err)
+{
+    struct hurt *h = self;
+    json_t *name;
+
+    (void)err;
+    if (!f->commit)
+        return 0;
+    h->n++;
+    name = json_sprintf("%s%s%s", f->commit, f->path ? ":/" : "", f->path ? f->path : "");
+    if (!name || json_array_size(h->files) >= PL_READ_BACK_FILES || h->text + json_string_length(name) > EVENT_TEXT_MAX) {
+        json_decref(name);
+        return 0;
+    }
+    h->text += json_string_length(name) + 3;
+    json_array_append_new(h->files, name);
+    return 0;
+}
+
+static bool is_stopping(void *self)
+{
+    const struct hurt *h = self;
+
+    return atomic_load(&h->back->stopping);
+}
+
+/* Its bytes go where nothing looks for packs; what stands in its place afterwards is nothing. */
+static int set_aside(struct pl_store *store, const struct pl_brought *pack, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_PACK_MAX_BYTES};
+    char key[PL_PACK_KEY_BYTES], aside[PL_PACK_KEY_BYTES + 2];
+    struct pl_object_store *objects = pl_store_objects(store);
+    struct iovec iov;
+    int r = pl_object_get_all(objects, pl_pack_key(pack->project, &pack->pack, key), &bytes, err);
+
+    if (r == PL_ETOOBIG) /* nothing that a pack can be is worth keeping of it */
+        return 0;
+    snprintf(aside, sizeof aside, PL_QUARANTINE_KEY, key + 1);
+    iov = (struct iovec){bytes.data, bytes.len};
+    r = r < 0 ? r : pl_object_put(objects, aside, &iov, 1, true, err);
+    return r == PL_EEXISTS ? 0 : r;
+}
+
+static int take_out(struct pl_store *store, const struct pl_brought *pack, struct pl_err *err)
+{
+    char key[PL_PACK_KEY_BYTES];
+    int r = pl_object_remove(pl_store_objects(store), pl_pack_key(pack->project, &pack->pack, key), err);
+
+    pl_store_drop_pack(store, &pack->pack);
+    return r < 0 ? r : pl_store_flush(store, err);
+}
+
+static json_t *event_of(const struct pl_brought *pack, const struct verdict *v, const struct hurt *h)
+{
+    char hex[PL_HASH_HEX + 1];
+
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:I, s:O}", "project", pack->project, "pack", pl_hash_hex(&pack->pack, hex),
+                     "writer", pack->writer, "bytes", (json_int_t)pack->bytes, "bad_records", (json_int_t)v->bad, "why", v->why,
+                     "hurt", (json_int_t)h->n, "files", h->files);
+}
+
+/* Its records are unknown from here on: that shows who needs them. */
+static int quarantine(struct pl_read_back *b, struct pl_store *store, const struct pl_brought *pack, const struct verdict *v,
+                      struct pl_err *err)
+{
+    struct hurt hurt = {.back = b, .files = json_array()};
+    struct pl_check check = {.stores = b->stores, .db = b->db, .finding = note_hurt, .stop = is_stopping, .self = &hurt};
+    struct pl_brought_lie lie = {.pack = pack, .why = v->why};
+    struct pl_fsck_report sum = {0};
+    char hex[PL_HASH_HEX + 1];
+    int r = hurt.files ? set_aside(store, pack, err) : pl_err_nomem(err);
+
+    pl_store_drop_pack(store, &pack->pack);
+    if (r == 0 && pl_check_run(&check, &sum, err) < 0 && !atomic_load(&b->stopping))
+        pl_log_warn("store", "which files need pack %.12s is not known: %s", pl_hash_hex(&pack->pack, hex), err->msg);
+    if (r == 0 && atomic_load(&b->stopping)) /* the next daemon does it anew */
+        r = pl_err_set(err, PL_ECANCELED, "the daemon stops");
+    if (r == 0 && !(lie.told = event_of(pack, v, &hurt)))
+        r = pl_err_nomem(err);
+    r = r < 0 ? r : pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_quarantine, &lie, err);
+    r = r < 0 ? r : take_out(store, pack, err);
+    if (r == 0)
+        pl_log_error("store", "pack %s of project %s, brought by %s, is quarantined: %s; %llu files need it: pipelinectl fsck",
+                     pl_hash_hex(&pack->pack, hex), pack->project, pack->writer, v->why, (unsigned long long)hurt.n);
+    json_decref(lie.told);
+    json_decref(hurt.files);
+    return r;
+}
+
+/* ---- the thread ---- */
+
+/* 0: it is settled. */
+static int read_one(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err)
+{
+    struct verdict v = {0};
+    struct pl_store *store;
+    int r = pl_stores_get(b->stores, pack->project, &store, err);
+
+    r = r < 0 ? r : judge(store, pack, &v, err);
+    if (r == 0 && v.lies)
+        r = quarantine(b, store, pack, &v, err);
+    else if (r == 0 || r == PL_ENOTFOUND)
+        r = pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_settle, (void *)pack, err);
+    if (r == 0) {
+        pthread_mutex_lock(&b->lock);
+        *(v.lies ? &b->stats.quarantined : &b->stats.good) += 1;
+        pthread_mutex_unlock(&b->lock);
+    }
+    return r;
+}
+
+/* Under the lock: the first in the list is settled. */
+static void drop_first(struct pl_read_back *b)
+{
+    struct waiting *w = b->first;
+
+    b->first = w->next;
+    if (!b->first)
+        b->last = &b->first;
+    pl_map_remove(&b->unread, &w->pack.pack, sizeof w->pack.pack);
+    b->stats.unread--;
+    free(w);
+}
+
+/* Under the lock. */
+static void wait_ms(struct pl_read_back *b, int64_t ms)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    while (!atomic_load(&b->stopping) && pthread_cond_timedwait(&b->change, &b->lock, &until) == 0)
+        ;
+}
+
+static void *read_back_run(void *arg)
+{
+    struct pl_read_back *b = arg;
+    int64_t pause_ms = PL_READ_BACK_LEAST;
+    struct pl_err err = {0};
+
+    pthread_mutex_lock(&b->lock);
+    while (!atomic_load(&b->stopping)) {
+        const struct waiting *w = b->first; /* which only this thread takes away */
+        int r;
+
+        if (!w) {
+            pthread_cond_wait(&b->change, &b->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&b->lock);
+        r = read_one(b, &w->pack, &err);
+        if (r < 0 && pause_ms == PL_READ_BACK_LEAST && !atomic_load(&b->stopping))
+            pl_log_warn("store", "packs that were brought are not read back now: %s", err.msg);
+        pthread_mutex_lock(&b->lock);
+        if (r == 0) {
+            pause_ms = PL_READ_BACK_LEAST;
+            drop_first(b);
+        } else {
+            wait_ms(b, pause_ms);
+            pause_ms = PL_MIN(2 * pause_ms, PL_READ_BACK_MOST);
+        }
+    }
+    pthread_mutex_unlock(&b->lock);
+    return NULL;
+}
+
+/* Under the lock. Without a thread what is unread waits for the next that comes. */
+static void start_thread(struct pl_read_back *b)
+{
+    sigset_t all, old;
+
+    if (b->started || atomic_load(&b->stopping))
+        return;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    b->started = pthread_create(&b->thread, NULL, read_back_run, b) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+/* ---- the list ---- */
+
+/* Known as unread from now on, in no list yet; NULL without memory; `*ret_known`: it was before. */
+static struct waiting *reserve(struct pl_read_back *b, const struct pl_brought *pack, bool *ret_known)
+{
+    struct waiting *w;
+
+    pthread_mutex_lock(&b->lock);
+    w = pl_map_get(&b->unread, &pack->pack, sizeof pack->pack);
+    *ret_known = w != NULL;
+    if (!w && (w = calloc(1, sizeof *w)) != NULL) {
+        w->pack = *pack;
+        if (pl_map_put(&b->unread, &pack->pack, sizeof pack->pack, w, NULL, NULL) < 0) {
+            free(w);
+            w = NULL;
+        } else {
+            b->stats.unread++;
+        }
+    }
+    pthread_mutex_unlock(&b->lock);
+    return w;
+}
+
+static void enlist(struct pl_read_back *b, struct waiting *w)
+{
+    pthread_mutex_lock(&b->lock);
+    *b->last = w;
+    b->last = &w->next;
+    start_thread(b);
+    pthread_cond_broadcast(&b->change);
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* ---- what the last daemon left ---- */
+
+static int go_on(void *self, const struct pl_brought *pack, struct pl_err *err)
+{
+    bool known;
+    struct waiting *w = reserve(self, pack, &known);
+
+    if (!w)
+        return pl_err_nomem(err);
+    if (!known)
+        enlist(self, w);
+    return 0;
+}
+
+/* It was put, and we were not told. */
+static int go_on_if_there(void *self, const struct pl_brought *pack, struct pl_err *err)
+{
+    struct pl_read_back *b = self;
+    struct pl_store *store;
+    int r = pl_stores_get(b->stores, pack->project, &store, err);
+
+    return r == 0 && pl_store_has_pack(store, &pack->pack) ? go_on(b, pack, err) : r;
+}
+
+/* It ended between saying so and doing so. */
+static int take_out_again(void *self, const struct pl_brought *pack, struct pl_err *err)
+{
+    struct pl_read_back *b = self;
+    struct pl_store *store;
+    int r = pl_stores_get(b->stores, pack->project, &store, err);
+
+    return r == 0 && pl_store_has_pack(store, &pack->pack) ? take_out(store, pack, err) : r;
+}
+
+static int read_notes(struct pl_read_back *b, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(b->db);
+    int r = pl_brought_list(rd.conn, PL_BROUGHT_QUARANTINED, take_out_again, b, err);
+
+    r = r < 0 ? r : pl_brought_list(rd.conn, PL_BROUGHT_EXPECTED, go_on_if_there, b, err);
+    return r < 0 ? r : pl_brought_list(rd.conn, PL_BROUGHT_UNREAD, go_on, b, err);
+}
+
+int pl_read_back_create(struct pl_db *db, struct pl_stores *stores, struct pl_read_back **ret, struct pl_err *err)
+{
+    struct pl_read_back *b = calloc(1, sizeof *b);
+    pthread_condattr_t monotonic;
+    int r;
+
+    if (!b)
+        return pl_err_nomem(err);
+    *b = (struct pl_read_back){.db = db, .stores = stores, .last = &b->first};
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&b->change, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    r = read_notes(b, err);
+    if (r < 0) {
+        pl_read_back_destroy(b);
+        return pl_err_wrap(err, r, "packs that were brought");
+    }
+    *ret = b;
+    return 0;
+}
+
+void pl_read_back_stop(struct pl_read_back *b)
+{
+    bool started;
+
+    pthread_mutex_lock(&b->lock);
+    atomic_store(&b->stopping, true);
+    started = b->started;
+    b->started = false;
+    pthread_cond_broadcast(&b->change);
+    pthread_mutex_unlock(&b->lock);
+    if (started)
+        pthread_join(b->thread, NULL);
+}
+
+struct pl_read_back *pl_read_back_destroy(struct pl_read_back *b)
+{
+    if (!b)
+        return NULL;
+    pl_read_back_stop(b);
+    while (b->first)
+        drop_first(b);
+    pl_map_finish(&b->unread, NULL);
+    pthread_cond_destroy(&b->change);
+    pthread_mutex_destroy(&b->lock);
+    free(b);
+    return NULL;
+}
+
+/* ---- what comes ---- */
+
+bool pl_read_back_is_full(struct pl_read_back *b)
+{
+    bool full;
+
+    pthread_mutex_lock(&b->lock);
+    full = b->stats.unread >= PL_READ_BACK_MAX;
+    pthread_mutex_unlock(&b->lock);
+    return full;
+}
+
+int pl_read_back_expect(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err)
+{
+    return pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_expect, (void *)pack, err);
+}
+
+int pl_read_back_add(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err)
+{
+    char key[PL_PACK_KEY_BYTES];
+    struct pl_store *store;
+    struct waiting *w;
+    uint64_t size;
+    bool known;
+    int r = pl_stores_get(b->stores, pack->project, &store, err);
+
+    if (r < 0 || pl_store_has_pack(store, &pack->pack))
+        return r;
+    if (pl_read_back_is_full(b))
+        return pl_err_set(err, PL_EBUSY, "%d packs wait to be read back", PL_READ_BACK_MAX);
+    r = pl_object_size(pl_store_objects(store), pl_pack_key(pack->project, &pack->pack, key), &size, err);
+    if (r < 0)
+        return r;
+    /* first the note: whatever happens then, it will be read before others are told of it */
+    r = pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_add, (void *)pack, err);
+    if (r < 0)
+        return r;
+    w = reserve(b, pack, &known);
+    if (!w)
+        return pl_err_nomem(err);
+    r = pl_store_add_pack(store, &pack->pack, err);
+    if (r < 0 && is_the_packs_fault(r)) /* the writer's bytes, not ours */
+        r = err->code = PL_EPROTO;
+    if (!known)
+        enlist(b, w); /* also one that is no pack: it is to be taken out */
+    return r;
+}
+
+/* Under the lock. */
+static bool is_strange(struct pl_read_back *b, const struct pl_hash *pack, const char *session)
+{
+    const struct waiting *w = pl_map_get(&b->unread, pack, sizeof *pack);
+
+    return w && !pl_streq(w->pack.session, session);
+}
+
+void pl_read_back_hide(struct pl_read_back *b, struct pl_store *store, const char *session, const struct pl_hash *ids, size_t n,
+                       uint8_t *bitmap)
+{
+    struct pl_location at;
+
+    pthread_mutex_lock(&b->lock);
+    for (size_t i = 0; i < n && b->stats.unread; i++)
+        if (bitmap[i / 8] >> (i % 8) & 1 && pl_store_locate(store, &ids[i], &at, NULL) == 0 && is_strange(b, &at.pack, session))
+            bitmap[i / 8] &= (uint8_t) ~(1u << (i % 8));
+    pthread_mutex_unlock(&b->lock);
+}
+
+void pl_read_back_get_stats(struct pl_read_back *b, struct pl_read_back_stats *ret)
+{
+    pthread_mutex_lock(&b->lock);
+    *ret = b->stats;
+    pthread_mutex_unlock(&b->lock);
+}

@@ -1,0 +1,67 @@
+#include "brought_tx.h"
+
+#include <stdio.h>
+
+static const char *const states[] = {"expected", "unread", "quarantined"};
+
+static int note(struct pl_tx *tx, const struct pl_brought *b, enum pl_brought_state state, struct pl_err *err)
+{
+    int r =
+        pl_sql_exec(pl_tx_conn(tx), err,
+                    "INSERT INTO brought_pack(project, pack, session, writer, bytes, at_us, state) VALUES (?, ?, ?, ?, ?, ?, ?)"
+                    " ON CONFLICT DO UPDATE SET state = excluded.state, session = excluded.session"
+                    " WHERE state = 'expected' AND excluded.state = 'unread'",
+                    "shssiis", b->project, &b->pack, b->session, b->writer, (int64_t)b->bytes, pl_tx_now_us(tx), states[state]);
+
+    return PL_MIN(r, 0);
+}
+
+int pl_tx_brought_expect(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    return note(tx, arg, PL_BROUGHT_EXPECTED, err);
+}
+
+int pl_tx_brought_add(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    return note(tx, arg, PL_BROUGHT_UNREAD, err);
+}
+
+int pl_tx_brought_settle(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    const struct pl_brought *b = arg;
+    int r =
+        pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM brought_pack WHERE project = ? AND pack = ?", "sh", b->project, &b->pack);
+
+    return PL_MIN(r, 0);
+}
+
+int pl_tx_brought_quarantine(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    const struct pl_brought_lie *lie = arg;
+    int r =
+        pl_sql_exec(pl_tx_conn(tx), err, "UPDATE brought_pack SET state = 'quarantined', why = ? WHERE project = ? AND pack = ?",
+                    "ssh", lie->why, lie->pack->project, &lie->pack->pack);
+
+    if (r < 0 || !lie->told)
+        return PL_MIN(r, 0);
+    return pl_tx_event(tx, "pack.quarantined", json_incref(lie->told), err);
+}
+
+int pl_brought_list(struct pl_conn *c, enum pl_brought_state state,
+                    int (*visit)(void *self, const struct pl_brought *b, struct pl_err *err), void *self, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows,
+                         "SELECT project, pack, session, writer, bytes FROM brought_pack WHERE state = ? ORDER BY at_us, pack",
+                         "s", states[state]);
+
+    while (r == 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
+        struct pl_brought b = {.pack = pl_col_hash(&rows, 1), .bytes = (uint64_t)pl_col_int(&rows, 4)};
+
+        snprintf(b.project, sizeof b.project, "%s", pl_col_text(&rows, 0));
+        snprintf(b.session, sizeof b.session, "%s", pl_col_text(&rows, 2));
+        snprintf(b.writer, sizeof b.writer, "%s", pl_col_text(&rows, 3));
+        r = visit(self, &b, err);
+    }
+    return r;
+}

@@ -1,0 +1,40 @@
+/* brought_tx: transactions on packs that writers put into the bucket by themselves: the daemon has seen their footers, and reads them back
+ * (api/read_back.h). Unlogged: a recovered daemon verifies what it reads like any other. `arg` is a struct pl_brought. */
+#pragma once
+
+#include "pipelined/db/db.h"
+#include "storage/base/path.h"
+
+struct pl_brought {
+    char project[PL_NAME_MAX_BYTES + 1];
+    struct pl_hash pack;
+    char session[PL_ID_HEX + 1];
+    char writer[128]; /* who, for people */
+    uint64_t bytes;
+};
+
+/* Somebody got a URL to put it: it may be there from now on, whether we are told or not. A pack that is noted already stays as it is. */
+PL_MUST_CHECK
+int pl_tx_brought_expect(struct pl_tx *tx, void *arg, struct pl_err *err);
+/* It is there, and not read yet. */
+PL_MUST_CHECK
+int pl_tx_brought_add(struct pl_tx *tx, void *arg, struct pl_err *err);
+/* It says the truth, or it is gone: nothing more needs to be known of it. */
+PL_MUST_CHECK
+int pl_tx_brought_settle(struct pl_tx *tx, void *arg, struct pl_err *err);
+
+/* It lies. */
+struct pl_brought_lie {
+    const struct pl_brought *pack;
+    const char *why;
+    json_t *told; /* borrowed; data of the event pack.quarantined; NULL = none */
+};
+/* `arg` is a struct pl_brought_lie. */
+PL_MUST_CHECK
+int pl_tx_brought_quarantine(struct pl_tx *tx, void *arg, struct pl_err *err);
+
+/* Calls `visit` for each in that state, oldest first. */
+enum pl_brought_state { PL_BROUGHT_EXPECTED, PL_BROUGHT_UNREAD, PL_BROUGHT_QUARANTINED };
+PL_MUST_CHECK
+int pl_brought_list(struct pl_conn *c, enum pl_brought_state state,
+                    int (*visit)(void *self, const struct pl_brought *b, struct pl_err *err), void *self, struct pl_err *err);

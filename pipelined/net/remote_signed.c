@@ -1,0 +1,458 @@
+#include "remote_signed.h"
+
+#include "storage/base/clock.h"
+#include "storage/base/log.h"
+#include "storage/pack/pack_format.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#define ORIGINS       4     /* addresses of buckets; one is usual */
+#define HEADERS       8     /* of a signed request */
+#define URL_MARGIN_MS 30000 /* a URL that has less left is not used any more */
+#define ELSEWHERE     1     /* not this way */
+
+/* What a signed request is made of. */
+struct ticket {
+    json_t *said; /* {"url", "headers"}; NULL = none */
+    int64_t until_ms;
+};
+
+struct range {
+    struct pl_hash pack;
+    uint64_t start, end;
+    struct ticket ticket;
+};
+
+struct origin {
+    char *url;
+    struct pl_http_client *client;
+};
+
+struct pl_remote_signed {
+    struct pl_http_client *daemon;
+    char *project;
+    bool get, put;
+    pthread_mutex_t lock; /* what follows */
+    int64_t paused_until_ms;
+    bool said;
+    struct origin origins[ORIGINS];
+    size_t n_origins;
+    struct range *ranges; /* ascending by pack and start */
+    size_t n_ranges;
+};
+
+struct pl_remote_signed *pl_remote_signed_create(struct pl_http_client *client, const char *project)
+{
+    struct pl_remote_signed *s = calloc(1, sizeof(*s));
+
+    if (!s)
+        return NULL;
+    s->daemon = client;
+    s->project = strdup(project);
+    pthread_mutex_init(&s->lock, NULL);
+    return s->project ? s : pl_remote_signed_destroy(s);
+}
+
+static void ranges_free(struct range *ranges, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        json_decref(ranges[i].ticket.said);
+    free(ranges);
+}
+
+struct pl_remote_signed *pl_remote_signed_destroy(struct pl_remote_signed *s)
+{
+    if (!s)
+        return NULL;
+    for (size_t i = 0; i < s->n_origins; i++) {
+        pl_http_client_destroy(s->origins[i].client);
+        free(s->origins[i].url);
+    }
+    ranges_free(s->ranges, s->n_ranges);
+    pthread_mutex_destroy(&s->lock);
+    free(s->project);
+    free(s);
+    return NULL;
+}
+
+void pl_remote_signed_allow(struct pl_remote_signed *s, bool get, bool put)
+{
+    s->get = get;
+    s->put = put;
+}
+
+/* --- the way there --- */
+
+static bool is_open(struct pl_remote_signed *s)
+{
+    bool open;
+
+    pthread_mutex_lock(&s->lock);
+    open = s->paused_until_ms == 0 || pl_clock_mono_ms() >= s->paused_until_ms;
+    pthread_mutex_unlock(&s->lock);
+    return open;
+}
+
+/* Messages of the client would hold the URL, which is as good as a key: only what happened is told. */
+static int give_up(struct pl_remote_signed *s, const char *what, const char *origin, int code, unsigned status)
+{
+    char why[64];
+    bool said;
+
+    pthread_mutex_lock(&s->lock);
+    said = s->said;
+    s->said = true;
+    s->paused_until_ms = pl_clock_mono_ms() + PL_REMOTE_SIGNED_PAUSE_MS;
+    pthread_mutex_unlock(&s->lock);
+    if (status)
+        snprintf(why, sizeof(why), "status %u", status);
+    else
+        snprintf(why, sizeof(why), "%s", pl_err_info(code)->name);
+    if (!said)
+        pl_log_warn("store", "%s the bucket at %s does not work (%s): packs go through the daemon", what, origin, why);
+    return ELSEWHERE;
+}
+
+/* Length of "https://host:port" in a URL; 0 when it is none. */
+static size_t origin_length(const char *url)
+{
+    const char *host = strstr(url, "://");
+
+    return host ? (size_t)(host + 3 - url) + strcspn(host + 3, "/") : 0;
+}
+
+/* Under the lock: the client of an address; NULL when there can be none. */
+static const struct origin *origin_find(struct pl_remote_signed *s, const char *url, size_t n)
+{
+    struct origin o = {0};
+
+    for (size_t i = 0; i < s->n_origins; i++)
+        if (strlen(s->origins[i].url) == n && memcmp(s->origins[i].url, url, n) == 0)
+            return &s->origins[i];
+    if (s->n_origins == ORIGINS || n == 0)
+        return NULL;
+    o.url = strndup(url, n);
+    if (!o.url || pl_http_client_create(o.url, NULL, &o.client, NULL) < 0) {
+        free(o.url);
+        return NULL;
+    }
+    s->origins[s->n_origins] = o;
+    return &s->origins[s->n_origins++];
+}
+
+/* Sends what was signed. 0 with the status, or a negative code. */
+static int play(struct pl_remote_signed *s, const json_t *said, struct pl_http_call *call, unsigned *ret_status,
+                const char **ret_at)
+{
+    const char *url = json_string_value(json_object_get(said, "url")), *headers[HEADERS + 1] = {0};
+    const json_t *list = json_object_get(said, "headers");
+    struct pl_http_answer answer = {0};
+    const struct origin *origin;
+    struct pl_err err = {0};
+    size_t n = url ? origin_length(url) : 0;
+    int r;
+
+    *ret_at = "?";
+    *ret_status = 0;
+    pthread_mutex_lock(&s->lock);
+    origin = n ? origin_find(s, url, n) : NULL;
+    pthread_mutex_unlock(&s->lock);
+    if (!origin || json_array_size(list) > HEADERS)
+        return PL_EPROTO;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        headers[i] = json_string_value(json_array_get(list, i));
+    call->path = url + n;
+    call->headers = headers;
+    *ret_at = origin->url;
+    r = pl_http_client_call(origin->client, call, &answer, &err);
+    *ret_status = answer.status;
+    return answer.status >= 400 ? 0 : r;
+}
+
+/* Asks the daemon: `list` of `items` (taken); the answers, as many as items. */
+static json_t *ask(struct pl_remote_signed *s, const char *path, const char *list, json_t *items, const char *answers)
+{
+    size_t n = json_array_size(items);
+    json_t *body = json_pack("{s:o}", list, items), *answer = NULL, *got = NULL;
+
+    if (body && path && pl_http_client_json(s->daemon, "POST", path, body, &answer, NULL) == 0)
+        got = json_incref(json_object_get(answer, answers));
+    json_decref(body);
+    json_decref(answer);
+    if (got && json_array_size(got) == n)
+        return got;
+    json_decref(got);
+    return NULL;
+}
+
+static struct ticket ticket_of(json_t *said)
+{
+    int64_t life_ms = json_integer_value(json_object_get(said, "expires_s")) * 1000;
+
+    return (struct ticket){json_incref(said), pl_clock_mono_ms() + life_ms - URL_MARGIN_MS};
+}
+
+/* --- the plan --- */
+
+static int location_cmp(const void *a, const void *b)
+{
+    const struct pl_location *x = a, *y = b;
+    int c = memcmp(x->pack.b, y->pack.b, PL_HASH_BYTES);
+
+    return c != 0 ? c : (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+static int range_cmp(const void *a, const void *b)
+{
+    const struct range *x = a, *y = b;
+    int c = memcmp(x->pack.b, y->pack.b, PL_HASH_BYTES);
+
+    return c != 0 ? c : (x->start > y->start) - (x->start < y->start);
+}
+
+/* Records in ascending order as ranges; how many. */
+static size_t coalesce(const struct pl_location *where, size_t n, struct range *out)
+{
+    size_t m = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint64_t start = where[i].offset, end = start + PL_PACK_RECORD_BYTES + where[i].stored;
+        struct range *last = m ? &out[m - 1] : NULL;
+
+        if (last && pl_hash_eq(&last->pack, &where[i].pack) && start <= last->end + PL_REMOTE_PLAN_GAP &&
+            end - last->start <= PL_REMOTE_PLAN_BYTES)
+            last->end = PL_MAX(last->end, end);
+        else
+            out[m++] = (struct range){.pack = where[i].pack, .start = start, .end = end};
+    }
+    return m;
+}
+
+/* Under the lock. A record that begins within a range ends within it: ranges end with records. */
+static struct range *range_find(struct pl_remote_signed *s, const struct pl_hash *pack, uint64_t at)
+{
+    size_t lo = 0, hi = s->n_ranges;
+    const struct range key = {.pack = *pack, .start = at};
+    struct range *r;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (range_cmp(&s->ranges[mid], &key) <= 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    r = lo ? &s->ranges[lo - 1] : NULL;
+    return r && pl_hash_eq(&r->pack, pack) && at < r->end ? r : NULL;
+}
+
+/* Under the lock: takes those of `made` that are not within one that is known. */
+static void plan_add(struct pl_remote_signed *s, const struct range *made, size_t n)
+{
+    struct range *all;
+    size_t kept = s->n_ranges;
+
+    if (kept + n > PL_REMOTE_PLANNED_MAX) {
+        ranges_free(s->ranges, s->n_ranges);
+        s->ranges = NULL;
+        s->n_ranges = kept = 0;
+        n = PL_MIN(n, (size_t)PL_REMOTE_PLANNED_MAX);
+    }
+    all = reallocarray(s->ranges, kept + n, sizeof(*all));
+    if (!all)
+        return;
+    s->ranges = all;
+    for (size_t i = 0; i < n; i++) {
+        const struct range *known = range_find(s, &made[i].pack, made[i].start);
+
+        if (!known || known->end < made[i].end)
+            all[kept++] = made[i];
+    }
+    s->n_ranges = kept;
+    qsort(all, kept, sizeof(*all), range_cmp);
+}
+
+void pl_remote_signed_plan(struct pl_remote_signed *s, const struct pl_location *where, size_t n)
+{
+    _cleanup_free_ struct pl_location *sorted = NULL;
+    _cleanup_free_ struct range *made = NULL;
+
+    if (!s->get || n == 0)
+        return;
+    sorted = reallocarray(NULL, n, sizeof(*sorted));
+    made = reallocarray(NULL, n, sizeof(*made));
+    if (!sorted || !made)
+        return; /* ranges as they come, then */
+    memcpy(sorted, where, n * sizeof(*sorted));
+    qsort(sorted, n, sizeof(*sorted), location_cmp);
+    n = coalesce(sorted, n, made);
+    pthread_mutex_lock(&s->lock);
+    plan_add(s, made, n);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* --- reading --- */
+
+static bool ticket_is_good(const struct ticket *t)
+{
+    return t->said && pl_clock_mono_ms() < t->until_ms;
+}
+
+/* Under the lock: the planned range, and those that follow without a URL, as a question. */
+static size_t question(struct pl_remote_signed *s, const struct range *first, struct range out[PL_REMOTE_URLS], json_t *items)
+{
+    char hex[PL_HASH_HEX + 1];
+    size_t n = 0;
+
+    out[n++] = *first;
+    if (first >= s->ranges && first < s->ranges + s->n_ranges)
+        for (const struct range *r = first + 1; r < s->ranges + s->n_ranges && n < PL_REMOTE_URLS; r++)
+            if (!ticket_is_good(&r->ticket))
+                out[n++] = *r;
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(items, json_pack("{s:s, s:I, s:I}", "pack", pl_hash_hex(&out[i].pack, hex), "offset",
+                                               (json_int_t)out[i].start, "bytes", (json_int_t)(out[i].end - out[i].start)));
+    return n;
+}
+
+/* Under the lock. */
+static void keep_tickets(struct pl_remote_signed *s, const struct range *asked, size_t n, const json_t *answers)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct range *r = range_find(s, &asked[i].pack, asked[i].start);
+
+        if (!r || r->start != asked[i].start || r->end != asked[i].end)
+            continue;
+        json_decref(r->ticket.said);
+        r->ticket = ticket_of(json_array_get(answers, i));
+    }
+}
+
+/* A URL for the range that holds `range->start`, which becomes that range; `anew`: not the one that is kept. NULL: there is none. */
+static json_t *get_ticket(struct pl_remote_signed *s, struct range *range, bool anew)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/get-urls", s->project);
+    _cleanup_free_ struct range *asked = calloc(PL_REMOTE_URLS, sizeof(*asked));
+    json_t *items = json_array(), *answers, *said = NULL;
+    const struct range *planned;
+    size_t n = 0;
+
+    pthread_mutex_lock(&s->lock);
+    planned = range_find(s, &range->pack, range->start);
+    if (planned)
+        *range = (struct range){.pack = planned->pack, .start = planned->start, .end = planned->end};
+    if (planned && !anew && ticket_is_good(&planned->ticket))
+        said = json_incref(planned->ticket.said);
+    else if (asked && items)
+        n = question(s, planned ? planned : range, asked, items);
+    pthread_mutex_unlock(&s->lock);
+    if (said || n == 0) {
+        json_decref(items);
+        return said;
+    }
+    answers = ask(s, path, "ranges", items, "urls");
+    if (answers) {
+        said = json_incref(json_array_get(answers, 0));
+        pthread_mutex_lock(&s->lock);
+        keep_tickets(s, asked, n, answers);
+        pthread_mutex_unlock(&s->lock);
+    }
+    json_decref(answers);
+    return said;
+}
+
+/* Drops what stands before `start`; false when nothing is left. */
+static bool cut_front(struct pl_buf *b, uint64_t n)
+{
+    if (n >= b->len)
+        return false;
+    memmove(b->data, b->data + n, b->len - n);
+    b->len -= n;
+    return true;
+}
+
+int pl_remote_signed_fetch(struct pl_remote_signed *s, const struct pl_hash *pack, uint64_t start, uint64_t end,
+                           struct pl_buf *ret)
+{
+    struct pl_http_call call = {.method = "GET", .out = ret};
+    const char *at = "?";
+    unsigned status = 0;
+    int r = 0;
+
+    if (!s->get || !is_open(s))
+        return ELSEWHERE;
+    for (int attempt = 0; attempt < 2; attempt++) { /* a URL may have expired by the bucket's clock */
+        struct range range = {.pack = *pack, .start = start, .end = end};
+        json_t *said = get_ticket(s, &range, attempt > 0);
+
+        if (!said)
+            return ELSEWHERE; /* the daemon says why when it is asked for the bytes */
+        pl_buf_clear(ret);
+        ret->max = (size_t)(range.end - range.start);
+        r = play(s, said, &call, &status, &at);
+        json_decref(said);
+        if (r == 0 && (status == 206 || status == 200) && cut_front(ret, start - range.start))
+            return 0;
+        if (status != 403)
+            break;
+    }
+    pl_buf_clear(ret);
+    return give_up(s, "reading from", at, r, status);
+}
+
+/* --- writing --- */
+
+static json_t *put_ticket(struct pl_remote_signed *s, const char *session, const char *pack, const void *bytes, size_t n)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/put-urls?session=%s", s->project, session);
+    char hex[PL_HASH_HEX + 1];
+    json_t *answers, *said;
+    struct pl_hash hash;
+
+    pl_hash_sha256(bytes, n, &hash);
+    answers =
+        ask(s, path, "packs",
+            json_pack("[{s:s, s:I, s:s}]", "pack", pack, "bytes", (json_int_t)n, "sha256", pl_hash_hex(&hash, hex)), "urls");
+    said = json_incref(json_array_get(answers, 0));
+    json_decref(answers);
+    return said;
+}
+
+static int tell(struct pl_remote_signed *s, const char *session, const char *pack, size_t n)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/packs?session=%s", s->project, session);
+    json_t *answers = ask(s, path, "packs", json_pack("[{s:s, s:I}]", "pack", pack, "bytes", (json_int_t)n), "packs");
+    int r = answers ? 0 : ELSEWHERE;
+
+    json_decref(answers);
+    return r;
+}
+
+int pl_remote_signed_put(struct pl_remote_signed *s, const char *session, const struct pl_hash *pack, const void *bytes, size_t n)
+{
+    struct pl_http_call call = {.method = "PUT", .upload = PL_UPLOAD_BYTES, .bytes = bytes, .len = n};
+    char hex[PL_HASH_HEX + 1];
+    const char *at = "?";
+    unsigned status = 0;
+    json_t *said;
+    bool there;
+    int r = 0;
+
+    if (!s->put || !is_open(s))
+        return ELSEWHERE;
+    said = put_ticket(s, session, pl_hash_hex(pack, hex), bytes, n);
+    if (!said)
+        return ELSEWHERE;
+    there = json_is_true(json_object_get(said, "there"));
+    if (!there)
+        r = play(s, said, &call, &status, &at);
+    json_decref(said);
+    if (there)
+        return 0;
+    /* 412: an earlier attempt whose answer was lost, or somebody else's; whatever it is, the daemon looks at it */
+    if (r < 0 || (status != 200 && status != 412))
+        return give_up(s, "writing to", at, r, status);
+    return tell(s, session, hex, n);
+}

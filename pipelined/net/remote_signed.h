@@ -1,0 +1,36 @@
+/* remote_signed: packs read from and put into the bucket itself, by URLs that the daemon signs for a while, where its store gives such.
+ * Nothing here is believed: who reads verifies, and the daemon verifies what was put.
+ *
+ *   located ──plan──▶ ranges ──get-urls, many at a time──▶ URLs ──▶ the bucket
+ *
+ * Whatever does not go this way goes through the daemon: the caller is told so (1), and the log once. After a failure the bucket is left
+ * alone for PL_REMOTE_SIGNED_PAUSE_MS. Any thread. */
+#pragma once
+
+#include "http_client.h"
+#include "storage/pack/index.h"
+
+#define PL_REMOTE_PLANNED_MAX     8192         /* ranges, with their URLs: 6 MiB; then those planned last */
+#define PL_REMOTE_PLAN_GAP        (256u << 10) /* between two records that one request reads */
+#define PL_REMOTE_PLAN_BYTES      (8u << 20)   /* of one range, at most */
+#define PL_REMOTE_URLS            64           /* in one question */
+#define PL_REMOTE_SIGNED_PAUSE_MS 60000
+
+struct pl_remote_signed;
+
+/* `client` of the daemon outlives it. NULL without memory. */
+struct pl_remote_signed *pl_remote_signed_create(struct pl_http_client *client, const char *project);
+struct pl_remote_signed *pl_remote_signed_destroy(struct pl_remote_signed *s);
+/* What the daemon's store signs: "packs" of its status. Before the first use. */
+void pl_remote_signed_allow(struct pl_remote_signed *s, bool get, bool put);
+
+/* These records will be read: what lies close together becomes one range. */
+void pl_remote_signed_plan(struct pl_remote_signed *s, const struct pl_location *where, size_t n);
+/* Bytes of a pack from `start` on into `ret`, which is empty: up to `end`, or as far as they were planned. 0, or 1: not this way. */
+PL_MUST_CHECK
+int pl_remote_signed_fetch(struct pl_remote_signed *s, const struct pl_hash *pack, uint64_t start, uint64_t end,
+                           struct pl_buf *ret);
+/* Puts a pack and tells the daemon. 0: it knows; 1: not this way. */
+PL_MUST_CHECK
+int pl_remote_signed_put(struct pl_remote_signed *s, const char *session, const struct pl_hash *pack, const void *bytes,
+                         size_t n);
