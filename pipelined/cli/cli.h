@@ -35,6 +35,7 @@
     X(try)                                                                                                                       \
     X(fsck)                                                                                                                      \
     X(recover)                                                                                                                   \
+    X(mirror)                                                                                                                    \
     X(login)                                                                                                                     \
     X(access)                                                                                                                    \
     X(s3)                                                                                                                        \

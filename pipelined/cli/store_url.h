@@ -1,12 +1,24 @@
-/* store_url: stores that verbs without a daemon work on, by their URL. */
+/* store_url: stores that verbs without a daemon work on, by their URL: file:///DIR (or a folder), s3://BUCKET/PREFIX. Of a bucket, what
+ * is not in options comes from where Amazon's tools have it: environment, shared profile (object.h). */
 #pragma once
 
+#include "cli.h"
 #include "storage/object/object.h"
 
-/* Opens the store at "file:///DIR" (or a folder), which must be one: it has a marker. `ret_name`: its URL, absolute, malloc'ed.
- * PL_ENOTFOUND, PL_EFORMAT, PL_EUNAVAILABLE for a kind that this program does not know. */
+/* A verb's options for a bucket; `prefix` "" or as in "from-". */
+#define PL_CLI_STORE_OPTIONS(prefix)                                                                                             \
+    {prefix "endpoint", 0, "URL", "of a bucket: its server (AWS_ENDPOINT_URL)"},                                                 \
+        {prefix "region", 0, "NAME", "of a bucket: its region (AWS_REGION)"},                                                    \
+    {                                                                                                                            \
+        prefix "profile", 0, "NAME", "of a bucket: whose keys (AWS_PROFILE)"                                                     \
+    }
+
+/* Opens the store at `url`, which must be one: it has a marker. Nothing is written there by opening it. `prefix`: of the options.
+ * `ret_name`: its URL, absolute, malloc'ed. PL_ENOTFOUND, PL_EFORMAT, PL_EINVAL for a kind that this program does not know. */
 PL_MUST_CHECK
-int pl_cli_store_open(const char *url, struct pl_object_store **ret, char **ret_name, struct pl_err *err);
-/* The same for a place that is to become one: made when it is not there. */
+int pl_cli_store_open(const struct pl_cli *c, const char *url, const char *prefix, struct pl_object_store **ret, char **ret_name,
+                      struct pl_err *err);
+/* The same for a place that is to become one: a folder is made when it is not there, and what a bucket's server honours is found out. */
 PL_MUST_CHECK
-int pl_cli_store_make(const char *url, struct pl_object_store **ret, char **ret_name, struct pl_err *err);
+int pl_cli_store_make(const struct pl_cli *c, const char *url, const char *prefix, struct pl_object_store **ret, char **ret_name,
+                      struct pl_err *err);

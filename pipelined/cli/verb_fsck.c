@@ -251,7 +251,7 @@ static int prepare_alone(struct alone *a, const char *url, struct pl_fsck_report
     struct pl_store_marker marker = {0};
     uint8_t id[PL_ID_HEX / 2];
     char path[PATH_MAX + 32];
-    int r = pl_cli_store_open(url, &a->objects, &a->name, err);
+    int r = pl_cli_store_open(a->cli, url, "", &a->objects, &a->name, err);
 
     r = r < 0 ? r : pl_object_store_read(a->objects, &marker, err);
     r = r < 0 ? r : pl_object_store_id(a->objects, id, err);
@@ -324,7 +324,9 @@ static int fsck(struct pl_cli *c, struct pl_err *err)
 
 static const struct pl_option options[] = {{"full", 0, NULL, "read and hash every record"},
                                            {"anew", 0, NULL, "with --full: do not go on with an interrupted check"},
-                                           {"store", 0, "URL", "check this store without a daemon: file:///DIR"},
+                                           {"store", 0, "URL",
+                                            "check this store without a daemon: file:///DIR, s3://BUCKET/PREFIX"},
+                                           PL_CLI_STORE_OPTIONS(""),
                                            {0}};
 
 static const struct pl_verb verbs[] = {

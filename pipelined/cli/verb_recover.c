@@ -81,7 +81,7 @@ static int recover(struct pl_cli *c, struct pl_err *err)
 
     if (!url || !dir)
         return pl_err_set(err, PL_EUSAGE, "recover wants --store file:///DIR and --data DIR");
-    r = pl_cli_store_open(url, &objects, &name, err);
+    r = pl_cli_store_open(c, url, "", &objects, &name, err);
     r = r < 0 ? r : check_empty(dir, err);
     r = r < 0 ? r : pl_db_lock(dir, &lock, err);
     r = r < 0 ? r : pl_db_prepare(dir, objects, &conn, &head, &report, err);
@@ -92,7 +92,9 @@ static int recover(struct pl_cli *c, struct pl_err *err)
     return r;
 }
 
-static const struct pl_option options[] = {{"store", 0, "URL", "the store: file:///DIR"}, {0}};
+static const struct pl_option options[] = {{"store", 0, "URL", "the store: file:///DIR, s3://BUCKET/PREFIX"},
+                                           PL_CLI_STORE_OPTIONS(""),
+                                           {0}};
 
 static const struct pl_verb verbs[] = {
     {"recover",

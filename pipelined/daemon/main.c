@@ -8,7 +8,7 @@
  *     verb_pipeline, verb_run, verb_rerun, verb_job, verb_logs, verb_metrics, verb_wait, verb_why, verb_status     work;  verb_login
  *     verb_access, verb_s3 (credential: what a token or key is made with)          who may
  *     verb_offline, verb_plan (given_inputs: folders in the place of repos)                            without a daemon
- *     verb_recover, verb_fsck (store_url: a store by its address)                                      what is kept
+ *     verb_recover, verb_fsck, verb_mirror (store_url: a store by its address)                         what is kept
  *     verb_try             one datum by hand: try_inputs (which), try_folder (its files), try_worker (the agent, started for it)
  * Local files become records: storage/dataset, storage/chunk, storage/pack
  *   ingest               walk, read, hash, pack with all cores: ingest_walk, ingest_read, ingest_out; segment, stream for large
@@ -83,6 +83,7 @@
  *   runner               the static program beside the command
  * Files come back: storage/dataset
  *   checkout             checkout_write, file_cache, file_read
+ *   mirror               one store made equal to another: mirror_packs, then mirror_log
  *   fsck                 is it all there, and is it what it says? fsck_packs by several threads, fsck_log; check (pipelined/db): all
  *                        of a store
  * Under everything: storage/base

@@ -83,10 +83,16 @@ static int check_piece(void *arg, const struct pl_hash *id, bool is_chunk, uint6
                                         (int)check->op->path_len, check->op->path);
 }
 
+/* Of what a client names, what is missing is missing, not damaged. */
+static int get_list(void *store, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
+{
+    return pl_store_get(store, id, 0, ret, err);
+}
+
 static int check_entry(struct push *p, const struct pl_tree_op *op, struct pl_err *err)
 {
     struct list_check check = {p, op};
-    struct pl_list_source lists = {p->store, pl_store_node_get};
+    struct pl_list_source lists = {p->store, get_list};
     struct pl_location at;
 
     if (pl_store_locate(p->store, &op->entry.id, &at, NULL) < 0)

@@ -443,14 +443,24 @@ struct pl_pack_sink pl_store_sink(struct pl_store *s)
     return (struct pl_pack_sink){.self = s, .has = sink_has, .put_pack = sink_put_pack, .flush = sink_flush};
 }
 
+/* What a tree, a list or a commit names is there, or the store is damaged: whoever asked has named nothing wrong. */
+static int get_named(struct pl_store *s, const struct pl_hash *id, uint8_t kind, struct pl_buf *ret, struct pl_err *err)
+{
+    char hex[PL_HASH_HEX + 1];
+    int r = pl_store_get(s, id, kind, ret, err);
+
+    return r == PL_ENOTFOUND ? pl_err_set(err, PL_ECORRUPT, "the store is damaged: record %s is missing", pl_hash_hex(id, hex))
+                             : r;
+}
+
 int pl_store_node_get(void *store, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
 {
-    return pl_store_get(store, id, 0, ret, err);
+    return get_named(store, id, 0, ret, err);
 }
 
 static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
 {
-    return pl_store_get(self, id, (uint8_t)kind, ret, err);
+    return get_named(self, id, (uint8_t)kind, ret, err);
 }
 
 struct pl_chunk_reader pl_store_chunk_reader(struct pl_store *store)

@@ -79,6 +79,7 @@ int pl_store_sync_index(struct pl_store *s, struct pl_err *err);
 
 /* Where a pack session (pack_session.h) puts its packs when the store is here. */
 struct pl_pack_sink pl_store_sink(struct pl_store *s);
-/* `get` of a pl_node_source or pl_list_source whose self is a struct pl_store *. */
+/* `get` of a pl_node_source or pl_list_source whose self is a struct pl_store *. A record that is missing is PL_ECORRUPT: something in
+ * the store names it. */
 PL_MUST_CHECK
 int pl_store_node_get(void *store, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err);
