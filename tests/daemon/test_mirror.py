@@ -15,6 +15,7 @@ def test_a_mirror_of_a_store_in_use_is_a_store(make_daemon):
     first = d.ctl("mirror", source, copy, "--json").json
     assert first["ok"] and first["packs"] > 5 and first["log_objects"] == first["log_seq"], first
     d.default.push("other", "more", os.urandom(50_000))
+    wait_until(lambda: not d.get("/runs", state="running")["runs"], "its run to end")
     second = d.ctl("mirror", source, copy, "--json").json
     assert 1 <= second["packs"] <= 3 and second["there"] == first["packs"] and second["log_seq"] > first["log_seq"], second
     assert f"has the log up to {second['log_seq']}" in d.ctl("mirror", source, copy).out

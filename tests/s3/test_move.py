@@ -1,0 +1,55 @@
+"""A store moves from a folder into a bucket and back; in the bucket it is checked, and recovered from, without a daemon."""
+import os
+
+from conftest import client, everything, sh, wait_until
+
+
+def environment(server):
+    return {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key, "AWS_REGION": server.region,
+            "AWS_ENDPOINT_URL": server.endpoint}
+
+
+def history(d):
+    """A store with several packs, a deleted branch, runs and a large file."""
+    p = d.default.repo("in", "other")
+    p.stages(sh("s", 'cat "$PL_INPUT_IN" >"$PL_OUT/f"', glob="/*", output={"prefix": "${in.stem}/"}))
+    for i in range(5):
+        p.run("in", {f"f{i}": str(i)})
+    p.push("other", "big", os.urandom(3_000_000))
+
+
+def test_into_a_bucket_and_back(make_daemon, server, bucket, tmp_path):
+    d = make_daemon("--checkpoint-every", "5").start()
+    history(d)
+    wait_until(lambda: os.path.isdir(os.path.join(d.dir, "store", "ckpt")), "a checkpoint")
+    wait_until(lambda: not d.get("/runs", state="running")["runs"], "all runs to end")
+    folder, place, env = f"file://{d.dir}/store", f"s3://{bucket}/deep/prefix", environment(server)
+    moved = d.ctl("mirror", folder, place, "--json", env=env).json
+    assert moved["ok"] and moved["packs"] > 5 and moved["checkpoints"] >= 1, moved
+    d.default.push("other", "later", b"after the first mirror")
+    wait_until(lambda: not d.get("/runs", state="running")["runs"], "all runs to end")
+    before, contents = everything(d), d.default.contents("other")
+    again = d.ctl("mirror", folder, place, "--json", env=env).json
+    assert again["packs"] <= 3 and again["there"] == moved["packs"], again
+    assert d.stop() == 0
+
+    assert d.ctl("fsck", "--full", "--store", place, "--json", env=env).json["ok"]
+    said = d.ctl("recover", "--store", place, "--data", tmp_path / "recovered", "--json", env=env).json
+    assert said["checkpoint"] > 0 and said["log_seq"] >= again["log_seq"], said
+
+    back = d.ctl("mirror", place, f"file://{d.root}/back", "--json", env=env).json
+    assert back["ok"] and back["packs"] == moved["packs"] + again["packs"], back
+    twin = make_daemon("--store", f"file://{d.root}/back", name="twin").start()
+    assert everything(twin) == before
+    assert twin.default.contents("other") == contents
+
+
+def test_a_target_that_is_no_bucket_of_ours_is_refused(make_daemon, server, bucket):
+    d = make_daemon().start()
+    client(server).put_object(Bucket=bucket, Key="photos/cat.jpg", Body=b"meow")
+    refused = d.ctl("mirror", f"file://{d.dir}/store", f"s3://{bucket}/photos", ok=False, env=environment(server))
+    assert refused.code != 0 and "cat.jpg" in refused.err, refused.err
+    refused = d.ctl("fsck", "--store", f"s3://{bucket}/nothing", ok=False, env=environment(server))
+    assert refused.code == 3 and "marker" in refused.err, refused.err
+    refused = d.ctl("fsck", "--store", f"s3://{bucket}/nothing", ok=False, env={**environment(server), "AWS_SECRET_ACCESS_KEY": "wrong"})
+    assert refused.code != 0 and ("SignatureDoesNotMatch" in refused.err or "403" in refused.err), refused.err
