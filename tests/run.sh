@@ -7,8 +7,8 @@
 #   daemon     pytest over the real programs, built with sanitizers
 #   fuzz       the fuzzers, PL_FUZZ_SECONDS (15) each; this is also the build with clang
 #   model      spin over the models of protocols: garbage collection
-#   s3         the programs against real S3 servers (radosgw, versitygw); s3-more: the same against minio. Servers that Debian does not have
-#              are built once, into PL_TEST_CACHE (~/.cache/pipelined-tests)
+#   s3         the programs against real S3 servers (radosgw, versitygw), real S3 clients against the gateway; s3-more: minio as the server.
+#              What Debian does not have is built or fetched once, into PL_TEST_CACHE (~/.cache/pipelined-tests)
 #   git kube kube-real web
 # PL_PYTEST: more arguments for pytest, e.g. "-k push -x".
 set -u

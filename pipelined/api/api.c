@@ -204,15 +204,18 @@ static int make_guard(struct pl_api *a, struct pl_err *err)
     return pl_guard_create(&config, &a->guard, err);
 }
 
+static char *url_of(const char *listen, unsigned port)
+{
+    const char *colon = strrchr(listen, ':');
+    bool any = strncmp(listen, "0.0.0.0:", 8) == 0 || strncmp(listen, "[::]:", 5) == 0;
+    char *url;
+
+    return asprintf(&url, "http://%.*s:%u", any ? 9 : (int)(colon - listen), any ? "127.0.0.1" : listen, port) < 0 ? NULL : url;
+}
+
 static int make_url(struct pl_api *a, struct pl_err *err)
 {
-    const char *listen = a->config.listen, *colon = strrchr(listen, ':');
-    bool any = strncmp(listen, "0.0.0.0:", 8) == 0 || strncmp(listen, "[::]:", 5) == 0;
-
-    if (*a->config.public_url)
-        a->url = strdup(a->config.public_url);
-    else if (asprintf(&a->url, "http://%.*s:%u", any ? 9 : (int)(colon - listen), any ? "127.0.0.1" : listen, pl_api_port(a)) < 0)
-        a->url = NULL;
+    a->url = *a->config.public_url ? strdup(a->config.public_url) : url_of(a->config.listen, pl_api_port(a));
     return a->url ? 0 : pl_err_nomem(err);
 }
 
@@ -239,13 +242,18 @@ static int serve_s3(struct pl_api *a, struct pl_err *err)
 {
     _cleanup_free_ char *dir = NULL;
     struct pl_s3_config config = {.listen = a->config.s3_listen, .domain = a->config.s3_domain, .cors = a->config.s3_cors};
+    int r;
 
     if (asprintf(&dir, "%s/uploads", a->config.data_dir) < 0) {
         dir = NULL;
         return pl_err_nomem(err);
     }
     config.dir = dir;
-    return pl_s3_start(a, &config, &a->s3, err);
+    r = pl_s3_start(a, &config, &a->s3, err);
+    if (r < 0)
+        return r;
+    a->s3_url = url_of(config.listen, pl_s3_port(a->s3));
+    return a->s3_url ? 0 : pl_err_nomem(err);
 }
 
 int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct pl_err *err)
@@ -281,9 +289,9 @@ unsigned pl_api_port(const struct pl_api *a)
     return pl_http_server_port(a->server);
 }
 
-unsigned pl_api_s3_port(const struct pl_api *a)
+const char *pl_api_s3_url(const struct pl_api *a)
 {
-    return a->s3 ? pl_s3_port(a->s3) : 0;
+    return a->s3_url ? a->s3_url : "";
 }
 
 void pl_api_drain(struct pl_api *a)
@@ -319,6 +327,7 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     free(a->bound);
     free(a->tmp_dir);
     free(a->url);
+    free(a->s3_url);
     free((void *)a->config.data_dir);
     free((void *)a->config.store_url);
     free((void *)a->config.executor);

@@ -58,8 +58,8 @@ struct pl_api;
 PL_MUST_CHECK
 int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct pl_err *err);
 unsigned pl_api_port(const struct pl_api *a);
-/* Of the S3 gateway; 0: there is none. */
-unsigned pl_api_s3_port(const struct pl_api *a);
+/* Where the S3 gateway is; "": there is none. */
+const char *pl_api_s3_url(const struct pl_api *a);
 /* An event of the database (pl_db_config.event). Any thread. */
 void pl_api_event(struct pl_api *a, int64_t id, int64_t at_us, const char *type, const char *data);
 /* From here on /readyz says that no work is taken any more, and checks that are under way end. All else goes on. Any thread. */

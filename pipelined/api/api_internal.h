@@ -113,6 +113,7 @@ struct pl_api {
     struct pl_api_check check;
     struct pl_opens *opens;
     struct pl_s3 *s3; /* NULL: there is no gateway */
+    char *s3_url;
 };
 
 /* ---- what handlers need ---- */

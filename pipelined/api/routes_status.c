@@ -82,10 +82,11 @@ static int get_status(struct pl_api *a, struct pl_http_request *req, json_t **re
 
         counts = counts_json(rd.conn);
     }
-    *ret = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o, s:o}", "version", a->config.version, "store",
+    *ret = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o, s:o}", "version", a->config.version, "store",
                      a->config.store_url, "store_id", pl_db_store_id(a->config.db), "executor", a->config.executor, "data_dir",
-                     a->config.data_dir, "url", a->url, "log_seq", (json_int_t)pl_db_log_seq(a->config.db), "counts", counts,
-                     "disk", disk_json(a), "packs", packs_json(a), "live", live);
+                     a->config.data_dir, "url", a->url, "s3_url", pl_api_s3_url(a), "log_seq",
+                     (json_int_t)pl_db_log_seq(a->config.db), "counts", counts, "disk", disk_json(a), "packs", packs_json(a),
+                     "live", live);
     return 0;
 }
 
@@ -115,9 +116,10 @@ static const struct pl_api_route routes[] = {
 };
 
 static const struct pl_api_schema schemas[] = {
-    {"Status", "version:string store:string store_id:string executor:string data_dir:string url:string log_seq:integer "
-               "counts:object disk:object packs:object"
-               " live:object"},
+    {"Status",
+     "version:string store:string store_id:string executor:string data_dir:string url:string s3_url:string log_seq:integer "
+     "counts:object disk:object packs:object"
+     " live:object"},
     {"Gpu", "slot:integer product:string uuid:string? memory_mib:integer? used_mib:integer? utilisation:integer? state:string "
             "by:object?"},
     {"Gpus", "node:string? driver:string? gpus:Gpu[]"},

@@ -68,22 +68,34 @@ static json_t *kept_key(struct pl_cli *c, const json_t *all, const char *store)
     return NULL;
 }
 
-/* Whom a key is made for: --user, else whoever asks; with the daemon's own token nobody is. */
-static int make_key(struct pl_cli *c, json_t **ret, struct pl_err *err)
+/* The daemon's own key, whose secret is its token. */
+static int own_key(struct pl_cli *c, json_t **ret, struct pl_err *err)
+{
+    _cleanup_free_ char *url = NULL, *token = NULL;
+    int r = pl_cli_place(c, &url, &token, err);
+
+    if (r < 0)
+        return r;
+    *ret = json_pack("{s:s, s:s}", "access_key", "pipelined", "secret_key", token ? token : "");
+    return *ret ? 0 : pl_err_nomem(err);
+}
+
+/* Whom a key is made for: --user, else whoever asks; `ret_own`: with the daemon's own token nobody is, and it is key enough. */
+static int make_key(struct pl_cli *c, json_t **ret, bool *ret_own, struct pl_err *err)
 {
     const char *user = pl_cli_value(c, "user");
     json_t *body = user ? json_pack("{s:s, s:s}", "user", user, "name", "s3 env") : json_pack("{s:s}", "name", "s3 env");
     int r = pl_cli_call(c, "POST", "/api/v1/s3-keys", body, ret, err);
 
-    if (r == PL_EINVAL && !user && pl_streq(err->field, "user"))
-        pl_err_hint(err, r, "pipelinectl create user NAME --role writer, then s3 env --user NAME");
-    return r;
+    *ret_own = r == PL_EINVAL && !user && pl_streq(err->field, "user");
+    return *ret_own ? own_key(c, ret, err) : r;
 }
 
 static int find_key(struct pl_cli *c, const char *store, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *all = NULL;
     json_t *keys;
+    bool own;
     int r = pl_cli_contexts_read(&all, err);
 
     if (r < 0)
@@ -91,8 +103,8 @@ static int find_key(struct pl_cli *c, const char *store, json_t **ret, struct pl
     *ret = pl_cli_flag(c, "new") ? NULL : kept_key(c, all, store);
     if (*ret)
         return 0;
-    r = make_key(c, ret, err);
-    if (r < 0)
+    r = make_key(c, ret, &own, err);
+    if (r < 0 || own)
         return r;
     keys = json_object_get(all, "s3_keys");
     if (!keys) {

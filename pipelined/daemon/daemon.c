@@ -101,14 +101,11 @@ static int read_secrets(struct daemon *d, struct pl_err *err)
 
 static int write_s3_url(struct daemon *d, struct pl_err *err)
 {
-    const char *colon = strrchr(d->config->s3_listen, ':');
     char path[4096], url[300];
-    int n;
+    int n = snprintf(url, sizeof url, "%.290s\n", pl_api_s3_url(d->api));
 
-    if (!pl_api_s3_port(d->api))
+    if (n == 1)
         return 0;
-    n = snprintf(url, sizeof url, "http://%.*s:%u\n", (int)(colon - d->config->s3_listen), d->config->s3_listen,
-                 pl_api_s3_port(d->api));
     snprintf(path, sizeof path, "%s/s3.url", d->config->data);
     d->s3_url_written = true;
     return pl_io_write_file(path, url, (size_t)n, 0600, err);

@@ -229,3 +229,18 @@ def test_duckdb(shared, client):
         db.register_filesystem(s3fs.S3FileSystem())
         print(db.sql("SELECT total FROM read_csv('s3://duck-out/total.csv')").fetchall()[0][0])
         """).strip() == "45"
+
+
+@pytest.mark.parametrize("user", ["", "envy"])
+def test_s3_env_is_all_that_a_client_needs(shared, client, tmp_path, user):
+    """With the daemon's own token its own key; for a user a key of theirs, and the same one the next time."""
+    home = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    if user:
+        shared.post("/users", {"name": user, "roles": [{"scope": "", "role": "writer"}]})
+    words = ["s3", "env", *(["--user", user] if user else [])]
+    lines = shared.ctl(*words, env=home).out
+    assert shared.ctl(*words, env=home).out == lines
+    for name in [name for name in client.env if name.startswith("AWS_") and name != "AWS_EC2_METADATA_DISABLED"]:
+        del client.env[name]
+    python, aws = clients.aws()
+    assert client.run("sh", "-ec", f"{lines}\n'{python}' '{aws}' s3 mb s3://env{user}; '{python}' '{aws}' s3 ls").count(f"env{user}\n") == 2
