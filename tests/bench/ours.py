@@ -18,8 +18,9 @@ def programs():
 class Daemon:
     """with Daemon(folder) as d: …"""
 
-    def __init__(self, folder, **env):
+    def __init__(self, folder, options=(), **env):
         self.folder = folder
+        self.options = list(options)
         self.more = env
         self.env = {"XDG_CACHE_HOME": str(folder / "home"), "PIPELINED_URL": "", "PIPELINED_TOKEN": ""}
 
@@ -28,7 +29,7 @@ class Daemon:
         (self.folder / "home").mkdir()
         self.data = self.folder / "data"
         log = open(self.folder / "daemon.log", "wb")
-        self.process = subprocess.Popen([programs() / "pipelined", "--data", self.data, "--listen", "127.0.0.1:0"] + self.sandbox(),
+        self.process = subprocess.Popen([programs() / "pipelined", "--data", self.data, "--listen", "127.0.0.1:0", *self.options] + self.sandbox(),
                                         stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **self.more})
         until = time.monotonic() + START_S
         while not (self.data / "pipelined.url").exists():

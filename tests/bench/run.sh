@@ -10,6 +10,7 @@
 #   carried   a push with 100,000 reused datums;   planned: with 1,000,000
 #   batch     a command that stays for all datums
 #   overlap   datums that move data as long as they compute
+#   recover   100 commits of 1,000,000 files from their store alone
 #   puts      10,000 files one by one into an open commit
 #   idle      the memory of a daemon that does nothing
 # BENCH_DIR: where all of it lies while it runs (build/bench; needs 20 GB). BENCH_SCALE: part of the sizes above, e.g. 0.05 (1).

@@ -20,7 +20,8 @@ struct fixture {
     struct pl_object_store *to;
     /* What mirroring has said. */
     char told[4096];
-    unsigned asked, stop_after; /* 0 = never */
+    atomic_uint asked;   /* by several threads */
+    unsigned stop_after; /* 0 = never */
 };
 
 static int setup(void **state)
@@ -83,7 +84,7 @@ static bool on_stop(void *self)
 {
     struct fixture *f = self;
 
-    return f->stop_after && ++f->asked >= f->stop_after;
+    return f->stop_after && atomic_fetch_add(&f->asked, 1) + 1 >= f->stop_after;
 }
 
 static int mirror_to(struct fixture *f, struct pl_object_store *to, bool full, struct pl_mirror_report *sum, struct pl_err *err)
@@ -92,7 +93,7 @@ static int mirror_to(struct fixture *f, struct pl_object_store *to, bool full, s
         .threads = 2, .full = full, .temp_dir = f->w.dir, .finding = on_finding, .stop = on_stop, .self = f};
 
     f->told[0] = '\0';
-    f->asked = 0;
+    atomic_store(&f->asked, 0);
     *sum = (struct pl_mirror_report){0};
     return pl_mirror(f->w.objects, to, &o, sum, err);
 }

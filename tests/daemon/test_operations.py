@@ -1,0 +1,81 @@
+"""docs/operations.md, as an operator would do it: every command of its sh blocks in order, against a daemon with some history."""
+
+import json
+import os
+import re
+import subprocess
+
+from conftest import BIN, TOP, everything, wait_until
+from test_restart import busy, flip_bit
+
+ROOTS = ("/srv/", "/mnt/", "/tmp/drill", "/etc/pipelined.json")
+
+
+def sections():
+    """[(title, [command])] of the page."""
+    with open(os.path.join(TOP, "docs", "operations.md"), encoding="utf-8") as f:
+        text = f.read()
+    found = []
+    for part in re.split(r"^## ", text, flags=re.M)[1:]:
+        commands = [line for block in re.findall(r"^```sh\n(.*?)^```", part, flags=re.M | re.S) for line in block.splitlines()]
+        found.append((part.splitlines()[0], commands))
+    return found
+
+
+class Machine:
+    """A folder as /: its daemon, and a shell in which the page's paths lie below it."""
+
+    def __init__(self, daemon):
+        self.d, self.root = daemon, daemon.root
+        for folder in ("srv", "mnt", "etc", "tmp"):
+            os.makedirs(os.path.join(self.root, folder))
+        with open(os.path.join(self.root, "etc", "pipelined.json"), "w", encoding="utf-8") as f:
+            json.dump({"store": f"file://{self.root}/srv/store"}, f)
+        daemon.dir = os.path.join(self.root, "srv", "pipelined")
+        daemon.options = ["--config", os.path.join(self.root, "etc", "pipelined.json")]
+
+    def run(self, command):
+        """-> what it printed."""
+        if command == "systemctl stop pipelined":
+            assert self.d.stop() == 0
+            return ""
+        if command == "systemctl start pipelined":
+            self.d.start()
+            return ""
+        for path in ROOTS:
+            command = command.replace(path, self.root + path)
+        env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "TMPDIR": os.path.join(self.root, "tmp")}
+        if self.d.process:
+            env.update(PIPELINED_URL=self.d.url, PIPELINED_TOKEN=self.d.token)
+        done = subprocess.run(["sh", "-ec", command], capture_output=True, text=True, cwd=self.root, env=env, timeout=120, check=False)
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+
+def test_every_command_of_the_page_does_what_it_says(make_daemon):
+    d = make_daemon("--checkpoint-every", "10")
+    machine = Machine(d)
+    d.start()
+    busy(d)
+    wait_until(lambda: not d.get("/runs", state="running")["runs"], "all runs to end")
+    before, said, done = everything(d), {}, []
+    for title, commands in sections():
+        if title == "Something is damaged":  # of what the mirror has
+            folder = os.path.join(machine.root, "srv", "store", "p", "default")
+            victims = [os.path.join(base, name) for base, _, names in os.walk(folder) for name in names]
+            commands = [c for c in commands if c != "pipelinectl fsck --full" or c is commands[-1]]
+            flip_bit(max(victims, key=os.path.getsize), 300)
+        for command in commands:
+            if title == "Something is damaged" and command == "pipelinectl mirror file:///srv/store file:///mnt/backup/store":
+                command += " || test $? = 1"  # as the page says: the damaged one is named
+            said[command] = machine.run(command)
+            done.append(command)
+        if d.process:
+            assert everything(d) == before, title
+    assert len(done) > 30, done
+    assert "made anew:   DIR/token" in said["pipelinectl recover --store file:///srv/store --data /srv/pipelined"]
+    drill = said["pipelinectl recover --store file:///mnt/backup/store --data /tmp/drill"]
+    counts = json.loads(said["pipelinectl status --json"])["counts"]
+    assert f"recovered {counts['repos']} repos, {counts['commits']} commits and {counts['pipelines']} pipelines" in drill
+    assert "1 of them damaged and replaced" in said["pipelinectl mirror file:///mnt/backup/store file:///srv/store --full"]
+    assert d.get("/status")["store"] == f"file://{machine.root}/mnt/new/store"
