@@ -1,6 +1,6 @@
 /* Packs that go beside the daemon: by URLs that a strict S3 server, in this process, holds to what was signed; and what becomes of a pack
  * that lies. */
-// link: pl_api pl_test_s3_mock
+// link: pl_api s3_mock
 #include "api_fixture.h"
 
 #include "pipelined/net/http_client.h"

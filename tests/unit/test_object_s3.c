@@ -1,4 +1,4 @@
-// link: pl_object pl_test_s3_mock
+// link: pl_object s3_mock
 /* object_s3: what every driver does (object_table.h), against a strict server in every guise; and what it does when the server or the
  * network fails. */
 #include "object_table.h"

@@ -1,4 +1,4 @@
-// link: pl_object pl_test_s3_mock
+// link: pl_object s3_mock
 /* s3_creds: each source gives its keys, in order; what expires is renewed before, and while it is renewed the old ones are used. */
 #include "store_fixture.h"
 

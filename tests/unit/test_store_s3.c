@@ -1,4 +1,4 @@
-// link: pl_pack pl_test_s3_mock
+// link: pl_pack s3_mock
 /* store, over a bucket: the same records, verified; few requests for them; copies of trees on this disk, which are no truth. */
 #include "pack_fixture.h"
 
