@@ -127,6 +127,9 @@ static int entries_open(struct pl_api *a, struct pl_http_request *req, struct en
     r = r < 0 ? r : pl_api_store(a, req, &store, err);
     if (r < 0)
         return r;
+    if (!pl_hash_is_zero(&root) && !pl_store_has(store, &root)) /* who asks named it: it is no damage that it is not there */
+        return pl_err_set(err, PL_ENOTFOUND, "tree %.12s is not in the store of project %s", pl_http_param(req, "root"),
+                          pl_store_project(store));
     e->source = (struct pl_node_source){store, pl_store_node_get};
     return place(e, &root, path, err);
 }
