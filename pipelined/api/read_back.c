@@ -1,6 +1,7 @@
 #include "read_back.h"
 
 #include "pipelined/db/check.h"
+#include "principal.h"
 #include "storage/base/clock.h"
 #include "storage/base/log.h"
 #include "storage/base/map.h"
@@ -31,6 +32,20 @@ struct pl_read_back {
     struct pl_read_back_stats stats;
     atomic_bool stopping;
 };
+
+void pl_brought_by(const struct pl_http_request *req, const char *project, const struct pl_hash *pack, uint64_t bytes,
+                   struct pl_brought *ret)
+{
+    const struct pl_principal *who = pl_http_context(req);
+
+    *ret = (struct pl_brought){.pack = *pack, .bytes = bytes};
+    snprintf(ret->project, sizeof ret->project, "%s", project);
+    snprintf(ret->session, sizeof ret->session, "%s", pl_http_query(req, "session"));
+    if (who->kind == PL_PRINCIPAL_WORKER)
+        snprintf(ret->writer, sizeof ret->writer, "%s of %.*s", who->name, 60, who->stage);
+    else
+        snprintf(ret->writer, sizeof ret->writer, "%s", who->name);
+}
 
 /* ---- what a pack says ---- */
 
@@ -329,7 +344,10 @@ static int go_on_if_there(void *self, const struct pl_brought *pack, struct pl_e
     struct pl_store *store;
     int r = pl_stores_get(b->stores, pack->project, &store, err);
 
-    return r == 0 && pl_store_has_pack(store, &pack->pack) ? go_on(b, pack, err) : r;
+    if (r < 0 || !pl_store_has_pack(store, &pack->pack))
+        return r;
+    r = pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_add, (void *)pack, err);
+    return r < 0 ? r : go_on(b, pack, err);
 }
 
 /* It ended between saying so and doing so. */
@@ -348,7 +366,8 @@ static int read_notes(struct pl_read_back *b, struct pl_err *err)
     int r = pl_brought_list(rd.conn, PL_BROUGHT_QUARANTINED, take_out_again, b, err);
 
     r = r < 0 ? r : pl_brought_list(rd.conn, PL_BROUGHT_EXPECTED, go_on_if_there, b, err);
-    return r < 0 ? r : pl_brought_list(rd.conn, PL_BROUGHT_UNREAD, go_on, b, err);
+    r = r < 0 ? r : pl_brought_list(rd.conn, PL_BROUGHT_UNREAD, go_on, b, err);
+    return r < 0 ? r : pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_forget, NULL, err);
 }
 
 int pl_read_back_create(struct pl_db *db, struct pl_stores *stores, struct pl_read_back **ret, struct pl_err *err)
@@ -448,6 +467,21 @@ int pl_read_back_add(struct pl_read_back *b, const struct pl_brought *pack, stru
     if (!known)
         enlist(b, w); /* also one that is no pack: it is to be taken out */
     return r;
+}
+
+int pl_read_back_doubt(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err)
+{
+    int r;
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(b->db);
+
+        r = pl_brought_is_expected(rd.conn, pack->project, &pack->pack, err);
+    }
+    if (r <= 0)
+        return r;
+    r = pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_add, (void *)pack, err);
+    return r < 0 ? r : go_on(b, pack, err);
 }
 
 /* Under the lock. */

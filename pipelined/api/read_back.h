@@ -11,6 +11,7 @@
 #pragma once
 
 #include "pipelined/db/brought_tx.h"
+#include "pipelined/net/http_server.h"
 #include "storage/dataset/stores.h"
 
 #define PL_READ_BACK_MAX   4096  /* unread packs (256 GiB at most); what comes then goes through the daemon, which is slower */
@@ -20,6 +21,10 @@
 #define PL_QUARANTINE_KEY  "q%s" /* of the pack's key without its first letter */
 
 struct pl_read_back;
+
+/* The pack that a request is about, with its session and who asks. */
+void pl_brought_by(const struct pl_http_request *req, const char *project, const struct pl_hash *pack, uint64_t bytes,
+                   struct pl_brought *ret);
 
 /* What was unread when the last daemon ended is read by this one. `db` and `stores` outlive it. */
 PL_MUST_CHECK
@@ -31,6 +36,10 @@ int pl_read_back_expect(struct pl_read_back *b, const struct pl_brought *pack, s
  * PL_EPROTO: it is no pack, or another one; PL_EBUSY: too many are unread. */
 PL_MUST_CHECK
 int pl_read_back_add(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err);
+/* The pack came through the daemon, which found it good, and is known. Was a URL given for it, then other bytes may have been there before:
+ * those are read. Blocks: on the pool. */
+PL_MUST_CHECK
+int pl_read_back_doubt(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err);
 /* Takes away the bits of ids that only an unread pack of another session has. */
 void pl_read_back_hide(struct pl_read_back *b, struct pl_store *store, const char *session, const struct pl_hash *ids, size_t n,
                        uint8_t *bitmap);

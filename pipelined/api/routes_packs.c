@@ -173,13 +173,24 @@ static int intake_finish(struct intake *in, const struct pl_err *failure, struct
     return r < 0 ? r : pl_store_flush(in->store, err);
 }
 
+/* Bytes that were in the bucket before stay there: these were verified, those may be others. */
+static int intake_doubt(const struct intake *in, const struct pl_http_request *req, struct pl_err *err)
+{
+    struct pl_brought b;
+
+    if (pl_object_caps(pl_store_objects(in->store)) & PL_OBJECT_FILES)
+        return 0;
+    pl_brought_by(req, pl_store_project(in->store), &in->id, in->size, &b);
+    return pl_read_back_doubt(in->api->read_back, &b, err);
+}
+
 static void intake_end(void *self, struct pl_http_request *req, const struct pl_err *failure)
 {
     struct intake *in = self;
     struct pl_err err = {0};
     char hex[PL_HASH_HEX + 1];
 
-    if (intake_finish(in, failure, &err) < 0) {
+    if (intake_finish(in, failure, &err) < 0 || intake_doubt(in, req, &err) < 0) {
         pl_http_reply_error(req, &err);
     } else {
         pl_sessions_brought(in->api->sessions, pl_http_query(req, "session"), in->size);

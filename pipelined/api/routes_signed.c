@@ -106,26 +106,6 @@ static int get_urls(struct pl_api *a, struct pl_http_request *req, json_t **ret,
 
 /* ---- writing ---- */
 
-static void writer_name(const struct pl_http_request *req, char *out, size_t size)
-{
-    const struct pl_principal *who = pl_http_context(req);
-
-    if (who->kind == PL_PRINCIPAL_WORKER)
-        snprintf(out, size, "%s of %.*s", who->name, 60, who->stage);
-    else
-        snprintf(out, size, "%s", who->name);
-}
-
-static struct pl_brought brought(const struct asked *k, const struct pl_hash *id, json_int_t bytes)
-{
-    struct pl_brought b = {.pack = *id, .bytes = (uint64_t)bytes};
-
-    snprintf(b.project, sizeof b.project, "%s", pl_store_project(k->store));
-    snprintf(b.session, sizeof b.session, "%s", pl_http_query(k->req, "session"));
-    writer_name(k->req, b.writer, sizeof b.writer);
-    return b;
-}
-
 static int check_size(json_int_t bytes, size_t i, struct pl_err *err)
 {
     if (bytes >= (json_int_t)PL_PACK_OVERHEAD(0) && bytes <= (json_int_t)PL_PACK_MAX_BYTES)
@@ -158,7 +138,7 @@ static int sign_put(struct asked *k, size_t i, struct pl_err *err)
         return pl_json_add(k->answers, json_pack("{s:b}", "there", 1), err);
     if (r < 0)
         return r;
-    b = brought(k, &id, bytes);
+    pl_brought_by(k->req, pl_store_project(k->store), &id, (uint64_t)bytes, &b);
     r = pl_read_back_expect(k->api->read_back, &b, err);
     r = r < 0 ? r
               : pl_object_sign_put(pl_store_objects(k->store), pl_pack_key(b.project, &id, key), (uint64_t)bytes, sha256,
@@ -197,7 +177,7 @@ static int take_in(struct asked *k, size_t i, struct pl_err *err)
     r = r < 0 ? r : check_size(bytes, i, err);
     if (r < 0)
         return r;
-    b = brought(k, &id, bytes);
+    pl_brought_by(k->req, pl_store_project(k->store), &id, (uint64_t)bytes, &b);
     r = pl_read_back_add(k->api->read_back, &b, err);
     if (r < 0)
         return pl_err_wrap(err, r, "pack %.12s", pack);

@@ -35,6 +35,15 @@ int pl_tx_brought_settle(struct pl_tx *tx, void *arg, struct pl_err *err)
     return PL_MIN(r, 0);
 }
 
+int pl_tx_brought_forget(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    int r = pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM brought_pack WHERE state = 'expected' AND at_us < ?", "i",
+                        pl_tx_now_us(tx) - PL_BROUGHT_EXPECT_S * 1000000LL);
+
+    (void)arg;
+    return PL_MIN(r, 0);
+}
+
 int pl_tx_brought_quarantine(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     const struct pl_brought_lie *lie = arg;
@@ -45,6 +54,15 @@ int pl_tx_brought_quarantine(struct pl_tx *tx, void *arg, struct pl_err *err)
     if (r < 0 || !lie->told)
         return PL_MIN(r, 0);
     return pl_tx_event(tx, "pack.quarantined", json_incref(lie->told), err);
+}
+
+int pl_brought_is_expected(struct pl_conn *c, const char *project, const struct pl_hash *pack, struct pl_err *err)
+{
+    int64_t n = 0;
+    int r = pl_sql_int(c, err, &n, "SELECT count(*) FROM brought_pack WHERE project = ? AND pack = ? AND state = 'expected'",
+                       "sh", project, pack);
+
+    return r < 0 ? r : n > 0;
 }
 
 int pl_brought_list(struct pl_conn *c, enum pl_brought_state state,

@@ -23,6 +23,11 @@ int pl_tx_brought_add(struct pl_tx *tx, void *arg, struct pl_err *err);
 PL_MUST_CHECK
 int pl_tx_brought_settle(struct pl_tx *tx, void *arg, struct pl_err *err);
 
+/* What was expected PL_BROUGHT_EXPECT_S ago and never came will not come: its URL has long expired. `arg` is not looked at. */
+#define PL_BROUGHT_EXPECT_S 3600
+PL_MUST_CHECK
+int pl_tx_brought_forget(struct pl_tx *tx, void *arg, struct pl_err *err);
+
 /* It lies. */
 struct pl_brought_lie {
     const struct pl_brought *pack;
@@ -32,6 +37,10 @@ struct pl_brought_lie {
 /* `arg` is a struct pl_brought_lie. */
 PL_MUST_CHECK
 int pl_tx_brought_quarantine(struct pl_tx *tx, void *arg, struct pl_err *err);
+
+/* 1: somebody got a URL to put it, and we were not told whether; 0: not so. */
+PL_MUST_CHECK
+int pl_brought_is_expected(struct pl_conn *c, const char *project, const struct pl_hash *pack, struct pl_err *err);
 
 /* Calls `visit` for each in that state, oldest first. */
 enum pl_brought_state { PL_BROUGHT_EXPECTED, PL_BROUGHT_UNREAD, PL_BROUGHT_QUARANTINED };

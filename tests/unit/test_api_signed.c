@@ -595,6 +595,28 @@ static void nobody_else_is_told_of_what_was_not_read_back(void **state)
     pl_buf_finish(&p.bytes);
 }
 
+/* Pack and id are the same by their footers; what the daemon verified is not what lies in the bucket. */
+static void a_lie_is_not_covered_by_the_truth_that_comes_after_it(void **state)
+{
+    char session[64], target[256];
+    struct answer a;
+    struct pack p;
+
+    (void)state;
+    new_session(session);
+    make_liar(&p, "what the chunk holds");
+    assert_int_equal(put_signed(&p, session), 200);
+    p.bytes.data[PL_PACK_HEADER_BYTES + PL_PACK_RECORD_BYTES] ^= 1;
+    snprintf(target, sizeof target, PROJECT "/packs/%s?session=%s", p.hex, session);
+    a = ask_with("PUT", target, AS_USER, p.bytes.data, p.bytes.len);
+    assert_int_equal(a.status, 201);
+    answer_free(&a);
+    all_are_read_back();
+    assert_int_equal(of_packs("quarantined"), 1);
+    assert_false(has(&p.chunk, session));
+    pl_buf_finish(&p.bytes);
+}
+
 static void what_was_not_read_back_is_read_by_the_next_daemon(void **state)
 {
     char session[64], index[128];
@@ -639,6 +661,7 @@ int main(void)
         TEST(only_who_may_read_or_write_gets_urls),
         TEST(a_pack_that_lies_is_quarantined_and_who_needs_it_is_told),
         TEST(nobody_else_is_told_of_what_was_not_read_back),
+        TEST(a_lie_is_not_covered_by_the_truth_that_comes_after_it),
         TEST(what_was_not_read_back_is_read_by_the_next_daemon),
     };
 
