@@ -11,15 +11,16 @@
 
 #define CONFIG_MAX_BYTES (1u << 20)
 
-enum kind { TEXT, NUMBER, COUNT, DURATION };
+enum kind { TEXT, NUMBER, COUNT, DURATION, SWITCH };
 
 static const struct field {
-    const char *key; /* in the file; the option is "--" and it, with - for _ */
+    const char *key; /* in the file, "a.b" for {"a": {"b": …}}; the option is "--" and it, with - for _ and . */
     enum kind kind;
     size_t offset;
     const char *fallback;
     const char *value; /* in --help */
     const char *doc;
+    bool file_only; /* no option: command lines are seen by all */
 } fields[] = {
     {"data", TEXT, offsetof(struct pl_config, data), "", "DIR",
      "Folder of the daemon: database, token, index, cache, logs. Default: ~/.local/share/pipelined, for root "
@@ -33,7 +34,32 @@ static const struct field {
      "A domain below which buckets are hosts (bucket.NAME), for clients that do not put the bucket into the path."},
     {"s3_cors", TEXT, offsetof(struct pl_config, s3_cors), "", "ORIGINS",
      "Origins whose pages may ask the S3 gateway, separated by commas; *: all; \"\": none. Their requests are signed, too."},
-    {"store", TEXT, offsetof(struct pl_config, store), "", "URL", "Object storage: file:///FOLDER. Default: DIR/store."},
+    {"store", TEXT, offsetof(struct pl_config, store), "", "URL",
+     "Object storage: file:///FOLDER or s3://BUCKET/PREFIX; in the file also {\"url\": URL, …} with the keys that follow. "
+     "Default: "
+     "DIR/store."},
+    {"store.endpoint", TEXT, offsetof(struct pl_config, store_endpoint), "", "URL",
+     "S3: http(s)://HOST[:PORT] of the server. Default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, Amazon's of the region."},
+    {"store.region", TEXT, offsetof(struct pl_config, store_region), "", "NAME",
+     "S3: the bucket's region. Default: AWS_REGION, AWS_DEFAULT_REGION, the shared profile's, us-east-1."},
+    {"store.style", TEXT, offsetof(struct pl_config, store_style), "", "path|virtual",
+     "S3: where the bucket's name goes, into the path or into the host. Default: path where an endpoint is given."},
+    {"store.worker_endpoint", TEXT, offsetof(struct pl_config, store_worker_endpoint), "", "URL",
+     "S3: the server as workers and clients see it, for the URLs that they are given. Default: the endpoint."},
+    {"store.ca", TEXT, offsetof(struct pl_config, store_ca), "", "FILE",
+     "S3: certificates to trust (PEM) in the place of the system's."},
+    {"store.profile", TEXT, offsetof(struct pl_config, store_profile), "", "NAME",
+     "S3: profile in the shared credentials file. Default: AWS_PROFILE, default."},
+    {"store.access_key", TEXT, offsetof(struct pl_config, store_access_key), "", "KEY",
+     "S3: credentials. Default: the environment, a web identity, the shared profile, the container's or the instance's role."},
+    {"store.secret_key", TEXT, offsetof(struct pl_config, store_secret_key), "", "SECRET", "S3: the secret of store.access_key.",
+     true},
+    {"store.session_token", TEXT, offsetof(struct pl_config, store_session_token), "", "TOKEN", "S3: with temporary credentials.",
+     true},
+    {"store.exclusive", SWITCH, offsetof(struct pl_config, store_exclusive), "false", "true|false",
+     "S3: no other daemon ever uses this store. Needed where the server has no put-if-absent; then nothing fences a second one."},
+    {"store.cache_mib", COUNT, offsetof(struct pl_config, store_cache_mib), "4096", "N",
+     "S3: MiB of packs that are kept under DIR/cache/packs, of trees above all."},
     {"executor", TEXT, offsetof(struct pl_config, executor), "local", "NAME",
      "What starts workers: local (processes of this machine)."},
     {"gpus", NUMBER, offsetof(struct pl_config, gpus), "-1", "N",
@@ -60,7 +86,7 @@ static void option_name(const struct field *f, char out[64])
 {
     snprintf(out, 64, "--%s", f->key);
     for (char *p = out + 2; *p; p++)
-        if (*p == '_')
+        if (*p == '_' || *p == '.')
             *p = '-';
 }
 
@@ -78,6 +104,12 @@ static int set(struct pl_config *c, const struct field *f, const char *value, co
         *(char **)slot = copy;
         return 0;
     }
+    if (f->kind == SWITCH) {
+        if (!pl_streq(value, "true") && !pl_streq(value, "false"))
+            return pl_err_set(err, PL_EINVAL, "%s is \"%s\": accepted are true and false", where, value);
+        *(bool *)slot = pl_streq(value, "true");
+        return 0;
+    }
     if (f->kind == DURATION) {
         if (pl_duration_parse(value, slot, err) < 0)
             return pl_err_set(err, PL_EINVAL, "%s is \"%s\": accepted are durations like 2s, 500ms, 1m30s", where, value);
@@ -91,25 +123,69 @@ static int set(struct pl_config *c, const struct field *f, const char *value, co
     return 0;
 }
 
+/* What a field takes in the file, and its text. */
+static const char *const json_kinds[] = {
+    [TEXT] = "text", [NUMBER] = "number", [COUNT] = "number", [DURATION] = "text", [SWITCH] = "boolean"};
+
+static int set_value(struct pl_config *c, const struct field *f, const json_t *v, const char *where, struct pl_err *err)
+{
+    const bool is_number = f->kind == NUMBER || f->kind == COUNT;
+    char number[32];
+
+    if (is_number && json_is_integer(v)) {
+        snprintf(number, sizeof number, "%lld", (long long)json_integer_value(v));
+        return set(c, f, number, where, err);
+    }
+    if (f->kind == SWITCH && json_is_boolean(v))
+        return set(c, f, json_is_true(v) ? "true" : "false", where, err);
+    if (!is_number && f->kind != SWITCH && json_is_string(v))
+        return set(c, f, json_string_value(v), where, err);
+    return pl_err_set(err, PL_EINVAL, "%s must be a %s", where, json_kinds[f->kind]);
+}
+
+/* Whether there are keys "path.…". */
+static bool has_parts(const char *path)
+{
+    size_t n = strlen(path);
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(fields); i++)
+        if (strncmp(fields[i].key, path, n) == 0 && fields[i].key[n] == '.')
+            return true;
+    return false;
+}
+
+static int set_json(struct pl_config *c, const char *file, const char *key, const json_t *v, struct pl_err *err);
+
+/* {"a": {"b": …}} is "a.b"; what "a" itself is stands there as "url". */
+static int set_parts(struct pl_config *c, const char *file, const char *key, const json_t *o, struct pl_err *err)
+{
+    char path[128];
+    const char *part;
+    json_t *v;
+    int r = 0;
+
+    json_object_foreach((json_t *)o, part, v)
+    {
+        snprintf(path, sizeof path, "%.60s.%.60s", key, part);
+        r = set_json(c, file, pl_streq(part, "url") ? key : path, v, err);
+        if (r < 0)
+            break;
+    }
+    return r;
+}
+
 static int set_json(struct pl_config *c, const char *file, const char *key, const json_t *v, struct pl_err *err)
 {
     const char *keys[PL_ARRAY_SIZE(fields)], *near;
-    char where[256], number[32];
+    char where[256];
 
     snprintf(where, sizeof where, "%s: %s", file, key);
+    if (json_is_object(v) && has_parts(key))
+        return set_parts(c, file, key, v, err);
     for (size_t i = 0; i < PL_ARRAY_SIZE(fields); i++) {
-        bool is_number = fields[i].kind == NUMBER || fields[i].kind == COUNT;
-
         keys[i] = fields[i].key;
-        if (!pl_streq(fields[i].key, key))
-            continue;
-        if (is_number && json_is_integer(v)) {
-            snprintf(number, sizeof number, "%lld", (long long)json_integer_value(v));
-            return set(c, &fields[i], number, where, err);
-        }
-        if (!is_number && json_is_string(v))
-            return set(c, &fields[i], json_string_value(v), where, err);
-        return pl_err_set(err, PL_EINVAL, "%s must be a %s", where, is_number ? "number" : "text");
+        if (pl_streq(fields[i].key, key))
+            return set_value(c, &fields[i], v, where, err);
     }
     near = pl_word_nearest(key, keys, PL_ARRAY_SIZE(fields));
     return near ? pl_err_set(err, PL_EINVAL, "%s: unknown key \"%s\": did you mean \"%s\"?", file, key, near)
@@ -145,12 +221,16 @@ static int unknown_option(const char *arg, struct pl_err *err)
 {
     char names[PL_ARRAY_SIZE(fields)][64];
     const char *words[PL_ARRAY_SIZE(fields)], *near;
+    size_t n = 0;
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(fields); i++) {
-        option_name(&fields[i], names[i]);
-        words[i] = names[i];
+        if (fields[i].file_only)
+            continue;
+        option_name(&fields[i], names[n]);
+        words[n] = names[n];
+        n++;
     }
-    near = pl_word_nearest(arg, words, PL_ARRAY_SIZE(fields));
+    near = pl_word_nearest(arg, words, n);
     return pl_err_set(err, PL_EUSAGE, "unknown option %s%s%s (pipelined --help)", arg, near ? ": did you mean " : "",
                       near ? near : "");
 }
@@ -167,6 +247,9 @@ static int read_option(struct pl_config *c, char **argv, int i, int argc, struct
         option_name(&fields[k], name);
         if (strlen(name) != len || strncmp(name, argv[i], len) != 0)
             continue;
+        if (fields[k].file_only)
+            return pl_err_set(err, PL_EUSAGE, "%s is for the file of --config alone: command lines are seen by all",
+                              fields[k].key);
         if (!eq && i + 1 >= argc)
             return pl_err_set(err, PL_EUSAGE, "%s wants a value: %s %s", name, name, fields[k].value);
         r = set(c, &fields[k], eq ? eq + 1 : argv[i + 1], name, err);
@@ -271,6 +354,8 @@ int pl_config_help(struct pl_buf *out, struct pl_err *err)
                            err);
 
     for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(fields); i++) {
+        if (fields[i].file_only)
+            continue;
         option_name(&fields[i], name);
         r = pl_buf_addf(out, err, "  %s %s\n      %s\n", name, fields[i].value, fields[i].doc);
     }
@@ -279,21 +364,24 @@ int pl_config_help(struct pl_buf *out, struct pl_err *err)
 
 int pl_config_markdown(struct pl_buf *out, struct pl_err *err)
 {
-    static const char *const kinds[] = {[TEXT] = "text", [NUMBER] = "number", [COUNT] = "number", [DURATION] = "duration"};
-    char name[64];
+    static const char *const kinds[] = {
+        [TEXT] = "text", [NUMBER] = "number", [COUNT] = "number", [DURATION] = "duration", [SWITCH] = "true or false"};
+    char name[64], option[68];
     int r = pl_buf_add_str(
         out,
         "# Configuration of the daemon\n\n"
         "`pipelined --config FILE` reads a JSON object with these keys; each is an option, too, and an option wins over the"
-        " file. An unknown key is refused. This page is made from the table in `pipelined/daemon/config.c`.\n\n"
+        " file. `a.b` is written `{\"a\": {\"b\": …}}`. An unknown key is refused. This page is made from the table in"
+        " `pipelined/daemon/config.c`.\n\n"
         "| key | option | value | default | meaning |\n|---|---|---|---|---|\n",
         err);
 
     for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(fields); i++) {
         option_name(&fields[i], name);
-        r = pl_buf_addf(out, err, "| `%s` | `%s` | %s | %s%s%s | %s |\n", fields[i].key, name, kinds[fields[i].kind],
-                        *fields[i].fallback ? "`" : "", *fields[i].fallback ? fields[i].fallback : "see right",
-                        *fields[i].fallback ? "`" : "", fields[i].doc);
+        snprintf(option, sizeof option, "`%s`", name);
+        r = pl_buf_addf(out, err, "| `%s` | %s | %s | %s%s%s | %s |\n", fields[i].key, fields[i].file_only ? "file only" : option,
+                        kinds[fields[i].kind], *fields[i].fallback ? "`" : "",
+                        *fields[i].fallback ? fields[i].fallback : "see right", *fields[i].fallback ? "`" : "", fields[i].doc);
     }
     return r;
 }

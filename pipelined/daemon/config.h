@@ -5,9 +5,13 @@
 #include "storage/base/buf.h"
 
 struct pl_config {
-    char *data;       /* DIR */
-    char *listen;     /* ADDRESS:PORT */
-    char *store;      /* file:///DIR */
+    char *data;   /* DIR */
+    char *listen; /* ADDRESS:PORT */
+    char *store;  /* file:///DIR or s3://BUCKET/PREFIX */
+    char *store_endpoint, *store_region, *store_style, *store_worker_endpoint, *store_ca, *store_profile; /* of S3; "" */
+    char *store_access_key, *store_secret_key, *store_session_token;
+    bool store_exclusive;
+    int64_t store_cache_mib;
     char *executor;   /* local */
     char *sandbox;    /* bwrap | none */
     char *public_url; /* "" */

@@ -17,13 +17,14 @@
 #define EXIT_FENCED      75
 #define DB_READERS       4
 #define POOL_QUEUE_MAX   65536
+#define POOL_WAITING     16
 #define STOP_DEADLINE_MS 3000
 #define DRAIN_TURN_MS    10
 #define HOSTS_MAX        32
 
 struct daemon {
     const struct pl_config *config;
-    char *store_dir;
+    char *store_url, *store_dir; /* name_store */
     struct pl_object_store *objects;
     struct pl_stores *stores;
     struct pl_db *db;
@@ -191,27 +192,66 @@ static void on_signal(void *arg)
 
 /* ---- start ---- */
 
+/* The URL of --store, and the folder where it is one ("" else: then nobody but the daemon gets at it directly). */
+static int name_store(struct daemon *d, struct pl_err *err)
+{
+    const char *url = d->config->store;
+    int n = *url ? asprintf(&d->store_url, "%s", url) : asprintf(&d->store_url, "file://%s/store", d->config->data);
+
+    if (n < 0) {
+        d->store_url = NULL;
+        return pl_err_nomem(err);
+    }
+    d->store_dir = strdup(strncmp(d->store_url, "file:///", 8) == 0 ? d->store_url + 7 : "");
+    return d->store_dir ? 0 : pl_err_nomem(err);
+}
+
+static int open_objects(struct daemon *d, struct pl_err *err)
+{
+    const struct pl_config *c = d->config;
+    char tmp[4096], cache[4096];
+    struct pl_object_config o = {.url = d->store_url,
+                                 .endpoint = c->store_endpoint,
+                                 .region = c->store_region,
+                                 .style = c->store_style,
+                                 .worker_endpoint = c->store_worker_endpoint,
+                                 .ca = c->store_ca,
+                                 .profile = c->store_profile,
+                                 .access_key = c->store_access_key,
+                                 .secret_key = c->store_secret_key,
+                                 .session_token = c->store_session_token,
+                                 .tmp_dir = tmp,
+                                 .cache_dir = cache,
+                                 .cache_bytes = (uint64_t)c->store_cache_mib << 20,
+                                 .exclusive = c->store_exclusive,
+                                 .probe = true};
+
+    snprintf(tmp, sizeof tmp, "%s/tmp", c->data);
+    snprintf(cache, sizeof cache, "%s/cache/packs", c->data);
+    return pl_object_open(&o, &d->objects, err);
+}
+
 static int open_store(struct daemon *d, struct pl_err *err)
 {
     struct pl_store_marker marker;
     char index[4096];
-    int n, r;
+    int r = name_store(d, err);
 
-    if (!*d->config->store)
-        n = asprintf(&d->store_dir, "%s/store", d->config->data);
-    else if (strncmp(d->config->store, "file:///", 8) == 0)
-        n = asprintf(&d->store_dir, "%s", d->config->store + 7);
-    else
-        return pl_err_set(err, PL_EUNAVAILABLE, "--store %s: accepted is file:///FOLDER (s3:// is not available yet)",
-                          d->config->store);
-    if (n < 0)
-        return pl_err_nomem(err);
-    r = pl_object_file_open(d->store_dir, &d->objects, err);
-    r = r < 0 ? r : pl_object_store_init(d->objects, &marker, err);
+    r = r < 0 ? r : open_objects(d, err);
+    if (r == 0) {
+        r = pl_object_store_init(d->objects, &marker, err);
+        r = r < 0 ? pl_err_wrap(err, r, "store %s", d->store_url) : 0;
+    }
     if (r < 0)
-        return pl_err_wrap(err, r, "store %s", d->store_dir);
+        return r;
     snprintf(index, sizeof index, "%s/index", d->config->data);
     return pl_stores_open(d->objects, index, &d->stores, err);
+}
+
+/* Threads that hash, read and write; where the store is elsewhere they mostly wait for it. */
+static unsigned pool_threads(const struct daemon *d)
+{
+    return pl_cores() + (*d->store_dir ? 2 : POOL_WAITING);
 }
 
 static void tell_recovered(const struct pl_recover_report *r)
@@ -346,12 +386,10 @@ static int start_api(struct daemon *d, struct pl_err *err)
                               .s3_listen = d->config->s3_listen,
                               .s3_domain = d->config->s3_domain,
                               .s3_cors = d->config->s3_cors};
-    char url[4200];
     struct pl_api *api = NULL;
     int r;
 
-    snprintf(url, sizeof url, "file://%s", d->store_dir);
-    c.store_url = url;
+    c.store_url = d->store_url;
     c.more_routes = pl_engine_routes(d->engine, &c.n_more_routes);
     r = pl_api_start(&c, &api, err);
     d->api = api;
@@ -373,7 +411,7 @@ static int start(struct daemon *d, struct pl_err *err)
     r = r < 0 ? r : pl_loop_on_signal(d->loop, SIGINT, "daemon.sigint", on_signal, d, err);
     r = r < 0 ? r : open_store(d, err);
     r = r < 0 ? r : open_db(d, err);
-    r = r < 0 ? r : pl_pool_create("storage", pl_cores() + 2, POOL_QUEUE_MAX, &d->pool, err);
+    r = r < 0 ? r : pl_pool_create("storage", pool_threads(d), POOL_QUEUE_MAX, &d->pool, err);
     r = r < 0 ? r : start_ckpt(d, err);
     r = r < 0 ? r : start_engine(d, err);
     split_hosts(d);
@@ -429,6 +467,7 @@ static void stop(struct daemon *d)
     pl_stage_logs_close(d->logs);
     pl_stores_close(d->stores);
     pl_object_close(d->objects);
+    free(d->store_url);
     free(d->store_dir);
     free(d->hosts_text);
     snprintf(path, sizeof path, "%s/pipelined.url", d->config->data);

@@ -11,8 +11,10 @@
 #include <stdio.h>
 #include <sys/statvfs.h>
 
-#define READERS_MAX       16
-#define EVENTS_TRIM_EVERY 4096
+#define READERS_MAX         16
+#define UNKNOWN_PAUSE_MS    200
+#define UNKNOWN_PATIENCE_MS (10 * 60 * 1000) /* then the next start finds out */
+#define EVENTS_TRIM_EVERY   4096
 
 struct pending {
     struct pending *next;
@@ -248,6 +250,40 @@ static int check_room(const struct pl_db *db, const struct pl_tx *tx, struct pl_
                       (unsigned long long)left >> 10, (unsigned long long)want >> 10);
 }
 
+/* Nothing more is submitted while this waits than the queue holds; readers go on. */
+static bool pause_before_asking(struct pl_db *db)
+{
+    struct timespec until;
+    bool stopping;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += UNKNOWN_PAUSE_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    pthread_mutex_lock(&db->mutex);
+    while (!db->stopping && pthread_cond_timedwait(&db->wake, &db->mutex, &until) != ETIMEDOUT)
+        ;
+    stopping = db->stopping;
+    pthread_mutex_unlock(&db->mutex);
+    return !stopping;
+}
+
+/* Puts the log object. Where the network leaves it open whether it is there, it is put again until that is known. */
+static int append(struct pl_db *db, const struct pl_tx *tx, bool *ret_unknown, struct pl_err *err)
+{
+    const int64_t patience_ms = pl_clock_mono_ms() + UNKNOWN_PATIENCE_MS;
+    bool unknown;
+    int r = pl_log_append(db->config.objects, &db->head, &tx->batch, ret_unknown, err);
+
+    while (*ret_unknown && (r == PL_ENET || r == PL_ETIMEOUT) && pl_clock_mono_ms() < patience_ms && pause_before_asking(db)) {
+        r = pl_log_append(db->config.objects, &db->head, &tx->batch, &unknown, err);
+        *ret_unknown = r < 0 && r != PL_EFENCED; /* whatever else it says now, it says of the last attempt only */
+        if (*ret_unknown)
+            r = PL_ENET;
+    }
+    return r;
+}
+
 /* Log object, then COMMIT. After the object is put there is no way back: a COMMIT that fails then stops the program. */
 static int make_durable(struct pl_db *db, struct pl_tx *tx, struct pl_err *err)
 {
@@ -260,7 +296,7 @@ static int make_durable(struct pl_db *db, struct pl_tx *tx, struct pl_err *err)
         r = check_room(db, tx, err);
         if (r < 0)
             return r;
-        r = pl_log_append(db->config.objects, &db->head, &tx->batch, &unknown, err);
+        r = append(db, tx, &unknown, err);
         if (r < 0) {
             db->broken = unknown || r == PL_EFENCED;
             return r;
@@ -524,12 +560,16 @@ void pl_db_reader_done(struct pl_db *db, struct pl_conn *c)
 static int open_epoch(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_db *db = arg;
-    char host[256] = "";
+    char host[256] = "", nonce[33];
+    uint8_t random[16];
 
+    /* No other start ever writes these bytes: so a store that was asked twice can tell what is ours from what is another's. */
+    pl_random_bytes(random, sizeof random);
+    pl_hex_encode(random, sizeof random, nonce);
     gethostname(host, sizeof host - 1);
     return pl_tx_emit(tx, PL_RECORD_OPEN_EPOCH,
-                      json_pack("{s:I, s:I, s:s, s:i}", "epoch", (json_int_t)db->head.epoch, "at", (json_int_t)tx->now_us, "host",
-                                host, "pid", (int)getpid()),
+                      json_pack("{s:I, s:I, s:s, s:i, s:s}", "epoch", (json_int_t)db->head.epoch, "at", (json_int_t)tx->now_us,
+                                "host", host, "pid", (int)getpid(), "nonce", nonce),
                       err);
 }
 

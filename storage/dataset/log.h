@@ -72,8 +72,8 @@ PL_MUST_CHECK
 int pl_log_decode(const void *bytes, size_t n, struct pl_log_head *head, const struct pl_log_sink *sink, struct pl_err *err);
 
 /* Puts the object that follows `head`; durable on return, and `head` moved on. PL_EFENCED when that seq is taken by another object:
- * another daemon owns the store. On another error the object is not there, unless `*ret_unknown`: then it may be, and only a replay
- * can tell. */
+ * another daemon owns the store. On another error the object is not there, unless `*ret_unknown`: then it may be, and the same call again,
+ * with PL_ENET or PL_ETIMEOUT, or a replay can tell. */
 PL_MUST_CHECK
 int pl_log_append(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_batch *b, bool *ret_unknown,
                   struct pl_err *err);

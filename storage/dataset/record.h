@@ -7,7 +7,7 @@
 
 /*  X(NAME, number, wire name, fields in the order of the alphabet ("?": may be absent; "" = the kind is reserved and refused), meaning) */
 #define PL_RECORD_MAP(X)                                                                                                         \
-    X(OPEN_EPOCH, 1, "open_epoch", "at epoch host pid",                                                                          \
+    X(OPEN_EPOCH, 1, "open_epoch", "at epoch host nonce pid",                                                                    \
       "A daemon starts. Its first object: whoever wrote before with a lower epoch finds its next number taken.")                 \
     X(PROJECT, 2, "project", "at name", "A project is made.")                                                                    \
     X(PROJECT_DELETE, 3, "project_delete", "name", "An empty project goes.")                                                     \

@@ -150,6 +150,19 @@ void pl_object_forget_local(struct pl_object_store *s, const char *key)
         s->ops->forget_local(s, key);
 }
 
+bool pl_object_has_local(struct pl_object_store *s, const char *key)
+{
+    if (s->ops->has_local != NULL)
+        return pl_object_key_check(key, NULL) == 0 && s->ops->has_local(s, key);
+    return (s->caps & PL_OBJECT_FILES) != 0;
+}
+
+void pl_object_keep_local(struct pl_object_store *s, const char *key, const void *bytes, size_t n)
+{
+    if (s->ops->keep_local != NULL && pl_object_key_check(key, NULL) == 0)
+        s->ops->keep_local(s, key, bytes, n);
+}
+
 int pl_object_remove_many(struct pl_object_store *s, const char *const *keys, size_t n, struct pl_err *err)
 {
     int r = 0;

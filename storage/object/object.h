@@ -57,6 +57,8 @@ struct pl_object_ops {
     int (*tail)(struct pl_object_store *s, const char *key, size_t n, struct pl_buf *ret, uint64_t *ret_size, struct pl_err *err);
     int (*local_fd)(struct pl_object_store *s, const char *key, int *ret_fd, struct pl_err *err);
     void (*forget_local)(struct pl_object_store *s, const char *key);
+    bool (*has_local)(struct pl_object_store *s, const char *key);
+    void (*keep_local)(struct pl_object_store *s, const char *key, const void *bytes, size_t n);
     int (*sign_get)(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, uint32_t expires_s,
                     struct pl_object_signed *ret, struct pl_err *err);
     int (*sign_put)(struct pl_object_store *s, const char *key, uint64_t size, const char *sha256, uint32_t expires_s,
@@ -160,6 +162,10 @@ int pl_object_open_fd(struct pl_object_store *s, const char *key, int *ret_fd, s
 PL_MUST_CHECK
 int pl_object_local_fd(struct pl_object_store *s, const char *key, int *ret_fd, struct pl_err *err);
 void pl_object_forget_local(struct pl_object_store *s, const char *key);
+/* Whether pl_object_local_fd would fetch nothing. */
+bool pl_object_has_local(struct pl_object_store *s, const char *key);
+/* What was just put and will be read soon: its copy need not be fetched. Nothing where there is no cache, or the disk is full. */
+void pl_object_keep_local(struct pl_object_store *s, const char *key, const void *bytes, size_t n);
 /* Visits every key that starts with `prefix` ("" = all), in the byte order of keys. Holds no lock while visiting; an object made
  * or removed meanwhile is or is not seen. */
 PL_MUST_CHECK

@@ -121,7 +121,7 @@ static int open_ready(struct pl_object_cache *c, struct entry *e)
 }
 
 /* Writes the bytes under a temp name, gives them their own. No sync: a copy that a crash damages is found out when it is read. */
-static int store_copy(const struct pl_object_cache *c, const char *name, const struct pl_buf *bytes, int *ret_fd,
+static int store_copy(const struct pl_object_cache *c, const char *name, const void *bytes, size_t n, int *ret_fd,
                       struct pl_err *err)
 {
     _cleanup_close_ int fd = -1;
@@ -137,8 +137,8 @@ static int store_copy(const struct pl_object_cache *c, const char *name, const s
     fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return pl_err_errno(err, errno, "make %s", temp);
-    r = bytes->len > 0 ? pl_io_write(fd, bytes->data, bytes->len, temp, err) : 0;
-    if (r == 0 && bytes->len > c->max_bytes)
+    r = n > 0 ? pl_io_write(fd, bytes, n, temp, err) : 0;
+    if (r == 0 && n > c->max_bytes)
         (void)unlink(temp); /* to be read, not to be kept */
     else if (r == 0)
         r = pl_io_rename(temp, path, err);
@@ -148,6 +148,20 @@ static int store_copy(const struct pl_object_cache *c, const char *name, const s
     }
     *ret_fd = TAKE_FD(fd);
     return 0;
+}
+
+/* The end of LOADING, under the lock: those who wait look again. */
+static void end_loading(struct pl_object_cache *c, struct entry *e, bool stored, uint64_t size)
+{
+    if (stored && size <= c->max_bytes) {
+        e->state = READY;
+        e->size = size;
+        c->bytes += size;
+        make_room(c);
+    } else {
+        drop_entry(c, e);
+    }
+    pthread_cond_broadcast(&c->changed);
 }
 
 /* Without the lock, but for its ends: the entry is LOADING and nobody else's. */
@@ -164,19 +178,32 @@ static int load_entry(struct pl_object_cache *c, struct entry *e, const char *ke
     pthread_mutex_unlock(&c->lock);
     r = load(self, key, &bytes, err);
     if (r == 0)
-        r = store_copy(c, e->name, &bytes, ret_fd, err);
+        r = store_copy(c, e->name, bytes.data, bytes.len, ret_fd, err);
     pthread_mutex_lock(&c->lock);
     c->loads--;
-    if (r == 0 && bytes.len <= c->max_bytes) {
-        e->state = READY;
-        e->size = bytes.len;
-        c->bytes += e->size;
-        make_room(c);
-    } else {
-        drop_entry(c, e);
-    }
-    pthread_cond_broadcast(&c->changed);
+    end_loading(c, e, r == 0, bytes.len);
     return r;
+}
+
+void pl_object_cache_keep(struct pl_object_cache *c, const char *key, const void *bytes, size_t n)
+{
+    _cleanup_close_ int fd = -1;
+    char name[NAME_MAX + 1];
+    struct entry *e = NULL;
+    int r;
+
+    if (n > c->max_bytes || !name_of(key, name))
+        return;
+    pthread_mutex_lock(&c->lock);
+    if (find(c, name) == NULL)
+        e = add_entry(c, name, LOADING, 0);
+    pthread_mutex_unlock(&c->lock);
+    if (e == NULL)
+        return;
+    r = store_copy(c, name, bytes, n, &fd, NULL);
+    pthread_mutex_lock(&c->lock);
+    end_loading(c, e, r == 0, n);
+    pthread_mutex_unlock(&c->lock);
 }
 
 int pl_object_cache_get(struct pl_object_cache *c, const char *key,
@@ -218,6 +245,21 @@ void pl_object_cache_forget(struct pl_object_cache *c, const char *key)
     if (e != NULL && e->state == READY)
         drop_entry(c, e);
     pthread_mutex_unlock(&c->lock);
+}
+
+bool pl_object_cache_has(struct pl_object_cache *c, const char *key)
+{
+    const struct entry *e;
+    char name[NAME_MAX + 1];
+    bool has;
+
+    if (!name_of(key, name))
+        return false;
+    pthread_mutex_lock(&c->lock);
+    e = find(c, name);
+    has = e != NULL && e->state == READY;
+    pthread_mutex_unlock(&c->lock);
+    return has;
 }
 
 uint64_t pl_object_cache_bytes(struct pl_object_cache *c)

@@ -20,6 +20,9 @@ PL_MUST_CHECK
 int pl_object_cache_get(struct pl_object_cache *c, const char *key,
                         int (*load)(void *self, const char *key, struct pl_buf *ret, struct pl_err *err), void *self, int *ret_fd,
                         struct pl_err *err);
+/* Keeps a copy that the caller has; one that is there or comes stays. Failures are not told: it is a copy. */
+void pl_object_cache_keep(struct pl_object_cache *c, const char *key, const void *bytes, size_t n);
 void pl_object_cache_forget(struct pl_object_cache *c, const char *key);
+bool pl_object_cache_has(struct pl_object_cache *c, const char *key);
 /* What is there now. */
 uint64_t pl_object_cache_bytes(struct pl_object_cache *c);

@@ -57,6 +57,8 @@ int pl_object_s3_put_once(struct pl_object_s3 *s, const char *key, const struct 
     if (condition)
         headers[call.n_headers++] = (struct pl_sigv4_pair){"if-none-match", "*"};
     r = pl_s3_client_run(s->client, &call, err);
+    if ((r == PL_ENET || r == PL_ETIMEOUT) && !call.unknown) /* it never got there: that is known */
+        r = pl_err_wrap(err, PL_EIO, "the store cannot be reached");
     pl_s3_call_finish(&call);
     return r;
 }
@@ -297,6 +299,21 @@ static void s3_forget_local(struct pl_object_store *store, const char *key)
         pl_object_cache_forget(s->cache, key);
 }
 
+static bool s3_has_local(struct pl_object_store *store, const char *key)
+{
+    const struct pl_object_s3 *s = pl_object_s3_of(store);
+
+    return s->cache != NULL && pl_object_cache_has(s->cache, key);
+}
+
+static void s3_keep_local(struct pl_object_store *store, const char *key, const void *bytes, size_t n)
+{
+    struct pl_object_s3 *s = pl_object_s3_of(store);
+
+    if (s->cache != NULL)
+        pl_object_cache_keep(s->cache, key, bytes, n);
+}
+
 static void s3_destroy(struct pl_object_store *store)
 {
     struct pl_object_s3 *s = pl_object_s3_of(store);
@@ -323,6 +340,8 @@ static const struct pl_object_ops s3_ops = {
     .tail = pl_object_s3_tail,
     .local_fd = pl_object_s3_local_fd,
     .forget_local = s3_forget_local,
+    .has_local = s3_has_local,
+    .keep_local = s3_keep_local,
     .sign_get = pl_object_s3_sign_get,
     .sign_put = pl_object_s3_sign_put,
 };

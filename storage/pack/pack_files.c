@@ -225,6 +225,7 @@ static void files_note_spot(struct pl_pack_files *f, const struct pl_hash *pack)
 /* Whether a record is read from a copy of its pack: tree nodes are wanted again and again, and one next to the other. */
 static bool files_want_copy(struct pl_pack_files *f, const struct pl_location *where)
 {
+    char key[PL_PACK_KEY_BYTES];
     bool want;
 
     if (where->kind != PL_REC_CHUNK)
@@ -232,7 +233,7 @@ static bool files_want_copy(struct pl_pack_files *f, const struct pl_location *w
     pthread_mutex_lock(&f->lock);
     want = files_find(f, &where->pack) != NULL || files_spots(f, &where->pack)->n >= PL_PACK_SPOTS_WHOLE;
     pthread_mutex_unlock(&f->lock);
-    return want;
+    return want || pl_object_has_local(f->objects, pl_pack_key(f->project, &where->pack, key));
 }
 
 /* --- both --- */

@@ -3,6 +3,7 @@
 #include "chunk_reader.h"
 #include "pack_files.h"
 #include "record_cache.h"
+#include "storage/base/io.h"
 #include "storage/base/pool.h"
 
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <sys/stat.h>
 
 #define FOOTER_THREADS 8u
+#define COPY_MAX_BYTES ((size_t)8 << 20)
 
 struct pl_store {
     struct pl_object_store *objects;
@@ -324,9 +326,24 @@ static int store_verify_file(struct pl_store *s, const char *path, const struct 
     return pl_pack_verify(&in, &how, ret, err);
 }
 
+/* Trees are read soon, by the next commit if by nobody else: of a small pack with some, a copy stays here where the store is elsewhere. */
+static bool wants_copy(const struct pl_store *s, const struct pl_pack_footer *f, uint64_t size)
+{
+    return (pl_object_caps(s->objects) & PL_OBJECT_FILES) == 0 && f->header.kind != PL_PACK_DATA && size <= COPY_MAX_BYTES;
+}
+
+/* The file's bytes, before it goes; none when they are not wanted, or cannot be had. */
+static void read_copy(const struct pl_store *s, const struct pl_pack_footer *f, const char *path, struct pl_buf *ret)
+{
+    ret->max = COPY_MAX_BYTES;
+    if (wants_copy(s, f, f->footer_offset) && pl_io_read_file(path, ret, NULL) < 0)
+        pl_buf_clear(ret);
+}
+
 int pl_store_receive_pack(struct pl_store *s, const char *tmp_path, const struct pl_hash *claimed_id, struct pl_err *err)
 {
     _cleanup_(pl_pack_footer_finish) struct pl_pack_footer f = {0};
+    _cleanup_(pl_buf_finish) struct pl_buf copy = {0};
     char key[PL_PACK_KEY_BYTES], hex[PL_HASH_HEX + 1];
     int r = store_verify_file(s, tmp_path, claimed_id, &f, err);
 
@@ -334,7 +351,10 @@ int pl_store_receive_pack(struct pl_store *s, const char *tmp_path, const struct
         unlink(tmp_path);
         return pl_err_wrap(err, r, "receive pack %s", pl_hash_hex(claimed_id, hex));
     }
+    read_copy(s, &f, tmp_path, &copy);
     r = pl_object_adopt(s->objects, pl_pack_key(s->project, claimed_id, key), tmp_path, err);
+    if (r == 0 && copy.len > 0)
+        pl_object_keep_local(s->objects, key, copy.data, copy.len);
     if (r == 0 || r == PL_EEXISTS)
         r = pl_index_add_pack(s->index, claimed_id, f.entries, f.count, err);
     return r < 0 ? pl_err_wrap(err, r, "receive pack %s", pl_hash_hex(claimed_id, hex)) : 0;
@@ -353,6 +373,8 @@ int pl_store_put_pack(struct pl_store *s, const struct pl_hash *pack_id, const v
         r = pl_err_set(err, PL_EINVAL, "it has another id or project");
     if (r == 0)
         r = pl_object_put(s->objects, pl_pack_key(s->project, pack_id, key), &iov, 1, true, err);
+    if (r == 0 && wants_copy(s, &f, n))
+        pl_object_keep_local(s->objects, key, bytes, n);
     if (r == 0 || r == PL_EEXISTS)
         r = pl_index_add_pack(s->index, pack_id, f.entries, f.count, err);
     return r < 0 ? pl_err_wrap(err, r, "put pack %s", pl_hash_hex(pack_id, hex)) : 0;

@@ -338,6 +338,7 @@ static void begin(struct request *q, const char *method)
 
     q->begun = true;
     pthread_mutex_lock(&m->lock);
+    snprintf(m->recent[m->requests % S3_MOCK_RECENT], sizeof *m->recent, "%s %.150s", method, q->uri);
     count(m, method);
     q->fault = draw(m, method, q->uri);
     if (++m->running > m->at_once)
@@ -636,6 +637,14 @@ unsigned s3_mock_requests(struct s3_mock *m, const char *method)
 unsigned s3_mock_at_once(struct s3_mock *m)
 {
     return read_under_lock(m, &m->at_once);
+}
+
+void s3_mock_recent(struct s3_mock *m, unsigned back, char *out, size_t size)
+{
+    pthread_mutex_lock(&m->lock);
+    snprintf(out, size, "%s",
+             back < m->requests && back < S3_MOCK_RECENT ? m->recent[(m->requests - 1 - back) % S3_MOCK_RECENT] : "");
+    pthread_mutex_unlock(&m->lock);
 }
 
 unsigned s3_mock_connections(struct s3_mock *m)

@@ -8,6 +8,7 @@
 
 #define S3_MOCK_FAULTS_MAX 64
 #define S3_MOCK_LATE_MAX   64
+#define S3_MOCK_RECENT     32
 
 struct s3_mock_stored {
     char *key;
@@ -51,6 +52,7 @@ struct s3_mock {
     size_t n_late;
     unsigned requests, gets, puts, heads, deletes, posts, running, at_once, violations, connections;
     char violation[512];
+    char recent[S3_MOCK_RECENT][160]; /* the last requests, in a ring */
 };
 
 struct s3_mock_call {

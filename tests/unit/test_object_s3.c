@@ -175,6 +175,26 @@ static void what_cannot_be_found_out_is_said_to_be_unknown(void **state)
     }
 }
 
+/* Nobody listens there: nothing was sent, so nothing is in doubt. */
+static void what_never_got_there_is_known_not_to_have(void **state)
+{
+    struct place p;
+    struct pl_object_config c;
+    struct pl_object_store *s;
+    struct pl_err err;
+
+    (void)state;
+    open_plain(&p);
+    c = config_of(p.mock);
+    c.endpoint = "http://127.0.0.1:1";
+    c.deadline_ms = 100;
+    assert_ok(pl_object_open(&c, &s, &err), &err);
+    assert_int_equal(table_put(s, "k", "x", true, &err), PL_EIO);
+    assert_non_null(strstr(err.msg, "cannot be reached"));
+    pl_object_close(s);
+    place_close(&p);
+}
+
 static void a_refusal_is_final_and_says_why(void **state)
 {
     struct place p;
@@ -447,11 +467,16 @@ struct known {
     char maybe[32]; /* an unknown put of it; "" = none */
 };
 
+static bool is_trouble(int r)
+{
+    return r == PL_ENET || r == PL_ETIMEOUT || r == PL_EBUSY;
+}
+
 static void settle_unknown(struct pl_object_store *s, const char *key, struct known *k)
 {
     int r;
 
-    while ((r = table_put(s, key, k->maybe, true, NULL)) == PL_ENET || r == PL_ETIMEOUT || r == PL_EBUSY)
+    while (is_trouble(r = table_put(s, key, k->maybe, true, NULL)) || r == PL_EIO)
         ;
     if (r == PL_EEXISTS) /* then another's was there before */
         assert_true(k->text[0] != '\0');
@@ -476,11 +501,6 @@ static void check_known(struct s3_mock *mock, const struct known *known)
     }
 }
 
-static bool is_trouble(int r)
-{
-    return r == PL_ENET || r == PL_ETIMEOUT || r == PL_EBUSY;
-}
-
 static void one_step(struct pl_object_store *s, struct known *known, uint64_t *random, unsigned step)
 {
     const unsigned i = (unsigned)(pl_splitmix64(random) % SEED_KEYS), what = (unsigned)(pl_splitmix64(random) % 8);
@@ -496,12 +516,15 @@ static void one_step(struct pl_object_store *s, struct known *known, uint64_t *r
         settle_unknown(s, key, k);
     } else if (what < 4) { /* put if absent */
         r = table_put(s, key, text, true, &err);
-        assert_true(r == 0 || r == PL_EEXISTS || is_trouble(r));
+        assert_true(r == 0 || r == PL_EEXISTS || r == PL_EIO || is_trouble(r));
         if (r == 0)
             assert_string_equal(k->text, ""); /* never over another's */
         if (r == PL_EEXISTS)
             assert_true(k->text[0] != '\0');
-        memcpy(r == 0 ? k->text : k->maybe, r == PL_EEXISTS ? k->maybe : text, sizeof(text));
+        if (r == 0)
+            memcpy(k->text, text, sizeof(text));
+        if (is_trouble(r))
+            memcpy(k->maybe, text, sizeof(text));
     } else if (what < 7) { /* get */
         r = pl_object_get_all(s, key, &b, &err);
         if (r == 0)
@@ -567,6 +590,7 @@ int main(void)
         TEST(one_failure_is_not_seen),
         TEST(a_lost_answer_is_not_taken_for_success),
         TEST(what_cannot_be_found_out_is_said_to_be_unknown),
+        TEST(what_never_got_there_is_known_not_to_have),
         TEST(a_refusal_is_final_and_says_why),
         TEST(wrong_keys_buckets_and_certificates_are_told_apart),
         TEST(the_servers_clock_counts),

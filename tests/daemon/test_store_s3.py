@@ -1,0 +1,186 @@
+"""The daemon over a bucket: a strict S3 server (tests/unit/s3_mock) that can be told to fail."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import BIN, HttpError, everything, sh
+
+KEY, SECRET, REGION = "AKIAMOCKMOCKMOCKMOCK", "mock/secret+of/the+mock/0123456789abcdef", "mock-region-1"
+
+
+class Mock:
+    def __init__(self, *options):
+        self.process = subprocess.Popen([os.path.join(BIN, "s3_mock_server"), *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.url, self.ca = self.process.stdout.readline().split()
+
+    def order(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline().rstrip("\n")
+        assert answer != "unknown order", words
+        return answer
+
+    def fault(self, kind, method="-", part="-", skip=0, times=0, count=0):
+        return self.order("fault", kind, method, part, skip, times, count)
+
+    def requests(self, method="-"):
+        return int(self.order("requests", method))
+
+    def close(self):
+        violations = self.order("violations")
+        self.process.stdin.close()
+        assert self.process.wait(timeout=60) == 0
+        assert violations.split()[0] == "0", violations
+
+
+@pytest.fixture
+def mock(request):
+    m = Mock(*getattr(request, "param", []))
+    yield m
+    m.close()
+
+
+@pytest.fixture
+def over(make_daemon, tmp_path):
+    """Makes a daemon over the bucket of a mock; more keys of its store's configuration."""
+    made = []
+
+    def make(mock, **store):
+        made.append(make_daemon())
+        path = tmp_path / f"config-{len(made)}.json"
+        keys = {"url": "s3://bucket/the/prefix", "endpoint": mock.url, "region": REGION, "access_key": KEY, "secret_key": SECRET, **store}
+        path.write_text(json.dumps({"store": keys}))
+        made[-1].options += ["--config", str(path)]
+        return made[-1]
+    return make
+
+
+def work(d):
+    """Data in, through a stage, and out again."""
+    p = d.default.repo("in")
+    p.stages(sh("s", 'cat "$PL_INPUT_IN" "$PL_INPUT_IN" >"$PL_OUT/f"', glob="/*", output={"prefix": "${in.stem}/"}))
+    p.run("in", {"a": "1", "b": "2"})
+    assert p.contents("s") == {"a/f": b"11", "b/f": b"22"}
+    return p
+
+
+def test_push_stage_get_and_restart(mock, over):
+    d = over(mock).start()
+    p = work(d).repo("other")
+    big = bytes(range(256)) * 40000
+    p.push("other", "big", big)
+    tree = os.path.join(d.root, "tree")
+    os.makedirs(tree)
+    for i in range(200):
+        d.write(f"tree/{i}", f"file {i} " * (i * 20))
+    d.ctl("put", "file", "other@b", "-f", tree, "-r")
+    assert p.read("other", "big") == big
+    d.ctl("get", "file", "other@b:/", "-r", "-o", os.path.join(d.root, "back"))
+    assert subprocess.run(["diff", "-r", tree, os.path.join(d.root, "back")], check=False).returncode == 0
+    before = everything(d)
+    assert d.post("/fsck?full=1")["ok"]
+    assert d.stop() == 0
+    d.start()
+    assert everything(d) == before
+    assert p.read("other", "big") == big
+    d.kill()
+    shutil.rmtree(os.path.join(d.dir, "cache"))
+    shutil.rmtree(os.path.join(d.dir, "index"))
+    d.start()
+    assert everything(d) == before
+    p.run("in", {"c": "3"})
+    assert p.contents("s")["c/f"] == b"33"
+    assert not os.path.exists(os.path.join(d.dir, "store"))
+
+
+@pytest.mark.parametrize("mock", [["--tls"]], indirect=True)
+def test_over_tls_with_a_certificate_of_its_own(mock, over):
+    d = over(mock, ca=mock.ca).start()
+    work(d)
+    assert d.stop() == 0
+    d = over(mock).start(expect_failure=True)  # nobody vouches for it
+    assert d.process.returncode == 1
+    assert "certificate" in d.log().lower()
+    d.process = None
+
+
+def test_faults_on_the_way_are_not_seen(mock, over):
+    d = over(mock).start()
+    mock.order("chaos", 7, 20)
+    p = work(d).repo("other")
+    for i in range(20):
+        p.push("other", f"f{i}", f"content {i}")
+    mock.order("chaos", 0, 0)
+    assert p.contents("other") == {f"f{i}": f"content {i}".encode() for i in range(20)}
+    before = everything(d)
+    d.stop()
+    d.start()
+    assert everything(d) == before
+    assert d.post("/fsck?full=1")["ok"]
+
+
+def test_of_two_daemons_on_one_bucket_the_older_is_fenced(mock, over):
+    old = over(mock).start()
+    p = work(old)
+    new = over(mock).start()
+    assert new.default.contents("s") == p.contents("s")
+    with pytest.raises(HttpError) as refused:
+        p.push("in", "late", "never acknowledged")
+    assert refused.value.status == 503, refused.value
+    assert old.process.wait(timeout=60) == 75
+    assert "another daemon" in old.log()
+    old.process = None
+    new.default.push("in", "next", "acknowledged once")
+    assert new.default.read("in", "next") == b"acknowledged once"
+    assert "late" not in new.default.files("in")
+    assert new.post("/fsck?full=1")["ok"]
+
+
+def test_a_bucket_that_refuses_is_said_to(mock, over):
+    d = over(mock).start()
+    p = work(d).repo("other")
+    mock.fault("403", "PUT", times=1)
+    with pytest.raises(HttpError) as refused:
+        p.push("other", "x", os.urandom(100000))
+    assert refused.value.error["code"] == "forbidden" and "AccessDenied" in refused.value.error["message"]
+    p.push("other", "x", "next time")
+    assert p.read("other", "x") == b"next time"
+
+
+@pytest.mark.parametrize("mock", [["--ignores-conditions"]], indirect=True)
+def test_without_put_if_absent_a_store_must_be_said_to_be_ours(mock, over):
+    d = over(mock).start(expect_failure=True)
+    assert d.process.returncode == 1
+    assert "store.exclusive" in d.log()
+    d.process = None
+    d = over(mock, exclusive=True).start()
+    work(d)
+    before = everything(d)
+    assert d.stop() == 0
+    d.start()
+    assert everything(d) == before
+
+
+def test_what_is_wrong_with_a_bucket_is_named(mock, over):
+    for store, words in (({"url": "s3://no-such-bucket/x"}, "NoSuchBucket"), ({"access_key": "nobody"}, "InvalidAccessKeyId"),
+                         ({"style": "hosted"}, "style is \"hosted\""), ({"access_key": ""}, "store.access_key")):
+        d = over(mock, **store).start(expect_failure=True)
+        assert d.process.returncode == 1
+        assert words in d.log(), d.log()
+        d.process = None
+
+
+def test_a_small_commit_asks_nothing(mock, over):
+    """A small commit is its data, its tree and objects of the log, and nothing is asked: requests are what a bucket costs."""
+    d = over(mock).start()
+    p = d.default.repo("in")
+    p.push("in", "first", "x" * 1000)
+    before = mock.requests()
+    p.push("in", "second", "y" * 1000)
+    made = [mock.order("recent", i) for i in range(mock.requests() - before)]
+    assert len([r for r in made if r.startswith("PUT /bucket/the/prefix/p/")]) <= 2, made
+    assert all(r.startswith(("PUT /bucket/the/prefix/p/", "PUT /bucket/the/prefix/log/")) for r in made), made
