@@ -1,5 +1,5 @@
 /* The log in a bucket: what is acknowledged is in it, whatever happens on the way; what is refused is not; and of two daemons one goes. */
-// link: pl_db pl_test_s3_mock
+// link: pl_db s3_mock
 #include "store_fixture.h"
 
 #include "pipelined/db/db.h"
