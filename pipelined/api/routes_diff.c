@@ -99,7 +99,7 @@ static int get_of_either(void *self, const struct pl_hash *id, struct pl_buf *re
     const struct pl_api_view *const *views = self;
     int r = views[0]->source.get(views[0]->source.self, id, ret, err);
 
-    if (r != PL_ENOTFOUND || !views[1]->open)
+    if ((r != PL_ENOTFOUND && r != PL_ECORRUPT) || !views[1]->open) /* what the store lacks may be the other's own */
         return r;
     pl_buf_clear(ret);
     return views[1]->source.get(views[1]->source.self, id, ret, err);

@@ -52,8 +52,8 @@ static void on_start(void *arg, const XML_Char *name, const XML_Char **attribute
         fail(r, PL_ETOOBIG, r->depth == PL_S3_XML_DEPTH_MAX ? "it is nested too deep" : "it has too many elements");
         return;
     }
-    if (!only_spaces(&r->text)) {
-        fail(r, PL_EPROTO, "text beside elements");
+    if (!only_spaces(&r->text) || (colon != NULL && colon[1] == '\0')) {
+        fail(r, PL_EPROTO, only_spaces(&r->text) ? "an element without a name" : "text beside elements");
         return;
     }
     node = pl_arena_alloc(r->x->arena, sizeof(*node));

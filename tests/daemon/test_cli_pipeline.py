@@ -325,7 +325,7 @@ def test_recover_from_the_store_alone(make_daemon, tmp_path):
     said = ctl("recover", "--store", f"file://{store}", "--data", new).out
     assert "recovered 2 repos" in said and f"pipelined --data {new} --store file://{store}" in said
     ctl.fails(CONFLICT, "recover", "--store", f"file://{store}", "--data", new)
-    ctl.fails(INVALID, "recover", "--store", "s3://bucket", "--data", str(tmp_path / "other"))
+    ctl.fails(INVALID, "recover", "--store", "gs://bucket", "--data", str(tmp_path / "other"))
     ctl.fails(NOT_FOUND, "recover", "--store", f"file://{tmp_path}/nothing", "--data", str(tmp_path / "other"))
     daemon.dir = new
     daemon.start("--store", f"file://{store}")

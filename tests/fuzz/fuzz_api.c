@@ -16,7 +16,8 @@ static const struct {
 } requests[] = {
     {"POST", "/api/v1/projects"},
     {"POST", "/api/v1/repos"},
-    {"PATCH", REPO},
+    {"PATCH",
+     "/api/v1/repos/default/other"}, /* not REPO: with a window and "durable" its puts would be answered when that ends */
     {"POST", REPO "/branches"},
     {"POST", REPO "/branches/master/commits"},
     {"POST", REPO "/branches/master/commits?base=master"},
@@ -54,6 +55,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     if (api_setup(&state) < 0)
         abort();
     make_repo("data");
+    make_repo("other");
     put_text("data@master", "a", "one", NULL);
     atexit(finish);
     return 0;

@@ -45,11 +45,11 @@ static UNUSED void fixture_remove(char *dir)
     free(dir);
 }
 
-/* "<dir>/<name>" in one of four static buffers. */
+/* "<dir>/<name>" in one of four buffers of the thread. */
 static UNUSED const char *fixture_path(const char *dir, const char *name)
 {
-    static char paths[4][4096];
-    static unsigned next;
+    static _Thread_local char paths[4][4096];
+    static _Thread_local unsigned next;
     char *path = paths[next++ % 4];
 
     (void)snprintf(path, sizeof(paths[0]), "%s/%s", dir, name);
