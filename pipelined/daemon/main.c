@@ -50,7 +50,7 @@
  *                        operations that gather; attributes: what S3 clients say of a file
  *   commit, history      commit objects and how people name them;  session_sink, recent_nodes: nodes on their way into packs
  * They are recorded: storage/dataset, pipelined/db
- *   record, log          kinds of records; the log, which is the truth;  ckpt: its checkpoints
+ *   record, log          kinds of records; the log, which is the truth;  log_reader: ahead of who reads it;  ckpt: its checkpoints
  *   db                   the writer thread and group commit; open (lock, schema, replay), apply (one record), sql, names (look-ups)
  *   snapshot, recover    a copy of the database for a checkpoint; all of it anew from checkpoint and log
  *   opens                open commits: opens_writer (groups of puts, on the disk before they are answered), opens_view, opens_end; each

@@ -198,12 +198,14 @@ int pl_db_check_version(struct pl_conn *c, bool *ret_empty, struct pl_err *err)
     return 0;
 }
 
-int pl_db_replay(struct pl_conn *c, struct pl_object_store *objects, bool look_only, struct pl_log_head *head, struct pl_err *err)
+int pl_db_replay(struct pl_conn *c, struct pl_object_store *objects, uint64_t last, bool look_only, struct pl_log_head *head,
+                 struct pl_err *err)
 {
     struct replay replay = {.conn = c};
     struct pl_log_sink sink = {&replay, replay_begin, replay_record, replay_end, look_only};
+    int r = last > head->seq ? pl_log_replay_ahead(objects, head, last, &sink, err) : 0;
 
-    return pl_log_replay(objects, head, &sink, err);
+    return r < 0 ? r : pl_log_replay(objects, head, &sink, err);
 }
 
 static bool has_bytes(const char *path)
@@ -263,7 +265,7 @@ int pl_db_prepare(const char *dir, struct pl_object_store *objects, struct pl_co
         return pl_err_set(err, PL_ECORRUPT, "the store's marker has the id \"%s\"", marker.store_id);
     r = open_database(dir, objects, &head, &c, &report, err);
     r = r < 0 ? r : check_position(c, objects, &head, err);
-    r = r < 0 ? r : pl_db_replay(c, objects, false, &head, err);
+    r = r < 0 ? r : pl_db_replay(c, objects, 0, false, &head, err);
     if (r < 0) {
         pl_conn_close(c);
         return r;

@@ -28,7 +28,8 @@ int pl_db_make_schema(struct pl_conn *c, const struct pl_log_head *head, struct 
 /* PL_EFORMAT unless the schema is this program's, or there is none. */
 PL_MUST_CHECK
 int pl_db_check_version(struct pl_conn *c, bool *ret_empty, struct pl_err *err);
-/* Applies every log object after `head`, a transaction each. `look_only`: what a crash left is not made durable first. */
+/* Applies every log object after `head`, a transaction each. `last`: it is known that the log goes on to there at least (0: not known).
+ * `look_only`: what a crash left is not made durable first. */
 PL_MUST_CHECK
-int pl_db_replay(struct pl_conn *c, struct pl_object_store *objects, bool look_only, struct pl_log_head *head,
+int pl_db_replay(struct pl_conn *c, struct pl_object_store *objects, uint64_t last, bool look_only, struct pl_log_head *head,
                  struct pl_err *err);

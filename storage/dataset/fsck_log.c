@@ -1,6 +1,7 @@
 #include "fsck_log.h"
 
 #include "ckpt.h"
+#include "log_reader.h"
 #include "record.h"
 
 #include <inttypes.h>
@@ -154,17 +155,14 @@ static int compare_ckpts(struct log_check *c, struct pl_err *err)
     return 0;
 }
 
-/* One object; `*trusted`: c->head is what this object must follow. */
-static int check_object(struct log_check *c, uint64_t seq, struct pl_buf *bytes, bool *trusted, struct pl_err *err)
+/* One object, or why it cannot be had; `*trusted`: c->head is what this object must follow. */
+static int check_object(struct log_check *c, uint64_t seq, int r, const struct pl_buf *bytes, struct pl_err *why, bool *trusted,
+                        struct pl_err *err)
 {
     struct pl_log_sink sink = {.record = parse_record};
-    struct pl_err why = {0};
     char key[PL_LOG_KEY_BYTES];
-    int r;
 
     pl_log_key(seq, key);
-    pl_buf_clear(bytes);
-    r = pl_object_get_all(c->objects, key, bytes, &why);
     c->head.seq = seq - 1;
     if (r == PL_ENOTFOUND) { /* said already */
         *trusted = false;
@@ -175,26 +173,33 @@ static int check_object(struct log_check *c, uint64_t seq, struct pl_buf *bytes,
         r = check_link(c, seq, bytes, *trusted, err);
         if (r < 0)
             return r;
+        r = pl_log_decode(bytes->data, bytes->len, &c->head, &sink, why);
     }
-    r = r < 0 ? r : pl_log_decode(bytes->data, bytes->len, &c->head, &sink, &why);
     *trusted = r == 0;
     if (r == 0)
         return compare_ckpts(c, err);
     if (is_damage(r))
-        return tell(c, key, why.msg, err);
+        return tell(c, key, why->msg, err);
     if (err)
-        *err = why;
+        *err = *why;
     return r;
 }
 
 static int check_chain(struct log_check *c, struct pl_err *err)
 {
-    _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};
+    _cleanup_(pl_log_reader_closep) struct pl_log_reader *reader = NULL;
     bool trusted = true;
-    int r = 0;
+    int r = pl_log_reader_open(c->objects, 1, c->last, &reader, err);
 
-    for (uint64_t seq = 1; r == 0 && seq <= c->last; seq++) {
-        r = check_object(c, seq, &bytes, &trusted, err);
+    while (r == 0) {
+        const struct pl_buf *bytes = NULL;
+        struct pl_err why = {0};
+        uint64_t seq = 0;
+        int got = pl_log_reader_next(reader, &seq, &bytes, &why);
+
+        if (got == 0)
+            break;
+        r = check_object(c, seq, PL_MIN(got, 0), bytes, &why, &trusted, err);
         r = r < 0 ? r : step(c, "log", seq, c->last, err);
     }
     return r;

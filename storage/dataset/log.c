@@ -1,5 +1,6 @@
 #include "log.h"
 
+#include "log_reader.h"
 #include "record.h"
 
 #include <inttypes.h>
@@ -253,6 +254,32 @@ int pl_log_complete(struct pl_object_store *objects, uint64_t after, uint64_t *r
 
     if (r == 0)
         *ret_last = c.last;
+    return r;
+}
+
+int pl_log_replay_ahead(struct pl_object_store *objects, struct pl_log_head *head, uint64_t last, const struct pl_log_sink *sink,
+                        struct pl_err *err)
+{
+    _cleanup_(pl_log_reader_closep) struct pl_log_reader *reader = NULL;
+    bool durable = sink->look_only;
+    const struct pl_buf *bytes;
+    char key[PL_LOG_KEY_BYTES];
+    uint64_t seq = 0;
+    int r = pl_log_reader_open(objects, head->seq + 1, last, &reader, err);
+
+    while (r >= 0 && (r = pl_log_reader_next(reader, &seq, &bytes, err)) > 0) {
+        pl_log_key(seq, key);
+        if (!durable)
+            r = make_name_durable(objects, key, bytes, err);
+        durable = true;
+        r = r < 0 ? r : pl_log_decode(bytes->data, bytes->len, head, sink, err);
+        if (r < 0)
+            return pl_err_wrap(err, r, "%s", key);
+    }
+    if (r == PL_ENOTFOUND) {
+        pl_log_key(seq, key);
+        return pl_err_set(err, PL_ELOG, "%s is missing: it was there a moment ago", key);
+    }
     return r;
 }
 

@@ -81,6 +81,11 @@ int pl_log_append(struct pl_object_store *objects, struct pl_log_head *head, con
  * it. */
 PL_MUST_CHECK
 int pl_log_complete(struct pl_object_store *objects, uint64_t after, uint64_t *ret_last, struct pl_err *err);
+/* Feeds every object after `head` up to number `last`, all of which are there, fetched ahead (log_reader.h). PL_ELOG names one that is
+ * missing. */
+PL_MUST_CHECK
+int pl_log_replay_ahead(struct pl_object_store *objects, struct pl_log_head *head, uint64_t last, const struct pl_log_sink *sink,
+                        struct pl_err *err);
 /* Feeds every object after `head` to `sink` until none follows; `head` ends at the last. */
 PL_MUST_CHECK
 int pl_log_replay(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_sink *sink, struct pl_err *err);

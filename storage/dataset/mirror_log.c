@@ -1,6 +1,7 @@
 /* The log of a mirror, and its checkpoints. */
 #include "mirror_internal.h"
 
+#include "log_reader.h"
 #include "record.h"
 #include "storage/base/io.h"
 
@@ -62,21 +63,20 @@ static void head_before(const struct pl_mirror *m, const struct pl_buf *bytes, u
 
 int pl_mirror_dooms(struct pl_mirror *m, uint64_t after, uint64_t upto, bool *ret, struct pl_err *err)
 {
-    _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};
+    _cleanup_(pl_log_reader_closep) struct pl_log_reader *reader = NULL;
     struct pl_log_sink sink = {.self = ret, .record = see_record};
+    const struct pl_buf *bytes;
     struct pl_log_head head;
-    int r = 0;
+    uint64_t seq;
+    int r = pl_log_reader_open(m->from, after + 1, upto, &reader, err);
 
     *ret = false;
-    for (uint64_t seq = after + 1; r == 0 && !*ret && seq <= upto; seq++) {
-        r = pl_mirror_stopped(m, err);
-        r = r < 0 ? r : get_object(m->from, seq, &bytes, err);
-        if (r < 0)
-            break;
-        head_before(m, &bytes, seq, &head);
-        r = pl_log_decode(bytes.data, bytes.len, &head, &sink, err);
+    while (r >= 0 && !*ret && (r = pl_log_reader_next(reader, &seq, &bytes, err)) > 0) {
+        head_before(m, bytes, seq, &head);
+        r = pl_log_decode(bytes->data, bytes->len, &head, &sink, err);
+        r = r < 0 ? r : pl_mirror_stopped(m, err);
     }
-    return r;
+    return PL_MIN(r, 0);
 }
 
 /* ---- the log ---- */
@@ -126,17 +126,16 @@ static int compare(struct pl_mirror *m, uint64_t seq, struct pl_log_head *head, 
     return pl_log_decode(from.data, from.len, head, NULL, err);
 }
 
-static int copy_object(struct pl_mirror *m, uint64_t seq, struct pl_log_head *head, struct pl_buf *bytes, struct pl_err *err)
+static int copy_object(struct pl_mirror *m, uint64_t seq, const struct pl_buf *bytes, struct pl_log_head *head,
+                       struct pl_err *err)
 {
     char key[PL_LOG_KEY_BYTES];
-    struct iovec iov;
-    int r = get_object(m->from, seq, bytes, err);
+    struct iovec iov = {bytes->data, bytes->len};
+    int r = pl_log_decode(bytes->data, bytes->len, head, NULL, err);
 
     pl_log_key(seq, key);
-    r = r < 0 ? r : pl_log_decode(bytes->data, bytes->len, head, NULL, err);
     if (r < 0)
         return pl_err_wrap(err, r, "source: %s", key);
-    iov = (struct iovec){bytes->data, bytes->len};
     r = pl_object_put(m->to, key, &iov, 1, true, err);
     if (r == PL_EEXISTS) {
         struct pl_log_head same = *head;
@@ -151,9 +150,25 @@ static int copy_object(struct pl_mirror *m, uint64_t seq, struct pl_log_head *he
     return 0;
 }
 
+/* From `next` on, one after another; `head` is where the chain stands before it. */
+static int copy_from(struct pl_mirror *m, uint64_t next, uint64_t upto, struct pl_log_head *head, struct pl_err *err)
+{
+    _cleanup_(pl_log_reader_closep) struct pl_log_reader *reader = NULL;
+    const struct pl_buf *bytes;
+    uint64_t seq;
+    int r = pl_log_reader_open(m->from, next, upto, &reader, err);
+
+    while (r >= 0 && (r = pl_log_reader_next(reader, &seq, &bytes, err)) > 0) {
+        r = pl_mirror_stopped(m, err);
+        r = r < 0 ? r : copy_object(m, seq, bytes, head, err);
+        if (r == 0)
+            pl_mirror_progress(m, "log", seq);
+    }
+    return PL_MIN(r, 0);
+}
+
 static int copy_log(struct pl_mirror *m, uint64_t upto, struct pl_err *err)
 {
-    _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};
     struct pl_log_head head = {0};
     struct target_log target = {0};
     uint64_t next;
@@ -167,12 +182,7 @@ static int copy_log(struct pl_mirror *m, uint64_t upto, struct pl_err *err)
     next = target.first_missing ? target.first_missing : target.last + 1;
     if (r == 0 && next > 1)
         r = compare(m, next - 1, &head, err);
-    for (; r == 0 && next <= upto; next++) {
-        r = pl_mirror_stopped(m, err);
-        r = r < 0 ? r : copy_object(m, next, &head, &bytes, err);
-        if (r == 0)
-            pl_mirror_progress(m, "log", next);
-    }
+    r = r < 0 ? r : copy_from(m, next, upto, &head, err);
     m->sum->log_seq = PL_MAX(upto, target.last);
     return r;
 }
