@@ -5,13 +5,18 @@
 #include "s3_xml.h"
 #include "storage/base/hash.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 
-#define PUT_ROUNDS 3 /* when what stood in the way is gone the next moment */
+#define UPLOAD_PREFIX     "s3-"
+#define UPLOAD_RANDOM_HEX 32
+#define UPLOAD_STALE_S    (24 * 60 * 60)
+#define PUT_ROUNDS        3 /* when what stood in the way is gone the next moment */
 
 /* --- put --- */
 
@@ -151,12 +156,12 @@ static int s3_open_fd(struct pl_object_store *store, const char *key, int *ret_f
 
 static int s3_tmp_path(struct pl_object_store *store, char out[PATH_MAX], struct pl_err *err)
 {
-    char hex[33];
-    uint8_t random[16];
+    char hex[UPLOAD_RANDOM_HEX + 1];
+    uint8_t random[UPLOAD_RANDOM_HEX / 2];
 
     pl_random_bytes(random, sizeof(random));
     pl_hex_encode(random, sizeof(random), hex);
-    if (snprintf(out, PATH_MAX, "%s/s3-%s", pl_object_s3_of(store)->tmp_dir, hex) >= PATH_MAX)
+    if (snprintf(out, PATH_MAX, "%s/" UPLOAD_PREFIX "%s", pl_object_s3_of(store)->tmp_dir, hex) >= PATH_MAX)
         return pl_err_set(err, PL_EINVAL, "the folder name %.64s… is too long", pl_object_s3_of(store)->tmp_dir);
     return 0;
 }
@@ -403,11 +408,30 @@ static int open_client(struct pl_object_s3 *s, const struct pl_object_config *co
     return pl_s3_client_create(&c, &s->client, err);
 }
 
+/* Uploads that a crash left: nobody has touched them for a day. */
+static void remove_stale_uploads(const char *dir)
+{
+    const time_t before = time(NULL) - UPLOAD_STALE_S;
+    struct dirent *e;
+    struct stat st;
+    DIR *d = opendir(dir);
+
+    while (d != NULL && (e = readdir(d)) != NULL)
+        if (strncmp(e->d_name, UPLOAD_PREFIX, strlen(UPLOAD_PREFIX)) == 0 &&
+            strlen(e->d_name) == strlen(UPLOAD_PREFIX) + UPLOAD_RANDOM_HEX &&
+            fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && st.st_mtime < before)
+            (void)unlinkat(dirfd(d), e->d_name, 0);
+    if (d != NULL)
+        closedir(d);
+}
+
 static int open_local(struct pl_object_s3 *s, const struct pl_object_config *config, struct pl_err *err)
 {
     s->tmp_dir = strdup(first_of(config->tmp_dir, getenv("TMPDIR"), "/tmp"));
     if (s->tmp_dir == NULL)
         return pl_err_nomem(err);
+    if (config->tmp_dir != NULL) /* a folder of ours */
+        remove_stale_uploads(s->tmp_dir);
     if (config->cache_dir == NULL || config->cache_dir[0] == '\0')
         return 0;
     return pl_object_cache_open(config->cache_dir, config->cache_bytes != 0 ? config->cache_bytes : PL_OBJECT_CACHE_BYTES,

@@ -362,14 +362,14 @@ static bool mend_keys(struct pl_s3_client *c, struct pl_s3_call *call)
 /* Full jitter: anything up to the bound, which doubles with each attempt. */
 static int64_t pause_of(struct pl_s3_client *c, unsigned attempts)
 {
-    const int64_t bound = PL_MIN(c->pause_ms << PL_MIN(attempts - 1, 16u), (int64_t)PL_S3_PAUSE_MAX_MS);
+    const int64_t bound = c->pause_ms * PL_MIN((int64_t)1 << PL_MIN(attempts - 1, 16u), (int64_t)PL_S3_PAUSE_GROWTH);
 
     return (int64_t)(pl_splitmix64(&c->random) % (uint64_t)(bound + 1));
 }
 
 static void slow_down(struct pl_s3_client *c, const struct pl_s3_call *call, int64_t now_ms)
 {
-    const int64_t asked_ms = PL_MIN((int64_t)call->x.retry_after_s * 1000, (int64_t)PL_S3_PAUSE_MAX_MS);
+    const int64_t asked_ms = PL_MIN((int64_t)call->x.retry_after_s * 1000, c->pause_ms * PL_S3_PAUSE_GROWTH);
 
     if (now_ms >= c->not_before_ms) /* one step for all that were answered so at the same time */
         c->limit = PL_MAX(1.0, c->limit / 2);

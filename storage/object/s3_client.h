@@ -15,7 +15,7 @@
 #define PL_S3_CONNECTIONS   32u
 #define PL_S3_ATTEMPTS      12u
 #define PL_S3_PAUSE_MS      100 /* of the first repetition at most; doubles */
-#define PL_S3_PAUSE_MAX_MS  10000
+#define PL_S3_PAUSE_GROWTH  100 /* until it is so many times that */
 #define PL_S3_STALL_MS      30000
 #define PL_S3_DEADLINE_MS   120000               /* and more for large bodies: */
 #define PL_S3_SLOWEST       ((int64_t)256 << 10) /* bytes a second */

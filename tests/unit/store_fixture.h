@@ -1,6 +1,7 @@
 /* store_fixture: what the tests of storage share: a folder of their own, seeded bytes, a store in it. */
 #pragma once
 
+#include <endian.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,8 +65,8 @@ static UNUSED void fixture_bytes(void *out, size_t n, uint64_t seed)
     for (size_t i = 0; i < n; i += 8) {
         uint64_t v = pl_splitmix64(&seed);
 
-        for (size_t k = 0; k < 8 && i + k < n; k++)
-            p[i + k] = (uint8_t)(v >> (8 * k));
+        v = htole64(v);
+        memcpy(p + i, &v, n - i < 8 ? n - i : 8);
     }
 }
 

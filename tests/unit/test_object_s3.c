@@ -2,72 +2,10 @@
 /* object_s3: what every driver does (object_table.h), against a strict server in every guise; and what it does when the server or the
  * network fails. */
 #include "object_table.h"
-
-#include "s3_mock.h"
+#include "s3_place.h"
 
 #include <sys/stat.h>
-
-static char *dir;
-static int64_t stall_ms = 10000; /* only a test of that waits for it */
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = fixture_dir();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    fixture_remove(dir);
-    return 0;
-}
-
-/* A mock and the store in it. */
-struct place {
-    struct s3_mock *mock;
-    struct pl_object_store *store;
-};
-
-static struct pl_object_config config_of(const struct s3_mock *mock)
-{
-    return (struct pl_object_config){.url = "s3://" S3_MOCK_BUCKET "/some/prefix",
-                                     .endpoint = s3_mock_url(mock),
-                                     .region = S3_MOCK_REGION,
-                                     .access_key = S3_MOCK_KEY,
-                                     .secret_key = S3_MOCK_SECRET,
-                                     .tmp_dir = dir,
-                                     .cache_dir = fixture_path(dir, "cache"),
-                                     .pause_ms = 1,
-                                     .stall_ms = stall_ms,
-                                     .deadline_ms = 20000};
-}
-
-static void place_open(struct place *p, const struct s3_mock_config *mock, struct pl_object_config *changed)
-{
-    struct pl_object_config config;
-    struct pl_err err;
-
-    p->mock = s3_mock_start(mock);
-    config = config_of(p->mock);
-    if (changed != NULL) {
-        config.ca = mock->tls ? s3_mock_ca(p->mock) : NULL;
-        config.style = changed->style;
-        config.exclusive = changed->exclusive;
-        config.probe = changed->probe;
-        config.url = changed->url != NULL ? changed->url : config.url;
-    }
-    assert_ok(pl_object_open(&config, &p->store, &err), &err);
-}
-
-static void place_close(struct place *p)
-{
-    p->store = pl_object_close(p->store);
-    if (s3_mock_violations(p->mock) != 0)
-        fail_msg("%s", s3_mock_violation(p->mock));
-    s3_mock_stop(p->mock);
-}
+#include <utime.h>
 
 static void every_row_of_the_table_holds_in_every_guise(void **state)
 {
@@ -418,6 +356,30 @@ static void without_conditions_a_store_must_be_said_to_be_ours(void **state)
 
 /* --- the copy on this disk --- */
 
+static void uploads_that_a_crash_left_go(void **state)
+{
+    struct utimbuf old = {1, 1};
+    char upload[PATH_MAX], young[PATH_MAX];
+    struct place p;
+    struct pl_err err;
+
+    (void)state;
+    open_plain(&p);
+    assert_ok(pl_object_tmp_path(p.store, upload, &err), &err);
+    assert_ok(pl_object_tmp_path(p.store, young, &err), &err);
+    place_close(&p);
+    assert_ok(pl_io_write_file(upload, "", 0, 0644, &err), &err);
+    assert_ok(pl_io_write_file(young, "", 0, 0644, &err), &err);
+    assert_ok(pl_io_write_file(fixture_path(dir, "s3-other"), "", 0, 0644, &err), &err);
+    assert_int_equal(utime(upload, &old), 0);
+    assert_int_equal(utime(fixture_path(dir, "s3-other"), &old), 0);
+    open_plain(&p);
+    assert_int_equal(access(upload, F_OK), -1);
+    assert_int_equal(access(young, F_OK), 0);
+    assert_int_equal(access(fixture_path(dir, "s3-other"), F_OK), 0);
+    place_close(&p);
+}
+
 static void copies_are_kept_up_to_a_bound(void **state)
 {
     struct s3_mock *mock = s3_mock_start(&(struct s3_mock_config){0});
@@ -599,6 +561,7 @@ int main(void)
         TEST(a_server_that_asks_for_less_gets_less),
         TEST(capabilities_are_found_by_trying),
         TEST(without_conditions_a_store_must_be_said_to_be_ours),
+        TEST(uploads_that_a_crash_left_go),
         TEST(copies_are_kept_up_to_a_bound),
         TEST(under_any_faults_what_was_acknowledged_stays),
     };
