@@ -197,6 +197,9 @@ static int make_guard(struct pl_api *a, struct pl_err *err)
                                      .listen = a->config.listen,
                                      .hosts = a->config.hosts,
                                      .public_url = a->config.public_url,
+                                     .worker_url = a->config.worker_url,
+                                     .proxy_header = a->config.proxy_header,
+                                     .proxy_addresses = a->config.proxy_addresses,
                                      .access = a->access,
                                      .worker = a->config.engine->worker,
                                      .self = a->config.engine_self};
@@ -204,24 +207,48 @@ static int make_guard(struct pl_api *a, struct pl_err *err)
     return pl_guard_create(&config, &a->guard, err);
 }
 
-static char *url_of(const char *listen, unsigned port)
+static bool listens_anywhere(const char *listen)
 {
-    const char *colon = strrchr(listen, ':');
-    bool any = strncmp(listen, "0.0.0.0:", 8) == 0 || strncmp(listen, "[::]:", 5) == 0;
-    char *url;
+    return strncmp(listen, "0.0.0.0:", 8) == 0 || strncmp(listen, "[::]:", 5) == 0;
+}
 
-    return asprintf(&url, "http://%.*s:%u", any ? 9 : (int)(colon - listen), any ? "127.0.0.1" : listen, port) < 0 ? NULL : url;
+/* Where others reach a listener. Of all addresses the machine's name is the best guess; without TLS it is for this machine. */
+static int listener_url(const struct pl_api *a, const char *listen, unsigned port, char **ret, struct pl_err *err)
+{
+    char host[256] = "127.0.0.1";
+
+    if (!listens_anywhere(listen))
+        snprintf(host, sizeof host, "%.*s", (int)(strrchr(listen, ':') - listen), listen);
+    else if (a->config.tls && gethostname(host, sizeof host - 1) < 0)
+        snprintf(host, sizeof host, "127.0.0.1");
+    if (asprintf(ret, "http%s://%s:%u", a->config.tls ? "s" : "", host, port) >= 0)
+        return 0;
+    *ret = NULL;
+    return pl_err_nomem(err);
 }
 
 static int make_url(struct pl_api *a, struct pl_err *err)
 {
-    a->url = *a->config.public_url ? strdup(a->config.public_url) : url_of(a->config.listen, pl_api_port(a));
+    if (!*a->config.public_url)
+        return listener_url(a, a->config.listen, pl_api_port(a), &a->url, err);
+    a->url = strdup(a->config.public_url);
     return a->url ? 0 : pl_err_nomem(err);
 }
 
-static int serve(struct pl_api *a, struct pl_err *err)
+static int make_local_url(struct pl_api *a, struct pl_err *err)
 {
-    struct pl_http_options options = {.listen = a->config.listen,
+    const char *listen = a->config.listen, *colon = strrchr(listen, ':');
+    bool own = a->local || listens_anywhere(listen);
+
+    if (asprintf(&a->local_url, "http://%.*s:%u", own ? 9 : (int)(colon - listen), own ? "127.0.0.1" : listen,
+                 pl_http_server_port(a->local ? a->local : a->server)) < 0)
+        a->local_url = NULL;
+    return a->local_url ? 0 : pl_err_nomem(err);
+}
+
+static int listen_at(struct pl_api *a, const char *listen, bool tls, struct pl_http_server **ret, struct pl_err *err)
+{
+    struct pl_http_options options = {.listen = listen,
                                       .routes = a->routes,
                                       .n_routes = a->n_routes,
                                       .guard = pl_guard_check,
@@ -229,13 +256,22 @@ static int serve(struct pl_api *a, struct pl_err *err)
                                       .guard_unknown = true,
                                       .loop = a->config.loop,
                                       .pool = a->config.pool,
-                                      .threads = API_THREADS};
-    int r = pl_http_server_start(&options, &a->server, err);
+                                      .threads = API_THREADS,
+                                      .tls = tls};
+    int r = pl_http_server_start(&options, ret, err);
 
-    if (r < 0)
-        return r;
-    pl_guard_set_port(a->guard, pl_http_server_port(a->server));
-    return make_url(a, err);
+    if (r == 0)
+        pl_guard_add_port(a->guard, pl_http_server_port(*ret));
+    return r;
+}
+
+static int serve(struct pl_api *a, struct pl_err *err)
+{
+    int r = listen_at(a, a->config.listen, a->config.tls, &a->server, err);
+
+    r = r < 0 || !a->config.tls ? r : listen_at(a, "127.0.0.1:0", false, &a->local, err);
+    r = r < 0 ? r : make_local_url(a, err);
+    return r < 0 ? r : make_url(a, err);
 }
 
 static int serve_s3(struct pl_api *a, struct pl_err *err)
@@ -250,10 +286,7 @@ static int serve_s3(struct pl_api *a, struct pl_err *err)
     }
     config.dir = dir;
     r = pl_s3_start(a, &config, &a->s3, err);
-    if (r < 0)
-        return r;
-    a->s3_url = url_of(config.listen, pl_s3_port(a->s3));
-    return a->s3_url ? 0 : pl_err_nomem(err);
+    return r < 0 ? r : listener_url(a, a->config.s3_listen, pl_s3_port(a->s3), &a->s3_url, err);
 }
 
 int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct pl_err *err)
@@ -294,6 +327,11 @@ const char *pl_api_s3_url(const struct pl_api *a)
     return a->s3_url ? a->s3_url : "";
 }
 
+const char *pl_api_local_url(const struct pl_api *a)
+{
+    return a->local_url;
+}
+
 void pl_api_drain(struct pl_api *a)
 {
     atomic_store(&a->draining, true);
@@ -303,7 +341,11 @@ void pl_api_stop(struct pl_api *a, int64_t deadline_ms)
 {
     pl_api_drain(a);
     pl_run_waits_stop(a->waits);
+    if (a->local)
+        pl_http_server_drain(a->local);
     pl_http_server_stop(a->server, deadline_ms);
+    if (a->local)
+        pl_http_server_stop(a->local, deadline_ms);
     pl_s3_stop(a->s3, deadline_ms);
     pl_read_back_stop(a->read_back);
     pl_opens_stop(a->opens); /* what came is answered by now, or its client was cut off: it is on the disk either way */
@@ -315,6 +357,7 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
         return NULL;
     pl_http_server_destroy(a->server);
     pl_s3_destroy(a->s3);
+    pl_http_server_destroy(a->local);
     pl_opens_close(a->opens);
     pl_sse_hub_destroy(a->hub);
     pl_guard_destroy(a->guard);
@@ -327,6 +370,7 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     free(a->bound);
     free(a->tmp_dir);
     free(a->url);
+    free(a->local_url);
     free(a->s3_url);
     free((void *)a->config.data_dir);
     free((void *)a->config.store_url);

@@ -45,7 +45,11 @@ struct pl_api_config {
     const char *listen;        /* 127.0.0.1:7380; port 0 picks one */
     const char *const
         *hosts; /* names accepted in Host beside the listening address, localhost, 127.0.0.1, [::1]; NULL-terminated */
-    const char *public_url;                  /* "" = http://listen */
+    bool tls;   /* https, with the certificate of net/tls.h */
+    const char *public_url;   /* "" = http://listen */
+    const char *worker_url;   /* its host is ours, too; "" = none */
+    const char *proxy_header; /* as in pl_guard_config; "" = none */
+    const char *proxy_addresses;
     const char *s3_listen;                   /* the S3 gateway's; "" or NULL: there is none */
     const char *s3_domain, *s3_cors;         /* as in pl_s3_config; NULL = "" */
     const struct pl_http_route *more_routes; /* the daemon's own (workers) */
@@ -60,6 +64,8 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
 unsigned pl_api_port(const struct pl_api *a);
 /* Where the S3 gateway is; "": there is none. */
 const char *pl_api_s3_url(const struct pl_api *a);
+/* Where this machine's own workers and pipelinectl ask: by plain HTTP on loopback, a port of its own with TLS. Lives as long as the API. */
+const char *pl_api_local_url(const struct pl_api *a);
 /* An event of the database (pl_db_config.event). Any thread. */
 void pl_api_event(struct pl_api *a, int64_t id, int64_t at_us, const char *type, const char *data);
 /* From here on /readyz says that no work is taken any more, and checks that are under way end. All else goes on. Any thread. */

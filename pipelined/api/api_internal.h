@@ -94,8 +94,10 @@ struct pl_api_moved {
 };
 
 struct pl_api {
-    struct pl_api_config config; /* texts are this struct's own, but for `more_routes`, `hosts` */
+    struct pl_api_config config; /* texts are this struct's own, but for `more_routes`, and `hosts`,
+                                    `worker_url`, `proxy_…`, which are read at the start alone */
     struct pl_http_server *server;
+    struct pl_http_server *local; /* beside one with TLS: plain, on loopback; else NULL */
     struct pl_http_route *routes;
     struct pl_api_bound *bound; /* what the rows' handlers get: api.c */
     size_t n_routes;
@@ -104,6 +106,8 @@ struct pl_api {
     struct pl_access *access;
     char *tmp_dir; /* DIR/tmp: emptied at the start */
     char *url;     /* for people: public_url, or http://host:port */
+    char *local_url;
+    char *s3_url; /* NULL = there is no gateway */
     struct pl_buf openapi;
     struct pl_sessions *sessions;
     struct pl_read_back *read_back;
@@ -113,7 +117,6 @@ struct pl_api {
     struct pl_api_check check;
     struct pl_opens *opens;
     struct pl_s3 *s3; /* NULL: there is no gateway */
-    char *s3_url;
 };
 
 /* ---- what handlers need ---- */

@@ -31,14 +31,24 @@ struct failures {
     unsigned n;
 };
 
+/* The first `bits` of an address; those of IPv4 behind ::ffff:. */
+struct network {
+    uint8_t bytes[16];
+    unsigned bits;
+};
+
 struct pl_guard {
     struct pl_hash token; /* SHA-256 of the daemon's */
     char *token_text;     /* makes the cookies */
     char *names[NAMES_MAX];
     size_t n_names;
-    bool any_address;                  /* it listens on all addresses: any literal one is ours */
-    char public_origin[AUTHORITY_MAX]; /* "https://host:port" */
-    atomic_uint port;
+    bool any_address;                     /* it listens on all addresses: any literal one is ours */
+    char public_origin[AUTHORITY_MAX];    /* "https://host:port" */
+    char worker_authority[AUTHORITY_MAX]; /* "host:port" of worker_url */
+    char *proxy_header;
+    struct network proxies[PL_GUARD_PROXIES_MAX];
+    size_t n_proxies;
+    atomic_uint ports[PL_GUARD_PORTS];
     struct pl_principal *daemon; /* whoever has the daemon's token */
     struct pl_access *access;
     int (*worker)(void *self, const char *token, struct pl_principal **ret, struct pl_err *err);
@@ -95,19 +105,109 @@ static int add_names(struct pl_guard *g, const struct pl_guard_config *config, s
     return g->any_address ? 0 : add_name(g, host, err);
 }
 
-/* "https://host/path" → "https://host". */
-static int set_public(struct pl_guard *g, const char *url, struct pl_err *err)
+/* "https://host/path" → "https://host"; NULL or "" → "". */
+static int set_origin(const char *field, const char *url, char out[AUTHORITY_MAX], struct pl_err *err)
 {
-    const char *host = strstr(url, "://");
+    const char *host = url ? strstr(url, "://") : NULL;
     int len;
 
-    if (!*url)
+    *out = '\0';
+    if (!url || !*url)
         return 0;
     if (!host || (strncasecmp(url, "http://", 7) != 0 && strncasecmp(url, "https://", 8) != 0))
-        return pl_err_field(err, pl_err_set(err, PL_EINVAL, "\"%s\" is no URL: give http://… or https://…", url), "public_url");
+        return pl_err_field(err, pl_err_set(err, PL_EINVAL, "%s \"%s\" is no URL: give http://… or https://…", field, url),
+                            field);
     len = (int)(host + 3 - url) + (int)strcspn(host + 3, "/");
-    snprintf(g->public_origin, sizeof g->public_origin, "%.*s", len, url);
+    snprintf(out, AUTHORITY_MAX, "%.*s", len, url);
     return 0;
+}
+
+static int set_urls(struct pl_guard *g, const struct pl_guard_config *config, struct pl_err *err)
+{
+    char worker[AUTHORITY_MAX];
+    int r = set_origin("public_url", config->public_url, g->public_origin, err);
+
+    r = r < 0 ? r : set_origin("worker_url", config->worker_url, worker, err);
+    if (r == 0 && *worker)
+        snprintf(g->worker_authority, sizeof g->worker_authority, "%s", strstr(worker, "://") + 3);
+    return r;
+}
+
+/* ---- proxies ---- */
+
+static bool parse_address(const char *text, uint8_t out[16], bool *ret_four)
+{
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+    memcpy(out, mapped, sizeof mapped);
+    *ret_four = inet_pton(AF_INET, text, out + 12) == 1;
+    return *ret_four || inet_pton(AF_INET6, text, out) == 1;
+}
+
+/* "10.0.0.7", "10.0.0.0/24", "fd00::/8". */
+static bool parse_network(char *text, struct network *ret)
+{
+    char *slash = strchr(text, '/'), *end = NULL;
+    unsigned long bits = 0;
+    bool four;
+
+    if (slash) {
+        *slash = '\0';
+        bits = strtoul(slash + 1, &end, 10);
+    }
+    if (!parse_address(text, ret->bytes, &four) ||
+        (slash && (*end || !isdigit((unsigned char)slash[1]) || bits > (four ? 32 : 128))))
+        return false;
+    ret->bits = slash ? (unsigned)bits + (four ? 96 : 0) : 128;
+    return true;
+}
+
+static bool in_network(const struct network *n, const uint8_t address[16])
+{
+    unsigned whole = n->bits / 8, rest = n->bits % 8;
+
+    return memcmp(n->bytes, address, whole) == 0 && (rest == 0 || (n->bytes[whole] ^ address[whole]) >> (8 - rest) == 0);
+}
+
+static int set_proxies(struct pl_guard *g, const char *header, const char *addresses, struct pl_err *err)
+{
+    _cleanup_free_ char *text = strdup(addresses ? addresses : "");
+    char *save = NULL;
+
+    if (!header || !*header)
+        return 0;
+    g->proxy_header = strdup(header);
+    if (!text || !g->proxy_header)
+        return pl_err_nomem(err);
+    for (char *one = strtok_r(text, ", ", &save); one; one = strtok_r(NULL, ", ", &save)) {
+        if (g->n_proxies == PL_GUARD_PROXIES_MAX)
+            return pl_err_set(err, PL_ELIMIT, "auth.proxy_addresses has more than %d: name networks, as 10.0.0.0/24",
+                              PL_GUARD_PROXIES_MAX);
+        if (!parse_network(one, &g->proxies[g->n_proxies++]))
+            return pl_err_field(
+                err, pl_err_set(err, PL_EINVAL, "auth.proxy_addresses: \"%s\" is neither an address nor a network", one),
+                "auth.proxy_addresses");
+    }
+    if (g->n_proxies == 0)
+        return pl_err_field(
+            err,
+            pl_err_set(err, PL_EINVAL,
+                       "auth.proxy_header is set without auth.proxy_addresses: from anybody it would be worth nothing"),
+            "auth.proxy_addresses");
+    return 0;
+}
+
+static bool is_proxy(const struct pl_guard *g, const char *peer)
+{
+    uint8_t address[16];
+    bool four;
+
+    if (!parse_address(peer, address, &four))
+        return false;
+    for (size_t i = 0; i < g->n_proxies; i++)
+        if (in_network(&g->proxies[i], address))
+            return true;
+    return false;
 }
 
 int pl_guard_create(const struct pl_guard_config *config, struct pl_guard **ret, struct pl_err *err)
@@ -125,7 +225,8 @@ int pl_guard_create(const struct pl_guard_config *config, struct pl_guard **ret,
     g->token_text = strdup(config->token);
     r = g->token_text ? add_names(g, config, err) : pl_err_nomem(err);
     r = r < 0 ? r : pl_principal_daemon(&g->daemon, err);
-    r = r < 0 ? r : set_public(g, config->public_url ? config->public_url : "", err);
+    r = r < 0 ? r : set_urls(g, config, err);
+    r = r < 0 ? r : set_proxies(g, config->proxy_header, config->proxy_addresses, err);
     if (r < 0) {
         pl_guard_destroy(g);
         return r;
@@ -141,15 +242,29 @@ struct pl_guard *pl_guard_destroy(struct pl_guard *g)
     for (size_t i = 0; i < g->n_names; i++)
         free(g->names[i]);
     free(g->token_text);
+    free(g->proxy_header);
     pl_principal_unref(g->daemon);
     pthread_mutex_destroy(&g->lock);
     free(g);
     return NULL;
 }
 
-void pl_guard_set_port(struct pl_guard *g, unsigned port)
+void pl_guard_add_port(struct pl_guard *g, unsigned port)
 {
-    atomic_store(&g->port, port);
+    unsigned none = 0;
+
+    for (size_t i = 0; i < PL_GUARD_PORTS && !atomic_compare_exchange_strong(&g->ports[i], &none, port); i++)
+        none = 0;
+}
+
+static bool port_ours(const struct pl_guard *g, const char *text)
+{
+    unsigned long port = strtoul(text, NULL, 10);
+
+    for (size_t i = 0; i < PL_GUARD_PORTS; i++)
+        if (port && port == atomic_load(&g->ports[i]))
+            return true;
+    return false;
 }
 
 /* An address that is written as numbers: no name server can point it elsewhere. */
@@ -172,9 +287,11 @@ static bool host_ours(const struct pl_guard *g, const char *header)
 
     if (public_host && strcasecmp(header, public_host + 3) == 0)
         return true;
+    if (*g->worker_authority && strcasecmp(header, g->worker_authority) == 0)
+        return true;
     if (!authority_split(header, host, port))
         return false;
-    if (*port && strtoul(port, NULL, 10) != atomic_load(&g->port))
+    if (*port && !port_ours(g, port))
         return false;
     for (size_t i = 0; i < g->n_names; i++)
         if (strcasecmp(g->names[i], host) == 0)
@@ -384,16 +501,32 @@ static int cookie_principal(struct pl_guard *g, const struct pl_http_request *re
     return 0;
 }
 
+/* ---- whom a proxy names ---- */
+
+static int proxied_principal(struct pl_guard *g, const struct pl_http_request *req, const char *name, struct pl_principal **ret,
+                             struct pl_err *err)
+{
+    int r = pl_access_user(g->access, name, ret, err);
+
+    return r == PL_EAUTH ? pl_guard_refuse(g, pl_http_peer(req), r, err) : r;
+}
+
 static int find_principal(struct pl_guard *g, const struct pl_http_request *req, struct pl_principal **ret, struct pl_err *err)
 {
     char cookie[PL_SESSION_COOKIE_SIZE] = {0};
-    const char *bearer = bearer_of(req);
+    const char *bearer = bearer_of(req), *named = g->proxy_header ? pl_http_header(req, g->proxy_header) : NULL;
+    bool proxy = named && is_proxy(g, pl_http_peer(req));
 
     if (bearer)
         return bearer_principal(g, req, bearer, ret, err);
+    if (proxy && g->access)
+        return proxied_principal(g, req, named, ret, err);
     if (pl_http_cookie(req, PL_SESSION_COOKIE, cookie, sizeof cookie))
         return cookie_principal(g, req, cookie, ret, err);
-    return refuse(g, req, "the request carries no token", err);
+    return refuse(g, req,
+                  named ? "the request carries no token, and its address is none that may name a user"
+                        : "the request carries no token",
+                  err);
 }
 
 /* ---- what it may do ---- */

@@ -4,12 +4,16 @@
  *
  *   POST /login-links (token) ──▶ code, 5 min, once ──GET /login?token=CODE──▶ cookie pl_session, 30 days, bound to that token
  *
+ * A proxy that lets people in by other means may name them in a header, where the configuration says which addresses it has.
+ *
  * Comparisons take the same time whatever is wrong. Never blocks. Any thread. */
 #pragma once
 
 #include "access.h"
 #include "pipelined/net/http_server.h"
 
+#define PL_GUARD_PORTS         2
+#define PL_GUARD_PROXIES_MAX   32
 #define PL_LOGIN_CODES_MAX     64
 #define PL_LOGIN_CODE_MS       (5 * 60 * 1000)
 #define PL_LOGIN_CODE_HEX      32
@@ -28,17 +32,21 @@ struct pl_guard_config {
     const char *listen;       /* as in pl_api_config; its port 0 stands for pl_guard_set_port's */
     const char *const *hosts; /* NULL-terminated; may be NULL */
     const char *public_url;   /* its host and port are ours too; "" = none */
+    const char *worker_url;   /* its host and port, too; "" or NULL = none */
+    /* A request without a token whose peer is one of `proxy_addresses` ("10.0.0.7, fd00::/8") is that of the user whom this header names.
+     * "" or NULL = none. */
+    const char *proxy_header, *proxy_addresses;
     struct pl_access *access; /* users and their tokens; may be NULL */
     int (*worker)(void *self, const char *token, struct pl_principal **ret, struct pl_err *err); /* pl_engine_ops.worker */
     void *self;
 };
 
-/* Texts are copied. PL_EINVAL for a public_url that is none. */
+/* Texts are copied. PL_EINVAL for a URL that is none, for a header without addresses, for addresses that are none. */
 PL_MUST_CHECK
 int pl_guard_create(const struct pl_guard_config *config, struct pl_guard **ret, struct pl_err *err);
 struct pl_guard *pl_guard_destroy(struct pl_guard *g);
-/* The port that was got. Before that only Hosts without port are known. */
-void pl_guard_set_port(struct pl_guard *g, unsigned port);
+/* A port that was got, of PL_GUARD_PORTS. Before that only Hosts without port are known. */
+void pl_guard_add_port(struct pl_guard *g, unsigned port);
 
 /* pl_http_options.guard; `guard` is the struct pl_guard. PL_EHOST, PL_EORIGIN, PL_EAUTH, PL_EFORBIDDEN, PL_EBUSY. The context is a
  * struct pl_principal from here on; NULL for PL_VERB_OPEN. */

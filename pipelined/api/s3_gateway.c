@@ -19,7 +19,8 @@ static int serve(struct pl_s3 *s, const char *listen, struct pl_err *err)
                                       .tell_type = PL_S3_XML,
                                       .loop = s->api->config.loop,
                                       .pool = s->api->config.pool,
-                                      .threads = S3_THREADS};
+                                      .threads = S3_THREADS,
+                                      .tls = s->api->config.tls};
 
     add_route(s, &options.n_routes, "GET", PL_BODY_NONE);
     add_route(s, &options.n_routes, "PUT", PL_BODY_STREAM);

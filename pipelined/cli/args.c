@@ -8,6 +8,7 @@
 const struct pl_option pl_cli_common_options[] = {
     {"server", 0, "URL", "the daemon's address; else PIPELINED_URL, else what --data says"},
     {"data", 0, "DIR", "the daemon's folder, where its address and token are"},
+    {"ca", 0, "FILE", "certificates, one of which must vouch for an https server; else PIPELINED_CA, else this machine's"},
     {"project", 0, "NAME", "project of repos, pipelines and stages that are named without one (default)"},
     {"json", 0, NULL, "the answer as JSON"},
     {"quiet", 'q', NULL, "say nothing but errors"},
@@ -185,6 +186,8 @@ static void set_common(struct pl_cli *c, const struct pl_option *o, const char *
         c->server = value;
     else if (pl_streq(o->name, "data"))
         c->data = value;
+    else if (pl_streq(o->name, "ca"))
+        c->ca = value;
     else if (pl_streq(o->name, "project"))
         c->project = value;
     else if (pl_streq(o->name, "json"))

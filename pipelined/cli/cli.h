@@ -62,7 +62,7 @@ struct pl_cli {
     struct pl_given *given;
     size_t n_given;
     /* Options of every verb. */
-    const char *server, *data, *project; /* project: "default" unless given */
+    const char *server, *data, *ca, *project; /* project: "default" unless given */
     bool json, quiet, help, version;
     struct pl_http_client *client; /* made when it is first asked for: server.h */
     bool daemon_was_there;         /* its address is what a daemon of the folder wrote, who may come back */

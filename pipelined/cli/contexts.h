@@ -1,6 +1,7 @@
 /* contexts: the servers that a person is logged in to, in CONFIG/pipelined/contexts.json, where CONFIG is $XDG_CONFIG_HOME, else ~/.config:
  *
- *   {"current": NAME, "contexts": {NAME: {"url": URL, "token": TOKEN}}, "s3_keys": {STORE ID: {"access_key", "secret_key"}}}
+ *   {"current": NAME, "contexts": {NAME: {"url": URL, "token": TOKEN, "ca": FILE?}},
+ *    "s3_keys": {STORE ID: {"access_key", "secret_key"}}}                               of s3 env
  *
  * The file holds tokens: it is made 0600, and one that others may read is refused. */
 #pragma once

@@ -43,7 +43,7 @@ static char *read_line(const char *dir, const char *name)
 }
 
 struct place {
-    char *url, *token;
+    char *url, *token, *ca;
     bool written; /* the url, by a daemon */
 };
 
@@ -51,6 +51,7 @@ static void place_finish(struct place *p)
 {
     free(p->url);
     free(p->token);
+    free(p->ca);
 }
 
 /* The context of `url`, or without one the current one with its address; nothing when there is none. */
@@ -68,6 +69,7 @@ static int take_context(const char *url, struct place *ret, struct pl_err *err)
         return pl_err_set(err, PL_EFORMAT, "contexts.json: a context without \"url\": pipelinectl login URL makes it anew");
     ret->url = url ? NULL : strdup(its_url);
     ret->token = its_token ? strdup(its_token) : NULL;
+    ret->ca = json_is_string(json_object_get(context, "ca")) ? strdup(json_string_value(json_object_get(context, "ca"))) : NULL;
     return 0;
 }
 
@@ -110,9 +112,20 @@ int pl_cli_place(const struct pl_cli *c, char **ret_url, char **ret_token, struc
         place_finish(&place);
         return r;
     }
+    free(place.ca);
     *ret_url = place.url;
     *ret_token = place.token;
     return 0;
+}
+
+int pl_cli_trust(const struct pl_cli *c, struct pl_http_client *client, const char *otherwise, struct pl_err *err)
+{
+    const char *ca = c->ca ? c->ca : from_environment("PIPELINED_CA");
+
+    ca = ca ? ca : otherwise;
+    if (ca && access(ca, R_OK) < 0)
+        return pl_err_errno(err, errno, "--ca %s", ca);
+    return ca ? pl_http_client_set_ca(client, ca, err) : 0;
 }
 
 int pl_cli_client(struct pl_cli *c, struct pl_http_client **ret, struct pl_err *err)
@@ -123,6 +136,7 @@ int pl_cli_client(struct pl_cli *c, struct pl_http_client **ret, struct pl_err *
     if (!c->client) {
         r = find_place(c, &place, err);
         r = r < 0 ? r : pl_http_client_create(place.url, place.token, &c->client, err);
+        r = r < 0 ? r : pl_cli_trust(c, c->client, place.ca, err);
         c->daemon_was_there = place.written;
     }
     if (r == 0)

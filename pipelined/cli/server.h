@@ -5,7 +5,9 @@
  *   PIPELINED_URL         token: PIPELINED_TOKEN, else of the context with that URL, else DIR/token of the default folder
  *   the login context     contexts.h; its own token
  *   the default folder    ~/.local/share/pipelined, of root /var/lib/pipelined
- *   http://127.0.0.1:7380 */
+ *   http://127.0.0.1:7380
+ *
+ * Who vouches for an https server: --ca, PIPELINED_CA, the context's own file, else whom this machine trusts. */
 #pragma once
 
 #include "cli.h"
@@ -15,6 +17,9 @@
 /* The client, made on the first call; lives until the program ends. PL_ENET: the folder has no daemon. */
 PL_MUST_CHECK
 int pl_cli_client(struct pl_cli *c, struct pl_http_client **ret, struct pl_err *err);
+/* Makes the client trust whom --ca or PIPELINED_CA names, else `otherwise` (NULL: the machine's). PL_ENOTFOUND: there is no such file. */
+PL_MUST_CHECK
+int pl_cli_trust(const struct pl_cli *c, struct pl_http_client *client, const char *otherwise, struct pl_err *err);
 /* Address and token of it, malloc'ed, for a program that is started here; the token NULL when there is none. */
 PL_MUST_CHECK
 int pl_cli_place(const struct pl_cli *c, char **ret_url, char **ret_token, struct pl_err *err);

@@ -73,11 +73,12 @@ static void name_of(const char *url, char out[128])
 }
 
 /* The token is tried before it is kept. */
-static int try_token(const char *url, const char *token, struct pl_err *err)
+static int try_token(const struct pl_cli *c, const char *url, const char *token, struct pl_err *err)
 {
     struct pl_http_client *client = NULL;
     int r = pl_http_client_create(url, token, &client, err);
 
+    r = r < 0 ? r : pl_cli_trust(c, client, NULL, err);
     r = r < 0 ? r : pl_http_client_json(client, "GET", "/api/v1/status", NULL, NULL, err);
     pl_http_client_destroy(client);
     return r;
@@ -110,6 +111,8 @@ static int login(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf token = {.max = TOKEN_MAX + 1};
     const char *url = c->args[0], *name = pl_cli_value(c, "name");
+    _cleanup_free_ char *ca = NULL;
+    json_t *context;
     char made[128];
     int r;
 
@@ -121,8 +124,12 @@ static int login(struct pl_cli *c, struct pl_err *err)
     name = name ? name : made;
     r = pl_cli_context_name_check(name, err);
     r = r < 0 ? r : find_token(c, &token, err);
-    r = r < 0 ? r : try_token(url, (const char *)token.data, err);
-    return r < 0 ? r : keep(c, name, json_pack("{s:s, s:s}", "url", url, "token", (const char *)token.data), err);
+    r = r < 0 ? r : try_token(c, url, (const char *)token.data, err);
+    if (r < 0)
+        return r;
+    ca = c->ca ? realpath(c->ca, NULL) : NULL; /* the context is used from other folders */
+    context = json_pack("{s:s, s:s, s:s*}", "url", url, "token", (const char *)token.data, "ca", ca);
+    return context ? keep(c, name, context, err) : pl_err_nomem(err);
 }
 
 static int logout(struct pl_cli *c, struct pl_err *err)
@@ -184,7 +191,7 @@ static const struct pl_verb verbs[] = {
      login_options,
      login,
      "Keeps a server's address and token as a context, the one that is asked from then on; or goes back to a context.",
-     {"login http://10.0.0.7:7380", "login https://pipelined.example --name work --token-file token", "login work"}},
+     {"login http://10.0.0.7:7380", "login https://pipelined.example --ca ca.pem --name work --token-file token", "login work"}},
     {"logout",
      NULL,
      "[CONTEXT]",

@@ -26,14 +26,28 @@ static const struct field {
      "Folder of the daemon: database, token, index, cache, logs. Default: ~/.local/share/pipelined, for root "
      "/var/lib/pipelined."},
     {"listen", TEXT, offsetof(struct pl_config, listen), "127.0.0.1:7380", "ADDRESS:PORT",
-     "Where to listen; loopback only for now. Port 0 picks one: DIR/pipelined.url holds the URL once it serves."},
+     "Where to listen; beyond this machine only with tls_cert or behind_proxy. Port 0 picks one: DIR/pipelined.url holds a URL "
+     "for "
+     "this machine once it serves."},
     {"s3_listen", TEXT, offsetof(struct pl_config, s3_listen), "", "ADDRESS:PORT",
-     "Where the S3 gateway listens; loopback only for now; \"\": there is none. Port 0 picks one: DIR/s3.url holds the URL once "
+     "Where the S3 gateway listens; as listen may; \"\": there is none. Port 0 picks one: DIR/s3.url holds the URL once "
      "it serves."},
     {"s3_domain", TEXT, offsetof(struct pl_config, s3_domain), "", "NAME",
      "A domain below which buckets are hosts (bucket.NAME), for clients that do not put the bucket into the path."},
     {"s3_cors", TEXT, offsetof(struct pl_config, s3_cors), "", "ORIGINS",
      "Origins whose pages may ask the S3 gateway, separated by commas; *: all; \"\": none. Their requests are signed, too."},
+    {"tls_cert", TEXT, offsetof(struct pl_config, tls_cert), "", "FILE",
+     "Certificate in PEM, with those that lead to its root behind it: what listens speaks https then, and this machine's workers "
+     "and pipelinectl reach it on a port of loopback's. Read anew when it changes, and on SIGHUP."},
+    {"tls_key", TEXT, offsetof(struct pl_config, tls_key), "", "FILE", "The certificate's key in PEM, without a passphrase."},
+    {"behind_proxy", SWITCH, offsetof(struct pl_config, behind_proxy), "false", "[true|false]",
+     "A proxy before it speaks TLS: it may listen beyond this machine without."},
+    {"auth.proxy_header", TEXT, offsetof(struct pl_config, proxy_header), "", "NAME",
+     "Header in which a proxy names the user whom it has let in, as X-Forwarded-User; counts only from auth.proxy_addresses."},
+    {"auth.proxy_addresses", TEXT, offsetof(struct pl_config, proxy_addresses), "", "ADDRESSES",
+     "Addresses and networks (10.0.0.0/24) whose auth.proxy_header counts, separated by commas. Whoever can send from there can "
+     "be "
+     "anybody."},
     {"store", TEXT, offsetof(struct pl_config, store), "", "URL",
      "Object storage: file:///FOLDER or s3://BUCKET/PREFIX; in the file also {\"url\": URL, …} with the keys that follow. "
      "Default: "
@@ -56,7 +70,7 @@ static const struct field {
      true},
     {"store.session_token", TEXT, offsetof(struct pl_config, store_session_token), "", "TOKEN", "S3: with temporary credentials.",
      true},
-    {"store.exclusive", SWITCH, offsetof(struct pl_config, store_exclusive), "false", "true|false",
+    {"store.exclusive", SWITCH, offsetof(struct pl_config, store_exclusive), "false", "[true|false]",
      "S3: no other daemon ever uses this store. Needed where the server has no put-if-absent; then nothing fences a second one."},
     {"store.cache_mib", COUNT, offsetof(struct pl_config, store_cache_mib), "4096", "N",
      "S3: MiB of packs that are kept under DIR/cache/packs, of trees above all."},
@@ -69,6 +83,8 @@ static const struct field {
      "$PL_OUT."},
     {"public_url", TEXT, offsetof(struct pl_config, public_url), "", "URL",
      "The URL that people use, for links; default: the listening one."},
+    {"worker_url", TEXT, offsetof(struct pl_config, worker_url), "", "URL",
+     "The URL by which workers on other machines reach the daemon: its host is accepted in the Host header, too."},
     {"hosts", TEXT, offsetof(struct pl_config, hosts), "", "NAMES",
      "Names accepted in the Host header beside the listening address and localhost, separated by commas."},
     {"linger", DURATION, offsetof(struct pl_config, linger_ms), "2s", "DURATION",
@@ -125,7 +141,7 @@ static int set(struct pl_config *c, const struct field *f, const char *value, co
 
 /* What a field takes in the file, and its text. */
 static const char *const json_kinds[] = {
-    [TEXT] = "text", [NUMBER] = "number", [COUNT] = "number", [DURATION] = "text", [SWITCH] = "boolean"};
+    [TEXT] = "a text", [NUMBER] = "a number", [COUNT] = "a number", [DURATION] = "a text", [SWITCH] = "true or false"};
 
 static int set_value(struct pl_config *c, const struct field *f, const json_t *v, const char *where, struct pl_err *err)
 {
@@ -140,7 +156,7 @@ static int set_value(struct pl_config *c, const struct field *f, const json_t *v
         return set(c, f, json_is_true(v) ? "true" : "false", where, err);
     if (!is_number && f->kind != SWITCH && json_is_string(v))
         return set(c, f, json_string_value(v), where, err);
-    return pl_err_set(err, PL_EINVAL, "%s must be a %s", where, json_kinds[f->kind]);
+    return pl_err_set(err, PL_EINVAL, "%s must be %s", where, json_kinds[f->kind]);
 }
 
 /* Whether there are keys "path.…". */
@@ -250,6 +266,10 @@ static int read_option(struct pl_config *c, char **argv, int i, int argc, struct
         if (fields[k].file_only)
             return pl_err_set(err, PL_EUSAGE, "%s is for the file of --config alone: command lines are seen by all",
                               fields[k].key);
+        if (fields[k].kind == SWITCH && !eq && (i + 1 >= argc || argv[i + 1][0] == '-')) {
+            r = set(c, &fields[k], "true", name, err);
+            return r < 0 ? r : 1;
+        }
         if (!eq && i + 1 >= argc)
             return pl_err_set(err, PL_EUSAGE, "%s wants a value: %s %s", name, name, fields[k].value);
         r = set(c, &fields[k], eq ? eq + 1 : argv[i + 1], name, err);

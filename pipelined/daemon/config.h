@@ -18,12 +18,18 @@ struct pl_config {
     char *s3_listen;  /* ADDRESS:PORT; "" = no S3 gateway */
     char *s3_domain;  /* "" */
     char *s3_cors;    /* "" */
-    char *hosts;      /* more names accepted in Host, separated by commas */
-    char *log_level;  /* debug | info | warn | error */
-    int64_t gpus;     /* -1 = as NVML says */
+    char *worker_url; /* "" */
+    char *tls_cert;   /* "" = no TLS */
+    char *tls_key;
+    char *proxy_header;    /* "" = nobody is let in by one */
+    char *proxy_addresses; /* who may send it */
+    char *hosts;           /* more names accepted in Host, separated by commas */
+    char *log_level;       /* debug | info | warn | error */
+    int64_t gpus;          /* -1 = as NVML says */
     int64_t linger_ms;
     int64_t drain_ms;
     int64_t checkpoint_every; /* log objects */
+    bool behind_proxy;
     bool show_help, show_version, show_doc;
 };
 

@@ -1,9 +1,11 @@
 #include "daemon.h"
 
 #include "engine.h"
+#include "listen.h"
 #include "log_ckpt.h"
 
 #include "pipelined/db/recover.h"
+#include "pipelined/net/tls.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
 #include "storage/base/log.h"
@@ -102,8 +104,8 @@ static int read_secrets(struct daemon *d, struct pl_err *err)
 
 static int write_s3_url(struct daemon *d, struct pl_err *err)
 {
-    char path[4096], url[300];
-    int n = snprintf(url, sizeof url, "%.290s\n", pl_api_s3_url(d->api));
+    char path[4096], url[400];
+    int n = snprintf(url, sizeof url, "%s\n", pl_api_s3_url(d->api));
 
     if (n == 1)
         return 0;
@@ -114,10 +116,8 @@ static int write_s3_url(struct daemon *d, struct pl_err *err)
 
 static int write_url(struct daemon *d, struct pl_err *err)
 {
-    const char *colon = strrchr(d->config->listen, ':');
     char path[4096], url[300];
-    int n =
-        snprintf(url, sizeof url, "http://%.*s:%u\n", (int)(colon - d->config->listen), d->config->listen, pl_api_port(d->api));
+    int n = snprintf(url, sizeof url, "%s\n", pl_api_local_url(d->api));
 
     snprintf(path, sizeof path, "%s/pipelined.url", d->config->data);
     d->url_written = true;
@@ -352,17 +352,40 @@ static void split_hosts(struct daemon *d)
         d->hosts[n++] = h;
 }
 
-/* Roles and TLS come with a later version: until then nothing but this machine may connect. */
-static int check_listen(const char *option, const char *listen, struct pl_err *err)
-{
-    static const char *const loopback[] = {"127.0.0.1:", "localhost:", "[::1]:"};
+/* ---- TLS, and what may listen ---- */
 
-    for (size_t i = 0; i < PL_ARRAY_SIZE(loopback); i++)
-        if (strncmp(listen, loopback[i], strlen(loopback[i])) == 0)
-            return 0;
-    return pl_err_set(err, PL_EUNAVAILABLE,
-                      "%s %s: accepted are loopback addresses, as 127.0.0.1:7380 (TLS for others is not available yet)", option,
-                      listen);
+static void look_at_certificate(void *arg)
+{
+    (void)arg;
+    pl_tls_look();
+}
+
+static void on_hangup(void *arg)
+{
+    struct daemon *d = arg;
+
+    if (pl_pool_submit(d->pool, look_at_certificate, NULL, NULL) < 0)
+        pl_log_warn("daemon", "the certificate is looked at within %d s", PL_HTTP_TLS_LOOK_MS / 1000);
+}
+
+static bool with_tls(const struct daemon *d)
+{
+    return *d->config->tls_cert || *d->config->tls_key;
+}
+
+static int open_listeners(struct daemon *d, struct pl_err *err)
+{
+    const struct pl_config *c = d->config;
+    int r = pl_listen_check("--listen", c->listen, with_tls(d), c->behind_proxy, err);
+
+    if (r == 0 && *c->s3_listen)
+        r = pl_listen_check("--s3-listen", c->s3_listen, with_tls(d), c->behind_proxy, err);
+    if (r < 0 || !with_tls(d))
+        return r;
+    if (!*c->tls_cert || !*c->tls_key)
+        return pl_err_set(err, PL_EINVAL, "%s is given without %s: TLS takes both", *c->tls_cert ? "--tls-cert" : "--tls-key",
+                          *c->tls_cert ? "--tls-key" : "--tls-cert");
+    return pl_tls_open(c->tls_cert, c->tls_key, err);
 }
 
 static int start_api(struct daemon *d, struct pl_err *err)
@@ -381,11 +404,15 @@ static int start_api(struct daemon *d, struct pl_err *err)
                               .token = d->token,
                               .master_key = d->master_key,
                               .listen = d->config->listen,
+                              .tls = with_tls(d),
                               .hosts = d->hosts,
                               .public_url = d->config->public_url,
                               .s3_listen = d->config->s3_listen,
                               .s3_domain = d->config->s3_domain,
-                              .s3_cors = d->config->s3_cors};
+                              .s3_cors = d->config->s3_cors,
+                              .worker_url = d->config->worker_url,
+                              .proxy_header = d->config->proxy_header,
+                              .proxy_addresses = d->config->proxy_addresses};
     struct pl_api *api = NULL;
     int r;
 
@@ -399,9 +426,7 @@ static int start_api(struct daemon *d, struct pl_err *err)
 
 static int start(struct daemon *d, struct pl_err *err)
 {
-    int r = check_listen("--listen", d->config->listen, err);
-
-    r = r < 0 || !*d->config->s3_listen ? r : check_listen("--s3-listen", d->config->s3_listen, err);
+    int r = open_listeners(d, err);
 
     r = r < 0 ? r : make_folders(d, err);
     r = r < 0 ? r : read_secrets(d, err);
@@ -409,6 +434,7 @@ static int start(struct daemon *d, struct pl_err *err)
     r = r < 0 ? r : pl_timer_create(d->loop, "daemon.drain", drained, d, &d->drain_timer, err);
     r = r < 0 ? r : pl_loop_on_signal(d->loop, SIGTERM, "daemon.sigterm", on_signal, d, err);
     r = r < 0 ? r : pl_loop_on_signal(d->loop, SIGINT, "daemon.sigint", on_signal, d, err);
+    r = r < 0 || !with_tls(d) ? r : pl_loop_on_signal(d->loop, SIGHUP, "daemon.sighup", on_hangup, d, err);
     r = r < 0 ? r : open_store(d, err);
     r = r < 0 ? r : open_db(d, err);
     r = r < 0 ? r : pl_pool_create("storage", pool_threads(d), POOL_QUEUE_MAX, &d->pool, err);
@@ -459,6 +485,7 @@ static void stop(struct daemon *d)
     pl_engine_destroy(d->engine);
     pl_executor_destroy(d->executor);
     pl_api_destroy(d->api);
+    pl_tls_close();
     pl_log_ckpt_destroy(d->ckpt);
     pl_db_close(d->db);
     pl_timer_destroy(d->drain_timer);
@@ -490,7 +517,7 @@ int pl_daemon_run(const struct pl_config *config)
         setrlimit(RLIMIT_NOFILE, &files);
     }
     if (start(&d, &err) < 0) {
-        fprintf(stderr, "pipelined: %s\n", err.msg);
+        fprintf(stderr, "pipelined: %s\n%s%s%s", err.msg, *err.hint ? "  " : "", err.hint, *err.hint ? "\n" : "");
         d.exit_code = err.code == PL_EFENCED ? EXIT_FENCED : 1;
     } else {
         pl_log_info("daemon", "serving, folder %s, port %u", config->data, pl_api_port(d.api));

@@ -20,6 +20,7 @@
  * They travel: pipelined/net, pipelined/api
  *   loop                 the one libuv loop on which everything decides
  *   http_server          libmicrohttpd: http_route, http_intake (bodies in), http_request, http_reply, http_stream (bodies out)
+ *   tls                  the certificate that listeners show
  *   http_client          the other side, by libcurl (storage/object's curl_library loads it with the first request)
  *   remote               a daemon's store from outside: remote_table knows where its records are; remote_signed: past the
  *                        daemon, by URLs that it signs; patient_sink: through lost connections
@@ -69,7 +70,7 @@
  *   sched                what runs, where and when: sched_event, sched_graph, sched_run, sched_job, sched_task, sched_worker, sched_admit,
  *                        sched_restore, sched_say (why something waits), sched_view, timers, ranges
  * The engine carries it out: pipelined/daemon, pipelined/exec
- *   daemon, config       one running daemon and what it is told;  log_ckpt: when a checkpoint of the log is made
+ *   daemon, config       one running daemon and what it is told;  listen: where it may;  log_ckpt: when a checkpoint of the log is made
  *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_base, job_rows, job_results, job_tried, job_commit,
  *                        job_whole; endings, later; workers, worker_doors (their tokens), worker_api, checkpoints
  *   local, nvml          workers as processes of this machine; its GPUs;   sandbox_probe: does bubblewrap work here?

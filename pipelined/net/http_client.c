@@ -19,6 +19,7 @@ struct pl_http_client {
     char *shown;         /* what messages say */
     char *base;          /* what paths are put behind */
     char *socket_path;   /* NULL = TCP */
+    char *ca;            /* NULL = those of the machine */
     bool local;          /* no proxy leads there */
     char *authorization; /* "Authorization: Bearer …"; NULL = none */
     pthread_mutex_t lock;
@@ -113,6 +114,17 @@ int pl_http_client_create(const char *base_url, const char *token, struct pl_htt
     return 0;
 }
 
+int pl_http_client_set_ca(struct pl_http_client *c, const char *file, struct pl_err *err)
+{
+    char *copy = strdup(file);
+
+    if (!copy)
+        return pl_err_nomem(err);
+    free(c->ca);
+    c->ca = copy;
+    return 0;
+}
+
 struct pl_http_client *pl_http_client_destroy(struct pl_http_client *c)
 {
     if (!c)
@@ -123,6 +135,7 @@ struct pl_http_client *pl_http_client_destroy(struct pl_http_client *c)
     free(c->shown);
     free(c->base);
     free(c->socket_path);
+    free(c->ca);
     free(c->authorization);
     free(c);
     return NULL;
@@ -335,6 +348,8 @@ static void set_options(struct transfer *t, const char *url)
     set(t->handle, CURLOPT_PATH_AS_IS, 1L);
     if (c->local)
         set(t->handle, CURLOPT_PROXY, "");
+    if (c->ca)
+        set(t->handle, CURLOPT_CAINFO, c->ca);
     if (c->socket_path)
         set(t->handle, CURLOPT_UNIX_SOCKET_PATH, c->socket_path);
     set(t->handle, CURLOPT_HTTPHEADER, t->headers);
@@ -369,6 +384,11 @@ static int failed(const struct transfer *t, CURLcode code, struct pl_err *err)
     case CURLE_COULDNT_CONNECT:
     case CURLE_COULDNT_RESOLVE_HOST:
         return pl_err_set(err, PL_ENET, "no server at %s: start pipelined, or set --server", shown);
+    case CURLE_PEER_FAILED_VERIFICATION:
+        pl_err_set(err, PL_ETLS, "the certificate of %s is not trusted here, or is another host's", shown);
+        return pl_err_hint(err, PL_ETLS, "Name the file of its CA: --ca FILE, or PIPELINED_CA.");
+    case CURLE_SSL_CACERT_BADFILE:
+        return pl_err_set(err, PL_ETLS, "%s holds no certificates in PEM", t->client->ca ? t->client->ca : "the machine's list");
     case CURLE_UNSUPPORTED_PROTOCOL: /* HTTP/0.9, or not HTTP at all */
         return pl_err_set(err, PL_ENET, "%s %s at %s: what answers there does not speak HTTP", method, path, shown);
     case CURLE_URL_MALFORMAT:

@@ -5,6 +5,8 @@
  * server: PL_ENET, "no server at http://127.0.0.1:7380: start pipelined, or set --server". Connecting takes at most 5 s; a
  * transfer that does not move for PL_HTTP_STALL_S is PL_ETIMEOUT (heartbeats and the 25 s of a long poll stay below it).
  *
+ * An https server that nobody trusted vouches for: PL_ETLS, always; there is no way around it but its CA.
+ *
  * By libcurl: proxies of the environment (http_proxy, no_proxy …) count, but never for this machine's own addresses. */
 #pragma once
 
@@ -22,6 +24,10 @@ struct pl_http_client;
  * PL_EINVAL: no such address; PL_EUNAVAILABLE: this machine has no libcurl. */
 PL_MUST_CHECK
 int pl_http_client_create(const char *base_url, const char *token, struct pl_http_client **ret, struct pl_err *err);
+/* The file of certificates, in PEM, by one of which an https server must be vouched for, instead of the machine's; before the first call.
+ * PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_http_client_set_ca(struct pl_http_client *c, const char *file, struct pl_err *err);
 struct pl_http_client *pl_http_client_destroy(struct pl_http_client *c);
 static inline void pl_http_client_destroyp(struct pl_http_client **c)
 {

@@ -56,6 +56,7 @@ struct pl_http_server {
     unsigned port;
     int listen_fd; /* the keeper thread's */
     int wake_fd;   /* eventfd: stop, hurry */
+    bool tls;
     pthread_t keeper;
     bool stopped;        /* stop is done */
     atomic_int stopping; /* enum http_stopping */
@@ -92,6 +93,7 @@ struct pl_http_request {
     char method[16];
     char peer[48];
     int fd;
+    void *tls;      /* gnutls_session_t; NULL = plain */
     int64_t length; /* Content-Length, -1 = chunked */
     bool expects_continue;
     const struct pl_http_route *route;

@@ -5,6 +5,7 @@
 #include "storage/base/lack.h"
 
 #include <ctype.h>
+#include <gnutls/gnutls.h>
 #include <stdio.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -297,6 +298,13 @@ void pl_httpd_send_raw(struct pl_http_request *r)
                      "Connection: close\r\n\r\n",
                      r->status, r->server->tell_type, r->error_len, (unsigned long long)r->id);
 
+    if (r->server->tls) {
+        r->sent_raw = true;
+        if (!r->tls || gnutls_record_send(r->tls, head, (size_t)n) < 0 ||
+            gnutls_record_send(r->tls, r->error_text, r->error_len) < 0)
+            r->gone = true;
+        return;
+    }
     parts[0] = (struct iovec){.iov_base = head, .iov_len = (size_t)n};
     parts[1] = (struct iovec){.iov_base = (void *)(uintptr_t)r->error_text, .iov_len = r->error_len};
     r->sent_raw = true;

@@ -248,6 +248,11 @@ static void request_read_peer(struct pl_http_request *r)
     const union MHD_ConnectionInfo *fd = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 
     r->fd = fd ? fd->connect_fd : -1;
+    if (r->server->tls) {
+        const union MHD_ConnectionInfo *tls = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+
+        r->tls = tls ? tls->tls_session : NULL;
+    }
     if (!info || !info->client_addr)
         return;
     if (info->client_addr->sa_family == AF_INET)

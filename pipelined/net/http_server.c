@@ -2,6 +2,7 @@
  * two of its threads race for the listening socket) and looks once a second after what libmicrohttpd does not: whether the clients of
  * suspended connections are still there, heartbeats, and work that a full pool refused. */
 #include "http_internal.h"
+#include "tls.h"
 
 #include "pipelined/core/json_text.h"
 #include "storage/base/clock.h"
@@ -474,7 +475,7 @@ static void keeper_sweep(struct pl_http_server *s, struct sweep *sweep)
 static void *keeper_main(void *arg)
 {
     struct pl_http_server *s = arg;
-    int64_t next_tick = pl_clock_mono_ms() + HTTP_TICK_MS, deaf_until = 0;
+    int64_t next_tick = pl_clock_mono_ms() + HTTP_TICK_MS, deaf_until = 0, next_look = 0;
     struct sweep sweep = {0};
 
     pthread_setname_np(pthread_self(), "http-keeper");
@@ -498,6 +499,10 @@ static void *keeper_main(void *arg)
                 accept_some(s, &deaf_until);
         }
         now = pl_clock_mono_ms();
+        if (s->tls && now >= next_look) {
+            pl_tls_look();
+            next_look = now + PL_HTTP_TLS_LOOK_MS;
+        }
         if (now >= next_tick || atomic_exchange(&s->hurry, false)) {
             keeper_sweep(s, &sweep);
             next_tick = now + HTTP_TICK_MS;
@@ -571,19 +576,22 @@ static int server_listen(struct pl_http_server *s, const char *text, struct pl_e
 
 static int server_run(struct pl_http_server *s, const struct pl_http_options *o, struct pl_err *err)
 {
-    unsigned connections = o->connections ? o->connections : PL_HTTP_CONNECTIONS_MAX;
+    unsigned connections = o->connections ? o->connections : PL_HTTP_CONNECTIONS_MAX, tls = o->tls ? MHD_USE_TLS : 0;
+    struct MHD_OptionItem secure[] = {{MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)PL_TLS_PRIORITIES},
+                                      {MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, pl_tls_callback()},
+                                      {MHD_OPTION_END, 0, NULL}};
     int r;
 
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->wake_fd < 0)
         return pl_err_errno(err, errno, "eventfd");
     s->daemon =
-        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL,
+        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | tls, 0, NULL, NULL,
                          on_access, s, MHD_OPTION_THREAD_POOL_SIZE, o->threads ? o->threads : 2, MHD_OPTION_CONNECTION_LIMIT,
                          connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PL_HTTP_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                          (size_t)PL_HTTP_HEADER_BYTES_MAX, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK, on_uri,
                          s, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
-                         MHD_OPTION_END);
+                         MHD_OPTION_ARRAY, tls ? secure : &secure[2], MHD_OPTION_END);
     if (!s->daemon)
         return pl_err_errno(err, errno, "HTTP server");
     s->lacking = pl_httpd_make_lacking();
@@ -610,6 +618,7 @@ int pl_http_server_start(const struct pl_http_options *o, struct pl_http_server 
     pl_json_note_lack();
     atomic_init(&s->refs, 1);
     s->listen_fd = s->wake_fd = -1;
+    s->tls = o->tls;
     s->guard = o->guard;
     s->guard_arg = o->guard_arg;
     s->guard_unknown = o->guard_unknown;

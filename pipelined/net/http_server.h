@@ -23,6 +23,7 @@
 #define PL_HTTP_STREAM_BUFFER    (256u << 10) /* of a response stream */
 #define PL_HTTP_IDLE_S           60           /* a connection without progress is closed */
 #define PL_HTTP_CONNECTIONS_MAX  8192
+#define PL_HTTP_TLS_LOOK_MS      5000
 
 struct pl_loop;
 struct pl_http_server;
@@ -66,6 +67,7 @@ struct pl_http_options {
     struct pl_pool *pool;  /* for PL_ON_POOL, body sinks, pull streams */
     unsigned threads;      /* 0 = 2 */
     unsigned connections;  /* 0 = PL_HTTP_CONNECTIONS_MAX */
+    bool tls;              /* https alone, with the certificate of tls.h, whose files are looked at every PL_HTTP_TLS_LOOK_MS */
 };
 
 /* Listens and serves at once. PL_EINVAL (address, pattern), PL_EINUSE (port taken), PL_EIO. */

@@ -61,7 +61,9 @@
     X(ELIMIT, 37, "limit", 422, 5, 0, "A limit of the product is reached.", "The message names the limit.")                      \
     X(ESTOPPING, 38, "stopping", 503, 1, 1, "The daemon is shutting down.", "Try again when it is back.")                        \
     X(EINTERNAL, 39, "internal", 500, 1, 0, "The program found itself in a state it does not know.",                             \
-      "Report it with the message.")
+      "Report it with the message.")                                                                                             \
+    X(ETLS, 40, "untrusted", 502, 6, 0, "The server's certificate is not one that is trusted.",                                  \
+      "Name the file of its CA: --ca FILE, or PIPELINED_CA.")
 
 enum {
 #define PL_ERROR_ENUM(name, value, ...) PL_##name = -(value),

@@ -5,46 +5,12 @@ import hmac
 import json
 import os
 import stat
-import subprocess
 
 import pytest
-from conftest import BIN, SANITIZER, HttpError, sh, wait_until
+from conftest import sh, wait_until
+from people import User, status_of
 
 FAILED, USAGE, NOT_FOUND, CONFLICT, INVALID = 1, 2, 3, 4, 5
-
-
-def status_of(daemon, method, path, body=None, **more):
-    try:
-        daemon.http(method, "/api/v1" + path, body, raw=True, **more)
-        return 200
-    except HttpError as e:
-        return e.status
-
-
-class User:
-    """A user of the daemon with one token; asks as themselves."""
-
-    def __init__(self, daemon, name, *roles, **token):
-        self.d, self.name = daemon, name
-        daemon.post("/users", {"name": name, "roles": [{"scope": scope, "role": role} for scope, role in roles]})
-        self.made = daemon.post("/tokens", {"user": name, **token})
-        self.token = self.made["token"]
-
-    def status(self, method, path, body=None):
-        return status_of(self.d, method, path, body, token=self.token)
-
-    def get(self, path):
-        return self.d.http("GET", "/api/v1" + path, token=self.token)
-
-    def ctl(self, *args, ok=True, home=None):
-        """pipelinectl with nothing but the address and the token in its environment."""
-        home = home or self.d.root
-        process = subprocess.run([os.path.join(BIN, "pipelinectl"), *map(str, args)], capture_output=True, text=True, cwd=home, timeout=120, check=False,
-                                 env={"PATH": os.environ["PATH"], "HOME": str(home), "XDG_DATA_HOME": str(home) + "/none", "PIPELINED_URL": self.d.url,
-                                      "PIPELINED_TOKEN": self.token, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "")})
-        assert not SANITIZER.search(process.stderr), process.stderr
-        assert not ok or process.returncode == 0, process.stderr
-        return process
 
 
 def worker_token(daemon, worker):
@@ -232,6 +198,20 @@ def test_wrong_tokens_of_one_address_are_slowed_and_right_ones_are_not(make_daem
 def test_s3_env_is_refused_without_a_gateway(shared):
     done = shared.ctl("s3", "env", ok=False)
     assert done.code == INVALID and "no S3 gateway" in done.err
+
+
+def test_s3_env_makes_a_key_and_keeps_it(make_daemon, tmp_path):
+    d = make_daemon("--s3-listen", "127.0.0.1:0").start()
+    bob = User(d, "bob", ("", "writer"))
+    first, again = json.loads(bob.ctl("s3", "env", "--json").stdout), json.loads(bob.ctl("s3", "env", "--json").stdout)
+    assert first == again and first["AWS_ENDPOINT_URL"].startswith("http://127.0.0.1:")
+    assert f"export AWS_SECRET_ACCESS_KEY='{first['AWS_SECRET_ACCESS_KEY']}'" in bob.ctl("s3", "env").stdout
+    kept = os.path.join(d.root, ".config", "pipelined", "contexts.json")
+    assert stat.S_IMODE(os.stat(kept).st_mode) == 0o600
+    d.http("DELETE", f"/api/v1/s3-keys/{first['AWS_ACCESS_KEY_ID']}")
+    assert json.loads(bob.ctl("s3", "env", "--json").stdout)["AWS_ACCESS_KEY_ID"] != first["AWS_ACCESS_KEY_ID"], "one that is gone is made anew"
+    env = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    d.ctl("s3", "env", "--user", "bob", env=env)
 
 
 # --- workers
