@@ -1,5 +1,6 @@
 #include "principal.h"
 
+#include "storage/base/buf.h"
 #include "storage/base/clock.h"
 
 #include <inttypes.h>
@@ -12,14 +13,35 @@ static const struct pl_verb_rule rules[PL_VERBS] = {
 #undef VERB_RULE
 };
 
+static const char *const role_names[] = {"none", "reader", "writer", "admin"};
+
 const struct pl_verb_rule *pl_verb_rule(enum pl_verb verb)
 {
     return verb > PL_VERB_MISSING && verb < PL_VERBS ? &rules[verb] : NULL;
 }
 
-/* ---- roles and scopes ---- */
+int pl_verb_markdown(struct pl_buf *out, struct pl_err *err)
+{
+    static const char *const overs[] = {[PL_OVER_REPO] = "the repo or stage",
+                                        [PL_OVER_MEMBER] = "the project or a repo of it",
+                                        [PL_OVER_PROJECT] = "the project",
+                                        [PL_OVER_ALL] = "everything"};
+    static const char *const workers[] = {
+        [PL_WORKER_NEVER] = "no", [PL_WORKER_OWN] = "in its stage's project", [PL_WORKER_ALWAYS] = "yes"};
+    int r = pl_buf_add_str(out, "| verb | takes | a worker's token | is |\n|---|---|---|---|\n", err);
 
-static const char *const role_names[] = {"none", "reader", "writer", "admin"};
+    for (unsigned verb = PL_VERB_MISSING + 1; verb < PL_VERBS && r == 0; verb++) {
+        const struct pl_verb_rule *rule = &rules[verb];
+
+        r = pl_buf_addf(out, err, "| `%s` | ", rule->name);
+        if (r == 0 && rule->over <= PL_OVER_SELF)
+            r = pl_buf_add_str(out, rule->over == PL_OVER_NOTHING ? "nothing" : "any token of a user", err);
+        else if (r == 0)
+            r = pl_buf_addf(out, err, "%s of %s", role_names[rule->least], overs[rule->over]);
+        r = r < 0 ? r : pl_buf_addf(out, err, " | %s | %s |\n", workers[rule->worker], rule->meaning);
+    }
+    return r;
+}
 
 const char *pl_role_name(enum pl_role role)
 {

@@ -74,6 +74,11 @@ struct pl_verb_rule {
 /* NULL for PL_VERB_MISSING and what is none. */
 const struct pl_verb_rule *pl_verb_rule(enum pl_verb verb);
 
+/* The table of docs/security.md, appended. */
+struct pl_buf;
+PL_MUST_CHECK
+int pl_verb_markdown(struct pl_buf *out, struct pl_err *err);
+
 /* "reader", "writer", "admin"; "none". */
 const char *pl_role_name(enum pl_role role);
 /* PL_EINVAL, field "role", with what is accepted. "none" is none. */

@@ -2,11 +2,9 @@
 // link: pl_api
 #include "pipelined/api/principal.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
+#include "docs_file.h"
 
-#include <cmocka.h>
+#include <stdio.h>
 
 #define MUST(call)                                                                                                               \
     do {                                                                                                                         \
@@ -168,13 +166,23 @@ static void scopes_are_names(void **state)
             fail_msg("\"%s\"", rows[i].text);
 }
 
+static void the_page_on_security_has_the_table(void **state)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf want = {0};
+
+    (void)state;
+    MUST(pl_verb_markdown(&want, &err));
+    MUST(pl_buf_add_str(&want, "\n", &err));
+    assert_docs_part(DOCS("security.md"), "<!-- made from pipelined/api/principal.h: PL_UPDATE=1 test_principal -->\n",
+                     "<!-- end -->", &want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_role_allows_what_the_table_says),
-        cmocka_unit_test(a_question_that_names_nothing_is_refused),
-        cmocka_unit_test(a_refusal_says_what_it_takes),
-        cmocka_unit_test(scopes_are_names),
+        cmocka_unit_test(a_role_allows_what_the_table_says),  cmocka_unit_test(a_question_that_names_nothing_is_refused),
+        cmocka_unit_test(a_refusal_says_what_it_takes),       cmocka_unit_test(scopes_are_names),
+        cmocka_unit_test(the_page_on_security_has_the_table),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
