@@ -223,6 +223,17 @@ CREATE TABLE attempt (                   -- ends of the command: of a job the fi
     PRIMARY KEY (job, datum, attempt)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE open_end (                  -- of the last 1,000 open commits that made no commit: how they ended
+    id      INTEGER PRIMARY KEY,
+    commit_ TEXT NOT NULL UNIQUE,       -- 32 hex digits
+    project TEXT NOT NULL,
+    repo    TEXT NOT NULL,
+    branch  TEXT NOT NULL,
+    change  TEXT NOT NULL CHECK (change IN ('unchanged', 'dropped')),
+    head    TEXT NOT NULL,              -- unchanged: the branch's commit, which held all of it; '' = it has none
+    reason  TEXT NOT NULL
+) STRICT;
+
 CREATE TABLE event (
     id    INTEGER PRIMARY KEY,         -- the newest row is never deleted: no id comes twice
     at_us INTEGER NOT NULL,

@@ -124,13 +124,14 @@ static int add_sums(struct pl_open *c, json_t *o, struct pl_err *err)
 int pl_api_open_json(struct pl_open *c, bool with_sums, json_t **ret, struct pl_err *err)
 {
     const struct pl_op_spool_head *h = pl_open_head(c);
+    _cleanup_free_ char *message = pl_open_message(c);
     struct pl_open_info info;
     json_t *o;
     int r;
 
     pl_open_info(c, &info);
     o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:s}", "id", h->commit, "project", h->project, "repo",
-                  h->repo, "branch", h->branch, "parent", h->base, "state", "open", "message", h->message, "author", h->author,
+                  h->repo, "branch", h->branch, "parent", h->base, "state", "open", "message", message, "author", h->author,
                   "created_us", (json_int_t)h->created_us, "operations", (json_int_t)info.operations, "gathers", h->gathered,
                   "blocked", info.blocked);
     if (!o)

@@ -173,6 +173,10 @@ static int send(struct put **p, struct pl_err *err)
     put->write.bytes = put->stored.len + put->stream.len + PL_PATH_MAX_BYTES;
     put->write.done = put_done;
     put->write.check = put->how.check ? put_check : NULL;
+    put->write.message = put->how.message;
+    r = put->write.message ? pl_op_spool_check_message(put->write.message, err) : 0;
+    if (r < 0)
+        return r;
     *p = NULL; /* it may be answered and freed before this returns */
     r = pl_open_write(put->open, &put->write, err);
     if (r < 0)
@@ -200,10 +204,17 @@ static int put_file(const struct pl_open_put_how *how, struct pl_open *c, const 
     return r < 0 ? r : send(&p, err);
 }
 
+static struct pl_open_put_how rest(struct pl_http_request *req)
+{
+    return (struct pl_open_put_how){.self = req, .message = pl_http_query(req, "message"), .done = answer};
+}
+
 int pl_open_put_file(struct pl_http_request *req, struct pl_open *c, const char *path, uint8_t kind, struct pl_spool *spool,
                      struct pl_err *err)
 {
-    return put_file(&(struct pl_open_put_how){.self = req, .done = answer}, c, path, kind, NULL, spool, err);
+    const struct pl_open_put_how how = rest(req);
+
+    return put_file(&how, c, path, kind, NULL, spool, err);
 }
 
 int pl_open_put_bytes(struct pl_open *c, const char *path, const struct pl_attributes *attributes, struct pl_spool *spool,
@@ -251,7 +262,8 @@ int pl_open_put_list(struct pl_open *c, const struct pl_tree_op *ops, size_t n, 
 int pl_open_put_ops(struct pl_http_request *req, struct pl_open *c, struct pl_spool *spool, uint64_t new_bytes,
                     struct pl_err *err)
 {
-    _cleanup_(put_freep) struct put *p = put_new(&(struct pl_open_put_how){.self = req, .done = answer}, c);
+    const struct pl_open_put_how how = rest(req);
+    _cleanup_(put_freep) struct put *p = put_new(&how, c);
     const void *bytes;
     int r = p ? pl_spool_map(spool, &bytes, err) : pl_err_nomem(err);
 

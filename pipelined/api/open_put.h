@@ -20,6 +20,7 @@ int pl_open_put_ops(struct pl_http_request *req, struct pl_open *c, struct pl_sp
 
 struct pl_open_put_how {
     void *self;
+    const char *message; /* the commit's from now on; NULL or "": it stays. As long as the request */
     /* pl_open_write.check; may be NULL. */
     int (*check)(void *self, const struct pl_branch_file *now, struct pl_err *err);
     /* Exactly once, on the writer thread, when the call has given 0: `r` 0 = it survives a crash. Must not block. */

@@ -69,6 +69,38 @@ static int list_open(struct pl_api *a, struct pl_http_request *req, json_t **ret
     return 0;
 }
 
+/* What is open no more was finished by an answer that was lost, or by another: of a commit it is what was made. */
+static int finished_before(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
+    const char *project = pl_http_param(req, "project"), *repo = pl_http_param(req, "repo"), *id = pl_http_param(req, "commit");
+    struct pl_push_result result = {.changed = true};
+    struct pl_commit_row row;
+    struct pl_open_end end;
+
+    if (pl_db_commit_named(rd.conn, project, repo, id, &row, NULL) == 0 && strncmp(row.run, id, strlen(id)) == 0) {
+        memcpy(result.commit, row.run, sizeof row.run);
+        result.root = row.root;
+        result.files = row.files;
+        result.bytes = row.bytes;
+        *ret = pl_api_pushed_json(project, repo, row.branch, &result, 0);
+        return 200;
+    }
+    if (pl_open_end_find(rd.conn, project, repo, id, &end, NULL) < 0)
+        return pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" has no open commit \"%s\"", repo, id);
+    if (!end.unchanged)
+        return pl_err_set(err, PL_ENOTFOUND, "%s", end.reason);
+    result = (struct pl_push_result){0};
+    memcpy(result.commit, end.head, sizeof end.head);
+    if (*end.head && pl_db_commit_named(rd.conn, project, repo, end.head, &row, NULL) == 0) {
+        result.root = row.root;
+        result.files = row.files;
+        result.bytes = row.bytes;
+    }
+    *ret = pl_api_pushed_json(project, repo, end.branch, &result, 0);
+    return 200;
+}
+
 static int finish_commit(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
@@ -80,6 +112,8 @@ static int finish_commit(struct pl_api *a, struct pl_http_request *req, json_t *
     r = r < 0 ? r
               : pl_opens_find(a->opens, pl_http_param(req, "project"), pl_http_param(req, "repo"), pl_http_param(req, "commit"),
                               true, &c, err);
+    if (r == PL_ENOTFOUND)
+        return finished_before(a, req, ret, err);
     r = r < 0 ? r : pl_open_finish(c, message, &result, err);
     if (r < 0)
         return r;
@@ -103,13 +137,15 @@ static const struct pl_api_route routes[] = {
      .verb = PL_VERB_WRITE,
      .summary = "Puts one file into an open commit, named by its id, the start of it, or its branch; answered when it survives a "
                 "crash.",
-     .query = "exec:boolean", .request = "application/octet-stream", .reply = "Pushed"},
+     .query = "exec:boolean message", .request = "application/octet-stream", .reply = "Pushed"},
     {"POST", "/api/v1/repos/{project}/{repo}/open/{commit}/ops", .raw = pl_upload_ops_to_open, .body = PL_BODY_STREAM,
      .body_max = PL_PUSH_BODY_MAX, .verb = PL_VERB_WRITE,
-     .summary = "Applies operations to an open commit, all or none; answered when they survive a crash.", .query = "session",
-     .request = PL_OPS_MEDIA_TYPE, .reply = "Pushed"},
+     .summary = "Applies operations to an open commit, all or none; answered when they survive a crash.",
+     .query = "session message", .request = PL_OPS_MEDIA_TYPE, .reply = "Pushed"},
     {"POST", "/api/v1/repos/{project}/{repo}/open/{commit}/finish", finish_commit, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
-     .summary = "Makes an open commit a commit with its run; refused when others changed its paths since it was started.",
+     .summary =
+         "Makes an open commit a commit with its run; refused when others changed its paths since it was started. Of one that "
+         "was finished before: what came of it.",
      .request = "FinishOpen", .reply = "Pushed"},
     {"POST", "/api/v1/repos/{project}/{repo}/branches/{branch}/flush", flush_branch, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
      .summary = "Finishes what gathers on the branch, if anything: then its head has all that was answered before.",

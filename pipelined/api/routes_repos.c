@@ -196,7 +196,7 @@ static int delete_repo(struct pl_api *a, struct pl_http_request *req, json_t **r
 
     (void)ret;
     if (r == 0)
-        pl_opens_drop_repo(a->opens, args.project, args.name);
+        pl_opens_drop_repo(a->opens, args.project, args.name, args.id);
     return r;
 }
 

@@ -191,6 +191,19 @@ static int not_begun(const char *id, json_t **ret)
     return 0;
 }
 
+/* A commit that was open and made none has no run: that is over, and says where what it held is. */
+static int never_began(struct pl_conn *c, const char *id, json_t **ret)
+{
+    struct pl_open_end end;
+
+    if (pl_open_end_find(c, NULL, NULL, id, &end, NULL) < 0)
+        return PL_ENOTFOUND;
+    *ret = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:n, s:b, s:s?}", "id", end.commit, "state",
+                     end.unchanged ? "success" : "killed", "reason", end.reason, "message", "", "cause", "push", "created_us",
+                     (json_int_t)0, "finished_us", "done", 1, "unchanged_at", end.unchanged ? end.head : NULL);
+    return *ret ? 1 : PL_ENOMEM;
+}
+
 /* pl_run_look_fn. */
 static int look_at_run(void *self, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
@@ -205,6 +218,8 @@ static int look_at_run(void *self, struct pl_http_request *req, json_t **ret, st
     if (pl_opens_has(a->opens, pl_http_param(req, "run")))
         return not_begun(pl_http_param(req, "run"), ret);
     r = run_of(rd.conn, pl_http_param(req, "run"), &rows, err);
+    if (r == PL_ENOTFOUND && never_began(rd.conn, pl_http_param(req, "run"), ret) > 0)
+        return 1;
     if (r < 0)
         return r;
     done = !pl_streq(pl_col_text(&rows, 1), "running");
@@ -536,7 +551,9 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/runs/{run}/wait",
      .raw = wait_run,
      .verb = PL_VERB_LOOK,
-     .summary = "Answers when the run has ended, at the latest after 25 s; `done` says which.",
+     .summary = "Answers when the run has ended, at the latest after 25 s; `done` says which. Of an open commit that changed "
+                "nothing when "
+                "it was finished: `unchanged_at` is its branch's commit, \"\" when that has none.",
      .query = "timeout_ms:integer",
      .reply = "Run"},
     {.method = "POST",
@@ -609,7 +626,7 @@ static const struct pl_api_schema schemas[] = {
     {"RerunReply", "run:string of:string stages:string[]"},
     {"Run", "id:string state:string reason:string message:string cause:string created_us:integer finished_us:integer? "
             "jobs:Job[]? done:boolean?"
-            " superseded_by:string?"},
+            " superseded_by:string? unchanged_at:string?"},
     {"RunList", "runs:Run[] next:string?"},
     {"Datums", "total:integer reused:integer done:integer failed:integer recovered:integer? waiting:integer? "
                "leased:integer? "

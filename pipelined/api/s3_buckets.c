@@ -154,7 +154,7 @@ static int remove_repo(struct pl_s3_request *q, const struct pl_s3_target *t, st
     int r = pl_db_run(q->api->config.db, PL_TX_LOGGED, pl_tx_repo_delete, &args, err);
 
     if (r == 0)
-        pl_opens_drop_repo(q->api->opens, t->project, t->repo);
+        pl_opens_drop_repo(q->api->opens, t->project, t->repo, args.id);
     return r;
 }
 

@@ -139,43 +139,19 @@ static int start_commit(struct pl_cli *c, struct pl_err *err)
     return 0;
 }
 
-/* The answer may have been lost, or someone else finished it: of a commit it is what was made. PL_ENOTFOUND: no commit either. */
-static int told_before(struct pl_cli *c, const struct pl_ref *ref, json_t **ret, struct pl_err *err)
-{
-    _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos/%s/%s/commits/%s", ref->project, ref->repo, ref->name);
-    _cleanup_(json_decrefp) json_t *commit = NULL;
-    const char *id;
-    int r = pl_cli_call(c, "GET", path, NULL, &commit, NULL);
-
-    if (r < 0)
-        return PL_ENOTFOUND;
-    id = pl_show_text_at(commit, "id");
-    if (strncmp(id, ref->name, strlen(ref->name)) != 0 || !pl_streq(pl_show_text_at(commit, "state"), "finished"))
-        return PL_ENOTFOUND;
-    *ret = json_pack("{s:s, s:s, s:s, s:b, s:b, s:I, s:I, s:i}", "commit", id, "branch", pl_show_text_at(commit, "branch"), "run",
-                     id, "changed", 1, "open", 0, "files", pl_show_int_at(commit, "files"), "bytes",
-                     pl_show_int_at(commit, "bytes"), "new_bytes", 0);
-    return *ret ? 0 : pl_err_nomem(err);
-}
-
-static int finish_patiently(struct pl_cli *c, const struct pl_ref *ref, const char *path, json_t **ret, struct pl_err *err)
+/* Asked again, the server says what came of it the first time. */
+static int finish_patiently(struct pl_cli *c, const char *path, json_t **ret, struct pl_err *err)
 {
     const char *message = pl_cli_value(c, "message");
     struct pl_patient_sink patient;
     unsigned pause_ms = 0;
     struct pl_err why;
-    int r;
 
     pl_cli_push_patience(c, &patient);
     do {
         why = (struct pl_err){0};
         why.code = pl_cli_call(c, "POST", path, message ? json_pack("{s:s}", "message", message) : json_object(), ret, &why);
     } while (why.code < 0 && pl_patient_again(&patient, &why, &pause_ms));
-    if (why.code == PL_ENOTFOUND && (ref->kind == PL_REF_ID || ref->kind == PL_REF_PREFIX)) {
-        r = told_before(c, ref, ret, err);
-        if (r != PL_ENOTFOUND)
-            return r;
-    }
     if (why.code < 0)
         *err = why;
     return why.code;
@@ -196,7 +172,7 @@ static int finish_commit(struct pl_cli *c, struct pl_err *err)
     path = pl_http_path_make("/api/v1/repos/%s/%s/open/%s/finish", push.to.project, push.to.repo,
                              push.to.kind == PL_REF_NONE ? "master" : push.to.name);
     r = path ? pl_cli_client(c, &client, err) : pl_err_nomem(err);
-    r = r < 0 ? r : finish_patiently(c, &push.to, path, &answer, err);
+    r = r < 0 ? r : finish_patiently(c, path, &answer, err);
     if (r < 0)
         return r;
     snprintf(push.to.name, sizeof push.to.name, "%s", pl_show_text_at(answer, "branch"));
@@ -225,7 +201,8 @@ static const struct pl_verb verbs[] = {
      1,
      message_options,
      start_commit,
-     "Opens a commit on the branch's head: files gather in it until it is finished.",
+     "Opens a commit on the branch's head: files gather in it until it is finished. One that nobody puts into for 24 hours is "
+     "dropped.",
      {"start commit digits@master", "start commit digits@master -m 'new scans'", "start commit digits --json"}},
     {"finish",
      "commit",

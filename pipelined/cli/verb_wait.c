@@ -64,18 +64,21 @@ static int ask(struct waiting *w, int64_t slice_ms, struct pl_err *err)
     return pl_cli_call(w->c, "GET", path, NULL, &w->answer, err);
 }
 
-/* 1: it has ended; the run that superseded it is what is waited for from then on. */
+/* 1: it has ended; the run that superseded it, or made the commit that it found unchanged, is what is waited for from then on. */
 static int check(struct waiting *w, struct pl_err *err)
 {
-    const char *next = pl_show_text_at(w->answer, "superseded_by");
+    const char *next = pl_show_text_at(w->answer, "superseded_by"), *same = pl_show_text_at(w->answer, "unchanged_at");
 
     if (!json_is_true(pl_show_at(w->answer, "done")))
         return 0;
-    if (!*next)
+    if (!*next && !*same)
         return 1;
     wipe(w);
-    if (!w->c->quiet && !w->c->json)
+    if (!w->c->quiet && !w->c->json && *next)
         fprintf(stderr, "run %.8s was superseded by run %.8s\n", w->id, next);
+    else if (!w->c->quiet && !w->c->json)
+        fprintf(stderr, "%s\n", pl_show_text_at(w->answer, "reason"));
+    next = *next ? next : same;
     free(w->id);
     w->id = strdup(next);
     return w->id ? 0 : pl_err_nomem(err);
@@ -104,6 +107,18 @@ static int wait_until_over(struct waiting *w, struct pl_err *err)
     return PL_MIN(r, 0);
 }
 
+static int tell_none(const struct waiting *w, struct pl_err *err)
+{
+    const char *reason = pl_show_text_at(w->answer, "reason");
+
+    if (!pl_streq(pl_show_text_at(w->answer, "state"), "success"))
+        return pl_err_set(err, PL_ESTAGE, "there is no run: %s", reason);
+    if (w->c->json)
+        return pl_show_json(w->answer, err);
+    pl_show_say(w->c, "there is no run: %s\n", reason);
+    return 0;
+}
+
 /* What the jobs came to. */
 static int tell(struct waiting *w, struct pl_err *err)
 {
@@ -112,10 +127,12 @@ static int tell(struct waiting *w, struct pl_err *err)
     const char *state = pl_show_text_at(w->answer, "state");
     bool good = pl_streq(state, "success");
     char took[PL_SHOW_TEXT_MAX];
-    int r = pl_cli_call(w->c, "GET", path, NULL, &run, err);
+    int r = pl_cli_call(w->c, "GET", path, NULL, &run, NULL);
 
+    if (r == PL_ENOTFOUND) /* of an open commit that made none */
+        return tell_none(w, err);
     if (r < 0)
-        return r;
+        return pl_cli_call(w->c, "GET", path, NULL, &run, err);
     pl_show_took(NULL, run, took);
     pl_show_say(w->c, "run %.8s: %s in %s\n", w->id, state, took);
     r = w->c->json ? pl_show_json(run, err) : w->c->quiet ? 0 : pl_cli_jobs_table(pl_show_at(run, "jobs"), false, err);

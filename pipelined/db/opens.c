@@ -52,6 +52,11 @@ const struct pl_op_spool_head *pl_open_head(const struct pl_open *c)
     return pl_op_spool_head(c->spool);
 }
 
+char *pl_open_message(struct pl_open *c)
+{
+    return pl_op_spool_message(c->spool);
+}
+
 struct pl_store *pl_open_store(const struct pl_open *c)
 {
     return c->store;
@@ -350,17 +355,17 @@ int pl_opens_each(struct pl_opens *o, const char *project, const char *repo, int
 
 static int drop_one(void *self, struct pl_open *c)
 {
+    const int64_t *repo_id = self;
     struct pl_err err = {0};
 
-    (void)self;
-    if (pl_open_abort(c, "its repo was deleted", &err) < 0)
+    if (pl_open_head(c)->repo_id == *repo_id && pl_open_abort(c, "its repo was deleted", &err) < 0)
         pl_log_warn("open", "%s: %s", pl_open_head(c)->commit, err.msg);
     return 0;
 }
 
-void pl_opens_drop_repo(struct pl_opens *o, const char *project, const char *repo)
+void pl_opens_drop_repo(struct pl_opens *o, const char *project, const char *repo, int64_t repo_id)
 {
-    if (pl_opens_each(o, project, repo, drop_one, NULL) < 0)
+    if (pl_opens_each(o, project, repo, drop_one, &repo_id) < 0)
         pl_log_warn("open", "%s/%s: its open commits are dropped at the next start", project, repo);
 }
 

@@ -32,6 +32,7 @@
 #define PL_OPEN_GATHER_MAX_MS 60000
 #define PL_OPEN_IDLE_MS       (24LL * 3600 * 1000)
 #define PL_OPEN_RETRY_MS      5000 /* after a finish that failed for no fault of the operations */
+#define PL_OPEN_ENDS_KEPT     1000
 #define PL_OPEN_VIEW_BYTES    ((size_t)64 << 20)
 
 struct pl_opens;
@@ -84,6 +85,8 @@ static inline void pl_open_unrefp(struct pl_open **c)
 }
 
 const struct pl_op_spool_head *pl_open_head(const struct pl_open *c);
+/* The last one that came with a write, else that of its start; malloc'ed, NULL without memory. */
+char *pl_open_message(struct pl_open *c);
 struct pl_store *pl_open_store(const struct pl_open *c);
 struct pl_open_info {
     size_t operations;
@@ -110,7 +113,8 @@ struct pl_open_write {
     size_t n_ops;
     const struct pl_op_record *records; /* bytes that are in no pack */
     size_t n_records;
-    size_t bytes; /* of all that */
+    size_t bytes;        /* of all that */
+    const char *message; /* pl_op_spool_check_message; the commit's from now on; NULL or "": it stays */
     /* When not NULL: asked on the writer thread, just before the operations are taken, with what is at the path of the first one (NULL:
      * nothing), as who reads the branch sees it. Negative: nothing is taken, and that is told by done. Does not block. */
     int (*check)(struct pl_open_write *w, const struct pl_branch_file *now, struct pl_err *err);
@@ -131,10 +135,23 @@ bool pl_open_has(struct pl_open *c, const struct pl_hash *id);
 
 /* ---- ending ---- */
 
-/* Makes it a commit. Blocks: on the pool. PL_ECONFLICT with the paths, PL_ECOLLISION, PL_ENOTFOUND (its repo), errors of the store: it
+/* Makes it a commit, with `message`; when that is NULL or "" with the last one that came with a write, else with that of its start. Blocks: on the pool. PL_ECONFLICT with the paths, PL_ECOLLISION, PL_ENOTFOUND (its repo), errors of the store: it
  * stays open. PL_ERETRY: somebody else is at it. */
 PL_MUST_CHECK
 int pl_open_finish(struct pl_open *c, const char *message, struct pl_push_result *ret, struct pl_err *err);
+/* How one ended that made no commit. */
+struct pl_open_end {
+    char commit[PL_ID_HEX + 1];
+    char project[PL_NAME_MAX_BYTES + 1], repo[PL_NAME_MAX_BYTES + 1], branch[PL_NAME_MAX_BYTES + 1];
+    bool unchanged;           /* finished, and it changed nothing; else it was dropped */
+    char head[PL_ID_HEX + 1]; /* unchanged: the branch's commit; "" = it has none */
+    char reason[512];         /* a sentence */
+};
+/* By its id or the start of one (at least 4 digits), of the last PL_OPEN_ENDS_KEPT, in one repo or (NULL) in any that `c` may read; the
+ * newest when several are meant. PL_ENOTFOUND. */
+PL_MUST_CHECK
+int pl_open_end_find(struct pl_conn *c, const char *project, const char *repo, const char *text, struct pl_open_end *ret,
+                     struct pl_err *err);
 /* Forgets it; `why` goes into the event. */
 PL_MUST_CHECK
 int pl_open_abort(struct pl_open *c, const char *why, struct pl_err *err);
@@ -144,8 +161,8 @@ int pl_opens_flush(struct pl_opens *o, const char *project, const char *repo, co
 /* The same for every branch that a stage of the pipeline reads. Blocks. */
 PL_MUST_CHECK
 int pl_opens_flush_inputs(struct pl_opens *o, const char *project, const char *pipeline, struct pl_err *err);
-/* The repo is gone: so are its open commits. */
-void pl_opens_drop_repo(struct pl_opens *o, const char *project, const char *repo);
+/* The repo with this row id is gone: so are its open commits, but not those of another that has its name by now. */
+void pl_opens_drop_repo(struct pl_opens *o, const char *project, const char *repo, int64_t repo_id);
 
 /* ---- reading ---- */
 

@@ -9,24 +9,6 @@
 
 #define LOOK_EVERY_MS 60000 /* at the idle ones */
 
-/* ---- events ---- */
-
-static int write_event(struct pl_tx *tx, void *arg, struct pl_err *err)
-{
-    return pl_tx_event(tx, "commit", json_incref(arg), err);
-}
-
-void pl_open_event(struct pl_open *c, const char *change, const char *why)
-{
-    const struct pl_op_spool_head *h = pl_open_head(c);
-    json_t *event = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s?}", "project", h->project, "repo", h->repo, "branch", h->branch,
-                              "commit", h->commit, "change", change, "reason", why);
-
-    if (!event || pl_db_run(c->o->config.db, PL_TX_UNLOGGED, write_event, event, NULL) < 0)
-        pl_log_warn("open", "no event tells that commit %.8s was %s", h->commit, change);
-    json_decref(event);
-}
-
 /* ---- the end ---- */
 
 /* Nobody writes to it any more, and what waits is written. PL_ERETRY: another one ends it. */
@@ -91,12 +73,13 @@ static int push(struct pl_open *c, const char *message, struct pl_push_result *r
 {
     const struct pl_op_spool_head *h = pl_open_head(c);
     _cleanup_free_ struct pl_tree_op *list = NULL;
+    _cleanup_free_ char *said = pl_op_spool_message(c->spool);
     struct pl_push_args args = {.project = h->project,
                                 .repo = h->repo,
                                 .branch = h->branch,
                                 .base = h->base,
                                 .base_root = h->gathered ? NULL : &h->base_root,
-                                .message = message && *message ? message : h->message,
+                                .message = message && *message ? message : said,
                                 .author = h->author,
                                 .commit = h->commit,
                                 .repo_id = h->repo_id,
@@ -104,6 +87,8 @@ static int push(struct pl_open *c, const char *message, struct pl_push_result *r
                                 .self = c};
     int r = pl_op_table_list(&c->table, &list, &args.n_list, err); /* it is ending: nothing changes the table */
 
+    if (r == 0 && !said)
+        r = pl_err_nomem(err);
     if (h->gathered)
         args.base = NULL;
     args.list = list;
@@ -118,11 +103,11 @@ static int finish(struct pl_open *c, const char *message, struct pl_push_result 
     if (r < 0)
         return r;
     pl_open_ref(c);
+    if (!ret->changed)
+        pl_open_ends(c, ret->commit, NULL);
     pl_open_gone(c);
     if (ret->changed)
         c->o->config.finished(c->o->config.self, ret->commit);
-    else
-        pl_open_event(c, "unchanged", NULL);
     pl_open_unref(c);
     return 0;
 }
@@ -145,7 +130,7 @@ int pl_open_abort(struct pl_open *c, const char *why, struct pl_err *err)
 
     if (r < 0)
         return r;
-    pl_open_event(c, "dropped", why);
+    pl_open_ends(c, NULL, why);
     pl_open_gone(c);
     return 0;
 }
@@ -297,7 +282,7 @@ static void end_job(void *arg)
         if (r < 0)
             failed_by_clock(c, r, &err);
     } else if (is_idle_now(c)) {
-        pl_open_event(c, "dropped", "nothing was written to it for a day");
+        pl_open_ends(c, NULL, "nothing was written to it for a day");
         pl_open_gone(c);
     } else {
         set_state(c, PL_OPEN_OPEN);

@@ -78,6 +78,8 @@ int64_t pl_opens_due(struct pl_opens *o, int64_t now_ms);
 void pl_open_gone(struct pl_open *c);
 /* An event; failing to write it is not told to anybody. */
 void pl_open_event(struct pl_open *c, const char *change, const char *why);
+/* The same for one that ends without a commit, before its file goes: it is kept how (struct pl_open_end). `head`: NULL = it is dropped. */
+void pl_open_ends(struct pl_open *c, const char *head, const char *why);
 
 /* opens_view */
 void pl_open_nodes_unref(struct pl_open_nodes *n);

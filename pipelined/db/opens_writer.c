@@ -23,6 +23,7 @@ struct group {
     struct pl_op_record *records;
     size_t n, cap;
     struct pl_map ids; /* of records */
+    const char *message;
 };
 
 static int add_record(struct group *g, const struct pl_op_record *record, struct pl_err *err)
@@ -104,8 +105,10 @@ static int take(struct group *g, struct pl_open_write *w, struct pl_err *err)
     r = r < 0 ? r : pl_op_table_reserve(&g->ops, &g->request, err);
     for (size_t i = 0; i < w->n_records && r == 0; i++)
         r = add_record(g, &w->records[i], err);
-    if (r == 0)
+    if (r == 0) {
         pl_op_table_take(&g->ops, &g->request);
+        g->message = w->message && *w->message ? w->message : g->message;
+    }
     pl_op_table_finish(&g->request);
     return r;
 }
@@ -141,7 +144,7 @@ static int make_durable(struct group *g, struct pl_err *err)
     r = r < 0 ? r : pl_op_table_reserve(&c->table, &g->ops, err);
     pthread_mutex_unlock(&c->lock);
     if (r == 0 && (g->ops.n || g->n))
-        r = pl_op_spool_append(c->spool, g->records, bucket ? 0 : g->n, &g->ops, err);
+        r = pl_op_spool_append(c->spool, g->records, bucket ? 0 : g->n, &g->ops, g->message, err);
     if (r < 0)
         return r;
     pthread_mutex_lock(&c->lock);

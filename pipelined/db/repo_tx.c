@@ -204,6 +204,7 @@ int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     if (r < 0)
         return r;
     a->changed = true;
+    a->id = row.id;
     r = pl_tx_emit(tx, PL_RECORD_REPO_DELETE, json_pack("{s:s, s:s}", "project", a->project, "name", a->name), err);
     return r < 0 ? r
                  : pl_tx_event(tx, "repo",

@@ -12,6 +12,7 @@ struct pl_repo_args {
     bool output;   /* create: made for a stage */
     bool force;    /* delete: although a current stage reads it */
     bool changed;  /* out: something was made, set or removed */
+    int64_t id;    /* delete: out: the row that it was */
     /* Options, of input repos. */
     bool set_window;          /* commit_window_ms counts */
     int64_t commit_window_ms; /* 0..PL_OPEN_WINDOW_MAX_MS */

@@ -44,6 +44,7 @@ struct pl_op_spool {
     pthread_mutex_t lock;
     struct pl_map kept; /* id → struct kept */
     uint64_t unpacked;
+    char *message; /* the last one that came with a group; NULL = none did */
 };
 
 /* ---- the head ---- */
@@ -131,6 +132,7 @@ struct pl_op_spool *pl_op_spool_close(struct pl_op_spool *s)
     pl_map_finish(&s->kept, free);
     pthread_mutex_destroy(&s->lock);
     json_decref(s->head_json);
+    free(s->message);
     free(s);
     return NULL;
 }
@@ -367,8 +369,9 @@ int pl_op_spool_pack(struct pl_op_spool *s, struct pl_pack_session *session, uin
 /* ---- writing groups ---- */
 
 static int write_meta(const struct pl_op_spool *s, const struct pl_op_record *records, size_t n, const struct pl_op_table *ops,
-                      uint64_t data_hash, struct pl_buf *out, struct pl_err *err)
+                      const char *message, uint64_t data_hash, struct pl_buf *out, struct pl_err *err)
 {
+    size_t len = message ? strlen(message) : 0;
     int r = pl_buf_add_le64(out, s->packed, err);
 
     r = r < 0 ? r : pl_buf_add_le64(out, data_hash, err);
@@ -380,6 +383,8 @@ static int write_meta(const struct pl_op_spool *s, const struct pl_op_record *re
         r = r < 0 ? r : pl_buf_add_varint(out, records[i].raw, err);
         r = r < 0 ? r : pl_buf_add_varint(out, records[i].stored, err);
     }
+    r = r < 0 ? r : pl_buf_add_varint(out, len, err);
+    r = r < 0 || !len ? r : pl_buf_add(out, message, len, err);
     return r < 0 || !ops || !ops->n ? r : pl_op_table_write(ops, out, err);
 }
 
@@ -430,9 +435,37 @@ static int keep_all(struct pl_op_spool *s, const struct pl_op_record *records, s
     return r;
 }
 
-int pl_op_spool_append(struct pl_op_spool *s, const struct pl_op_record *records, size_t n, const struct pl_op_table *ops,
-                       struct pl_err *err)
+static void set_message(struct pl_op_spool *s, char *message)
 {
+    pthread_mutex_lock(&s->lock);
+    free(s->message);
+    s->message = message;
+    pthread_mutex_unlock(&s->lock);
+}
+
+char *pl_op_spool_message(struct pl_op_spool *s)
+{
+    char *copy;
+
+    pthread_mutex_lock(&s->lock);
+    copy = strdup(s->message ? s->message : s->head.message);
+    pthread_mutex_unlock(&s->lock);
+    return copy;
+}
+
+int pl_op_spool_check_message(const char *message, struct pl_err *err)
+{
+    size_t len = strlen(message);
+
+    if (len > PL_OP_SPOOL_TEXT_MAX)
+        return pl_err_set(err, PL_EINVAL, "the message is longer than %u bytes", PL_OP_SPOOL_TEXT_MAX);
+    return pl_utf8_ok(message, len) ? 0 : pl_err_set(err, PL_EINVAL, "the message is not UTF-8");
+}
+
+int pl_op_spool_append(struct pl_op_spool *s, const struct pl_op_record *records, size_t n, const struct pl_op_table *ops,
+                       const char *message, struct pl_err *err)
+{
+    _cleanup_free_ char *kept = message && *message ? strdup(message) : NULL;
     _cleanup_(pl_buf_finish) struct pl_buf group = {.max = PL_OP_SPOOL_META_MAX};
     _cleanup_(pl_buf_finish) struct pl_buf data = {.max = PL_OP_SPOOL_META_MAX};
     static const uint8_t room[GROUP_HEAD];
@@ -441,10 +474,12 @@ int pl_op_spool_append(struct pl_op_spool *s, const struct pl_op_record *records
 
     if (s->broken)
         return pl_err_set(err, PL_EIO, "%s could not be cut back after a failed write: restart the daemon", s->path);
+    if (message && *message && !kept)
+        return pl_err_nomem(err);
     for (size_t i = 0; i < n && r == 0; i++)
         r = pl_buf_add(&data, records[i].bytes, records[i].stored, err);
     r = r < 0 ? r : pl_buf_add(&group, room, sizeof room, err);
-    r = r < 0 ? r : write_meta(s, records, n, ops, pl_xxh64(data.data, data.len, 0), &group, err);
+    r = r < 0 ? r : write_meta(s, records, n, ops, kept, pl_xxh64(data.data, data.len, 0), &group, err);
     r = r < 0 ? r : finish_group(s, &group, data.len, err);
     meta_end = group.len;
     r = r < 0 ? r : pl_buf_add(&group, data.data, data.len, err);
@@ -459,6 +494,8 @@ int pl_op_spool_append(struct pl_op_spool *s, const struct pl_op_record *records
         return r;
     }
     s->size += group.len;
+    if (kept)
+        set_message(s, TAKE_PTR(kept));
     return 0;
 }
 
@@ -498,7 +535,7 @@ int pl_op_spool_mark_packed(struct pl_op_spool *s, uint64_t group, struct pl_err
     if (r < 0)
         return r;
     s->packed = group;
-    r = pl_op_spool_append(s, NULL, 0, NULL, err);
+    r = pl_op_spool_append(s, NULL, 0, NULL, NULL, err);
     if (r < 0) {
         s->packed = before;
         return r;
@@ -549,7 +586,25 @@ static bool data_ok(const uint8_t *file, const struct group *g)
     return pl_xxh64(file + g->data_at, (size_t)(g->end - g->data_at), 0) == g->data_hash;
 }
 
-/* Takes the records of a group; the cursor stands on its operations afterwards. */
+/* The message of a group; the cursor stands on its operations afterwards. */
+static int read_message(struct pl_op_spool *s, struct group *g, struct pl_err *err)
+{
+    uint64_t len = pl_cursor_varint(&g->records);
+    const uint8_t *bytes = len <= PL_OP_SPOOL_TEXT_MAX ? pl_cursor_bytes(&g->records, (size_t)len) : NULL;
+    char *message;
+
+    if (!bytes || g->records.failed || memchr(bytes, 0, (size_t)len) || !pl_utf8_ok((const char *)bytes, (size_t)len))
+        return pl_err_set(err, PL_EFORMAT, "group %llu: its message", (unsigned long long)g->number);
+    if (!len)
+        return 0;
+    message = strndup((const char *)bytes, (size_t)len);
+    if (!message)
+        return pl_err_nomem(err);
+    set_message(s, message);
+    return 0;
+}
+
+/* Takes the records of a group; the cursor stands on its message afterwards. */
 static int read_records(struct pl_op_spool *s, struct group *g, bool kept, struct pl_err *err)
 {
     struct kept k = {.offset = g->data_at, .group = g->number};
@@ -633,6 +688,7 @@ static int read_groups(struct pl_op_spool *s, const uint8_t *file, uint64_t at, 
         if (g.number > s->packed && !data_ok(file, &g))
             return pl_err_set(err, PL_ECORRUPT, "the data of group %llu is damaged", (unsigned long long)g.number);
         r = read_records(s, &g, g.number > s->packed, err);
+        r = r < 0 ? r : read_message(s, &g, err);
         r = r < 0 ? r : read_ops(&g, table, err);
         at = g.end;
     }

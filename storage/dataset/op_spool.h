@@ -13,7 +13,8 @@
  *   group: 0 "PLSG"  4 u32 length of meta  8 u64 length of data  16 u64 number: 1, 2, …  24 u64 XXH64 of meta, seeded
  *          with the XXH64 of these 24 bytes, seeded with that of the commit's id
  *   32  meta     u64 records of groups up to this number are in packs, u64 XXH64 of data, varint number of records,
- *                each: id 32, u8 kind, u8 codec, varint raw size, varint stored size; then an ops stream (ops.h), or nothing
+ *                each: id 32, u8 kind, u8 codec, varint raw size, varint stored size; then varint length of a message, the message;
+ *                then an ops stream (ops.h), or nothing
  *       data     the records' stored bytes, one after another; holes once they are in packs
  *
  * A group is written with one write and one fdatasync. All but the last were on the disk before the next was begun, so one that does
@@ -75,17 +76,23 @@ uint64_t pl_op_spool_cut_bytes(const struct pl_op_spool *s);
 
 /* ---- one thread at a time ---- */
 
-/* One group: the records that are not here yet, and the operations of `ops` (may be NULL); durable when it returns 0. On failure the
+/* One group: the records that are not here yet, the operations of `ops` (may be NULL), and what the commit's message is from now on (checked;
+ * NULL or "": what it was); durable when it returns 0. On failure the
  * file is as before; should even that fail, every later append is refused. PL_ENOSPC, PL_EIO, PL_ETOOBIG. */
 PL_MUST_CHECK
 int pl_op_spool_append(struct pl_op_spool *s, const struct pl_op_record *records, size_t n, const struct pl_op_table *ops,
-                       struct pl_err *err);
+                       const char *message, struct pl_err *err);
+/* PL_EINVAL: longer than PL_OP_SPOOL_TEXT_MAX, or no UTF-8. */
+PL_MUST_CHECK
+int pl_op_spool_check_message(const char *message, struct pl_err *err);
 /* Packs have the records of all groups up to `group`: they are forgotten here and their room in the file is given back. */
 PL_MUST_CHECK
 int pl_op_spool_mark_packed(struct pl_op_spool *s, uint64_t group, struct pl_err *err);
 
 /* ---- any thread ---- */
 
+/* The last message that came with a group, else the head's; malloc'ed, NULL without memory. */
+char *pl_op_spool_message(struct pl_op_spool *s);
 bool pl_op_spool_has(struct pl_op_spool *s, const struct pl_hash *id);
 /* The raw bytes of a record, verified, into `ret` (replacing what it held). PL_ENOTFOUND (also: it is in a pack now), PL_ECORRUPT. */
 PL_MUST_CHECK

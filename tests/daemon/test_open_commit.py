@@ -11,9 +11,10 @@ import urllib.parse
 
 import pytest
 
-from conftest import BIN, HttpError, ops_stream, wait_until
+from conftest import BIN, HttpError, ops_stream, sh, wait_until
 
 DAY = 24 * 3600
+FAILED, NOT_FOUND = 1, 3
 
 
 def start(d, repo="in", branch="master", **body):
@@ -75,7 +76,7 @@ def test_files_gather_and_one_commit_comes_of_them(daemon):
     assert (commit["state"], commit["message"], commit["author"], commit["parent"]) == ("finished", "scans", "me", first)
     assert d.get(f"/runs/{c}")["cause"] == "push"
     assert not spools(d)
-    refused(lambda: finish(d, c), "not_found", "no open commit")
+    assert finish(d, c)["commit"] == c
     refused(lambda: put(d, c, "x", "x"), "not_found", "no open commit")
 
 
@@ -183,6 +184,81 @@ def test_nothing_changed_makes_no_commit(daemon):
     assert (done["changed"], done["commit"], done["run"]) == (False, head, "")
     assert len(d.default.commits("in")) == 1 and not spools(d)
     assert events(d, "unchanged")
+
+
+def test_who_waits_for_the_run_of_a_commit_that_changed_nothing_waits_for_the_one_that_stands(daemon):
+    d = daemon
+    d.post("/repos", {"name": "in", "commit_window": "100ms"})
+    d.default.stages(sh("s", 'cp "$PL_INPUT_IN/a" "$PL_OUT/a"'))
+    head = d.push("in", "a", "1")["commit"]
+    d.wait(head)
+    same = d.push("in", "a", "1")["commit"]
+    wait_until(lambda: events(d, "unchanged"), "it to be finished")
+    answer = d.get(f"/runs/{same[:8]}/wait")
+    assert (answer["id"], answer["done"], answer["state"], answer["unchanged_at"]) == (same, True, "success", head)
+    for daemon_was_restarted in (False, True):
+        waited = d.ctl("wait", "run", same[:8])
+        assert f"nothing changed: in@master is still at commit {head[:8]}" in waited.err and f"run {head[:8]}: success" in waited.out
+        if not daemon_was_restarted:
+            d.stop()
+            d.start()
+    assert d.ctl("wait", "run", "0123456789", ok=False).code == NOT_FOUND
+
+
+def test_a_commit_that_changed_nothing_on_an_empty_branch_or_was_dropped_has_no_run(daemon):
+    d = daemon
+    d.default.repo("in")
+    empty, dropped = start(d, branch="dev"), start(d)
+    assert finish(d, empty)["changed"] is False
+    waited = d.ctl("wait", "run", empty)
+    assert waited.out == "there is no run: nothing changed: in@dev has no commit yet\n"
+    assert json.loads(d.ctl("wait", "run", empty, "--json").out)["unchanged_at"] == ""
+    d.http("DELETE", f"/api/v1/repos/default/in/commits/{dropped}")
+    waited = d.ctl("wait", "run", dropped, ok=False)
+    assert waited.code == FAILED and f"there is no run: commit {dropped[:8]} was dropped" in waited.err
+
+
+def test_a_commit_that_is_finished_again_says_what_came_of_it(daemon):
+    d = daemon
+    d.default.repo("in")
+    c = start(d)
+    put(d, c, "a", "1")
+    first = finish(d, c)
+    same, dropped = start(d), start(d)
+    again = finish(d, c[:10])
+    assert {k: again[k] for k in ("changed", "commit", "run", "root", "files", "bytes", "branch")} == {k: first[k] for k in ("changed", "commit", "run", "root", "files", "bytes", "branch")}
+    put(d, same, "a", "1")
+    first = finish(d, same)
+    assert not first["changed"] and {**finish(d, same), "new_bytes": 0} == {**first, "new_bytes": 0}
+    d.http("DELETE", f"/api/v1/repos/default/in/commits/{dropped}")
+    assert "was dropped" in d.ctl("finish", "commit", f"in@{dropped}", ok=False).err
+    refused(lambda: finish(d, dropped), "not_found", "was dropped")
+    refused(lambda: finish(d, "master"), "not_found", "no open commit")
+    refused(lambda: finish(d, "0" * 32), "not_found", "no open commit")
+
+
+def test_the_message_is_that_of_its_end_of_its_last_put_or_of_its_start(daemon):
+    d = daemon
+    d.default.repo("in")
+    said = lambda c: d.get(f"/repos/default/in/commits/{c}")["message"]
+    started, put_, ended = (start(d, message="start") for _ in range(3))
+    path = d.write("f", "1")
+    for c in (put_, ended):
+        d.ctl("put", "file", f"in@{c}:/{c}", "-f", path, "-m", "first")
+        d.ctl("put", "file", f"in@{c}:/{c}", "-f", path, "-m", "last")
+        d.ctl("put", "file", f"in@{c}:/{c}-more", "-f", path)
+    put(d, started, "b", "1")
+    assert [said(c) for c in (started, put_, ended)] == ["start", "last", "last"]
+    d.kill()
+    d.start()
+    assert said(put_) == "last"
+    finish(d, started), finish(d, put_), d.post(f"/repos/default/in/open/{ended}/finish", {"message": "end"})
+    assert [said(c) for c in (started, put_, ended)] == ["start", "last", "end"]
+    d.http("PATCH", "/api/v1/repos/default/in", {"commit_window": "60s"})
+    for message in ("one", "two"):
+        d.ctl("put", "file", f"in@master:/{message}", "-f", path, "-m", message)
+    assert d.post("/repos/default/in/open/master/finish", {})["changed"]
+    assert said("master") == "two"
 
 
 def test_an_open_commit_on_an_empty_branch(daemon):

@@ -80,7 +80,7 @@ static void open_one(const char *path, struct pl_buf *ret)
         abort();
     if (r == 0) {
         must(pl_op_table_write(&t, ret, NULL));
-        must(pl_op_spool_append(s, NULL, 0, NULL, NULL));
+        must(pl_op_spool_append(s, NULL, 0, NULL, NULL, NULL));
     }
     pl_op_spool_close(s);
     pl_op_table_finish(&t);

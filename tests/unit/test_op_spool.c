@@ -112,13 +112,33 @@ static bool same_table(const struct pl_op_table *t, const struct pl_buf *want)
     return got.len == want->len && memcmp(got.data, want->data, got.len) == 0;
 }
 
+/* The message that comes with the append of a seed; "" = none. */
+static const char *message_of(uint64_t seed, char out[32])
+{
+    *out = '\0';
+    if (seed % 3 == 0)
+        snprintf(out, 32, "Größe %llu", (unsigned long long)seed);
+    return out;
+}
+
+static void assert_message(struct pl_op_spool *s, uint64_t seed, size_t n)
+{
+    _cleanup_free_ char *got = pl_op_spool_message(s);
+    char want[32] = "";
+
+    while (n > 0 && !*message_of(seed + n - 1, want))
+        n--;
+    assert_string_equal(got, *want ? want : head().message);
+}
+
 static void append_one(struct pl_op_spool *s, uint64_t seed)
 {
+    char message[32];
     struct pl_err err = {0};
     struct append a;
 
     draw(seed, &a);
-    assert_ok(pl_op_spool_append(s, a.records, a.n, &a.ops, &err), &err);
+    assert_ok(pl_op_spool_append(s, a.records, a.n, &a.ops, message_of(seed, message), &err), &err);
     append_finish(&a);
 }
 
@@ -172,6 +192,7 @@ static size_t reopen(const char *path, uint64_t seed, size_t low, bool may_be_mo
     if (!same_table(&t, &want))
         fail_msg("neither the state after %zu appends nor one more", low);
     assert_records(s, seed, n);
+    assert_message(s, seed, n);
     append_one(s, seed + n); /* and it goes on */
     pl_op_spool_close(s);
     pl_op_table_finish(&t);
@@ -315,7 +336,7 @@ static void a_write_that_fails_leaves_the_file_as_it_was(void **state)
     for (size_t i = 0; i < 10; i++) {
         draw(500 + i, &a);
         pl_io_fail_nth(calls[i % 2], 1, i % 4 < 2 ? ENOSPC : EIO);
-        assert_int_equal(pl_op_spool_append(s, a.records, a.n, &a.ops, &err), i % 4 < 2 ? PL_ENOSPC : PL_EIO);
+        assert_int_equal(pl_op_spool_append(s, a.records, a.n, &a.ops, NULL, &err), i % 4 < 2 ? PL_ENOSPC : PL_EIO);
         for (size_t k = 0; k < a.n; k++)
             assert_false(pl_op_spool_has(s, &a.records[k].id));
         pl_io_fail_nth(calls[i % 2], 0, 0);
@@ -404,7 +425,7 @@ static void append_bytes(struct pl_op_spool *s, const uint8_t *bytes, size_t n)
     struct pl_op_record r = record_of(bytes, n);
     struct pl_err err = {0};
 
-    assert_ok(pl_op_spool_append(s, &r, 1, NULL, &err), &err);
+    assert_ok(pl_op_spool_append(s, &r, 1, NULL, NULL, &err), &err);
 }
 
 static void records_that_are_in_packs_leave_the_file(void **state)

@@ -234,6 +234,23 @@ static void test_what_was_answered_is_there_after_a_stop(void **state)
     free(text);
 }
 
+/* A repo may be made anew under its name while the old one's open commits are dropped. */
+static void test_a_repo_that_goes_takes_its_own_open_commits_and_no_others(void **state)
+{
+    const struct pl_open_args args = {.project = "default", .repo = "vault", .branch = "master"};
+    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    struct pl_err err = {0};
+    int64_t id;
+
+    (void)state;
+    assert_ok(pl_opens_start(world.opens, &args, &c, &err), &err);
+    id = pl_open_head(c)->repo_id;
+    pl_opens_drop_repo(world.opens, "default", "vault", id - 1);
+    assert_true(pl_opens_has(world.opens, pl_open_head(c)->commit));
+    pl_opens_drop_repo(world.opens, "default", "vault", id);
+    assert_false(pl_opens_has(world.opens, pl_open_head(c)->commit));
+}
+
 static int setup(void **state)
 {
     struct pl_err err = {0};
@@ -261,6 +278,7 @@ int main(void)
         T(test_puts_reads_packs_and_ends_at_once),
         T(test_the_clock_finishes_while_others_put),
         T(test_what_was_answered_is_there_after_a_stop),
+        T(test_a_repo_that_goes_takes_its_own_open_commits_and_no_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
