@@ -1,5 +1,6 @@
 /* Ends of jobs and runs: written whatever happens, in their order; on a full disk again and again. What builds on them stands in the
- * same line. */
+ * same line. Ends of jobs may be on their way many at a time; that of a run, and what builds on them, waits until those before it are there:
+ * one that could not be written does not come after what it is part of. */
 #include "engine_internal.h"
 
 #include "storage/base/log.h"
@@ -12,6 +13,7 @@
 struct pl_ending {
     struct pl_ending *next;
     struct pl_engine *engine;
+    uint64_t number;                                          /* in the order in which they were given */
     struct pl_ejob *job;                                      /* NULL: the end of a run, or … */
     void (*then)(void *arg, int r, const struct pl_err *err); /* … nothing to write, but this to call in its turn */
     void *arg;
@@ -32,13 +34,14 @@ static void ending_free(struct pl_ending *end)
     free(end);
 }
 
+/* In its place: it may have been tried before what waits. */
 static void ending_wait(struct pl_ending *end)
 {
     struct pl_ending **link = &end->engine->endings;
 
-    while (*link)
+    while (*link && (*link)->number < end->number)
         link = &(*link)->next;
-    end->next = NULL;
+    end->next = *link;
     *link = end;
 }
 
@@ -50,17 +53,22 @@ void pl_engine_retry(struct pl_engine *e)
     pl_timer_start(e->retry_timer, (uint64_t)e->retry_ms);
 }
 
+static void submit_all(struct pl_engine *e);
+
 static void ending_over(void *arg)
 {
     struct pl_ending *end = arg;
     struct pl_engine *e = end->engine;
 
+    e->jobs_ending -= end->job != NULL;
     if (end->result >= 0 && !end->then)
         e->retry_ms = 0;
     if (end->result >= 0 && end->job)
         pl_engine_job_ended(end->job);
     if (end->result >= 0 || end->result == PL_ESTOPPING || end->result == PL_EFENCED || e->failed) {
         ending_free(end);
+        if (!e->jobs_ending && !pl_timer_active(e->retry_timer))
+            submit_all(e);
         return;
     }
     if (!end->then)
@@ -92,36 +100,53 @@ static void ending_submit(struct pl_ending *end)
 {
     int r;
 
-    if (end->engine->endings) { /* after those that wait */
+    if (end->engine->endings || (!end->job && end->engine->jobs_ending)) { /* after those before it */
         ending_wait(end);
         return;
     }
+    end->engine->jobs_ending += end->job != NULL;
     r = pl_db_submit(end->engine->config.db, PL_TX_LOGGED, ending_tx, ending_done, end, &end->err);
     if (r < 0) /* else the writer has it */
         ending_done(end, r, &end->err);
 }
 
-static void retry_all(void *arg)
+static void submit_all(struct pl_engine *e)
 {
-    struct pl_engine *e = arg;
     struct pl_ending *list = TAKE_PTR(e->endings), *next;
 
     for (; list; list = next) {
         next = list->next;
         ending_submit(list);
     }
+}
+
+static void retry_all(void *arg)
+{
+    struct pl_engine *e = arg;
+
+    submit_all(e);
     pl_engine_write_dirty(e);
+}
+
+static struct pl_ending *ending_new(struct pl_engine *e)
+{
+    struct pl_ending *end = calloc(1, sizeof *end);
+
+    if (end) {
+        end->engine = e;
+        end->number = ++e->endings_made;
+    }
+    return end;
 }
 
 void pl_engine_end_job(struct pl_ejob *j)
 {
-    struct pl_ending *end = calloc(1, sizeof *end);
+    struct pl_ending *end = ending_new(j->engine);
 
     if (!end) {
         pl_engine_fail(j->engine, "no memory for a job's end");
         return;
     }
-    end->engine = j->engine;
     end->job = pl_ejob_ref(j);
     pl_engine_job_args(j, &end->args);
     ending_submit(end);
@@ -130,14 +155,12 @@ void pl_engine_end_job(struct pl_ejob *j)
 void pl_engine_end_run(struct pl_engine *e, const struct pl_sched_action *a)
 {
     uint32_t failed = a->run.jobs[PL_SCHED_FAILURE], unrunnable = a->run.jobs[PL_SCHED_UNRUNNABLE];
-    struct pl_ending *end;
+    struct pl_ending *end = ending_new(e);
 
-    end = calloc(1, sizeof *end);
     if (!end) {
         pl_engine_fail(e, "no memory for a run's end");
         return;
     }
-    end->engine = e;
     if (failed || unrunnable)
         snprintf(end->run_reason, sizeof end->run_reason, "%u job%s failed%s", failed, failed == 1 ? "" : "s",
                  unrunnable ? ", others could not run" : "");
@@ -150,9 +173,8 @@ void pl_engine_after_endings(struct pl_engine *e, void (*fn)(void *arg, int r, c
 {
     struct pl_ending *end;
 
-    while (!(end = calloc(1, sizeof *end)))
+    while (!(end = ending_new(e)))
         usleep(1000);
-    end->engine = e;
     end->then = fn;
     end->arg = arg;
     ending_submit(end);

@@ -144,7 +144,9 @@ struct pl_engine {
     uint64_t last_order;       /* of the last run given to the scheduler */
     bool continuing;           /* a TICK is posted */
     int64_t busy_at_ms;        /* when PL_BUSY_WRITE_MS were over last */
-    struct pl_ending *endings; /* ends of jobs and runs that could not be written */
+    struct pl_ending *endings; /* ends of jobs and runs that wait for those before them, or could not be written */
+    unsigned jobs_ending;      /* of them on their way to the database */
+    uint64_t endings_made;
     struct pl_timer *retry_timer;
     int64_t retry_ms;
     pthread_mutex_t later_mutex; /* of the list; later.c */

@@ -48,7 +48,7 @@ int pl_tx_job_progress(struct pl_tx *tx, void *arg, struct pl_err *err)
     struct pl_job_args *a = arg;
     _cleanup_free_ char *inputs = dump(a->inputs, "[]"), *warnings = dump(a->warnings, "[]"), *counts = dump(a->counts, "{}");
     _cleanup_free_ char *ms = dump(a->ms, "{}"), *bytes = dump(a->bytes, "{}");
-    int r;
+    int r, written;
 
     if (!inputs || !warnings || !counts || !ms || !bytes)
         return pl_err_nomem(err);
@@ -65,10 +65,11 @@ int pl_tx_job_progress(struct pl_tx *tx, void *arg, struct pl_err *err)
         "sssissssshsssssiiid", a->run, a->project, a->stage, a->version, text(a->pipeline), a->state, text(a->reason),
         text(a->base), text(a->output), &a->code, inputs, warnings, counts, ms, bytes, a->created_us, a->started_us,
         (int64_t)a->live, (int)a->planned);
+    written = r;
     r = r < 0 ? r
               : pl_sql_int(pl_tx_conn(tx), err, &a->id, "SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?", "sss",
                            a->run, a->project, a->stage);
-    return r < 0 ? r : job_event(tx, a, err);
+    return r < 0 || !written ? r : job_event(tx, a, err); /* one that has ended: nothing is told after its end */
 }
 
 int pl_tx_job_may_commit(struct pl_tx *tx, const struct pl_job_args *a, struct pl_err *err)

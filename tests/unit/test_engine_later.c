@@ -184,6 +184,89 @@ static void an_engine_that_fails_says_so_once_and_gives_up_what_waits(void **sta
     pthread_mutex_unlock(&gate);
 }
 
+/* ---- ends ---- */
+
+/* While it is there no job can be written. */
+static int trigger_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    return pl_sql_script(pl_tx_conn(tx),
+                         arg ? "CREATE TRIGGER no_job BEFORE INSERT ON job BEGIN SELECT RAISE(ABORT, 'no job now'); END"
+                             : "DROP TRIGGER no_job",
+                         err);
+}
+
+static void bar_jobs(struct fixture *f, bool barred)
+{
+    struct pl_err err = {0};
+
+    assert_ok(pl_db_run(f->world.db, PL_TX_UNLOGGED, trigger_tx, barred ? f : NULL, &err), &err);
+}
+
+/* "job running job failure run failure": the events of the run, in their order. */
+static char *events_of(struct fixture *f, const char *run)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(f->world.db);
+    struct pl_err err = {0};
+    char *text = NULL;
+
+    assert_ok(
+        pl_sql_text(
+            rd.conn, &err, &text,
+            "SELECT coalesce(group_concat(type || ' ' || (data ->> 'state'), ' '), '') FROM"
+            " (SELECT type, data FROM event WHERE type IN ('job', 'run') AND ?1 IN (data ->> 'run', data ->> 'id') ORDER BY id)",
+            "s", run),
+        &err);
+    return text;
+}
+
+static void passed(void *arg, int r, const struct pl_err *err)
+{
+    struct note *n = arg;
+
+    (void)err;
+    n->calls++;
+    n->result = r;
+    pl_loop_stop(n->loop);
+}
+
+static void a_run_ends_after_its_jobs_although_they_could_not_be_written_at_first(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_stage def = {.name = "prepare"};
+    struct pl_estage stage = {.refs = 10, .project = (char *)"default", .pipeline = (char *)"flow", .def = &def};
+    struct pl_run_args run = {.id = "0123456789abcdef0123456789abcdef", .cause = "manual", .state = "running"};
+    struct pl_sched_action end = {.kind = PL_SCHED_RUN_STATE, .run = {.id = run.id, .state = PL_SCHED_FAILURE}};
+    struct note n = {.loop = f->loop, .result = 1};
+    struct pl_err err = {0};
+    struct pl_ejob *j;
+    char *events;
+
+    end.run.jobs[PL_SCHED_FAILURE] = 1;
+    assert_ok(pl_db_run(f->world.db, PL_TX_LOGGED, pl_tx_run_create, &run, &err), &err);
+    assert_ok(pl_engine_add_job(f->engine, 7, 1, run.id, &stage, &j, &err), &err);
+    j->state = PL_SCHED_FAILURE;
+    bar_jobs(f, true);
+    pl_engine_end_job(j);
+    pl_engine_end_run(f->engine, &end);
+    pl_engine_after_endings(f->engine, passed, &n);
+    bar_jobs(f, false); /* behind the first try, which has failed */
+    events = events_of(f, run.id);
+    assert_null(strstr(events, "run failure"));
+    free(events);
+    pl_loop_run(f->loop);
+    assert_int_equal(n.result, 0);
+    events = events_of(f, run.id);
+    assert_string_equal(strstr(events, "job"), "job failure run failure");
+    free(events);
+    assert_ok(pl_db_run(f->world.db, PL_TX_UNLOGGED, pl_tx_job_progress,
+                        &(struct pl_job_args){.run = run.id, .project = "default", .stage = "prepare", .state = "running"}, &err),
+              &err);
+    events = events_of(f, run.id);
+    assert_string_equal(strstr(events, "job"), "job failure run failure"); /* nothing is told after the end */
+    free(events);
+    pl_engine_forget_job(f->engine, j);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -191,6 +274,7 @@ int main(void)
         T(work_for_a_full_pool_waits_and_is_never_done_by_who_gives_it),
         T(a_transaction_for_a_full_queue_waits_and_is_done),
         T(an_engine_that_fails_says_so_once_and_gives_up_what_waits),
+        T(a_run_ends_after_its_jobs_although_they_could_not_be_written_at_first),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
