@@ -76,13 +76,9 @@ static int compare(struct pl_cli *c, const char *of, const char *run, struct pl_
                                         n == 1 ? "s" : "", of, run);
 }
 
-static int check_options(bool failed, bool comparing, const char *as, struct pl_err *err)
+static json_t *request(bool failed, const char *as)
 {
-    if (failed && comparing)
-        return pl_err_set(err, PL_EUSAGE, "--failed or --compare: what failed left nothing to compare with");
-    if (failed && as)
-        return pl_err_set(err, PL_EUSAGE, "--failed or --as: what failed is done again on the branch that the stage writes");
-    return 0;
+    return as ? json_pack("{s:b, s:s}", "failed", (int)failed, "as", as) : json_pack("{s:b}", "failed", (int)failed);
 }
 
 static int rerun(struct pl_cli *c, struct pl_err *err)
@@ -91,14 +87,15 @@ static int rerun(struct pl_cli *c, struct pl_err *err)
     const char *as = pl_cli_value(c, "as");
     _cleanup_(json_decrefp) json_t *answer = NULL;
     _cleanup_free_ char *id = NULL, *path = NULL;
-    int r = check_options(failed, comparing, as, err);
+    int r = 0;
 
+    if (failed && comparing)
+        r = pl_err_set(err, PL_EUSAGE, "--failed or --compare: what failed left nothing to compare with");
     r = r < 0 ? r : pl_cli_run_id(c, c->args[0], &id, err);
-
     if (r < 0)
         return r;
     path = pl_http_path_make("/api/v1/runs/%s/rerun", id);
-    r = pl_cli_call(c, "POST", path, as ? json_pack("{s:s}", "as", as) : json_pack("{s:b}", "failed", (int)failed), &answer, err);
+    r = pl_cli_call(c, "POST", path, request(failed, as), &answer, err);
     if (r < 0)
         return r;
     if (!c->json || !comparing)

@@ -114,36 +114,45 @@ static int open_base(struct bases *b, const struct pl_hash *table, struct pl_err
     return r;
 }
 
+/* A commit's table, and those of the commits before it. */
+static int open_from(const struct pl_ejob *j, struct pl_conn *c, struct pl_commit_row *row, struct bases *b, struct pl_err *err)
+{
+    struct pl_ref ref = {.kind = PL_REF_ID};
+    int r = 1;
+
+    while (r > 0 && b->n < PL_BASES_MAX) {
+        r = pl_hash_is_zero(&row->table) ? 0 : open_base(b, &row->table, err);
+        if (r < 0 || !*row->parent)
+            break;
+        snprintf(ref.name, sizeof ref.name, "%s", row->parent);
+        r = pl_db_commit_find(c, j->stage->project, j->stage->def->name, &ref, row, NULL) == 0;
+    }
+    return PL_MIN(r, 0);
+}
+
 /* The output branch's newest commit, or the job's own base when it is planned `again`, and those before it. Every output commit is a
- * success. */
+ * success. A branch aside that has none yet goes on from what the stage's own has: not as a base, for what was read then is another tree. */
 static int open_bases(struct pl_ejob *j, struct pl_conn *c, bool again, struct bases *b, struct pl_err *err)
 {
     struct pl_commit_row row;
     struct pl_ref ref = {.kind = PL_REF_ID};
-    int r;
+    int r = 0;
 
-    if (again) {
-        if (!*j->base)
-            return 0;
+    if (again && *j->base) {
         snprintf(ref.name, sizeof ref.name, "%s", j->base);
         r = pl_db_commit_find(c, j->stage->project, j->stage->def->name, &ref, &row, err);
         r = r < 0 ? r : 1;
-    } else {
+    } else if (!again) {
         r = pl_db_branch_head(c, (int64_t)j->stage->stage, pl_job_branch(j), &row, err);
     }
     if (r > 0) {
         snprintf(j->base, sizeof j->base, "%s", row.run);
         r = pl_job_find_base(j, c, &row, &b->source, err);
         r = r < 0 ? r : 1;
+    } else if (r == 0 && *j->aside.branch) {
+        r = pl_db_branch_head(c, (int64_t)j->stage->stage, j->stage->def->output.branch, &row, err);
     }
-    while (r > 0 && b->n < PL_BASES_MAX) {
-        r = pl_hash_is_zero(&row.table) ? 0 : open_base(b, &row.table, err);
-        if (r < 0 || !*row.parent)
-            break;
-        snprintf(ref.name, sizeof ref.name, "%s", row.parent);
-        r = pl_db_commit_find(c, j->stage->project, j->stage->def->name, &ref, &row, NULL) == 0;
-    }
-    return r < 0 ? r : 0;
+    return r <= 0 ? r : open_from(j, c, &row, b, err);
 }
 
 static int keep_reused(struct pl_ejob *j, size_t datum, const struct pl_eresult *from, struct pl_err *err)

@@ -152,13 +152,8 @@ static int add_jobs(struct pl_conn *c, struct pl_rerun_args *a, struct pl_err *e
 
 static int check_as(const struct pl_rerun_args *a, struct pl_err *err)
 {
-    int r;
+    int r = a->as ? pl_name_check("branch", a->as, err) : 0;
 
-    if (!a->as)
-        return 0;
-    if (a->failed)
-        return pl_err_set(err, PL_EINVAL, "failed or as: what failed is done again on the branch that the stage writes");
-    r = pl_name_check("branch", a->as, err);
     return r < 0 ? pl_err_field(err, r, "as") : 0;
 }
 

@@ -6,7 +6,7 @@
 struct pl_rerun_args {
     const char *of; /* id of the run */
     bool failed;    /* only what did not end well, going on with what was finished; else every datum of every job */
-    const char *as; /* NULL, or the branch to which the outputs go: inputs may have moved then (aside.h); not with `failed` */
+    const char *as; /* NULL, or the branch to which the outputs go: inputs may have moved then (aside.h) */
     /* out */
     char run[PL_ID_HEX + 1];
     json_t *stages; /* [project, stage(, "force")]; new reference */

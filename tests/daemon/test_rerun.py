@@ -165,13 +165,38 @@ def test_names_that_cannot_be(project, name, code, text):
     assert branches(project, "one") == {"master": run["id"]}
 
 
-def test_as_with_failed_is_refused(project):
-    project.repo("in").stages(COPIES[0])
-    run = project.run("in", {"a": "1"})
-    assert rerun(project, run, "--as", "x", "--failed", ok=False).code == USAGE
-    with pytest.raises(HttpError) as e:
-        project.d.post(f"/runs/{run['id']}/rerun", {"as": "x", "failed": True})
-    assert e.value.status == 400
+def test_failed_as_does_what_failed_over_what_the_rest_left_then(project):
+    """`two` fails at one of three datums; meanwhile the input moves on, and with it what `one` wrote."""
+    project.repo("in").stages(COPIES[0], sh("two", f'test "$(cat "$PL_INPUT_ONE")" != bad || exit 3; cp "$PL_INPUT_ONE" "$PL_OUT/"', "one", glob="/*"),
+                              sh("three", 'cat "$PL_INPUT_TWO"/* >"$PL_OUT/all"', "two"))
+    old = project.run("in", {"a": "1", "b": "bad", "c": "3"}, state="failure")
+    new = project.run("in", {"a": "2", "b": "4"})
+    again = rerun(project, old, "--failed", "--as", "again")
+    assert set(again["job"]) == {"two", "three"} and again["message"] == f"what failed of run {old['id'][:8]} again, as again"
+    assert again["state"] == "failure" and reused(again)["two"] == (3, 1)  # /c, which the newer commit has too
+    assert [i["commit"] for i in again["job"]["two"]["inputs"]] == [old["id"]]
+    assert branches(project, "one") == {"master": new["id"]} and branches(project, "two") == {"master": new["id"]}
+    assert rerun(project, new, "--failed", "--as", "again", ok=False).code == NOT_FOUND
+
+
+def test_failed_as_reads_what_it_makes_itself(project, gate):
+    """`two` is stopped at its second datum and succeeds over other data (so what it had done is kept no more): done again aside, `three` reads
+    what comes of it."""
+    project.repo("in").stages(COPIES[0], sh("two", f'test "$(cat "$PL_INPUT_ONE")" != 2 || {gate.wait}; cp "$PL_INPUT_ONE" "$PL_OUT/"', "one", glob="/*"),
+                              sh("three", 'cat "$PL_INPUT_TWO"/* >"$PL_OUT/all"', "two"))
+    old = project.commit("in", {"a": "1", "b": "2"})["run"]
+    gate.arrived()
+    project.d.post(f"/jobs/{project.name}/two/{old}/stop")
+    old = project.wait(old)
+    new = project.run("in", {"a": "3"}, ["b"])
+    again = project.d.ctl("--json", "rerun", old["id"], "--failed", "--as", "again").json["run"]
+    gate.arrived()
+    gate.open()
+    again = project.wait(again)
+    assert again["state"] == "success" and reused(again) == {"two": (2, 0), "three": (1, 0)}
+    assert project.read("three", "all", "again") == b"12" and project.read("three", "all") == b"3"
+    assert provenance(project, "two", "again") == {"one": ("master", old["id"])} and provenance(project, "three", "again") == {"two": ("again", again["id"])}
+    assert branches(project, "one") == {"master": new["id"]}
 
 
 def test_a_branch_made_so_can_be_deleted_the_stages_own_cannot(project):
