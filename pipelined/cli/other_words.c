@@ -90,8 +90,14 @@ static const struct {
     {"start", "pipeline", "run pipeline NAME begins a run"},
     {"run", "stage", "run pipeline NAME --stage STAGE"},
     {"run", "job", "run pipeline NAME --stage STAGE"},
-    {"update", "repo", "a repo has only its name and files: put file"},
     {"edit", "pipeline", "update pipeline -f SPEC"},
+    /* kubectl's */
+    {"get", "pod", "list job shows what runs, logs STAGE what it prints"},
+    {"get", "po", "list job shows what runs, logs STAGE what it prints"},
+    {"get", "node", "status says what runs and waits, gpus who holds the GPUs"},
+    {"get", "deployment", "list pipeline shows the stages"},
+    {"get", "event", "list run and list job tell what happened"},
+    {"get", "all", "status shows what there is and what runs"},
 };
 
 const char *pl_cli_other_word(const char *word, const char *next)

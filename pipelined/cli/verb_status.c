@@ -12,19 +12,29 @@ extern char **environ;
 
 /* ---- status ---- */
 
+/* "3 repos", "1 repo": the number at `path` and its noun; `sep` follows. */
+static void print_count(const json_t *s, const char *path, const char *noun, const char *what, const char *sep)
+{
+    long long n = (long long)pl_show_int_at(s, path);
+
+    printf("%lld %s%s%s%s", n, noun, n == 1 ? "" : "s", what, sep);
+}
+
 static void print_figures(const json_t *s)
 {
     char free_text[32], total_text[32];
 
     printf("pipelined %s at %s, data in %s\n", pl_show_text_at(s, "version"), pl_show_text_at(s, "url"),
            pl_show_text_at(s, "data_dir"));
-    printf("%lld repos, %lld pipelines, %lld commits; %s free of %s\n", (long long)pl_show_int_at(s, "counts.repos"),
-           (long long)pl_show_int_at(s, "counts.pipelines"), (long long)pl_show_int_at(s, "counts.commits"),
-           pl_size_text((uint64_t)pl_show_int_at(s, "disk.free_bytes"), free_text),
+    print_count(s, "counts.repos", "repo", "", ", ");
+    print_count(s, "counts.pipelines", "pipeline", "", ", ");
+    print_count(s, "counts.commits", "commit", "", "; ");
+    printf("%s free of %s\n", pl_size_text((uint64_t)pl_show_int_at(s, "disk.free_bytes"), free_text),
            pl_size_text((uint64_t)pl_show_int_at(s, "disk.total_bytes"), total_text));
-    printf("%lld runs running, %lld jobs unfinished, %lld workers busy, %lld of %lld GPUs used\n",
-           (long long)pl_show_int_at(s, "counts.runs_running"), (long long)pl_show_int_at(s, "counts.jobs_unfinished"),
-           (long long)pl_show_int_at(s, "live.queue.workers_busy"), (long long)pl_show_int_at(s, "live.queue.gpus_used"),
+    print_count(s, "counts.runs_running", "run", " running", ", ");
+    print_count(s, "counts.jobs_unfinished", "job", " unfinished", ", ");
+    print_count(s, "live.queue.workers_busy", "worker", " busy", ", ");
+    printf("%lld of %lld GPUs used\n", (long long)pl_show_int_at(s, "live.queue.gpus_used"),
            (long long)pl_show_int_at(s, "live.queue.gpus"));
 }
 

@@ -29,7 +29,7 @@
       "Push to an input repo, or delete the pipeline.")                                                                          \
     X(EINUSE, 12, "in_use", 409, 4, 0, "Something else still needs it.", "Delete or change what uses it first.")                 \
     X(EAUTH, 13, "unauthorized", 401, 1, 0, "The token is missing or wrong.",                                                    \
-      "Set PIPELINED_TOKEN, or run as the user who owns the daemon's folder.")                                                   \
+      "Set PIPELINED_TOKEN, or pipelinectl login URL, or --data DIR: the daemon's folder, as the user who owns it.")             \
     X(EFORBIDDEN, 14, "forbidden", 403, 1, 0, "The token does not allow this.", "Ask an admin for the role.")                    \
     X(EHOST, 15, "wrong_host", 421, 1, 0, "The Host header names no host of this daemon.", "Use the URL in DIR/pipelined.url.")  \
     X(EORIGIN, 16, "foreign_origin", 403, 1, 0, "A page of another origin tried to change something.",                           \

@@ -44,7 +44,7 @@ def test_every_verb_has_three_examples_and_they_are_of_that_verb(verb, noun):
 @pytest.mark.parametrize("line, says", [
     # kubectl
     ("apply -f spec.json", "create pipeline -f SPEC makes a pipeline"), ("describe job train", "inspect job STAGE"), ("get pipelines", "did you mean list pipelines?"),
-    ("get jobs", "did you mean list jobs?"), ("exec train", "--shell"), ("rollout restart", "run pipeline NAME --force"), ("top", "gpus who holds the GPUs"),
+    ("get jobs", "did you mean list jobs?"), ("get pods", "list job shows what runs"), ("exec train", "--shell"), ("rollout restart", "run pipeline NAME --force"), ("top", "gpus who holds the GPUs"),
     ("edit pipeline digits", "update pipeline -f SPEC"), ("config get-contexts", "list context"), ("explain job", "help VERB"),
     # pachctl
     ("auth login", "login URL"), ("flush commit digits@master", "wait run RUN"), ("wait commit digits@master", "wait run REPO@REF"), ("draw pipeline", "open shows the graph"),
