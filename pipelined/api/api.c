@@ -306,6 +306,7 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
     r = r < 0 ? r : pl_read_back_create(a->config.db, a->config.stores, &a->read_back, err);
     r = r < 0 ? r : pl_api_events_open(a, err);
     r = r < 0 ? r : pl_api_waits_open(a, err);
+    r = r < 0 ? r : pl_heads_create(a->config.db, &a->heads, err);
     r = r < 0 ? r : pl_api_opens_open(a, err);
     r = r < 0 ? r : serve(a, err);
     r = r < 0 || !*a->config.s3_listen ? r : serve_s3(a, err);
@@ -359,6 +360,7 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     pl_s3_destroy(a->s3);
     pl_http_server_destroy(a->local);
     pl_opens_close(a->opens);
+    pl_heads_destroy(a->heads);
     pl_sse_hub_destroy(a->hub);
     pl_guard_destroy(a->guard);
     pl_access_close(a->access);

@@ -4,6 +4,7 @@
 
 #include "api.h"
 #include "guard.h"
+#include "pipelined/db/heads.h"
 #include "pipelined/db/names.h"
 #include "pipelined/db/opens.h"
 #include "run_waits.h"
@@ -115,6 +116,7 @@ struct pl_api {
     struct pl_run_waits *waits;
     _Atomic bool draining; /* the daemon ends */
     struct pl_api_check check;
+    struct pl_heads *heads;
     struct pl_opens *opens;
     struct pl_s3 *s3; /* NULL: there is no gateway */
 };

@@ -18,8 +18,12 @@ static void run_created(void *self, const char *run)
 int pl_api_opens_open(struct pl_api *a, struct pl_err *err)
 {
     _cleanup_free_ char *dir = NULL;
-    struct pl_opens_config config = {
-        .db = a->config.db, .stores = a->config.stores, .pool = a->config.pool, .finished = run_created, .self = a};
+    struct pl_opens_config config = {.db = a->config.db,
+                                     .heads = a->heads,
+                                     .stores = a->config.stores,
+                                     .pool = a->config.pool,
+                                     .finished = run_created,
+                                     .self = a};
 
     if (asprintf(&dir, "%s/open", a->config.data_dir) < 0) {
         dir = NULL;

@@ -39,7 +39,7 @@ static bool is_commit(const char *text, size_t least)
 
 int pl_s3_target_name(const char *bucket, struct pl_s3_target *ret, struct pl_err *err)
 {
-    char text[PL_S3_BUCKET_MAX + 1], *part[PARTS_MAX + 1], *next = text;
+    char text[PL_S3_BUCKET_MAX + 1], *part[PARTS_MAX + 1] = {NULL}, *next = text;
     struct pl_s3_target t = {.project = "default", .branch = "master"};
     const char *branch = NULL, *repo, *project = NULL;
     size_t n = 0, at = 0;
@@ -88,22 +88,29 @@ static int no_bucket(struct pl_err *err, int r)
     return r == PL_ENOTFOUND ? pl_s3_error(err, PL_S3_NO_SUCH_BUCKET) : r;
 }
 
-/* Master is a bucket before it has a commit; another branch must be there. */
-static int find_rows(struct pl_s3_request *q, struct pl_s3_target *t, struct pl_err *err)
+static int find_commit(struct pl_s3_request *q, struct pl_s3_target *t, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(q->api->config.db);
     struct pl_commit_row commit;
-    int64_t one;
-    int r = pl_db_repo_find(rd.conn, t->project, t->repo, &t->row, err);
+    int r = pl_db_commit_named(rd.conn, t->project, t->repo, t->commit, &commit, err);
 
-    if (r == 0 && *t->commit) {
-        r = pl_db_commit_named(rd.conn, t->project, t->repo, t->commit, &commit, err);
-        if (r == 0)
-            memcpy(t->commit, commit.run, sizeof t->commit);
-    } else if (r == 0 && !pl_streq(t->branch, "master")) {
-        r = pl_sql_int(rd.conn, err, &one, "SELECT 1 FROM branch WHERE repo = ? AND name = ?", "is", t->row.id, t->branch);
-    }
-    return no_bucket(err, r);
+    if (r == 0)
+        memcpy(t->commit, commit.run, sizeof t->commit);
+    return r;
+}
+
+/* Master is a bucket before it has a commit; another branch must be there. */
+static int find_rows(struct pl_s3_request *q, struct pl_s3_target *t, struct pl_err *err)
+{
+    struct pl_head head;
+    int r = pl_heads_get(q->api->heads, t->project, t->repo, t->branch, &head, err);
+
+    if (r < 0)
+        return no_bucket(err, r);
+    t->row = head.repo;
+    if (*t->commit)
+        return no_bucket(err, find_commit(q, t, err));
+    return head.branch || pl_streq(t->branch, "master") ? 0 : no_bucket(err, PL_ENOTFOUND);
 }
 
 int pl_s3_target_of(struct pl_s3_request *q, const char *bucket, enum pl_verb verb, struct pl_s3_target *ret, struct pl_err *err)
@@ -169,8 +176,9 @@ int pl_s3_view(struct pl_s3_request *q, const struct pl_s3_target *t, const char
     if (*t->commit)
         return newest || pl_streq(version, t->commit) ? commit_view(q, t, t->commit, ret, err)
                                                       : pl_s3_error(err, PL_S3_NO_SUCH_VERSION);
-    r = pl_branch_view_init(q->api->config.db, t->row.output ? NULL : q->api->opens, t->store, t->row.id, t->repo, t->branch, ret,
-                            err);
+    r = pl_branch_view_init(q->api->heads, t->row.output ? NULL : q->api->opens, t->store, t->repo, t->branch, ret, err);
+    if (r == PL_ENOTFOUND)
+        return pl_s3_error(err, PL_S3_NO_SUCH_BUCKET);
     if (r < 0 || newest || is_gathering(ret, version))
         return r;
     pl_branch_view_finish(ret);

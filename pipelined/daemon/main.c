@@ -47,7 +47,7 @@
  *   store                verified records of a project: index, index_segment, record_cache; pack_files and pack_window read
  *                        packs, wherever they lie; stores opens one a project
  *   tree                 the path-keyed tree: node, node_stack, level_writer, names; tree_build, tree_walk, tree_edit (tree_apply,
- *                        change_list), tree_diff, tree_merge; content_id for datums, ops for the wire; op_table and overlay for
+ *                        change_list), tree_diff, tree_merge, tree_find; content_id for datums, ops for the wire; op_table and overlay for
  *                        operations that gather; attributes: what S3 clients say of a file
  *   commit, history      commit objects and how people name them;  session_sink, recent_nodes: nodes on their way into packs
  * They are recorded: storage/dataset, pipelined/db
@@ -55,7 +55,7 @@
  *   db                   the writer thread and group commit; open (lock, schema, replay), apply (one record), sql, names (look-ups)
  *   snapshot, recover    a copy of the database for a checkpoint; all of it anew from checkpoint and log
  *   opens                open commits: opens_writer (groups of puts, on the disk before they are answered), opens_view, opens_end,
- *                        opens_told; each is a file: storage/dataset/op_spool;  branch_view: a branch with what gathers on it
+ *                        opens_told; each is a file: storage/dataset/op_spool;  branch_view: a branch with what gathers on it, heads
  *   repo_tx, commit_tx, push (attributes_edit: the second tree of a commit), pipeline_tx, pipeline_circle, manual_run, rerun (aside:
  *                        onto a branch of its own), job_tx,
  *   access_tx, brought_tx   the transactions;   stage_log: what stages print

@@ -2,24 +2,23 @@
 
 #include "attributes_edit.h"
 #include "storage/pack/store.h"
+#include "storage/tree/tree_find.h"
 
-int pl_branch_view_init(struct pl_db *db, struct pl_opens *opens, struct pl_store *store, int64_t repo_id, const char *repo,
+int pl_branch_view_init(struct pl_heads *heads, struct pl_opens *opens, struct pl_store *store, const char *repo,
                         const char *branch, struct pl_branch_view *ret, struct pl_err *err)
 {
     struct pl_branch_view v = {.store = store, .source = {store, pl_store_node_get}};
-    int r = opens ? pl_opens_gathering(opens, pl_store_project(store), repo, branch, &v.opens, &v.n_opens, err) : 0;
+    const char *project = pl_store_project(store);
+    struct pl_head head;
+    int r = opens ? pl_opens_gathering(opens, project, repo, branch, &v.opens, &v.n_opens, err) : 0;
 
-    if (r == 0) { /* after what gathers: what is finished in between is seen twice, not never */
-        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(db);
-
-        r = pl_db_branch_head(rd.conn, repo_id, branch, &v.head, err);
-    }
+    /* after what gathers: what is finished in between is seen twice, not never */
+    r = r < 0 ? r : pl_heads_get(heads, project, repo, branch, &head, err);
     if (r < 0) {
         pl_branch_view_finish(&v);
         return r;
     }
-    if (r == 0)
-        memset(&v.head, 0, sizeof v.head);
+    v.head = head.commit;
     *ret = v;
     return 0;
 }
@@ -59,14 +58,20 @@ static int look_gathering(const struct pl_branch_view *v, const char *path, size
     return r;
 }
 
-static int head_attributes(const struct pl_branch_view *v, const char *path, size_t path_len, struct pl_buf *ret,
-                           struct pl_err *err)
+/* What the head has. */
+static int get_of_head(const struct pl_branch_view *v, const char *path, size_t path_len, struct pl_branch_file *ret,
+                       struct pl_err *err)
 {
-    _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *rows = NULL;
-    int r = pl_tree_cursor_create(&v->source, &v->head.attributes, NULL, 0, &rows, err);
+    _cleanup_(pl_buf_finish) struct pl_buf scratch = {0}, value = {0};
+    struct pl_entry row;
+    int r = pl_tree_find_entry(&v->source, &v->head.root, path, path_len, &scratch, &value, &ret->entry, err), found;
 
-    r = r < 0 ? r : pl_attributes_row(rows, path, path_len, ret, err);
-    return PL_MIN(r, 0);
+    if (r <= 0)
+        return r;
+    found = pl_tree_find_entry(&v->source, &v->head.attributes, path, path_len, &scratch, &value, &row, err);
+    if (found > 0 && row.kind == PL_KIND_ROW)
+        found = pl_buf_add(&ret->attributes, row.row, (size_t)row.size, err);
+    return found < 0 ? found : 1;
 }
 
 int pl_branch_view_get(const struct pl_branch_view *v, const char *path, size_t path_len, struct pl_branch_file *ret,
@@ -80,16 +85,7 @@ int pl_branch_view_get(const struct pl_branch_view *v, const char *path, size_t 
     if (r < 0 || known != PL_OP_UNKNOWN)
         return r < 0 ? r : known == PL_OP_THERE;
     ret->open = NULL;
-    if (pl_hash_is_zero(&v->head.root))
-        return 0;
-    r = pl_tree_get(&v->source, &v->head.root, path, path_len, &ret->entry, NULL);
-    if (r == PL_ENOTFOUND)
-        return 0;
-    if (r < 0)
-        return pl_tree_get(&v->source, &v->head.root, path, path_len, &ret->entry, err);
-    if (!pl_hash_is_zero(&v->head.attributes))
-        r = head_attributes(v, path, path_len, &ret->attributes, err);
-    return r < 0 ? r : 1;
+    return get_of_head(v, path, path_len, ret, err);
 }
 
 int pl_branch_view_has_dir(const struct pl_branch_view *v, const char *path, size_t path_len, struct pl_err *err)

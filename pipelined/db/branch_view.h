@@ -7,6 +7,7 @@
  * A view is for one thread; what is put while it is there may be seen or not. On the pool. */
 #pragma once
 
+#include "heads.h"
 #include "opens.h"
 #include "storage/tree/tree_walk.h"
 
@@ -18,9 +19,9 @@ struct pl_branch_view {
     struct pl_node_source source; /* of the head's trees */
 };
 
-/* `opens` NULL: without what gathers. A branch that is not there is one without a head. */
+/* `opens` NULL: without what gathers. A branch that is not there is one without a head. PL_ENOTFOUND: the repo. */
 PL_MUST_CHECK
-int pl_branch_view_init(struct pl_db *db, struct pl_opens *opens, struct pl_store *store, int64_t repo_id, const char *repo,
+int pl_branch_view_init(struct pl_heads *heads, struct pl_opens *opens, struct pl_store *store, const char *repo,
                         const char *branch, struct pl_branch_view *ret, struct pl_err *err);
 /* One commit alone. */
 void pl_branch_view_of_commit(const struct pl_commit_row *commit, struct pl_store *store, struct pl_branch_view *ret);

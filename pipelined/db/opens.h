@@ -40,6 +40,7 @@ struct pl_open; /* one open commit; a reference keeps it readable, also when it 
 
 struct pl_opens_config {
     struct pl_db *db;
+    struct pl_heads *heads; /* for writes with a check; else may be NULL */
     struct pl_stores *stores;
     struct pl_pool *pool; /* finishes what is quiet, packs what is much */
     const char *dir;      /* DIR/open */

@@ -82,7 +82,7 @@ static int look_now(struct group *g, const struct pl_tree_op *at, struct pl_bran
     case PL_OP_UNKNOWN:
         break;
     }
-    r = pl_branch_view_init(g->c->o->config.db, g->c->o, g->c->store, h->repo_id, h->repo, h->branch, &view, err);
+    r = pl_branch_view_init(g->c->o->config.heads, g->c->o, g->c->store, h->repo, h->branch, &view, err);
     r = r < 0 ? r : pl_branch_view_get(&view, at->path, at->path_len, ret, err);
     ret->open = NULL; /* the view goes */
     return r;

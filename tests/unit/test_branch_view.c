@@ -14,6 +14,7 @@ struct fixture {
     struct world *w;
     struct pl_pool *pool;
     struct pl_opens *opens;
+    struct pl_heads *heads;
 };
 
 static void on_finished(void *self, const char *run)
@@ -34,9 +35,10 @@ static int setup(void **state)
     assert_ok(world_open(f->w, "data", &err), &err);
     assert_ok(world_step(f->w, 0, &err), &err); /* repo digits */
     assert_ok(pl_pool_create("test", 2, 100, &f->pool, &err), &err);
+    assert_ok(pl_heads_create(f->w->db, &f->heads, &err), &err);
     snprintf(dir, sizeof dir, "%s/open", f->w->dir);
-    config =
-        (struct pl_opens_config){.db = f->w->db, .stores = f->w->stores, .pool = f->pool, .dir = dir, .finished = on_finished};
+    config = (struct pl_opens_config){
+        .db = f->w->db, .heads = f->heads, .stores = f->w->stores, .pool = f->pool, .dir = dir, .finished = on_finished};
     assert_ok(pl_opens_open(&config, &f->opens, &err), &err);
     *state = f;
     return 0;
@@ -49,6 +51,7 @@ static int teardown(void **state)
     pl_opens_stop(f->opens);
     pl_pool_destroy(f->pool);
     pl_opens_close(f->opens);
+    pl_heads_destroy(f->heads);
     world_close(f->w);
     fixture_remove(f->w->dir);
     free(f->w);
@@ -264,16 +267,10 @@ static void views_are_what_the_operations_make(void **state)
         struct pl_open *open[LAYERS], *list[LAYERS];
         struct pl_branch_view v = {0};
         struct pl_push_result result;
-        struct pl_repo_row repo;
         struct shadow head = m;
         struct pl_err err = {0};
         uint64_t rng = seed;
 
-        {
-            _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(f->w->db);
-
-            assert_ok(pl_db_repo_find(rd.conn, "default", "digits", &repo, &err), &err);
-        }
         for (int i = 0; i < LAYERS; i++) {
             struct pl_store *store;
 
@@ -282,7 +279,7 @@ static void views_are_what_the_operations_make(void **state)
                 one_op(open[i], &m, &rng, number++);
             memcpy(list, open, sizeof list);
             assert_ok(pl_stores_get(f->w->stores, "default", &store, &err), &err);
-            assert_ok(pl_branch_view_init(f->w->db, NULL, store, repo.id, "digits", "master", &v, &err), &err);
+            assert_ok(pl_branch_view_init(f->heads, NULL, store, "digits", "master", &v, &err), &err);
             v.opens = list;
             v.n_opens = (size_t)i + 1;
             assert_view(&v, &m);
@@ -301,7 +298,7 @@ static void views_are_what_the_operations_make(void **state)
             char path[32];
 
             assert_ok(pl_stores_get(f->w->stores, "default", &store, &err), &err);
-            assert_ok(pl_branch_view_init(f->w->db, f->opens, store, repo.id, "digits", "master", &v, &err), &err);
+            assert_ok(pl_branch_view_init(f->heads, f->opens, store, "digits", "master", &v, &err), &err);
             assert_int_equal(v.n_opens, 0);
             for (int i = 0; i < PATHS; i++) {
                 path_of(i, path);
