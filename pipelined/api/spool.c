@@ -9,7 +9,7 @@
 
 void pl_spool_init(struct pl_spool *s, const char *dir)
 {
-    *s = (struct pl_spool){.dir = dir, .memory = {.max = PL_SPOOL_MEMORY_BYTES}, .fd = -1};
+    *s = (struct pl_spool){.dir = dir, .memory_max = PL_SPOOL_MEMORY_BYTES, .fd = -1};
 }
 
 void pl_spool_finish(struct pl_spool *s)
@@ -37,7 +37,7 @@ int pl_spool_write(struct pl_spool *s, const void *data, size_t n, struct pl_err
 {
     int r = 0;
 
-    if (s->fd < 0 && s->memory.len + n <= PL_SPOOL_MEMORY_BYTES) {
+    if (s->fd < 0 && s->memory.len + n <= s->memory_max) {
         r = pl_buf_add(&s->memory, data, n, err);
         s->size += r == 0 ? n : 0;
         return r;

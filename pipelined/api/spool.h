@@ -8,7 +8,8 @@
 struct pl_spool {
     const char *dir; /* where files are made */
     struct pl_buf memory;
-    int fd; /* -1 while all of it is in memory */
+    size_t memory_max; /* PL_SPOOL_MEMORY_BYTES, or what its owner may give it before the first byte */
+    int fd;            /* -1 while all of it is in memory */
     uint64_t size;
     uint64_t at; /* read so far */
     void *mapped;

@@ -254,6 +254,22 @@ def test_a_client_that_leaves_in_the_middle_leaves_nothing(gate):
     assert gate.ask("GET", path).code == "NoSuchKey"
 
 
+def test_bodies_that_take_the_memory_and_do_not_come_take_it_from_nobody(gate):
+    """More of them than memory is given to: those that come are kept in files."""
+    path, data = f"/{BUCKET}/large", os.urandom(3 << 20)
+    headers = {**gate.signed("PUT", path, payload="UNSIGNED-PAYLOAD"), "Content-Length": str(16 << 20)}
+    head = f"PUT {path} HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items()) + "\r\n"
+    host, _, port = gate.url.removeprefix("http://").partition(":")
+    waiting = [socket.create_connection((host, int(port)), timeout=60) for _ in range(12)]
+    for connection in waiting:
+        connection.sendall(head.encode() + b"x")
+    assert gate.ask("PUT", path, body=data).status == 200
+    for connection in waiting:
+        connection.close()
+    assert gate.ask("PUT", path, body=data[1:]).status == 200
+    assert gate.ask("GET", path).body == data[1:]
+
+
 # ---- XML
 
 @pytest.mark.parametrize("body", [
