@@ -59,6 +59,31 @@ struct pl_download_from pl_s3_bytes_of(const struct pl_branch_view *v, const str
     return from;
 }
 
+/* Whatever parts a file came in, it is one now. `*ret_part`: that is asked for by its number. */
+static int read_part_number(const struct pl_s3_request *q, bool *ret_part, struct pl_err *err)
+{
+    const char *number = pl_s3_query(q, "partNumber");
+
+    *ret_part = number;
+    if (number && pl_s3_header(q, "Range"))
+        return pl_err_set(err, PL_S3_INVALID_REQUEST, "Cannot specify both Range header and partNumber query parameter");
+    return !number || pl_streq(number, "1") ? 0 : pl_s3_error(err, PL_S3_INVALID_PART_NUMBER);
+}
+
+static enum pl_http_range range_of(struct pl_s3_request *q, const struct pl_branch_file *f, bool part, uint64_t *ret_first,
+                                   uint64_t *ret_count)
+{
+    char text[96];
+
+    if (!part || !f->entry.size)
+        return pl_http_request_range(q->http, f->entry.size, ret_first, ret_count);
+    *ret_first = 0;
+    *ret_count = f->entry.size;
+    snprintf(text, sizeof text, "bytes 0-%llu/%llu", (unsigned long long)f->entry.size - 1, (unsigned long long)f->entry.size);
+    pl_s3_reply_header(q, "Content-Range", text);
+    return PL_RANGE_PART;
+}
+
 static int reply_bytes(struct pl_s3_request *q, const struct pl_branch_view *v, const struct pl_branch_file *f, const char *type,
                        struct pl_err *err)
 {
@@ -66,9 +91,12 @@ static int reply_bytes(struct pl_s3_request *q, const struct pl_branch_view *v, 
     struct pl_download_from from;
     enum pl_http_range range;
     uint64_t first, count;
-    int r;
+    bool part;
+    int r = read_part_number(q, &part, err);
 
-    range = pl_http_request_range(q->http, f->entry.size, &first, &count);
+    if (r < 0)
+        return r;
+    range = range_of(q, f, part, &first, &count);
     if (range == PL_RANGE_OUTSIDE)
         return pl_s3_error(err, PL_S3_INVALID_RANGE);
     if (head) {
