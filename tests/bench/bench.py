@@ -8,14 +8,15 @@ import shutil
 import subprocess
 import sys
 
+import gateway
 import measure
 import ours
 import peers
 import spine
 import works
 
-EVERY = {**works.EVERY, **spine.EVERY}
-UNITS = {"s": "{:.2f} s", "ms": "{:.1f} ms", "MB": "{:.2f} MB", "MiB": "{:.1f} MiB", "KiB": "{:.0f} KiB", "times": "{:.2f} ×", "share": "{:.3f}", "a second": "{:,.0f}/s"}
+EVERY = {**works.EVERY, **spine.EVERY, **gateway.EVERY}
+UNITS = {"s": "{:.2f} s", "ms": "{:.1f} ms", "MB": "{:.2f} MB", "MB/s": "{:,.0f} MB/s", "MiB": "{:.1f} MiB", "KiB": "{:.0f} KiB", "times": "{:.2f} ×", "share": "{:.3f}", "a second": "{:,.0f}/s"}
 
 
 class Bench:

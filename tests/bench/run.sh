@@ -12,6 +12,7 @@
 #   overlap   datums that move data as long as they compute
 #   recover   100 commits of 1,000,000 files from their store alone
 #   puts      10,000 files one by one into an open commit
+#   gateway   S3: objects of 4 KiB, one of 256 MiB in parts, pages of a bucket with 1,000,000 keys
 #   idle      the memory of a daemon that does nothing
 # BENCH_DIR: where all of it lies while it runs (build/bench; needs 20 GB). BENCH_SCALE: part of the sizes above, e.g. 0.05 (1).
 # BENCH_RUNS: times that each short work is measured, the median counts (3). BENCH_BIN: programs to measure, not built here.
