@@ -128,6 +128,21 @@ def test_ranges(s3, bucket):
     assert code_of(s3.get_object, Bucket=bucket, Key="f", Range="bytes=-0") == ("InvalidRange", 416)
 
 
+def test_a_file_is_one_part(gate, s3, bucket):
+    """Whatever it came in: clients that fetch part by part ask for the first, and for its number."""
+    path, data = f"/{bucket}/f", os.urandom(70000)
+    s3.put_object(Bucket=bucket, Key="f", Body=data)
+    for method, want in (("GET", data), ("HEAD", b"")):
+        answer = gate.ask(method, path, {"partNumber": "1"})
+        assert (answer.status, answer.body, answer.headers["content-range"]) == (206, want, "bytes 0-69999/70000")
+        assert answer.headers["content-length"] == "70000"
+        assert gate.ask(method, path, {"partNumber": "2"}).status == 416
+    assert gate.ask("GET", path, {"partNumber": "2"}).code == gate.ask("GET", path, {"partNumber": "x"}).code == "InvalidPartNumber"
+    assert gate.ask("GET", path, {"partNumber": "1"}, {"Range": "bytes=0-1"}).code == "InvalidRequest"
+    s3.put_object(Bucket=bucket, Key="empty", Body=b"")
+    assert (lambda a: (a.status, a.body))(gate.ask("GET", f"/{bucket}/empty", {"partNumber": "1"})) == (200, b"")
+
+
 def test_conditions_of_reads(s3, bucket):
     etag = s3.put_object(Bucket=bucket, Key="f", Body=b"x")["ETag"]
     modified = s3.head_object(Bucket=bucket, Key="f")["LastModified"]
@@ -250,6 +265,8 @@ def test_many_are_deleted_at_once(s3, bucket):
     assert keys(s3.list_objects_v2(Bucket=bucket)) == []
     assert "Deleted" not in s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "a"}], "Quiet": True})
     assert code_of(s3.delete_objects, Bucket=bucket, Delete={"Objects": [{"Key": "a"}] * 1001})[0] == "MalformedXML"
+    odd = ["../up", "a//b", "/", "x" * 1025, "a b+c/\u00fc", "a\u007f"]  # what nothing can be called is gone as much as what is not there
+    assert [item["Key"] for item in s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": name} for name in odd]})["Deleted"]] == odd
 
 
 # ---- copying
@@ -293,9 +310,18 @@ def is_there(s3, bucket):
 
 def test_conditions_of_a_copy(s3, bucket):
     etag = s3.put_object(Bucket=bucket, Key="a", Body=b"1")["ETag"]
-    s3.copy_object(Bucket=bucket, Key="b", CopySource=f"{bucket}/a", CopySourceIfMatch=etag)
-    assert code_of(s3.copy_object, Bucket=bucket, Key="b", CopySource=f"{bucket}/a", CopySourceIfMatch='"x"')[0] == "PreconditionFailed"
-    assert code_of(s3.copy_object, Bucket=bucket, Key="b", CopySource=f"{bucket}/a", CopySourceIfNoneMatch=etag)[0] == "PreconditionFailed"
+    modified = s3.head_object(Bucket=bucket, Key="a")["LastModified"]
+    hour = datetime.timedelta(hours=1)
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="parts")["UploadId"]
+    copies = (lambda **c: s3.copy_object(Bucket=bucket, Key="b", CopySource=f"{bucket}/a", **c),
+              lambda **c: s3.upload_part_copy(Bucket=bucket, Key="parts", UploadId=upload, PartNumber=1, CopySource=f"{bucket}/a", **c))
+    for copy in copies:
+        for good in ({"CopySourceIfMatch": etag}, {"CopySourceIfNoneMatch": '"x"'}, {"CopySourceIfModifiedSince": modified - hour},
+                     {"CopySourceIfUnmodifiedSince": modified}, {"CopySourceIfMatch": etag, "CopySourceIfUnmodifiedSince": modified - hour}):
+            assert copy(**good)["ResponseMetadata"]["HTTPStatusCode"] == 200, good
+        for bad in ({"CopySourceIfMatch": '"x"'}, {"CopySourceIfNoneMatch": etag}, {"CopySourceIfUnmodifiedSince": modified - hour},
+                    {"CopySourceIfModifiedSince": modified}, {"CopySourceIfNoneMatch": etag, "CopySourceIfModifiedSince": modified - hour}):
+            assert code_of(copy, **bad) == ("PreconditionFailed", 412), bad
     assert code_of(s3.copy_object, Bucket=bucket, Key="b", CopySource=f"{bucket}/none")[0] == "NoSuchKey"
     assert code_of(s3.copy_object, Bucket=bucket, Key="b", CopySource="nobucket/none")[0] == "NoSuchBucket"
 
@@ -350,6 +376,16 @@ def test_only_an_empty_bucket_is_deleted(shared, s3, bucket):
     s3.delete_bucket(Bucket=bucket)
     assert code_of(s3.head_bucket, Bucket=bucket)[1] == 404
     assert code_of(s3.delete_bucket, Bucket=bucket)[0] == "NoSuchBucket"
+
+
+def test_puts_gather_for_the_window_of_the_repo(shared, s3, bucket):
+    shared.http("PATCH", f"/api/v1/repos/default/{bucket}", {"commit_window": "60s"})
+    version = s3.put_object(Bucket=bucket, Key="a", Body=b"1")["VersionId"]
+    assert shared.get(f"/repos/default/{bucket}/commits")["commits"] == []
+    shared.http("PATCH", f"/api/v1/repos/default/{bucket}", {"commit_window": "100ms"})
+    assert s3.put_object(Bucket=bucket, Key="b", Body=b"2")["VersionId"] == version
+    finished(shared, bucket, version)
+    assert keys(s3.list_objects_v2(Bucket=f"{version}.master.{bucket}")) == ["a", "b"]
 
 
 def test_durable_in_the_bucket_is_in_a_pack_when_it_is_answered(shared, s3, bucket):
