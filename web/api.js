@@ -46,7 +46,7 @@ export async function followLog(project, stage, run, signal, take) {
   }
 }
 
-const EVENTS = ["commit", "run", "job", "worker", "metric", "store", "pipeline"];
+const EVENTS = ["commit", "run", "job", "worker", "metric", "store.low", "pipeline"];
 
 // Calls `changed(type, data)` for each event and `state(text, ok)` when the connection comes or goes. EventSource reconnects by itself
 // and names the last event it saw; "reset" means that the daemon no longer has what came after it.

@@ -38,6 +38,13 @@ async function refresh() {
   }
 }
 
+function refreshStatus() {
+  api.get("/status").then((status) => {
+    part("daemon").textContent = views.daemon(status);
+    part("disks").textContent = views.disks(status);
+  }, notice);
+}
+
 function refreshSoon() {
   pending ??= setTimeout(() => {
     pending = null;
@@ -50,6 +57,7 @@ function changed(type, data) {
     metrics.set(`${data.project ?? "default"}/${data.stage}/${data.run}`, data.line ?? data.data ?? data);
     if (metrics.size > 1000) metrics.delete(metrics.keys().next().value);
   }
+  if (type === "store.low" || type === "reset") refreshStatus();
   refreshSoon();
 }
 
@@ -139,7 +147,7 @@ function start() {
   api.follow(changed, (text, ok) => {
     part("live").textContent = ok ? `● ${text}` : `○ ${text}`;
   });
-  api.get("/status").then((status) => { part("daemon").textContent = views.daemon(status); }, notice);
+  refreshStatus();
   refresh();
   navigate();
 }

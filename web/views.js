@@ -39,6 +39,20 @@ export function daemon(status) {
     .filter(Boolean).join(" · ");
 }
 
+export function size(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  let unit = 0;
+  for (; bytes >= 1023.95 && unit + 1 < units.length; unit++) bytes /= 1024;
+  return `${unit ? bytes.toFixed(1) : bytes} ${units[unit]}`;
+}
+
+// What is to be said of disks that run full; "" when none does.
+export function disks(status) {
+  return (status.disk?.places ?? []).filter((place) => place.state !== "ok")
+    .map((place) => `${place.path} has ${size(place.free_bytes)} free of ${size(place.total_bytes)}: ${place.state === "full"
+      ? "pushes are refused, running jobs finish" : `below ${size(place.full_bytes)} pushes are refused`}`).join("; ");
+}
+
 // Stages in columns: a stage stands right of everything that it reads.
 export function layers(stages) {
   const byName = new Map(stages.map((stage) => [stage.name, stage]));

@@ -207,6 +207,13 @@ static int make_guard(struct pl_api *a, struct pl_err *err)
     return pl_guard_create(&config, &a->guard, err);
 }
 
+static int watch_disks(struct pl_api *a, struct pl_err *err)
+{
+    struct pl_disk_watch_config config = {.db = a->config.db, .data_dir = a->config.data_dir, .store_dir = a->config.store_dir};
+
+    return pl_disk_watch_create(&config, &a->disks, err);
+}
+
 static bool listens_anywhere(const char *listen)
 {
     return strncmp(listen, "0.0.0.0:", 8) == 0 || strncmp(listen, "[::]:", 5) == 0;
@@ -308,6 +315,7 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
     r = r < 0 ? r : pl_api_waits_open(a, err);
     r = r < 0 ? r : pl_heads_create(a->config.db, &a->heads, err);
     r = r < 0 ? r : pl_api_opens_open(a, err);
+    r = r < 0 ? r : watch_disks(a, err);
     r = r < 0 ? r : serve(a, err);
     r = r < 0 || !*a->config.s3_listen ? r : serve_s3(a, err);
     if (r < 0) {
@@ -331,6 +339,11 @@ const char *pl_api_s3_url(const struct pl_api *a)
 const char *pl_api_local_url(const struct pl_api *a)
 {
     return a->local_url;
+}
+
+void pl_api_look(struct pl_api *a)
+{
+    pl_disk_watch_look(a->disks);
 }
 
 void pl_api_drain(struct pl_api *a)
@@ -366,6 +379,7 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     pl_access_close(a->access);
     pl_sessions_destroy(a->sessions);
     pl_read_back_destroy(a->read_back);
+    pl_disk_watch_destroy(a->disks);
     pl_run_waits_destroy(a->waits);
     pl_buf_finish(&a->openapi);
     free(a->routes);

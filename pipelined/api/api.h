@@ -39,6 +39,7 @@ struct pl_api_config {
     const struct pl_engine_ops *engine;
     void *engine_self;
     const char *data_dir, *store_url, *executor, *version;
+    const char *store_dir;     /* the store's folder, NULL or "" = it is none; outlives the API */
     bool no_sandbox;           /* stages run without one */
     const char *token;         /* the daemon's, as in DIR/token */
     const uint8_t *master_key; /* PL_SEAL_KEY_BYTES, of DIR/master.key; outlives the API */
@@ -68,6 +69,8 @@ const char *pl_api_s3_url(const struct pl_api *a);
 const char *pl_api_local_url(const struct pl_api *a);
 /* An event of the database (pl_db_config.event). Any thread. */
 void pl_api_event(struct pl_api *a, int64_t id, int64_t at_us, const char *type, const char *data);
+/* Looks how much room is left on the disks, and tells what has changed. Any thread; a network's disk may take its time. */
+void pl_api_look(struct pl_api *a);
 /* From here on /readyz says that no work is taken any more, and checks that are under way end. All else goes on. Any thread. */
 void pl_api_drain(struct pl_api *a);
 /* Stops accepting, ends streams, lets replies finish for `deadline_ms`. */

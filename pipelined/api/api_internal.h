@@ -3,6 +3,7 @@
 #pragma once
 
 #include "api.h"
+#include "disk_watch.h"
 #include "guard.h"
 #include "pipelined/db/heads.h"
 #include "pipelined/db/names.h"
@@ -112,6 +113,7 @@ struct pl_api {
     struct pl_buf openapi;
     struct pl_sessions *sessions;
     struct pl_read_back *read_back;
+    struct pl_disk_watch *disks;
     struct pl_api_moved moved;
     struct pl_run_waits *waits;
     _Atomic bool draining; /* the daemon ends */
@@ -132,6 +134,10 @@ bool pl_api_readable(const void *who, const char *project, const char *name);
 /* Whether who asks may do `verb` there (principal.h). PL_EFORBIDDEN. */
 PL_MUST_CHECK
 int pl_api_may(const struct pl_http_request *req, enum pl_verb verb, const char *project, const char *repo, struct pl_err *err);
+
+/* Whether there is room for what is pushed. Results of running jobs come always. PL_ENOSPC. */
+PL_MUST_CHECK
+int pl_api_admit(struct pl_api *a, const struct pl_http_request *req, struct pl_err *err);
 
 /* Writes that `who` has done `verb` to `target` into the audit. Blocks. */
 void pl_api_audit(struct pl_api *a, const struct pl_http_request *req, const struct pl_principal *who, const char *verb,

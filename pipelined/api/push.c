@@ -16,6 +16,13 @@ int pl_api_may_push(struct pl_api *a, const struct pl_http_request *req, struct 
     return r;
 }
 
+int pl_api_admit(struct pl_api *a, const struct pl_http_request *req, struct pl_err *err)
+{
+    const struct pl_principal *who = pl_http_context(req);
+
+    return who->kind == PL_PRINCIPAL_WORKER ? 0 : pl_disk_watch_admit(a->disks, err);
+}
+
 static const char *text_or_empty(const char *text)
 {
     return text ? text : "";

@@ -44,6 +44,7 @@ static int start_commit(struct pl_api *a, struct pl_http_request *req, json_t **
                                 .author = ""};
     int r = pl_api_body(req, &body, err, "{s?:s, s?:s}", "message", &args.message, "author", &args.author);
 
+    r = r < 0 ? r : pl_api_admit(a, req, err);
     r = r < 0 ? r : pl_opens_start(a->opens, &args, &c, err);
     r = r < 0 ? r : pl_api_open_json(c, false, ret, err);
     return r < 0 ? r : 201;

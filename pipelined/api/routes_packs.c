@@ -34,6 +34,7 @@ static int open_session(struct pl_api *a, struct pl_http_request *req, json_t **
 
         r = pl_api_project(rd.conn, args.project, err);
     }
+    r = r < 0 || pl_streq(args.kind, "read") ? r : pl_api_admit(a, req, err);
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_UNLOGGED, pl_tx_session_open, &args, err);
     if (r < 0)
         return r;
@@ -214,6 +215,7 @@ static int intake_open(struct pl_api *a, struct pl_http_request *req, struct int
     in->api = a;
     r = r < 0 ? r : pl_session_use(a->config.db, pl_http_query(req, "session"), pl_http_param(req, "project"), err);
     r = r < 0 ? r : pl_api_store(a, req, &in->store, err);
+    r = r < 0 ? r : pl_api_admit(a, req, err);
     r = r < 0 ? r : pl_object_tmp_path(pl_store_objects(in->store), in->path, err);
     if (r < 0)
         return r;

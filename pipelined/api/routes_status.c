@@ -4,7 +4,6 @@
 #include "read_back.h"
 
 #include <stdio.h>
-#include <sys/statvfs.h>
 
 /* ---- status ---- */
 
@@ -26,14 +25,13 @@ static json_t *counts_json(struct pl_conn *c)
                      (json_int_t)count(c, "SELECT count(*) FROM commit_"));
 }
 
-static json_t *disk_json(const struct pl_api *a)
+/* The daemon's folder's, which is the last of them, with all. */
+static json_t *disk_json(struct pl_api *a)
 {
-    struct statvfs fs;
+    json_t *disks = pl_disk_watch_json(a->disks), *data = json_array_get(disks, json_array_size(disks) - 1);
 
-    if (statvfs(a->config.data_dir, &fs) < 0)
-        return json_object();
-    return json_pack("{s:I, s:I}", "free_bytes", (json_int_t)fs.f_bavail * (json_int_t)fs.f_frsize, "total_bytes",
-                     (json_int_t)fs.f_blocks * (json_int_t)fs.f_frsize);
+    return json_pack("{s:O, s:O, s:o}", "free_bytes", json_object_get(data, "free_bytes"), "total_bytes",
+                     json_object_get(data, "total_bytes"), "places", disks);
 }
 
 /* How packs come and go, and what of them went through this program. */

@@ -40,6 +40,7 @@ struct pl_s3_op {
     const char *header; /* so is this header */
     uint64_t body_max;  /* 0 = it has none */
     bool sum_elsewhere; /* a checksum in its head is not that of its body */
+    bool brings;        /* it makes the store larger: refused when there is no room */
     /* Before a body is taken; may be NULL. */
     int (*before)(struct pl_s3_request *q, struct pl_err *err);
     /* Answers: 0, or PL_S3_LATER when it will and keeps `q` until pl_s3_request_end. A negative result is the answer. NULL: not

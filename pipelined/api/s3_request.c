@@ -286,6 +286,8 @@ static int open(struct pl_s3_request *q, struct pl_err *err)
         r = pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "%s is not implemented here.", q->op->name);
     if (r == 0 && q->op->before)
         r = q->op->before(q, err);
+    if (r == 0 && q->op->brings)
+        r = pl_disk_watch_admit(q->api->disks, err);
     return r < 0 || !q->op->body_max ? r : pl_s3_body_create(q, q->op->body_max, &q->body, err);
 }
 

@@ -138,11 +138,37 @@ static int gather(struct upload *u, struct pl_http_request *req, struct pl_err *
 
 /* ---- the body ---- */
 
+/* What only takes away is always taken, as far as it can be read; others find out what is wrong with the rest. */
+static bool only_removes(struct pl_spool *spool)
+{
+    struct pl_ops_reader reader;
+    const void *bytes = NULL;
+    struct pl_tree_op op;
+    int r = pl_spool_map(spool, &bytes, NULL);
+
+    r = r < 0 ? r : pl_ops_reader_init(&reader, bytes, (size_t)spool->size, NULL);
+    while (r >= 0 && (r = pl_ops_reader_next(&reader, &op, NULL)) > 0)
+        if (op.op == PL_TREE_PUT || op.op == PL_TREE_REPLACE)
+            return false;
+    return true;
+}
+
 static int upload_write(void *self, const void *data, size_t n, struct pl_err *err)
 {
     struct upload *u = self;
 
     return pl_spool_write(&u->spool, data, n, err);
+}
+
+static int apply(struct upload *u, struct pl_http_request *req, struct pl_err *err)
+{
+    int r = u->is_file ? 0 : pl_api_admit(u->api, req, err); /* a file was asked about before it came */
+
+    if (r < 0 && !only_removes(&u->spool))
+        return r;
+    if (u->open)
+        return put_into(u, req, u->open, err);
+    return u->window_ms ? gather(u, req, err) : push(u, req, err);
 }
 
 static void upload_end(void *self, struct pl_http_request *req, const struct pl_err *failure)
@@ -153,10 +179,8 @@ static void upload_end(void *self, struct pl_http_request *req, const struct pl_
 
     if (failure)
         r = failure->code;
-    else if (u->open)
-        r = put_into(u, req, u->open, &err);
     else
-        r = u->window_ms ? gather(u, req, &err) : push(u, req, &err);
+        r = apply(u, req, &err);
     if (r < 0)
         pl_http_reply_error(req, failure ? failure : &err);
     upload_free(u);
@@ -202,6 +226,7 @@ static void begin(struct pl_api *a, struct pl_http_request *req, bool is_file, b
         pl_spool_init(&u->spool, a->tmp_dir);
         r = check(u, req, &err);
         r = r < 0 ? r : find_target(a, req, open, u, &err);
+        r = r < 0 || !is_file ? r : pl_api_admit(a, req, &err);
     }
     if (r == 0) {
         pl_http_body_to(req, &(struct pl_http_sink){.self = u, .write = upload_write, .end = upload_end});

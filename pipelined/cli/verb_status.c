@@ -38,6 +38,29 @@ static void print_figures(const json_t *s)
            (long long)pl_show_int_at(s, "live.queue.gpus"));
 }
 
+/* Disks that run full. */
+static void print_disks(const json_t *s)
+{
+    char left[32], total[32], full[32];
+    const json_t *p;
+    size_t i;
+
+    json_array_foreach(pl_show_at(s, "disk.places"), i, p)
+    {
+        const char *state = pl_show_text_at(p, "state");
+
+        pl_size_text((uint64_t)pl_show_int_at(p, "free_bytes"), left);
+        pl_size_text((uint64_t)pl_show_int_at(p, "total_bytes"), total);
+        pl_size_text((uint64_t)pl_show_int_at(p, "full_bytes"), full);
+        if (pl_streq(state, "full"))
+            printf("DISK FULL: %s has %s free of %s: pushes are refused, running jobs finish\n", pl_show_text_at(p, "path"), left,
+                   total);
+        else if (pl_streq(state, "low"))
+            printf("disk is low: %s has %s free of %s; below %s pushes are refused\n", pl_show_text_at(p, "path"), left, total,
+                   full);
+    }
+}
+
 static const struct pl_column unfinished[] = {{"RUN", "run", pl_show_id},
                                               {"STAGE", "stage", NULL},
                                               {"STATE", "state", NULL},
@@ -120,6 +143,7 @@ static int status(struct pl_cli *c, struct pl_err *err)
     if (c->quiet)
         return 0;
     print_figures(s);
+    print_disks(s);
     r = print_jobs(c, err);
     return r < 0 ? r : print_runs(c, s, err);
 }

@@ -23,6 +23,7 @@
 #define STOP_DEADLINE_MS 3000
 #define DRAIN_TURN_MS    10
 #define HOSTS_MAX        32
+#define LOOK_MS          10000 /* between looks at the disks */
 
 struct daemon {
     const struct pl_config *config;
@@ -37,7 +38,7 @@ struct daemon {
     struct pl_engine *engine;
     struct pl_executor *executor;
     struct pl_api *_Atomic api; /* events come from the writer thread */
-    struct pl_timer *drain_timer;
+    struct pl_timer *drain_timer, *look_timer;
     char token[65];
     uint8_t master_key[32];
     char *hosts_text;
@@ -188,6 +189,24 @@ static void on_signal(void *arg)
     pl_log_info("daemon", "stopping: finishing what is under way");
     pl_timer_start(d->drain_timer, (uint64_t)d->config->drain_ms);
     pl_engine_drain(d->engine, drained, d);
+}
+
+/* ---- the disks ---- */
+
+static void look_at_disks(void *arg)
+{
+    struct daemon *d = arg;
+
+    pl_api_look(d->api);
+}
+
+/* When the pool is full, something comes that looks itself. */
+static void on_look(void *arg)
+{
+    struct daemon *d = arg;
+
+    (void)!pl_pool_submit(d->pool, look_at_disks, d, NULL);
+    pl_timer_start(d->look_timer, LOOK_MS);
 }
 
 /* ---- start ---- */
@@ -417,6 +436,7 @@ static int start_api(struct daemon *d, struct pl_err *err)
     int r;
 
     c.store_url = d->store_url;
+    c.store_dir = d->store_dir;
     c.more_routes = pl_engine_routes(d->engine, &c.n_more_routes);
     r = pl_api_start(&c, &api, err);
     d->api = api;
@@ -441,7 +461,10 @@ static int start(struct daemon *d, struct pl_err *err)
     r = r < 0 ? r : start_ckpt(d, err);
     r = r < 0 ? r : start_engine(d, err);
     split_hosts(d);
+    r = r < 0 ? r : pl_timer_create(d->loop, "daemon.look", on_look, d, &d->look_timer, err);
     r = r < 0 ? r : start_api(d, err);
+    if (r == 0)
+        pl_timer_start(d->look_timer, LOOK_MS);
     return r < 0 ? r : pl_engine_start(d->engine, d->executor, err);
 }
 
@@ -466,6 +489,7 @@ static void stop(struct daemon *d)
 {
     char path[4096];
 
+    pl_timer_destroy(d->look_timer);
     pl_log_ckpt_stop(d->ckpt);
     if (d->engine)
         pl_engine_hang_up(d->engine);

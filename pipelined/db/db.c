@@ -1,5 +1,6 @@
 #include "db.h"
 
+#include "pipelined/core/disk_room.h"
 #include "pipelined/core/json_text.h"
 #include "pipelined/db/apply.h"
 #include "pipelined/db/open.h"
@@ -237,7 +238,7 @@ static int trim_events(struct pl_db *db, const struct pl_tx *tx, struct pl_err *
 /* A full disk shall be met before the log object is put, not by the COMMIT after it. */
 static int check_room(const struct pl_db *db, const struct pl_tx *tx, struct pl_err *err)
 {
-    const uint64_t want = PL_DB_ROOM_BYTES + tx->batch.records.len;
+    const uint64_t want = PL_ROOM_LOG_BYTES + tx->batch.records.len;
     struct statvfs fs;
     uint64_t left;
 

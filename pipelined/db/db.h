@@ -15,10 +15,8 @@
 #include "storage/dataset/log.h"
 #include "storage/dataset/record.h"
 
-#define PL_DB_QUEUE_MAX 65536
-#define PL_DB_GROUP_MAX 512
-#define PL_DB_ROOM_BYTES                                                                                                         \
-    (4u << 20) /* left on the disk of `dir`, else nothing is logged: a COMMIT writes what the page cache holds, 2 MiB */
+#define PL_DB_QUEUE_MAX      65536
+#define PL_DB_GROUP_MAX      512
 #define PL_DB_SCHEMA_VERSION 1
 #define PL_EVENTS_KEPT       1000000
 #define PL_EVENTS_KEPT_DAYS  7
