@@ -1,5 +1,5 @@
 /* identity: the three hashes that decide what is run again. All are SHA-256 over fields; a field is its length (8 bytes LE) and
- * its bytes (pl_hasher_add_field), so that no two lists of fields give the same bytes. Part of format 1-dev, pinned by golden
+ * its bytes (pl_hasher_add_field), so that no two lists of fields give the same bytes. Part of format 1, pinned by golden
  * tests.
  *
  *   code identity   "pl-code-1", then for each part of {image, run, script, env, user, code, setup, stdin} in this order: its tag (a

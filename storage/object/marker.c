@@ -62,6 +62,18 @@ static bool marker_parse(const struct pl_buf *text, struct pl_store_marker *m)
     return c.p == c.end && pl_id_ok(m->store_id);
 }
 
+static int marker_known(const struct pl_store_marker *m, struct pl_err *err)
+{
+    if (pl_streq(m->format, PL_STORE_FORMAT) && pl_streq(m->hash, PL_STORE_HASH_NAME) && pl_streq(m->chunker, PL_STORE_CHUNKER))
+        return 0;
+    pl_err_set(err, PL_EFORMAT, "the store is of format %s with %s and %s; this program knows %s with %s and %s", m->format,
+               m->hash, m->chunker, PL_STORE_FORMAT, PL_STORE_HASH_NAME, PL_STORE_CHUNKER);
+    return pl_err_hint(err, PL_EFORMAT, "%s",
+                       pl_streq(m->format, "1-dev")
+                           ? "It is a draft from before the first release: begin with a new store and push the data again."
+                           : "Use a newer program: the one that wrote it.");
+}
+
 int pl_object_store_read(struct pl_object_store *s, struct pl_store_marker *ret, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = MARKER_MAX_BYTES};
@@ -73,11 +85,10 @@ int pl_object_store_read(struct pl_object_store *s, struct pl_store_marker *ret,
         return pl_err_wrap(err, r, "read the store's marker");
     if (!marker_parse(&text, &m))
         return pl_err_set(err, PL_ECORRUPT, "the store's marker \"" PL_STORE_MARKER_KEY "\" is damaged");
-    if (!pl_streq(m.format, PL_STORE_FORMAT) || !pl_streq(m.hash, PL_STORE_HASH_NAME) || !pl_streq(m.chunker, PL_STORE_CHUNKER))
-        return pl_err_set(err, PL_EFORMAT, "the store is of format %s with %s and %s; this program knows %s with %s and %s",
-                          m.format, m.hash, m.chunker, PL_STORE_FORMAT, PL_STORE_HASH_NAME, PL_STORE_CHUNKER);
-    *ret = m;
-    return 0;
+    r = marker_known(&m, err);
+    if (r == 0)
+        *ret = m;
+    return r;
 }
 
 static int marker_foreign(void *arg, const char *key, uint64_t size, struct pl_err *err)

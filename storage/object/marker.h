@@ -4,7 +4,7 @@
 #include "object.h"
 #include "storage/base/hash.h"
 
-#define PL_STORE_FORMAT     "1-dev"
+#define PL_STORE_FORMAT     "1"
 #define PL_STORE_MARKER_KEY "format"
 #define PL_STORE_HASH_NAME  "sha256"
 #define PL_STORE_CHUNKER    "gear64-1"

@@ -137,18 +137,22 @@ static void markers_that_are_not_ours_are_refused(void **state)
         const char *text;
         int code;
     } cases[] = {
-        {"{\"format\":\"1-dev\",\"store\":\"0123456789abcdef0123456789abcdef\",\"hash\":\"sha256\",\"chunker\":\"gear64-1\"}\n",
-         0},
-        {" { \"future\" : \"x\", \"format\":\"1-dev\", \"store\":\"0123456789abcdef0123456789abcdef\",\n"
+        {"{\"format\":\"1\",\"store\":\"0123456789abcdef0123456789abcdef\",\"hash\":\"sha256\",\"chunker\":\"gear64-1\"}\n", 0},
+        {" { \"future\" : \"x\", \"format\":\"1\", \"store\":\"0123456789abcdef0123456789abcdef\",\n"
          "\"hash\":\"sha256\",\"chunker\":\"gear64-1\" } ",
          0},
+        {"{\"format\":\"1-dev\",\"store\":\"0123456789abcdef0123456789abcdef\",\"hash\":\"sha256\",\"chunker\":\"gear64-1\"}",
+         PL_EFORMAT},
+        {"{\"format\":\"1 \",\"store\":\"0123456789abcdef0123456789abcdef\",\"hash\":\"sha256\",\"chunker\":\"gear64-1\"}",
+         PL_EFORMAT},
+        {"{\"store\":\"0123456789abcdef0123456789abcdef\",\"hash\":\"sha256\",\"chunker\":\"gear64-1\"}", PL_EFORMAT},
         {"{\"format\":\"2\",\"store\":\"0123456789abcdef0123456789abcdef\",\"hash\":\"sha256\",\"chunker\":\"gear64-1\"}",
          PL_EFORMAT},
-        {"{\"format\":\"1-dev\",\"store\":\"0123456789abcdef0123456789abcdef\",\"hash\":\"blake3\",\"chunker\":\"gear64-1\"}",
+        {"{\"format\":\"1\",\"store\":\"0123456789abcdef0123456789abcdef\",\"hash\":\"blake3\",\"chunker\":\"gear64-1\"}",
          PL_EFORMAT},
-        {"{\"format\":\"1-dev\",\"store\":\"0123\",\"hash\":\"sha256\",\"chunker\":\"gear64-1\"}", PL_ECORRUPT},
-        {"{\"format\":\"1-dev\"", PL_ECORRUPT},
-        {"{\"format\":\"1\\u002ddev\"}", PL_ECORRUPT},
+        {"{\"format\":\"1\",\"store\":\"0123\",\"hash\":\"sha256\",\"chunker\":\"gear64-1\"}", PL_ECORRUPT},
+        {"{\"format\":\"1\"", PL_ECORRUPT},
+        {"{\"format\":\"\\u0031\"}", PL_ECORRUPT},
         {"{}", PL_ECORRUPT},
         {"", PL_ECORRUPT},
         {"[]", PL_ECORRUPT},
@@ -161,6 +165,8 @@ static void markers_that_are_not_ours_are_refused(void **state)
 
         assert_ok(put(PL_STORE_MARKER_KEY, cases[i].text, false, &err), &err);
         assert_int_equal(pl_object_store_read(store, &m, &err), cases[i].code);
+        if (cases[i].code == PL_EFORMAT)
+            assert_non_null(strstr(err.msg, "; this program knows 1 with sha256 and gear64-1"));
     }
 }
 
