@@ -1,13 +1,15 @@
 #!/bin/sh
-# demo.sh [--exit]: from nothing to a trained model on this machine. Installs what is missing, builds, starts the daemon, pushes
-# handwritten digits, and shows that one more batch costs only what it touches. The daemon stays; with --exit it is stopped, and the
-# exit status is 0 only when every check held. Running it again works and takes seconds.
-# PIPELINED_DEMO_DIR: the daemon's folder (build/demo).
+# demo.sh [--exit] [--store URL] [--recover]: from nothing to a trained model on this machine. Installs what is missing, builds, starts
+# the daemon, pushes handwritten digits, and shows that one more batch costs only what it touches. The daemon stays; with --exit it is
+# stopped, and the exit status is 0 only when every check held. Running it again works and takes seconds.
+#   --store URL   the dataset lives there (s3://BUCKET/PREFIX, file:///FOLDER; of a bucket, AWS_ENDPOINT_URL and so on say where it is)
+#   --recover     before the last batch the daemon is killed, its folder deleted and recovered from the store alone (with --store)
+# PIPELINED_DEMO_DIR: the daemon's folder (build/demo). PIPELINED_DEMO_BIN: programs to use, nothing is built.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 dir=${PIPELINED_DEMO_DIR:-$top/build/demo}
-bin=$top/build/release/bin
+bin=${PIPELINED_DEMO_BIN:-$top/build/release/bin}
 digits=$top/pipelines/digits
 last=b8
 required_accuracy=0.95
@@ -17,15 +19,31 @@ case $dir in
 esac
 unset PIPELINED_URL PIPELINED_TOKEN
 
-stop_at_end=
-case ${1-} in
-'') ;;
---exit) stop_at_end=1 ;;
-*)
-    echo "usage: sh pipelines/demo.sh [--exit]" >&2
+usage() {
+    echo "usage: sh pipelines/demo.sh [--exit] [--store URL] [--recover]" >&2
     exit 2
-    ;;
-esac
+}
+
+stop_at_end=
+store=
+lose_folder=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --exit) stop_at_end=1 ;;
+    --recover) lose_folder=1 ;;
+    --store)
+        [ $# -gt 1 ] || usage
+        store=$2
+        shift
+        ;;
+    *) usage ;;
+    esac
+    shift
+done
+if [ -n "$lose_folder" ] && [ -z "$store" ]; then
+    echo "demo: --recover needs --store URL: the folder that is deleted would have the store in it" >&2
+    exit 2
+fi
 
 # shellcheck source=cmake/install.sh
 . "$top/cmake/install.sh"
@@ -91,6 +109,7 @@ clean_up() {
 }
 
 build() {
+    [ -z "${PIPELINED_DEMO_BIN-}" ] || return 0
     mkdir -p "$top/build"
     log=$top/build/release.log
     if ! { cmake -S "$top" -B "$top/build/release" && cmake --build "$top/build/release" -j "$(nproc)"; } >"$log" 2>&1; then
@@ -123,13 +142,16 @@ start_daemon() {
         stop_daemon || fail "the daemon of an earlier build does not stop: kill -KILL $(cat "$dir/demo.pid")"
     fi
     if [ -s "$dir/pipelined.url" ] && ctl status >/dev/null 2>&1; then
+        has=$(ctl --json status | json 'it["store"]')
+        [ -z "$store" ] || [ "$has" = "$store" ] ||
+            fail "the daemon of an earlier demo has its store at $has: stop it with kill $(cat "$dir/demo.pid"), or choose another PIPELINED_DEMO_DIR"
         phase "daemon: already running at $(cat "$dir/pipelined.url")"
         return 0
     fi
     choose_sandbox
     rm -f "$dir/pipelined.url"
     # shellcheck disable=SC2086 # $sandbox is a list of options
-    PATH=$(path_with_numpy) setsid "$bin/pipelined" --data "$dir" --listen 127.0.0.1:0 $sandbox >>"$dir/pipelined.out" 2>&1 </dev/null &
+    PATH=$(path_with_numpy) setsid "$bin/pipelined" --data "$dir" --listen 127.0.0.1:0 ${store:+--store "$store"} $sandbox >>"$dir/pipelined.out" 2>&1 </dev/null &
     echo $! >"$dir/demo.pid"
     tries=0
     until [ -s "$dir/pipelined.url" ] && ctl status >/dev/null 2>&1; do
@@ -198,6 +220,29 @@ push_most() {
     phase "7 training batches pushed and trained on: $found"
 }
 
+# The disk with the daemon's folder is gone; what was acknowledged is in the store.
+lose_and_recover() {
+    [ -n "$lose_folder" ] || return 0
+    running || fail "the daemon was not started by a demo: --recover would not know what to kill"
+    ctl --json inspect commit report@master >"$pushed/before"
+    pid=$(cat "$dir/demo.pid")
+    kill -KILL "$pid"
+    tries=0
+    while kill -0 "$pid" 2>/dev/null || ! rm -rf "$dir" 2>/dev/null; do # its workers write there until they notice
+        tries=$((tries + 1))
+        [ $tries -lt 300 ] || fail "$dir cannot be deleted"
+        sleep 0.1
+    done
+    ctl recover --store "$store" >"$pushed/recovered" || fail "nothing was recovered from $store"
+    sed 's/^/            /' "$pushed/recovered"
+    phase "folder: deleted under the daemon, and recovered from $store"
+    start_daemon
+    ctl --json inspect commit report@master >"$pushed/after"
+    cmp -s "$pushed/before" "$pushed/after" || fail "the report is another one than before"
+    found=$(accuracy) || exit 1
+    phase "the report is the same: $found"
+}
+
 push_last() {
     ctl put file "digits@master:/train/$last.csv" -f "$digits/data/train/$last.csv" || fail "$last.csv was not pushed"
     wait_for_run
@@ -263,6 +308,7 @@ main() {
     start_daemon
     create_pipeline
     push_most
+    lose_and_recover
     push_last
     show_times
     show_why
