@@ -1,6 +1,7 @@
 #include "pachyderm.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 
 #define PACHYDERM_TRIES 3
@@ -106,7 +107,9 @@ static void map_object(struct spec_reader *r, json_t *value, const struct field 
         if (pl_streq(key, "$schema") || json_is_null(member))
             continue;
         pl_spec_enter_key(r, key);
-        if (field != NULL)
+        if (!pl_streq(key, name) && json_object_get(value, name) != NULL && !json_is_null(json_object_get(value, name)))
+            pl_spec_problem_key(r, "\"%s\" and \"%s\" are one field: give one of them", name, key);
+        else if (field != NULL)
             field->map(r, member, to, field->key);
         else if (one_of(name, later))
             pl_spec_problem_key(r, "\"%s\" of Pachyderm's form is not available yet", name);
@@ -122,17 +125,23 @@ static void map_same(struct spec_reader *r, json_t *value, json_t *to, const cha
     set(r, to, key, json_incref(value));
 }
 
-/* A whole number, also as a string. */
-static void map_number(struct spec_reader *r, json_t *value, json_t *to, const char *key)
+/* A whole number that is given as a string; else the very value. A new reference. */
+static json_t *number(json_t *value)
 {
     const char *text = json_string_value(value);
     char *end = NULL;
-    long long n = text != NULL && isdigit((unsigned char)*text) ? strtoll(text, &end, 10) : 0;
+    long long n;
 
-    if (text != NULL && end != NULL && *end == '\0')
-        set(r, to, key, json_integer(n));
-    else
-        set(r, to, key, json_incref(value));
+    if (text == NULL || !isdigit((unsigned char)*text))
+        return json_incref(value);
+    errno = 0;
+    n = strtoll(text, &end, 10);
+    return *end == '\0' && errno == 0 ? json_integer(n) : json_incref(value);
+}
+
+static void map_number(struct spec_reader *r, json_t *value, json_t *to, const char *key)
+{
+    set(r, to, key, number(value));
 }
 
 /* "10s", "1.5s", also "5m". */
@@ -142,7 +151,7 @@ static void map_duration(struct spec_reader *r, json_t *value, json_t *to, const
     char *end = NULL, ms[40];
     double seconds = text != NULL && isdigit((unsigned char)*text) ? strtod(text, &end) : 0;
 
-    if (text == NULL || end == NULL || !pl_streq(end, "s") || seconds > 1e9) {
+    if (text == NULL || end == NULL || !pl_streq(end, "s") || seconds > 1e9 || seconds < 0.0005) {
         set(r, to, key, json_incref(value));
         return;
     }
@@ -205,10 +214,11 @@ static void map_codes(struct spec_reader *r, json_t *value, json_t *to, const ch
     json_t *codes = json_is_array(value) ? json_array() : json_incref(value);
 
     for (size_t i = 0; json_is_array(value) && i < json_array_size(value) && codes != NULL; i++) {
-        json_t *code = json_array_get(value, i);
+        json_t *code = number(json_array_get(value, i));
 
         if (!json_is_integer(code) || json_integer_value(code) != 0)
             pl_spec_append(&codes, json_incref(code));
+        json_decref(code);
     }
     set(r, to, key, codes);
 }
@@ -407,7 +417,32 @@ json_t *pl_pachyderm_map(struct spec_reader *r, json_t *root)
     return NULL;
 }
 
-int pl_pachyderm_path(struct pl_buf *path)
+/* Appends a path of names in snake_case in the spelling that the text has. */
+static int add_as_spelled(struct pl_buf *path, const char *names, const json_t *in)
+{
+    int e = 0;
+
+    while (*names != '\0' && e == 0) {
+        size_t n = strcspn(names, ".");
+        const char *spelling = NULL, *key;
+        char name[64];
+        json_t *member;
+
+        json_object_foreach((json_t *)(uintptr_t)in, key, member)
+        {
+            snake(key, name);
+            if (strlen(name) == n && memcmp(name, names, n) == 0 && !json_is_null(member))
+                spelling = key;
+        }
+        e = pl_buf_addf(path, NULL, "%s%.*s", path->len > 0 ? "." : "", spelling != NULL ? (int)strlen(spelling) : (int)n,
+                        spelling != NULL ? spelling : names);
+        in = json_object_get(in, spelling != NULL ? spelling : "");
+        names += n + (names[n] == '.');
+    }
+    return e;
+}
+
+int pl_pachyderm_path(struct pl_buf *path, const json_t *root)
 {
     static const struct {
         const char *native, *theirs;
@@ -436,7 +471,7 @@ int pl_pachyderm_path(struct pl_buf *path)
 
         if (path->len < n || memcmp(path->data, prefixes[i].native, n) != 0)
             continue;
-        if (pl_buf_add_str(&theirs, prefixes[i].theirs, NULL) < 0 || pl_buf_add(&theirs, path->data + n, path->len - n, NULL) < 0)
+        if (add_as_spelled(&theirs, prefixes[i].theirs, root) < 0 || pl_buf_add(&theirs, path->data + n, path->len - n, NULL) < 0)
             return PL_ENOMEM;
         pl_buf_finish(path);
         *path = theirs;

@@ -11,6 +11,7 @@
 bool pl_pachyderm_is(const json_t *root);
 /* The native spec, a new reference; problems go to the reader. NULL without memory, or when it is no use to read on. */
 json_t *pl_pachyderm_map(struct spec_reader *r, json_t *root);
-/* The path of Pachyderm's field for one of the native spec ("stages[0].run" → "transform.cmd"). PL_ENOMEM. */
+/* The path of Pachyderm's field for one of the native spec ("stages[0].run" → "transform.cmd"), its names spelled as in `root`, the text.
+ * PL_ENOMEM. */
 PL_MUST_CHECK
-int pl_pachyderm_path(struct pl_buf *path);
+int pl_pachyderm_path(struct pl_buf *path, const json_t *root);

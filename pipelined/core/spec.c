@@ -60,7 +60,7 @@ static int spec_parse(struct spec_reader *r, struct pl_err *err)
 {
     json_error_t unused;
     struct pl_json_pos at;
-    json_t *root;
+    json_t *root, *theirs = NULL;
     int code;
 
     _Static_assert(PL_JSON_MAX_BYTES == PL_SPEC_MAX_BYTES && PL_JSON_DEPTH_MAX == PL_SPEC_DEPTH_MAX, "one bound, two names");
@@ -71,15 +71,15 @@ static int spec_parse(struct spec_reader *r, struct pl_err *err)
     if (root == NULL) /* the scanner gives jansson's verdict: what is left is memory */
         return pl_err_nomem(err);
     if (pl_pachyderm_is(root)) {
-        json_t *native = pl_pachyderm_map(r, root);
-
-        json_decref(root);
-        root = native;
-        r->pachyderm = true;
+        theirs = root;
+        root = pl_pachyderm_map(r, theirs);
+        r->pachyderm = theirs;
     }
     if (root != NULL)
         spec_read_file(r, root);
     json_decref(root);
+    r->pachyderm = NULL;
+    json_decref(theirs);
     if (r->failed < 0)
         return pl_err_nomem(err);
     return r->errs->n_errors > 0 ? spec_refuse(r->errs, err) : 0;

@@ -103,7 +103,7 @@ static void spec_add(struct spec_reader *r, bool warning, enum spec_place place,
         r->failed = PL_ENOMEM;
         return;
     }
-    if (r->pachyderm && pl_pachyderm_path(&path) < 0)
+    if (r->pachyderm != NULL && pl_pachyderm_path(&path, r->pachyderm) < 0)
         r->failed = PL_ENOMEM;
     pos = spec_locate(r, place, &path);
     p.line = pos.line;

@@ -14,9 +14,10 @@ struct spec_reader {
     struct pl_arena *arena; /* = spec->arena */
     json_t *defaults;       /* of the file, nulls taken out; NULL when there are none or they are no object */
     struct pl_buf path;     /* JSON path of the value being read */
-    bool pachyderm;         /* the text is of Pachyderm's form: paths are of the native spec made of it */
-    bool partial;           /* reading `defaults`: nothing is required, nothing filled in */
-    size_t n_problems;      /* found, kept or not */
+    const json_t
+        *pachyderm;    /* the text, of Pachyderm's form: paths are of the native spec made of it; NULL: it is no such text */
+    bool partial;      /* reading `defaults`: nothing is required, nothing filled in */
+    size_t n_problems; /* found, kept or not */
     struct pl_spec_errors *errs;
     int failed; /* PL_ENOMEM: what was read is void */
 };

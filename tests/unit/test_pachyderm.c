@@ -3,6 +3,7 @@
 #include "pipelined/core/spec.h"
 #include "pipelined/core/spec_documents.h"
 
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,7 +47,7 @@ static void every_field_with_a_counterpart_is_mapped(void **state)
     assert_becomes(
         "{\"$schema\": \"x\", \"pipeline\": {\"name\": \"m\", \"project\": {\"name\": \"team\"}}, \"description\": \"d\", "
         "\"transform\": {"
-        "\"cmd\": [\"sh\"], \"stdin\": [\"echo 1\", \"echo 2\"], \"env\": {\"A\": \"b\"}, \"accept_return_code\": [0, 7], "
+        "\"cmd\": [\"sh\"], \"stdin\": [\"echo 1\", \"echo 2\"], \"env\": {\"A\": \"b\"}, \"accept_return_code\": [0, \"7\"], "
         "\"errCmd\": [\"true\"], "
         "\"image\": null}, \"input\": {\"cross\": [{\"union\": [{\"pfs\": {\"repo\": \"a\", \"name\": \"x\", \"glob\": \"/\"}}, "
         "{\"pfs\": {\"repo\": "
@@ -84,6 +85,17 @@ static void the_gpu_of_1_x_is_understood_with_a_warning(void **state)
     pl_spec_destroy(spec);
 }
 
+/* "pod_patch" → "podPatch". */
+static const char *in_camel_case(const char *name, char out[64])
+{
+    size_t n = 0;
+
+    for (; *name != '\0'; name++)
+        out[n++] = name[0] == '_' ? (char)toupper((unsigned char)*++name) : *name;
+    out[n] = '\0';
+    return out;
+}
+
 static void mistakes_are_told_with_pachyderms_paths(void **state)
 {
 #define WITH(more)                                                                                                               \
@@ -103,6 +115,13 @@ static void mistakes_are_told_with_pachyderms_paths(void **state)
          "parallelism_spec.constant: 99999 is not accepted: a whole number from 1"},
         {WITH("\"datum_tries\": \"x\""), "datum_tries: \"x\" is not accepted"},
         {WITH("\"job_timeout\": \"soon\""), "job_timeout: "},
+        {WITH("\"datumTries\": \"x\""), "t.json:1:118: datumTries: \"x\" is not accepted"},
+        {WITH("\"datum_timeout\": \"0s\""), "datum_timeout: \"0s\" is not accepted: a duration longer than nothing"},
+        {WITH("\"parallelismSpec\": {\"constant\": -1}"), "t.json:1:136: parallelismSpec.constant: -1 is not accepted"},
+        {WITH("\"datum_tries\": 2, \"datumTries\": 3"),
+         "t.json:1:122: datumTries: \"datum_tries\" and \"datumTries\" are one field: give one of them"},
+        {WITH("\"parallelism_spec\": {\"constant\": \"99999999999999999999\"}"),
+         "parallelism_spec.constant: \"99999999999999999999\" is not accepted"},
         {"{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\", 7]}, \"input\": {\"pfs\": {\"repo\": \"a\", "
          "\"glob\": \"/\"}}}",
          "t.json:1:56: transform.cmd[1]: 7 is not accepted: a string"},
@@ -142,6 +161,85 @@ static void mistakes_are_told_with_pachyderms_paths(void **state)
     }
 }
 
+/* Every field that Pachyderm has ever had and that is in none of the tables above. */
+static void every_other_field_is_refused_by_its_name_in_either_spelling(void **state)
+{
+    static const struct {
+        const char *before, *path, *after, *names[40];
+    } objects[] = {
+        {"{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"pfs\": {\"repo\": \"a\", \"glob\": "
+         "\"/\"}}",
+         "",
+         "}",
+         {"tf_job",
+          "output_branch",
+          "s3_out",
+          "resource_requests",
+          "sidecar_resource_limits",
+          "sidecar_resource_requests",
+          "service",
+          "spout",
+          "datum_set_spec",
+          "salt",
+          "scheduling_spec",
+          "tolerations",
+          "pod_spec",
+          "pod_patch",
+          "metadata",
+          "reprocess_spec",
+          "autoscaling",
+          "maximum_expected_uptime",
+          "egress",
+          "determined",
+          "standby",
+          "enable_stats",
+          "cache_size",
+          "chunk_spec",
+          "max_queue_size",
+          "hashtree_spec"}},
+        {"{\"pipeline\": {\"name\": \"m\"}, \"input\": {\"pfs\": {\"repo\": \"a\", \"glob\": \"/\"}}, \"transform\": {\"cmd\": "
+         "[\"x\"]",
+         "transform.",
+         "}}",
+         {"err_stdin", "secrets", "image_pull_secrets", "debug", "user", "working_dir", "dockerfile", "memory_volume",
+          "datum_batching", "build"}},
+        {"{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"pfs\": {\"repo\": \"a\", \"glob\": "
+         "\"/\"",
+         "input.pfs.",
+         "}}}",
+         {"repo_type", "commit", "join_on", "outer_join", "group_by", "lazy", "empty_files", "s3", "trigger",
+          "propagation_spec"}},
+        {"{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"cross\": [{\"pfs\": {\"repo\": "
+         "\"a\", "
+         "\"glob\": \"/\"}}]",
+         "input.",
+         "}}",
+         {"join", "group", "cron", "git"}},
+        {"{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"pfs\": {\"repo\": \"a\", \"glob\": "
+         "\"/\"}}, \"resource_limits\": {\"gpu\": {\"number\": 1}",
+         "resource_limits.",
+         "}}",
+         {"cpu", "memory", "disk"}},
+    };
+    static const char *const values[] = {"true", "0", "\"\"", "[]", "{}"};
+    char camel[64], text[1024], says[200];
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(objects); i++)
+        for (size_t k = 0; k < 40 && objects[i].names[k] != NULL; k++)
+            for (size_t spelling = 0; spelling < 2 * PL_ARRAY_SIZE(values); spelling++) {
+                const char *name = objects[i].names[k], *key = spelling % 2 ? in_camel_case(name, camel) : name;
+                struct pl_spec *spec = NULL;
+
+                snprintf(text, sizeof text, "%s,\n \"%s\": %s%s", objects[i].before, key, values[spelling / 2], objects[i].after);
+                snprintf(says, sizeof says, "t.json:2:2: %s%s: \"%s\" of Pachyderm's form is not available yet", objects[i].path,
+                         key, name);
+                assert_int_equal(pl_spec_parse(text, strlen(text), "t.json", NULL, &spec, &problems, NULL), PL_ESPEC);
+                assert_int_equal(problems.n_errors, 1);
+                assert_string_equal(problems.errors[0].text, says);
+            }
+}
+
 static void a_file_may_hold_several_documents(void **state)
 {
     static const struct {
@@ -173,8 +271,11 @@ static void a_file_may_hold_several_documents(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_form_becomes_one_pipeline_of_one_stage),  cmocka_unit_test(every_field_with_a_counterpart_is_mapped),
-        cmocka_unit_test(the_gpu_of_1_x_is_understood_with_a_warning), cmocka_unit_test(mistakes_are_told_with_pachyderms_paths),
+        cmocka_unit_test(the_form_becomes_one_pipeline_of_one_stage),
+        cmocka_unit_test(every_field_with_a_counterpart_is_mapped),
+        cmocka_unit_test(the_gpu_of_1_x_is_understood_with_a_warning),
+        cmocka_unit_test(mistakes_are_told_with_pachyderms_paths),
+        cmocka_unit_test(every_other_field_is_refused_by_its_name_in_either_spelling),
         cmocka_unit_test(a_file_may_hold_several_documents),
     };
 
