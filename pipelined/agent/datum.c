@@ -1,5 +1,6 @@
 #include "pipelined/agent/datum.h"
 
+#include "pipelined/agent/copy_links.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
 #include "storage/base/log.h"
@@ -257,6 +258,64 @@ static int run_on_error(struct attempt *a, const struct pl_runner_command *faile
     return r == PL_ETOOBIG ? 0 : r;
 }
 
+/* --- links of the output --- */
+
+struct said {
+    struct attempt *attempt;
+    char text[PL_WIRE_REASON_MAX];
+    size_t len;
+};
+
+static void on_said(void *self, const uint8_t *data, size_t n)
+{
+    struct said *s = self;
+
+    n = PL_MIN(n, sizeof(s->text) - 1 - s->len);
+    memcpy(s->text + s->len, data, n);
+    s->len += n;
+}
+
+static bool on_said_tick(void *self)
+{
+    const struct said *s = self;
+
+    return on_tick(s->attempt);
+}
+
+/* What links lead to is copied where the command ran, by who may see no more than it: see copy_links.h. */
+static int copy_links(struct attempt *a, const struct pl_runner_command *done, struct pl_wire_outcome *o, struct pl_err *err)
+{
+    const struct pl_sandbox_paths *paths = a->c->paths;
+    struct said said = {.attempt = a};
+    char out[4200], duration[32], text[PL_WIRE_REASON_MAX] = "output: what its links lead to could not be copied";
+    const char *const argv[] = {paths->runner, PL_COPY_LINKS, out, paths->pfs, NULL};
+    struct pl_runner_command command = *done;
+    struct pl_runner_result result = {0};
+    const int64_t start_us = pl_clock_mono_us();
+    int r;
+
+    snprintf(out, sizeof(out), "%s/out", paths->pfs);
+    command.argv = argv;
+    command.input = NULL;
+    command.on_output = on_said;
+    command.on_tick = on_said_tick;
+    command.self = &said;
+    r = pl_runner_client_run(a->c->runner, &command, &result, err);
+    o->compute_ms += since_ms(start_us);
+    if (r < 0)
+        return r;
+    o->gave_back = a->given_up && result.killed;
+    if (o->gave_back || (result.how == PL_RUNNER_EXITED && result.code == 0))
+        return 0;
+    while (said.len > 0 && said.text[said.len - 1] == '\n')
+        said.text[--said.len] = 0;
+    if (result.timed_out)
+        snprintf(text, sizeof(text), "output: copying what its links lead to timed out after %s",
+                 pl_duration_text((int64_t)command.timeout_ms, duration));
+    set_reason(o, said.len ? said.text : text);
+    return 0;
+}
+
 static int run_command(struct attempt *a, struct pl_wire_outcome *o, struct pl_err *err)
 {
     const struct pl_datum_context *c = a->c;
@@ -286,7 +345,9 @@ static int run_command(struct attempt *a, struct pl_wire_outcome *o, struct pl_e
         return r;
     follow_metrics(a, true);
     o->has_gpu = pl_gpu_meter_read(c->gpu, &o->gpu_util, &o->gpu_mem_peak);
-    return !o->gave_back && o->reason[0] && c->stage->err_run ? run_on_error(a, &command, o, err) : 0;
+    if (!o->gave_back && !o->reason[0] && c->stage->copy_links)
+        r = copy_links(a, &command, o, err);
+    return r == 0 && !o->gave_back && o->reason[0] && c->stage->err_run ? run_on_error(a, &command, o, err) : r;
 }
 
 /* True: nothing is to be done for this row any more. */

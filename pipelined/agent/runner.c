@@ -5,6 +5,7 @@
  *
  * Every process that a command leaves behind becomes the runner's child: it is process 1 of the sandbox, or else a subreaper. So
  * "no child left" (ECHILD) is "no process left", one system call when the command was tidy. */
+#include "pipelined/agent/copy_links.h"
 #include "pipelined/agent/runner_proto.h"
 
 #include <dirent.h>
@@ -452,11 +453,13 @@ static void set_up(struct runner *r)
     umask(022);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct runner *r = &the_runner;
     uint8_t hello[PL_RUNNER_HELLO_BYTES] = {PL_RUNNER_VERSION, 0, 0, 0};
 
+    if (argc == 4 && strcmp(argv[1], PL_COPY_LINKS) == 0)
+        return pl_copy_links(argv[2], argv[3]);
     set_up(r);
     hello[1] = r->alone;
     send_frame(PL_RUNNER_HELLO, hello, sizeof(hello));

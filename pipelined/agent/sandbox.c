@@ -293,6 +293,7 @@ int pl_sandbox_paths(const struct pl_sandbox_config *config, struct pl_sandbox_p
     snprintf(ret->sock, sizeof(ret->sock), "%s%s/sock", base, *base ? "" : "/pl");
     snprintf(ret->input, sizeof(ret->input), "%s%s/stdin", base, *base ? "" : "/pl");
     snprintf(ret->checkpoint, sizeof(ret->checkpoint), "%s%s/checkpoint", base, *base ? "" : "/pl");
+    snprintf(ret->runner, sizeof(ret->runner), "%s", *base ? config->runner : "/pl/bin/pl-runner");
     return 0;
 }
 

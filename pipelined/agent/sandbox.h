@@ -56,6 +56,7 @@ struct pl_sandbox_paths {
     char sock[4096];       /* "/pl/sock" or WORK/sock: the socket `next` of a batch stage */
     char checkpoint[4096]; /* "/pl/checkpoint" or WORK/checkpoint */
     char input[4096];      /* "/pl/stdin" or WORK/stdin */
+    char runner[4096];     /* of the runner, for its second task (copy_links.h) */
 };
 
 /* A NULL-terminated argv on the heap. */

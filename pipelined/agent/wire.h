@@ -40,6 +40,7 @@ struct pl_wire_attach {
     const char *project, *pipeline, *stage;
     const char **run;     /* argv; NULL when `script` is given */
     const char **err_run; /* on_error's command, NULL when there is none */
+    bool copy_links;      /* those of the output that lead elsewhere */
     const char *script;
     const char *stdin_text;   /* NULL when it reads nothing */
     const json_t *writable;   /* names of inputs that the command may change; borrowed, may be NULL */

@@ -388,7 +388,9 @@ json_t *pl_pachyderm_map(struct spec_reader *r, json_t *root)
         {"resource_limits", map_limits, NULL},
     };
     static const char *const of_file[] = {"pipeline", "project", "description"};
-    json_t *stage = json_pack("{s:{s:i}, s:s}", "datum", "tries", PACHYDERM_TRIES, "on_new", "queue"), *file = json_object();
+    json_t *stage = json_pack("{s:{s:i}, s:s, s:{s:b}}", "datum", "tries", PACHYDERM_TRIES, "on_new", "queue", "output",
+                              "copy_links", 1),
+           *file = json_object();
 
     if (stage == NULL || file == NULL) {
         json_decref(stage);

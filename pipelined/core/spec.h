@@ -95,6 +95,7 @@ struct pl_output {
     const char *prefix; /* template (template.h), "" = none */
     const char **expect;
     size_t n_expect;
+    bool copy_links; /* links that lead out of the output and the inputs become what they lead to */
 };
 
 struct pl_cache {

@@ -106,6 +106,12 @@ static void spec_check_run(struct spec_reader *r, size_t i)
     else if (stage->run == NULL && stage->script == NULL)
         pl_spec_problem(r,
                         "\"run\" is missing: the command and its arguments, such as [\"python3\", \"train.py\"], or \"script\"");
+    if (stage->output.copy_links && stage->datum.batch) {
+        pl_spec_enter_key(r, "output");
+        pl_spec_enter_key(r, "copy_links");
+        pl_spec_problem(r, "a batch command lives on when a datum is done: it copies what its links lead to itself");
+        pl_spec_enter_stage(r, i);
+    }
     if (stage->on_error == PL_ON_ERROR_RUN && stage->datum.batch) {
         pl_spec_enter_key(r, "on_error");
         pl_spec_problem(r, "a batch command lives on when a datum failed, so none of on_error can run: \"fail\" or \"skip\"");

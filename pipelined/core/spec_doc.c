@@ -185,6 +185,7 @@ static const char doc_pachyderm[] =
     "`timeout` |\n"
     "| `resource_limits.gpu` `{\"type\", \"number\"}`, of 1.x a number | `gpu`; without a type it is `nvidia.com/gpu` |\n"
     "| – | `on_new` is `queue`: one job per run |\n"
+    "| – | `output.copy_links` is `true`: a link in `/pfs/out` that leads elsewhere becomes what it leads to |\n"
     "\n"
     "All other fields are refused by name.\n";
 

@@ -281,6 +281,11 @@ static const struct spec_field fields_of_output[] = {
      LIST(pl_output, expect, n_expect),
      .min = 1,
      .doc = "A job whose output lacks a match of any of these fails."},
+    {.name = "copy_links",
+     FIELD(bool, pl_output, copy_links),
+     .fallback = "false",
+     .doc = "`true`: a link that leads neither into the output nor into an input becomes a copy of the file or folder that the "
+            "command could read there. `false`: such a link fails the datum. Not in the datum key."},
 };
 OBJECT(output, "output", "The output repo.", later_of_output);
 

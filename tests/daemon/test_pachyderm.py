@@ -1,10 +1,11 @@
 """Pipelines in Pachyderm's form, as they are written there."""
 
 import json
+import os
 
 import pytest
 
-from conftest import SANDBOX
+from conftest import SANDBOX, sh
 
 
 def spec(name, cmd, repo, glob="/*", stdin=None, **more):
@@ -43,6 +44,48 @@ def test_err_cmd_recovers_what_it_can(project):
     run = project.run("in", {"a": "good", "b": "bad"})
     assert run["job"]["s"]["datums"] == {"total": 2, "reused": 0, "done": 1, "failed": 0, "recovered": 1}
     assert project.contents("s") == {"a": b"good"}
+
+
+def test_links_of_the_output_become_what_they_lead_to(project):
+    """Into an input: by reference, without its bytes; within the output: kept; elsewhere: the bytes, as the command could read them."""
+    project.repo("in")
+    create(project, spec("s", ["sh", "-e"], "in", stdin=[
+        'far=$TMPDIR/far; near=$(realpath --relative-to="$PL_OUT" "$far")', 'mkdir -p "$far/deep/empty" "$PL_OUT/sub"', 'echo tool >"$far/tool"; chmod 700 "$far/tool"',
+        'echo 1 >"$far/deep/one"; chmod 600 "$far/deep/one"; ln -s ../tool "$far/deep/linked"', 'ln -s "$in" "$PL_OUT/input"; ln -s sub/tool "$PL_OUT/within"; echo plain >"$PL_OUT/plain"',
+        'ln -s "$far/tool" "$PL_OUT/again"; ln -s "$far/tool" "$PL_OUT/sub/tool"; ln -s "$near/../far/deep" "$PL_OUT/folder"']))
+    project.run("in", {"a": "data"})
+    assert project.files("s") == {"again": "exec", "folder/empty": "dir", "folder/linked": "exec", "folder/one": "file", "input": "file", "plain": "file", "sub/tool": "exec", "within": "link"}
+    assert {p: project.read("s", p) for p in ("again", "folder/linked", "folder/one", "input", "plain", "sub/tool", "within")} == {
+        "again": b"tool\n", "folder/linked": b"tool\n", "folder/one": b"1\n", "input": b"data", "plain": b"plain\n", "sub/tool": b"tool\n", "within": b"sub/tool"}
+
+
+@pytest.mark.parametrize("make, says", [
+    ("", "nothing is there"),
+    ("mkfifo $there", "only files and folders can be copied"),
+    ("ln -s there $there", "Too many levels of symbolic links"),
+    ("mkdir -p $there && ln -s / $there/root", "in it, root is a link to a folder: copy the folder"),
+    ("ln -s $PL_OUT/.. $there", "it holds the output folder itself"),
+    ("echo >$there && chmod 0 $there", "Permission denied")])
+def test_a_link_whose_target_cannot_be_copied_fails_the_datum_and_is_named(project, make, says):
+    if "chmod 0" in make and os.getuid() == 0:
+        pytest.skip("root reads every file")
+    project.repo("in")
+    create(project, spec("s", ["sh", "-e", "-c", f'there=$TMPDIR/there; rm -rf $there; {make or ":"}; mkdir $PL_OUT/d; ln -s $there $PL_OUT/d/bad'], "in", "/", datum_tries=1))
+    run = project.run("in", {"a": "1"}, state="failure")
+    reason = run["job"]["s"]["reason"]
+    assert "/out/d/bad is a link to /" in reason and says in reason, reason
+
+
+def test_a_stage_of_the_native_form_asks_for_it(project):
+    stage = sh("s", 'echo 1 >$TMPDIR/far; ln -s $TMPDIR/far $PL_OUT/near')
+    project.repo("in").stages({**stage, "output": {"copy_links": True}})
+    project.run("in", {"a": "1"})
+    assert project.contents("s") == {"near": b"1\n"}
+    for sandbox in {SANDBOX, "none"}:
+        out = os.path.join(project.d.root, project.name, sandbox)
+        project.d.ctl("try", "s", "--project", project.name, "--at", "s@master", "--sandbox", sandbox, "-o", out)
+        with open(os.path.join(out, "near")) as f:
+            assert f.read() == "1\n" and not os.path.islink(f.name)
 
 
 def test_a_mistake_in_a_later_document_is_told_at_its_line(project):

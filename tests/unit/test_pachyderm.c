@@ -37,7 +37,8 @@ static void the_form_becomes_one_pipeline_of_one_stage(void **state)
         ",\"gpu\":"
         "false,\"image\":\"p/opencv:1\",\"input\":{\"glob\":\"/*\",\"name\":\"images\",\"repo\":\"default/"
         "images@master\"},\"name\":"
-        "\"edges\",\"on_error\":\"fail\",\"on_new\":\"queue\",\"output\":{\"prefix\":\"\"},\"run\":[\"python3\",\"/edges.py\"],"
+        "\"edges\",\"on_error\":\"fail\",\"on_new\":\"queue\",\"output\":{\"copy_links\":true,\"prefix\":\"\"},\"run\":["
+        "\"python3\",\"/edges.py\"],"
         "\"workers\":1}]}");
 }
 
@@ -64,7 +65,8 @@ static void every_field_with_a_counterpart_is_mapped(void **state)
         "b@dev\"}]},{\"glob\":\"/d/*\","
         "\"name\":\"c\",\"reference\":true,\"repo\":\"team/"
         "c@master\"}]},\"name\":\"m\",\"on_error\":{\"run\":[\"true\"]},\"on_new\":\"queue\","
-        "\"output\":{\"prefix\":\"\"},\"run\":[\"sh\"],\"stdin\":\"echo 1\\necho 2\\n\",\"timeout\":\"1500ms\",\"workers\":4}]}");
+        "\"output\":{\"copy_links\":true,\"prefix\":\"\"},\"run\":[\"sh\"],\"stdin\":\"echo 1\\necho "
+        "2\\n\",\"timeout\":\"1500ms\",\"workers\":4}]}");
 }
 
 static void the_gpu_of_1_x_is_understood_with_a_warning(void **state)

@@ -304,6 +304,8 @@ static void wrong_fields_are_refused_in_words(void **state)
         {"\"on_error\": {\"run\": []}", "stages[0].on_error.run: [] is not accepted"},
         {"\"on_new\": \"kill\"", "\"kill\" is not accepted: \"queue\" or \"newest\" or \"restart\""},
         {"\"datum\": {\"batch\": true}, \"on_error\": {\"run\": [\"x\"]}", "stages[0].on_error: a batch command lives on"},
+        {"\"datum\": {\"batch\": true}, \"output\": {\"copy_links\": true}",
+         "stages[0].output.copy_links: a batch command lives on"},
         {"\"checkpoint\": \"yes\"", "stages[0].checkpoint: \"yes\" is not accepted: true, false or an object"},
         {"\"checkpoint\": {\"every\": \"10ms\"}", "stages[0].checkpoint.every: \"10ms\" is not accepted: a duration"},
         {"\"accept_codes\": [256]", "stages[0].accept_codes[0]: 256 is not accepted: an exit code from 1 to 255"},
@@ -570,7 +572,7 @@ static void the_effective_stage_is_written_out(void **state)
         pl_buf_str(&out),
         "{\"cache\":true,\"datum\":{\"batch\":false,\"tries\":1},\"env\":{\"A\":\"1\"},\"gpu\":{\"count\":1,\"required\":true,"
         "\"wait\":\"10m\"},\"input\":{\"glob\":\"/\",\"name\":\"r\",\"repo\":\"default/r@master\"},"
-        "\"name\":\"s\",\"on_error\":\"fail\",\"on_new\":\"newest\",\"output\":{\"prefix\":\"\"},"
+        "\"name\":\"s\",\"on_error\":\"fail\",\"on_new\":\"newest\",\"output\":{\"copy_links\":false,\"prefix\":\"\"},"
         "\"run\":[\"x\"],\"workers\":1}");
     pl_buf_finish(&out);
     pl_spec_destroy(spec);
