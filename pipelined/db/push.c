@@ -256,16 +256,16 @@ static int build(struct push *p, struct pl_commit_args *c, bool *ret_changed, st
     nodes = pl_recent_nodes_sink(&recent);
     source = pl_recent_nodes_source(&recent);
     r = pl_tree_edit(&source, &nodes, &p->head.root, p->ops, p->n_ops, &c->root, err);
+    r = r < 0 ? r : pl_tree_stats_get(&source, &c->root, NULL, 0, &stats, err); /* while its root is among the recent ones */
     r = r < 0 ? r : edit_attributes(p, &nodes, &c->attributes, err);
     if (r < 0)
         return r;
     *ret_changed = !pl_hash_eq(&c->root, &p->head.root) || !pl_hash_eq(&c->attributes, &p->head.attributes);
     if (!*ret_changed)
         return 0;
-    r = pl_tree_stats_get(&source, &c->root, NULL, 0, &stats, err);
     c->files = (int64_t)stats.files;
     c->bytes = (int64_t)stats.bytes;
-    r = r < 0 ? r : pl_commit_object_put(session, c, p->has_head ? &p->head.object : NULL, err);
+    r = pl_commit_object_put(session, c, p->has_head ? &p->head.object : NULL, err);
     return r < 0 ? r : pl_pack_session_finish(session, err);
 }
 

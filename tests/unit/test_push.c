@@ -386,6 +386,37 @@ static void test_what_is_said_of_a_file_goes_with_it(void **state)
     assert_true(pl_hash_is_zero(&head.attributes));
 }
 
+/* Of more files than one node of the second tree has room for, many times over: the sums of the first are of this commit still. */
+static void test_much_can_be_said_of_many_files(void **state)
+{
+    enum { N = 20000, ROW = 400 };
+    struct world *w = *state;
+    _cleanup_free_ struct pl_tree_op *ops = calloc(N, sizeof *ops);
+    _cleanup_free_ char *paths = calloc(N, 16);
+    struct pl_push_args args = {
+        .project = "default", .repo = "digits", .branch = "master", .message = "", .author = "", .list = ops, .n_list = N};
+    struct pl_push_result ret;
+    struct pl_buf said = {0};
+    char type[ROW];
+    struct pl_err err = {0};
+
+    memset(type, 't', sizeof type);
+    assert_ok(pl_attributes_begin(&said, &err), &err);
+    assert_ok(pl_attributes_add_modified(&said, 1, &err), &err);
+    assert_ok(pl_attributes_add(&said, PL_ATTR_TYPE, type, sizeof type, &err), &err);
+    for (size_t i = 0; i < N; i++)
+        ops[i] = (struct pl_tree_op){.op = PL_TREE_PUT,
+                                     .path = paths + 16 * i,
+                                     .path_len = (size_t)snprintf(paths + 16 * i, 16, "f%07zu", i),
+                                     .entry = pl_entry_inline(PL_KIND_FILE, "x", 1),
+                                     .attributes = {said.data, said.len}};
+    assert_ok(pl_db_push(w->db, w->stores, &args, &ret, &err), &err);
+    assert_true(ret.changed);
+    assert_int_equal(ret.files, N);
+    assert_int_equal(ret.bytes, N);
+    pl_buf_finish(&said);
+}
+
 static void test_saying_the_same_again_changes_nothing_and_saying_another_thing_does(void **state)
 {
     struct world *w = *state;
@@ -647,6 +678,7 @@ int main(void)
         T(test_a_base_that_does_not_exist_is_not_found),
         T(test_a_base_is_the_commit_it_named_when_the_push_began),
         T(test_what_is_said_of_a_file_goes_with_it),
+        T(test_much_can_be_said_of_many_files),
         T(test_saying_the_same_again_changes_nothing_and_saying_another_thing_does),
         T(test_data_that_is_not_there_is_named_and_can_be_sent_again),
         T(test_an_entry_that_lies_about_its_size_is_refused),
