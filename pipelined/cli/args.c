@@ -129,9 +129,16 @@ static int no_noun(const char *verb, const char *word, struct pl_err *err)
                 : pl_err_set(err, PL_EUSAGE, "%s what? It takes %s", verb, all);
 }
 
+int pl_cli_unknown(const char *verb, const char *noun, struct pl_err *err)
+{
+    const char *any[1];
+
+    return known_words(verb, any, 1) ? no_noun(verb, noun, err) : no_verb(verb, noun, err);
+}
+
 static int find_row(const char *first, const char *second, const struct pl_verb **ret, bool *ret_used_second, struct pl_err *err)
 {
-    const char *verb = first, *words[2];
+    const char *verb = first;
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(aliases); i++)
         if (pl_streq(aliases[i].alias, first))
@@ -145,7 +152,7 @@ static int find_row(const char *first, const char *second, const struct pl_verb 
     *ret = pl_cli_find_verb(verb, NULL);
     if (*ret && (!(*ret)->noun || verb != first || (second && strpbrk(second, "@:/"))))
         return 0;
-    return known_words(verb, words, 1) ? no_noun(verb, second, err) : no_verb(first, second, err);
+    return pl_cli_unknown(verb, second, err);
 }
 
 /* ---- options ---- */
@@ -293,6 +300,21 @@ static int take_word(struct pl_cli *c, struct words *w, const char **ret, struct
 
 /* ---- the whole line ---- */
 
+/* "create --help", "--help create": help on all that it takes. */
+static bool take_help(struct pl_cli *c, struct words *w, const char *first, const char *second)
+{
+    const char *any[1];
+    bool asked = w->at < w->argc && (pl_streq(w->argv[w->at], "--help") || pl_streq(w->argv[w->at], "-h"));
+
+    if (second || !(asked || c->help) || !known_words(first, any, 1))
+        return false;
+    w->at += asked;
+    c->help = false;
+    c->verb = pl_cli_find_verb("help", NULL);
+    c->args[c->n_args++] = first;
+    return true;
+}
+
 static int take_verb(struct pl_cli *c, struct words *w, struct pl_err *err)
 {
     const char *first = NULL, *second;
@@ -302,14 +324,15 @@ static int take_verb(struct pl_cli *c, struct words *w, struct pl_err *err)
     if (r < 0)
         return r;
     if (!first) {
-        c->verb = pl_cli_find_verb("status", NULL);
+        c->verb = pl_cli_find_verb(c->help ? "help" : "status", NULL);
+        c->help = false;
         return 0;
     }
     mark = w->at;
     second = w->at < w->argc && !is_option(w->argv[w->at]) ? w->argv[w->at] : NULL;
     r = find_row(first, second, &c->verb, &used, err);
     w->at = mark + (r == 0 && used);
-    return r;
+    return r < 0 && take_help(c, w, first, second) ? 0 : r;
 }
 
 static int check_count(const struct pl_cli *c, struct pl_err *err)

@@ -13,6 +13,8 @@ void pl_cli_finish(struct pl_cli *c);
 
 /* The row of "put", "file"; noun NULL: a verb that stands alone, else the verb with the noun `file`. NULL when there is none. */
 const struct pl_verb *pl_cli_find_verb(const char *verb, const char *noun);
+/* PL_EUSAGE for a verb, or a noun of a verb, that is not there (`noun` may be NULL): what may have been meant. */
+int pl_cli_unknown(const char *verb, const char *noun, struct pl_err *err);
 /* "put file REPO@BRANCH[:/PATH]", as usage lines show it, into `out`; returns `out`. */
 char *pl_cli_usage(const struct pl_verb *v, char *out, size_t size);
 

@@ -74,9 +74,7 @@ static int help(struct pl_cli *c, struct pl_err *err)
                 putchar('\n');
             print_verb(v);
         }
-    return shown ? 0
-                 : pl_err_set(err, PL_EUSAGE, "\"%s%s%s\" is no verb: pipelinectl help shows all", c->args[0],
-                              c->n_args > 1 ? " " : "", c->n_args > 1 ? c->args[1] : "");
+    return shown ? 0 : pl_cli_unknown(c->args[0], c->n_args > 1 ? c->args[1] : NULL, err);
 }
 
 static int version(struct pl_cli *c, struct pl_err *err)

@@ -90,14 +90,21 @@ def test_help_shows_every_verb_with_examples(ctl):
         assert f"pipelinectl {usage}\n" in shown
         assert "examples:\n  " in shown, usage
     assert ctl("put", "file", "--help").stdout == ctl("help", "put", "file").stdout
-    assert ctl("help", "nonsense").returncode == USAGE
+    for words, says in ((["nonsense"], "pipelinectl help shows all"), (["lst"], 'did you mean "list"?'), (["list", "reppo"], "did you mean list repo?"), (["apply"], "create pipeline -f SPEC")):
+        done = ctl("help", *words)
+        assert (done.returncode, done.stdout) == (USAGE, "") and says in done.stderr, done.stderr
+    for words in (["create", "nonsense", "--help"], ["lst", "--help"]):
+        assert ctl(*words).returncode == USAGE
 
 
 @pytest.mark.parametrize("line, same", [(["ls", "repo", "--help"], ["help", "list", "repo"]), (["cat", "x@y:/z", "-h"], ["help", "get", "file"]),
                                         (["put", "r@b", "--help"], ["help", "put", "file"]), (["rm", "-h"], ["help", "delete", "file"]),
-                                        (["list", "branches", "x", "--help"], ["help", "list", "branch"])])
+                                        (["list", "branches", "x", "--help"], ["help", "list", "branch"]), (["--help"], ["help"]), (["-h"], ["help"]),
+                                        (["create", "--help"], ["help", "create"]), (["--help", "create"], ["help", "create"]), (["list", "-h"], ["help", "list"]),
+                                        (["--help", "put", "file"], ["help", "put", "file"])])
 def test_other_words_for_the_same(ctl, line, same):
-    assert ctl(*line).stdout == ctl(*same).stdout
+    done = ctl(*line)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout == ctl(*same).stdout
 
 
 def test_version(ctl):
