@@ -398,7 +398,7 @@ int pl_datum_compute(struct pl_datum_context *c, const struct pl_wire_task *task
     r = run_command(&a, o, err);
     pl_early_end(c->early, row, r == 0 && !o->gave_back && !o->reason[0]);
     if (c->checkpoint)
-        pl_checkpoint_end(c->checkpoint, a.stop_ms && o->gave_back);
+        pl_checkpoint_end(c->checkpoint, o->gave_back ? a.stop_ms != 0 : o->reason[0] != 0);
     return r;
 }
 

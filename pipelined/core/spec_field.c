@@ -130,11 +130,11 @@ static const struct spec_field fields_of_stage[] = {
     {.name = "checkpoint",
      FIELD(checkpoint, pl_stage, checkpoint_ms),
      .child = &pl_spec_object_checkpoint,
-     .doc =
-         "`true` or an object: the folder `$PL_CHECKPOINT` is uploaded every so often and when the worker is told to end, is "
-         "there "
-         "again for the next attempt at the same datum, and goes when the datum succeeds. In no output and no key. Write a file "
-         "beside and rename it: one that changes while it is read is left for the next time."},
+     .doc = "`true` or an object: the folder `$PL_CHECKPOINT` is uploaded every so often, when the command failed, and when the "
+            "worker is told to "
+            "end, is there again for the next attempt at the same datum, and goes when the datum succeeds. In no output and no "
+            "key. Write a file "
+            "beside and rename it: one that changes while it is read is left for the next time."},
     {.name = "on_new",
      FIELD(word, pl_stage, on_new),
      .words = words_on_new,

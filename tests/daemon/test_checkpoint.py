@@ -51,6 +51,17 @@ def test_a_checkpoint_is_there_for_the_next_try_and_goes_with_success(project, g
     assert kept(project) == 0
 
 
+def test_a_command_that_fails_leaves_what_it_had(project):
+    """However long before the next checkpoint would have been due."""
+    project.repo("in").stages(sh("s", 'if test -e "$PL_CHECKPOINT/n"; then cp "$PL_CHECKPOINT/n" "$PL_OUT/"; test $(wc -l <"$PL_CHECKPOINT/n") = 2 && exit; fi; '
+                                      'echo >>"$PL_CHECKPOINT/n"; exit 1', checkpoint={"every": "1h"}, datum={"tries": 2}))
+    run = project.run("in", {"f": "1"}, state="failure")
+    again = project.d.ctl("--json", "rerun", run["id"], "--failed").json["run"]
+    run = project.wait(again)
+    assert run["state"] == "success" and project.contents("s") == {"n": b"\n\n"}
+    assert kept(project) == 0
+
+
 def test_a_worker_that_is_told_to_end_leaves_a_checkpoint(make_daemon, gate):
     daemon = make_daemon().start()
     project = daemon.project("p1").repo("in")
