@@ -15,9 +15,11 @@ struct metrics {
     bool shown;        /* some line was */
 };
 
+/* For people: 0.1 and not 0.10000000000000001, which is as much. */
 static void show_line(const struct metrics *m, const json_t *entry)
 {
-    _cleanup_free_ char *text = json_dumps(json_object_get(entry, "line"), JSON_COMPACT | JSON_ENCODE_ANY);
+    _cleanup_free_ char *text =
+        json_dumps(json_object_get(entry, "line"), JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
 
     if (m->datum)
         printf("%s\n", text ? text : "");

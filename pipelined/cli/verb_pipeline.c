@@ -145,10 +145,7 @@ static int say(const struct setting *s, bool dry_run, struct pl_err *err)
         pl_show_say(c, "pipeline %s: nothing changed (version %lld)\n", name, (long long)pl_show_int_at(s->answer, "version"));
         return 0;
     }
-    pl_show_say(c, "pipeline %s %s (version %lld)\n", name,
-                dry_run     ? "would be changed"
-                : s->update ? "updated"
-                            : "created",
+    pl_show_say(c, "pipeline %s %s%s (version %lld)\n", name, dry_run ? "would be " : "", s->update ? "updated" : "created",
                 (long long)pl_show_int_at(s->answer, "version"));
     print_changes(s);
     if (dry_run)

@@ -83,7 +83,7 @@ def test_an_update_runs_what_changed(pair):
     assert "nothing changed" in pair("update", "pipeline", "-f", "spec.json", "--yes").out
     pair.write("code/run.sh", "tr a-z A-Z <$in >$PL_OUT/up\n")
     said = pair("update", "pipeline", "-f", "spec.json", "--dry-run").out
-    assert "copy" in said and "would be changed" in said
+    assert "copy" in said and "pipeline p would be updated (version 2)" in said
     done = pair.json("update", "pipeline", "-f", "spec.json")
     assert {s["stage"]: s["change"] for s in done["stages"]} == {"copy": "changed", "count": "unchanged"}
     pair("wait", "run", done["run"])

@@ -213,7 +213,7 @@ def test_many_followers_are_served_at_once(project):
 
 
 def test_metrics_are_followed_at_the_command_line(shared, project, gate):
-    project.repo("in").stages(sh("s", 'echo \'{"step": 1}\' >"$PL_OUT/metrics.jsonl"; ' + gate.wait + '; echo \'{"step": 2}\' >>"$PL_OUT/metrics.jsonl"'))
+    project.repo("in").stages(sh("s", 'echo \'{"step": 1, "loss": 0.1}\' >"$PL_OUT/metrics.jsonl"; ' + gate.wait + '; echo \'{"step": 2}\' >>"$PL_OUT/metrics.jsonl"'))
     run = project.commit("in", {"f": "1"})["run"]
     gate.arrived()
     followed = subprocess.Popen([os.path.join(BIN, "pipelinectl"), "--data", shared.dir, "metrics", f"{project.name}/s", "-f"], stdout=subprocess.PIPE, text=True)
@@ -222,9 +222,9 @@ def test_metrics_are_followed_at_the_command_line(shared, project, gate):
     rest = followed.communicate(timeout=60)[0]
     assert followed.returncode == 0
     datum, = {a["id"] for a in project.datums("s", project.wait(run)["id"])}
-    assert first + rest == f'{datum[:8]}  {{"step":1}}\n{datum[:8]}  {{"step":2}}\n'
+    assert first + rest == f'{datum[:8]}  {{"step":1,"loss":0.1}}\n{datum[:8]}  {{"step":2}}\n'
     shown = shared.ctl("metrics", f"{project.name}/s@{run[:8]}", "--datum", datum[:12])
-    assert shown.out == '{"step":1}\n{"step":2}\n'
+    assert shown.out == '{"step":1,"loss":0.1}\n{"step":2}\n'
     assert [json.loads(line)["line"]["step"] for line in shared.ctl("--json", "metrics", f"{project.name}/s").out.splitlines()] == [1, 2]
     none = shared.ctl("metrics", f"{project.name}/s", "--datum", "none")
     assert none.out == "" and f"stage s, run {run[:8]}: no metrics of datum none." in none.err and "$PL_OUT/metrics.jsonl" in none.err
