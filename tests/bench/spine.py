@@ -1,15 +1,20 @@
 """Works whose cost must follow the change: a commit, a diff and a run over a million files; a command that stays; many small puts."""
+import contextlib
 import http.client
 import json
 import os
 import pathlib
 import shutil
+import sys
 import tempfile
 import time
 import urllib.parse
 
 import measure
 import ours
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "s3"))
+import servers  # noqa: E402 (of tests/s3)
 
 COMMITS = 40
 PUT_CONNECTIONS = 16
@@ -256,33 +261,62 @@ def puts(bench):
               rate >= 3000)
 
 
+def recovered(bench, target, name, store, env):
+    """Medians of `recover` into an empty folder, and of a daemon on one until it has listed a folder of the newest commit."""
+    times, serving = [], []
+    for round_ in range(bench.runs):
+        measure.settle()
+        timed = measure.run([ours.programs() / "pipelinectl", "--json", "recover", "--store", store, "--data", target.folder / f"{name}-{round_}"], env)
+        commits = json.loads(timed.out)["commits"]
+        if commits != RECOVERED:
+            raise measure.Failed(f"{commits} of {RECOVERED} commits came back")
+        times.append(timed.wall)
+        bench.say(f"  {name}: {timed.wall:.2f} s, processor {timed.cpu:.2f} s, memory {timed.rss_bytes >> 20} MiB")
+        began = time.monotonic()
+        with ours.Daemon(target.folder / f"{name}-twin-{round_}", options=["--store", store], **env) as twin:
+            Client(twin).call("GET", "/repos/default/big/refs/master/list?limit=10")
+            serving.append(time.monotonic() - began)
+    return measure.median(times), measure.median(serving)
+
+
+@contextlib.contextmanager
+def bucket_server(folder):
+    """A real S3 server with a bucket "bench" -> the environment by which clients find it."""
+    try:
+        server = servers.EVERY["versitygw"](folder).start()
+    except servers.Unavailable as why:
+        raise measure.Failed(str(why)) from why
+    try:
+        import boto3  # of Debian; other works do without
+        boto3.client("s3", endpoint_url=server.endpoint, aws_access_key_id=server.access_key, aws_secret_access_key=server.secret_key,
+                     region_name=server.region).create_bucket(Bucket="bench")
+        yield {"AWS_ENDPOINT_URL": server.endpoint, "AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key,
+               "AWS_REGION": server.region}
+    finally:
+        server.stop()
+
+
 def recover(bench):
-    """A daemon's folder anew from the store of a hundred commits: without a checkpoint, which is the worse case; then a daemon on an empty
-    folder, until it serves and has listed a folder of the newest commit."""
+    """A daemon's folder anew from the store of a hundred commits: without a checkpoint, which is the worse case. From a folder, and from a
+    bucket of a real server into which `mirror` has brought it."""
     bench.say("recover: 100 commits of 1,000,000 files")
     with ours.Daemon(bench.folder / "recover") as target:
         client = Client(target)
         count = million(bench, "big", target, client)
         for i in range(RECOVERED - 1):
             client.put("big", path_of(i * 7919 % count), b"change %d" % i)
-    store = f"file://{target.data / 'store'}"
-    times, serving = [], []
-    for round_ in range(bench.runs):
-        measure.settle()
-        folder = target.folder / f"recovered-{round_}"
-        timed = measure.run([ours.programs() / "pipelinectl", "--json", "recover", "--store", store, "--data", folder])
-        commits = json.loads(timed.out)["commits"]
-        if commits != RECOVERED:
-            raise measure.Failed(f"{commits} of {RECOVERED} commits came back")
-        times.append(timed.wall)
-        began = time.monotonic()
-        with ours.Daemon(target.folder / f"twin-{round_}", options=["--store", store]) as twin:
-            Client(twin).call("GET", "/repos/default/big/refs/master/list?limit=10")
-            serving.append(time.monotonic() - began)
-    took, first = measure.median(times), measure.median(serving)
-    bench.row(f"recover {RECOVERED} commits of {count:,} files", "s", {"ours": took}, "≤ 10 s", bench.at_most({"ours": took}, 10))
-    bench.row("… a daemon on an empty folder, until it has listed a folder", "s", {"ours": first}, "≤ 10 s",
-              bench.at_most({"ours": first}, 10))
+    folder = f"file://{target.data / 'store'}"
+    recovered_rows(bench, f"recover {RECOVERED} commits of {count:,} files", recovered(bench, target, "recovered", folder, {}))
+    with bucket_server(target.folder / "s3") as env:
+        place = "s3://bench/store"
+        moved = measure.run([ours.programs() / "pipelinectl", "--json", "mirror", folder, place], env)
+        bench.say(f"  mirror into a bucket: {moved.wall:.2f} s, processor {moved.cpu:.2f} s, {json.loads(moved.out)['packs']} packs")
+        recovered_rows(bench, "… from a bucket", recovered(bench, target, "from-bucket", place, env))
+
+
+def recovered_rows(bench, what, medians):
+    for name, value in ((what, medians[0]), ("… a daemon on an empty folder, until it has listed a folder", medians[1])):
+        bench.row(name, "s", {"ours": value}, "≤ 10 s", bench.at_most({"ours": value}, 10))
 
 
 EVERY = {"recover": recover, "commit": commit, "carried": carried, "planned": planned, "batch": batch, "overlap": overlap, "puts": puts}
