@@ -52,7 +52,7 @@
  *   commit, history      commit objects and how people name them;  session_sink, recent_nodes: nodes on their way into packs
  * They are recorded: storage/dataset, pipelined/db
  *   record, log          kinds of records; the log, which is the truth;  log_reader: ahead of who reads it;  ckpt: its checkpoints
- *   db                   the writer thread and group commit; open (lock, schema, replay), apply (one record), sql, names (look-ups)
+ *   db                   the writer thread and group commit; open (lock, schema, replay), epoch (the log is ours), apply (one record), sql, names (look-ups)
  *   snapshot, recover    a copy of the database for a checkpoint; all of it anew from checkpoint and log
  *   opens                open commits: opens_writer (groups of puts, on the disk before they are answered), opens_view, opens_end,
  *                        opens_told; each is a file: storage/dataset/op_spool;  branch_view: a branch with what gathers on it, heads

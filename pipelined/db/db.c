@@ -3,6 +3,7 @@
 #include "pipelined/core/disk_room.h"
 #include "pipelined/core/json_text.h"
 #include "pipelined/db/apply.h"
+#include "pipelined/db/epoch.h"
 #include "pipelined/db/open.h"
 #include "storage/base/clock.h"
 #include "storage/base/lack.h"
@@ -558,22 +559,6 @@ void pl_db_reader_done(struct pl_db *db, struct pl_conn *c)
     pthread_mutex_unlock(&db->readers_mutex);
 }
 
-static int open_epoch(struct pl_tx *tx, void *arg, struct pl_err *err)
-{
-    struct pl_db *db = arg;
-    char host[256] = "", nonce[33];
-    uint8_t random[16];
-
-    /* No other start ever writes these bytes: so a store that was asked twice can tell what is ours from what is another's. */
-    pl_random_bytes(random, sizeof random);
-    pl_hex_encode(random, sizeof random, nonce);
-    gethostname(host, sizeof host - 1);
-    return pl_tx_emit(tx, PL_RECORD_OPEN_EPOCH,
-                      json_pack("{s:I, s:I, s:s, s:i, s:s}", "epoch", (json_int_t)db->head.epoch, "at", (json_int_t)tx->now_us,
-                                "host", host, "pid", (int)getpid(), "nonce", nonce),
-                      err);
-}
-
 static int open_readers(struct pl_db *db, unsigned n, struct pl_err *err)
 {
     char path[4096];
@@ -589,22 +574,33 @@ static int open_readers(struct pl_db *db, unsigned n, struct pl_err *err)
     return 0;
 }
 
+/* From here on every object carries our epoch. */
+static int own_log(struct pl_db *db, struct pl_object_store *objects, struct pl_err *err)
+{
+    struct pl_log_head ours;
+    int r = pl_epoch_open(objects, &db->head, &ours, err);
+
+    r = r < 0 ? r : pl_db_replay(db->writer, objects, 0, false, &db->head, err);
+    if (r == 0 && !pl_hash_eq(&db->head.hash, &ours.hash))
+        r = pl_err_set(err, PL_EFENCED, "another daemon has started meanwhile: it owns the store now");
+    return r;
+}
+
 static int start(struct pl_db *db, const struct pl_db_config *config, struct pl_err *err)
 {
     unsigned readers = PL_MIN(PL_MAX(config->readers, 1u), (unsigned)READERS_MAX);
     int r = pl_db_lock(db->dir, &db->lock_fd, err);
 
     r = r < 0 ? r : pl_db_prepare(db->dir, config->objects, &db->writer, &db->head, &db->recovered, err);
+    r = r < 0 ? r : own_log(db, config->objects, err);
     if (r < 0)
         return r;
     pl_hex_encode(db->head.store_id, sizeof db->head.store_id, db->store_hex);
     db->seq = db->head.seq;
-    db->head.epoch++; /* every object of this start carries it; the first, open_epoch, fences whoever wrote before */
     if (pthread_create(&db->thread, NULL, writer_main, db) != 0)
         return pl_err_nomem(err);
     db->thread_started = true;
-    r = pl_db_run(db, PL_TX_LOGGED, open_epoch, db, err);
-    return r < 0 ? r : open_readers(db, readers, err);
+    return open_readers(db, readers, err);
 }
 
 int pl_db_open(const struct pl_db_config *config, struct pl_db **ret, struct pl_err *err)

@@ -38,7 +38,7 @@ struct pl_db_config {
 };
 
 /* Opens or creates the database, takes the folder's lock, replays the log after what was applied (an empty folder and a store with a
- * log: all of it), and writes this start's epoch. PL_ELOCKED: another daemon runs on the folder. PL_EFORMAT: newer than this program.
+ * log: all of it), and writes this start's epoch (epoch.h). PL_ELOCKED: another daemon runs on the folder. PL_EFORMAT: newer than this program.
  * PL_ELOG: ahead of the log, or on another one. */
 PL_MUST_CHECK
 int pl_db_open(const struct pl_db_config *config, struct pl_db **ret, struct pl_err *err);

@@ -9,6 +9,7 @@
 #define LOG_MAGIC           "PLLG"
 #define LOG_VERSION         1
 #define RECORD_HEADER_BYTES 8
+#define NEAR                16 /* objects: so close to the end of a log that grows */
 
 void pl_log_key(uint64_t seq, char out[PL_LOG_KEY_BYTES])
 {
@@ -283,14 +284,29 @@ int pl_log_replay_ahead(struct pl_object_store *objects, struct pl_log_head *hea
     return r;
 }
 
+/* Whether fewer than NEAR objects follow `seq`. */
+static int is_near_end(struct pl_object_store *objects, uint64_t seq, bool *ret, struct pl_err *err)
+{
+    char key[PL_LOG_KEY_BYTES];
+    uint64_t size;
+    int r;
+
+    pl_log_key(seq + NEAR, key);
+    r = pl_object_size(objects, key, &size, err);
+    *ret = r == PL_ENOTFOUND;
+    return r == PL_ENOTFOUND ? 0 : r;
+}
+
 int pl_log_replay(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_sink *sink, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};
+    const uint64_t first = head->seq;
+    uint64_t end = UINT64_MAX;
     char key[PL_LOG_KEY_BYTES];
-    bool durable = false;
-    int r;
+    bool durable = false, near = false;
+    int r = 0;
 
-    for (;;) {
+    while (head->seq < end) {
         pl_log_key(head->seq + 1, key);
         pl_buf_clear(&bytes);
         r = pl_object_get(objects, key, 0, PL_OBJECT_TO_END, &bytes, err);
@@ -299,10 +315,25 @@ int pl_log_replay(struct pl_object_store *objects, struct pl_log_head *head, con
         if (r == 0 && !durable && sink && !sink->look_only)
             r = make_name_durable(objects, key, &bytes, err); /* one flush does it for all of the folder's names */
         durable = true;
+        r = r < 0 ? r : pl_log_decode(bytes.data, bytes.len, head, sink, err);
+        if (r == 0 && !near && (head->seq - first) % NEAR == 0)
+            r = is_near_end(objects, head->seq, &near, err);
         if (r < 0)
             return pl_err_wrap(err, r, "%s", key);
-        r = pl_log_decode(bytes.data, bytes.len, head, sink, err);
-        if (r < 0)
-            return pl_err_wrap(err, r, "%s", key);
+        if (near && end == UINT64_MAX) /* whoever writes as fast as we read would lead us on for ever */
+            end = head->seq + NEAR;
     }
+    return 0;
+}
+
+int pl_log_follow(struct pl_object_store *objects, struct pl_log_head *head, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};
+    char key[PL_LOG_KEY_BYTES];
+    int r;
+
+    pl_log_key(head->seq + 1, key);
+    r = pl_object_get_all(objects, key, &bytes, err);
+    r = r < 0 ? r : pl_log_decode(bytes.data, bytes.len, head, NULL, err);
+    return r < 0 ? pl_err_wrap(err, r, "%s", key) : 0;
 }

@@ -86,6 +86,10 @@ int pl_log_complete(struct pl_object_store *objects, uint64_t after, uint64_t *r
 PL_MUST_CHECK
 int pl_log_replay_ahead(struct pl_object_store *objects, struct pl_log_head *head, uint64_t last, const struct pl_log_sink *sink,
                         struct pl_err *err);
-/* Feeds every object after `head` to `sink` until none follows; `head` ends at the last. */
+/* Feeds every object after `head` that is there now to `sink`, and of those that another daemon adds meanwhile as many as come in time;
+ * `head` ends at the last. */
 PL_MUST_CHECK
 int pl_log_replay(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_sink *sink, struct pl_err *err);
+/* Moves `head` over the object that follows it, whatever it holds. PL_ENOTFOUND: there is none. */
+PL_MUST_CHECK
+int pl_log_follow(struct pl_object_store *objects, struct pl_log_head *head, struct pl_err *err);

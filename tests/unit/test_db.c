@@ -23,6 +23,7 @@ struct fixture {
     struct pl_object_store *objects;
     struct pl_db *db;
     struct pl_err fatal;
+    unsigned made; /* by write_until_fenced */
 };
 
 static void on_fatal(void *arg, const struct pl_err *err)
@@ -174,6 +175,45 @@ static void test_a_stale_daemon_is_fenced_by_the_log(void **state)
     assert_int_equal(make_repo(f->db, "later", &err), PL_ESTOPPING);
     assert_int_equal(make_repo(newer, "mine", NULL), 0);
     assert_false(has_repo(newer, "late"));
+    pl_db_close(newer);
+}
+
+static void *write_until_fenced(void *arg)
+{
+    struct fixture *f = arg;
+    struct pl_err err = {0};
+    char name[32];
+    int r = 0;
+
+    for (unsigned i = 0; r == 0; i++) {
+        snprintf(name, sizeof name, "repo-%u", i);
+        r = make_repo(f->db, name, &err);
+        f->made += r == 0;
+    }
+    return (void *)(intptr_t)r;
+}
+
+static void test_a_daemon_that_starts_fences_one_that_writes_all_the_time(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_err err = {0};
+    struct pl_db *newer;
+    pthread_t rival;
+    char other[96], name[32];
+    void *ended;
+
+    snprintf(other, sizeof other, "%s/other", f->dir);
+    pthread_create(&rival, NULL, write_until_fenced, f);
+    assert_int_equal(open_db(f, other, &newer, &err), 0);
+    assert_int_equal(pthread_join(rival, &ended), 0);
+    assert_int_equal((intptr_t)ended, PL_EFENCED);
+    assert_int_equal(f->fatal.code, PL_EFENCED);
+    for (unsigned i = 0; i < f->made; i++) {
+        snprintf(name, sizeof name, "repo-%u", i);
+        assert_true(has_repo(newer, name));
+    }
+    snprintf(name, sizeof name, "repo-%u", f->made);
+    assert_false(has_repo(newer, name));
     pl_db_close(newer);
 }
 
@@ -529,6 +569,7 @@ int main(void)
         T(test_an_empty_folder_and_a_store_with_a_log_give_the_same_database),
         T(test_a_second_daemon_on_the_folder_is_refused),
         T(test_a_stale_daemon_is_fenced_by_the_log),
+        T(test_a_daemon_that_starts_fences_one_that_writes_all_the_time),
         T(test_a_full_disk_fails_the_transaction_and_nothing_else),
         T(test_a_database_of_a_newer_program_is_refused),
         T(test_a_database_ahead_of_the_log_or_of_another_one_is_refused),
