@@ -32,6 +32,14 @@ static const char *option(const struct pl_cli *c, const char *prefix, const char
     return pl_cli_value(c, whole);
 }
 
+static bool is_given(const struct pl_cli *c, const char *prefix, const char *name)
+{
+    char whole[64];
+
+    snprintf(whole, sizeof whole, "%s%s", prefix, name);
+    return pl_cli_flag(c, whole);
+}
+
 /* Whoever only reads keeps to it that nobody else writes; so the server is asked nothing. */
 static int open_at(const struct pl_cli *c, const char *name, const char *prefix, bool reads, struct pl_object_store **ret,
                    struct pl_err *err)
@@ -40,7 +48,9 @@ static int open_at(const struct pl_cli *c, const char *name, const char *prefix,
                                       .endpoint = option(c, prefix, "endpoint"),
                                       .region = option(c, prefix, "region"),
                                       .profile = option(c, prefix, "profile"),
-                                      .exclusive = reads};
+                                      .ca = option(c, prefix, "ca"),
+                                      .driver = option(c, prefix, "driver"),
+                                      .exclusive = reads || is_given(c, prefix, "exclusive")};
 
     return pl_object_open(&config, ret, err);
 }

@@ -9,8 +9,11 @@
 #define PL_CLI_STORE_OPTIONS(prefix)                                                                                             \
     {prefix "endpoint", 0, "URL", "of a bucket: its server (AWS_ENDPOINT_URL)"},                                                 \
         {prefix "region", 0, "NAME", "of a bucket: its region (AWS_REGION)"},                                                    \
+        {prefix "profile", 0, "NAME", "of a bucket: whose keys (AWS_PROFILE)"},                                                  \
+        {prefix "ca", 0, "FILE", "of a bucket: certificates to trust (AWS_CA_BUNDLE)"},                                          \
+        {prefix "driver", 0, "s3|libs3", "of a bucket: libs3 where the server only takes Signature V2"},                         \
     {                                                                                                                            \
-        prefix "profile", 0, "NAME", "of a bucket: whose keys (AWS_PROFILE)"                                                     \
+        prefix "exclusive", 0, NULL, "of a bucket without put-if-absent: nobody else writes there"                               \
     }
 
 /* Opens the store at `url`, which must be one: it has a marker. Nothing is written there by opening it. `prefix`: of the options.

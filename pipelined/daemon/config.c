@@ -52,6 +52,10 @@ static const struct field {
      "Object storage: file:///FOLDER or s3://BUCKET/PREFIX; in the file also {\"url\": URL, …} with the keys that follow. "
      "Default: "
      "DIR/store."},
+    {"store.driver", TEXT, offsetof(struct pl_config, store_driver), "", "s3|libs3",
+     "S3: what speaks to the server: s3, which signs with Signature V4, or libs3, a module of its own, for servers that only "
+     "take V2; "
+     "that one needs store.exclusive. Default: s3."},
     {"store.endpoint", TEXT, offsetof(struct pl_config, store_endpoint), "", "URL",
      "S3: http(s)://HOST[:PORT] of the server. Default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, Amazon's of the region."},
     {"store.region", TEXT, offsetof(struct pl_config, store_region), "", "NAME",
@@ -61,7 +65,7 @@ static const struct field {
     {"store.worker_endpoint", TEXT, offsetof(struct pl_config, store_worker_endpoint), "", "URL",
      "S3: the server as workers and clients see it, for the URLs that they are given. Default: the endpoint."},
     {"store.ca", TEXT, offsetof(struct pl_config, store_ca), "", "FILE",
-     "S3: certificates to trust (PEM) in the place of the system's."},
+     "S3: certificates to trust (PEM) in the place of the system's. Default: AWS_CA_BUNDLE, the system's."},
     {"store.profile", TEXT, offsetof(struct pl_config, store_profile), "", "NAME",
      "S3: profile in the shared credentials file. Default: AWS_PROFILE, default."},
     {"store.access_key", TEXT, offsetof(struct pl_config, store_access_key), "", "KEY",

@@ -8,7 +8,8 @@ struct pl_config {
     char *data;   /* DIR */
     char *listen; /* ADDRESS:PORT */
     char *store;  /* file:///DIR or s3://BUCKET/PREFIX */
-    char *store_endpoint, *store_region, *store_style, *store_worker_endpoint, *store_ca, *store_profile; /* of S3; "" */
+    char *store_driver, *store_endpoint, *store_region, *store_style, *store_worker_endpoint, *store_ca,
+        *store_profile; /* of S3; "" */
     char *store_access_key, *store_secret_key, *store_session_token;
     bool store_exclusive;
     int64_t store_cache_mib;

@@ -230,6 +230,7 @@ static int open_objects(struct daemon *d, struct pl_err *err)
     const struct pl_config *c = d->config;
     char tmp[4096], cache[4096];
     struct pl_object_config o = {.url = d->store_url,
+                                 .driver = c->store_driver,
                                  .endpoint = c->store_endpoint,
                                  .region = c->store_region,
                                  .style = c->store_style,

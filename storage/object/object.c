@@ -219,10 +219,18 @@ static int open_bucket(const struct pl_object_config *config, struct pl_object_s
     return pl_err_field(err, PL_EINVAL, "driver");
 }
 
+static int open_folder(const struct pl_object_config *config, struct pl_object_store **ret, struct pl_err *err)
+{
+    if (config->driver == NULL || config->driver[0] == '\0')
+        return pl_object_file_open(config->url + 7, ret, err);
+    (void)pl_err_set(err, PL_EINVAL, "driver is \"%.100s\", and the store is a folder: leave it out", config->driver);
+    return pl_err_field(err, PL_EINVAL, "driver");
+}
+
 int pl_object_open(const struct pl_object_config *config, struct pl_object_store **ret, struct pl_err *err)
 {
     if (config->url != NULL && strncmp(config->url, "file:///", 8) == 0)
-        return pl_object_file_open(config->url + 7, ret, err);
+        return open_folder(config, ret, err);
     if (config->url != NULL && strncmp(config->url, "s3://", 5) == 0)
         return open_bucket(config, ret, err);
     (void)pl_err_set(err, PL_EINVAL, "store is \"%.200s\": accepted are file:///FOLDER and s3://BUCKET/PREFIX",

@@ -85,7 +85,7 @@ struct pl_object_config {
     const char *region;   /* else AWS_REGION, AWS_DEFAULT_REGION, the profile's, us-east-1 */
     const char *style;    /* path | virtual; else path where an endpoint is given */
     const char *worker_endpoint; /* of presigned URLs, when those who use them see the store elsewhere */
-    const char *ca;              /* file of certificates to trust instead of the system's */
+    const char *ca;              /* file of certificates to trust instead of the system's; else AWS_CA_BUNDLE */
     const char *profile, *access_key, *secret_key, *session_token;
     const char *tmp_dir;   /* for pl_object_tmp_path; else TMPDIR */
     const char *cache_dir; /* for pl_object_local_fd; else there is none */

@@ -396,7 +396,7 @@ static int open_client(struct pl_object_s3 *s, const struct pl_object_config *co
                   .secret = config->secret_key,
                   .token = config->session_token,
                   .profile = config->profile},
-        .ca = config->ca != NULL && config->ca[0] != '\0' ? config->ca : NULL,
+        .ca = first_of(config->ca, getenv("AWS_CA_BUNDLE"), NULL),
         .connections = config->connections,
         .pause_ms = config->pause_ms,
         .stall_ms = config->stall_ms,

@@ -174,6 +174,27 @@ def test_what_is_wrong_with_a_bucket_is_named(mock, over):
         d.process = None
 
 
+def test_the_driver_of_a_store_is_one_that_is_there(mock, over, tmp_path):
+    for store, words in (({"driver": "libs4"}, 'driver is "libs4": accepted are s3 and libs3'),
+                         ({"driver": "libs3"}, "set store.exclusive to true"),
+                         ({"driver": "libs3", "exclusive": True, "ca": "/x.pem"}, "leave out store.ca"),
+                         ({"driver": "libs3", "url": f"file://{tmp_path}/store"}, "the store is a folder")):
+        d = over(mock, **store).start(expect_failure=True)
+        assert d.process.returncode == 1
+        assert words in d.log(), d.log()
+        d.process = None
+    alone = tmp_path / "bin"  # as a package without the module would have it
+    alone.mkdir()
+    shutil.copy(os.path.join(BIN, "pipelined"), alone)
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"store": {"url": "s3://bucket/x", "driver": "libs3", "endpoint": mock.url, "access_key": KEY, "secret_key": SECRET,
+                                            "exclusive": True}}))
+    done = subprocess.run([alone / "pipelined", "--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--config", config], capture_output=True,
+                          text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert 'store.driver "libs3": the module cannot be loaded' in done.stderr and "libs3" in done.stderr.split("install")[1], done.stderr
+
+
 def test_a_small_commit_asks_nothing(mock, over):
     """A small commit is its data, its tree and objects of the log, and nothing is asked: requests are what a bucket costs."""
     d = over(mock).start()
