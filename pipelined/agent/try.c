@@ -198,6 +198,7 @@ static int make_worker(struct try *t, const struct pl_try_config *config, struct
     const struct pl_worker_config worker = {
         .url = text_of(t, "url"),
         .token = config->token,
+        .ca = config->ca,
         .name = "try",
         .incarnation = "1",
         .work = text_of(t, "work"),

@@ -21,6 +21,7 @@
 struct pl_try_config {
     const char *request;                  /* the file that asks */
     const char *token;                    /* "" when there is no daemon */
+    const char *ca;                       /* as a worker's */
     const char *runner, *next, *extra_ro; /* as a worker's (worker.h) */
     /* Called with the worker when there is one, and with NULL before it goes: for who ends it by a signal. */
     void (*on_worker)(struct pl_worker *w);

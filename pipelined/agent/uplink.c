@@ -23,6 +23,7 @@ struct endpoint {
 struct pl_uplink {
     char *url_file;
     char *token;
+    char *ca;
     char *store_url; /* "file:///DIR" or NULL */
     char *project;   /* of the store; NULL before pl_uplink_open_store */
     int64_t orphan_ms;
@@ -42,7 +43,9 @@ static int add_endpoint(struct pl_uplink *l, const char *url, struct pl_err *err
         return pl_err_nomem(err);
     e->url = strdup(url);
     r = e->url ? pl_http_client_create(url, l->token, &e->client, err) : pl_err_nomem(err);
+    r = r < 0 || !l->ca ? r : pl_http_client_set_ca(e->client, l->ca, err);
     if (r < 0) {
+        pl_http_client_destroy(e->client);
         free(e->url);
         free(e);
         return r;
@@ -64,10 +67,11 @@ int pl_uplink_create(const struct pl_uplink_config *config, struct pl_uplink **r
     l->orphan_ms = config->orphan_ms ? config->orphan_ms : PL_UPLINK_ORPHAN_MS;
     l->url_file = config->url_file ? strdup(config->url_file) : NULL;
     l->token = strdup(config->token);
+    l->ca = config->ca ? strdup(config->ca) : NULL;
     l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (config->store_dir && asprintf(&l->store_url, "file://%s", config->store_dir) < 0)
         l->store_url = NULL; /* then by HTTP */
-    if (!l->token || (config->url_file && !l->url_file))
+    if (!l->token || (config->url_file && !l->url_file) || (config->ca && !l->ca))
         r = pl_err_nomem(err);
     else if (l->wake_fd < 0)
         r = pl_err_errno(err, errno, "link");
@@ -96,6 +100,7 @@ struct pl_uplink *pl_uplink_destroy(struct pl_uplink *l)
     pthread_mutex_destroy(&l->lock);
     free(l->url_file);
     free(l->token);
+    free(l->ca);
     free(l->store_url);
     free(l->project);
     free(l);

@@ -29,6 +29,7 @@ struct pl_uplink_config {
     const char *url_file; /* read again when the daemon is away; NULL = none */
     const char *token;
     const char *store_dir; /* the daemon's store when it is a folder that can be read here; NULL = by HTTP */
+    const char *ca;        /* as in pl_worker_config */
     int64_t orphan_ms;     /* 0 = PL_UPLINK_ORPHAN_MS */
     atomic_bool *stopping; /* set (and pl_uplink_wake called): waiting ends, calls are given up within a second */
 };

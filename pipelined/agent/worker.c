@@ -54,6 +54,7 @@ static int create_link(struct pl_worker *w, struct pl_err *err)
                                             .url_file = w->config.url_file,
                                             .token = w->config.token,
                                             .store_dir = w->config.store_dir,
+                                            .ca = w->config.ca,
                                             .stopping = &w->stopping};
 
     return w->config.alone && !w->config.url ? 0 : pl_uplink_create(&uplink, &w->uplink, err);

@@ -15,6 +15,7 @@
 struct pl_worker_config {
     const char *url, *url_file, *token, *name;
     const char *store_dir;   /* the daemon's store when it is a folder that can be read here; NULL = by HTTP */
+    const char *ca;          /* certificates (PEM) by which daemon and bucket must be vouched for; NULL = the machine's */
     const char *incarnation; /* which start of this worker it is */
     const char *work;        /* absolute, without links; made and removed */
     const char *cache;       /* of whole files; NULL = none */

@@ -17,26 +17,29 @@
 
 #define EXIT_AWAY 75
 #define TOKEN_ENV "PIPELINED_WORKER_TOKEN"
+#define CA_ENV    "PIPELINED_CA"
 
 static struct pl_worker *the_worker; /* for the signal handler */
 
-static const char usage[] = "usage: pipelined-worker --url URL --worker ID --incarnation N --work DIR [options]\n"
-                            "       pipelined-worker --probe-sandbox      does bubblewrap work here? exit 0, or 1 and why not\n"
-                            "       pipelined-worker --try FILE           one datum for pipelinectl try, as FILE says\n"
-                            "  --url URL            of the daemon          --url-file FILE   read again when it is away\n"
-                            "  --worker ID          as the daemon calls this worker\n"
-                            "  --incarnation N      which start of it this is\n"
-                            "  --token-file FILE    the worker's token; else in the environment: " TOKEN_ENV "\n"
-                            "  --work DIR           work folder: made anew, removed at the end\n"
-                            "  --cache DIR          cache of whole files, shared by workers of this machine\n"
-                            "  --store-dir DIR      the daemon's store, to read packs without HTTP; never shown to a command\n"
-                            "  --sandbox MODE       bwrap (default) or none\n"
-                            "  --held-fd N          an open descriptor to keep until no process of this worker is left\n"
-                            "  --gpu-devices 0,1    the N of /dev/nvidiaN that this worker has; none without it\n"
-                            "environment: PIPELINED_SANDBOX_RO=/opt:/srv/tools   more folders to show read-only\n"
-                            "             PIPELINED_OVERLAP=0   nothing is fetched or uploaded while a command runs\n"
-                            "             PIPELINED_EARLY_MS=5000   output files left alone for so long are uploaded while the\n"
-                            "                                   command runs; 0 = none\n";
+static const char usage[] =
+    "usage: pipelined-worker --url URL --worker ID --incarnation N --work DIR [options]\n"
+    "       pipelined-worker --probe-sandbox      does bubblewrap work here? exit 0, or 1 and why not\n"
+    "       pipelined-worker --try FILE           one datum for pipelinectl try, as FILE says\n"
+    "  --url URL            of the daemon          --url-file FILE   read again when it is away\n"
+    "  --worker ID          as the daemon calls this worker\n"
+    "  --incarnation N      which start of it this is\n"
+    "  --token-file FILE    the worker's token; else in the environment: " TOKEN_ENV "\n"
+    "  --ca FILE            certificates (PEM) for https, instead of the machine's; else in the environment: " CA_ENV "\n"
+    "  --work DIR           work folder: made anew, removed at the end\n"
+    "  --cache DIR          cache of whole files, shared by workers of this machine\n"
+    "  --store-dir DIR      the daemon's store, to read packs without HTTP; never shown to a command\n"
+    "  --sandbox MODE       bwrap (default) or none\n"
+    "  --held-fd N          an open descriptor to keep until no process of this worker is left\n"
+    "  --gpu-devices 0,1    the N of /dev/nvidiaN that this worker has; none without it\n"
+    "environment: PIPELINED_SANDBOX_RO=/opt:/srv/tools   more folders to show read-only\n"
+    "             PIPELINED_OVERLAP=0   nothing is fetched or uploaded while a command runs\n"
+    "             PIPELINED_EARLY_MS=5000   output files left alone for so long are uploaded while the\n"
+    "                                   command runs; 0 = none\n";
 
 struct options {
     struct pl_worker_config worker;
@@ -49,6 +52,7 @@ enum {
     OPT_URL = 1000,
     OPT_URL_FILE,
     OPT_TOKEN_FILE,
+    OPT_CA,
     OPT_WORKER,
     OPT_INCARNATION,
     OPT_WORK,
@@ -66,6 +70,7 @@ static const struct option long_options[] = {
     {"url", required_argument, NULL, OPT_URL},
     {"url-file", required_argument, NULL, OPT_URL_FILE},
     {"token-file", required_argument, NULL, OPT_TOKEN_FILE},
+    {"ca", required_argument, NULL, OPT_CA},
     {"worker", required_argument, NULL, OPT_WORKER},
     {"incarnation", required_argument, NULL, OPT_INCARNATION},
     {"work", required_argument, NULL, OPT_WORK},
@@ -123,6 +128,9 @@ static int take_option(struct options *o, int option, const char *value, struct 
     case OPT_TOKEN_FILE:
         o->token_file = value;
         return 0;
+    case OPT_CA:
+        o->worker.ca = value;
+        return 0;
     case OPT_WORKER:
         o->worker.name = value;
         return 0;
@@ -166,6 +174,10 @@ static int parse_options(int argc, char **argv, struct options *o, struct pl_err
         }
         r = take_option(o, option, optarg, err);
     }
+    if (!o->worker.ca && getenv(CA_ENV) && *getenv(CA_ENV))
+        o->worker.ca = getenv(CA_ENV);
+    if (r == 0 && o->worker.ca && access(o->worker.ca, R_OK) < 0)
+        r = pl_err_errno(err, errno, "--ca %s", o->worker.ca);
     if (r == 0 && !o->probe && !o->request && (!o->worker.url || !o->worker.name || !o->worker.work))
         r = pl_err_set(err, PL_EUSAGE, "--url, --worker and --work are required; see pipelined-worker --help");
     return r;
@@ -295,6 +307,7 @@ static int try_datum(const struct options *o)
 {
     _cleanup_(pl_buf_finish) struct pl_buf token = {.max = 4096};
     struct pl_try_config config = {.request = o->request,
+                                   .ca = o->worker.ca,
                                    .runner = o->worker.runner,
                                    .next = o->worker.next,
                                    .extra_ro = getenv("PIPELINED_SANDBOX_RO"),

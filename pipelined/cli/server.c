@@ -125,6 +125,8 @@ int pl_cli_trust(const struct pl_cli *c, struct pl_http_client *client, const ch
     ca = ca ? ca : otherwise;
     if (ca && access(ca, R_OK) < 0)
         return pl_err_errno(err, errno, "--ca %s", ca);
+    if (ca && setenv("PIPELINED_CA", ca, 1) < 0) /* for pipelined-worker, which a try starts */
+        return pl_err_nomem(err);
     return ca ? pl_http_client_set_ca(client, ca, err) : 0;
 }
 

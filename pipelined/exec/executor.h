@@ -71,6 +71,7 @@ struct pl_exec_local_config {
     struct pl_loop *loop;
     const char *data_dir;  /* DIR: work/, cache/, pipelined.url are below */
     const char *store_dir; /* the file store's folder, "" when the store is elsewhere */
+    const char *ca;        /* certificates (PEM) for the bucket behind the store, "" = the machine's */
     const char *program;   /* pipelined-worker; NULL = beside this program */
     const char *sandbox;   /* "bwrap" or "none" */
     int gpus;              /* slots; -1 = as NVML says (0 without it) */

@@ -25,7 +25,7 @@ struct local {
     struct pl_executor base;
     struct pl_loop *loop;
     struct pl_executor_events events;
-    char *data_dir, *store_dir, *program, *sandbox;
+    char *data_dir, *store_dir, *ca, *program, *sandbox;
     struct pl_nvml *nvml;
     unsigned gpus;
     unsigned minors[PL_GPUS_MAX]; /* of each slot: NVML counts in the order of the bus, device nodes need not */
@@ -296,6 +296,8 @@ static void make_command(struct local *l, const struct pl_worker_spec *spec, con
     add(c, "--held-fd", "3");
     if (*l->store_dir)
         add(c, "--store-dir", l->store_dir);
+    if (*l->ca)
+        add(c, "--ca", l->ca);
     if (spec->n_gpus) {
         for (size_t i = 0; i < spec->n_gpus && used < sizeof c->gpus; i++)
             used += (size_t)snprintf(c->gpus + used, sizeof c->gpus - used, "%s%u", i ? "," : "",
@@ -603,6 +605,7 @@ static void local_destroy(struct pl_executor *x)
     pl_nvml_close(l->nvml);
     free(l->data_dir);
     free(l->store_dir);
+    free(l->ca);
     free(l->program);
     free(l->sandbox);
     free(l);
@@ -662,11 +665,12 @@ int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_ex
     l->events = config->events;
     l->data_dir = strdup(config->data_dir);
     l->store_dir = strdup(config->store_dir);
+    l->ca = strdup(config->ca ? config->ca : "");
     l->program = config->program ? strdup(config->program) : program_beside();
     l->sandbox = strdup(config->sandbox);
     if (gethostname(l->host, sizeof l->host - 1) < 0)
         strcpy(l->host, "localhost");
-    r = l->data_dir && l->store_dir && l->program && l->sandbox ? 0 : pl_err_nomem(err);
+    r = l->data_dir && l->store_dir && l->ca && l->program && l->sandbox ? 0 : pl_err_nomem(err);
     if (r == 0 && !pl_streq(l->sandbox, "bwrap") && !pl_streq(l->sandbox, "none"))
         r = pl_err_set(err, PL_EINVAL, "--sandbox \"%s\": accepted are bwrap and none", l->sandbox);
     if (r == 0 && access(l->program, X_OK) != 0)

@@ -125,6 +125,11 @@ int pl_http_client_set_ca(struct pl_http_client *c, const char *file, struct pl_
     return 0;
 }
 
+const char *pl_http_client_ca(const struct pl_http_client *c)
+{
+    return c->ca;
+}
+
 struct pl_http_client *pl_http_client_destroy(struct pl_http_client *c)
 {
     if (!c)
@@ -387,6 +392,10 @@ static int failed(const struct transfer *t, CURLcode code, struct pl_err *err)
     case CURLE_PEER_FAILED_VERIFICATION:
         pl_err_set(err, PL_ETLS, "the certificate of %s is not trusted here, or is another host's", shown);
         return pl_err_hint(err, PL_ETLS, "Name the file of its CA: --ca FILE, or PIPELINED_CA.");
+    case CURLE_SSL_CONNECT_ERROR:
+        pl_err_set(err, PL_ENET, "%s %s at %s: what answers there does not speak TLS, or not this program's versions of it",
+                   method, path, shown);
+        return pl_err_hint(err, PL_ENET, "If it is plain HTTP, write http:// instead of https://.");
     case CURLE_SSL_CACERT_BADFILE:
         return pl_err_set(err, PL_ETLS, "%s holds no certificates in PEM", t->client->ca ? t->client->ca : "the machine's list");
     case CURLE_UNSUPPORTED_PROTOCOL: /* HTTP/0.9, or not HTTP at all */

@@ -28,6 +28,8 @@ int pl_http_client_create(const char *base_url, const char *token, struct pl_htt
  * PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_http_client_set_ca(struct pl_http_client *c, const char *file, struct pl_err *err);
+/* That file; NULL = the machine's. */
+const char *pl_http_client_ca(const struct pl_http_client *c);
 struct pl_http_client *pl_http_client_destroy(struct pl_http_client *c);
 static inline void pl_http_client_destroyp(struct pl_http_client **c)
 {

@@ -133,7 +133,9 @@ static const struct origin *origin_find(struct pl_remote_signed *s, const char *
     if (s->n_origins == ORIGINS || n == 0)
         return NULL;
     o.url = strndup(url, n);
-    if (!o.url || pl_http_client_create(o.url, NULL, &o.client, NULL) < 0) {
+    if (!o.url || pl_http_client_create(o.url, NULL, &o.client, NULL) < 0 ||
+        (pl_http_client_ca(s->daemon) && pl_http_client_set_ca(o.client, pl_http_client_ca(s->daemon), NULL) < 0)) {
+        pl_http_client_destroy(o.client);
         free(o.url);
         return NULL;
     }
