@@ -441,8 +441,9 @@ static int checkpoint(struct pl_engine *e, struct pl_http_request *req, struct p
     t = pl_map_get(&e->tasks, &task, sizeof task);
     if (!t || t->worker != w->id || t->fence != (uint64_t)json_integer_value(json_object_get(body, "fence")))
         return pl_err_set(err, PL_ELEASE, "task %" PRIu64 " was given to another worker or has ended", task);
-    if (index < 0 || index >= t->job->n_rows || !t->job->plan)
-        return pl_err_set(err, PL_EPROTO, "row %lld is not one of the job's %u", (long long)index, t->job->n_rows);
+    if (index < 0 || index >= t->job->n_rows || !t->job->plan ||
+        !pl_sched_holds(e->sched, w->id, &(struct pl_sched_lease){.task = task, .fence = t->fence}, (uint32_t)index))
+        return pl_err_set(err, PL_EPROTO, "row %lld is not one that task %" PRIu64 " has before it", (long long)index, task);
     pl_engine_checkpoint(e, req, t->job, (uint32_t)index, &root);
     return 0;
 }

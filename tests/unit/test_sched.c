@@ -299,10 +299,19 @@ static void an_old_fence_is_refused(void **state)
     (void)state;
     open_one((struct pl_sched_stage){0});
     lease = one_lease(1, 1);
+    renewal(&lease, &held);
+    assert_true(pl_sched_holds(k.s, lease.lease.worker, &held, 0));
+    assert_false(pl_sched_holds(k.s, lease.lease.worker + 1, &held, 0));
+    assert_false(pl_sched_holds(k.s, lease.lease.worker, &held, 1)); /* no row of it */
+    assert_false(pl_sched_holds(k.s, lease.lease.worker, &held, UINT32_MAX));
+    held.fence++;
+    assert_false(pl_sched_holds(k.s, lease.lease.worker, &held, 0));
     kit_wait(&k, 29999);
     assert_int_equal(kit_count(&k, PL_SCHED_RETURNED), 0);
     kit_wait(&k, 1);
     kit_the(&k, PL_SCHED_RETURNED);
+    held.fence--;
+    assert_false(pl_sched_holds(k.s, lease.lease.worker, &held, 0));
     assert_true(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.kill); /* it was silent altogether */
     kit_do(&k, renewal(&lease, &held));
     assert_int_equal(kit_the(&k, PL_SCHED_LEASE_LOST)->lease.fence, lease.lease.fence);

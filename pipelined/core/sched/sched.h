@@ -434,6 +434,9 @@ struct pl_sched_job_info {
 PL_MUST_CHECK
 int pl_sched_job_info(const struct pl_sched *s, uint64_t job, struct pl_sched_job_info *ret, struct pl_err *err);
 
+/* Whether the worker holds the task under that fence, and has the row still before it. */
+bool pl_sched_holds(const struct pl_sched *s, uint64_t worker, const struct pl_sched_lease *lease, uint32_t row);
+
 struct pl_sched_counts {
     uint32_t stages, runs, jobs, tasks; /* jobs: also those ended whose run has not */
     uint32_t workers_starting, workers_idle, workers_busy, workers_stopping;

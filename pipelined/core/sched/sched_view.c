@@ -19,6 +19,14 @@ int pl_sched_job_info(const struct pl_sched *s, uint64_t id, struct pl_sched_job
     return 0;
 }
 
+bool pl_sched_holds(const struct pl_sched *s, uint64_t worker, const struct pl_sched_lease *lease, uint32_t row)
+{
+    const struct task *task = pl_sched_get(&s->tasks, lease->task);
+
+    return task && task->fence == lease->fence && task->worker && task->worker->id == worker && row < UINT32_MAX &&
+           pl_ranges_has(&task->open, row, row + 1);
+}
+
 void pl_sched_counts(const struct pl_sched *s, struct pl_sched_counts *ret)
 {
     const struct pl_map_slot *slot;
