@@ -45,8 +45,9 @@ struct pl_api_config {
     const uint8_t *master_key; /* PL_SEAL_KEY_BYTES, of DIR/master.key; outlives the API */
     const char *listen;        /* 127.0.0.1:7380; port 0 picks one */
     const char *const
-        *hosts; /* names accepted in Host beside the listening address, localhost, 127.0.0.1, [::1]; NULL-terminated */
-    bool tls;   /* https, with the certificate of net/tls.h */
+        *hosts;           /* names accepted in Host beside the listening address, localhost, 127.0.0.1, [::1]; NULL-terminated */
+    bool tls;             /* https, with the certificate of net/tls.h */
+    unsigned per_address; /* connections of one address to what listens with `tls`; 0 = no limit */
     const char *public_url;   /* "" = http://listen */
     const char *worker_url;   /* its host is ours, too; "" = none */
     const char *proxy_header; /* as in pl_guard_config; "" = none */

@@ -20,6 +20,7 @@ static int serve(struct pl_s3 *s, const char *listen, struct pl_err *err)
                                       .loop = s->api->config.loop,
                                       .pool = s->api->config.pool,
                                       .threads = S3_THREADS,
+                                      .per_address = s->api->config.per_address,
                                       .tls = s->api->config.tls};
 
     add_route(s, &options.n_routes, "GET", PL_BODY_NONE);

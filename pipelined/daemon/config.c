@@ -43,7 +43,8 @@ static const struct field {
     {"behind_proxy", SWITCH, offsetof(struct pl_config, behind_proxy), "false", "[true|false]",
      "A proxy before it speaks TLS: it may listen beyond this machine without."},
     {"auth.proxy_header", TEXT, offsetof(struct pl_config, proxy_header), "", "NAME",
-     "Header in which a proxy names the user whom it has let in, as X-Forwarded-User; counts only from auth.proxy_addresses."},
+     "Header in which a proxy names the user whom it has let in, as X-Forwarded-User; takes behind_proxy, and counts only from "
+     "auth.proxy_addresses."},
     {"auth.proxy_addresses", TEXT, offsetof(struct pl_config, proxy_addresses), "", "ADDRESSES",
      "Addresses and networks (10.0.0.0/24) whose auth.proxy_header counts, separated by commas. Whoever can send from there can "
      "be "

@@ -80,7 +80,9 @@ static int secret_file(const struct daemon *d, const char *name, char *hex, size
         while (text.len && (text.data[text.len - 1] == '\n' || text.data[text.len - 1] == ' '))
             text.len--;
         if (text.len != 2 * n)
-            return pl_err_set(err, PL_EINVAL, "%s does not hold %zu hex digits: remove it and a new one is made", path, 2 * n);
+            return pl_err_set(err, PL_EINVAL,
+                              "%s does not hold %zu hex digits: put back the one of before, or remove it and a new one is made",
+                              path, 2 * n);
         memcpy(hex, text.data, text.len);
         hex[text.len] = '\0';
         return 0;
@@ -99,7 +101,9 @@ static int read_secrets(struct daemon *d, struct pl_err *err)
 
     r = r < 0 ? r : secret_file(d, "master.key", hex, 32, err);
     if (r == 0 && !pl_hex_decode(hex, d->master_key, sizeof d->master_key))
-        r = pl_err_set(err, PL_EINVAL, "%s/master.key does not hold hex digits", d->config->data);
+        r = pl_err_set(err, PL_EINVAL,
+                       "%s/master.key does not hold hex digits: put back the one of before; without it S3 keys are lost",
+                       d->config->data);
     return r;
 }
 
@@ -347,6 +351,7 @@ static int start_engine(struct daemon *d, struct pl_err *err)
     struct pl_exec_local_config x = {.loop = d->loop,
                                      .data_dir = d->config->data,
                                      .store_dir = d->store_dir,
+                                     .ca = d->config->store_ca,
                                      .sandbox = d->config->sandbox,
                                      .gpus = (int)d->config->gpus};
     int r;
@@ -400,6 +405,9 @@ static int open_listeners(struct daemon *d, struct pl_err *err)
 
     if (r == 0 && *c->s3_listen)
         r = pl_listen_check("--s3-listen", c->s3_listen, with_tls(d), c->behind_proxy, err);
+    if (r == 0 && *c->proxy_header && !c->behind_proxy)
+        r = pl_err_hint(err, pl_err_set(err, PL_EINVAL, "auth.proxy_header is set, and --behind-proxy is not"),
+                        "Say --behind-proxy when all requests come through a proxy; without one leave auth.proxy_header out.");
     if (r < 0 || !with_tls(d))
         return r;
     if (!*c->tls_cert || !*c->tls_key)
@@ -425,6 +433,7 @@ static int start_api(struct daemon *d, struct pl_err *err)
                               .master_key = d->master_key,
                               .listen = d->config->listen,
                               .tls = with_tls(d),
+                              .per_address = with_tls(d) && !d->config->behind_proxy ? PL_HTTP_ADDRESS_MAX : 0,
                               .hosts = d->hosts,
                               .public_url = d->config->public_url,
                               .s3_listen = d->config->s3_listen,

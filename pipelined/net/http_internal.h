@@ -1,5 +1,6 @@
 /* http_internal: what the files of the HTTP server share. http_server.c: life, threads, connections; http_request.c: what a request says;
- * http_route.c: which route answers; http_intake.c: bodies through a sink; http_reply.c: answers; http_stream.c: response streams.
+ * http_route.c: which route answers; http_intake.c: bodies through a sink; http_reply.c: answers; http_stream.c: response streams;
+ * http_guests.c: connections that do not get to the point.
  *
  * A request passes its phases on libmicrohttpd's threads only; everything marked "lock" is shared with handlers.
  *
@@ -57,6 +58,7 @@ struct pl_http_server {
     int listen_fd; /* the keeper thread's */
     int wake_fd;   /* eventfd: stop, hurry */
     bool tls;
+    int64_t greeting_ms;
     pthread_t keeper;
     bool stopped;        /* stop is done */
     atomic_int stopping; /* enum http_stopping */
@@ -66,6 +68,7 @@ struct pl_http_server {
     pthread_mutex_t lock; /* what follows */
     pthread_cond_t idle;  /* live became 0 */
     struct pl_http_request *first;
+    struct http_guest *guests;
     size_t live, live_most;
     atomic_size_t streams;
 };
@@ -131,6 +134,17 @@ bool pl_httpd_suspend(struct pl_http_request *r);
 void pl_httpd_resume(struct pl_http_request *r);
 /* Asks the keeper to try again soon what the pool had no room for. */
 void pl_httpd_hurry(struct pl_http_server *s);
+
+/* http_guests.c */
+/* libmicrohttpd's MHD_OPTION_NOTIFY_CONNECTION; `arg` is the server. */
+void pl_httpd_on_connection(void *arg, struct MHD_Connection *connection, void **context,
+                            enum MHD_ConnectionNotificationCode what);
+/* A request's headers are there; the body of a refused one comes; it is over. On libmicrohttpd's thread. */
+void pl_httpd_guest_asks(struct MHD_Connection *connection);
+void pl_httpd_guest_refused(const struct pl_http_server *s, struct MHD_Connection *connection);
+void pl_httpd_guest_answered(const struct pl_http_server *s, struct MHD_Connection *connection);
+/* Cuts off whose time is over. With the server's lock held. */
+void pl_httpd_guests_sweep(struct pl_http_server *s, int64_t now_ms);
 
 /* http_request.c */
 /* Copies what the first line says. NULL without memory. */

@@ -223,6 +223,7 @@ static enum MHD_Result request_open(struct pl_http_server *s, struct pl_http_req
     unsigned status = 0;
     int e;
 
+    pl_httpd_guest_asks(connection);
     r->connection = connection;
     r->id = atomic_fetch_add(&s->next_id, 1) + 1;
     request_link(s, r);
@@ -243,6 +244,8 @@ static enum MHD_Result request_open(struct pl_http_server *s, struct pl_http_req
 
 static enum MHD_Result request_discard(struct pl_http_request *r, size_t n)
 {
+    if (r->discarded == 0)
+        pl_httpd_guest_refused(r->server, r->connection);
     r->discarded += n;
     if (r->discarded > HTTP_DISCARD_MAX)
         return MHD_NO;
@@ -369,9 +372,9 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **co
     struct MHD_Response *response;
     bool settle;
 
-    (void)connection;
     if (!r)
         return;
+    pl_httpd_guest_answered(arg, connection);
     *context = NULL;
     pthread_mutex_lock(&r->lock);
     r->connection = NULL;
@@ -447,6 +450,7 @@ static void keeper_sweep(struct pl_http_server *s, struct sweep *sweep)
 
     sweep->n = 0;
     pthread_mutex_lock(&s->lock);
+    pl_httpd_guests_sweep(s, now);
     for (struct pl_http_request *r = s->first; r; r = r->next) {
         pthread_mutex_lock(&r->lock);
         if (r->intake)
@@ -577,11 +581,14 @@ static int server_listen(struct pl_http_server *s, const char *text, struct pl_e
 static int server_run(struct pl_http_server *s, const struct pl_http_options *o, struct pl_err *err)
 {
     unsigned connections = o->connections ? o->connections : PL_HTTP_CONNECTIONS_MAX, tls = o->tls ? MHD_USE_TLS : 0;
-    struct MHD_OptionItem secure[] = {{MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)PL_TLS_PRIORITIES},
-                                      {MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, pl_tls_callback()},
-                                      {MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem more[] = {{MHD_OPTION_PER_IP_CONNECTION_LIMIT, (intptr_t)o->per_address, NULL},
+                                    {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)PL_TLS_PRIORITIES},
+                                    {MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, pl_tls_callback()},
+                                    {MHD_OPTION_END, 0, NULL}};
     int r;
 
+    if (!tls)
+        more[1].option = MHD_OPTION_END;
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->wake_fd < 0)
         return pl_err_errno(err, errno, "eventfd");
@@ -591,7 +598,7 @@ static int server_run(struct pl_http_server *s, const struct pl_http_options *o,
                          connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PL_HTTP_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                          (size_t)PL_HTTP_HEADER_BYTES_MAX, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK, on_uri,
                          s, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
-                         MHD_OPTION_ARRAY, tls ? secure : &secure[2], MHD_OPTION_END);
+                         MHD_OPTION_NOTIFY_CONNECTION, pl_httpd_on_connection, s, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
     if (!s->daemon)
         return pl_err_errno(err, errno, "HTTP server");
     s->lacking = pl_httpd_make_lacking();
@@ -619,6 +626,7 @@ int pl_http_server_start(const struct pl_http_options *o, struct pl_http_server 
     atomic_init(&s->refs, 1);
     s->listen_fd = s->wake_fd = -1;
     s->tls = o->tls;
+    s->greeting_ms = o->greeting_ms ? o->greeting_ms : PL_HTTP_GREETING_MS;
     s->guard = o->guard;
     s->guard_arg = o->guard_arg;
     s->guard_unknown = o->guard_unknown;

@@ -23,6 +23,8 @@
 #define PL_HTTP_STREAM_BUFFER    (256u << 10) /* of a response stream */
 #define PL_HTTP_IDLE_S           60           /* a connection without progress is closed */
 #define PL_HTTP_CONNECTIONS_MAX  8192
+#define PL_HTTP_GREETING_MS      30000 /* for the TLS handshake and a first request's headers; for the body of a refused one */
+#define PL_HTTP_ADDRESS_MAX      1024  /* connections of one address, on listeners that others reach directly */
 #define PL_HTTP_TLS_LOOK_MS      5000
 
 struct pl_loop;
@@ -67,6 +69,8 @@ struct pl_http_options {
     struct pl_pool *pool;  /* for PL_ON_POOL, body sinks, pull streams */
     unsigned threads;      /* 0 = 2 */
     unsigned connections;  /* 0 = PL_HTTP_CONNECTIONS_MAX */
+    unsigned per_address;  /* of these, of one address; 0 = no limit */
+    unsigned greeting_ms;  /* 0 = PL_HTTP_GREETING_MS */
     bool tls;              /* https alone, with the certificate of tls.h, whose files are looked at every PL_HTTP_TLS_LOOK_MS */
 };
 
