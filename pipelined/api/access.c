@@ -1,6 +1,7 @@
 #include "access.h"
 
 #include "storage/base/clock.h"
+#include "storage/base/log.h"
 #include "storage/base/map.h"
 
 #include <openssl/crypto.h>
@@ -13,6 +14,7 @@ struct credential {
     struct pl_hash hash;
     char access_key[PL_S3_KEY_CHARS + 1];
     struct pl_buf sealed; /* empty: it was lost */
+    bool opens;
 };
 
 struct directory {
@@ -20,6 +22,7 @@ struct directory {
     struct pl_map tokens; /* hash → credential, which it owns */
     struct pl_map ids;    /* token's id → the same */
     struct pl_map keys;   /* access key → credential, which it owns */
+    size_t shut;          /* of these, those whose secret is there and does not open */
 };
 
 struct pl_access {
@@ -28,6 +31,7 @@ struct pl_access {
     pthread_mutex_t reloading; /* one at a time; taken first */
     pthread_rwlock_t lock;     /* the rest */
     struct directory *now;     /* NULL: the last reload failed */
+    size_t shut;               /* S3 keys that were sealed under another master key, as it was told; `reloading` */
 };
 
 /* ---- a directory's life ---- */
@@ -169,7 +173,15 @@ static int read_tokens(struct pl_conn *c, const struct directory *before, struct
     return r;
 }
 
-static int read_keys(struct pl_conn *c, const struct directory *before, struct directory *d, struct pl_err *err)
+static void secret_finish(struct pl_buf *b)
+{
+    if (b->data)
+        OPENSSL_cleanse(b->data, b->len);
+    pl_buf_finish(b);
+}
+
+static int read_keys(const struct pl_access *a, struct pl_conn *c, const struct directory *before, struct directory *d,
+                     struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int r = pl_sql_query(c, err, &rows,
@@ -181,12 +193,15 @@ static int read_keys(struct pl_conn *c, const struct directory *before, struct d
         struct credential *one = calloc(1, sizeof *one);
         const char *key = pl_col_text(&rows, 4);
         const void *sealed = sqlite3_column_blob(rows.stmt, 5);
+        _cleanup_(secret_finish) struct pl_buf plain = {0};
 
         if (!one)
             return pl_err_nomem(err);
         snprintf(one->access_key, sizeof one->access_key, "%s", key);
         r = sealed ? pl_buf_add(&one->sealed, sealed, (size_t)sqlite3_column_bytes(rows.stmt, 5), err) : 0;
         r = r < 0 ? r : read_principal(&rows, d, "", before ? pl_map_get(&before->keys, key, strlen(key)) : NULL, &one->who, err);
+        one->opens = r == 0 && one->sealed.len && pl_unseal(a->master, key, one->sealed.data, one->sealed.len, &plain, NULL) == 0;
+        d->shut += one->sealed.len && !one->opens;
         r = r < 0 ? r : pl_map_put(&d->keys, key, strlen(key), one, NULL, err);
         if (r < 0) {
             free_credential(one);
@@ -206,7 +221,7 @@ static int read_all(struct pl_access *a, const struct directory *before, struct 
         return r;
     r = read_users(rd.conn, before, d, err);
     r = r < 0 ? r : read_tokens(rd.conn, before, d, err);
-    r = r < 0 ? r : read_keys(rd.conn, before, d, err);
+    r = r < 0 ? r : read_keys(a, rd.conn, before, d, err);
     if (pl_sql_script(rd.conn, "COMMIT", NULL) < 0 && r >= 0)
         r = pl_err_set(err, PL_EIO, "database: reading users did not end");
     if (r < 0)
@@ -244,6 +259,16 @@ static void revoke_gone(const struct directory *before, const struct directory *
     revoke_missing(&before->keys, now ? &now->keys : NULL, false);
 }
 
+static void tell_shut(struct pl_access *a, size_t shut)
+{
+    if (shut && shut != a->shut)
+        pl_log_error("access",
+                     "%zu S3 keys were sealed under another master.key than DIR's, and cannot be used: put that file back, or "
+                     "delete them and make others (pipelinectl list s3-key)",
+                     shut);
+    a->shut = shut;
+}
+
 int pl_access_reload(struct pl_access *a, struct pl_err *err)
 {
     struct directory *before, *fresh = NULL;
@@ -257,6 +282,8 @@ int pl_access_reload(struct pl_access *a, struct pl_err *err)
     pthread_rwlock_unlock(&a->lock);
     if (before)
         revoke_gone(before, fresh);
+    if (fresh)
+        tell_shut(a, fresh->shut);
     directory_destroy(before);
     pthread_mutex_unlock(&a->reloading);
     return r < 0 ? pl_err_wrap(err, r, "users and tokens cannot be read, and nobody is let in but with the daemon's own") : 0;
@@ -420,8 +447,22 @@ static int unseal(const struct pl_access *a, const struct credential *one, char 
     if (r == PL_ENOMEM)
         return r;
     return pl_err_set(err, PL_EAUTH,
-                      "the secret of S3 key %s was lost with the machine that it was made on: delete it and make another",
+                      one->sealed.len
+                          ? "the secret of S3 key %s was sealed under another master.key: put that back, or make another"
+                          : "the secret of S3 key %s was lost with the machine that it was made on: make another",
                       one->access_key);
+}
+
+bool pl_access_s3_key_opens(struct pl_access *a, const char *access_key)
+{
+    const struct credential *one;
+    bool opens;
+
+    pthread_rwlock_rdlock(&a->lock);
+    one = a->now ? pl_map_get(&a->now->keys, access_key, strlen(access_key)) : NULL;
+    opens = one && one->opens;
+    pthread_rwlock_unlock(&a->lock);
+    return opens;
 }
 
 int pl_access_s3_key(struct pl_access *a, const char *access_key, char ret_secret[PL_S3_SECRET_CHARS + 1],

@@ -42,6 +42,8 @@ int pl_access_token_by_id(struct pl_access *a, const char *id, struct pl_hash *r
 /* A user whom somebody else has made sure of (auth.proxy_header), with all roles that they have. */
 PL_MUST_CHECK
 int pl_access_user(struct pl_access *a, const char *name, struct pl_principal **ret, struct pl_err *err);
+/* Whether the key's secret is there and opens with this master key; false for one that does not exist. */
+bool pl_access_s3_key_opens(struct pl_access *a, const char *access_key);
 /* The secret that requests with this access key are signed with, and whose they are. PL_EAUTH: unknown, deleted, expired, or its secret
  * was lost with the machine (S3: InvalidAccessKeyId). */
 PL_MUST_CHECK

@@ -1,7 +1,6 @@
 #include "api_internal.h"
 
 #include "openapi.h"
-#include "pipelined/db/access_tx.h"
 #include "read_back.h"
 #include "sessions.h"
 #include "storage/base/io.h"
@@ -48,34 +47,13 @@ static int check_params(const struct pl_http_request *req, const char *pattern, 
     return 0;
 }
 
-/* ---- audit: what changes what there is, and who may ---- */
-
-void pl_api_audit(struct pl_api *a, const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
-                  const char *target)
+/* Of what was refused to somebody who is known. */
+static void tell_refusal(const struct pl_api_bound *bound, const struct pl_http_request *req)
 {
-    struct pl_audit entry = {who->name, who->token, pl_http_peer(req), verb, target};
-    struct pl_err err = {0};
+    char target[512];
 
-    if (pl_db_run(a->config.db, PL_TX_UNLOGGED, pl_tx_audit_alone, &entry, &err) < 0)
-        pl_log_error("audit", "%s %s %s: not written: %s", who->name, verb, target, err.msg);
-}
-
-/* After it was done: what makes, changes or deletes repos, pipelines and projects, or is the daemon's operator's. The path says on what,
- * or the answer does where a name was in the body. */
-static void audit(const struct pl_api_bound *bound, const struct pl_http_request *req, const json_t *reply)
-{
-    const struct pl_api_route *route = bound->route;
-    const char *name = pl_api_text_at(reply, "name");
-    char verb[64], target[512];
-
-    if (route->audits || pl_streq(route->method, "GET") ||
-        !(route->verb == PL_VERB_DEFINE || route->verb == PL_VERB_REMOVE || route->verb == PL_VERB_GOVERN ||
-          route->verb == PL_VERB_OPERATE))
-        return;
-    name = name ? name : pl_api_text_at(reply, "pipeline");
-    snprintf(verb, sizeof verb, "%s", pl_verb_rule(route->verb)->name);
-    snprintf(target, sizeof target, "%s %.400s%s%.60s", route->method, pl_http_path(req), name ? " " : "", name ? name : "");
-    pl_api_audit(bound->api, req, pl_http_context(req), verb, target);
+    snprintf(target, sizeof target, "%s %.480s", pl_http_method(req), pl_http_path(req));
+    pl_api_audit_refused(bound->api, pl_http_context(req), pl_http_peer(req), target);
 }
 
 static void on_request(struct pl_http_request *req, void *arg)
@@ -94,6 +72,8 @@ static void on_request(struct pl_http_request *req, void *arg)
     if (r < 0) {
         json_decref(value);
         err.code = r;
+        if (r == PL_EFORBIDDEN)
+            tell_refusal(bound, req);
         if (pl_lack_taken()) { /* whatever it looked like */
             err = (struct pl_err){0};
             pl_err_nomem(&err);
@@ -101,7 +81,7 @@ static void on_request(struct pl_http_request *req, void *arg)
         pl_http_reply_error(req, &err);
         return;
     }
-    audit(bound, req, value);
+    pl_api_audit_done(bound->api, route, req, value);
     pl_http_reply_json(req, r ? (unsigned)r : 200, value ? value : json_object());
 }
 
@@ -201,6 +181,8 @@ static int make_guard(struct pl_api *a, struct pl_err *err)
                                      .proxy_header = a->config.proxy_header,
                                      .proxy_addresses = a->config.proxy_addresses,
                                      .access = a->access,
+                                     .refused = pl_api_audit_refused,
+                                     .refused_self = a,
                                      .worker = a->config.engine->worker,
                                      .self = a->config.engine_self};
 
@@ -264,6 +246,7 @@ static int listen_at(struct pl_api *a, const char *listen, bool tls, struct pl_h
                                       .loop = a->config.loop,
                                       .pool = a->config.pool,
                                       .threads = API_THREADS,
+                                      .per_address = tls ? a->config.per_address : 0,
                                       .tls = tls};
     int r = pl_http_server_start(&options, ret, err);
 
@@ -303,6 +286,7 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
 
     if (!a)
         return pl_err_nomem(err);
+    pl_api_refusals_init(&a->refusals);
     r = copy_config(a, config, err);
     r = r < 0 ? r : make_tmp(a, err);
     r = r < 0 ? r : pl_access_open(a->config.db, a->config.master_key, &a->access, err);
@@ -377,6 +361,7 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     pl_sse_hub_destroy(a->hub);
     pl_guard_destroy(a->guard);
     pl_access_close(a->access);
+    pl_api_refusals_finish(&a->refusals);
     pl_sessions_destroy(a->sessions);
     pl_read_back_destroy(a->read_back);
     pl_disk_watch_destroy(a->disks);

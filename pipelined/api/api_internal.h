@@ -5,11 +5,13 @@
 #include "api.h"
 #include "disk_watch.h"
 #include "guard.h"
+#include "pipelined/core/rate.h"
 #include "pipelined/db/heads.h"
 #include "pipelined/db/names.h"
 #include "pipelined/db/opens.h"
 #include "run_waits.h"
 #include "s3_gateway.h"
+#include <pthread.h>
 #include <stdatomic.h>
 
 /* Every file with routes: X(noun) stands for `const struct pl_api_table pl_api_routes_<noun>`. The first row that fits answers. */
@@ -95,6 +97,16 @@ struct pl_api_moved {
     _Atomic uint64_t urls_get, urls_put; /* given to others */
 };
 
+/* Of refusals that the audit tells: of one user, or one address of nobody known, so many at once, and so many a minute. */
+#define PL_API_REFUSERS          256
+#define PL_API_REFUSALS          20
+#define PL_API_REFUSALS_A_MINUTE 6
+struct pl_api_refusals {
+    pthread_mutex_t lock;
+    struct pl_rate rate;
+    struct pl_rate_bucket buckets[PL_API_REFUSERS];
+};
+
 struct pl_api {
     struct pl_api_config config; /* texts are this struct's own, but for `more_routes`, and `hosts`,
                                     `worker_url`, `proxy_…`, which are read at the start alone */
@@ -106,6 +118,7 @@ struct pl_api {
     struct pl_sse_hub *hub;
     struct pl_guard *guard;
     struct pl_access *access;
+    struct pl_api_refusals refusals;
     char *tmp_dir; /* DIR/tmp: emptied at the start */
     char *url;     /* for people: public_url, or http://host:port */
     char *local_url;
@@ -142,6 +155,14 @@ int pl_api_admit(struct pl_api *a, const struct pl_http_request *req, struct pl_
 /* Writes that `who` has done `verb` to `target` into the audit. Blocks. */
 void pl_api_audit(struct pl_api *a, const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
                   const char *target);
+/* After a request was done: writes it, when it makes, changes or deletes repos, pipelines and projects, or is the daemon's operator's. The
+ * path says on what, or the answer does where a name was in the body. Blocks. */
+void pl_api_audit_done(struct pl_api *a, const struct pl_api_route *route, const struct pl_http_request *req,
+                       const json_t *reply);
+/* Writes, soon, that `target` was refused to `who` (NULL: nobody known). `api` is the struct pl_api (pl_guard_config.refused). Any thread. */
+void pl_api_audit_refused(void *api, const struct pl_principal *who, const char *peer, const char *target);
+void pl_api_refusals_init(struct pl_api_refusals *r);
+void pl_api_refusals_finish(struct pl_api_refusals *r);
 
 /* The JSON body as object, taken apart by jansson's format with JSON_STRICT ("{s:s, s?:b}": flat, a key and where its value goes): an
  * unknown field or a wrong type is refused by name. Texts live as long as `*ret_body`. PL_EINVAL. */

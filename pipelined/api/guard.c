@@ -1,6 +1,7 @@
 #include "guard.h"
 
 #include "api.h"
+#include "pipelined/core/rate.h"
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
 #include "storage/base/log.h"
@@ -11,11 +12,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <strings.h>
+#include <unistd.h>
 
 #define NAMES_MAX      64
 #define AUTHORITY_MAX  300 /* host and port as text */
 
-#define FAILURES_NEAR  4 /* places that an address may have */
 #define DAEMON_SUBJECT "d"
 #define ENDED          "the session has ended: run pipelinectl open"
 
@@ -23,12 +24,6 @@ struct login_code {
     struct pl_hash hash;               /* of the code: what lies in memory is not the secret */
     int64_t until_ms;                  /* monotonic; 0 = free */
     char subject[PL_TOKEN_ID_HEX + 1]; /* whose session it begins */
-};
-
-struct failures {
-    uint64_t key; /* of the address; 0 = free */
-    int64_t window_ms;
-    unsigned n;
 };
 
 /* The first `bits` of an address; those of IPv4 behind ::ffff:. */
@@ -53,11 +48,14 @@ struct pl_guard {
     struct pl_access *access;
     int (*worker)(void *self, const char *token, struct pl_principal **ret, struct pl_err *err);
     void *self;
+    void (*refused)(void *self, const struct pl_principal *who, const char *peer, const char *target);
+    void *refused_self;
 
     pthread_mutex_t lock; /* the rest */
     struct login_code codes[PL_LOGIN_CODES_MAX];
     size_t next_code;
-    struct failures failures[PL_GUARD_ADDRESSES + FAILURES_NEAR - 1];
+    struct pl_rate failures;
+    struct pl_rate_bucket buckets[PL_GUARD_ADDRESSES];
 };
 
 /* ---- names of this daemon ---- */
@@ -102,7 +100,9 @@ static int add_names(struct pl_guard *g, const struct pl_guard_config *config, s
     if (r < 0 || !authority_split(config->listen, host, port))
         return r; /* the server says what is wrong with the address */
     g->any_address = pl_streq(host, "0.0.0.0") || pl_streq(host, "[::]");
-    return g->any_address ? 0 : add_name(g, host, err);
+    if (g->any_address && gethostname(host, sizeof host) < 0)
+        return 0;
+    return add_name(g, host, err); /* of all addresses: by the machine's name, as api.c says where it is */
 }
 
 /* "https://host/path" → "https://host"; NULL or "" → "". */
@@ -222,6 +222,10 @@ int pl_guard_create(const struct pl_guard_config *config, struct pl_guard **ret,
     g->worker = config->worker;
     g->access = config->access;
     g->self = config->self;
+    g->refused = config->refused;
+    g->refused_self = config->refused_self;
+    g->failures = (struct pl_rate){
+        .buckets = g->buckets, .n = PL_GUARD_ADDRESSES, .burst = PL_GUARD_FAILURES, .leak_a_minute = PL_GUARD_FAILURES_A_MINUTE};
     g->token_text = strdup(config->token);
     r = g->token_text ? add_names(g, config, err) : pl_err_nomem(err);
     r = r < 0 ? r : pl_principal_daemon(&g->daemon, err);
@@ -334,45 +338,26 @@ static uint64_t address_key(const char *peer)
     uint64_t key = 0;
 
     if (inet_pton(AF_INET, peer, bytes) != 1 && inet_pton(AF_INET6, peer, bytes) != 1)
-        return pl_xxh64(peer, strlen(peer), 0) | 1;
+        return pl_xxh64(peer, strlen(peer), 0);
     if (strncasecmp(peer, "::ffff:", 7) == 0) /* IPv4 behind an IPv6 socket */
         memcpy(bytes, bytes + 12, 4);
     memcpy(&key, bytes, sizeof key);
-    return key | 1;
-}
-
-/* Its count, or the one that counted longest ago, begun anew for it. With the lock held. */
-static struct failures *failures_of(struct pl_guard *g, uint64_t key, int64_t now)
-{
-    struct failures *oldest = NULL;
-
-    for (size_t i = 0; i < FAILURES_NEAR; i++) {
-        struct failures *f = &g->failures[(key * 0x9E3779B97F4A7C15u >> 32) % PL_GUARD_ADDRESSES + i];
-
-        if (f->key == key && now - f->window_ms < PL_GUARD_WINDOW_MS)
-            return f;
-        if (!oldest || f->window_ms < oldest->window_ms || f->key == key)
-            oldest = f;
-    }
-    *oldest = (struct failures){.key = key, .window_ms = now};
-    return oldest;
+    return key;
 }
 
 int pl_guard_refuse(struct pl_guard *g, const char *peer, int code, struct pl_err *err)
 {
-    int64_t now = pl_clock_mono_ms();
-    struct failures *f;
-    bool too_many, first;
+    enum pl_rate_verdict verdict;
 
     pthread_mutex_lock(&g->lock);
-    f = failures_of(g, address_key(peer), now);
-    too_many = ++f->n > PL_GUARD_FAILURES;
-    first = f->n == PL_GUARD_FAILURES + 1;
+    verdict = pl_rate_hit(&g->failures, address_key(peer), pl_clock_mono_ms());
     pthread_mutex_unlock(&g->lock);
-    if (first)
-        pl_log_warn("api", "more than %d requests with wrong or missing tokens in %d s from %s", PL_GUARD_FAILURES,
-                    PL_GUARD_WINDOW_MS / 1000, peer);
-    return too_many ? pl_err_set(err, PL_EBUSY, "too many requests with a wrong or missing token") : code;
+    if (verdict == PL_RATE_FIRST) {
+        pl_log_warn("api", "more than %d requests with wrong or missing tokens from %s", PL_GUARD_FAILURES, peer);
+        if (g->refused)
+            g->refused(g->refused_self, NULL, peer, "requests with wrong or missing tokens");
+    }
+    return verdict == PL_RATE_UNDER ? code : pl_err_set(err, PL_EBUSY, "too many requests with a wrong or missing token");
 }
 
 static int refuse(struct pl_guard *g, const struct pl_http_request *req, const char *why, struct pl_err *err)
@@ -562,6 +547,7 @@ int pl_guard_check(struct pl_http_request *req, const struct pl_http_route *rout
 {
     struct pl_guard *g = guard;
     struct pl_principal *p;
+    char target[512];
     int r = check_names(g, req, err);
 
     if (r < 0 || (route && PL_ACCESS_VERB(route->access) == PL_VERB_OPEN))
@@ -570,7 +556,12 @@ int pl_guard_check(struct pl_http_request *req, const struct pl_http_route *rout
     if (r < 0)
         return r;
     pl_http_set_context(req, p, drop_principal);
-    return route ? check_verb(req, route, p, err) : 0;
+    r = route ? check_verb(req, route, p, err) : 0;
+    if (r < 0 && g->refused) {
+        snprintf(target, sizeof target, "%s %.480s", pl_http_method(req), pl_http_path(req));
+        g->refused(g->refused_self, p, pl_http_peer(req), target);
+    }
+    return r;
 }
 
 /* ---- login links ---- */
@@ -623,6 +614,8 @@ int pl_guard_login(struct pl_guard *g, const struct pl_http_request *req, const 
     int r;
 
     if (!spend(g, code, s.subject)) {
+        if (g->refused)
+            g->refused(g->refused_self, NULL, pl_http_peer(req), "login by a link");
         r = refuse(g, req, "this login link was used already, or is older than five minutes", err);
         return r == PL_EAUTH ? pl_err_hint(err, r, "Run pipelinectl open for a new one.") : r;
     }

@@ -20,10 +20,10 @@
 #define PL_SESSION_COOKIE      "pl_session"
 #define PL_SESSION_COOKIE_DAYS 30
 #define PL_SESSION_COOKIE_SIZE 128 /* room for its value */
-/* Refusals of one address within PL_GUARD_WINDOW_MS after which further wrong tokens are turned away with PL_EBUSY; right ones always pass. */
-#define PL_GUARD_WINDOW_MS 10000
-#define PL_GUARD_FAILURES  200
-#define PL_GUARD_ADDRESSES 1024 /* counted at a time */
+/* Refusals of one address (pipelined/core/rate.h) after which further wrong tokens are turned away with PL_EBUSY; right ones always pass. */
+#define PL_GUARD_FAILURES          200
+#define PL_GUARD_FAILURES_A_MINUTE 300
+#define PL_GUARD_ADDRESSES         1024 /* counted at a time */
 
 struct pl_guard;
 
@@ -39,6 +39,9 @@ struct pl_guard_config {
     struct pl_access *access; /* users and their tokens; may be NULL */
     int (*worker)(void *self, const char *token, struct pl_principal **ret, struct pl_err *err); /* pl_engine_ops.worker */
     void *self;
+    /* Told of what is refused to somebody known, and of an address that fails too often (`who` NULL). Must not block. May be NULL. */
+    void (*refused)(void *self, const struct pl_principal *who, const char *peer, const char *target);
+    void *refused_self;
 };
 
 /* Texts are copied. PL_EINVAL for a URL that is none, for a header without addresses, for addresses that are none. */

@@ -358,14 +358,11 @@ static int create_s3_key(struct pl_api *a, struct pl_http_request *req, json_t *
     return r < 0 ? r : 201;
 }
 
-/* Columns: id, user, name, role, scope, expires_us, created_us, lost. */
+/* Columns: id, user, name, role, scope, expires_us, created_us. */
 #define TOKEN_SELECT                                                                                                             \
-    "SELECT id, user, name, role, scope, expires_us, created_us, 0 FROM"                                                         \
+    "SELECT id, user, name, role, scope, expires_us, created_us FROM"                                                            \
     " (SELECT lower(substr(hex(hash), 1, 12)) AS id, * FROM token)"
-#define S3_KEY_SELECT                                                                                                            \
-    "SELECT id, user, name, role, scope, expires_us, created_us,"                                                                \
-    " NOT EXISTS (SELECT 1 FROM s3_secret s WHERE s.access_key = id AND length(sealed) > 0) FROM (SELECT access_key AS id, * "   \
-    "FROM s3_key)"
+#define S3_KEY_SELECT "SELECT id, user, name, role, scope, expires_us, created_us FROM (SELECT access_key AS id, * FROM s3_key)"
 
 struct kind {
     const char *select, *list, *id, *what;
@@ -373,15 +370,16 @@ struct kind {
 static const struct kind token_kind = {TOKEN_SELECT, "tokens", "id", "token"},
                          s3_key_kind = {S3_KEY_SELECT, "s3_keys", "access_key", "S3 key"};
 
-static json_t *credential_json(const struct kind *kind, const struct pl_rows *rows)
+static json_t *credential_json(struct pl_api *a, const struct kind *kind, const struct pl_rows *rows)
 {
+    bool lost = kind == &s3_key_kind && !pl_access_s3_key_opens(a->access, pl_col_text(rows, 0));
     int64_t expires_us = pl_col_int(rows, 5);
 
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:s}", kind->id, pl_col_text(rows, 0), "user", pl_col_text(rows, 1),
                      "name", pl_col_text(rows, 2), "role", pl_col_text(rows, 3), "scope", pl_col_text(rows, 4), "expires_us",
                      (json_int_t)expires_us, "created_us", (json_int_t)pl_col_int(rows, 6), "state",
                      expires_us && expires_us <= pl_clock_wall_us() ? "expired"
-                     : pl_col_int(rows, 7)                          ? "lost"
+                     : lost                                         ? "lost"
                                                                     : "good");
 }
 
@@ -404,7 +402,7 @@ static int list_credentials(struct pl_api *a, struct pl_http_request *req, const
     r = r < 0 ? r : pl_sql_query(rd.conn, err, &rows, sql, "ssi", page.after ? page.after : "", user, (int64_t)page.limit + 1);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0 && json_array_size(items) < page.limit) {
         snprintf(last, sizeof last, "%s", pl_col_text(&rows, 0));
-        json_array_append_new(items, credential_json(kind, &rows));
+        json_array_append_new(items, credential_json(a, kind, &rows));
     }
     if (r < 0)
         return r;

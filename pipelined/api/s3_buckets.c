@@ -84,7 +84,7 @@ static int make(struct pl_s3_request *q, const struct pl_s3_target *t, bool *ret
 int pl_s3_create_bucket(struct pl_s3_request *q, struct pl_err *err)
 {
     struct pl_s3_target t;
-    char location[PL_S3_BUCKET_MAX + 2];
+    char location[PL_S3_BUCKET_MAX + 2], target[512];
     bool made;
     int r = pl_s3_check_wants(q, err);
 
@@ -101,6 +101,7 @@ int pl_s3_create_bucket(struct pl_s3_request *q, struct pl_err *err)
         r = pl_s3_error(err, PL_S3_BUCKET_EXISTS);
     if (r < 0)
         return r;
+    pl_api_audit(q->api, q->http, q->who, "define", pl_s3_audit_target(q, target));
     snprintf(location, sizeof location, "/%s", q->bucket);
     pl_s3_reply_header(q, "Location", location);
     pl_http_reply(q->http, 200, NULL, NULL, 0);
@@ -163,6 +164,7 @@ int pl_s3_delete_bucket(struct pl_s3_request *q, struct pl_err *err)
     struct pl_s3_target *t = &q->target;
     int r = pl_s3_target_name(q->bucket, t, err);
     bool whole = r == 0 && pl_streq(t->branch, "master");
+    char target[512];
 
     r = r < 0 ? r : pl_s3_target(q, whole ? PL_VERB_REMOVE : PL_VERB_WRITE, err);
     if (r < 0)
@@ -170,9 +172,11 @@ int pl_s3_delete_bucket(struct pl_s3_request *q, struct pl_err *err)
     r = pl_opens_flush(q->api->opens, t->project, t->repo, t->branch, err);
     r = r < 0 ? r : check_empty(q, t, whole, err);
     r = r < 0 ? r : whole ? remove_repo(q, t, err) : remove_branch(q, t, err);
-    if (r == 0)
-        pl_http_reply(q->http, 204, NULL, NULL, 0);
-    return r;
+    if (r < 0)
+        return r;
+    pl_api_audit(q->api, q->http, q->who, whole ? "remove" : "write", pl_s3_audit_target(q, target));
+    pl_http_reply(q->http, 204, NULL, NULL, 0);
+    return 0;
 }
 
 /* ---- what is asked of one ---- */

@@ -87,6 +87,8 @@ void pl_s3_on_request(struct pl_http_request *http, void *arg);
 void pl_s3_request_end(struct pl_s3_request *q);
 /* The error is the answer. */
 void pl_s3_refuse(struct pl_s3_request *q, const struct pl_err *err);
+/* The request as the audit tells it; returns `out`. */
+const char *pl_s3_audit_target(const struct pl_s3_request *q, char out[512]);
 const char *pl_s3_query(const struct pl_s3_request *q, const char *name); /* NULL: not there */
 const char *pl_s3_header(const struct pl_s3_request *q, const char *name);
 /* A number from 0 to `max`; more is `max`. PL_S3_INVALID_ARGUMENT. */

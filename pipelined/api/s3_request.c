@@ -162,10 +162,9 @@ static int check_no_body(const struct pl_s3_request *q, struct pl_err *err)
 /* The pairs have the shape of the signer's. */
 _Static_assert(sizeof(struct pl_http_pair) == sizeof(struct pl_sigv4_pair), "a name and a value");
 
-static int verify(struct pl_s3_request *q, struct pl_err *err)
+static int verify(struct pl_s3_request *q, char secret[PL_S3_SECRET_MAX + 1], struct pl_err *err)
 {
     struct pl_sigv4_request request = {.method = pl_http_method(q->http), .path = q->path};
-    char secret[PL_S3_SECRET_MAX + 1] = "";
     struct pl_err why = {0};
     enum pl_sigv4_verdict v;
     int r;
@@ -184,9 +183,20 @@ static int verify(struct pl_s3_request *q, struct pl_err *err)
         return r;
     request.payload = q->payload;
     r = pl_sigv4_key(secret, &q->claim.scope, &q->signing, err);
-    explicit_bzero(secret, sizeof secret);
     r = r < 0 ? r : verdict(pl_sigv4_claim_check(&q->claim, &request, &q->signing, &why), &why, err);
     return r < 0 ? r : check_no_body(q, err);
+}
+
+/* Wrong keys and signatures count as wrong tokens do. */
+static int who_asks(struct pl_s3_request *q, struct pl_err *err)
+{
+    char secret[PL_S3_SECRET_MAX + 1] = "";
+    int r = verify(q, secret, err);
+
+    explicit_bzero(secret, sizeof secret);
+    if (r == PL_S3_ACCESS_DENIED || r == PL_S3_INVALID_ACCESS_KEY || r == PL_S3_SIGNATURE_MISMATCH)
+        r = pl_guard_refuse(q->api->guard, pl_http_peer(q->http), r, err);
+    return r;
 }
 
 /* ---- pages of other origins ---- */
@@ -238,6 +248,21 @@ static int preflight(struct pl_http_request *http, const struct pl_s3 *s3, struc
 
 /* ---- from here on ---- */
 
+const char *pl_s3_audit_target(const struct pl_s3_request *q, char out[512])
+{
+    snprintf(out, 512, "S3 %s %.480s", pl_http_method(q->http), pl_http_path(q->http));
+    return out;
+}
+
+/* To somebody whose signature is right. */
+static void tell_refusal(const struct pl_s3_request *q, int code)
+{
+    char target[512];
+
+    if (code == PL_EFORBIDDEN && q->who)
+        pl_api_audit_refused(q->api, q->who, pl_http_peer(q->http), pl_s3_audit_target(q, target));
+}
+
 /* Frees `q` unless it goes on. */
 static void run(struct pl_s3_request *q)
 {
@@ -248,6 +273,7 @@ static void run(struct pl_s3_request *q)
         return;
     if (r < 0) {
         err.code = r;
+        tell_refusal(q, r);
         pl_s3_refuse(q, &err);
     }
     pl_s3_request_end(q);
@@ -281,7 +307,7 @@ static int open(struct pl_s3_request *q, struct pl_err *err)
     int r = read_names(q, err);
 
     r = r < 0 ? r : find_op(q, err);
-    r = r < 0 ? r : verify(q, err);
+    r = r < 0 ? r : who_asks(q, err);
     if (r == 0 && !q->op->run)
         r = pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "%s is not implemented here.", q->op->name);
     if (r == 0 && q->op->before)
@@ -305,6 +331,8 @@ static void begin(struct pl_s3 *s3, struct pl_http_request *http)
     }
     if (r < 0) {
         err.code = r;
+        if (q)
+            tell_refusal(q, r);
         pl_http_reply_error(http, &err);
         pl_s3_request_end(q);
     } else if (q->body) {

@@ -19,13 +19,15 @@
  *   pack_session         what one writer adds: seen_set, pack_writer, pack_putter; pack_format and pack_reader know the bytes
  * They travel: pipelined/net, pipelined/api
  *   loop                 the one libuv loop on which everything decides
- *   http_server          libmicrohttpd: http_route, http_intake (bodies in), http_request, http_reply, http_stream (bodies out)
+ *   http_server          libmicrohttpd: http_route, http_intake (bodies in), http_request, http_reply, http_stream (bodies out);
+ *                        http_guests: connections that do not get to the point
  *   tls                  the certificate that listeners show
  *   http_client          the other side, by libcurl (storage/object's curl_library loads it with the first request)
  *   remote               a daemon's store from outside: remote_table knows where its records are; remote_signed: past the
  *                        daemon, by URLs that it signs; patient_sink: through lost connections
  *   sse                  events to any number of followers; run_waits: who waits for a run's end
- *   api                  routes and who may use them: guard, principal (roles and verbs), access (users, tokens, S3 keys), params, openapi, listing, download, spool, sessions, job_json; disk_watch: is there room?
+ *   api                  routes and who may use them: guard, principal (roles and verbs), access (users, tokens, S3 keys), audit,
+ *                        params, openapi, listing, download, spool, sessions, job_json; disk_watch: is there room?;
  *                        uploads (bodies) go by push onto a branch or by open_put into an open commit; commit_view reads either
  *     routes_repos, routes_branches, routes_commits, routes_open, routes_files, routes_diff, routes_packs,
  *     routes_signed (URLs for packs in a bucket; read_back reads what was put there, and takes out what lies),
@@ -65,6 +67,7 @@
  *   code, git_main       a stage's code folder, its ignore rules and its git commit, asked of libgit2 in a program of its own
  *   identity, plan, plan_leaf, plan_json   which datums there are, and what runs again
  *                        plan_diff, plan_change, plan_again: of them only those that changed, or failed
+ *   rate                 how often somebody fails
  *   table, merge, merge_rows, merge_collision    results of datums put together;   datum_env: what a command sees
  *   carry, carry_items   the same from what changed: the trees of the commit before, edited
  *   sched                what runs, where and when: sched_event, sched_graph, sched_run, sched_job, sched_task, sched_worker, sched_admit,
@@ -95,6 +98,7 @@
 #include "storage/base/log.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 
 static int print(int (*make)(struct pl_buf *out, struct pl_err *err))
 {
@@ -112,6 +116,7 @@ int main(int argc, char **argv)
     struct pl_err err = {0};
     int code;
 
+    umask(077); /* whatever DIR's own mode is, nothing in it is for others */
     if (pl_config_read(argc, argv, &config, &err) < 0) {
         fprintf(stderr, "pipelined: %s\n", err.msg);
         return pl_err_info(err.code)->exit_code == 2 ? 2 : 1;

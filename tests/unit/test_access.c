@@ -504,15 +504,61 @@ static void the_audit_tells_who_did_what(void **state)
     assert_int_equal(status_as(p.header, "DELETE", "/api/v1/repos/here/more", NULL), 200);
     assert_int_equal(status_as(p.header, "DELETE", "/api/v1/repos/there/more", NULL), 403);
     assert_int_equal(status_as(p.header, "GET", "/api/v1/audit", NULL), 403);
+    pl_pool_drain(pool); /* refusals are written behind their requests */
     audit = ask_json(200, "GET", "/api/v1/audit?user=bob", NULL);
-    names_are(audit, "audit", "verb", "remove login");
-    names_are(audit, "audit", "target", "DELETE /api/v1/repos/here/more by a link");
-    names_are(audit, "audit", "peer", "127.0.0.1 127.0.0.1");
+    names_are(audit, "audit", "verb", "refused refused remove login");
+    names_are(audit, "audit", "target",
+              "GET /api/v1/audit DELETE /api/v1/repos/there/more DELETE /api/v1/repos/here/more by a link");
+    names_are(audit, "audit", "peer", "127.0.0.1 127.0.0.1 127.0.0.1 127.0.0.1");
     json_decref(audit);
     audit = ask_json(200, "GET", "/api/v1/audit?user=daemon&limit=3", NULL);
     names_are(audit, "audit", "verb", "define define operate");
     json_decref(audit);
     pl_principal_unref(p.who);
+}
+
+static size_t refusals_of(const char *user)
+{
+    char target[128];
+    json_t *audit;
+    size_t n;
+
+    pl_pool_drain(pool);
+    snprintf(target, sizeof target, "/api/v1/audit?limit=1000&user=%s", user);
+    audit = ask_json(200, "GET", target, NULL);
+    n = json_array_size(json_object_get(audit, "audit"));
+    json_decref(audit);
+    return n;
+}
+
+/* Changes of who may what that are not allowed are told each by each; a thousand of one user do not push out what others did. */
+static void what_was_refused_is_told_and_cannot_flood_the_audit(void **state)
+{
+    static const struct {
+        const char *method, *target, *body;
+    } asked[] = {
+        {"POST", "/api/v1/users", "{\"name\":\"eve\"}"},
+        {"PATCH", "/api/v1/users/bob", "{\"roles\":[{\"scope\":\"\",\"role\":\"admin\"}]}"},
+        {"PATCH", "/api/v1/users/bob", "{\"roles\":[{\"scope\":\"there\",\"role\":\"reader\"}]}"},
+        {"DELETE", "/api/v1/users/carol", NULL},
+        {"POST", "/api/v1/tokens", "{\"user\":\"carol\"}"},
+        {"POST", "/api/v1/s3-keys", "{\"user\":\"carol\"}"},
+    };
+    struct person bob = make_person("bob", "here", "admin", "\"role\":\"writer\""),
+                  carol = make_person("carol", "there", "reader", "");
+
+    (void)state;
+    make_world();
+    for (size_t i = 0; i < PL_ARRAY_SIZE(asked); i++) {
+        assert_int_equal(status_as(bob.header, asked[i].method, asked[i].target, asked[i].body), 403);
+        assert_int_equal(refusals_of("bob"), i + 1);
+    }
+    for (int i = 0; i < 300; i++)
+        assert_int_equal(status_as(carol.header, "DELETE", "/api/v1/repos/here/data", NULL), 403);
+    assert_in_range(refusals_of("carol"), PL_API_REFUSALS, PL_API_REFUSALS + 10);
+    assert_int_equal(refusals_of("bob"), PL_ARRAY_SIZE(asked));
+    pl_principal_unref(bob.who);
+    pl_principal_unref(carol.who);
 }
 
 /* ---- what the log gives back ---- */
@@ -574,6 +620,7 @@ int main(void)
         TEST(a_stage_reads_what_its_maker_may_read),
         TEST(an_s3_key_is_found_with_its_secret_till_it_is_deleted),
         TEST(the_audit_tells_who_did_what),
+        TEST(what_was_refused_is_told_and_cannot_flood_the_audit),
         TEST(users_and_tokens_come_back_from_the_log),
     };
 
