@@ -62,7 +62,7 @@ static int next_entry(void *self, const char **ret_path, size_t *ret_len, struct
     return 1;
 }
 
-/* Where their chunks are is asked in one question. */
+/* Their chunks are fetched meanwhile. */
 static int write_gathered(struct change *c, struct pl_err *err)
 {
     const struct pl_entry_source entries = {.self = c, .next = next_entry};
@@ -70,7 +70,7 @@ static int write_gathered(struct change *c, struct pl_err *err)
 
     if (c->n == 0)
         return 0;
-    pl_input_locate(c->folder, c->entries, c->n);
+    pl_tree_source_fetch(c->folder->uplink, c->folder->cache, c->entries, c->n);
     c->next = c->path_at = 0;
     r = pl_input_write(c->folder, &entries, c->n, c->dest, err);
     c->n = 0;

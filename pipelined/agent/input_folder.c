@@ -145,18 +145,6 @@ int pl_input_sums_get(struct pl_input_folder *f, const struct pl_wire_input *wi,
     return r;
 }
 
-void pl_input_locate(const struct pl_input_folder *f, const struct pl_entry *entries, size_t n)
-{
-    _cleanup_free_ struct pl_hash *ids = f->uplink && n > 0 ? malloc(n * sizeof(*ids)) : NULL;
-    size_t known = 0;
-
-    for (size_t i = 0; ids && i < n; i++)
-        if (entries[i].content == PL_CONTENT_CHUNK || entries[i].content == PL_CONTENT_LIST)
-            ids[known++] = entries[i].id;
-    if (ids)
-        pl_uplink_locate(f->uplink, ids, known);
-}
-
 int pl_input_write(struct pl_input_folder *f, const struct pl_entry_source *entries, uint64_t n, const char *dest,
                    struct pl_err *err)
 {
@@ -172,7 +160,7 @@ int pl_input_build(struct pl_input_folder *f, const struct pl_wire_input *wi, co
     int r = pl_input_sums_get(f, wi, ret, err);
 
     if (r == 0)
-        r = pl_tree_source_open(f->nodes, f->uplink, wi, &source, err);
+        r = pl_tree_source_open(f->nodes, f->uplink, f->cache, wi, &source, err);
     if (r == 0)
         r = make_match(dest, wi, err);
     if (r == 0) {

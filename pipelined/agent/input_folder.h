@@ -32,8 +32,6 @@ struct pl_input_sums {
 };
 PL_MUST_CHECK
 int pl_input_sums_get(struct pl_input_folder *f, const struct pl_wire_input *wi, struct pl_input_sums *ret, struct pl_err *err);
-/* Asks where the chunks of these are, in one question. Failures are left to the reads. */
-void pl_input_locate(const struct pl_input_folder *f, const struct pl_entry *entries, size_t n);
 /* Writes about `n` entries below `dest`, which is there and has nothing in their place. */
 PL_MUST_CHECK
 int pl_input_write(struct pl_input_folder *f, const struct pl_entry_source *entries, uint64_t n, const char *dest,

@@ -25,7 +25,7 @@ static int visit_folder(struct pl_input_refs *refs, const struct pl_wire_input *
     struct pl_entry e;
     const char *p;
     size_t len, n = strlen(path), found = 0;
-    int r = pl_tree_source_open(&refs->nodes, NULL, wi, &source, err);
+    int r = pl_tree_source_open(&refs->nodes, NULL, NULL, wi, &source, err);
 
     while (r >= 0 && (r = pl_tree_source_next(&source, &p, &len, &e, err)) > 0) {
         if (n > 0 && (strncmp(p, path, n) != 0 || (p[n] != 0 && p[n] != '/')))

@@ -427,7 +427,7 @@ static int checkout_writable(struct pl_inputs *in, const struct pl_hash *root, c
     const struct pl_wire_input all = {.name = "code", .path = "", .root = *root};
     const struct pl_checkout_options options = {.replace = true}; /* copies: the command may write to them */
     struct pl_tree_source source = {0};
-    int r = pl_tree_source_open(&in->nodes, in->config.uplink, &all, &source, err);
+    int r = pl_tree_source_open(&in->nodes, in->config.uplink, NULL, &all, &source, err);
 
     if (r == 0) {
         const struct pl_entry_source entries = pl_tree_source_entries(&source);

@@ -52,15 +52,15 @@ struct pl_node_source pl_node_cache_source(struct pl_node_cache *c)
     return (struct pl_node_source){.self = c, .get = node_get};
 }
 
-int pl_tree_source_open(struct pl_node_cache *nodes, struct pl_uplink *uplink, const struct pl_wire_input *in,
-                        struct pl_tree_source *ret, struct pl_err *err)
+int pl_tree_source_open(struct pl_node_cache *nodes, struct pl_uplink *uplink, struct pl_file_cache *cache,
+                        const struct pl_wire_input *in, struct pl_tree_source *ret, struct pl_err *err)
 {
     const struct pl_node_source source = pl_node_cache_source(nodes);
     char prefix[PL_PATH_MAX_BYTES + 2];
     size_t len = strlen(in->path);
     int r = 0;
 
-    *ret = (struct pl_tree_source){.uplink = uplink};
+    *ret = (struct pl_tree_source){.uplink = uplink, .cache = cache};
     if (len > PL_PATH_MAX_BYTES)
         return pl_err_set(err, PL_EPATH, "match longer than %d bytes", PL_PATH_MAX_BYTES);
     memcpy(prefix, in->path, len + 1);
@@ -92,19 +92,20 @@ static bool wanted(const struct pl_tree_source *s, const struct pl_tree_item *it
     return item->entry.kind != PL_KIND_DIR && pl_glob_set_takes(s->files, item->path + s->strip, item->path_len - s->strip);
 }
 
-static void locate_ahead(const struct pl_tree_source *s)
+void pl_tree_source_fetch(struct pl_uplink *uplink, struct pl_file_cache *cache, const struct pl_entry *entries, size_t n)
 {
-    _cleanup_free_ struct pl_hash *ids = NULL;
-    size_t n = 0;
+    _cleanup_free_ struct pl_hash *ids = uplink && n > 0 ? malloc(n * sizeof(*ids)) : NULL;
+    size_t wanted = 0;
 
-    if (!s->uplink || s->n == 0)
+    if (!ids)
         return;
-    ids = malloc(s->n * sizeof(*ids));
-    for (size_t i = 0; ids && i < s->n; i++)
-        if (s->entries[i].content == PL_CONTENT_CHUNK || s->entries[i].content == PL_CONTENT_LIST)
-            ids[n++] = s->entries[i].id;
-    if (ids)
-        pl_uplink_locate(s->uplink, ids, n);
+    if (cache && pl_uplink_reads_files(uplink))
+        cache = NULL; /* asking costs less than looking */
+    for (size_t i = 0; i < n; i++)
+        if ((entries[i].content == PL_CONTENT_CHUNK || entries[i].content == PL_CONTENT_LIST) &&
+            !(cache && pl_file_cache_has(cache, &entries[i])))
+            ids[wanted++] = entries[i].id;
+    pl_uplink_will_read(uplink, ids, wanted);
 }
 
 static int grow(struct pl_tree_source *s, struct pl_err *err)
@@ -137,7 +138,7 @@ static int read_ahead(struct pl_tree_source *s, struct pl_err *err)
         s->entries[s->n++] = item.entry;
     }
     if (r >= 0)
-        locate_ahead(s);
+        pl_tree_source_fetch(s->uplink, s->cache, s->entries, s->n);
     return r < 0 ? r : 0;
 }
 

@@ -264,20 +264,19 @@ void pl_uplink_locate(struct pl_uplink *l, const struct pl_hash *ids, size_t n)
         (void)!pl_remote_locate(remote, ids, n, NULL);
 }
 
-/* A large file's chunks are asked for in one question a list, not one a chunk. */
-static void locate_list(struct pl_remote *remote, const struct pl_buf *bytes)
+void pl_uplink_will_read(struct pl_uplink *l, const struct pl_hash *ids, size_t n)
 {
-    struct pl_list list;
-    _cleanup_free_ struct pl_hash *ids = NULL;
-    uint64_t size;
+    struct pl_remote *remote;
 
-    if (pl_list_decode(bytes->data, bytes->len, &list, NULL) < 0)
-        return;
-    ids = calloc(list.count + 1, sizeof(*ids));
-    for (size_t i = 0; ids && i < list.count; i++)
-        pl_list_entry(&list, i, &ids[i], &size);
-    if (ids)
-        (void)!pl_remote_locate(remote, ids, list.count, NULL);
+    if (n > 0 && open_remote(l, false, &remote, NULL) == 0)
+        (void)!pl_remote_will_read(remote, ids, n, NULL);
+}
+
+bool pl_uplink_reads_files(struct pl_uplink *l)
+{
+    struct pl_remote *remote;
+
+    return open_remote(l, false, &remote, NULL) == 0 && pl_remote_is_local(remote);
 }
 
 static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
@@ -294,8 +293,6 @@ static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struc
             r = note(l, reader.get(reader.self, id, kind, ret, err));
         }
     } while (r < 0 && pl_uplink_again(l, r, &tries));
-    if (r >= 0 && kind == PL_REC_LIST)
-        locate_list(remote, ret);
     return r;
 }
 

@@ -62,8 +62,12 @@ void pl_uplink_wake(struct pl_uplink *l);
 /* The daemon's store of `project`, asked for once. Tries again. */
 PL_MUST_CHECK
 int pl_uplink_open_store(struct pl_uplink *l, const char *project, struct pl_err *err);
-/* Both outlive nothing but the link. The reader locates all chunks of a chunk list as soon as it has read the list. */
+/* Both outlive nothing but the link. */
 struct pl_chunk_reader pl_uplink_reader(struct pl_uplink *l);
 struct pl_pack_sink pl_uplink_sink(struct pl_uplink *l);
 /* Where these are, in one question; failures are left to the reads that follow. */
 void pl_uplink_locate(struct pl_uplink *l, const struct pl_hash *ids, size_t n);
+/* The same for what is read next, in this order: it is fetched meanwhile. */
+void pl_uplink_will_read(struct pl_uplink *l, const struct pl_hash *ids, size_t n);
+/* Packs are read as files of this machine. */
+bool pl_uplink_reads_files(struct pl_uplink *l);

@@ -5,7 +5,9 @@
 #include "storage/tree/ops.h"
 #include "storage/tree/tree_walk.h"
 
-#define FILES_MAX  1000 /* globs in one request */
+#define FILES_MAX  1000  /* globs in one request */
+#define NAMES_MAX  65536 /* files by name in one request */
+#define NAMES_BODY ((uint64_t)16 << 20)
 #define PULL_BYTES ((size_t)48 << 10)
 
 struct entries {
@@ -113,25 +115,33 @@ static int place(struct entries *e, const struct pl_hash *root, char path[PL_PAT
     return pl_tree_cursor_create(&e->source, root, path, len + 1, &e->cursor, err);
 }
 
-static int entries_open(struct pl_api *a, struct pl_http_request *req, struct entries *e, struct pl_err *err)
+/* The tree that is asked about, and where its nodes come from. */
+static int tree_root(struct pl_api *a, struct pl_http_request *req, struct entries *e, struct pl_hash *ret, struct pl_err *err)
 {
-    char path[PL_PATH_MAX_BYTES + 2];
     struct pl_store *store;
-    struct pl_hash root;
-    int r = pl_hash_parse(pl_http_param(req, "root"), &root, err);
+    int r = pl_hash_parse(pl_http_param(req, "root"), ret, err);
 
     if (r < 0)
         return pl_err_field(err, r, "root");
-    r = pl_api_path_arg(req, "path", path, err);
-    r = r < 0 ? r : read_files(e, req, err);
-    r = r < 0 ? r : pl_api_store(a, req, &store, err);
+    r = pl_api_store(a, req, &store, err);
     if (r < 0)
         return r;
-    if (!pl_hash_is_zero(&root) && !pl_store_has(store, &root)) /* who asks named it: it is no damage that it is not there */
+    if (!pl_hash_is_zero(ret) && !pl_store_has(store, ret)) /* who asks named it: it is no damage that it is not there */
         return pl_err_set(err, PL_ENOTFOUND, "tree %.12s is not in the store of project %s", pl_http_param(req, "root"),
                           pl_store_project(store));
     e->source = (struct pl_node_source){store, pl_store_node_get};
-    return place(e, &root, path, err);
+    return 0;
+}
+
+static int entries_open(struct pl_api *a, struct pl_http_request *req, struct entries *e, struct pl_err *err)
+{
+    char path[PL_PATH_MAX_BYTES + 2];
+    struct pl_hash root;
+    int r = pl_api_path_arg(req, "path", path, err);
+
+    r = r < 0 ? r : read_files(e, req, err);
+    r = r < 0 ? r : tree_root(a, req, e, &root, err);
+    return r < 0 ? r : place(e, &root, path, err);
 }
 
 static void get_entries(struct pl_api *a, struct pl_http_request *req)
@@ -149,10 +159,109 @@ static void get_entries(struct pl_api *a, struct pl_http_request *req)
     pl_http_stream_close(pl_http_reply_stream(req, &options, &(struct pl_http_stream_ops){e, entries_pull, entries_free}));
 }
 
+/* ---- some files, by their names ---- */
+
+struct name {
+    const char *text;
+    size_t len;
+};
+
+static int name_cmp(const void *a, const void *b)
+{
+    const struct name *x = a, *y = b;
+
+    return pl_key_cmp(x->text, x->len, y->text, y->len);
+}
+
+/* The lines of the body, each once, in the order of a tree: `*ret` is the caller's to free. */
+static int read_names(const struct pl_http_request *req, struct name **ret, size_t *ret_n, struct pl_err *err)
+{
+    const struct pl_buf *body = pl_http_body(req);
+    const char *at = (const char *)body->data, *end = at + body->len;
+    _cleanup_free_ struct name *names = calloc(NAMES_MAX, sizeof *names);
+    size_t n = 0, kept = 0;
+
+    if (!names)
+        return pl_err_nomem(err);
+    while (at < end) {
+        const char *line = at, *stop = memchr(at, '\n', (size_t)(end - at));
+        int r;
+
+        at = stop ? stop + 1 : end;
+        if (n == NAMES_MAX)
+            return pl_err_set(err, PL_ELIMIT, "more than %d names: ask several times", NAMES_MAX);
+        names[n] = (struct name){line, (size_t)((stop ? stop : end) - line)};
+        r = pl_path_check(names[n].text, names[n].len, err);
+        if (r < 0)
+            return pl_err_wrap(err, r, "line %zu", n + 1);
+        n++;
+    }
+    qsort(names, n, sizeof *names, name_cmp);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || name_cmp(&names[i], &names[kept - 1]) != 0)
+            names[kept++] = names[i];
+    *ret = TAKE_PTR(names);
+    *ret_n = kept;
+    return 0;
+}
+
+/* `path` has `below` bytes of the folder, a slash included. */
+static int add_named(struct entries *e, char path[2 * PL_PATH_MAX_BYTES + 2], size_t below, const struct name *name,
+                     struct pl_err *err)
+{
+    struct pl_tree_item item;
+    int r;
+
+    memcpy(path + below, name->text, name->len);
+    r = pl_tree_cursor_get(e->cursor, path, below + name->len, &item, err);
+    if (r == 0 || (r > 0 && item.entry.kind == PL_KIND_DIR))
+        return pl_err_set(err, PL_ENOTFOUND, "the tree has no file /%.*s", (int)(below + name->len), path);
+    return r < 0 ? r : pl_ops_writer_put(&e->writer, name->text, name->len, &item.entry, err);
+}
+
+static int named_entries(struct pl_api *a, struct pl_http_request *req, struct entries *e, struct pl_buf *out, struct pl_err *err)
+{
+    char path[2 * PL_PATH_MAX_BYTES + 2];
+    _cleanup_free_ struct name *names = NULL;
+    size_t n = 0, below;
+    struct pl_hash root;
+    int r = tree_root(a, req, e, &root, err);
+
+    r = r < 0 ? r : pl_api_path_arg(req, "path", path, err);
+    r = r < 0 ? r : read_names(req, &names, &n, err);
+    r = r < 0 ? r : pl_tree_cursor_create(&e->source, &root, NULL, 0, &e->cursor, err);
+    r = r < 0 ? r : pl_ops_writer_init(&e->writer, out, err);
+    if (r < 0)
+        return r;
+    below = strlen(path);
+    if (below)
+        path[below++] = '/';
+    for (size_t i = 0; r == 0 && i < n; i++)
+        r = add_named(e, path, below, &names[i], err);
+    return r < 0 ? r : pl_ops_writer_end(&e->writer, err);
+}
+
+static void post_entries(struct pl_api *a, struct pl_http_request *req)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf out = {0};
+    struct entries *e = calloc(1, sizeof *e);
+    struct pl_err err = {0};
+    int r = e ? named_entries(a, req, e, &out, &err) : pl_err_nomem(&err);
+
+    entries_free(e);
+    if (r < 0)
+        pl_http_reply_error(req, &err);
+    else
+        pl_http_reply_buf(req, 200, PL_OPS_MEDIA_TYPE, &out);
+}
+
 static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/trees/{project}/{root}/entries", .raw = get_entries, .verb = PL_VERB_FETCH,
      .summary =
          "The entries below path of the tree, relative to it, of which files (globs) takes; a file itself by its last segment.",
      .query = "path files*", .reply = PL_OPS_MEDIA_TYPE},
+    {"POST", "/api/v1/trees/{project}/{root}/entries", .raw = post_entries, .body = PL_BODY_BYTES, .body_max = NAMES_BODY,
+     .verb = PL_VERB_FETCH, .summary = "The entries of the files that the body names, a line each, below path.", .query = "path",
+     .request = "application/octet-stream", .reply = PL_OPS_MEDIA_TYPE},
 };
 const struct pl_api_table pl_api_routes_trees = {.routes = routes, .n_routes = PL_ARRAY_SIZE(routes)};

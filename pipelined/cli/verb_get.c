@@ -7,6 +7,7 @@
 #include "pipelined/net/remote.h"
 #include "storage/base/io.h"
 #include "storage/dataset/checkout.h"
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -38,6 +39,7 @@ static int get_to_stdout(struct get *g, struct pl_err *err)
 /* ---- to a folder or file ---- */
 
 #define LOCATE_AHEAD 4096u /* entries whose chunks are asked for in one question, before the first of them is written */
+#define NAMES_MAX    ((size_t)16 << 20) /* bytes of --files-from */
 
 /* Entries of the server's stream; a single file under another name. */
 struct renamed {
@@ -62,7 +64,7 @@ static int locate_ahead(struct renamed *s, struct pl_err *err)
         if (op.op == PL_TREE_PUT && (op.entry.content == PL_CONTENT_CHUNK || op.entry.content == PL_CONTENT_LIST))
             ids[n++] = op.entry.id;
     }
-    return r < 0 ? r : pl_remote_locate(s->remote, ids, n, err);
+    return r < 0 ? r : pl_remote_will_read(s->remote, ids, n, err);
 }
 
 static int next_renamed(void *self, const char **ret_path, size_t *ret_len, struct pl_entry *ret, struct pl_err *err)
@@ -86,18 +88,45 @@ static int to_buf(void *self, const void *data, size_t n, struct pl_err *err)
     return pl_buf_add(self, data, n, err);
 }
 
+/* The file of names, "-" standard input, as it is but for empty lines. */
+static int read_names(const char *from, struct pl_buf *names, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {.max = NAMES_MAX};
+    bool stdin_ = pl_streq(from, "-");
+    _cleanup_close_ int fd = stdin_ ? -1 : open(from, O_RDONLY | O_CLOEXEC);
+    ssize_t n = 1;
+    int r = 0;
+
+    if (!stdin_ && fd < 0)
+        return pl_err_errno(err, errno, "%s", from);
+    while (n > 0 && (r = pl_buf_reserve(&text, 64 << 10, err)) == 0) {
+        n = pl_io_read(stdin_ ? STDIN_FILENO : fd, text.data + text.len, 64 << 10, from, err);
+        r = (int)PL_MIN(n, (ssize_t)0);
+        text.len += (size_t)PL_MAX(n, (ssize_t)0);
+    }
+    for (size_t i = 0; r == 0 && i < text.len; i++)
+        if (text.data[i] != '\n' || (names->len && names->data[names->len - 1] != '\n'))
+            r = pl_buf_add_u8(names, text.data[i], err);
+    return r;
+}
+
 /* The entries at the path, as operations. */
 static int fetch_entries(struct get *g, struct pl_remote *remote, struct pl_buf *ops, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *commit = NULL;
     _cleanup_free_ char *path =
         pl_http_path_make("/api/v1/repos/%s/%s/commits/%s?pack=1", g->ref.project, g->ref.repo, g->commit);
+    _cleanup_(pl_buf_finish) struct pl_buf names = {0};
+    const char *from = pl_cli_value(g->c, "files-from");
     struct pl_hash root;
-    int r = pl_cli_call(g->c, "GET", path, NULL, &commit, err);
+    int r = from ? read_names(from, &names, err) : 0;
 
+    r = r < 0 ? r : pl_cli_call(g->c, "GET", path, NULL, &commit, err);
     r = r < 0 ? r : pl_hash_parse(pl_show_text_at(commit, "root"), &root, err);
     if (r == 0 && pl_hash_is_zero(&root))
         r = pl_err_set(err, PL_ENOTFOUND, "commit %s of %s is empty", g->commit, g->ref.repo);
+    if (from)
+        return r < 0 ? r : pl_remote_named_entries(remote, &root, g->ref.path, &names, ops, err);
     return r < 0 ? r : pl_remote_entries(remote, &root, g->ref.path, NULL, to_buf, ops, err);
 }
 
@@ -182,14 +211,15 @@ static int get_to_disk(struct get *g, const char *out, struct pl_err *err)
     _cleanup_(pl_buf_finish) struct pl_buf ops = {.max = (size_t)4 << 30};
     struct pl_checkout_stats stats = {0};
     char local[PATH_MAX], size[32];
-    bool single = false;
+    bool single = false, named = pl_cli_value(g->c, "files-from");
     int r = pl_remote_open(g->client, g->ref.project, &remote, err);
 
     r = r < 0 ? r : fetch_entries(g, remote, &ops, err);
-    r = r < 0 ? r : is_single(g, &ops, &single, err);
+    if (r == 0 && !named)
+        r = is_single(g, &ops, &single, err);
     if (r < 0)
         return r;
-    if (!single && !pl_cli_flag(g->c, "recursive"))
+    if (!single && !named && !pl_cli_flag(g->c, "recursive"))
         return pl_err_set(err, PL_EUSAGE, "/%s is a folder: give -r", g->ref.path);
     if (single) {
         r = local_name(g, out, local, err);
@@ -211,7 +241,7 @@ static int get_to_disk(struct get *g, const char *out, struct pl_err *err)
 static int get_file(struct pl_cli *c, struct pl_err *err)
 {
     const char *out = pl_cli_value(c, "output");
-    bool recursive = pl_cli_flag(c, "recursive");
+    bool recursive = pl_cli_flag(c, "recursive") || pl_cli_value(c, "files-from");
     struct get g = {.c = c};
     int r = pl_cli_ref(c, c->args[0], &g.ref, err);
 
@@ -229,19 +259,20 @@ static int get_file(struct pl_cli *c, struct pl_err *err)
 static const struct pl_option options[] = {
     {"output", 'o', "LOCAL", "file or folder to write, - for stdout (as without it); what is in the way is replaced"},
     {"recursive", 'r', NULL, "a folder with all that is in it"},
+    {"files-from", 0, "FILE", "of a folder the files that FILE names, a line each (- for stdin)"},
     {0},
 };
 
 static const struct pl_verb verbs[] = {
     {"get",
      "file",
-     "REPO@REF:/PATH [-r] [-o LOCAL]",
+     "REPO@REF:/PATH [-r | --files-from FILE] [-o LOCAL]",
      1,
      1,
      options,
      get_file,
      "Gets a file, or with -r a folder.",
-     {"get file report@master:/confusion.png -o confusion.png", "get file report@master:/report.json",
-      "get file digits@master^:/train -r -o train"}},
+     {"get file report@master:/confusion.png -o confusion.png", "get file digits@master^:/train -r -o train",
+      "get file images@master:/ --files-from chosen.txt -o images"}},
 };
 PL_CLI_TABLE(get, verbs);

@@ -23,8 +23,8 @@
  *                        http_guests: connections that do not get to the point
  *   tls                  the certificate that listeners show
  *   http_client          the other side, by libcurl (storage/object's curl_library loads it with the first request)
- *   remote               a daemon's store from outside: remote_table knows where its records are; remote_signed: past the
- *                        daemon, by URLs that it signs; patient_sink: through lost connections
+ *   remote               a daemon's store from outside: remote_table knows where its records are; remote_ahead: what will be
+ *                        read comes before; remote_signed: past the daemon, by URLs that it signs; patient_sink: through lost connections
  *   sse                  events to any number of followers; run_waits: who waits for a run's end
  *   api                  routes and who may use them: guard, principal (roles and verbs), access (users, tokens, S3 keys), audit,
  *                        params, openapi, listing, download, spool, sessions, job_json; disk_watch: is there room?;

@@ -16,7 +16,7 @@
 
 #define PL_HTTP_CONNECT_MS   5000
 #define PL_HTTP_STALL_S      60
-#define PL_HTTP_HANDLES_KEPT 16 /* idle handles with their connections; more are made and closed as threads need them */
+#define PL_HTTP_HANDLES_KEPT 32 /* idle handles with their connections; more are made and closed as threads need them */
 
 struct pl_http_client;
 

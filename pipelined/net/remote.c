@@ -1,5 +1,6 @@
 #include "remote.h"
 
+#include "remote_ahead.h"
 #include "remote_signed.h"
 #include "remote_table.h"
 #include "storage/chunk/chunk_list.h"
@@ -14,6 +15,7 @@
 
 #define LOCATION_BYTES 80 /* of one answer to `locate`; see location_decode */
 #define OPEN_PACKS     32
+#define DAEMON_FETCHES 4 /* at a time through the daemon, which has others to serve */
 
 /* The daemon's store as a folder that is only read. */
 struct folder {
@@ -28,7 +30,9 @@ struct pl_remote {
     struct folder folder;
     struct pl_pack_files *files; /* NULL: over HTTP */
     struct pl_pack_windows *windows;
+    struct pl_remote_ahead *ahead;
     struct pl_remote_signed *direct;
+    atomic_bool closing;
     pthread_mutex_t lock; /* what follows */
     struct remote_table *table;
     char session[64];
@@ -122,7 +126,7 @@ static int fetch_range(void *self, const struct pl_hash *pack, uint64_t start, u
     struct pl_remote *r = self;
     char path[PL_NAME_MAX_BYTES + 160], range[64], hex[PL_HASH_HEX + 1];
     const char *const headers[] = {range, NULL};
-    struct pl_http_call call = {.method = "GET", .path = path, .headers = headers, .out = ret};
+    struct pl_http_call call = {.method = "GET", .path = path, .headers = headers, .out = ret, .cancel = &r->closing};
     struct pl_http_answer answer;
     int e;
 
@@ -154,8 +158,9 @@ int pl_remote_open(struct pl_http_client *client, const char *project, struct pl
     r->project = strdup(project);
     r->table = pl_remote_table_create();
     r->windows = r->project ? pl_pack_windows_create(fetch_range, r) : NULL;
-    r->direct = r->project ? pl_remote_signed_create(client, r->project) : NULL;
-    e = r->windows && r->table && r->direct ? remote_ask_store(r, err) : pl_err_nomem(err);
+    r->ahead = pl_remote_ahead_create(fetch_range, r);
+    r->direct = r->project ? pl_remote_signed_create(client, r->project, &r->closing) : NULL;
+    e = r->windows && r->ahead && r->table && r->direct ? remote_ask_store(r, err) : pl_err_nomem(err);
     if (e < 0) {
         pl_remote_close(r);
         return e;
@@ -168,6 +173,8 @@ struct pl_remote *pl_remote_close(struct pl_remote *r)
 {
     if (!r)
         return NULL;
+    atomic_store(&r->closing, true);
+    pl_remote_ahead_destroy(r->ahead);
     pl_pack_files_destroy(r->files);
     pl_pack_windows_destroy(r->windows);
     pl_remote_signed_destroy(r->direct);
@@ -297,6 +304,19 @@ static bool location_decode(const uint8_t *in, struct pl_location *ret)
     return found && offset < PL_PACK_MAX_BYTES && ret->stored <= PL_PACK_MAX_BYTES && ret->raw <= PL_PACK_MAX_BYTES;
 }
 
+/* What lies close together becomes one range, with one URL. */
+static void plan_ranges(struct pl_remote *r, const struct pl_location *where, size_t n)
+{
+    _cleanup_free_ struct pl_location *sorted = reallocarray(NULL, n + 1, sizeof(*sorted));
+    _cleanup_free_ struct pl_remote_range *ranges = reallocarray(NULL, n + 1, sizeof(*ranges));
+
+    if (!sorted || !ranges)
+        return; /* ranges as they come, then */
+    memcpy(sorted, where, n * sizeof(*sorted));
+    qsort(sorted, n, sizeof(*sorted), pl_remote_location_cmp);
+    pl_remote_signed_plan(r->direct, ranges, pl_remote_coalesce(sorted, n, ranges));
+}
+
 /* One question, of at most PL_REMOTE_HAVE_MAX ids. */
 static int remote_locate(struct pl_remote *r, const struct pl_hash *ids, size_t n, struct pl_err *err)
 {
@@ -319,7 +339,7 @@ static int remote_locate(struct pl_remote *r, const struct pl_hash *ids, size_t 
             e = pl_remote_table_put(r->table, &ids[i], &found[n_found++], err);
     pthread_mutex_unlock(&r->lock);
     if (e == 0)
-        pl_remote_signed_plan(r->direct, found, n_found);
+        plan_ranges(r, found, n_found);
     return e;
 }
 
@@ -343,6 +363,25 @@ int pl_remote_locate(struct pl_remote *r, const struct pl_hash *ids, size_t n, s
     for (size_t from = 0; e == 0 && from < n_unknown; from += PL_REMOTE_HAVE_MAX)
         e = remote_locate(r, unknown + from, PL_MIN(n_unknown - from, PL_REMOTE_HAVE_MAX), err);
     return e;
+}
+
+int pl_remote_will_read(struct pl_remote *r, const struct pl_hash *ids, size_t n, struct pl_err *err)
+{
+    _cleanup_free_ struct pl_location *where = NULL;
+    size_t n_known = 0;
+    int e = pl_remote_locate(r, ids, n, err);
+
+    if (e < 0 || n == 0 || r->files)
+        return e;
+    where = reallocarray(NULL, n, sizeof(*where));
+    if (!where)
+        return pl_err_nomem(err);
+    pthread_mutex_lock(&r->lock);
+    for (size_t i = 0; i < n; i++)
+        n_known += pl_remote_table_find(r->table, &ids[i], &where[n_known]);
+    pthread_mutex_unlock(&r->lock);
+    pl_remote_ahead_plan(r->ahead, where, n_known, pl_remote_signed_reads(r->direct) ? PL_REMOTE_AHEAD_THREADS : DAEMON_FETCHES);
+    return 0;
 }
 
 /* --- reading --- */
@@ -392,12 +431,14 @@ static int remote_read(struct pl_remote *r, const struct pl_hash *id, const stru
     /* a file that cannot be read here may be readable for the daemon */
     if (r->files && pl_pack_files_read(r->files, &where->pack, read_wanted, &w, NULL) == 0)
         return 0;
+    if (pl_remote_ahead_read(r->ahead, id, where, ret) == 0)
+        return 0;
     e = pl_pack_windows_read(r->windows, id, where, ret, NULL, err);
     return e < 0 ? pl_err_wrap(err, e, "pack %.12s", pl_hash_hex(&where->pack, hex)) : 0;
 }
 
-/* So that a large file's chunks need one question a list, not one each. */
-static void locate_list(struct pl_remote *r, const struct pl_buf *bytes)
+/* So that a large file's chunks need one question a list, not one each, and come before they are wanted. */
+static void will_read_list(struct pl_remote *r, const struct pl_buf *bytes)
 {
     _cleanup_free_ struct pl_hash *ids = NULL;
     struct pl_list list;
@@ -408,7 +449,7 @@ static void locate_list(struct pl_remote *r, const struct pl_buf *bytes)
     ids = calloc(list.count + 1, sizeof(*ids));
     for (size_t i = 0; ids && i < list.count; i++)
         pl_list_entry(&list, i, &ids[i], &size);
-    if (ids && pl_remote_locate(r, ids, list.count, NULL) < 0)
+    if (ids && pl_remote_will_read(r, ids, list.count, NULL) < 0)
         return; /* the reads will ask, and say what is wrong */
 }
 
@@ -429,7 +470,7 @@ static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struc
             e = remote_read(r, id, &where, ret, err);
     }
     if (e == 0 && kind == PL_REC_LIST)
-        locate_list(r, ret);
+        will_read_list(r, ret);
     return e;
 }
 
@@ -459,4 +500,15 @@ int pl_remote_entries(struct pl_remote *r, const struct pl_hash *root, const cha
         return e;
     call.path = pl_buf_str(&url);
     return call.path ? pl_http_client_call(r->client, &call, NULL, err) : pl_err_nomem(err);
+}
+
+int pl_remote_named_entries(struct pl_remote *r, const struct pl_hash *root, const char *path, const struct pl_buf *names,
+                            struct pl_buf *ret, struct pl_err *err)
+{
+    char hex[PL_HASH_HEX + 1];
+    _cleanup_free_ char *url = pl_http_path_make("/api/v1/trees/%s/%s/entries?path=%s", r->project, pl_hash_hex(root, hex), path);
+    const struct pl_http_call call = {
+        .method = "POST", .path = url, .upload = PL_UPLOAD_BYTES, .bytes = names->data, .len = names->len, .out = ret};
+
+    return url ? pl_http_client_call(r->client, &call, NULL, err) : pl_err_nomem(err);
 }

@@ -2,7 +2,9 @@
  * chunks, and the entries of a committed tree.
  *
  * Reading: ids are located in batches; their bytes come out of the pack files themselves when the daemon's store is a folder that
- * this process can read, else by HTTP ranges through a window cache (storage/pack/pack_window.h: 32 MiB a remote). Every record is checked against its SHA-256 either way. */
+ * this process can read, else by HTTP ranges: what is known to be read soon is fetched ahead (remote_ahead.h: 64 MiB), other things come through
+ * a window cache (storage/pack/pack_window.h: 32 MiB). Every record is checked against its SHA-256 either way. The chunks of a chunk list
+ * that was read are read soon. */
 #pragma once
 
 #include "http_client.h"
@@ -45,9 +47,17 @@ struct pl_chunk_reader pl_remote_reader(struct pl_remote *r);
 /* Asks where these are, so that the reads that follow need no question each. Unknown ids are no error here. */
 PL_MUST_CHECK
 int pl_remote_locate(struct pl_remote *r, const struct pl_hash *ids, size_t n, struct pl_err *err);
+/* The same for what is read soon, in this order: unless packs are read directly, the bytes are fetched meanwhile (remote_ahead.h). */
+PL_MUST_CHECK
+int pl_remote_will_read(struct pl_remote *r, const struct pl_hash *ids, size_t n, struct pl_err *err);
 
 /* The files below `path` ("" = all) of the tree `root`, as an ops stream (application/x-pl-ops), through `write` as it arrives.
  * `files`: NULL-terminated globs, relative to `path`; NULL = all. A file as `path` gives one entry named by its last segment. */
 PL_MUST_CHECK
 int pl_remote_entries(struct pl_remote *r, const struct pl_hash *root, const char *path, const char *const *files,
                       int (*write)(void *self, const void *data, size_t n, struct pl_err *err), void *self, struct pl_err *err);
+/* The entries of the files that `names` (lines, at most 65,536 of them) name below `path`, as an ops stream into `ret`. PL_ENOTFOUND: one is no
+ * file there; PL_EPATH, PL_ELIMIT. */
+PL_MUST_CHECK
+int pl_remote_named_entries(struct pl_remote *r, const struct pl_hash *root, const char *path, const struct pl_buf *names,
+                            struct pl_buf *ret, struct pl_err *err);

@@ -19,8 +19,7 @@ struct ticket {
 };
 
 struct range {
-    struct pl_hash pack;
-    uint64_t start, end;
+    struct pl_remote_range at;
     struct ticket ticket;
 };
 
@@ -33,7 +32,9 @@ struct pl_remote_signed {
     struct pl_http_client *daemon;
     char *project;
     bool get, put;
-    pthread_mutex_t lock; /* what follows */
+    atomic_bool *cancel;
+    pthread_mutex_t asking; /* one question at a time: its answer is many readers' */
+    pthread_mutex_t lock;   /* what follows */
     int64_t paused_until_ms;
     bool said;
     struct origin origins[ORIGINS];
@@ -42,14 +43,16 @@ struct pl_remote_signed {
     size_t n_ranges;
 };
 
-struct pl_remote_signed *pl_remote_signed_create(struct pl_http_client *client, const char *project)
+struct pl_remote_signed *pl_remote_signed_create(struct pl_http_client *client, const char *project, atomic_bool *cancel)
 {
     struct pl_remote_signed *s = calloc(1, sizeof(*s));
 
     if (!s)
         return NULL;
     s->daemon = client;
+    s->cancel = cancel;
     s->project = strdup(project);
+    pthread_mutex_init(&s->asking, NULL);
     pthread_mutex_init(&s->lock, NULL);
     return s->project ? s : pl_remote_signed_destroy(s);
 }
@@ -71,6 +74,7 @@ struct pl_remote_signed *pl_remote_signed_destroy(struct pl_remote_signed *s)
     }
     ranges_free(s->ranges, s->n_ranges);
     pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->asking);
     free(s->project);
     free(s);
     return NULL;
@@ -92,6 +96,11 @@ static bool is_open(struct pl_remote_signed *s)
     open = s->paused_until_ms == 0 || pl_clock_mono_ms() >= s->paused_until_ms;
     pthread_mutex_unlock(&s->lock);
     return open;
+}
+
+bool pl_remote_signed_reads(struct pl_remote_signed *s)
+{
+    return s->get && is_open(s);
 }
 
 /* Messages of the client would hold the URL, which is as good as a key: only what happened is told. */
@@ -166,6 +175,7 @@ static int play(struct pl_remote_signed *s, const json_t *said, struct pl_http_c
         headers[i] = json_string_value(json_array_get(list, i));
     call->path = url + n;
     call->headers = headers;
+    call->cancel = s->cancel;
     *ret_at = origin->url;
     r = pl_http_client_call(origin->client, call, &answer, &err);
     *ret_status = answer.status;
@@ -197,45 +207,19 @@ static struct ticket ticket_of(json_t *said)
 
 /* --- the plan --- */
 
-static int location_cmp(const void *a, const void *b)
-{
-    const struct pl_location *x = a, *y = b;
-    int c = memcmp(x->pack.b, y->pack.b, PL_HASH_BYTES);
-
-    return c != 0 ? c : (x->offset > y->offset) - (x->offset < y->offset);
-}
-
 static int range_cmp(const void *a, const void *b)
 {
     const struct range *x = a, *y = b;
-    int c = memcmp(x->pack.b, y->pack.b, PL_HASH_BYTES);
+    int c = memcmp(x->at.pack.b, y->at.pack.b, PL_HASH_BYTES);
 
-    return c != 0 ? c : (x->start > y->start) - (x->start < y->start);
-}
-
-/* Records in ascending order as ranges; how many. */
-static size_t coalesce(const struct pl_location *where, size_t n, struct range *out)
-{
-    size_t m = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        uint64_t start = where[i].offset, end = start + PL_PACK_RECORD_BYTES + where[i].stored;
-        struct range *last = m ? &out[m - 1] : NULL;
-
-        if (last && pl_hash_eq(&last->pack, &where[i].pack) && start <= last->end + PL_REMOTE_PLAN_GAP &&
-            end - last->start <= PL_REMOTE_PLAN_BYTES)
-            last->end = PL_MAX(last->end, end);
-        else
-            out[m++] = (struct range){.pack = where[i].pack, .start = start, .end = end};
-    }
-    return m;
+    return c != 0 ? c : (x->at.start > y->at.start) - (x->at.start < y->at.start);
 }
 
 /* Under the lock. A record that begins within a range ends within it: ranges end with records. */
 static struct range *range_find(struct pl_remote_signed *s, const struct pl_hash *pack, uint64_t at)
 {
     size_t lo = 0, hi = s->n_ranges;
-    const struct range key = {.pack = *pack, .start = at};
+    const struct range key = {.at = {.pack = *pack, .start = at}};
     struct range *r;
 
     while (lo < hi) {
@@ -247,11 +231,11 @@ static struct range *range_find(struct pl_remote_signed *s, const struct pl_hash
             hi = mid;
     }
     r = lo ? &s->ranges[lo - 1] : NULL;
-    return r && pl_hash_eq(&r->pack, pack) && at < r->end ? r : NULL;
+    return r && pl_hash_eq(&r->at.pack, pack) && at < r->at.end ? r : NULL;
 }
 
 /* Under the lock: takes those of `made` that are not within one that is known. */
-static void plan_add(struct pl_remote_signed *s, const struct range *made, size_t n)
+static void plan_add(struct pl_remote_signed *s, const struct pl_remote_range *made, size_t n)
 {
     struct range *all;
     size_t kept = s->n_ranges;
@@ -269,29 +253,19 @@ static void plan_add(struct pl_remote_signed *s, const struct range *made, size_
     for (size_t i = 0; i < n; i++) {
         const struct range *known = range_find(s, &made[i].pack, made[i].start);
 
-        if (!known || known->end < made[i].end)
-            all[kept++] = made[i];
+        if (!known || known->at.end < made[i].end)
+            all[kept++] = (struct range){.at = made[i]};
     }
     s->n_ranges = kept;
     qsort(all, kept, sizeof(*all), range_cmp);
 }
 
-void pl_remote_signed_plan(struct pl_remote_signed *s, const struct pl_location *where, size_t n)
+void pl_remote_signed_plan(struct pl_remote_signed *s, const struct pl_remote_range *ranges, size_t n)
 {
-    _cleanup_free_ struct pl_location *sorted = NULL;
-    _cleanup_free_ struct range *made = NULL;
-
     if (!s->get || n == 0)
         return;
-    sorted = reallocarray(NULL, n, sizeof(*sorted));
-    made = reallocarray(NULL, n, sizeof(*made));
-    if (!sorted || !made)
-        return; /* ranges as they come, then */
-    memcpy(sorted, where, n * sizeof(*sorted));
-    qsort(sorted, n, sizeof(*sorted), location_cmp);
-    n = coalesce(sorted, n, made);
     pthread_mutex_lock(&s->lock);
-    plan_add(s, made, n);
+    plan_add(s, ranges, n);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -302,17 +276,19 @@ static bool ticket_is_good(const struct ticket *t)
     return t->said && pl_clock_mono_ms() < t->until_ms;
 }
 
-/* Under the lock: the planned range, and those that follow without a URL, as a question. */
-static size_t question(struct pl_remote_signed *s, const struct range *first, struct range out[PL_REMOTE_URLS], json_t *items)
+/* Under the lock: this range, and those after it that are planned without a URL, as a question. */
+static size_t question(struct pl_remote_signed *s, const struct pl_remote_range *first,
+                       struct pl_remote_range out[PL_REMOTE_URLS], json_t *items)
 {
+    const struct range *r = range_find(s, &first->pack, first->start);
     char hex[PL_HASH_HEX + 1];
     size_t n = 0;
 
     out[n++] = *first;
-    if (first >= s->ranges && first < s->ranges + s->n_ranges)
-        for (const struct range *r = first + 1; r < s->ranges + s->n_ranges && n < PL_REMOTE_URLS; r++)
+    if (r)
+        for (r++; r < s->ranges + s->n_ranges && n < PL_REMOTE_URLS; r++)
             if (!ticket_is_good(&r->ticket))
-                out[n++] = *r;
+                out[n++] = r->at;
     for (size_t i = 0; i < n; i++)
         json_array_append_new(items, json_pack("{s:s, s:I, s:I}", "pack", pl_hash_hex(&out[i].pack, hex), "offset",
                                                (json_int_t)out[i].start, "bytes", (json_int_t)(out[i].end - out[i].start)));
@@ -320,40 +296,48 @@ static size_t question(struct pl_remote_signed *s, const struct range *first, st
 }
 
 /* Under the lock. */
-static void keep_tickets(struct pl_remote_signed *s, const struct range *asked, size_t n, const json_t *answers)
+static void keep_tickets(struct pl_remote_signed *s, const struct pl_remote_range *asked, size_t n, const json_t *answers)
 {
     for (size_t i = 0; i < n; i++) {
         struct range *r = range_find(s, &asked[i].pack, asked[i].start);
 
-        if (!r || r->start != asked[i].start || r->end != asked[i].end)
+        if (!r || r->at.start != asked[i].start || r->at.end != asked[i].end)
             continue;
         json_decref(r->ticket.said);
         r->ticket = ticket_of(json_array_get(answers, i));
     }
 }
 
-/* A URL for the range that holds `range->start`, which becomes that range; `anew`: not the one that is kept. NULL: there is none. */
-static json_t *get_ticket(struct pl_remote_signed *s, struct range *range, bool anew)
+/* The URL that is kept for the planned range that holds `range->start`, which becomes that range. NULL: there is none. */
+static json_t *kept_ticket(struct pl_remote_signed *s, struct pl_remote_range *range)
 {
-    _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/get-urls", s->project);
-    _cleanup_free_ struct range *asked = calloc(PL_REMOTE_URLS, sizeof(*asked));
-    json_t *items = json_array(), *answers, *said = NULL;
     const struct range *planned;
-    size_t n = 0;
+    json_t *said = NULL;
 
     pthread_mutex_lock(&s->lock);
     planned = range_find(s, &range->pack, range->start);
     if (planned)
-        *range = (struct range){.pack = planned->pack, .start = planned->start, .end = planned->end};
-    if (planned && !anew && ticket_is_good(&planned->ticket))
+        *range = planned->at;
+    if (planned && ticket_is_good(&planned->ticket))
         said = json_incref(planned->ticket.said);
-    else if (asked && items)
-        n = question(s, planned ? planned : range, asked, items);
     pthread_mutex_unlock(&s->lock);
-    if (said || n == 0) {
+    return said;
+}
+
+static json_t *ask_tickets(struct pl_remote_signed *s, const struct pl_remote_range *range)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/get-urls", s->project);
+    _cleanup_free_ struct pl_remote_range *asked = calloc(PL_REMOTE_URLS, sizeof(*asked));
+    json_t *items = json_array(), *answers, *said = NULL;
+    size_t n;
+
+    if (!asked || !items) {
         json_decref(items);
-        return said;
+        return NULL;
     }
+    pthread_mutex_lock(&s->lock);
+    n = question(s, range, asked, items);
+    pthread_mutex_unlock(&s->lock);
     answers = ask(s, path, "ranges", items, "urls");
     if (answers) {
         said = json_incref(json_array_get(answers, 0));
@@ -362,6 +346,22 @@ static json_t *get_ticket(struct pl_remote_signed *s, struct range *range, bool 
         pthread_mutex_unlock(&s->lock);
     }
     json_decref(answers);
+    return said;
+}
+
+/* A URL for the range that holds `range->start`, which becomes that range; `anew`: not the one that is kept. NULL: there is none. */
+static json_t *get_ticket(struct pl_remote_signed *s, struct pl_remote_range *range, bool anew)
+{
+    json_t *said = kept_ticket(s, range);
+
+    if (said && !anew)
+        return said;
+    json_decref(said);
+    pthread_mutex_lock(&s->asking);
+    said = anew ? NULL : kept_ticket(s, range); /* somebody's question before may have had it */
+    if (!said)
+        said = ask_tickets(s, range);
+    pthread_mutex_unlock(&s->asking);
     return said;
 }
 
@@ -383,10 +383,10 @@ int pl_remote_signed_fetch(struct pl_remote_signed *s, const struct pl_hash *pac
     unsigned status = 0;
     int r = 0;
 
-    if (!s->get || !is_open(s))
+    if (!pl_remote_signed_reads(s))
         return ELSEWHERE;
     for (int attempt = 0; attempt < 2; attempt++) { /* a URL may have expired by the bucket's clock */
-        struct range range = {.pack = *pack, .start = start, .end = end};
+        struct pl_remote_range range = {*pack, start, end};
         json_t *said = get_ticket(s, &range, attempt > 0);
 
         if (!said)

@@ -8,24 +8,24 @@
 #pragma once
 
 #include "http_client.h"
-#include "storage/pack/index.h"
+#include "remote_ahead.h"
 
-#define PL_REMOTE_PLANNED_MAX     8192         /* ranges, with their URLs: 6 MiB; then those planned last */
-#define PL_REMOTE_PLAN_GAP        (256u << 10) /* between two records that one request reads */
-#define PL_REMOTE_PLAN_BYTES      (8u << 20)   /* of one range, at most */
-#define PL_REMOTE_URLS            64           /* in one question */
+#define PL_REMOTE_PLANNED_MAX     8192 /* ranges, with their URLs: 6 MiB; then those planned last */
+#define PL_REMOTE_URLS            256  /* in one question */
 #define PL_REMOTE_SIGNED_PAUSE_MS 60000
 
 struct pl_remote_signed;
 
-/* `client` of the daemon outlives it. NULL without memory. */
-struct pl_remote_signed *pl_remote_signed_create(struct pl_http_client *client, const char *project);
+/* `client` of the daemon outlives it, and so does `cancel`, which ends all requests within a second once it is set. NULL without memory. */
+struct pl_remote_signed *pl_remote_signed_create(struct pl_http_client *client, const char *project, atomic_bool *cancel);
 struct pl_remote_signed *pl_remote_signed_destroy(struct pl_remote_signed *s);
 /* What the daemon's store signs: "packs" of its status. Before the first use. */
 void pl_remote_signed_allow(struct pl_remote_signed *s, bool get, bool put);
 
-/* These records will be read: what lies close together becomes one range. */
-void pl_remote_signed_plan(struct pl_remote_signed *s, const struct pl_location *where, size_t n);
+/* Whether packs are read from the bucket now. */
+bool pl_remote_signed_reads(struct pl_remote_signed *s);
+/* These ranges will be read. */
+void pl_remote_signed_plan(struct pl_remote_signed *s, const struct pl_remote_range *ranges, size_t n);
 /* Bytes of a pack from `start` on into `ret`, which is empty: up to `end`, or as far as they were planned. 0, or 1: not this way. */
 PL_MUST_CHECK
 int pl_remote_signed_fetch(struct pl_remote_signed *s, const struct pl_hash *pack, uint64_t start, uint64_t end,

@@ -371,6 +371,13 @@ int pl_file_cache_link(struct pl_file_cache *c, const struct pl_entry *entry, in
     }
 }
 
+bool pl_file_cache_has(const struct pl_file_cache *c, const struct pl_entry *entry)
+{
+    char name[CACHE_NAME_BYTES];
+
+    return faccessat(c->objects_fd, cache_name(entry, name), F_OK, 0) == 0;
+}
+
 void pl_file_cache_adopt(struct pl_file_cache *c, const struct pl_entry *entry, int dirfd, const char *name)
 {
     char cached[CACHE_NAME_BYTES];

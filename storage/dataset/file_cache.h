@@ -30,6 +30,8 @@ static inline void pl_file_cache_closep(struct pl_file_cache **c)
  * or no further link possible (EMLINK, another filesystem): write the file. PL_EEXISTS when `name` is there, PL_EIO. */
 PL_MUST_CHECK
 int pl_file_cache_link(struct pl_file_cache *c, const struct pl_entry *entry, int dirfd, const char *name, struct pl_err *err);
+/* Whether it is here now: what can be linked need not be fetched. */
+bool pl_file_cache_has(const struct pl_file_cache *c, const struct pl_entry *entry);
 /* Takes the file `name` in `dirfd`, just written with the verified bytes of `entry`, its mode and mtime, into the cache by a
  * link. Cannot fail: without room, or where links do not reach, it is not taken. */
 void pl_file_cache_adopt(struct pl_file_cache *c, const struct pl_entry *entry, int dirfd, const char *name);

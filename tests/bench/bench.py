@@ -8,15 +8,18 @@ import shutil
 import subprocess
 import sys
 
+import bucket
 import gateway
 import measure
 import ours
 import peers
+import s3
 import spine
 import works
 
-EVERY = {**works.EVERY, **spine.EVERY, **gateway.EVERY}
-UNITS = {"s": "{:.2f} s", "ms": "{:.1f} ms", "MB": "{:.2f} MB", "MB/s": "{:,.0f} MB/s", "MiB": "{:.1f} MiB", "KiB": "{:.0f} KiB", "times": "{:.2f} ×", "share": "{:.3f}", "a second": "{:,.0f}/s"}
+EVERY = {**works.EVERY, **spine.EVERY, **gateway.EVERY, **s3.EVERY}
+UNITS = {"s": "{:.2f} s", "ms": "{:.1f} ms", "MB": "{:.2f} MB", "MB/s": "{:,.0f} MB/s", "MiB": "{:.1f} MiB", "KiB": "{:.0f} KiB", "times": "{:.2f} ×", "share": "{:.3f}",
+         "a second": "{:,.0f}/s", "requests": "{:,.0f}"}
 
 
 class Bench:
@@ -60,7 +63,8 @@ def cell(row, name):
 
 
 def table(rows):
-    names = [name for name in ["ours", *(kind.name for kind in peers.EVERY), "xargs"] if any(name in row["values"] for row in rows)]
+    known = ["ours", *(kind.name for kind in peers.EVERY), "xargs", "raw", *(kind.name for kind in bucket.EVERY)]
+    names = [name for name in dict.fromkeys(known) if any(name in row["values"] for row in rows)]
     lines = [["work", *names, "goal", "met"]]
     for row in rows:
         met = {True: "yes", False: "no", None: ""}[row["met"]]

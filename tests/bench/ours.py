@@ -16,7 +16,7 @@ def programs():
 
 
 class Daemon:
-    """with Daemon(folder) as d: …"""
+    """with Daemon(folder) as d: … A folder that was used before is gone on with."""
 
     def __init__(self, folder, options=(), **env):
         self.folder = folder
@@ -25,9 +25,9 @@ class Daemon:
         self.env = {"XDG_CACHE_HOME": str(folder / "home"), "PIPELINED_URL": "", "PIPELINED_TOKEN": ""}
 
     def __enter__(self):
-        self.folder.mkdir(parents=True)
-        (self.folder / "home").mkdir()
+        (self.folder / "home").mkdir(parents=True, exist_ok=True)
         self.data = self.folder / "data"
+        (self.data / "pipelined.url").unlink(missing_ok=True)
         log = open(self.folder / "daemon.log", "wb")
         self.process = subprocess.Popen([programs() / "pipelined", "--data", self.data, "--listen", "127.0.0.1:0", *self.options] + self.sandbox(),
                                         stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **self.more})

@@ -14,8 +14,11 @@
 #   puts      10,000 files one by one into an open commit
 #   gateway   S3: objects of 4 KiB, one of 256 MiB in parts, pages of a bucket with 1,000,000 keys
 #   idle      the memory of a daemon that does nothing
+#   s3-ingest s3-large s3-some   over a bucket: 100,000 files of 4 KiB into it; 2 GiB up and down; 1,000 files of 1,000,000 out of it, at
+#             once and with round trips of 100 ms; beside s5cmd, rclone, restic, aws and curl, requests counted
 # BENCH_DIR: where all of it lies while it runs (build/bench; needs 20 GB). BENCH_SCALE: part of the sizes above, e.g. 0.05 (1).
-# BENCH_RUNS: times that each short work is measured, the median counts (3). BENCH_BIN: programs to measure, not built here.
+# BENCH_RUNS: times that each short work is measured, the median counts (3). BENCH_BIN: programs to measure, not built here. BENCH_S3: the
+# server of s3-… (versitygw; tests/s3/servers.py, which also builds it; clients: tests/s3/clients.py).
 set -eu
 
 top=$(cd "$(dirname "$0")/../.." && pwd)

@@ -96,6 +96,23 @@ def test_standard_input_of_any_size(ctl, size):
     assert (ctl.folder / "back").read_bytes() == content
 
 
+def test_some_files_of_a_folder(ctl):
+    for name in ("a", "b/c", "b/d", "e"):
+        ctl.write(f"d/{name}", f"this is {name}" * 100)
+    ctl("put", "file", "r@master:/in", "-r", "-f", "d")
+    ctl.write("chosen", "e\n\nb/c\n")
+    assert ctl.json("get", "file", "r@master:/in", "--files-from", "chosen", "-o", "out") == {"files": 2, "bytes": len("this is e" + "this is b/c") * 100}
+    assert sorted(str(p.relative_to(ctl.folder / "out")) for p in (ctl.folder / "out").rglob("*")) == ["b", "b/c", "e"]
+    assert (ctl.folder / "out" / "b" / "c").read_text() == "this is b/c" * 100
+    ctl("get", "file", "r@master", "--files-from", "-", "-o", "all", stdin=b"in/a")
+    assert (ctl.folder / "all" / "in" / "a").exists()
+    for names, said in ((b"b/c\nb\n", "/in/b"), (b"nothing", "/in/nothing"), (b"../a", "line 1")):
+        refused = ctl("get", "file", "r@master:/in", "--files-from", "-", "-o", "none", stdin=names, ok=False)
+        assert refused.code != 0 and said in refused.err, refused.err
+    assert not (ctl.folder / "none").exists()
+    assert ctl("get", "file", "r@master:/in", "--files-from", "chosen", ok=False).code == 2
+
+
 def test_kinds_of_files_come_back(ctl):
     ctl.write("d/big", os.urandom(9 << 20))
     ctl.write("d/run.sh", "#!/bin/sh\n").chmod(0o755)

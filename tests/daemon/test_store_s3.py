@@ -97,6 +97,28 @@ def test_push_stage_get_and_restart(mock, over):
     assert not os.path.exists(os.path.join(d.dir, "store"))
 
 
+def test_what_is_read_soon_comes_by_few_requests(mock, over):
+    """Nothing is cached: a folder is one range; files that lie apart are one each, at most, and what lies between is not read."""
+    d = over(mock).start()
+    d.default.repo("many")
+    for i in range(3):  # 9 MB, of random bytes, between one folder and the next
+        for k in range(300):
+            d.write(f"many/d{i}/{k:03d}", os.urandom(30000))
+    d.ctl("put", "file", "many@master:/", "-f", os.path.join(d.root, "many"), "-r")
+    assert d.stop() == 0
+    shutil.rmtree(os.path.join(d.dir, "cache"))
+    d.start()
+    before = mock.requests("GET")
+    d.ctl("get", "file", "many@master:/d1", "-r", "-o", os.path.join(d.root, "one"))
+    assert mock.requests("GET") - before <= 12
+    assert subprocess.run(["diff", "-r", os.path.join(d.root, "many/d1"), os.path.join(d.root, "one")], check=False).returncode == 0
+    before = mock.requests("GET")
+    d.ctl("get", "file", "many@master", "--files-from", "-", "-o", os.path.join(d.root, "some"), stdin=b"d0/000\nd0/200\nd2/150\nd2/151\n")
+    assert mock.requests("GET") - before <= 4
+    for name in ("d0/000", "d0/200", "d2/150", "d2/151"):
+        assert open(os.path.join(d.root, "some", name), "rb").read() == open(os.path.join(d.root, "many", name), "rb").read()
+
+
 @pytest.mark.parametrize("mock", [["--tls"]], indirect=True)
 def test_over_tls_with_a_certificate_of_its_own(mock, over):
     d = over(mock, ca=mock.ca).start()

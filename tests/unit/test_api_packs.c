@@ -385,6 +385,8 @@ static void what_cannot_be_is_refused_by_name(void **state)
         {"not_found", "/a", "GET", "/api/v1/trees/default/" ZERO_ID "/entries?path=a", NULL},
         {"invalid_path", "path", "GET", "/api/v1/trees/default/" ZERO_ID "/entries?path=a//b", NULL},
         {"invalid_glob", "never closed", "GET", "/api/v1/trees/default/" ZERO_ID "/entries?files=a(", NULL},
+        {"not_found", "/x", "POST", "/api/v1/trees/default/" ZERO_ID "/entries", "x"},
+        {"invalid_path", "line 2", "POST", "/api/v1/trees/default/" ZERO_ID "/entries", "x\n../y"},
         {"protocol", "operations", "POST", PUSH_URL, "these are no operations"},
         {"protocol", "operations", "POST", PUSH_URL, "PLOP\1"},
         {"invalid_name", "branch", "POST", REPO "/branches/-/commits", "x"},
@@ -590,6 +592,56 @@ static void entries_of_a_folder_a_file_and_a_choice(void **state)
     writer_close(&w);
 }
 
+/* The names that are given for these, below `path`; what is missing when that is refused. */
+static void named_are(struct pl_remote *remote, const struct pl_hash *root, const char *path, const char *names, const char *want)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf ops = {0}, got = {0}, lines = {0};
+    struct pl_ops_reader r;
+    struct pl_tree_op op;
+    struct pl_err why = {0};
+
+    MUST(pl_buf_add_str(&lines, names, &err));
+    if (pl_remote_named_entries(remote, root, path, &lines, &ops, &why) < 0) {
+        assert_int_equal(why.code, PL_ENOTFOUND);
+        MUST(pl_buf_add_str(&got, strstr(why.msg, "no file") ? strstr(why.msg, "no file") : why.msg, &err));
+    } else {
+        MUST(pl_ops_reader_init(&r, ops.data, ops.len, &err));
+        while (pl_ops_reader_next(&r, &op, NULL) > 0)
+            MUST(pl_buf_addf(&got, &err, "%s%.*s", got.len ? " " : "", (int)op.path_len, op.path));
+        assert_true(r.ended);
+    }
+    assert_string_equal(got.len ? pl_buf_str(&got) : "", want);
+}
+
+static void entries_of_files_by_their_names(void **state)
+{
+    static const struct {
+        const char *path, *names, *want;
+    } cases[] = {
+        {"", "ab\na/deep/x\nREADME\n", "README a/deep/x ab"}, /* in the order of a tree */
+        {"a", "deep/x\nb.csv", "b.csv deep/x"},
+        {"a/deep", "x\nx\nx\n", "x"},
+        {"", "", ""},
+        {"a", "b.csv\nc.csv\n", "no file /a/c.csv"},
+        {"", "a", "no file /a"},
+        {"", "a/none", "no file /a/none"}, /* an empty folder */
+        {"nowhere", "x", "no file /nowhere/x"},
+    };
+    struct writer w;
+    struct pl_hash root;
+    json_t *o;
+
+    (void)state;
+    make_repo("data");
+    o = push_good("master", tree, PL_ARRAY_SIZE(tree));
+    MUST(pl_hash_parse(text_at(o, "root"), &root, &err));
+    json_decref(o);
+    writer_open(&w, WORKER_TOKEN);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++)
+        named_are(w.remote, &root, cases[i].path, cases[i].names, cases[i].want);
+    writer_close(&w);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, api_setup, api_teardown)
 
 int main(void)
@@ -607,6 +659,7 @@ int main(void)
         TEST(many_writers_of_one_branch),
         TEST(a_large_push_goes_through_a_file),
         TEST(entries_of_a_folder_a_file_and_a_choice),
+        TEST(entries_of_files_by_their_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
