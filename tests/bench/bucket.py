@@ -10,7 +10,7 @@ import sys
 import measure
 import ours
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "s3"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "s3"))
 import clients  # noqa: E402  (of tests/s3)
 import servers  # noqa: E402
 
@@ -175,9 +175,11 @@ EVERY = (S5cmd, Rclone, Restic, Aws)
 
 
 def present(bench, bucket):
-    """The clients that are here."""
+    """The clients that are here, of those that BENCH_PEERS names."""
     found = []
     for kind in EVERY:
+        if kind.name not in os.environ.get("BENCH_PEERS", "s5cmd rclone restic aws").split():
+            continue
         with contextlib.suppress(servers.Unavailable, StopIteration):
             client = kind(bucket)
             if shutil.which(str(client.program if not isinstance(client.program, tuple) else client.program[0])):

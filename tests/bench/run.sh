@@ -18,7 +18,8 @@
 #             once and with round trips of 100 ms; beside s5cmd, rclone, restic, aws and curl, requests counted
 # BENCH_DIR: where all of it lies while it runs (build/bench; needs 20 GB). BENCH_SCALE: part of the sizes above, e.g. 0.05 (1).
 # BENCH_RUNS: times that each short work is measured, the median counts (3). BENCH_BIN: programs to measure, not built here. BENCH_S3: the
-# server of s3-… (versitygw; tests/s3/servers.py, which also builds it; clients: tests/s3/clients.py).
+# server of s3-… (versitygw; tests/s3/servers.py, which also builds it; clients: tests/s3/clients.py). BENCH_PEERS: which of
+# them (s5cmd rclone restic aws).
 set -eu
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
