@@ -127,14 +127,16 @@ void pl_cli_push_patience(struct pl_cli *c, struct pl_patient_sink *ret)
 static void say_open(const struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer)
 {
     const char *commit = pl_show_text_at(answer, "commit"), *branch = pl_show_text_at(answer, "branch");
+    char repo[PL_CLI_REPO_TEXT];
 
+    pl_cli_repo_text(p->to.project, p->to.repo, repo);
     if (json_is_true(pl_show_at(answer, "gathers")))
         pl_show_say(c,
                     "%s@%s: taken into commit %s, which is finished when nothing more comes\nnext: pipelinectl wait run %.8s\n",
-                    p->to.repo, branch, commit, commit);
+                    repo, branch, commit, commit);
     else
-        pl_show_say(c, "%s@%s: taken into open commit %.8s\nnext: pipelinectl finish commit %s@%.8s\n", p->to.repo, branch,
-                    commit, p->to.repo, commit);
+        pl_show_say(c, "%s@%s: taken into open commit %.8s\nnext: pipelinectl finish commit %s@%.8s\n", repo, branch, commit,
+                    repo, commit);
 }
 
 int pl_cli_push_say(const struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer, struct pl_err *err)

@@ -177,6 +177,14 @@ char *pl_cli_ref_text(const struct pl_ref *ref, char out[PL_NAME_MAX_BYTES + 16]
     return out;
 }
 
+char *pl_cli_repo_text(const char *project, const char *repo, char out[PL_CLI_REPO_TEXT])
+{
+    bool own = pl_streq(project, "default");
+
+    snprintf(out, PL_CLI_REPO_TEXT, "%s%s%s", own ? "" : project, own ? "" : "/", repo);
+    return out;
+}
+
 int pl_cli_name(const struct pl_cli *c, const char *what, const char *text, struct pl_cli_name *ret, struct pl_err *err)
 {
     const char *slash = strchr(text, '/'), *name = slash ? slash + 1 : text;

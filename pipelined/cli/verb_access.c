@@ -127,6 +127,7 @@ static int delete_user(struct pl_cli *c, struct pl_err *err)
 static int create_token(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *made = NULL;
+    _cleanup_free_ char *url = NULL, *own = NULL;
     json_t *body = pl_cli_credential_body(c, err);
     int r = body ? pl_cli_call(c, "POST", "/api/v1/tokens", body, &made, err) : err->code;
 
@@ -135,7 +136,11 @@ static int create_token(struct pl_cli *c, struct pl_err *err)
     if (c->json)
         return pl_show_json(made, err);
     pl_show_say(c, "token %s of %s, shown this once:\n", pl_show_text_at(made, "id"), pl_show_text_at(made, "user"));
-    return printf("%s\n", pl_show_text_at(made, "token")) < 0 ? pl_err_errno(err, errno, "standard output") : 0;
+    if (printf("%s\n", pl_show_text_at(made, "token")) < 0)
+        return pl_err_errno(err, errno, "standard output");
+    if (pl_cli_place(c, &url, &own, NULL) == 0)
+        pl_show_say(c, "next, where it is used: pipelinectl login %s\n", url);
+    return 0;
 }
 
 static int list_token(struct pl_cli *c, struct pl_err *err)

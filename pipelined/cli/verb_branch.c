@@ -17,6 +17,7 @@ static int create_branch(struct pl_cli *c, struct pl_err *err)
     _cleanup_(json_decrefp) json_t *made = NULL;
     _cleanup_free_ char *path = NULL;
     const char *from = pl_cli_value(c, "from");
+    char repo[PL_CLI_REPO_TEXT];
     struct pl_ref ref;
     int r = branch_arg(c, &ref, err);
 
@@ -26,8 +27,8 @@ static int create_branch(struct pl_cli *c, struct pl_err *err)
     r = pl_cli_call(c, "POST", path, json_pack("{s:s, s:s}", "name", ref.name, "from", from ? from : ""), &made, err);
     if (r < 0)
         return r;
-    pl_show_say(c, "branch %s@%s created\nnext: pipelinectl put file %s@%s:/PATH -f FILE\n", ref.repo, ref.name, ref.repo,
-                ref.name);
+    pl_cli_repo_text(ref.project, ref.repo, repo);
+    pl_show_say(c, "branch %s@%s created\nnext: pipelinectl put file %s@%s:/PATH -f FILE\n", repo, ref.name, repo, ref.name);
     return c->json ? pl_show_json(made, err) : 0;
 }
 

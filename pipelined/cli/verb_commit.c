@@ -34,8 +34,9 @@ static int list_commit(struct pl_cli *c, struct pl_err *err)
         return list_open(c, &ref, err);
     path = ref.kind == PL_REF_NONE ? pl_http_path_make("/api/v1/repos/%s/%s/commits", ref.project, ref.repo)
                                    : pl_http_path_make("/api/v1/repos/%s/%s/commits?branch=%s", ref.project, ref.repo, ref.name);
-    return pl_show_list(c, path, "commits", columns, PL_ARRAY_SIZE(columns), limit,
-                        "no commits yet: pipelinectl put file REPO@master:/PATH -f FILE", err);
+    return pl_show_list(
+        c, path, "commits", columns, PL_ARRAY_SIZE(columns), limit,
+        "no commits yet: pipelinectl put file REPO@master:/PATH -f FILE; --open lists those that are not finished", err);
 }
 
 static void show_provenance(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
@@ -113,6 +114,7 @@ static int start_commit(struct pl_cli *c, struct pl_err *err)
     const char *message = pl_cli_value(c, "message"), *commit;
     _cleanup_(json_decrefp) json_t *answer = NULL;
     _cleanup_free_ char *path = NULL;
+    char repo[PL_CLI_REPO_TEXT];
     struct pl_ref ref;
     bool open = false;
     int r = pl_cli_ref(c, c->args[0], &ref, err);
@@ -133,9 +135,10 @@ static int start_commit(struct pl_cli *c, struct pl_err *err)
     if (c->json)
         return pl_show_json(answer, err);
     commit = pl_show_text_at(answer, "id");
-    pl_show_say(c, "%s@%s: commit %s is open\n", ref.repo, pl_show_text_at(answer, "branch"), commit);
-    pl_show_say(c, "next: pipelinectl put file %s@%.8s -r -f FOLDER\n", ref.repo, commit);
-    pl_show_say(c, "      pipelinectl finish commit %s@%.8s\n", ref.repo, commit);
+    pl_cli_repo_text(ref.project, ref.repo, repo);
+    pl_show_say(c, "%s@%s: commit %s is open\n", repo, pl_show_text_at(answer, "branch"), commit);
+    pl_show_say(c, "next: pipelinectl put file %s@%.8s -r -f FOLDER\n", repo, commit);
+    pl_show_say(c, "      pipelinectl finish commit %s@%.8s\n", repo, commit);
     return 0;
 }
 

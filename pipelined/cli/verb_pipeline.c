@@ -138,6 +138,8 @@ static int say(const struct setting *s, bool dry_run, struct pl_err *err)
     const struct pl_cli *c = s->c;
     const char *name = pl_show_text_at(s->answer, "pipeline"), *run = pl_show_text_at(s->answer, "run");
     const struct pl_spec *spec = s->file.spec;
+    const struct pl_input *first = spec->n_stages && spec->stages[0].n_leaves ? spec->stages[0].leaves[0] : NULL;
+    char repo[PL_CLI_REPO_TEXT];
 
     if (c->json)
         return pl_show_json(s->answer, err);
@@ -152,9 +154,9 @@ static int say(const struct setting *s, bool dry_run, struct pl_err *err)
         return 0;
     if (*run)
         pl_show_say(c, "run %s\nnext: pipelinectl wait run %.8s\n", run, run);
-    else if (spec->n_stages && spec->stages[0].n_leaves && pl_input_reads(spec->stages[0].leaves[0]))
-        pl_show_say(c, "next: pipelinectl put file %s@%s:/ -r -f FOLDER\n", spec->stages[0].leaves[0]->repo,
-                    spec->stages[0].leaves[0]->branch);
+    else if (first && pl_input_reads(first))
+        pl_show_say(c, "next: pipelinectl put file %s@%s:/ -r -f FOLDER\n", pl_cli_repo_text(first->project, first->repo, repo),
+                    first->branch);
     return 0;
 }
 

@@ -47,6 +47,7 @@ static int create_repo(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *made = NULL;
     json_t *body = given_options(c);
+    char repo[PL_CLI_REPO_TEXT];
     struct pl_cli_name at;
     int r = pl_cli_name(c, "repo", c->args[0], &at, err);
 
@@ -60,7 +61,8 @@ static int create_repo(struct pl_cli *c, struct pl_err *err)
     r = pl_cli_call(c, "POST", "/api/v1/repos", body, &made, err);
     if (r < 0)
         return r;
-    pl_show_say(c, "repo %s created\nnext: pipelinectl put file %s@master -r -f FOLDER\n", c->args[0], c->args[0]);
+    pl_cli_repo_text(at.project, at.name, repo);
+    pl_show_say(c, "repo %s created\nnext: pipelinectl put file %s@master -r -f FOLDER\n", repo, repo);
     return c->json ? pl_show_json(made, err) : 0;
 }
 

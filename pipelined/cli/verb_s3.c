@@ -21,7 +21,10 @@ static int create_s3_key(struct pl_cli *c, struct pl_err *err)
         return r;
     if (!c->json)
         pl_show_say(c, "S3 key of %s; the secret is shown this once:\n", pl_show_text_at(made, "user"));
-    return pl_show_object(c, made, lines, PL_ARRAY_SIZE(lines), err);
+    r = pl_show_object(c, made, lines, PL_ARRAY_SIZE(lines), err);
+    if (r == 0 && !c->json)
+        pl_show_say(c, "next: give both to the client; pipelinectl s3 env has the endpoint\n");
+    return r;
 }
 
 static int list_s3_key(struct pl_cli *c, struct pl_err *err)

@@ -320,7 +320,7 @@ def test_deletes(filled):
 # --- projects, repos, branches, commits
 
 def test_repos(ctl):
-    assert "put file s@master" in ctl("create", "repo", "s", "-d", "about s").out
+    assert f"put file {ctl.name}/s@master" in ctl("create", "repo", "s", "-d", "about s").out
     assert ctl.json("inspect", "repo", "s")["description"] == "about s"
     assert [repo["name"] for repo in ctl.json("list", "repos")["repos"]] == ["r", "s"]
     assert "did you mean" in ctl.fails(NOT_FOUND, "inspect", "repo", "ss")
@@ -342,6 +342,27 @@ def test_projects(ctl):
     ctl.fails(CONFLICT, "delete", "project", name)
     ctl("delete", "repo", f"{name}/q")
     ctl("delete", "project", name)
+
+
+def test_the_line_that_a_create_says_next_works_when_it_is_typed(ctl):
+    """In another project than the one that is meant without a name, too; of a user and a key it is said."""
+    ctl.write("f")
+    ctl.write("d/f")
+    ctl.write("spec.json", json.dumps({"pipeline": "p", "repos": {"made": {}}, "stages": [{"name": "s", "input": {"repo": "made"}, "run": ["true"]}]}))
+    lines = {"FOLDER": "d", "FILE": "f"}
+    for args in (["create", "repo", "q"], ["create", "branch", "q@side"], ["start", "commit", "q@side"], ["create", "pipeline", "-f", "spec.json"]):
+        said = ctl(*args).out
+        assert "next: pipelinectl put file " in said, said
+        words = said.split("next: pipelinectl ", 1)[1].splitlines()[0].replace("/PATH", "/f").split()
+        done = ctl.d.ctl(*[lines.get(word, word) for word in words], cwd=str(ctl.folder))
+        if args[0] == "create":
+            assert "commit" in done.out and "run" in done.out, done.out
+        else:
+            assert "taken into open commit" in done.out and f"finish commit {ctl.name}/q@" in done.out, done.out
+    user = f"u-{ctl.name[:30]}"
+    assert f"next: pipelinectl create token {user}" in ctl("create", "user", user).out
+    assert f"next, where it is used: pipelinectl login {ctl.d.url}" in ctl("create", "token", user).out
+    assert "next: give both to the client; pipelinectl s3 env" in ctl("create", "s3-key", user).out
 
 
 def test_branches_and_commits(ctl):

@@ -49,7 +49,7 @@ def test_a_pipeline_from_a_file(ctl):
     ctl.write("code/run.sh", "cat $in >$PL_OUT/out\n")
     ctl.spec(COPY, COUNT)
     said = ctl("create", "pipeline", "-f", "spec.json").out
-    assert "pipeline p created (version 1)" in said and "next: pipelinectl put file in@master" in said
+    assert "pipeline p created (version 1)" in said and f"next: pipelinectl put file {ctl.name}/in@master" in said
     ctl("wait", "run", ctl.push("hello"))
     assert ctl("cat", "copy@master:/out").out == "hello"
     assert ctl("cat", "count@master:/n").out.strip() == "1"
