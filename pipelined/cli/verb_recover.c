@@ -29,10 +29,65 @@ static int64_t count(struct pl_conn *c, const char *sql)
     return pl_sql_int(c, NULL, &n, sql, "") < 0 ? 0 : n;
 }
 
-static void say_text(const struct pl_cli *c, const json_t *out, const struct pl_recover_report *report)
+/* ---- what a person needs to know of it ---- */
+
+/* A line of a list: the first has its title. */
+static void item(const struct pl_cli *c, bool *begun, const char *title, const char *text)
+{
+    pl_show_say(c, "%-12s %s\n", *begun ? "" : title, text);
+    *begun = true;
+}
+
+static const char *plural(json_int_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static void say_there(const struct pl_cli *c, const json_t *out)
+{
+    json_int_t runs = pl_show_int_at(out, "runs"), running = pl_show_int_at(out, "running"), users = pl_show_int_at(out, "users"),
+               tokens = pl_show_int_at(out, "tokens");
+    char text[200];
+    bool begun = false;
+
+    snprintf(text, sizeof text, "%lld run%s, of which %lld go%s on; %lld user%s, %lld token%s that hold%s as before",
+             (long long)runs, plural(runs), (long long)running, running == 1 ? "es" : "", (long long)users, plural(users),
+             (long long)tokens, plural(tokens), tokens == 1 ? "s" : "");
+    item(c, &begun, "there:", text);
+}
+
+static void say_list(const struct pl_cli *c, const char *title, const json_t *texts)
 {
     const json_t *text;
+    bool begun = false;
     size_t i;
+
+    json_array_foreach(texts, i, text)
+    {
+        item(c, &begun, title, json_string_value(text));
+    }
+}
+
+/* What the log does not have (docs/format.md "Log object"), and what follows from that. */
+static json_t *not_there(const struct pl_recover_report *report)
+{
+    char since[160];
+
+    if (report->ckpt_seq == 0)
+        snprintf(since, sizeof since,
+                 "attempts, events, metrics, printed logs of unfinished jobs, the audit: there was no checkpoint");
+    else
+        snprintf(since, sizeof since,
+                 "attempts, events, metrics, printed logs of unfinished jobs, the audit after checkpoint %llu",
+                 (unsigned long long)report->ckpt_seq);
+    return json_pack("[s, s, s]", "open commits: put again what was put into them and was no commit yet",
+                     "results of unfinished jobs that are newer than the checkpoint: these datums run again", since);
+}
+
+static void say_text(const struct pl_cli *c, const json_t *out, const struct pl_recover_report *report)
+{
+    bool begun = false;
+    char next[600];
 
     pl_show_say(c, "recovered %lld repos, %lld commits and %lld pipelines", (long long)pl_show_int_at(out, "repos"),
                 (long long)pl_show_int_at(out, "commits"), (long long)pl_show_int_at(out, "pipelines"));
@@ -43,22 +98,28 @@ static void say_text(const struct pl_cli *c, const json_t *out, const struct pl_
         pl_show_say(c, ": the log up to %llu\n", (unsigned long long)report->log_seq);
     if (report->passed_over)
         pl_show_say(c, "passed over %u damaged checkpoints: %s\n", report->passed_over, report->why);
-    json_array_foreach(report->anew, i, text)
-    {
-        pl_show_say(c, "%s%s\n", i ? "             " : "made anew:   ", json_string_value(text));
-    }
-    pl_show_say(c, "next: pipelined --data %s --store %s\n", pl_show_text_at(out, "data_dir"), pl_show_text_at(out, "store"));
+    say_there(c, out);
+    say_list(c, "not there:", json_object_get(out, "not_there"));
+    say_list(c, "made anew:", report->anew);
+    snprintf(next, sizeof next, "pipelined --data %.250s --store %.250s", pl_show_text_at(out, "data_dir"),
+             pl_show_text_at(out, "store"));
+    item(c, &begun, "next:", next);
+    item(c, &begun, "", "pipelinectl fsck");
 }
 
 static int say(const struct pl_cli *c, struct pl_conn *conn, const struct pl_recover_report *report, const char *store,
                const char *dir, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *out =
-        json_pack("{s:s, s:s, s:I, s:I, s:i, s:s, s:I, s:I, s:I, s:O?}", "store", store, "data_dir", dir, "log_seq",
-                  (json_int_t)report->log_seq, "checkpoint", (json_int_t)report->ckpt_seq, "passed_over",
+        json_pack("{s:s, s:s, s:I, s:I, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:O?}", "store", store, "data_dir", dir,
+                  "log_seq", (json_int_t)report->log_seq, "checkpoint", (json_int_t)report->ckpt_seq, "passed_over",
                   (int)report->passed_over, "why", report->why, "repos", (json_int_t)count(conn, "SELECT count(*) FROM repo"),
                   "commits", (json_int_t)count(conn, "SELECT count(*) FROM commit_"), "pipelines",
-                  (json_int_t)count(conn, "SELECT count(*) FROM pipeline"), "anew", report->anew);
+                  (json_int_t)count(conn, "SELECT count(*) FROM pipeline"), "runs",
+                  (json_int_t)count(conn, "SELECT count(*) FROM run"), "running",
+                  (json_int_t)count(conn, "SELECT count(*) FROM run WHERE state = 'running'"), "users",
+                  (json_int_t)count(conn, "SELECT count(*) FROM user"), "tokens",
+                  (json_int_t)count(conn, "SELECT count(*) FROM token"), "not_there", not_there(report), "anew", report->anew);
 
     if (!out)
         return pl_err_nomem(err);
@@ -106,7 +167,7 @@ static const struct pl_verb verbs[] = {
      recover,
      "Makes a daemon's folder anew from its store alone, without a server: the newest checkpoint and the log after it. Says what "
      "is "
-     "made anew because no store has it.",
+     "there, what no store has and is not, and what is to be done about it.",
      {"recover --store file:///srv/pipelined/store --data /srv/pipelined-new",
       "recover --store file:///mnt/copy --data /srv/new --json",
       "recover --store file:///mnt/copy --data /srv/new && pipelined --data /srv/new"}},

@@ -181,7 +181,8 @@ static int list_anew(struct recovery *v, struct pl_err *err)
     size_t n;
     int r;
 
-    v->report.anew = json_pack("[ss]", "DIR/token: the admin's token", "DIR/master.key: what secrets are sealed with");
+    v->report.anew = json_pack("[ss]", "DIR/token: the admin's token, unless you put the old one there",
+                               "DIR/master.key: what secrets are sealed with");
     if (!v->report.anew)
         return pl_err_nomem(err);
     r = 0;

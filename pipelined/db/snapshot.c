@@ -8,7 +8,8 @@
 #include <stdio.h>
 
 static const struct pl_secret_column secrets[] = {
-    {"s3_secret", "sealed", "S3 keys", "SELECT user || '/' || access_key FROM s3_key ORDER BY 1"},
+    {"s3_secret", "sealed", "S3 key without its secret, to be made again with create s3-key",
+     "SELECT user || '/' || access_key FROM s3_key ORDER BY 1"},
 };
 
 const struct pl_secret_column *pl_db_secret_columns(size_t *ret_n)
