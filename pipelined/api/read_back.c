@@ -251,6 +251,7 @@ static void *read_back_run(void *arg)
     int64_t pause_ms = PL_READ_BACK_LEAST;
     struct pl_err err = {0};
 
+    pl_object_cancel_by(&b->stopping);
     pthread_mutex_lock(&b->lock);
     while (!atomic_load(&b->stopping)) {
         const struct waiting *w = b->first; /* which only this thread takes away */
@@ -403,6 +404,7 @@ void pl_read_back_stop(struct pl_read_back *b)
     b->started = false;
     pthread_cond_broadcast(&b->change);
     pthread_mutex_unlock(&b->lock);
+    pl_object_wake(pl_stores_objects(b->stores));
     if (started)
         pthread_join(b->thread, NULL);
 }

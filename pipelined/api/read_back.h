@@ -51,7 +51,7 @@ struct pl_read_back_stats {
     uint64_t quarantined; /* like these */
 };
 void pl_read_back_get_stats(struct pl_read_back *b, struct pl_read_back_stats *ret);
-/* Ends the thread, after the window that it reads. Before the database and the stores close. */
+/* Ends the thread; what it reads from a bucket is given up. Before the database and the stores close. */
 void pl_read_back_stop(struct pl_read_back *b);
 /* NULL is fine. */
 struct pl_read_back *pl_read_back_destroy(struct pl_read_back *b);

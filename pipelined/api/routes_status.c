@@ -3,7 +3,11 @@
 
 #include "read_back.h"
 
+#include "storage/base/io.h"
+
 #include <stdio.h>
+
+#define BUCKET_CA_BYTES (64u << 10)
 
 /* ---- status ---- */
 
@@ -34,18 +38,33 @@ static json_t *disk_json(struct pl_api *a)
                      json_object_get(data, "total_bytes"), "places", disks);
 }
 
+/* By which certificates the bucket is known to those who use signed URLs; NULL: by those of the system. What cannot be read, or is a whole
+ * system's, is not handed out: then they go through the daemon. */
+static json_t *bucket_ca(struct pl_object_store *objects)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {.max = BUCKET_CA_BYTES};
+    const char *file = pl_object_ca(objects);
+
+    if (!file || pl_io_read_file(file, &text, NULL) < 0)
+        return NULL;
+    return json_stringn((const char *)text.data, text.len);
+}
+
 /* How packs come and go, and what of them went through this program. */
 static json_t *packs_json(struct pl_api *a)
 {
-    unsigned caps = pl_object_caps(pl_stores_objects(a->config.stores));
+    struct pl_object_store *objects = pl_stores_objects(a->config.stores);
+    unsigned caps = pl_object_caps(objects);
     struct pl_read_back_stats s;
 
     pl_read_back_get_stats(a->read_back, &s);
-    return json_pack("{s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "signed_get", (caps & PL_OBJECT_SIGNED_GET) != 0,
-                     "signed_put", (caps & PL_OBJECT_SIGNED_PUT) != 0, "bytes_in", (json_int_t)atomic_load(&a->moved.bytes_in),
-                     "bytes_out", (json_int_t)atomic_load(&a->moved.bytes_out), "urls_get",
-                     (json_int_t)atomic_load(&a->moved.urls_get), "urls_put", (json_int_t)atomic_load(&a->moved.urls_put),
-                     "unread", (json_int_t)s.unread, "read_back", (json_int_t)s.good, "quarantined", (json_int_t)s.quarantined);
+    return json_pack("{s:o*, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "ca",
+                     caps & (PL_OBJECT_SIGNED_GET | PL_OBJECT_SIGNED_PUT) ? bucket_ca(objects) : NULL, "signed_get",
+                     (caps & PL_OBJECT_SIGNED_GET) != 0, "signed_put", (caps & PL_OBJECT_SIGNED_PUT) != 0, "bytes_in",
+                     (json_int_t)atomic_load(&a->moved.bytes_in), "bytes_out", (json_int_t)atomic_load(&a->moved.bytes_out),
+                     "urls_get", (json_int_t)atomic_load(&a->moved.urls_get), "urls_put",
+                     (json_int_t)atomic_load(&a->moved.urls_put), "unread", (json_int_t)s.unread, "read_back", (json_int_t)s.good,
+                     "quarantined", (json_int_t)s.quarantined);
 }
 
 static bool readable_at(const struct pl_http_request *req, const json_t *o)

@@ -66,7 +66,8 @@ static const struct field {
     {"store.worker_endpoint", TEXT, offsetof(struct pl_config, store_worker_endpoint), "", "URL",
      "S3: the server as workers and clients see it, for the URLs that they are given. Default: the endpoint."},
     {"store.ca", TEXT, offsetof(struct pl_config, store_ca), "", "FILE",
-     "S3: certificates to trust (PEM) in the place of the system's. Default: AWS_CA_BUNDLE, the system's."},
+     "S3: certificates to trust (PEM) in the place of the system's; who gets signed URLs gets them, too. Default: AWS_CA_BUNDLE, "
+     "the system's."},
     {"store.profile", TEXT, offsetof(struct pl_config, store_profile), "", "NAME",
      "S3: profile in the shared credentials file. Default: AWS_PROFILE, default."},
     {"store.access_key", TEXT, offsetof(struct pl_config, store_access_key), "", "KEY",

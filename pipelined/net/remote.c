@@ -110,6 +110,8 @@ static int remote_ask_store(struct pl_remote *r, struct pl_err *err)
     packs = json_object_get(status, "packs");
     pl_remote_signed_allow(r->direct, json_is_true(json_object_get(packs, "signed_get")),
                            json_is_true(json_object_get(packs, "signed_put")));
+    if (json_is_string(json_object_get(packs, "ca")))
+        pl_remote_signed_trust(r->direct, json_string_value(json_object_get(packs, "ca")));
     store = json_object_get(status, "store");
     if (json_is_object(store))
         store = json_object_get(store, "url");

@@ -1,11 +1,13 @@
 #include "remote_signed.h"
 
 #include "storage/base/clock.h"
+#include "storage/base/io.h"
 #include "storage/base/log.h"
 #include "storage/pack/pack_format.h"
 
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/mman.h>
 
 #define ORIGINS       4     /* addresses of buckets; one is usual */
 #define HEADERS       8     /* of a signed request */
@@ -32,6 +34,7 @@ struct pl_remote_signed {
     struct pl_http_client *daemon;
     char *project;
     bool get, put;
+    int ca_fd; /* certificates, in memory; -1: those by which the daemon is known, or the system's */
     atomic_bool *cancel;
     pthread_mutex_t asking; /* one question at a time: its answer is many readers' */
     pthread_mutex_t lock;   /* what follows */
@@ -50,6 +53,7 @@ struct pl_remote_signed *pl_remote_signed_create(struct pl_http_client *client, 
     if (!s)
         return NULL;
     s->daemon = client;
+    s->ca_fd = -1;
     s->cancel = cancel;
     s->project = strdup(project);
     pthread_mutex_init(&s->asking, NULL);
@@ -73,6 +77,7 @@ struct pl_remote_signed *pl_remote_signed_destroy(struct pl_remote_signed *s)
         free(s->origins[i].url);
     }
     ranges_free(s->ranges, s->n_ranges);
+    pl_closep(&s->ca_fd);
     pthread_mutex_destroy(&s->lock);
     pthread_mutex_destroy(&s->asking);
     free(s->project);
@@ -84,6 +89,19 @@ void pl_remote_signed_allow(struct pl_remote_signed *s, bool get, bool put)
 {
     s->get = get;
     s->put = put;
+}
+
+void pl_remote_signed_trust(struct pl_remote_signed *s, const char *pem)
+{
+    const size_t n = strlen(pem);
+
+    /* libcurl's GnuTLS reads certificates from files alone */
+    pl_closep(&s->ca_fd);
+    s->ca_fd = memfd_create("bucket-ca", MFD_CLOEXEC);
+    if (s->ca_fd < 0 || pl_io_write(s->ca_fd, pem, n, "certificates", NULL) < 0) {
+        pl_closep(&s->ca_fd);
+        s->get = s->put = false;
+    }
 }
 
 /* --- the way there --- */
@@ -135,15 +153,19 @@ static size_t origin_length(const char *url)
 static const struct origin *origin_find(struct pl_remote_signed *s, const char *url, size_t n)
 {
     struct origin o = {0};
+    const char *trusted;
+    char ca[32];
 
     for (size_t i = 0; i < s->n_origins; i++)
         if (strlen(s->origins[i].url) == n && memcmp(s->origins[i].url, url, n) == 0)
             return &s->origins[i];
     if (s->n_origins == ORIGINS || n == 0)
         return NULL;
+    snprintf(ca, sizeof(ca), "/proc/self/fd/%d", s->ca_fd);
+    trusted = s->ca_fd >= 0 ? ca : pl_http_client_ca(s->daemon);
     o.url = strndup(url, n);
     if (!o.url || pl_http_client_create(o.url, NULL, &o.client, NULL) < 0 ||
-        (pl_http_client_ca(s->daemon) && pl_http_client_set_ca(o.client, pl_http_client_ca(s->daemon), NULL) < 0)) {
+        (trusted && pl_http_client_set_ca(o.client, trusted, NULL) < 0)) {
         pl_http_client_destroy(o.client);
         free(o.url);
         return NULL;

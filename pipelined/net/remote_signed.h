@@ -21,6 +21,9 @@ struct pl_remote_signed *pl_remote_signed_create(struct pl_http_client *client, 
 struct pl_remote_signed *pl_remote_signed_destroy(struct pl_remote_signed *s);
 /* What the daemon's store signs: "packs" of its status. Before the first use. */
 void pl_remote_signed_allow(struct pl_remote_signed *s, bool get, bool put);
+/* The certificates (PEM) by which the bucket is known, instead of the system's: "ca" there. Without room for them the bucket is not known,
+ * and everything goes through the daemon. Before the first use. */
+void pl_remote_signed_trust(struct pl_remote_signed *s, const char *pem);
 
 /* Whether packs are read from the bucket now. */
 bool pl_remote_signed_reads(struct pl_remote_signed *s);

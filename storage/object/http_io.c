@@ -408,7 +408,9 @@ static void check_patience(struct pl_http_io *io, int64_t now_ms, int64_t *due_m
         const int64_t whole = x != NULL && x->timeout_ms > 0 ? run->began_ms + x->timeout_ms : INT64_MAX;
         const int64_t still = x != NULL && x->stall_ms > 0 ? run->moved_ms + x->stall_ms : INT64_MAX;
 
-        if (PL_MIN(whole, still) <= now_ms)
+        if (x != NULL && x->cancel != NULL && atomic_load(x->cancel))
+            cut(run, PL_ECANCELED, "it was given up");
+        else if (PL_MIN(whole, still) <= now_ms)
             cut(run, PL_ETIMEOUT, whole <= now_ms ? "it took longer than allowed" : "nothing came or went for too long");
         else
             *due_ms = PL_MIN(*due_ms, PL_MIN(whole, still));
@@ -673,6 +675,11 @@ void pl_http_io_at(struct pl_http_io *io, struct pl_http_timer *t)
         t->fn(t);
     else
         io->curl->multi_wakeup(io->multi);
+}
+
+void pl_http_io_wake(struct pl_http_io *io)
+{
+    io->curl->multi_wakeup(io->multi);
 }
 
 struct waiter {

@@ -9,6 +9,7 @@
 
 #include "storage/base/buf.h"
 
+#include <stdatomic.h>
 #include <sys/uio.h>
 
 #define PL_HTTP_IO_CONNECTIONS_MAX 64u
@@ -34,8 +35,9 @@ struct pl_http_exchange {
     const struct iovec *body;   /* `has_body`: sent with its length */
     int n_body;
     bool has_body;
-    int64_t timeout_ms; /* of the whole; 0 = none */
-    int64_t stall_ms;   /* at most so long without a byte either way; 0 = none */
+    int64_t timeout_ms;        /* of the whole; 0 = none */
+    int64_t stall_ms;          /* at most so long without a byte either way; 0 = none */
+    const atomic_bool *cancel; /* set: it ends with PL_ECANCELED at the next pl_http_io_wake; may be NULL */
     /* The body of a status 200..299: to `write` (negative ends the exchange with its error), else to `out`, else nowhere. */
     int (*write)(void *self, const void *data, size_t n, struct pl_err *err);
     void *write_self;
@@ -78,6 +80,8 @@ struct pl_http_io *pl_http_io_destroy(struct pl_http_io *io);
 
 /* Begins an exchange. Any thread. Past the bound or without memory `done` is called with that error. */
 void pl_http_io_submit(struct pl_http_io *io, struct pl_http_exchange *x);
+/* Has the I/O thread look at what is to be cancelled. Any thread. */
+void pl_http_io_wake(struct pl_http_io *io);
 /* Runs t->fn at t->due_ms or soon after, or at once when it is being stopped. Any thread. */
 void pl_http_io_at(struct pl_http_io *io, struct pl_http_timer *t);
 /* Submits and waits for the end; returns 0 when there is an answer, whatever its status, else x->err's code. `done` and `arg` are used.

@@ -1,5 +1,6 @@
 #include "object.h"
 
+#include "cancel.h"
 #include "object_libs3.h"
 #include "object_s3.h"
 
@@ -217,6 +218,29 @@ static int open_bucket(const struct pl_object_config *config, struct pl_object_s
     (void)pl_err_set(err, PL_EINVAL, "driver is \"%.100s\": accepted are s3 and libs3 (for servers that only take Signature V2)",
                      config->driver);
     return pl_err_field(err, PL_EINVAL, "driver");
+}
+
+static _Thread_local const atomic_bool *cancel_flag;
+
+void pl_object_cancel_by(const atomic_bool *flag)
+{
+    cancel_flag = flag;
+}
+
+const atomic_bool *pl_object_cancel_flag(void)
+{
+    return cancel_flag;
+}
+
+void pl_object_wake(struct pl_object_store *s)
+{
+    if (s->ops->wake != NULL)
+        s->ops->wake(s);
+}
+
+const char *pl_object_ca(const struct pl_object_store *s)
+{
+    return s->ca;
 }
 
 static int open_folder(const struct pl_object_config *config, struct pl_object_store **ret, struct pl_err *err)

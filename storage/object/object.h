@@ -9,6 +9,7 @@
 #include "storage/base/err.h"
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <sys/uio.h>
 
 #define PL_OBJECT_KEY_MAX 512
@@ -51,6 +52,7 @@ struct pl_object_ops {
     int (*tmp_path)(struct pl_object_store *s, char out[PATH_MAX], struct pl_err *err);
     void (*destroy)(struct pl_object_store *s);
     /* may be NULL */
+    void (*wake)(struct pl_object_store *s);
     int (*remove_many)(struct pl_object_store *s, const char *const *keys, size_t n, struct pl_err *err);
     int (*get_some)(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret,
                     struct pl_err *err);
@@ -69,6 +71,7 @@ struct pl_object_ops {
 struct pl_object_store {
     const struct pl_object_ops *ops;
     unsigned caps; /* PL_OBJECT_…; set when it is opened */
+    char *ca;      /* pl_object_ca; the driver's to free */
 };
 
 /* The folder `dir` as object store; made (with `dir`/tmp) when it is not there. Temp files that a crash left more than a day ago
@@ -112,6 +115,14 @@ static inline void pl_object_closep(struct pl_object_store **s)
 
 /* PL_OBJECT_… that hold. */
 unsigned pl_object_caps(const struct pl_object_store *s);
+/* The file of certificates by which the server is known, where those of the system are not meant; NULL. Lives as long as the store. */
+const char *pl_object_ca(const struct pl_object_store *s);
+
+/* Calls of this thread, on any store, that wait for a server end with PL_ECANCELED soon after `*flag` is set and pl_object_wake is called;
+ * what they change may have been done. NULL: no more. The flag outlives the calls. */
+void pl_object_cancel_by(const atomic_bool *flag);
+/* Has calls look at their flags. Any thread. */
+void pl_object_wake(struct pl_object_store *s);
 
 /* PL_EINVAL unless `key` is one (see the top). */
 PL_MUST_CHECK

@@ -326,10 +326,17 @@ static void s3_destroy(struct pl_object_store *store)
     pl_s3_client_destroy(s->client);
     pl_object_cache_close(s->cache);
     free(s->tmp_dir);
+    free(s->store.ca);
     free(s);
 }
 
+static void s3_wake(struct pl_object_store *store)
+{
+    pl_http_io_wake(pl_s3_client_io(pl_object_s3_of(store)->client));
+}
+
 static const struct pl_object_ops s3_ops = {
+    .wake = s3_wake,
     .put = s3_put,
     .adopt = s3_adopt,
     .flush = s3_flush,
@@ -405,6 +412,8 @@ static int open_client(struct pl_object_s3 *s, const struct pl_object_config *co
 
     if (c.ca != NULL && access(c.ca, R_OK) < 0)
         return pl_err_field(err, pl_err_errno(err, errno, "ca is \"%s\"", c.ca), "ca");
+    if (c.ca != NULL && (s->store.ca = strdup(c.ca)) == NULL)
+        return pl_err_nomem(err);
     return pl_s3_client_create(&c, &s->client, err);
 }
 

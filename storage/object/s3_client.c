@@ -1,5 +1,6 @@
 #include "s3_client.h"
 
+#include "cancel.h"
 #include "s3_answer.h"
 #include "sigv4_query.h"
 #include "storage/base/clock.h"
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <strings.h>
 
+#define CANCEL_MS   250      /* a pause looks so often whether its call is to be given up */
 #define SKEW_SEEN_S (5 * 60) /* a refusal with a Date so far from ours is taken for one of the clock */
 
 struct pl_s3_client {
@@ -164,6 +166,7 @@ static void send_call(struct pl_s3_client *c, struct pl_s3_call *call)
     x->n_body = call->n_body;
     x->has_body = call->has_body;
     x->stall_ms = c->stall_ms;
+    x->cancel = call->cancel;
     x->timeout_ms = PL_MAX(call->deadline_ms_ - pl_clock_mono_ms(), (int64_t)1);
     x->out = call->xml ? &call->reply : call->out;
     x->write = call->write;
@@ -182,13 +185,18 @@ static void send_call(struct pl_s3_client *c, struct pl_s3_call *call)
     pl_http_io_submit(c->io, x);
 }
 
+static bool is_cancelled(const struct pl_s3_call *call)
+{
+    return call->cancel != NULL && atomic_load(call->cancel);
+}
+
 /* Signs and sends, or sets aside until keys are there, or ends it. */
 static void begin(struct pl_s3_client *c, struct pl_s3_call *call)
 {
     int r;
 
-    if (atomic_load(&c->closing)) {
-        give_up(call, PL_ECANCELED, "the store is being closed");
+    if (atomic_load(&c->closing) || is_cancelled(call)) {
+        give_up(call, PL_ECANCELED, is_cancelled(call) ? "it was given up" : "the store is being closed");
         return;
     }
     if (call->keys_ == NULL)
@@ -249,19 +257,32 @@ static void pump(struct pl_s3_client *c)
     }
 }
 
+static void on_timer(struct pl_http_timer *t);
+
+static void pause_on(struct pl_s3_call *call, int64_t due_ms)
+{
+    call->timer_ = (struct pl_http_timer){.fn = on_timer, .due_ms = due_ms};
+    pl_http_io_at(call->client_->io, &call->timer_);
+}
+
 static void on_timer(struct pl_http_timer *t)
 {
     struct pl_s3_call *call = PL_CONTAINER_OF(t, struct pl_s3_call, timer_);
     struct pl_s3_client *c = call->client_;
+    const int64_t now_ms = pl_clock_mono_ms();
 
+    if (now_ms < call->due_ms_ && !is_cancelled(call) && !atomic_load(&c->closing)) {
+        pause_on(call, PL_MIN(call->due_ms_, now_ms + CANCEL_MS));
+        return;
+    }
     enqueue(c, call);
     pump(c);
 }
 
 static void again_at(struct pl_s3_call *call, int64_t due_ms)
 {
-    call->timer_ = (struct pl_http_timer){.fn = on_timer, .due_ms = due_ms};
-    pl_http_io_at(call->client_->io, &call->timer_);
+    call->due_ms_ = due_ms;
+    pause_on(call, call->cancel != NULL && due_ms > 0 ? PL_MIN(due_ms, pl_clock_mono_ms() + CANCEL_MS) : due_ms);
 }
 
 /* Credentials came, or did not: on the thread that fetches them. */
@@ -465,6 +486,7 @@ void pl_s3_client_start(struct pl_s3_client *c, struct pl_s3_call *call)
     const int64_t bytes = body_bytes(call) + (call->out != NULL ? (int64_t)call->out->max : 0);
 
     call->client_ = c;
+    call->cancel = pl_object_cancel_flag();
     call->err = (struct pl_err){0};
     call->unknown = false;
     call->attempts = call->redirects_ = 0;

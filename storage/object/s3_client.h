@@ -67,11 +67,12 @@ struct pl_s3_call {
     struct pl_s3_client *client_;
     struct pl_s3_call *next_;
     struct pl_http_timer timer_;
+    const atomic_bool *cancel; /* of the thread that started it (cancel.h) */
     struct pl_s3_keys *keys_;
     struct pl_buf text_; /* URL and headers */
     const char *lines_[PL_S3_CALL_HEADERS + 8];
     char origin_[PL_S3_HOST_MAX + 9]; /* of a redirect for this call alone; "" = the place's */
-    int64_t deadline_ms_;
+    int64_t deadline_ms_, due_ms_;    /* of the call; of its next attempt */
     unsigned redirects_;
     bool clock_tried_, keys_tried_;
 };

@@ -6,8 +6,10 @@
 #include "pipelined/net/http_client.h"
 #include "pipelined/net/remote.h"
 #include "s3_mock.h"
+#include "storage/base/clock.h"
 #include "storage/dataset/checkout.h"
 #include "storage/dataset/ingest.h"
+#include "storage/object/s3_client.h"
 #include "storage/pack/pack_format.h"
 #include "storage/pack/pack_session.h"
 
@@ -26,6 +28,7 @@ static struct pl_object_store *open_bucket(void)
                                  .region = S3_MOCK_REGION,
                                  .access_key = S3_MOCK_KEY,
                                  .secret_key = S3_MOCK_SECRET,
+                                 .ca = mock_config.tls ? s3_mock_ca(mock) : NULL,
                                  .tmp_dir = t.dir,
                                  .cache_dir = t.data,
                                  .probe = true,
@@ -42,6 +45,12 @@ static int setup(void **state)
     api_store = open_bucket;
     hostile = 0;
     return api_setup(state);
+}
+
+static int setup_tls(void **state)
+{
+    mock_config.tls = true;
+    return setup(state);
 }
 
 static int teardown(void **state)
@@ -212,6 +221,25 @@ static void bytes_of_packs_go_past_the_daemon(void **state)
     assert_int_equal(of_packs("bytes_in"), 0);
     assert_int_equal(of_packs("bytes_out"), 0);
     assert_int_equal(of_packs("quarantined"), 0);
+    client_close(&c);
+}
+
+/* The bucket's certificate is its own: who uses the URLs is told of it. */
+static void bytes_go_to_a_bucket_with_a_certificate_of_its_own(void **state)
+{
+    struct pl_entry entry;
+    struct client c;
+
+    (void)state;
+    make_repo("data");
+    client_open(&c, TOKEN);
+    entry = push_file(&c, "big", 3);
+    all_are_read_back();
+    read_file(&entry, 3);
+    assert_true(of_packs("urls_put") >= 1);
+    assert_true(of_packs("urls_get") >= 1);
+    assert_int_equal(of_packs("bytes_in"), 0);
+    assert_int_equal(of_packs("bytes_out"), 0);
     client_close(&c);
 }
 
@@ -617,9 +645,58 @@ static void a_lie_is_not_covered_by_the_truth_that_comes_after_it(void **state)
     pl_buf_finish(&p.bytes);
 }
 
+/* The next daemon finds what is in the bucket. */
+static void begin_again(void)
+{
+    char index[128];
+
+    snprintf(index, sizeof index, "%s/index", t.dir);
+    MUST(pl_stores_open(t.objects, index, &t.stores, &err));
+    api_begin();
+}
+
+/* Whether the newest request was about this. */
+static bool recent_is(const char *part)
+{
+    char recent[256];
+
+    s3_mock_recent(mock, 0, recent, sizeof recent);
+    return strstr(recent, part);
+}
+
+/* The bucket stands still while a pack is read back: who stops the daemon does not wait for it. */
+static void a_daemon_that_stops_does_not_wait_for_what_is_read_back(void **state)
+{
+    const int64_t began_ms = pl_clock_mono_ms();
+    char session[64];
+    struct pack p;
+
+    (void)state;
+    new_session(session);
+    make_liar(&p, "what is read back later");
+    assert_int_equal(put_signed(&p, session), 200);
+    s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_STALL, .method = "GET", .key = p.hex, .skip = 1});
+    assert_int_equal(tell(&p, session), 201);
+    for (unsigned i = 0; s3_mock_requests(mock, "GET") < 2 || !recent_is(p.hex); i++) {
+        assert_true(i < 6000);
+        usleep(10000);
+    }
+    atomic_store(&t.told, NULL);
+    pl_api_stop(t.api, FIXTURE_WAIT_MS);
+    fixture_await_loop();
+    assert_true(pl_clock_mono_ms() - began_ms < PL_S3_STALL_MS - 5000);
+    t.api = pl_api_destroy(t.api);
+    pl_stores_close(t.stores);
+    s3_mock_chaos(mock, 0, 0);
+    begin_again();
+    all_are_read_back();
+    assert_int_equal(of_packs("quarantined"), 1);
+    pl_buf_finish(&p.bytes);
+}
+
 static void what_was_not_read_back_is_read_by_the_next_daemon(void **state)
 {
-    char session[64], index[128];
+    char session[64];
     struct pack told, untold;
 
     (void)state;
@@ -636,9 +713,7 @@ static void what_was_not_read_back_is_read_by_the_next_daemon(void **state)
     t.api = pl_api_destroy(t.api);
     pl_stores_close(t.stores); /* the next one finds the pack in the bucket */
     s3_mock_chaos(mock, 0, 0);
-    snprintf(index, sizeof index, "%s/index", t.dir);
-    MUST(pl_stores_open(t.objects, index, &t.stores, &err));
-    api_begin();
+    begin_again();
     all_are_read_back();
     assert_int_equal(of_packs("quarantined"), 2);
     object_is(&told, "q", true);
@@ -654,6 +729,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(bytes_of_packs_go_past_the_daemon),
+        cmocka_unit_test_setup_teardown(bytes_go_to_a_bucket_with_a_certificate_of_its_own, setup_tls, teardown),
         TEST(what_the_bucket_refuses_goes_through_the_daemon),
         cmocka_unit_test_setup_teardown(a_store_that_does_not_hold_to_what_was_signed_gives_no_urls, setup_loose, teardown),
         TEST(a_url_to_put_by_takes_its_own_bytes_once),
@@ -663,6 +739,7 @@ int main(void)
         TEST(nobody_else_is_told_of_what_was_not_read_back),
         TEST(a_lie_is_not_covered_by_the_truth_that_comes_after_it),
         TEST(what_was_not_read_back_is_read_by_the_next_daemon),
+        TEST(a_daemon_that_stops_does_not_wait_for_what_is_read_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
