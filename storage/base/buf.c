@@ -154,18 +154,6 @@ char *pl_buf_take_str(struct pl_buf *b)
     return s;
 }
 
-const uint8_t *pl_cursor_bytes(struct pl_cursor *c, size_t n)
-{
-    const uint8_t *p = c->p;
-
-    if (c->failed || n > pl_cursor_left(c)) {
-        c->failed = true;
-        return NULL;
-    }
-    c->p += n;
-    return p;
-}
-
 static uint64_t cursor_le(struct pl_cursor *c, size_t n)
 {
     const uint8_t *p = pl_cursor_bytes(c, n);
@@ -176,11 +164,6 @@ static uint64_t cursor_le(struct pl_cursor *c, size_t n)
     for (size_t i = 0; i < n; i++)
         v |= (uint64_t)p[i] << (8 * i);
     return v;
-}
-
-uint8_t pl_cursor_u8(struct pl_cursor *c)
-{
-    return (uint8_t)cursor_le(c, 1);
 }
 
 uint16_t pl_cursor_le16(struct pl_cursor *c)
@@ -198,21 +181,21 @@ uint64_t pl_cursor_le64(struct pl_cursor *c)
     return cursor_le(c, 8);
 }
 
-uint64_t pl_cursor_varint(struct pl_cursor *c)
+uint64_t pl_cursor_varint_long(struct pl_cursor *c)
 {
+    const uint8_t *p = c->p;
     uint64_t v = 0;
 
-    for (unsigned i = 0; i < VARINT_MAX_BYTES && !c->failed; i++) {
-        uint8_t byte = pl_cursor_u8(c);
+    for (unsigned i = 0; i < VARINT_MAX_BYTES && p < c->end && !c->failed; i++) {
+        uint8_t byte = *p++;
 
-        if (c->failed)
-            return 0;
         if (i == VARINT_MAX_BYTES - 1 && byte > 1)
             break; /* more than 64 bits */
         v |= (uint64_t)(byte & 0x7F) << (7 * i);
         if ((byte & 0x80) == 0) {
             if (byte == 0 && i > 0)
                 break; /* a shorter form exists */
+            c->p = p;
             return v;
         }
     }

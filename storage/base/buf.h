@@ -52,15 +52,34 @@ static inline struct pl_cursor pl_cursor_of(const void *data, size_t len)
 {
     return (struct pl_cursor){.p = data, .end = len > 0 ? (const uint8_t *)data + len : data};
 }
-uint8_t pl_cursor_u8(struct pl_cursor *c);
-uint16_t pl_cursor_le16(struct pl_cursor *c);
-uint32_t pl_cursor_le32(struct pl_cursor *c);
-uint64_t pl_cursor_le64(struct pl_cursor *c);
-/* Refuses a varint that is not the shortest form or does not fit 64 bits. */
-uint64_t pl_cursor_varint(struct pl_cursor *c);
-/* The next `n` bytes, in place; NULL (and failed) when there are fewer. */
-const uint8_t *pl_cursor_bytes(struct pl_cursor *c, size_t n);
 static inline size_t pl_cursor_left(const struct pl_cursor *c)
 {
     return (size_t)(c->end - c->p);
+}
+/* The next `n` bytes, in place; NULL (and failed) when there are fewer. */
+static inline const uint8_t *pl_cursor_bytes(struct pl_cursor *c, size_t n)
+{
+    const uint8_t *p = c->p;
+
+    if (c->failed || n > pl_cursor_left(c)) {
+        c->failed = true;
+        return NULL;
+    }
+    c->p += n;
+    return p;
+}
+static inline uint8_t pl_cursor_u8(struct pl_cursor *c)
+{
+    const uint8_t *p = pl_cursor_bytes(c, 1);
+
+    return p ? *p : 0;
+}
+uint16_t pl_cursor_le16(struct pl_cursor *c);
+uint32_t pl_cursor_le32(struct pl_cursor *c);
+uint64_t pl_cursor_le64(struct pl_cursor *c);
+uint64_t pl_cursor_varint_long(struct pl_cursor *c);
+/* Refuses a varint that is not the shortest form or does not fit 64 bits. Most have one byte. */
+static inline uint64_t pl_cursor_varint(struct pl_cursor *c)
+{
+    return !c->failed && c->p < c->end && *c->p < 0x80 ? *c->p++ : pl_cursor_varint_long(c);
 }

@@ -144,7 +144,7 @@ bool pl_utf8_ok(const void *data, size_t len)
     const uint8_t *p = data, *end = p + len;
 
     while (p < end) {
-        size_t step = utf8_step(p, end);
+        size_t step = *p < 0x80 ? 1 : utf8_step(p, end);
 
         if (step == 0)
             return false;
