@@ -44,7 +44,7 @@ static int write_answer(const struct pl_s3_request *q, const struct complete *c,
     const char *host = pl_s3_header(q, "Host");
     int r = pl_s3_xml_begin(out, "CompleteMultipartUploadResult", true, NULL);
 
-    snprintf(quoted, sizeof quoted, "\"%s\"", c->etag);
+    pl_s3_quote(c->etag, quoted);
     snprintf(location, sizeof location, "http://%s%.1500s", host ? host : "", pl_http_path(q->http));
     r = r < 0 ? r : pl_s3_xml_add(out, "Location", location, NULL);
     r = r < 0 ? r : pl_s3_xml_add(out, "Bucket", q->bucket, NULL);

@@ -113,7 +113,7 @@ int pl_s3_copy_result(struct pl_buf *out, const char *element, const char *etag)
     char quoted[PL_S3_ETAG_MAX + 3], time[32];
     int r = pl_s3_xml_begin(out, element, true, NULL);
 
-    snprintf(quoted, sizeof quoted, "\"%s\"", etag);
+    pl_s3_quote(etag, quoted);
     pl_s3_iso_time(pl_clock_wall_us(), time);
     r = r < 0 ? r : pl_s3_xml_add(out, "LastModified", time, NULL);
     r = r < 0 ? r : pl_s3_xml_add(out, "ETag", quoted, NULL);

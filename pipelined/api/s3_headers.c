@@ -47,26 +47,75 @@ void pl_s3_etag(const struct pl_entry *entry, const struct pl_buf *attributes, c
         *ret = '\0';
 }
 
+void pl_s3_quote(const char *etag, char ret[PL_S3_ETAG_MAX + 3])
+{
+    size_t n = strnlen(etag, PL_S3_ETAG_MAX);
+
+    ret[0] = '"';
+    memcpy(ret + 1, etag, n);
+    memcpy(ret + 1 + n, "\"", 2);
+}
+
+/* Of a page each key has one: printf would take half of the page's time. `n` digits. */
+static char *add_number(char *p, int value, int n)
+{
+    for (int i = n - 1; i >= 0; i--, value /= 10)
+        p[i] = (char)('0' + value % 10);
+    return p + n;
+}
+
+static char *add_word(char *p, const char *word, size_t n)
+{
+    memcpy(p, word, n);
+    return p + n;
+}
+
+static char *add_clock(char *p, const struct tm *t)
+{
+    p = add_number(p, t->tm_hour, 2);
+    *p++ = ':';
+    p = add_number(p, t->tm_min, 2);
+    *p++ = ':';
+    return add_number(p, t->tm_sec, 2);
+}
+
 void pl_s3_http_time(int64_t us, char ret[32])
 {
-    static const char *const days[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-    static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-    time_t s = (time_t)(us / 1000000);
+    static const char days[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    time_t s = (time_t)(PL_MAX(us, 0) / 1000000);
     struct tm t;
+    char *p = ret;
 
     gmtime_r(&s, &t);
-    snprintf(ret, 32, "%s, %02d %s %04d %02d:%02d:%02d GMT", days[t.tm_wday % 7], t.tm_mday % 100, months[t.tm_mon % 12],
-             (t.tm_year + 1900) % 10000, t.tm_hour % 100, t.tm_min % 100, t.tm_sec % 100);
+    p = add_word(p, days + (size_t)(t.tm_wday % 7) * 3, 3);
+    p = add_word(p, ", ", 2);
+    p = add_number(p, t.tm_mday, 2);
+    *p++ = ' ';
+    p = add_word(p, months + (size_t)(t.tm_mon % 12) * 3, 3);
+    *p++ = ' ';
+    p = add_number(p, t.tm_year + 1900, 4);
+    *p++ = ' ';
+    p = add_clock(p, &t);
+    memcpy(p, " GMT", 5);
 }
 
 void pl_s3_iso_time(int64_t us, char ret[32])
 {
-    time_t s = (time_t)(us / 1000000);
+    time_t s = (time_t)(PL_MAX(us, 0) / 1000000);
     struct tm t;
+    char *p = ret;
 
     gmtime_r(&s, &t);
-    snprintf(ret, 32, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", (t.tm_year + 1900) % 10000, (t.tm_mon + 1) % 100, t.tm_mday % 100,
-             t.tm_hour % 100, t.tm_min % 100, t.tm_sec % 100, (int)(us / 1000 % 1000));
+    p = add_number(p, t.tm_year + 1900, 4);
+    *p++ = '-';
+    p = add_number(p, t.tm_mon + 1, 2);
+    *p++ = '-';
+    p = add_number(p, t.tm_mday, 2);
+    *p++ = 'T';
+    p = add_clock(p, &t);
+    *p++ = '.';
+    p = add_number(p, (int)(PL_MAX(us, 0) / 1000 % 1000), 3);
+    memcpy(p, "Z", 2);
 }
 
 /* Seconds since 1970; -1: no such time. */
@@ -269,7 +318,7 @@ void pl_s3_reply_etag(struct pl_s3_request *q, const char *etag)
 {
     char quoted[PL_S3_ETAG_MAX + 3];
 
-    snprintf(quoted, sizeof quoted, "\"%s\"", etag);
+    pl_s3_quote(etag, quoted);
     pl_s3_reply_header(q, "ETag", quoted);
 }
 

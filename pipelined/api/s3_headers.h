@@ -10,6 +10,8 @@
 
 /* Without quotes. */
 void pl_s3_etag(const struct pl_entry *entry, const struct pl_buf *attributes, char ret[PL_S3_ETAG_MAX + 1]);
+/* As it stands in documents and headers: in quotes. */
+void pl_s3_quote(const char *etag, char ret[PL_S3_ETAG_MAX + 3]);
 /* "Wed, 12 Oct 2009 17:50:00 GMT"; "2009-10-12T17:50:30.000Z". */
 void pl_s3_http_time(int64_t us, char ret[32]);
 void pl_s3_iso_time(int64_t us, char ret[32]);

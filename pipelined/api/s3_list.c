@@ -76,7 +76,7 @@ static int add_key(struct list *l, const char *key, const struct pl_branch_file 
     int r = pl_s3_xml_open(out, "Contents", err);
 
     pl_s3_etag(&f->entry, &f->attributes, etag);
-    snprintf(quoted, sizeof quoted, "\"%s\"", etag);
+    pl_s3_quote(etag, quoted);
     pl_s3_iso_time(pl_s3_modified(&l->view, f), time);
     r = r < 0 ? r : add_text(l, out, "Key", key, err);
     r = r < 0 ? r : pl_s3_xml_add(out, "LastModified", time, err);

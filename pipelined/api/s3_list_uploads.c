@@ -37,11 +37,11 @@ static int add_text(bool url, struct pl_buf *out, const char *element, const cha
 
 static int add_part(struct pl_buf *out, const struct pl_s3_part *p, enum pl_s3_sum_kind kind, struct pl_err *err)
 {
-    char etag[2 * sizeof p->md5 + 1], quoted[sizeof etag + 2], time[32], sum[PL_S3_SUM_TEXT];
+    char etag[2 * sizeof p->md5 + 1], quoted[PL_S3_ETAG_MAX + 3], time[32], sum[PL_S3_SUM_TEXT];
     int r = pl_s3_xml_open(out, "Part", err);
 
     pl_hex_encode(p->md5, sizeof p->md5, etag);
-    snprintf(quoted, sizeof quoted, "\"%s\"", etag);
+    pl_s3_quote(etag, quoted);
     pl_s3_iso_time(p->at_us, time);
     r = r < 0 ? r : pl_s3_xml_add_u64(out, "PartNumber", p->number, err);
     r = r < 0 ? r : pl_s3_xml_add(out, "LastModified", time, err);

@@ -195,14 +195,24 @@ int pl_s3_xml_begin(struct pl_buf *out, const char *root, bool s3_namespace, str
                        s3_namespace ? " xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"" : "");
 }
 
+static int add_tag(struct pl_buf *out, const char *mark, size_t mark_len, const char *name, struct pl_err *err)
+{
+    size_t len = strlen(name);
+    int r = pl_buf_reserve(out, mark_len + len + 1, err);
+
+    r = r < 0 ? r : pl_buf_add(out, mark, mark_len, err);
+    r = r < 0 ? r : pl_buf_add(out, name, len, err);
+    return r < 0 ? r : pl_buf_add(out, ">", 1, err);
+}
+
 int pl_s3_xml_open(struct pl_buf *out, const char *name, struct pl_err *err)
 {
-    return pl_buf_addf(out, err, "<%s>", name);
+    return add_tag(out, "<", 1, name, err);
 }
 
 int pl_s3_xml_close(struct pl_buf *out, const char *name, struct pl_err *err)
 {
-    return pl_buf_addf(out, err, "</%s>", name);
+    return add_tag(out, "</", 2, name, err);
 }
 
 static int add_byte(struct pl_buf *out, char c, struct pl_err *err)
@@ -229,25 +239,59 @@ static bool no_character(const char *p)
     return (uint8_t)p[0] == 0xEF && (uint8_t)p[1] == 0xBF && ((uint8_t)p[2] & 0xFE) == 0xBE;
 }
 
+/* Bytes that stand for themselves, up to the next one that may not. */
+static size_t plain_run(const char *p)
+{
+    size_t n = 0;
+
+    for (uint8_t c = (uint8_t)*p; c >= 0x20 && c < 0x80 && c != '&' && c != '<' && c != '>' && c != '"'; c = (uint8_t)p[n])
+        n++;
+    return n;
+}
+
+static int add_text(struct pl_buf *out, const char *p, struct pl_err *err)
+{
+    int r = 0;
+
+    while (r == 0) {
+        size_t run = plain_run(p);
+
+        r = pl_buf_add(out, p, run, err);
+        p += run;
+        if (*p == '\0')
+            break;
+        if (no_character(p)) {
+            r = r < 0 ? r : pl_buf_add_u8(out, '?', err);
+            p += 3;
+        } else {
+            r = r < 0 ? r : add_byte(out, *p++, err);
+        }
+    }
+    return r;
+}
+
 int pl_s3_xml_add(struct pl_buf *out, const char *name, const char *text, struct pl_err *err)
 {
-    _cleanup_free_ char *clean = pl_utf8_ok(text, strlen(text)) ? NULL : strdup(text);
+    _cleanup_free_ char *clean = NULL;
     int r = pl_s3_xml_open(out, name, err);
 
-    if (clean != NULL)
+    if (!pl_utf8_ok(text, strlen(text))) {
+        clean = strdup(text);
+        if (clean == NULL)
+            return pl_err_nomem(err);
         text = pl_utf8_clean(clean);
-    else if (!pl_utf8_ok(text, strlen(text)))
-        return pl_err_nomem(err);
-    for (const char *p = text; r == 0 && *p != '\0'; p++) {
-        const bool none = no_character(p);
-
-        r = none ? pl_buf_add_u8(out, '?', err) : add_byte(out, *p, err);
-        p += none ? 2 : 0;
     }
+    r = r < 0 ? r : add_text(out, text, err);
     return r < 0 ? r : pl_s3_xml_close(out, name, err);
 }
 
 int pl_s3_xml_add_u64(struct pl_buf *out, const char *name, uint64_t value, struct pl_err *err)
 {
-    return pl_buf_addf(out, err, "<%s>%llu</%s>", name, (unsigned long long)value, name);
+    char digits[24], *p = digits + sizeof digits - 1;
+
+    *p = '\0';
+    do
+        *--p = (char)('0' + value % 10);
+    while ((value /= 10) > 0);
+    return pl_s3_xml_add(out, name, p, err);
 }
