@@ -152,7 +152,13 @@ def test_boto3_of_today(shared, client):
         s3.delete_objects(Bucket="boto-in", Delete={"Objects": [{"Key": "big"}, {"Key": "stream"}]})
         """)
     result(shared, "boto", {"a.csv": b"n\n1\n2\n"})
-    assert shared.read("boto-out", "total.csv") == b"total\n3\n"
+    assert script(client, """
+        import boto3
+        s3 = boto3.client("s3")
+        head = s3.head_object(Bucket="boto-out", Key="total.csv")
+        got = s3.get_object(Bucket="boto-out", Key="total.csv", IfMatch=head["ETag"], VersionId=head["VersionId"])
+        print([item["Key"] for item in s3.list_objects_v2(Bucket="boto-out")["Contents"]], got["Body"].read())
+        """).strip() == r"['sizes', 'total.csv'] b'total\n3\n'"
 
 
 def test_s3fs_and_pandas(shared, client):
