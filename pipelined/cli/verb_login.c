@@ -123,6 +123,8 @@ static int login(struct pl_cli *c, struct pl_err *err)
     name_of(url, made);
     name = name ? name : made;
     r = pl_cli_context_name_check(name, err);
+    if (r == 0 && strncmp(url, "http://", 7) == 0 && !pl_http_url_is_local(url))
+        fprintf(stderr, "pipelinectl: %s is another machine, and without TLS: the token can be read on the way there\n", url);
     r = r < 0 ? r : find_token(c, &token, err);
     r = r < 0 ? r : try_token(c, url, (const char *)token.data, err);
     if (r < 0)
@@ -191,7 +193,7 @@ static const struct pl_verb verbs[] = {
      login_options,
      login,
      "Keeps a server's address and token as a context, the one that is asked from then on; or goes back to a context.",
-     {"login http://10.0.0.7:7380", "login https://pipelined.example --ca ca.pem --name work --token-file token", "login work"}},
+     {"login https://10.0.0.7:7380", "login https://pipelined.example --ca ca.pem --name work --token-file token", "login work"}},
     {"logout",
      NULL,
      "[CONTEXT]",

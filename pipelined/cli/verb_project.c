@@ -55,7 +55,7 @@ static const struct pl_verb verbs[] = {
      NULL,
      create_project,
      "Makes a project: a space of names for repos and pipelines.",
-     {"create project vision", "create project vision --json", "--server http://10.0.0.7:7380 create project vision"}},
+     {"create project vision", "create project vision --json", "--server https://10.0.0.7:7380 create project vision"}},
     {"list",
      "project",
      "",

@@ -217,7 +217,7 @@ static const struct pl_verb verbs[] = {
      NULL,
      status,
      "What runs, what waits, what failed, and what to type next. The verb when none is given.",
-     {"status", "status --json", "--server http://10.0.0.7:7380 status"}},
+     {"status", "status --json", "--server https://10.0.0.7:7380 status"}},
     {"gpus",
      NULL,
      "",

@@ -46,7 +46,7 @@ struct transfer {
 /* --- the client --- */
 
 /* No proxy is asked for what is on this machine, whatever the environment says. */
-static bool is_local(const char *url)
+bool pl_http_url_is_local(const char *url)
 {
     static const char *const hosts[] = {"localhost", "127.", "[::1]"};
     const char *host = strstr(url, "://") + 3, *at = strchr(host, '@');
@@ -77,7 +77,7 @@ static int take_url(struct pl_http_client *c, const char *url, struct pl_err *er
     c->shown = strdup(url);
     c->base = un ? strdup("http://localhost") : strndup(url, len);
     c->socket_path = un ? strdup(url + 5) : NULL;
-    c->local = un || is_local(url);
+    c->local = un || pl_http_url_is_local(url);
     return c->shown && c->base && (!un || c->socket_path) ? 0 : pl_err_nomem(err);
 }
 

@@ -20,6 +20,9 @@
 
 struct pl_http_client;
 
+/* Whether "http://host…" is this machine: no proxy leads there, and nobody listens on the way. */
+bool pl_http_url_is_local(const char *url);
+
 /* `base_url` "http://host:port" (or https) with or without a path; "unix:/path" for a unix socket. `token` NULL or the bearer token.
  * PL_EINVAL: no such address; PL_EUNAVAILABLE: this machine has no libcurl. */
 PL_MUST_CHECK
