@@ -1,9 +1,13 @@
 """Who may do what, over the real daemon: users with roles, tokens that end, workers that stay in their project."""
 
+import contextlib
 import hashlib
 import hmac
+import http.client
 import json
 import os
+import re
+import sqlite3
 import stat
 
 import pytest
@@ -289,3 +293,64 @@ def test_a_worker_stays_in_its_project_and_its_tasks(project, gate):
     gone = worker_token(d, worker["id"] + (1 << 40))
     assert status_of(d, "GET", f"/projects/{project.name}/packs/{foreign}", token=gone) == 403, "one that is not there has no project"
     gate.open()
+
+
+def leases(daemon):
+    """worker → (task, fence), as the daemon has them."""
+    with contextlib.closing(sqlite3.connect(f"file:{daemon.dir}/pipelined.db?mode=ro", uri=True)) as db:
+        return {worker: (task, fence) for worker, task, fence in db.execute("SELECT worker, task, fence FROM lease")}
+
+
+def test_a_stolen_workers_token_opens_its_own_lease_and_no_other(project, gate):
+    """docs/security.md says what it is good for: this is the other half."""
+    d = project.d
+    project.repo("in").stages(sh("mine", f"{gate.wait}; echo mine >$PL_OUT/f"), sh("theirs", f"{gate.wait}; echo theirs >$PL_OUT/f"))
+    run = project.commit("in", {"x": "1"})["run"]
+    gate.arrived(2)
+    by_stage = {w["stage"]: w["id"] for w in d.get("/status")["live"]["workers"] if w["project"] == project.name}
+    wait_until(lambda: {by_stage["mine"], by_stage["theirs"]} <= set(leases(d)), "both leases")
+    mine, theirs = by_stage["mine"], by_stage["theirs"]
+    token, (task, fence), (own, own_fence) = worker_token(d, mine), leases(d)[theirs], leases(d)[mine]
+    post = lambda path, body: d.http("POST", "/api/v1/worker" + path, body, token=token)
+    log = lambda task, worker: status_of(d, "POST", f"/worker/log?worker={worker}&task={task}&datum={'0' * 64}&attempt=1&offset=0", b"text", token=token)
+    assert post("/renew", {"worker": str(mine), "tasks": [{"task": own, "fence": own_fence}]})["lost"] == []
+    assert post("/renew", {"worker": str(mine), "tasks": [{"task": task, "fence": fence}]})["lost"] == [{"task": task}]
+    assert post("/renew", {"worker": str(mine), "tasks": [{"task": own, "fence": own_fence + 1}]})["lost"] == [{"task": own}]
+    assert (log(own, mine), log(task, mine), log(task, theirs)) == (200, 409, 403)
+    assert status_of(d, "POST", "/worker/metrics", {"worker": str(mine), "task": task, "index": 0, "lines": ["{}"]}, token=token) == 409
+    for body in ({"worker": str(mine), "task": task, "fence": fence, "index": 0}, {"worker": str(mine), "task": own, "fence": own_fence + 1, "index": 0}):
+        assert status_of(d, "POST", "/worker/checkpoint", {**body, "root": "0" * 64}, token=token) == 409
+    assert status_of(d, "POST", "/worker/checkpoint", {"worker": str(mine), "task": own, "fence": own_fence, "index": 1, "root": "0" * 64}, token=token) == 400
+    result = {"task": task, "fence": fence, "rows": [], "gave_back": [], "all": "killed"}
+    post("/next", {"worker": str(mine), "wait_ms": 0, "results": [result, {**result, "task": own, "fence": own_fence + 1}]})
+    assert leases(d)[theirs] == (task, fence), "a result of it counts for nothing"
+    assert status_of(d, "POST", "/worker/attach", {"protocol": 1, "worker": str(theirs), "held": []}, token=token) == 403
+    assert status_of(d, "GET", "/repos", token=token) == 403
+    gate.open()
+    assert project.wait(run)["state"] == "success" and project.read("theirs", "f") == b"theirs\n" and project.read("mine", "f") == b"mine\n"
+    wait_until(lambda: [a for a in d.get("/audit", user=f"worker {mine}")["audit"] if a["verb"] == "refused"], "the audit to tell of it")
+
+
+def test_every_route_is_closed_to_strangers_and_workers_have_theirs(shared):
+    """Over the daemon's whole interface, the workers' part too; api's own routes by roles: tests/unit/test_access.c."""
+    user = User(shared, "no-roles")
+    document = shared.http("GET", "/api/v1/openapi.json")
+    open_to_all = {"/healthz", "/readyz", "/", "/ui", "/ui/{path}", "/login"}
+    seen = set()
+    for path, methods in document["paths"].items():
+        for method in methods:
+            target = "".join("x" if part.startswith("{") else part for part in re.split(r"(\{[^}]*\})", path))
+            got = raw_status(shared, method.upper(), target, None)
+            assert path in open_to_all or got in (401, 503), (method, path, got)
+            if path.startswith("/api/v1/worker/"):
+                seen.add(path)
+                assert raw_status(shared, method.upper(), target, user.token) == 403, path
+    assert len(seen) >= 6, seen
+
+
+def raw_status(daemon, method, path, token):
+    c = http.client.HTTPConnection(daemon.url.removeprefix("http://"), timeout=60)
+    c.request(method, path, headers={"Authorization": "Bearer " + token} if token else {})
+    status = c.getresponse().status
+    c.close()
+    return status

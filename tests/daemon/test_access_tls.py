@@ -207,6 +207,8 @@ def test_a_stage_runs_and_pipelinectl_logs_in(secure, authority, tmp_path):
     assert "x" in ctl("--project", "default", "list", "file", "s@master").stdout, "the context knows its CA"
     assert ctl("get", "file", "s@master", "-r", "-o", "got").returncode == 0 and (tmp_path / "got" / "x").read_text() == "1"
     assert ctl("--server", d.https, "status", PIPELINED_CA=str(tmp_path / "ca.pem")).returncode == 0
+    run = d.get("/runs")["runs"][0]["id"]
+    assert "1" in ctl("--project", "default", "try", "s", "--at", run, "-o", "tried").stderr + (tmp_path / "tried" / "x").read_text(), "its worker trusts, too"
     link = d.http("POST", "/api/v1/login-links", token=user.token)["url"]
     assert link.startswith(d.https + "/login?token=")
     path = link[len(d.https):]

@@ -103,6 +103,18 @@ def test_a_body_says_what_it_is(gate):
     refused(gate.ask("PUT", f"/{BUCKET}/f", payload="STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD", body=b"x"), "NotImplemented", 501)
 
 
+def test_who_guesses_is_told_to_come_later_and_who_knows_is_not(make_daemon):
+    gate = Gateway(make_daemon(*DAEMON_OPTIONS).start())
+    gate.ask("PUT", f"/{BUCKET}")
+    right, answers = gate.secret, []
+    while "SlowDown" not in answers and len(answers) < 2000:
+        gate.secret = f"guess {len(answers)}"
+        answers.append(gate.ask("GET", "/").code)
+    assert set(answers[:-1]) == {"SignatureDoesNotMatch"} and len(answers) > 200
+    gate.secret = right
+    assert gate.ask("GET", f"/{BUCKET}").status == 200
+
+
 # ---- in the query
 
 def test_presigned_urls(gate):
