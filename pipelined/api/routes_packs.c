@@ -73,7 +73,7 @@ static int have(struct pl_api *a, struct pl_http_request *req, struct pl_buf *ou
     bitmap = calloc(n / 8 + 1, 1);
     if (!bitmap)
         return pl_err_nomem(err);
-    pl_store_has_many(store, ids, n, bitmap);
+    pl_store_has_many(store, ids, n, bitmap, NULL);
     pl_read_back_hide(a->read_back, store, pl_http_query(req, "session"), ids, n, bitmap);
     r = pl_buf_reserve(out, n, err);
     for (size_t i = 0; i < n && r == 0; i++)

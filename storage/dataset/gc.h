@@ -34,7 +34,10 @@
  * flushed. */
 #pragma once
 
+#include "storage/base/hash.h"
+
 /* A pack's state, as pack_state and the record pack_state have it; live ones have no row. */
 #define PL_PACK_CONDEMNED "condemned"
 #define PL_PACK_DOOMED    "doomed"
 #define PL_PACK_REVIVED   "revived" /* in the log alone: the row goes */
+#define PL_PACK_GONE      "gone"    /* the same, of a doomed one, when nobody can be removing its object any more */

@@ -39,7 +39,9 @@
       "The final result of a stage in a run. `base`: the commit whose table was reused; `output`: the commit made; `started` 0 " \
       "= never.")                                                                                                                \
     X(FOLD, 17, "fold", "", "Reserved: partial roots of a running job.")                                                         \
-    X(PACK_STATE, 18, "pack_state", "pack project state", "`state`: `condemned`, `doomed`, `revived`.")                          \
+    X(PACK_STATE, 18, "pack_state", "at pack project state",                                                                     \
+      "A step of garbage collection. `state`: `condemned`, `doomed`, `revived` (it lives again), `gone` (long after its "        \
+      "object).")                                                                                                                \
     X(USER, 19, "user", "at name roles",                                                                                         \
       "A user is made, or gets these roles: `roles`: [scope, role] pairs, the scope `\"\"` = everything, `PROJECT`, "            \
       "`PROJECT/REPO`; the role `admin`, `writer`, `reader`.")                                                                   \

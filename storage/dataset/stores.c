@@ -9,6 +9,8 @@ struct pl_stores {
     char *index_dir;
     pthread_mutex_t mutex;
     struct pl_map open; /* project → struct pl_store */
+    int (*opened)(void *self, struct pl_store *store, struct pl_err *err);
+    void *self;
 };
 
 int pl_stores_open(struct pl_object_store *objects, const char *index_dir, struct pl_stores **ret, struct pl_err *err)
@@ -34,7 +36,9 @@ static int open_project(struct pl_stores *s, const char *project, struct pl_stor
 
     if (r < 0)
         return pl_err_wrap(err, r, "store of project %s", project);
-    r = pl_map_put(&s->open, project, strlen(project), *ret, NULL, err);
+    if (s->opened)
+        r = s->opened(s->self, *ret, err);
+    r = r < 0 ? r : pl_map_put(&s->open, project, strlen(project), *ret, NULL, err);
     if (r < 0)
         *ret = pl_store_close(*ret);
     return r;
@@ -53,6 +57,22 @@ int pl_stores_get(struct pl_stores *s, const char *project, struct pl_store **re
     if (r == 0)
         *ret = store;
     return r;
+}
+
+void pl_stores_on_open(struct pl_stores *s, int (*opened)(void *self, struct pl_store *store, struct pl_err *err), void *self)
+{
+    s->opened = opened;
+    s->self = self;
+}
+
+struct pl_store *pl_stores_peek(struct pl_stores *s, const char *project)
+{
+    struct pl_store *store;
+
+    pthread_mutex_lock(&s->mutex);
+    store = pl_map_get(&s->open, project, strlen(project));
+    pthread_mutex_unlock(&s->mutex);
+    return store;
 }
 
 struct pl_object_store *pl_stores_objects(struct pl_stores *s)

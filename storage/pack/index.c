@@ -22,6 +22,7 @@ struct index_table {
 struct index_pack {
     struct pl_hash id;
     bool gone;
+    uint8_t seen; /* enum pl_pack_seen */
 };
 
 struct pl_index {
@@ -97,62 +98,88 @@ static bool entry_alive(const struct pl_index *ix, const struct pl_index_entry *
     return no < ix->pack_count && !ix->packs[no].gone;
 }
 
-static const struct pl_index_entry *table_find(const struct pl_index *ix, const uint8_t *key)
+/* The best entry met: of the pack that is seen best, the first of several. */
+struct best {
+    const struct pl_index_entry *entry;
+    uint8_t seen;
+};
+
+/* Whether the search ends with this entry. */
+static bool entry_taken(const struct pl_index *ix, const struct pl_index_entry *e, struct best *best)
+{
+    uint32_t no = pl_index_entry_pack(e);
+
+    if (!entry_alive(ix, e) || ix->packs[no].seen == PL_PACK_DROPPED)
+        return false;
+    if (best->entry == NULL || ix->packs[no].seen < best->seen)
+        *best = (struct best){e, ix->packs[no].seen};
+    return best->seen == PL_PACK_SHOWN;
+}
+
+static bool table_find(const struct pl_index *ix, const uint8_t *key, struct best *best)
 {
     const struct index_table *t = &ix->table;
 
     if (t->count == 0)
-        return NULL;
+        return false;
     for (uint32_t at = key_slot(key, t->slot_count); t->slots[at] != SLOT_FREE; at = (at + 1) & (t->slot_count - 1)) {
         const struct pl_index_entry *e = &t->entries[t->slots[at]];
 
-        if (memcmp(e->key, key, sizeof(e->key)) == 0 && entry_alive(ix, e))
-            return e;
+        if (memcmp(e->key, key, sizeof(e->key)) == 0 && entry_taken(ix, e, best))
+            return true;
     }
-    return NULL;
+    return false;
 }
 
-static const struct pl_index_entry *segment_find(const struct pl_index *ix, const struct pl_segment *s, const uint8_t *key)
+static bool segment_find(const struct pl_index *ix, const struct pl_segment *s, const uint8_t *key, struct best *best)
 {
     for (uint64_t i = pl_segment_lower_bound(s, key); i < s->count && memcmp(s->entries[i].key, key, 16) == 0; i++)
-        if (entry_alive(ix, &s->entries[i]))
-            return &s->entries[i];
-    return NULL;
+        if (entry_taken(ix, &s->entries[i], best))
+            return true;
+    return false;
 }
 
-static const struct pl_index_entry *index_find(const struct pl_index *ix, const struct pl_hash *id)
+static struct best index_find(const struct pl_index *ix, const struct pl_hash *id)
 {
-    const struct pl_index_entry *e = table_find(ix, id->b);
+    struct best best = {0};
+    bool taken = table_find(ix, id->b, &best);
 
-    for (uint32_t i = ix->segment_count; i > 0 && e == NULL; i--)
-        e = segment_find(ix, &ix->segments[i - 1], id->b);
-    return e;
+    for (uint32_t i = ix->segment_count; i > 0 && !taken; i--)
+        taken = segment_find(ix, &ix->segments[i - 1], id->b, &best);
+    return best;
 }
 
 bool pl_index_find(struct pl_index *ix, const struct pl_hash *id, struct pl_location *ret)
 {
-    const struct pl_index_entry *e;
+    struct best best;
 
     pthread_rwlock_rdlock(&ix->lock);
-    e = index_find(ix, id);
-    if (e != NULL && ret != NULL) {
-        pl_index_entry_location(e, ret);
+    best = index_find(ix, id);
+    if (best.entry != NULL && ret != NULL) {
+        pl_index_entry_location(best.entry, ret);
         ret->pack = ix->packs[ret->pack_no].id;
+        ret->hidden = best.seen == PL_PACK_HIDDEN;
     }
     pthread_rwlock_unlock(&ix->lock);
-    return e != NULL;
+    return best.entry != NULL;
 }
 
-void pl_index_find_many(struct pl_index *ix, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap)
+void pl_index_find_many(struct pl_index *ix, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, uint32_t *packs)
 {
     memset(ret_bitmap, 0, (n + 7) / 8);
     for (size_t i = 0; i < n;) {
         size_t end = PL_MIN(n, i + INDEX_MANY_STEP);
 
         pthread_rwlock_rdlock(&ix->lock);
-        for (; i < end; i++)
-            if (index_find(ix, &ids[i]) != NULL)
+        for (; i < end; i++) {
+            struct best best = index_find(ix, &ids[i]);
+            bool there = best.entry != NULL && best.seen < PL_PACK_HIDDEN;
+
+            if (there)
                 ret_bitmap[i / 8] = (uint8_t)(ret_bitmap[i / 8] | 1u << (i % 8));
+            if (packs != NULL)
+                packs[i] = there ? pl_index_entry_pack(best.entry) : UINT32_MAX;
+        }
         pthread_rwlock_unlock(&ix->lock);
     }
 }
@@ -396,6 +423,49 @@ void pl_index_drop_pack(struct pl_index *ix, const struct pl_hash *pack)
     pthread_mutex_unlock(&ix->writer);
 }
 
+void pl_index_set_seen(struct pl_index *ix, const struct pl_hash *pack, enum pl_pack_seen seen)
+{
+    uint32_t no;
+
+    pthread_rwlock_wrlock(&ix->lock);
+    if (pack_number(ix, pack, &no))
+        ix->packs[no].seen = (uint8_t)seen;
+    pthread_rwlock_unlock(&ix->lock);
+}
+
+void pl_index_set_doubt(struct pl_index *ix, const struct pl_hash *pack, bool doubted)
+{
+    uint8_t from = doubted ? PL_PACK_SHOWN : PL_PACK_DOUBTED;
+    uint32_t no;
+
+    pthread_rwlock_wrlock(&ix->lock);
+    if (pack_number(ix, pack, &no) && ix->packs[no].seen == from)
+        ix->packs[no].seen = doubted ? PL_PACK_DOUBTED : PL_PACK_SHOWN;
+    pthread_rwlock_unlock(&ix->lock);
+}
+
+bool pl_index_pack_id(struct pl_index *ix, uint32_t no, struct pl_hash *ret)
+{
+    bool known;
+
+    pthread_rwlock_rdlock(&ix->lock);
+    known = no < ix->pack_count && !ix->packs[no].gone;
+    if (known)
+        *ret = ix->packs[no].id;
+    pthread_rwlock_unlock(&ix->lock);
+    return known;
+}
+
+uint32_t pl_index_pack_count(struct pl_index *ix)
+{
+    uint32_t n;
+
+    pthread_rwlock_rdlock(&ix->lock);
+    n = ix->pack_count;
+    pthread_rwlock_unlock(&ix->lock);
+    return n;
+}
+
 bool pl_index_has_pack(struct pl_index *ix, const struct pl_hash *pack)
 {
     uint32_t no;
@@ -541,4 +611,143 @@ struct pl_index *pl_index_close(struct pl_index *ix)
     free(ix->dir);
     free(ix);
     return NULL;
+}
+
+/* ---- views ---- */
+
+/* The segments under maps of its own, and the table's entries as one more, the newest: sorted as a segment is. */
+struct pl_index_view {
+    struct pl_index *ix;
+    uint32_t n, packs;
+    uint64_t bases[INDEX_MAX_SEGMENTS + 1]; /* number of each segment's first entry */
+    uint64_t entries;
+    struct pl_index_entry *table;
+    struct pl_segment segments[INDEX_MAX_SEGMENTS + 1]; /* oldest first */
+};
+
+struct pl_index_view *pl_index_view_close(struct pl_index_view *v)
+{
+    if (v == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < v->n; i++)
+        if (v->segments[i].map != NULL)
+            pl_segment_close(&v->segments[i]);
+    free(v->table);
+    free(v);
+    return NULL;
+}
+
+/* By the writer, so that no segment goes meanwhile. */
+static int view_fill(struct pl_index_view *v, struct pl_err *err)
+{
+    struct pl_index *ix = v->ix;
+    size_t n = ix->table.count;
+    int r = 0;
+
+    v->packs = ix->pack_count;
+    for (uint32_t i = 0; i < ix->segment_count && r == 0; i++) {
+        const struct pl_segment *s = &ix->segments[i];
+
+        r = pl_segment_open(ix->dir, s->number, s->level, s->count, &v->segments[i], err);
+        v->n += r == 0;
+    }
+    if (r < 0 || n == 0)
+        return r;
+    v->table = reallocarray(NULL, n, sizeof(*v->table));
+    if (v->table == NULL)
+        return pl_err_nomem(err);
+    memcpy(v->table, ix->table.entries, n * sizeof(*v->table));
+    qsort(v->table, n, sizeof(*v->table), pl_index_entry_cmp);
+    v->segments[v->n++] = (struct pl_segment){.count = n, .entries = v->table};
+    return 0;
+}
+
+int pl_index_view_open(struct pl_index *ix, struct pl_index_view **ret, struct pl_err *err)
+{
+    struct pl_index_view *v = calloc(1, sizeof(*v));
+    int r;
+
+    if (v == NULL)
+        return pl_err_nomem(err);
+    v->ix = ix;
+    pthread_mutex_lock(&ix->writer);
+    r = view_fill(v, err);
+    pthread_mutex_unlock(&ix->writer);
+    if (r < 0) {
+        pl_index_view_close(v);
+        return pl_err_wrap(err, r, "view of the index");
+    }
+    for (uint32_t i = 0; i < v->n; i++) {
+        v->bases[i] = v->entries;
+        v->entries += v->segments[i].count;
+    }
+    *ret = v;
+    return 0;
+}
+
+uint64_t pl_index_view_entries(const struct pl_index_view *v)
+{
+    return v->entries;
+}
+
+uint32_t pl_index_view_packs(const struct pl_index_view *v)
+{
+    return v->packs;
+}
+
+bool pl_index_view_find(const struct pl_index_view *v, const struct pl_hash *id, uint64_t *ret_number)
+{
+    struct best best = {0};
+    bool taken = false;
+    uint64_t number = 0;
+
+    pthread_rwlock_rdlock(&v->ix->lock);
+    for (uint32_t i = v->n; i > 0 && !taken; i--) {
+        const struct pl_segment *s = &v->segments[i - 1];
+        const struct pl_index_entry *before = best.entry;
+
+        taken = segment_find(v->ix, s, id->b, &best);
+        if (best.entry != before)
+            number = v->bases[i - 1] + (uint64_t)(best.entry - s->entries);
+    }
+    pthread_rwlock_unlock(&v->ix->lock);
+    if (best.entry != NULL)
+        *ret_number = number;
+    return best.entry != NULL;
+}
+
+static const struct pl_index_entry *view_entry(const struct pl_index_view *v, uint64_t number)
+{
+    uint32_t i = v->n - 1;
+
+    while (i > 0 && number < v->bases[i])
+        i--;
+    return &v->segments[i].entries[number - v->bases[i]];
+}
+
+uint32_t pl_index_view_pack_of(const struct pl_index_view *v, uint64_t number)
+{
+    return pl_index_entry_pack(view_entry(v, number));
+}
+
+uint8_t pl_index_view_kind_of(const struct pl_index_view *v, uint64_t number)
+{
+    struct pl_location where;
+
+    pl_index_entry_location(view_entry(v, number), &where);
+    return where.kind;
+}
+
+uint32_t pl_index_view_bytes_of(const struct pl_index_view *v, uint64_t number)
+{
+    struct pl_location where;
+
+    pl_index_entry_location(view_entry(v, number), &where);
+    return PL_PACK_RECORD_BYTES + where.stored;
+}
+
+void pl_index_view_each(const struct pl_index_view *v, void (*fn)(void *self, uint64_t number), void *self)
+{
+    for (uint64_t number = 0; number < v->entries; number++)
+        fn(self, number);
 }

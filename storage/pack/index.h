@@ -24,6 +24,15 @@ struct pl_location {
     uint32_t raw;
     uint8_t codec;
     uint8_t kind;
+    bool hidden; /* it is in no pack that is shown: whoever lets something new stand on it revives the pack (dataset/gc.h) */
+};
+
+/* Who finds the records of a pack. */
+enum pl_pack_seen {
+    PL_PACK_SHOWN,
+    PL_PACK_DOUBTED, /* as shown; but what is in another one that is shown is found there: it has not been read yet (api/read_back.h) */
+    PL_PACK_HIDDEN, /* those who read, when it is in no pack that is shown; not those who ask what need not be brought */
+    PL_PACK_DROPPED /* nobody */
 };
 
 /* `dir` is made when it is not there; NULL: all in memory. An index that does not verify is begun anew (then no pack is known).
@@ -40,14 +49,23 @@ int pl_index_add_pack(struct pl_index *ix, const struct pl_hash *pack, const str
 /* Forgets a pack: its entries are not found any more. An unknown pack is fine. */
 void pl_index_drop_pack(struct pl_index *ix, const struct pl_hash *pack);
 bool pl_index_has_pack(struct pl_index *ix, const struct pl_hash *pack);
-/* Ids of all packs known; the caller frees `*ret`. */
+/* PL_PACK_SHOWN when it is added; not kept over a close. An unknown pack is fine. */
+void pl_index_set_seen(struct pl_index *ix, const struct pl_hash *pack, enum pl_pack_seen seen);
+/* From PL_PACK_SHOWN to PL_PACK_DOUBTED and back; what is neither stays as it is. */
+void pl_index_set_doubt(struct pl_index *ix, const struct pl_hash *pack, bool doubted);
+/* Ids of all packs known, dropped ones too; the caller frees `*ret`. */
 PL_MUST_CHECK
 int pl_index_packs(struct pl_index *ix, struct pl_hash **ret, size_t *ret_n, struct pl_err *err);
 
-/* False when it is not there. `ret` may be NULL. The newest of several. */
+/* False when it is not there. `ret` may be NULL. The newest of several that are shown, else of those that are hidden. */
 bool pl_index_find(struct pl_index *ix, const struct pl_hash *id, struct pl_location *ret);
-/* Bit i of `ret_bitmap` (LSB first, (n + 7) / 8 bytes, all written) = ids[i] is there. */
-void pl_index_find_many(struct pl_index *ix, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap);
+/* Bit i of `ret_bitmap` (LSB first, (n + 7) / 8 bytes, all written) = ids[i] is in a pack that is shown. `packs` (may be NULL) gets the
+ * number of such a pack for each, UINT32_MAX where there is none. */
+void pl_index_find_many(struct pl_index *ix, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, uint32_t *packs);
+/* The pack of a number, in this index's life; false for one that was forgotten. */
+bool pl_index_pack_id(struct pl_index *ix, uint32_t no, struct pl_hash *ret);
+/* Numbers given so far: packs that come later have this or a higher one. */
+uint32_t pl_index_pack_count(struct pl_index *ix);
 
 /* Writes what is in memory as a segment now. */
 PL_MUST_CHECK
@@ -60,3 +78,20 @@ struct pl_index_stats {
     uint32_t packs;
 };
 void pl_index_stats(struct pl_index *ix, struct pl_index_stats *ret);
+
+/* ---- all entries of one moment, numbered: for marks ----
+ * Packs with numbers below pl_index_view_packs at that moment; entries that come later are not in it. Any thread; it outlives no index. */
+struct pl_index_view;
+PL_MUST_CHECK
+int pl_index_view_open(struct pl_index *ix, struct pl_index_view **ret, struct pl_err *err);
+struct pl_index_view *pl_index_view_close(struct pl_index_view *v);
+uint64_t pl_index_view_entries(const struct pl_index_view *v);
+uint32_t pl_index_view_packs(const struct pl_index_view *v);
+/* The number of the entry that pl_index_find would take now, of those in the view. False when none is there. */
+bool pl_index_view_find(const struct pl_index_view *v, const struct pl_hash *id, uint64_t *ret_number);
+/* Of an entry below pl_index_view_entries: its pack's number, its record's bytes in the pack and kind. */
+uint8_t pl_index_view_kind_of(const struct pl_index_view *v, uint64_t number);
+uint32_t pl_index_view_pack_of(const struct pl_index_view *v, uint64_t number);
+uint32_t pl_index_view_bytes_of(const struct pl_index_view *v, uint64_t number);
+/* Calls `fn` for every entry, in order of their numbers. */
+void pl_index_view_each(const struct pl_index_view *v, void (*fn)(void *self, uint64_t number), void *self);

@@ -22,6 +22,9 @@ struct pl_store {
     struct pl_record_cache *cache;
     struct pl_hash *bad; /* packs whose footer did not verify when the store was opened */
     size_t bad_count;
+    pthread_mutex_t holds_lock;  /* of all below */
+    struct pl_store_hold *holds; /* the youngest first */
+    uint64_t moment;
 };
 
 /* Ids of packs, growing. */
@@ -196,6 +199,7 @@ int pl_store_open(struct pl_object_store *objects, const char *project, const ch
     if (s == NULL)
         return pl_err_nomem(err);
     s->objects = objects;
+    pthread_mutex_init(&s->holds_lock, NULL);
     memcpy(s->project, project, strlen(project) + 1);
     s->files = pl_pack_files_create(objects, s->project, PL_STORE_OPEN_PACKS);
     s->cache = pl_record_cache_create(PL_STORE_CACHE_BYTES);
@@ -217,6 +221,7 @@ struct pl_store *pl_store_close(struct pl_store *s)
     pl_index_close(s->index);
     pl_pack_files_destroy(s->files);
     pl_record_cache_destroy(s->cache);
+    pthread_mutex_destroy(&s->holds_lock);
     free(s->bad);
     free(s);
     return NULL;
@@ -239,7 +244,7 @@ static bool kind_is_cached(uint8_t kind)
 
 int pl_store_get(struct pl_store *s, const struct pl_hash *id, uint8_t kind, struct pl_buf *ret, struct pl_err *err)
 {
-    struct pl_location at;
+    struct pl_location at, again;
     char hex[PL_HASH_HEX + 1];
     int r;
 
@@ -251,9 +256,12 @@ int pl_store_get(struct pl_store *s, const struct pl_hash *id, uint8_t kind, str
     if (kind != 0 && at.raw > pl_pack_raw_max(kind))
         return pl_err_set(err, PL_ECORRUPT, "record %s has %u bytes, too many for what it is used as", pl_hash_hex(id, hex),
                           at.raw);
-    r = pl_pack_files_record(s->files, id, &at, ret, err);
-    if (r < 0)
-        return pl_err_wrap(err, r, "record %s", pl_hash_hex(id, hex));
+    while ((r = pl_pack_files_record(s->files, id, &at, ret, err)) < 0) {
+        /* its pack may have been removed since it was looked up: then the record was copied, or is gone */
+        if (!pl_index_find(s->index, id, &again) || pl_hash_eq(&again.pack, &at.pack))
+            return pl_err_wrap(err, r, "record %s", pl_hash_hex(id, hex));
+        at = again;
+    }
     if (kind_is_cached(at.kind))
         pl_record_cache_put(s->cache, id, ret->data, ret->len);
     return 0;
@@ -261,12 +269,14 @@ int pl_store_get(struct pl_store *s, const struct pl_hash *id, uint8_t kind, str
 
 bool pl_store_has(struct pl_store *s, const struct pl_hash *id)
 {
-    return pl_index_find(s->index, id, NULL);
+    struct pl_location at;
+
+    return pl_index_find(s->index, id, &at) && !at.hidden;
 }
 
-void pl_store_has_many(struct pl_store *s, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap)
+void pl_store_has_many(struct pl_store *s, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, uint32_t *packs)
 {
-    pl_index_find_many(s->index, ids, n, ret_bitmap);
+    pl_index_find_many(s->index, ids, n, ret_bitmap, packs);
 }
 
 int pl_store_locate(struct pl_store *s, const struct pl_hash *id, struct pl_location *ret, struct pl_err *err)
@@ -276,6 +286,12 @@ int pl_store_locate(struct pl_store *s, const struct pl_hash *id, struct pl_loca
     if (pl_index_find(s->index, id, ret))
         return 0;
     return pl_err_set(err, PL_ENOTFOUND, "record %s is not in the store", pl_hash_hex(id, hex));
+}
+
+int pl_store_read_pack(struct pl_store *s, const struct pl_hash *pack_id,
+                       int (*fn)(const struct pl_pack_input *in, void *arg, struct pl_err *err), void *arg, struct pl_err *err)
+{
+    return pl_pack_files_read(s->files, pack_id, fn, arg, err);
 }
 
 static int read_footer(const struct pl_pack_input *in, void *arg, struct pl_err *err)
@@ -399,6 +415,86 @@ bool pl_store_has_pack(struct pl_store *s, const struct pl_hash *pack_id)
     return pl_index_has_pack(s->index, pack_id);
 }
 
+void pl_store_set_seen(struct pl_store *s, const struct pl_hash *pack_id, enum pl_pack_seen seen)
+{
+    pl_index_set_seen(s->index, pack_id, seen);
+}
+
+void pl_store_set_doubt(struct pl_store *s, const struct pl_hash *pack_id, bool doubted)
+{
+    pl_index_set_doubt(s->index, pack_id, doubted);
+}
+
+bool pl_store_pack_id(struct pl_store *s, uint32_t no, struct pl_hash *ret)
+{
+    return pl_index_pack_id(s->index, no, ret);
+}
+
+void pl_store_hold(struct pl_store *s, struct pl_store_hold *h)
+{
+    pthread_mutex_lock(&s->holds_lock);
+    *h = (struct pl_store_hold){.store = s, .next = s->holds, .since = ++s->moment, .packs = pl_index_pack_count(s->index)};
+    if (h->next != NULL)
+        h->next->prev = h;
+    s->holds = h;
+    pthread_mutex_unlock(&s->holds_lock);
+}
+
+void pl_store_release(struct pl_store_hold *h)
+{
+    struct pl_store *s = h->store;
+
+    if (s == NULL)
+        return;
+    pthread_mutex_lock(&s->holds_lock);
+    if (h->prev != NULL)
+        h->prev->next = h->next;
+    else
+        s->holds = h->next;
+    if (h->next != NULL)
+        h->next->prev = h->prev;
+    pthread_mutex_unlock(&s->holds_lock);
+    *h = (struct pl_store_hold){0};
+}
+
+uint64_t pl_store_moment(struct pl_store *s)
+{
+    uint64_t now;
+
+    pthread_mutex_lock(&s->holds_lock);
+    now = s->moment;
+    pthread_mutex_unlock(&s->holds_lock);
+    return now;
+}
+
+bool pl_store_quiet_since(struct pl_store *s, uint64_t moment)
+{
+    bool quiet = true;
+
+    pthread_mutex_lock(&s->holds_lock);
+    for (const struct pl_store_hold *h = s->holds; h != NULL; h = h->next)
+        quiet = quiet && h->since > moment;
+    pthread_mutex_unlock(&s->holds_lock);
+    return quiet;
+}
+
+uint32_t pl_store_settled_packs(struct pl_store *s)
+{
+    uint32_t packs;
+
+    pthread_mutex_lock(&s->holds_lock);
+    packs = pl_index_pack_count(s->index);
+    for (const struct pl_store_hold *h = s->holds; h != NULL; h = h->next)
+        packs = PL_MIN(packs, h->packs);
+    pthread_mutex_unlock(&s->holds_lock);
+    return packs;
+}
+
+int pl_store_view(struct pl_store *s, struct pl_index_view **ret, struct pl_err *err)
+{
+    return pl_index_view_open(s->index, ret, err);
+}
+
 int pl_store_packs(struct pl_store *s, struct pl_hash **ret, size_t *ret_n, struct pl_err *err)
 {
     struct pl_hash *ids, *all;
@@ -446,7 +542,7 @@ int pl_store_sync_index(struct pl_store *s, struct pl_err *err)
 static int sink_has(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, struct pl_err *err)
 {
     (void)err;
-    pl_store_has_many(self, ids, n, ret_bitmap);
+    pl_store_has_many(self, ids, n, ret_bitmap, NULL);
     return 0;
 }
 

@@ -34,10 +34,12 @@ struct pl_object_store *pl_store_objects(const struct pl_store *s);
  * PL_ENOTFOUND, PL_ECORRUPT (naming pack and offset). */
 PL_MUST_CHECK
 int pl_store_get(struct pl_store *s, const struct pl_hash *id, uint8_t kind, struct pl_buf *ret, struct pl_err *err);
+/* Need it not be brought? What lies only in hidden packs must be. */
 bool pl_store_has(struct pl_store *s, const struct pl_hash *id);
-/* Bit i of `ret_bitmap` (LSB first, (n + 7) / 8 bytes) = ids[i] is there. */
-void pl_store_has_many(struct pl_store *s, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap);
-/* PL_ENOTFOUND. */
+/* Bit i of `ret_bitmap` (LSB first, (n + 7) / 8 bytes) = pl_store_has(ids[i]). `packs` (may be NULL) gets the number of its pack for each
+ * that is there (pl_store_pack_id), UINT32_MAX for others. */
+void pl_store_has_many(struct pl_store *s, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, uint32_t *packs);
+/* Where it can be read, hidden packs too (ret->hidden). PL_ENOTFOUND. */
 PL_MUST_CHECK
 int pl_store_locate(struct pl_store *s, const struct pl_hash *id, struct pl_location *ret, struct pl_err *err);
 
@@ -60,6 +62,36 @@ void pl_store_drop_pack(struct pl_store *s, const struct pl_hash *pack_id);
 
 /* Whether the pack is known, though its footer may be damaged: not dropped since the store was opened. */
 bool pl_store_has_pack(struct pl_store *s, const struct pl_hash *pack_id);
+
+/* Who finds the records of a pack from now on; shown when it is added. For garbage collection (storage/dataset/gc.h). */
+void pl_store_set_seen(struct pl_store *s, const struct pl_hash *pack_id, enum pl_pack_seen seen);
+/* What lies in a pack that is doubted is found elsewhere, if it is elsewhere too, and nothing goes because the pack has it. A pack that is
+ * hidden stays so. */
+void pl_store_set_doubt(struct pl_store *s, const struct pl_hash *pack_id, bool doubted);
+/* The pack of a number, as long as the store is open; false when it was forgotten. */
+bool pl_store_pack_id(struct pl_store *s, uint32_t no, struct pl_hash *ret);
+
+/* A hold: "from here on I look things up and will let something stand on them". No pack that is condemned while it lasts is doomed before
+ * it ends. Everybody in this process who asks the store what is there, or puts packs, and then writes what stands on that into the
+ * database, has one from before the first until after the last. In place; `{0}` is none, and ending that does nothing. Nested is fine. */
+struct pl_store_hold {
+    struct pl_store *store;
+    struct pl_store_hold *prev, *next;
+    uint64_t since;
+    uint32_t packs;
+};
+void pl_store_hold(struct pl_store *s, struct pl_store_hold *h);
+void pl_store_release(struct pl_store_hold *h);
+/* A moment: holds that begin later have a higher `since`. */
+uint64_t pl_store_moment(struct pl_store *s);
+/* Whether all holds that had begun at that moment have ended. */
+bool pl_store_quiet_since(struct pl_store *s, uint64_t moment);
+/* Packs with lower numbers were there before any hold that lasts. */
+uint32_t pl_store_settled_packs(struct pl_store *s);
+/* All entries of this moment (index.h). */
+PL_MUST_CHECK
+int pl_store_view(struct pl_store *s, struct pl_index_view **ret, struct pl_err *err);
+
 /* Ids of all packs, those with a damaged footer too; the caller frees `*ret`. */
 PL_MUST_CHECK
 int pl_store_packs(struct pl_store *s, struct pl_hash **ret, size_t *ret_n, struct pl_err *err);
@@ -68,6 +100,10 @@ PL_MUST_CHECK
 int pl_store_verify_pack(struct pl_store *s, const struct pl_hash *pack_id,
                          void (*bad)(void *arg, const struct pl_pack_entry *e, const struct pl_err *why), void *arg,
                          struct pl_err *err);
+/* Calls fn(bytes of the pack, arg, err) and returns its result; PL_ECORRUPT when the pack is not there. */
+PL_MUST_CHECK
+int pl_store_read_pack(struct pl_store *s, const struct pl_hash *pack_id,
+                       int (*fn)(const struct pl_pack_input *in, void *arg, struct pl_err *err), void *arg, struct pl_err *err);
 /* Footer of a pack, from the object store. */
 PL_MUST_CHECK
 int pl_store_pack_footer(struct pl_store *s, const struct pl_hash *pack_id, struct pl_pack_footer *ret, struct pl_err *err);

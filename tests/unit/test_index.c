@@ -118,7 +118,7 @@ static void what_is_added_is_found(void **state)
     assert_int_equal(stats().entries, 1000);
     for (uint32_t i = 0; i < 20; i++)
         ids[i] = entry_of(i % 3 == 0 ? 1 : 2, i).id;
-    pl_index_find_many(ix, ids, 20, bits);
+    pl_index_find_many(ix, ids, 20, bits, NULL);
     for (uint32_t i = 0; i < 20; i++)
         assert_int_equal(bits[i / 8] >> (i % 8) & 1, i % 3 == 0);
     assert_int_equal(bits[2] >> 4, 0);

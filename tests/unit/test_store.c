@@ -77,7 +77,7 @@ static void what_was_put_is_read_before_and_after_a_restart(void **state)
         for (uint32_t i = 0; i < 100; i++)
             assert_record(i, i % 3 == 0 ? 0 : (uint8_t)(1 + i % 5));
         assert_false(pl_store_has(store, &none));
-        pl_store_has_many(store, ids, 3, &bits);
+        pl_store_has_many(store, ids, 3, &bits, NULL);
         assert_int_equal(bits, 3);
         if (restarts == 1)
             assert_ok(pl_store_sync_index(store, &err), &err); /* then from segments */
