@@ -192,7 +192,8 @@ CREATE TABLE lease (                     -- tasks that are leased
     worker   INTEGER NOT NULL,
     rows     TEXT NOT NULL,     -- [[lo, hi]…] of the job's rows
     failures INTEGER NOT NULL,
-    losses   INTEGER NOT NULL
+    losses   INTEGER NOT NULL,
+    seq      INTEGER NOT NULL DEFAULT 0 -- of the log when it was given: what was condemned later waits for its end
 ) STRICT;
 CREATE INDEX lease_by_job ON lease(job);
 
@@ -253,12 +254,13 @@ CREATE TABLE metric (                    -- lines of metrics.jsonl
 CREATE TABLE session (                   -- writers and readers of packs
     id          TEXT PRIMARY KEY CHECK (length(id) = 32),
     project     TEXT NOT NULL,
-    kind        TEXT NOT NULL CHECK (kind IN ('write', 'read', 'gc')),
-    opened_seq  INTEGER NOT NULL,
+    kind        TEXT NOT NULL CHECK (kind IN ('write', 'read')),
+    opened_seq  INTEGER NOT NULL,        -- what was condemned later in the log waits for its end; moves up with renewals
+    renewed_seq INTEGER NOT NULL DEFAULT 0, -- where the log was at the last renewal: opened_seq of the next one
     lease_us    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE pin (
+CREATE TABLE pin (                       -- packs that a session was told of, or brought
     session TEXT NOT NULL REFERENCES session(id) ON DELETE CASCADE,
     pack    BLOB NOT NULL,
     PRIMARY KEY (session, pack)
@@ -268,7 +270,8 @@ CREATE TABLE pack_state (                -- [log] packs that are not simply live
     project TEXT NOT NULL,
     pack    BLOB NOT NULL,
     state   TEXT NOT NULL CHECK (state IN ('condemned', 'doomed')),
-    seq     INTEGER NOT NULL,
+    seq     INTEGER NOT NULL,            -- log object that said so
+    at_us   INTEGER NOT NULL,
     PRIMARY KEY (project, pack)
 ) STRICT, WITHOUT ROWID;
 

@@ -91,6 +91,8 @@ struct pl_uplink *pl_uplink_destroy(struct pl_uplink *l)
         return NULL;
     for (struct endpoint *e = l->current, *older; e; e = older) {
         older = e->older;
+        if (e->in_session && e == l->current && !pl_uplink_down(l))
+            pl_remote_end_session(e->remote);
         pl_remote_close(e->remote);
         pl_http_client_destroy(e->client);
         free(e->url);

@@ -19,12 +19,14 @@ struct put {
     size_t n, cap;
     struct pl_buf stored; /* of the records, one after another */
     struct pl_buf stream; /* an ops stream, or paths and attributes one after another: the operations borrow from it */
+    struct pl_store_hold hold;
 };
 
 static struct put *put_free(struct put *p)
 {
     if (!p)
         return NULL;
+    pl_store_release(&p->hold);
     pl_open_unref(p->open);
     free(p->ops);
     free(p->records);
@@ -47,6 +49,7 @@ static struct put *put_new(const struct pl_open_put_how *how, struct pl_open *c)
         return NULL;
     p->how = *how;
     p->open = pl_open_ref(c);
+    pl_store_hold(pl_open_store(c), &p->hold);
     p->stored.max = PL_OPEN_QUEUE_BYTES;
     p->stream.max = PL_OPEN_QUEUE_BYTES * 2;
     return p;
@@ -246,6 +249,20 @@ static int copy_ops(struct put *p, const struct pl_tree_op *ops, size_t n, struc
     return r;
 }
 
+/* What the operations name is there: in the store, or with the commit's own records. */
+static int check_ops(struct put *p, struct pl_err *err)
+{
+    _cleanup_(pl_pack_set_finish) struct pl_pack_set hidden = {0};
+    int r = 0;
+
+    for (size_t i = 0; i < p->write.n_ops && r == 0; i++) {
+        r = pl_db_check_content(pl_open_store(p->open), &p->ops[i], 1, &hidden, err);
+        if (r == PL_ERETRY && pl_open_has(p->open, &p->ops[i].entry.id))
+            r = 0;
+    }
+    return r < 0 ? r : pl_open_revive(p->open, &hidden, err);
+}
+
 int pl_open_put_list(struct pl_open *c, const struct pl_tree_op *ops, size_t n, const struct pl_open_put_how *how,
                      struct pl_err *err)
 {
@@ -256,7 +273,8 @@ int pl_open_put_list(struct pl_open *c, const struct pl_tree_op *ops, size_t n, 
         return r;
     p->write.ops = p->ops;
     p->write.n_ops = n;
-    return send(&p, err);
+    r = check_ops(p, err);
+    return r < 0 ? r : send(&p, err);
 }
 
 int pl_open_put_ops(struct pl_http_request *req, struct pl_open *c, struct pl_spool *spool, uint64_t new_bytes,
@@ -264,6 +282,7 @@ int pl_open_put_ops(struct pl_http_request *req, struct pl_open *c, struct pl_sp
 {
     const struct pl_open_put_how how = rest(req);
     _cleanup_(put_freep) struct put *p = put_new(&how, c);
+    _cleanup_(pl_pack_set_finish) struct pl_pack_set hidden = {0};
     const void *bytes;
     int r = p ? pl_spool_map(spool, &bytes, err) : pl_err_nomem(err);
 
@@ -275,6 +294,7 @@ int pl_open_put_ops(struct pl_http_request *req, struct pl_open *c, struct pl_sp
     if (r == PL_EFORMAT) /* the writer's bytes */
         r = pl_err_wrap(err, PL_EPROTO, "operations");
     p->write.ops = p->ops;
-    r = r < 0 ? r : pl_db_check_content(pl_open_store(c), p->ops, p->write.n_ops, err);
+    r = r < 0 ? r : pl_db_check_content(pl_open_store(c), p->ops, p->write.n_ops, &hidden, err);
+    r = r < 0 ? r : pl_open_revive(c, &hidden, err);
     return r < 0 ? r : send(&p, err);
 }

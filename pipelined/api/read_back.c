@@ -209,6 +209,7 @@ static int read_one(struct pl_read_back *b, const struct pl_brought *pack, struc
     else if (r == 0 || r == PL_ENOTFOUND)
         r = pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_settle, (void *)pack, err);
     if (r == 0) {
+        pl_store_set_doubt(store, &pack->pack, false);
         pthread_mutex_lock(&b->lock);
         *(v.lies ? &b->stats.quarantined : &b->stats.good) += 1;
         pthread_mutex_unlock(&b->lock);
@@ -328,13 +329,17 @@ static void enlist(struct pl_read_back *b, struct waiting *w)
 
 static int go_on(void *self, const struct pl_brought *pack, struct pl_err *err)
 {
+    struct pl_read_back *b = self;
+    struct pl_store *store;
     bool known;
-    struct waiting *w = reserve(self, pack, &known);
+    struct waiting *w = reserve(b, pack, &known);
+    int r = w ? pl_stores_get(b->stores, pack->project, &store, err) : pl_err_nomem(err);
 
-    if (!w)
-        return pl_err_nomem(err);
+    if (r < 0)
+        return r;
+    pl_store_set_doubt(store, &pack->pack, true);
     if (!known)
-        enlist(self, w);
+        enlist(b, w);
     return 0;
 }
 
@@ -466,6 +471,8 @@ int pl_read_back_add(struct pl_read_back *b, const struct pl_brought *pack, stru
     r = pl_store_add_pack(store, &pack->pack, err);
     if (r < 0 && is_the_packs_fault(r)) /* the writer's bytes, not ours */
         r = err->code = PL_EPROTO;
+    if (r == 0)
+        pl_store_set_doubt(store, &pack->pack, true);
     if (!known)
         enlist(b, w); /* also one that is no pack: it is to be taken out */
     return r;

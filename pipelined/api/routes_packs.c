@@ -1,7 +1,8 @@
 /* The data plane: sessions of writers, which ids are there and where, packs in and out. Bytes only; what they mean is for commits. */
 #include "api_internal.h"
 
-#include "pipelined/db/repo_tx.h"
+#include "pipelined/db/gc_tx.h"
+#include "pipelined/db/session_tx.h"
 #include "read_back.h"
 #include "sessions.h"
 #include "storage/base/io.h"
@@ -42,6 +43,24 @@ static int open_session(struct pl_api *a, struct pl_http_request *req, json_t **
     return 201;
 }
 
+/* Whose work is done says so: what waits for its end need not wait for the lease's. */
+static int close_session(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    struct pl_session_args args = {.project = pl_http_query(req, "project")};
+    const char *id = pl_http_param(req, "id");
+    int r = pl_id_ok(id) ? 0 : pl_err_field(err, pl_err_set(err, PL_EINVAL, "\"%.40s\" is no session's id", id), "id");
+
+    if (!args.project)
+        args.project = "default";
+    r = r < 0 ? r : pl_api_may(req, PL_VERB_STORE, args.project, NULL, err);
+    snprintf(args.id, sizeof args.id, "%s", id);
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_UNLOGGED, pl_tx_session_close, &args, err);
+    if (r < 0)
+        return r;
+    *ret = json_object();
+    return 0;
+}
+
 /* ---- questions about ids ---- */
 
 /* The body as ids, and the store that they are asked of. */
@@ -58,10 +77,21 @@ static int read_ids(struct pl_api *a, struct pl_http_request *req, struct pl_sto
     return pl_api_store(a, req, ret_store, err);
 }
 
+/* What is said to be there is durable, and stays until the session ends. */
+static int tell(struct pl_api *a, struct pl_http_request *req, struct pl_store *store, uint32_t *packs, size_t n,
+                struct pl_err *err)
+{
+    int r = pl_store_flush(store, err);
+
+    return r < 0 ? r : pl_session_pin_numbers(a->sessions, a->config.db, store, pl_http_query(req, "session"), packs, n, err);
+}
+
 static int have(struct pl_api *a, struct pl_http_request *req, struct pl_buf *out, struct pl_err *err)
 {
     const char *project = pl_http_param(req, "project");
+    _cleanup_(pl_store_release) struct pl_store_hold hold = {0}; /* until the pins are written */
     _cleanup_free_ uint8_t *bitmap = NULL;
+    _cleanup_free_ uint32_t *packs = NULL;
     const struct pl_hash *ids;
     struct pl_store *store;
     size_t n;
@@ -71,11 +101,14 @@ static int have(struct pl_api *a, struct pl_http_request *req, struct pl_buf *ou
     if (r < 0)
         return r;
     bitmap = calloc(n / 8 + 1, 1);
-    if (!bitmap)
+    packs = reallocarray(NULL, n + 1, sizeof *packs);
+    if (!bitmap || !packs)
         return pl_err_nomem(err);
-    pl_store_has_many(store, ids, n, bitmap, NULL);
+    pl_store_hold(store, &hold);
+    pl_store_has_many(store, ids, n, bitmap, packs);
     pl_read_back_hide(a->read_back, store, pl_http_query(req, "session"), ids, n, bitmap);
-    r = pl_buf_reserve(out, n, err);
+    r = tell(a, req, store, packs, n, err);
+    r = r < 0 ? r : pl_buf_reserve(out, n, err);
     for (size_t i = 0; i < n && r == 0; i++)
         r = pl_buf_add_u8(out, bitmap[i / 8] >> (i % 8) & 1, err);
     return r;
@@ -216,6 +249,7 @@ static int intake_open(struct pl_api *a, struct pl_http_request *req, struct int
     r = r < 0 ? r : pl_session_use(a->config.db, pl_http_query(req, "session"), pl_http_param(req, "project"), err);
     r = r < 0 ? r : pl_api_store(a, req, &in->store, err);
     r = r < 0 ? r : pl_api_admit(a, req, err);
+    r = r < 0 ? r : pl_session_bring(a->config.db, pl_store_project(in->store), pl_http_query(req, "session"), &in->id, err);
     r = r < 0 ? r : pl_object_tmp_path(pl_store_objects(in->store), in->path, err);
     if (r < 0)
         return r;
@@ -322,6 +356,8 @@ static const struct pl_api_route routes[] = {
     {"POST", "/api/v1/sessions", open_session, .body = PL_BODY_JSON, .verb = PL_VERB_STORE, .asks = true,
      .summary = "Opens a session for writing or reading packs; its lease goes on while it is used.", .request = "NewSession",
      .reply = "Session"},
+    {"DELETE", "/api/v1/sessions/{id}", close_session, .verb = PL_VERB_STORE, .asks = true,
+     .summary = "Ends a session: packs that it alone needs may be taken away.", .query = "project"},
     {"POST", "/api/v1/projects/{project}/have", .raw = on_have, .body = PL_BODY_BYTES, .body_max = IDS_BODY_MAX,
      .verb = PL_VERB_STORE, .summary = "For each id (32 bytes) a byte: 1 when its record is in the project's store.",
      .query = "session", .request = BYTES_TYPE, .reply = BYTES_TYPE},

@@ -4,6 +4,7 @@
 #include "pipelined/core/identity.h"
 #include "pipelined/db/manual_run.h"
 #include "pipelined/db/pipeline_tx.h"
+#include "storage/dataset/reach.h"
 #include "storage/pack/pack_session.h"
 
 #include <stdio.h>
@@ -77,12 +78,16 @@ struct setting {
     struct pl_spec_errors problems;
     struct pl_stage_code *code;
     struct pl_pipeline_args args;
+    struct pl_store_hold hold;
+    struct pl_pack_set hidden; /* packs of the code folders */
 };
 
 static void setting_finish(struct setting *s)
 {
     pl_spec_destroy(s->spec);
     free(s->code);
+    pl_store_release(&s->hold);
+    pl_pack_set_finish(&s->hidden);
     json_decref(s->args.changes);
     json_decref(s->body);
 }
@@ -157,6 +162,13 @@ static int check_code(const struct setting *s, json_t *code, struct pl_err *err)
     return 0;
 }
 
+static int note_hidden(void *self, const struct pl_hash *pack, struct pl_err *err)
+{
+    struct setting *s = self;
+
+    return pl_pack_set_add(&s->hidden, pack, err);
+}
+
 /* The root of a stage's code folder, as the client stored it. */
 static int read_root(struct setting *s, const struct pl_stage *stage, const char *text, struct pl_hash *ret, struct pl_err *err)
 {
@@ -168,9 +180,12 @@ static int read_root(struct setting *s, const struct pl_stage *stage, const char
                           stage->code, stage->name);
     r = pl_hash_parse(text, ret, err);
     r = r < 0 ? r : pl_stores_get(s->api->config.stores, s->spec->project, &store, err);
-    if (r == 0 && !pl_hash_is_zero(ret) && !pl_store_has(store, ret))
-        r = pl_err_set(err, PL_ERETRY, "the code folder of stage \"%s\" is not in the store", stage->name);
-    return r;
+    if (r < 0)
+        return r;
+    if (!s->hold.store)
+        pl_store_hold(store, &s->hold);
+    r = pl_reach_tree(&(struct pl_reach){.store = store, .hidden = note_hidden, .self = s}, ret, err);
+    return r < 0 ? pl_err_wrap(err, r, "the code folder of stage \"%s\"", stage->name) : 0;
 }
 
 static int read_code(struct setting *s, json_t *code, struct pl_err *err)
@@ -214,6 +229,8 @@ static int store_specs(struct setting *s, struct pl_err *err)
     r = pl_stores_get(s->api->config.stores, s->spec->project, &store, err);
     if (r < 0)
         return r;
+    if (!s->hold.store)
+        pl_store_hold(store, &s->hold);
     sink = pl_store_sink(store);
     r = pl_pack_session_open(&sink, s->spec->project, &session, err);
     r = r < 0 ? r : pl_pack_session_add(session, PL_REC_BLOB, s->text, strlen(s->text), &s->args.user_spec, err);
@@ -248,6 +265,7 @@ static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
         return r;
     s.args.spec = s.spec;
     s.args.code = s.code;
+    s.args.stands_on = &s.hidden;
     r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_pipeline_set, &s.args, err);
     if (r < 0 && !(dry_run && r == PL_ECANCELED))
         return r;

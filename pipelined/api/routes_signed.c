@@ -134,6 +134,7 @@ static int sign_put(struct asked *k, size_t i, struct pl_err *err)
     r = hash_of(pack, "packs", &id, err);
     r = r < 0 ? r : hash_of(sha256, "packs", &hash, err);
     r = r < 0 ? r : check_size(bytes, i, err);
+    r = r < 0 ? r : pl_session_bring(k->api->config.db, pl_store_project(k->store), pl_http_query(k->req, "session"), &id, err);
     if (r == 0 && pl_store_has_pack(k->store, &id))
         return pl_json_add(k->answers, json_pack("{s:b}", "there", 1), err);
     if (r < 0)
@@ -178,7 +179,8 @@ static int take_in(struct asked *k, size_t i, struct pl_err *err)
     if (r < 0)
         return r;
     pl_brought_by(k->req, pl_store_project(k->store), &id, (uint64_t)bytes, &b);
-    r = pl_read_back_add(k->api->read_back, &b, err);
+    r = pl_session_bring(k->api->config.db, b.project, b.session, &id, err);
+    r = r < 0 ? r : pl_read_back_add(k->api->read_back, &b, err);
     if (r < 0)
         return pl_err_wrap(err, r, "pack %.12s", pack);
     pl_sessions_brought(k->api->sessions, b.session, b.bytes);

@@ -65,9 +65,10 @@ int pl_s3_source(struct pl_s3_request *q, struct pl_s3_source *s, struct pl_err 
 
 static int is_kept(struct pl_store *store, const struct pl_entry *e)
 {
+    _cleanup_(pl_pack_set_finish) struct pl_pack_set hidden = {0}; /* revived by whoever takes it */
     struct pl_tree_op op = {.op = PL_TREE_PUT, .path = "", .entry = *e};
 
-    return pl_db_check_content(store, &op, 1, NULL);
+    return pl_db_check_content(store, &op, 1, &hidden, NULL);
 }
 
 int pl_s3_source_keep(const struct pl_s3_source *s, struct pl_err *err)

@@ -53,6 +53,7 @@ void pl_s3_request_end(struct pl_s3_request *q)
         return;
     if (q->drop_more)
         q->drop_more(q->more);
+    pl_store_release(&q->hold);
     pl_s3_body_destroy(q->body);
     pl_principal_unref(q->who);
     free(q->path);

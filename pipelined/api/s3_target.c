@@ -136,7 +136,11 @@ int pl_s3_target_of(struct pl_s3_request *q, const char *bucket, enum pl_verb ve
 
 int pl_s3_target(struct pl_s3_request *q, enum pl_verb verb, struct pl_err *err)
 {
-    return pl_s3_target_of(q, q->bucket, verb, &q->target, err);
+    int r = pl_s3_target_of(q, q->bucket, verb, &q->target, err);
+
+    if (r == 0 && verb != PL_VERB_READ && !q->hold.store)
+        pl_store_hold(q->target.store, &q->hold);
+    return r;
 }
 
 /* ---- views ---- */

@@ -1,6 +1,7 @@
 #include "sessions.h"
 
-#include "pipelined/db/repo_tx.h"
+#include "pipelined/db/gc_tx.h"
+#include "pipelined/db/session_tx.h"
 #include "storage/base/clock.h"
 
 #include <pthread.h>
@@ -13,7 +14,8 @@ struct pl_sessions {
     struct sum {
         char id[33];
         uint64_t bytes;
-    } sums[PL_SESSIONS_COUNTED]; /* a ring */
+        uint32_t pinned[PL_SESSION_PINS]; /* number of the pack + 1, at number % PL_SESSION_PINS; 0 = none */
+    } sums[PL_SESSIONS_COUNTED];          /* a ring */
     size_t next;
 };
 
@@ -75,18 +77,108 @@ static struct sum *find(struct pl_sessions *s, const char *id)
     return NULL;
 }
 
-void pl_sessions_brought(struct pl_sessions *s, const char *id, uint64_t bytes)
+/* The session's place, under the lock. */
+static struct sum *place(struct pl_sessions *s, const char *id)
+{
+    struct sum *sum = find(s, id);
+
+    if (!sum) {
+        sum = &s->sums[s->next++ % PL_SESSIONS_COUNTED];
+        *sum = (struct sum){0};
+        snprintf(sum->id, sizeof sum->id, "%s", id);
+    }
+    return sum;
+}
+
+int pl_session_pin(struct pl_db *db, const char *project, const char *id, const struct pl_hash *packs, size_t n,
+                   struct pl_err *err)
+{
+    struct pl_session_args args = {.project = project, .packs = packs, .n = n};
+    int r;
+
+    snprintf(args.id, sizeof args.id, "%s", id);
+    r = n ? pl_db_run(db, PL_TX_UNLOGGED, pl_tx_session_pin, &args, err) : 0;
+    return r == PL_ENOTFOUND ? ended(id, err) : r;
+}
+
+int pl_session_bring(struct pl_db *db, const char *project, const char *id, const struct pl_hash *pack, struct pl_err *err)
+{
+    _cleanup_(pl_pack_set_finish) struct pl_pack_set set = {0};
+    char hex[PL_HASH_HEX + 1], state[PL_GC_STATE_BYTES];
+    int r = pl_session_pin(db, project, id, pack, 1, err);
+
+    /* nothing that is pinned takes another step, so what is seen now stays so */
+    r = r < 0 ? r : pl_gc_state_now(db, project, pack, state, err);
+    if (r < 0 || !*state)
+        return r;
+    if (pl_streq(state, PL_PACK_DOOMED))
+        return pl_err_set(err, PL_ERETRY, "pack %s came before, and was removed when its session had ended: bring the data again",
+                          pl_hash_hex(pack, hex));
+    r = pl_pack_set_add(&set, pack, err);
+    return r < 0 ? r : pl_db_revive(db, project, &set, err);
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Leaves each that is not known to be pinned, once; how many. */
+static size_t new_pins(struct pl_sessions *s, const char *id, uint32_t *numbers, size_t n)
+{
+    struct sum *sum;
+    size_t left = 0;
+
+    qsort(numbers, n, sizeof *numbers, compare_numbers);
+    pthread_mutex_lock(&s->lock);
+    sum = place(s, id);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t no = numbers[i];
+
+        if (no != UINT32_MAX && (i == 0 || no != numbers[i - 1]) && sum->pinned[no % PL_SESSION_PINS] != no + 1)
+            numbers[left++] = no;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return left;
+}
+
+static void remember_pins(struct pl_sessions *s, const char *id, const uint32_t *numbers, size_t n)
 {
     struct sum *sum;
 
     pthread_mutex_lock(&s->lock);
-    sum = find(s, id);
-    if (!sum) {
-        sum = &s->sums[s->next++ % PL_SESSIONS_COUNTED];
-        snprintf(sum->id, sizeof sum->id, "%s", id);
-        sum->bytes = 0;
-    }
-    sum->bytes += bytes;
+    sum = place(s, id);
+    for (size_t i = 0; i < n; i++)
+        sum->pinned[numbers[i] % PL_SESSION_PINS] = numbers[i] + 1;
+    pthread_mutex_unlock(&s->lock);
+}
+
+int pl_session_pin_numbers(struct pl_sessions *s, struct pl_db *db, struct pl_store *store, const char *id, uint32_t *numbers,
+                           size_t n, struct pl_err *err)
+{
+    _cleanup_free_ struct pl_hash *packs = NULL;
+    size_t left = n ? new_pins(s, id, numbers, n) : 0, m = 0;
+    int r;
+
+    if (!left)
+        return 0;
+    packs = reallocarray(NULL, left, sizeof *packs);
+    if (!packs)
+        return pl_err_nomem(err);
+    for (size_t i = 0; i < left; i++)
+        m += pl_store_pack_id(store, numbers[i], &packs[m]);
+    r = pl_session_pin(db, pl_store_project(store), id, packs, m, err);
+    if (r == 0)
+        remember_pins(s, id, numbers, left);
+    return r;
+}
+
+void pl_sessions_brought(struct pl_sessions *s, const char *id, uint64_t bytes)
+{
+    pthread_mutex_lock(&s->lock);
+    place(s, id)->bytes += bytes;
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -83,14 +83,19 @@ static void bring_again(struct upload *u, const struct pl_http_request *req, uin
 /* A commit at once; what gathers on the branch comes before it. */
 static int push(struct upload *u, struct pl_http_request *req, struct pl_err *err)
 {
+    _cleanup_(pl_store_release) struct pl_store_hold hold = {0};
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
     uint64_t new_bytes = u->is_file ? 0 : brought(u, req);
     const void *bytes = NULL;
+    struct pl_store *store;
     json_t *answer = NULL;
     size_t n;
     int r = pl_opens_flush(u->api->opens, pl_http_param(req, "project"), pl_http_param(req, "repo"), pl_http_param(req, "branch"),
                            err);
 
+    r = r < 0 ? r : pl_api_store(u->api, req, &store, err);
+    if (r == 0)
+        pl_store_hold(store, &hold);
     if (r == 0)
         r = u->is_file ? store_file(u, req, &ops, &new_bytes, err) : pl_spool_map(&u->spool, &bytes, err);
     n = u->is_file ? ops.len : (size_t)u->spool.size;

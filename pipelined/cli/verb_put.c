@@ -319,6 +319,8 @@ static int put_long(struct put *p, struct pl_err *err)
     p->push.session = pl_remote_session_id(remote);
     r = push_patiently(p, &patient, &ops, err);
     p->push.session = NULL;
+    if (r == 0)
+        pl_remote_end_session(remote);
     if (r == 0 && cache && pl_stat_cache_save(cache, NULL) < 0)
         return 0; /* costs time next time, nothing else */
     return r;

@@ -16,6 +16,7 @@ struct committing {
     struct pl_hash parent_object;
     bool has_parent;
     json_t *provenance;
+    struct pl_store_hold hold; /* from the first look-up until it is committed */
     int result;
     struct pl_err err;
 };
@@ -203,6 +204,8 @@ static int build(struct committing *c, bool whole, struct pl_err *err)
 
     if (r < 0)
         return r;
+    if (!c->hold.store)
+        pl_store_hold(store, &c->hold);
     below = (struct pl_node_source){store, pl_store_node_get};
     sink = pl_store_sink(store);
     r = find_parent(c, err);
@@ -275,6 +278,7 @@ static void committed(void *arg)
     }
     if (pl_engine_feed(j->engine, &ev, &err) < 0)
         pl_log_error("engine", "commit of %s: %s", j->stage->def->name, err.msg);
+    pl_store_release(&c->hold);
     pl_engine_job_args_done(&c->end);
     json_decref(c->provenance);
     pl_ejob_unref(j);

@@ -2,6 +2,7 @@
 #include "engine_internal.h"
 
 #include "pipelined/core/json_text.h"
+#include "pipelined/db/result_rows.h"
 #include "storage/base/clock.h"
 #include "storage/base/log.h"
 #include "storage/tree/ops.h"
@@ -9,8 +10,6 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <zstd.h>
-
-#define RESULT_JSON_MAX (256u << 20)
 
 static int64_t num(const json_t *o, const char *key)
 {
@@ -517,30 +516,12 @@ static int load_row(struct pl_ejob *j, const json_t *pair, struct pl_err *err)
     return 0;
 }
 
-static int unpack_rows(const struct pl_rows *rows, int column, json_t **ret, struct pl_err *err)
-{
-    const void *packed = sqlite3_column_blob(rows->stmt, column);
-    size_t n = (size_t)sqlite3_column_bytes(rows->stmt, column);
-    unsigned long long size = ZSTD_getFrameContentSize(packed, n);
-    _cleanup_free_ char *text = NULL;
-
-    if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size > RESULT_JSON_MAX)
-        return pl_err_set(err, PL_ECORRUPT, "a stored result does not unpack");
-    text = malloc((size_t)size + 1);
-    if (!text)
-        return pl_err_nomem(err);
-    if (ZSTD_decompress(text, (size_t)size, packed, n) != size)
-        return pl_err_set(err, PL_ECORRUPT, "a stored result does not unpack");
-    *ret = json_loadb(text, (size_t)size, 0, NULL);
-    return *ret ? 0 : pl_err_set(err, PL_ECORRUPT, "a stored result is no JSON");
-}
-
 static int load_rows(struct pl_ejob *j, const struct pl_rows *rows, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *list = NULL;
     const json_t *pair;
     size_t i;
-    int r = unpack_rows(rows, 1, &list, err);
+    int r = pl_col_result_rows(rows, 1, &list, err);
 
     json_array_foreach(list, i, pair)
     {
@@ -614,7 +595,7 @@ int pl_kept_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
         const json_t *item;
         size_t i;
 
-        r = unpack_rows(&rows, 0, &list, err);
+        r = pl_col_result_rows(&rows, 0, &list, err);
         json_array_foreach(list, i, item)
         {
             r = r < 0 ? r : keep_one(j, item, pl_col_text(&rows, 1), err);

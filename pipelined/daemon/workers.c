@@ -427,11 +427,12 @@ static void make_answer(void *arg)
 static int lease_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct leasing *l = arg;
-    int r =
-        pl_sql_exec(pl_tx_conn(tx), err,
-                    "INSERT OR REPLACE INTO lease(task, fence, job, worker, rows, failures, losses) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    "iiiisii", (int64_t)l->task, (int64_t)l->fence, l->job->row, (int64_t)l->worker, l->rows,
-                    (int64_t)l->failures, (int64_t)l->losses);
+    int r = pl_sql_exec(
+        pl_tx_conn(tx), err,
+        "INSERT OR REPLACE INTO lease(task, fence, job, worker, rows, failures, losses, seq) VALUES (?, ?, ?, ?, ?, ?, ?,"
+        " (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'log_seq'))",
+        "iiiisii", (int64_t)l->task, (int64_t)l->fence, l->job->row, (int64_t)l->worker, l->rows, (int64_t)l->failures,
+        (int64_t)l->losses);
 
     return r < 0 ? r : 0;
 }

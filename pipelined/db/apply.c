@@ -1,6 +1,7 @@
 #include "apply.h"
 
 #include "pipelined/core/json_text.h"
+#include "storage/dataset/gc.h"
 #include "storage/dataset/record.h"
 
 static const char *str(const json_t *o, const char *key)
@@ -337,10 +338,10 @@ static int apply_pack_state(struct pl_conn *c, const json_t *o, uint64_t seq, st
 {
     struct pl_hash pack = hash(o, "pack");
 
-    if (pl_streq(str(o, "state"), "revived"))
+    if (pl_streq(str(o, "state"), PL_PACK_REVIVED) || pl_streq(str(o, "state"), PL_PACK_GONE))
         return pl_sql_exec(c, err, "DELETE FROM pack_state WHERE project = ? AND pack = ?", "sb", str(o, "project"), ROOT(pack));
-    return pl_sql_exec(c, err, "INSERT OR REPLACE INTO pack_state(project, pack, state, seq) VALUES (?, ?, ?, ?)", "sbsi",
-                       str(o, "project"), ROOT(pack), str(o, "state"), (int64_t)seq);
+    return pl_sql_exec(c, err, "INSERT OR REPLACE INTO pack_state(project, pack, state, seq, at_us) VALUES (?, ?, ?, ?, ?)",
+                       "sbsii", str(o, "project"), ROOT(pack), str(o, "state"), (int64_t)seq, num(o, "at"));
 }
 
 static int apply_user(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)

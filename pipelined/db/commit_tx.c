@@ -53,7 +53,9 @@ int pl_tx_commit(struct pl_tx *tx, void *arg, struct pl_err *err)
         return r;
     if (a->expect >= 0 && (a->expect != head.id || !pl_streq(a->parent ? a->parent : "", head.run)))
         return pl_err_set(err, PL_ERETRY, "%s/%s@%s moved on meanwhile", a->project, a->repo, a->branch);
-    r = !a->output && !head.id ? pl_db_check_new_branch(pl_tx_conn(tx), repo, a->branch, err) : 0;
+    r = a->stands_on ? pl_tx_revive(tx, a->project, a->stands_on, err) : 0;
+    if (r == 0 && !a->output && !head.id)
+        r = pl_db_check_new_branch(pl_tx_conn(tx), repo, a->branch, err);
     if (r == 0 && !a->output)
         r = pl_tx_emit(tx, PL_RECORD_RUN,
                        json_pack("{s:s, s:s, s:s, s:I}", "id", a->run, "cause", "push", "message", a->message ? a->message : "",

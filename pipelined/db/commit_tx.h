@@ -3,6 +3,7 @@
 #pragma once
 
 #include "pipelined/db/db.h"
+#include "pipelined/db/gc_tx.h"
 #include "pipelined/db/names.h"
 
 /* One commit of one repo, and with it the run that it starts (a push) or belongs to (a stage's output). */
@@ -17,7 +18,8 @@ struct pl_commit_args {
     int64_t generation, files, bytes;
     const char *parent; /* id of the head built on, "" = none */
     const char *message, *author, *stage;
-    json_t *provenance; /* borrowed; [{project, repo, branch, commit}]; NULL = none */
+    json_t *provenance;                  /* borrowed; [{project, repo, branch, commit}]; NULL = none */
+    const struct pl_pack_set *stands_on; /* hidden packs of what was looked up for it, which live again with it; NULL = none */
 };
 
 /* PL_ERETRY: the head moved on; build anew on it. PL_EOUTPUT, PL_ENOTFOUND. */
@@ -61,9 +63,11 @@ struct pl_push_args {
 
 struct pl_store;
 struct pl_tree_op;
-/* That all that the entries name is in the store, and as long as they say. PL_ERETRY naming the hash, PL_EINVAL. */
+/* That all that the entries name is in the store, and as long as they say; `hidden` gets the hidden packs of it, to be revived with what
+ * the entries become part of. Under a hold. PL_ERETRY naming the hash, PL_EINVAL. */
 PL_MUST_CHECK
-int pl_db_check_content(struct pl_store *store, const struct pl_tree_op *ops, size_t n, struct pl_err *err);
+int pl_db_check_content(struct pl_store *store, const struct pl_tree_op *ops, size_t n, struct pl_pack_set *hidden,
+                        struct pl_err *err);
 
 struct pl_push_result {
     bool changed;               /* false: the tree is what it was: no commit, no run */

@@ -7,6 +7,7 @@
 #include "pipelined/db/open.h"
 #include "storage/base/clock.h"
 #include "storage/base/lack.h"
+#include "storage/base/path.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -35,11 +36,19 @@ struct new_event {
     size_t owner; /* position of its transaction in the group */
 };
 
+struct new_state {
+    char project[PL_NAME_MAX_BYTES + 1];
+    struct pl_hash pack;
+    char state[16];
+};
+
 struct pl_tx {
     struct pl_db *db;
     struct pl_log_batch batch;
     struct new_event *events;
     size_t n_events, cap_events;
+    struct new_state *states; /* of packs */
+    size_t n_states, cap_states;
     size_t at; /* transaction under way */
     enum pl_tx_class class;
     int64_t now_us;
@@ -103,6 +112,25 @@ int64_t pl_tx_now_us(const struct pl_tx *tx)
     return tx->now_us;
 }
 
+static int keep_state(struct pl_tx *tx, const json_t *payload, struct pl_err *err)
+{
+    struct new_state *s;
+
+    if (tx->n_states == tx->cap_states) {
+        size_t cap = tx->cap_states ? tx->cap_states * 2 : 16;
+
+        s = reallocarray(tx->states, cap, sizeof *s);
+        if (!s)
+            return pl_err_nomem(err);
+        tx->states = s;
+        tx->cap_states = cap;
+    }
+    s = &tx->states[tx->n_states++];
+    snprintf(s->project, sizeof s->project, "%s", json_string_value(json_object_get(payload, "project")));
+    snprintf(s->state, sizeof s->state, "%s", json_string_value(json_object_get(payload, "state")));
+    return pl_hash_parse(json_string_value(json_object_get(payload, "pack")), &s->pack, err);
+}
+
 int pl_tx_emit(struct pl_tx *tx, uint16_t kind, json_t *payload, struct pl_err *err)
 {
     _cleanup_free_ char *text = NULL;
@@ -121,6 +149,8 @@ int pl_tx_emit(struct pl_tx *tx, uint16_t kind, json_t *payload, struct pl_err *
         tx->full = r == PL_ETOOBIG;
     }
     r = r < 0 ? r : pl_apply_record(tx->db->writer, kind, payload, tx->seq, err);
+    if (r >= 0 && kind == PL_RECORD_PACK_STATE)
+        r = keep_state(tx, payload, err);
     json_decref(payload);
     return r;
 }
@@ -193,7 +223,7 @@ static enum ran group_gone(const struct pl_conn *c, struct pending *p)
 static enum ran run_one(struct pl_tx *tx, struct pending *p, size_t at)
 {
     struct pl_conn *c = tx->db->writer;
-    size_t batch_bytes = tx->batch.records.len, events = tx->n_events;
+    size_t batch_bytes = tx->batch.records.len, events = tx->n_events, states = tx->n_states;
     uint32_t batch_n = tx->batch.n;
 
     tx->at = at;
@@ -217,6 +247,7 @@ static enum ran run_one(struct pl_tx *tx, struct pending *p, size_t at)
         return RAN;
     pl_log_batch_truncate(&tx->batch, batch_bytes, batch_n);
     drop_events_from(tx, events);
+    tx->n_states = states;
     if (sqlite3_get_autocommit(c->db) || pl_sql_script(c, "ROLLBACK TO t; RELEASE t", NULL) < 0)
         return GROUP_GONE;
     return tx->full && batch_n > 0 ? NO_ROOM : RAN;
@@ -315,6 +346,8 @@ static int make_durable(struct pl_db *db, struct pl_tx *tx, struct pl_err *err)
 
 static void publish(struct pl_db *db, struct pl_tx *tx)
 {
+    for (size_t i = 0; i < tx->n_states && db->config.pack_state; i++)
+        db->config.pack_state(db->config.arg, tx->states[i].project, &tx->states[i].pack, tx->states[i].state);
     if (!db->config.event)
         return;
     for (size_t i = 0; i < tx->n_events; i++)
@@ -408,6 +441,7 @@ static struct pending *run_group(struct pl_db *db, struct pending *group)
     answer(group);
     drop_events_from(&tx, 0);
     free(tx.events);
+    free(tx.states);
     pl_log_batch_finish(&tx.batch);
     return rest;
 }
@@ -559,14 +593,20 @@ void pl_db_reader_done(struct pl_db *db, struct pl_conn *c)
     pthread_mutex_unlock(&db->readers_mutex);
 }
 
-static int open_readers(struct pl_db *db, unsigned n, struct pl_err *err)
+int pl_db_own_reader(struct pl_db *db, struct pl_conn **ret, struct pl_err *err)
 {
     char path[4096];
-    int r;
 
     snprintf(path, sizeof path, "%s/pipelined.db", db->dir);
+    return pl_conn_open(path, true, ret, err);
+}
+
+static int open_readers(struct pl_db *db, unsigned n, struct pl_err *err)
+{
+    int r;
+
     for (unsigned i = 0; i < n; i++) {
-        r = pl_conn_open(path, true, &db->readers[i], err);
+        r = pl_db_own_reader(db, &db->readers[i], err);
         if (r < 0)
             return r;
         db->n_readers = db->n_free = i + 1;

@@ -32,6 +32,9 @@ struct pl_db_config {
     void (*fatal)(void *arg, const struct pl_err *err);
     /* Events that a COMMIT has made visible: `id` of each is fixed. Writer thread. `data` is compact JSON. */
     void (*event)(void *arg, int64_t id, int64_t at_us, const char *type, const char *data);
+    /* A record of a pack's state (dataset/gc.h) is in the log and applied: what memory says of the pack follows. Writer thread. May be
+     * NULL. */
+    void (*pack_state)(void *arg, const char *project, const struct pl_hash *pack, const char *state);
     /* The log has come to object `seq`. Writer thread. May be NULL. */
     void (*logged)(void *arg, uint64_t seq);
     void *arg;
@@ -84,6 +87,10 @@ int64_t pl_tx_now_us(const struct pl_tx *tx);
 /* A read-only connection for one thread; waits for a free one. Give it back soon: a long reader keeps the WAL from shrinking. */
 struct pl_conn *pl_db_reader(struct pl_db *db);
 void pl_db_reader_done(struct pl_db *db, struct pl_conn *c);
+
+/* A read-only connection of the caller's own, for who reads long; close it with pl_conn_close. */
+PL_MUST_CHECK
+int pl_db_own_reader(struct pl_db *db, struct pl_conn **ret, struct pl_err *err);
 
 struct pl_db_reading {
     struct pl_db *db;

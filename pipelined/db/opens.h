@@ -131,7 +131,10 @@ struct pl_open_write {
  * PL_ECOLLISION, PL_ELIMIT, PL_ENOSPC, PL_EIO, …: nothing of it was taken. */
 PL_MUST_CHECK
 int pl_open_write(struct pl_open *c, struct pl_open_write *w, struct pl_err *err);
-/* Whether a record need not be sent along: it is in a pack or in the spool. */
+/* Hidden packs that operations of a write to come stand on live again (pl_db_check_content). Blocks: on the pool. PL_ERETRY. */
+PL_MUST_CHECK
+int pl_open_revive(struct pl_open *c, const struct pl_pack_set *hidden, struct pl_err *err);
+/* Whether a record need not be sent along: it is in a pack or in the spool. Under a hold that lasts until the write is done. */
 bool pl_open_has(struct pl_open *c, const struct pl_hash *id);
 
 /* ---- ending ---- */
@@ -167,6 +170,15 @@ void pl_opens_drop_repo(struct pl_opens *o, const char *project, const char *rep
 
 /* ---- reading ---- */
 
+/* What an open commit needs of the store: the content of an entry (PL_CONTENT_CHUNK, PL_CONTENT_LIST), or a whole tree (PL_CONTENT_NONE). */
+struct pl_open_need {
+    struct pl_hash id;
+    uint8_t content;
+};
+/* What all open commits of the project need, as of now; the caller frees `*ret`. For garbage collection. */
+PL_MUST_CHECK
+int pl_opens_needs(struct pl_opens *o, const char *project, struct pl_open_need **ret, size_t *ret_n, struct pl_err *err);
+
 /* What it would be if it were finished on its base: a tree whose nodes are partly in memory. Valid until finish. */
 struct pl_open_view {
     struct pl_hash root;
@@ -187,6 +199,7 @@ bool pl_open_path_from(struct pl_open *c, const char *path, size_t path_len, cha
 /* Puts the bytes of what was written so far into packs. Blocks: on the pool. */
 PL_MUST_CHECK
 int pl_open_pack_records(struct pl_open *c, struct pl_err *err);
-/* Puts all of it into packs, tree nodes too, so that whoever can read the store can read the tree `ret_root`. Blocks: on the pool. */
+/* Puts all of it into packs, tree nodes too, so that whoever can read the store can read the tree `ret_root`, until the next call or
+ * the commit's end. Blocks: on the pool. */
 PL_MUST_CHECK
 int pl_open_pack(struct pl_open *c, struct pl_hash *ret_root, struct pl_err *err);

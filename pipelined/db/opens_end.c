@@ -135,6 +135,11 @@ int pl_open_abort(struct pl_open *c, const char *why, struct pl_err *err)
     return 0;
 }
 
+int pl_open_revive(struct pl_open *c, const struct pl_pack_set *hidden, struct pl_err *err)
+{
+    return pl_db_revive(c->o->config.db, pl_open_head(c)->project, hidden, err);
+}
+
 /* ---- what gathers ---- */
 
 /* The oldest on the branch that gathers, with a reference. */

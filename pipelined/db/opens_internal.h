@@ -40,6 +40,7 @@ struct pl_open {
     pthread_mutex_t lock;     /* what follows: what is durable */
     struct pl_op_table table; /* upon the base */
     struct pl_op_table delta; /* upon `nodes`' root; only while there is one */
+    struct pl_hash packed;    /* the tree that pl_open_pack put last */
     struct pl_open_nodes *nodes;
     struct pl_hash root; /* of `nodes` without `delta` */
 

@@ -286,8 +286,11 @@ int pl_open_pack(struct pl_open *c, struct pl_hash *ret_root, struct pl_err *err
     _cleanup_(pl_open_view_finish) struct pl_open_view view = {0};
     struct pl_pack_sink sink = pl_store_sink(c->store);
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_store_release) struct pl_store_hold hold = {0};
     struct packing p = {0};
     int r = pl_open_view_init(c, &view, err);
+
+    pl_store_hold(c->store, &hold);
 
     r = r < 0 ? r : pl_open_pack_records(c, err);
     r = r < 0 ? r : pl_pack_session_open(&sink, pl_open_head(c)->project, &session, err);
@@ -296,7 +299,11 @@ int pl_open_pack(struct pl_open *c, struct pl_hash *ret_root, struct pl_err *err
     p = (struct packing){view.nodes, session};
     r = pl_hash_is_zero(&view.root) ? 0 : pl_tree_visit_nodes(&view.source, &view.root, pack_node, &p, err);
     r = r < 0 ? r : pl_pack_session_finish(session, err);
-    if (r == 0)
-        *ret_root = view.root;
-    return r;
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&c->lock);
+    c->packed = view.root;
+    pthread_mutex_unlock(&c->lock);
+    *ret_root = view.root;
+    return 0;
 }

@@ -1,5 +1,6 @@
 #include "pipeline_tx.h"
 
+#include "pipelined/db/gc_tx.h"
 #include "pipelined/db/job_tx.h"
 #include "pipelined/db/names.h"
 #include "pipelined/db/pipeline_circle.h"
@@ -293,7 +294,10 @@ int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err)
     a->changes = json_array();
     a->changed = false;
     a->run[0] = '\0';
-    r = stages && a->changes ? next_version(tx, a, err) : pl_err_nomem(err);
+    r = stages && a->changes ? 0 : pl_err_nomem(err);
+    if (r == 0 && a->stands_on && !a->dry_run)
+        r = pl_tx_revive(tx, a->spec->project, a->stands_on, err);
+    r = r < 0 ? r : next_version(tx, a, err);
     r = r < 0 ? r : make_stages(tx, a, stages, err);
     r = r < 0 ? r : make_repos(tx, a->spec, err);
     r = r < 0 ? r : check_inputs(tx, a->spec, err);

@@ -17,8 +17,9 @@ struct pl_pipeline_args {
     const struct pl_stage_code *code;
     struct pl_hash user_spec, effective_spec; /* stored as blobs already */
     const char *filename;
-    bool update;  /* it may exist */
-    bool dry_run; /* everything is checked, nothing is kept: returns PL_ECANCELED */
+    const struct pl_pack_set *stands_on; /* hidden packs of code and specs, which live again with it; NULL = none */
+    bool update;                         /* it may exist */
+    bool dry_run;                        /* everything is checked, nothing is kept: returns PL_ECANCELED */
     /* out */
     bool changed;
     int64_t version;

@@ -26,6 +26,7 @@ struct push {
     struct pl_commit_row base; /* when one is named */
     struct pl_commit_row head; /* of this attempt */
     bool has_head;
+    struct pl_pack_set *hidden; /* of what the operations name */
 };
 
 static int read_head(struct push *p, struct pl_err *err)
@@ -64,6 +65,14 @@ static int wrong_size(const struct pl_tree_op *op, uint64_t real, struct pl_err 
                       (unsigned long long)op->entry.size, (unsigned long long)real);
 }
 
+static int find_record(struct push *p, const struct pl_tree_op *op, const struct pl_hash *id, struct pl_location *ret,
+                       struct pl_err *err)
+{
+    if (pl_store_locate(p->store, id, ret, NULL) < 0)
+        return missing(op, id, err);
+    return ret->hidden ? pl_pack_set_add(p->hidden, &ret->pack, err) : 0;
+}
+
 struct list_check {
     struct push *push;
     const struct pl_tree_op *op;
@@ -73,11 +82,13 @@ static int check_piece(void *arg, const struct pl_hash *id, bool is_chunk, uint6
 {
     struct list_check *check = arg;
     struct pl_location at;
+    int r;
 
+    r = find_record(check->push, check->op, id, &at, err);
+    if (r < 0)
+        return r;
     if (!is_chunk) /* the lists below were compared with what the one above says of them */
         return pl_hash_eq(id, &check->op->entry.id) && bytes != check->op->entry.size ? wrong_size(check->op, bytes, err) : 0;
-    if (pl_store_locate(check->push->store, id, &at, NULL) < 0)
-        return missing(check->op, id, err);
     return at.raw == bytes ? 0
                            : pl_err_set(err, PL_EINVAL, "/%.*s: its list is wrong about a chunk's length",
                                         (int)check->op->path_len, check->op->path);
@@ -94,17 +105,19 @@ static int check_entry(struct push *p, const struct pl_tree_op *op, struct pl_er
     struct list_check check = {p, op};
     struct pl_list_source lists = {p->store, get_list};
     struct pl_location at;
+    int r = find_record(p, op, &op->entry.id, &at, err);
 
-    if (pl_store_locate(p->store, &op->entry.id, &at, NULL) < 0)
-        return missing(op, &op->entry.id, err);
+    if (r < 0)
+        return r;
     if (op->entry.content == PL_CONTENT_LIST)
         return pl_list_visit(&lists, &op->entry.id, check_piece, &check, err);
     return at.raw == op->entry.size ? 0 : wrong_size(op, at.raw, err);
 }
 
-int pl_db_check_content(struct pl_store *store, const struct pl_tree_op *ops, size_t n, struct pl_err *err)
+int pl_db_check_content(struct pl_store *store, const struct pl_tree_op *ops, size_t n, struct pl_pack_set *hidden,
+                        struct pl_err *err)
 {
-    struct push p = {.store = store};
+    struct push p = {.store = store, .hidden = hidden};
     int r = 0;
 
     for (size_t i = 0; i < n && r == 0; i++) {
@@ -277,7 +290,8 @@ static int attempt(struct push *p, char run[PL_ID_HEX + 1], struct pl_push_resul
                                .branch = p->args->branch,
                                .run = run,
                                .message = p->args->message,
-                               .author = p->args->author};
+                               .author = p->args->author,
+                               .stands_on = p->hidden};
     bool changed = false;
     int r = read_head(p, err);
 
@@ -317,13 +331,24 @@ static int read_ops(struct push *p, struct pl_tree_op **ret_own, struct pl_err *
     if (r == PL_EFORMAT) /* the writer's bytes, not the store's */
         r = pl_err_wrap(err, PL_EPROTO, "operations");
     p->ops = *ret_own;
-    return r < 0 ? r : pl_db_check_content(p->store, p->ops, p->n_ops, err);
+    return r < 0 ? r : pl_db_check_content(p->store, p->ops, p->n_ops, p->hidden, err);
+}
+
+/* A hidden pack may have been doomed meanwhile: what lay in it may be elsewhere. */
+static int look_again(struct push *p, struct pl_err *err)
+{
+    if (!p->hidden->map.len)
+        return 0;
+    pl_pack_set_finish(p->hidden);
+    return pl_db_check_content(p->store, p->ops, p->n_ops, p->hidden, err);
 }
 
 int pl_db_push(struct pl_db *db, struct pl_stores *stores, const struct pl_push_args *args, struct pl_push_result *ret,
                struct pl_err *err)
 {
-    struct push p = {.db = db, .args = args};
+    _cleanup_(pl_store_release) struct pl_store_hold hold = {0};
+    _cleanup_(pl_pack_set_finish) struct pl_pack_set hidden = {0};
+    struct push p = {.db = db, .args = args, .hidden = &hidden};
     struct pl_push_result result = {0};
     _cleanup_free_ struct pl_tree_op *own = NULL;
     char run[PL_ID_HEX + 1];
@@ -332,14 +357,18 @@ int pl_db_push(struct pl_db *db, struct pl_stores *stores, const struct pl_push_
     r = r < 0 ? r : pl_stores_get(stores, args->project, &p.store, err);
     if (r < 0)
         return r;
+    pl_store_hold(p.store, &hold);
     p.source = (struct pl_node_source){p.store, pl_store_node_get};
     r = read_ops(&p, &own, err);
     if (r == 0 && names_base(&p))
         r = find_base(&p, err);
     if (r == 0) {
         r = PL_ERETRY;
-        for (unsigned i = 0; i < PUSH_ATTEMPTS_MAX && r == PL_ERETRY; i++)
+        for (unsigned i = 0; i < PUSH_ATTEMPTS_MAX && r == PL_ERETRY; i++) {
+            if (i && (r = look_again(&p, err)) < 0)
+                break;
             r = attempt(&p, run, &result, err);
+        }
     }
     if (r < 0)
         return pl_err_wrap(err, r, "%s/%s@%s", args->project, args->repo, args->branch);

@@ -279,29 +279,3 @@ int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     return pl_tx_emit(tx, PL_RECORD_BRANCH_DELETE,
                       json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->repo, "name", a->name), err);
 }
-
-int pl_tx_session_open(struct pl_tx *tx, void *arg, struct pl_err *err)
-{
-    struct pl_session_args *a = arg;
-    uint8_t id[16];
-    int r = pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM session WHERE lease_us < ?", "i", pl_tx_now_us(tx));
-
-    if (r < 0)
-        return r;
-    pl_random_bytes(id, sizeof id);
-    pl_hex_encode(id, sizeof id, a->id);
-    r = pl_sql_exec(pl_tx_conn(tx), err,
-                    "INSERT INTO session(id, project, kind, opened_seq, lease_us)"
-                    " VALUES (?, ?, ?, (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'log_seq'), ?)",
-                    "sssi", a->id, a->project, a->kind, pl_tx_now_us(tx) + PL_SESSION_LEASE_S * 1000000LL);
-    return r < 0 ? r : 0;
-}
-
-int pl_tx_session_renew(struct pl_tx *tx, void *arg, struct pl_err *err)
-{
-    struct pl_session_args *a = arg;
-    int r = pl_sql_exec(pl_tx_conn(tx), err, "UPDATE session SET lease_us = ? WHERE id = ? AND project = ?", "iss",
-                        pl_tx_now_us(tx) + PL_SESSION_LEASE_S * 1000000LL, a->id, a->project);
-
-    return r == 0 ? pl_err_set(err, PL_ENOTFOUND, "session %s has ended", a->id) : PL_MIN(r, 0);
-}

@@ -49,17 +49,3 @@ int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* PL_EINUSE: a stage of a pipeline reads it (unless force). PL_EOUTPUT, PL_ENOTFOUND. */
 PL_MUST_CHECK
 int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
-
-struct pl_session_args {
-    const char *project;
-    const char *kind; /* "write" or "read" */
-    char id[33];      /* out for open; in for renew and close */
-};
-
-/* Unlogged: a writer's or reader's session, with a lease of PL_SESSION_LEASE_S. */
-#define PL_SESSION_LEASE_S 900
-PL_MUST_CHECK
-int pl_tx_session_open(struct pl_tx *tx, void *arg, struct pl_err *err);
-/* Unlogged: its lease begins anew. PL_ENOTFOUND: it has ended. */
-PL_MUST_CHECK
-int pl_tx_session_renew(struct pl_tx *tx, void *arg, struct pl_err *err);

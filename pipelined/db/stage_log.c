@@ -478,8 +478,9 @@ static int seal_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r < 0 ? r : 0;
 }
 
-static int put_blob(struct pl_stage_logs *l, const char *project, const struct pl_buf *bytes, struct pl_hash *ret,
-                    struct pl_err *err)
+/* Under `hold` until its row is written. */
+static int put_blob(struct pl_stage_logs *l, const char *project, const struct pl_buf *bytes, struct pl_store_hold *hold,
+                    struct pl_hash *ret, struct pl_err *err)
 {
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
     struct pl_pack_sink sink;
@@ -488,6 +489,7 @@ static int put_blob(struct pl_stage_logs *l, const char *project, const struct p
 
     if (r < 0)
         return r;
+    pl_store_hold(store, hold);
     sink = pl_store_sink(store);
     r = pl_pack_session_open(&sink, project, &session, err);
     r = r < 0 ? r : pl_pack_session_add(session, PL_REC_BLOB, bytes->data, bytes->len, ret, err);
@@ -498,6 +500,7 @@ static int put_blob(struct pl_stage_logs *l, const char *project, const struct p
  * or, when it is gone, the row. */
 static int seal(struct pl_stage_logs *l, const char *project, struct open_log *o, struct pl_err *err)
 {
+    _cleanup_(pl_store_release) struct pl_store_hold hold = {0};
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
     struct sealing s = {.job = o->job, .segment = o->segment, .raw = o->size};
     char path[4200];
@@ -509,7 +512,7 @@ static int seal(struct pl_stage_logs *l, const char *project, struct open_log *o
     r = pl_io_read_file(path, &bytes, err);
     if (r < 0)
         return r;
-    r = put_blob(l, project, &bytes, &s.blob, err);
+    r = put_blob(l, project, &bytes, &hold, &s.blob, err);
     r = r < 0 ? r : pl_db_run(l->db, PL_TX_UNLOGGED, seal_tx, &s, err);
     if (r < 0)
         return r;

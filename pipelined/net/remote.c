@@ -211,6 +211,22 @@ int pl_remote_session(struct pl_remote *r, struct pl_err *err)
     return e;
 }
 
+void pl_remote_end_session(struct pl_remote *r)
+{
+    _cleanup_free_ char *path = NULL;
+    char session[64];
+
+    pthread_mutex_lock(&r->lock);
+    memcpy(session, r->session, sizeof(session));
+    r->session[0] = '\0';
+    pthread_mutex_unlock(&r->lock);
+    if (!*session)
+        return;
+    path = pl_http_path_make("/api/v1/sessions/%s?project=%s", session, r->project);
+    if (path)
+        (void)!pl_http_client_json(r->client, "DELETE", path, NULL, NULL, NULL);
+}
+
 const char *pl_remote_session_id(const struct pl_remote *r)
 {
     return r->session;

@@ -37,6 +37,8 @@ bool pl_remote_is_local(const struct pl_remote *r);
 /* A session for writing (PL_POST /sessions): needed before the sink is used. PL_ENET, PL_EAUTH. */
 PL_MUST_CHECK
 int pl_remote_session(struct pl_remote *r, struct pl_err *err);
+/* Ends it, when there is one and the daemon answers: what waits for it need not wait for its lease. */
+void pl_remote_end_session(struct pl_remote *r);
 /* The session's id, for the commit's `session` argument; "" before pl_remote_session. */
 const char *pl_remote_session_id(const struct pl_remote *r);
 /* Asks `have` and PUTs packs in this session. */

@@ -423,6 +423,8 @@ int pl_remote_signed_fetch(struct pl_remote_signed *s, const struct pl_hash *pac
             break;
     }
     pl_buf_clear(ret);
+    if (r == 0 && status == 404) /* its data may lie in another pack by now; the daemon tells */
+        return ELSEWHERE;
     return give_up(s, "reading from", at, r, status);
 }
 

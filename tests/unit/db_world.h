@@ -7,6 +7,7 @@
 #include "pipelined/core/identity.h"
 #include "pipelined/core/spec.h"
 #include "pipelined/db/commit_tx.h"
+#include "pipelined/db/gc_tx.h"
 #include "pipelined/db/job_tx.h"
 #include "pipelined/db/pipeline_tx.h"
 #include "pipelined/db/repo_tx.h"
@@ -384,6 +385,11 @@ static UNUSED void world_fatal(void *arg, const struct pl_err *err)
     ((struct world *)arg)->fatal = err->code;
 }
 
+static UNUSED void world_pack_state(void *arg, const char *project, const struct pl_hash *pack, const char *state)
+{
+    pl_gc_pack_state(((struct world *)arg)->stores, project, pack, state);
+}
+
 static UNUSED void world_close(struct world *w)
 {
     w->db = pl_db_close(w->db);
@@ -394,7 +400,7 @@ static UNUSED void world_close(struct world *w)
 /* Store DIR/store, database and index in DIR/<data>. */
 static UNUSED int world_open(struct world *w, const char *data, struct pl_err *err)
 {
-    struct pl_db_config config = {.readers = 2, .fatal = world_fatal, .arg = w};
+    struct pl_db_config config = {.readers = 2, .fatal = world_fatal, .pack_state = world_pack_state, .arg = w};
     char path[PATH_MAX], index[PATH_MAX];
     int r;
 
@@ -407,6 +413,8 @@ static UNUSED int world_open(struct world *w, const char *data, struct pl_err *e
     config.dir = path;
     config.objects = w->objects;
     r = r < 0 ? r : pl_db_open(&config, &w->db, err);
+    if (r == 0)
+        pl_stores_on_open(w->stores, pl_gc_store_opened, w->db);
     if (r < 0)
         world_close(w);
     return r;
