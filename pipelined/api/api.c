@@ -300,8 +300,10 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
     r = r < 0 ? r : pl_heads_create(a->config.db, &a->heads, err);
     r = r < 0 ? r : pl_api_opens_open(a, err);
     r = r < 0 ? r : watch_disks(a, err);
+    r = r < 0 ? r : pl_api_gc_open(a, err);
     r = r < 0 ? r : serve(a, err);
     r = r < 0 || !*a->config.s3_listen ? r : serve_s3(a, err);
+    r = r < 0 ? r : pl_gc_start(a->gc, err);
     if (r < 0) {
         pl_api_destroy(a);
         return pl_err_wrap(err, r, "API");
@@ -346,6 +348,7 @@ void pl_api_stop(struct pl_api *a, int64_t deadline_ms)
         pl_http_server_stop(a->local, deadline_ms);
     pl_s3_stop(a->s3, deadline_ms);
     pl_read_back_stop(a->read_back);
+    a->gc = pl_gc_destroy(a->gc);
     pl_opens_stop(a->opens); /* what came is answered by now, or its client was cut off: it is on the disk either way */
 }
 
@@ -354,6 +357,7 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     if (!a)
         return NULL;
     pl_http_server_destroy(a->server);
+    pl_gc_destroy(a->gc);
     pl_s3_destroy(a->s3);
     pl_http_server_destroy(a->local);
     pl_opens_close(a->opens);

@@ -6,6 +6,7 @@
 #include "disk_watch.h"
 #include "guard.h"
 #include "pipelined/core/rate.h"
+#include "pipelined/db/gc.h"
 #include "pipelined/db/heads.h"
 #include "pipelined/db/names.h"
 #include "pipelined/db/opens.h"
@@ -31,6 +32,7 @@
     X(runs)                                                                                                                      \
     X(logs)                                                                                                                      \
     X(why)                                                                                                                       \
+    X(gc)                                                                                                                        \
     X(status)                                                                                                                    \
     X(access)                                                                                                                    \
     X(fsck)                                                                                                                      \
@@ -134,6 +136,7 @@ struct pl_api {
     struct pl_heads *heads;
     struct pl_opens *opens;
     struct pl_s3 *s3; /* NULL: there is no gateway */
+    struct pl_gc *gc;
 };
 
 /* ---- what handlers need ---- */
@@ -210,6 +213,9 @@ int pl_api_events_open(struct pl_api *a, struct pl_err *err);
 /* The open commits, as DIR/open has them. Before the server serves. */
 PL_MUST_CHECK
 int pl_api_opens_open(struct pl_api *a, struct pl_err *err);
+/* Garbage collection. Before the server serves, after the open commits. */
+PL_MUST_CHECK
+int pl_api_gc_open(struct pl_api *a, struct pl_err *err);
 /* Those who will wait for the end of a run. Before the server serves. */
 PL_MUST_CHECK
 int pl_api_waits_open(struct pl_api *a, struct pl_err *err);

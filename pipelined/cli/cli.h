@@ -36,6 +36,7 @@
     X(fsck)                                                                                                                      \
     X(recover)                                                                                                                   \
     X(mirror)                                                                                                                    \
+    X(gc)                                                                                                                        \
     X(login)                                                                                                                     \
     X(access)                                                                                                                    \
     X(s3)                                                                                                                        \

@@ -40,7 +40,7 @@ static const struct {
     {"copy", ANY, "get file, then put file"},
     {"find", "commit", "list commit REPO shows commits, why REPO@REF:/PATH what a file was made from"},
     {"find", ANY, "glob file 'REPO@REF:/**/NAME' finds files"},
-    {"garbage-collect", ANY, "nothing is to be collected: what nobody refers to is kept for now"},
+    {"garbage-collect", ANY, "gc removes what nothing needs any more"},
     {"debug", ANY, "status, inspect run RUN and logs STAGE tell what goes on"},
     {"shell", ANY, "try STAGE --at RUN --shell is a shell in a datum's sandbox"},
     {"next", ANY, "datums follow each other inside a stage; try STAGE runs one"},
@@ -62,7 +62,6 @@ static const struct {
     {"params", ANY, "parameters stand in a spec: update pipeline -f SPEC"},
     {"plots", ANY, "open shows metrics in the browser"},
     {"queue", ANY, "list job shows what runs and waits"},
-    {"gc", ANY, "nothing is to be collected: what nobody refers to is kept for now"},
     {"freeze", ANY, "a stage without changes does not run again"},
     {"doctor", ANY, "status says how the daemon is, fsck checks its store"},
     /* git */

@@ -100,6 +100,8 @@ static const struct field {
     {"checkpoint_every", COUNT, offsetof(struct pl_config, checkpoint_every), "1000", "N",
      "Log objects after which a checkpoint of the log goes into the store (1 to 1000000); one a day in any case when there is "
      "something new."},
+    {"gc_every", DURATION, offsetof(struct pl_config, gc_every_ms), "24h", "DURATION",
+     "How often data that nothing needs any more is removed from the store; 0s: only when somebody asks (pipelinectl gc)."},
     {"log_level", TEXT, offsetof(struct pl_config, log_level), "info", "LEVEL",
      "Least level that is logged: debug, info, warn, error."},
 };

@@ -4,6 +4,7 @@
 #include "listen.h"
 #include "log_ckpt.h"
 
+#include "pipelined/db/gc_tx.h"
 #include "pipelined/db/recover.h"
 #include "pipelined/net/tls.h"
 #include "storage/base/clock.h"
@@ -162,6 +163,13 @@ static void on_fatal(void *arg, const struct pl_err *err)
     pl_loop_stop(d->loop);
 }
 
+static void on_pack_state(void *arg, const char *project, const struct pl_hash *pack, const char *state)
+{
+    struct daemon *d = arg;
+
+    pl_gc_pack_state(d->stores, project, pack, state);
+}
+
 static void on_engine_failed(void *arg, const char *what)
 {
     struct daemon *d = arg;
@@ -303,12 +311,14 @@ static int open_db(struct daemon *d, struct pl_err *err)
                              .fatal = on_fatal,
                              .event = on_event,
                              .logged = on_logged,
+                             .pack_state = on_pack_state,
                              .arg = d};
     char logs[4096];
     int r = pl_db_open(&c, &d->db, err);
 
     if (r < 0)
         return r;
+    pl_stores_on_open(d->stores, pl_gc_store_opened, d->db);
     tell_recovered(pl_db_recovered(d->db));
     snprintf(logs, sizeof logs, "%s/logs", d->config->data);
     return pl_stage_logs_open(logs, d->db, d->stores, &d->logs, err);
@@ -441,7 +451,8 @@ static int start_api(struct daemon *d, struct pl_err *err)
                               .s3_cors = d->config->s3_cors,
                               .worker_url = d->config->worker_url,
                               .proxy_header = d->config->proxy_header,
-                              .proxy_addresses = d->config->proxy_addresses};
+                              .proxy_addresses = d->config->proxy_addresses,
+                              .gc_every_ms = d->config->gc_every_ms};
     struct pl_api *api = NULL;
     int r;
 

@@ -5,7 +5,7 @@
  *   server, contexts     where the daemon is, and its token;  push, code_folder, local_tree, spec_file, jobs, beside: what several
  *                        verbs do
  *     verb_put, verb_get, verb_file, verb_commit, verb_branch, verb_repo, verb_project                 data
- *     verb_pipeline, verb_run, verb_rerun, verb_job, verb_logs, verb_metrics, verb_wait, verb_why, verb_status     work;  verb_login
+ *     verb_pipeline, verb_run, verb_rerun, verb_job, verb_logs, verb_metrics, verb_wait, verb_why, verb_status     work;  verb_login, verb_gc
  *     verb_access, verb_s3 (credential: what a token or key is made with)          who may
  *     verb_offline, verb_plan (given_inputs: folders in the place of repos)                            without a daemon
  *     verb_recover, verb_fsck, verb_mirror (store_url: a store by its address)                         what is kept
@@ -33,7 +33,7 @@
  *     routes_signed (URLs for packs in a bucket; read_back reads what was put there, and takes out what lies),
  *     routes_trees                                                                                      data
  *     routes_pipelines, routes_runs, routes_logs, routes_why, routes_status, routes_fsck                work
- *     routes_access (who may), routes_events, routes_openapi, routes_page                                                        the rest
+ *     routes_access (who may), routes_gc, routes_events, routes_openapi, routes_page                                                        the rest
  *   s3_gateway           the same repos as S3 buckets, on a port of their own: s3_ops is the table of S3's operations, s3_request reads and
  *                        verifies, s3_target knows buckets, s3_headers what is said beside the bytes, s3_error S3's codes
  *     s3_body (s3_chunked, s3_checksum), s3_put, s3_copy, s3_delete, s3_get, s3_list, s3_buckets       objects and buckets
@@ -57,7 +57,7 @@
  *   db                   the writer thread and group commit; open (lock, schema, replay), epoch (the log is ours), apply (one record), sql, names (look-ups)
  *   snapshot, recover    a copy of the database for a checkpoint; all of it anew from checkpoint and log
  *   opens                open commits: opens_writer (groups of puts, on the disk before they are answered), opens_view, opens_end,
- *                        opens_told; each is a file: storage/dataset/op_spool;  branch_view: a branch with what gathers on it, heads
+ *                        opens_told, opens_needs; each is a file: storage/dataset/op_spool;  branch_view: a branch with what gathers on it, heads
  *   repo_tx, commit_tx, push (attributes_edit: the second tree of a commit), pipeline_tx, pipeline_circle, manual_run, rerun (aside:
  *                        onto a branch of its own), job_tx,
  *   access_tx, brought_tx   the transactions;   stage_log: what stages print
@@ -91,6 +91,9 @@
  *   mirror               one store made equal to another: mirror_packs, then mirror_log
  *   fsck                 is it all there, and is it what it says? fsck_packs by several threads, fsck_log; check (pipelined/db): all
  *                        of a store
+ * What nothing needs any more goes: pipelined/db, storage/dataset (gc.h: the protocol)
+ *   gc                   when; gc_collect: one project's round; gc_roots: what is needed; gc_tx: states of packs;  session_tx: who is there
+ *   gc_mark, gc_copy     what is reachable; what is needed of packs of little use;  reach: is all there that a tree needs?;  result_rows
  * Under everything: storage/base
  *   err, buf, arena, hash, seal (secrets at rest), map, path, io, clock, log, pool, lack (memory that a library asked for in vain) */
 #include "daemon.h"

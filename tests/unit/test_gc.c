@@ -1,0 +1,440 @@
+/* Garbage collection over a real store and database, step by step: what goes, what stays, who is waited for. */
+// link: pl_db
+#include "gc_world.h"
+
+/* ---- what goes, what stays ---- */
+
+static void test_what_a_deleted_commit_alone_named_goes(void **state)
+{
+    struct gc_world *g = *state;
+    size_t before;
+
+    push(g, "+a:300000 +b:3000", 1);
+    before = packs_there(g);
+    push(g, "+c:200000", 2);
+    assert_true(packs_there(g) > before);
+    assert_int_equal(collect(g), 0);
+    delete_head(g);
+    assert_true(collect(g) > 0);
+    assert_int_equal(packs_there(g), before);
+    assert_int_equal(count(g, "SELECT count(*) FROM pack_state WHERE state <> 'doomed'"), 0);
+    assert_whole(g);
+}
+
+static void test_a_deleted_repo_gives_all_its_space_back(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_repo_args repo = {.project = "default", .name = "digits"};
+    struct pl_err err = {0};
+
+    push(g, "+a:300000", 1);
+    push(g, "+a:300001", 2);
+    assert_ok(pl_db_run(g->w.db, PL_TX_LOGGED, pl_tx_repo_delete, &repo, &err), &err);
+    collect(g);
+    assert_int_equal(packs_there(g), 0);
+}
+
+static void test_what_nobody_ever_committed_goes(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_buf ops = {0};
+    struct pl_err err = {0};
+
+    assert_ok(world_ops(&g->w, "default", "+x:100000", 7, &ops, &err), &err);
+    pl_buf_finish(&ops);
+    assert_int_equal(packs_there(g), 1);
+    assert_int_equal(collect(g), 1);
+    assert_int_equal(packs_there(g), 0);
+}
+
+static void test_a_node_that_cannot_be_read_stops_it_before_anything_goes(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_gc_round round;
+    struct pl_hash *packs;
+    struct pl_err err = {0};
+    size_t n;
+
+    push(g, "+a:100", 1);
+    push(g, "+b:100", 2);
+    delete_head(g);
+    start_anew(g); /* nothing is in a cache */
+    assert_ok(pl_store_packs(store_of(g), &packs, &n, &err), &err);
+    for (size_t i = 0; i < n; i++)
+        pl_store_set_seen(store_of(g), &packs[i], PL_PACK_DROPPED);
+    free(packs);
+    assert_int_equal(try_round(g, &round, &err), PL_ECORRUPT);
+    assert_int_equal(count(g, "SELECT count(*) FROM pack_state"), 0);
+    start_anew(g);
+    assert_whole(g);
+}
+
+/* ---- who is waited for ---- */
+
+static void assert_waits(struct gc_world *g, size_t there)
+{
+    struct pl_gc_round round = one_round(g);
+
+    assert_false(round.again);
+    assert_true(round.waiting);
+    round = one_round(g);
+    assert_true(round.waiting);
+    assert_true(round.sums.waiting_packs > 0 && round.sums.waiting_bytes > 0);
+    assert_int_equal(round.sums.freed_packs, 0);
+    assert_int_equal(packs_there(g), there);
+}
+
+static void test_a_session_that_was_there_is_waited_for(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_session_args s;
+    size_t there;
+
+    push(g, "+a:300000", 1);
+    s = open_session(g);
+    delete_head(g);
+    there = packs_there(g);
+    assert_waits(g, there);
+    close_session(g, &s);
+    assert_int_equal(collect(g), there);
+    assert_int_equal(packs_there(g), 0);
+}
+
+static void test_a_session_that_came_later_is_not(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_session_args s = open_session(g), later;
+
+    push(g, "+a:300000", 1);
+    delete_head(g);
+    one_round(g);
+    later = open_session(g);
+    close_session(g, &s);
+    collect(g);
+    assert_int_equal(packs_there(g), 0);
+    close_session(g, &later);
+}
+
+static void test_a_session_whose_lease_has_run_out_is_not(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_session_args s = {.project = "default", .kind = "write", .lease_us = 1};
+    struct pl_err err = {0};
+
+    push(g, "+a:300000", 1);
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_session_open, &s, &err), &err);
+    delete_head(g);
+    collect(g);
+    assert_int_equal(packs_there(g), 0);
+    assert_int_equal(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_session_renew, &s, &err), PL_ENOTFOUND);
+    assert_int_equal(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_session_pin, &s, &err), PL_ENOTFOUND);
+}
+
+static void test_a_long_session_holds_up_its_pins_alone(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_session_args s = open_session(g);
+    struct pl_hash *packs;
+    struct pl_err err = {0};
+    size_t n;
+
+    push(g, "+a:300000", 1);
+    assert_ok(pl_store_packs(store_of(g), &packs, &n, &err), &err);
+    s.packs = packs;
+    s.n = 1;
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_session_pin, &s, &err), &err);
+    delete_head(g);
+    one_round(g);
+    assert_int_equal(count(g, "SELECT count(*) FROM pack_state"), (int64_t)n - 1); /* what is pinned is not condemned */
+    /* the first renewal notes where the log is, the second one moves the session there */
+    for (int i = 0; i < 2; i++)
+        assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_session_renew, &s, &err), &err);
+    collect(g);
+    assert_int_equal(packs_there(g), 1);
+    close_session(g, &s);
+    collect(g);
+    assert_int_equal(packs_there(g), 0);
+    free(packs);
+}
+
+static void test_a_hold_that_was_there_is_waited_for(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_store_hold hold = {0}, later = {0};
+    size_t there;
+
+    push(g, "+a:300000", 1);
+    pl_store_hold(store_of(g), &hold);
+    delete_head(g);
+    there = packs_there(g);
+    assert_waits(g, there);
+    pl_store_hold(store_of(g), &later);
+    pl_store_release(&hold);
+    collect(g);
+    assert_int_equal(packs_there(g), 0);
+    pl_store_release(&later);
+}
+
+static void test_what_came_under_a_hold_is_not_judged(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_store_hold hold = {0};
+    struct pl_buf ops = {0};
+    struct pl_err err = {0};
+
+    pl_store_hold(store_of(g), &hold);
+    assert_ok(world_ops(&g->w, "default", "+x:100000", 7, &ops, &err), &err);
+    one_round(g);
+    assert_int_equal(count(g, "SELECT count(*) FROM pack_state"), 0);
+    pl_store_release(&hold);
+    pl_buf_finish(&ops);
+}
+
+static void test_a_task_that_was_leased_is_waited_for(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_job_args job = {.run = "0123456789abcdef0123456789abcdef",
+                              .project = "default",
+                              .stage = "train",
+                              .pipeline = "flow",
+                              .version = 1,
+                              .state = "running",
+                              .created_us = 1};
+    struct pl_err err = {0};
+    size_t there;
+
+    push(g, "+a:300000", 1);
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_job_progress, &job, &err), &err);
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, run_sql,
+                        (void *)"INSERT INTO lease(task, fence, job, worker, rows, failures, losses, seq)"
+                                " VALUES (1, 1, (SELECT id FROM job), 1, '[]', 0, 0,"
+                                " (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'log_seq'))",
+                        &err),
+              &err);
+    delete_head(g);
+    there = packs_there(g);
+    assert_waits(g, there);
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, run_sql, (void *)"DELETE FROM lease", &err), &err);
+    collect(g);
+    assert_int_equal(packs_there(g), 0);
+}
+
+static void test_nothing_is_doomed_while_sessions_may_be_unknown(void **state)
+{
+    struct gc_world *g = *state;
+
+    push(g, "+a:300000", 1);
+    delete_head(g);
+    g->may_doom = false;
+    assert_waits(g, packs_there(g));
+    g->may_doom = true;
+    collect(g);
+    assert_int_equal(packs_there(g), 0);
+}
+
+/* ---- what is condemned ---- */
+
+/* One chunk of a file, which is condemned when this returns, and the operation that puts it. */
+static struct pl_hash condemned_chunk(struct gc_world *g, struct pl_session_args *s, struct pl_buf *ops)
+{
+    struct pl_tree_op *list;
+    struct pl_hash chunk;
+    struct pl_err err = {0};
+    size_t n;
+
+    assert_ok(world_ops(&g->w, "default", "+x:1000", 7, ops, &err), &err);
+    assert_ok(pl_ops_read(ops->data, ops->len, &list, &n, &err), &err);
+    chunk = list[0].entry.id;
+    free(list);
+    *s = open_session(g); /* so that it is not doomed at once */
+    assert_true(pl_store_has(store_of(g), &chunk));
+    one_round(g);
+    return chunk;
+}
+
+static void test_who_asks_is_not_shown_what_is_condemned_and_who_reads_is(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_session_args s;
+    struct pl_buf ops = {0}, bytes = {0};
+    struct pl_hash chunk = condemned_chunk(g, &s, &ops);
+    struct pl_err err = {0};
+    uint8_t bits = 0xFF;
+
+    for (int again = 0; again < 2; again++) { /* the same after a start */
+        assert_false(pl_store_has(store_of(g), &chunk));
+        pl_store_has_many(store_of(g), &chunk, 1, &bits, NULL);
+        assert_int_equal(bits, 0);
+        assert_ok(pl_store_get(store_of(g), &chunk, PL_REC_CHUNK, &bytes, &err), &err);
+        start_anew(g);
+    }
+    pl_buf_finish(&bytes);
+    pl_buf_finish(&ops);
+}
+
+static void test_a_push_of_what_is_condemned_revives_it(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_session_args s;
+    struct pl_buf ops = {0};
+    struct pl_hash chunk = condemned_chunk(g, &s, &ops);
+    struct pl_err err = {0};
+
+    assert_ok(push_ops(g, &ops, &err), &err);
+    assert_int_equal(count(g, "SELECT count(*) FROM pack_state"), 0);
+    assert_true(pl_store_has(store_of(g), &chunk));
+    close_session(g, &s);
+    collect(g);
+    assert_whole(g);
+    pl_buf_finish(&ops);
+}
+
+static void test_a_push_of_what_is_gone_is_told_to_bring_it_again(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_session_args s;
+    struct pl_buf ops = {0};
+    struct pl_err err = {0};
+
+    condemned_chunk(g, &s, &ops);
+    close_session(g, &s);
+    collect(g);
+    assert_int_equal(packs_there(g), 0);
+    assert_int_equal(push_ops(g, &ops, &err), PL_ERETRY);
+    pl_buf_clear(&ops);
+    assert_ok(world_ops(&g->w, "default", "+x:1000", 7, &ops, &err), &err);
+    assert_ok(push_ops(g, &ops, &err), &err);
+    assert_whole(g);
+    pl_buf_finish(&ops);
+}
+
+static void test_a_second_mark_finds_what_came_to_be_needed(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_session_args s;
+    struct pl_buf ops = {0};
+    struct pl_hash chunk = condemned_chunk(g, &s, &ops);
+    struct pl_err err = {0};
+
+    /* as by a worker, whose results are not looked at again */
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, run_sql,
+                        (void *)"INSERT INTO checkpoint(project, stage, key, root, at_us)"
+                                " SELECT 'default', 'train', x'00', zeroblob(32), 1",
+                        &err),
+              &err);
+    assert_ok(push_ops(g, &ops, &err), &err);
+    close_session(g, &s);
+    assert_int_equal(collect(g), 0);
+    assert_true(pl_store_has(store_of(g), &chunk));
+    assert_whole(g);
+    pl_buf_finish(&ops);
+}
+
+/* ---- crashes ---- */
+
+static void test_it_goes_on_from_what_was_condemned(void **state)
+{
+    struct gc_world *g = *state;
+
+    push(g, "+a:300000", 1);
+    delete_head(g);
+    one_round(g);
+    assert_true(count(g, "SELECT count(*) FROM pack_state WHERE state = 'condemned'") > 0);
+    start_anew(g);
+    collect(g);
+    assert_int_equal(packs_there(g), 0);
+}
+
+static void test_what_was_doomed_and_not_removed_is_not_seen_and_goes_at_last(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_gc_change changes[16] = {0};
+    struct pl_gc_tx_args args = {.project = "default", .changes = changes};
+    struct pl_hash *packs;
+    struct pl_err err = {0};
+    size_t n;
+
+    push(g, "+a:300000", 1);
+    delete_head(g);
+    one_round(g);
+    assert_ok(pl_store_packs(store_of(g), &packs, &n, &err), &err);
+    for (size_t i = 0; i < n; i++)
+        changes[i] = (struct pl_gc_change){.pack = packs[i], .state = PL_PACK_DOOMED};
+    args.n = n;
+    assert_ok(pl_db_run(g->w.db, PL_TX_LOGGED, pl_tx_gc, &args, &err), &err);
+    free(packs);
+    start_anew(g);
+    assert_int_equal(packs_there(g), n);
+    assert_ok(pl_store_packs(store_of(g), &packs, &n, &err), &err);
+    assert_int_equal(n, 0);
+    free(packs);
+    one_round(g);
+    assert_int_equal(packs_there(g), 0);
+}
+
+static void test_states_follow_one_another_and_nothing_else(void **state)
+{
+    static const struct {
+        const char *now, *next;
+        bool may;
+    } table[] = {
+        {"", PL_PACK_CONDEMNED, true},
+        {"", PL_PACK_DOOMED, false},
+        {"", PL_PACK_REVIVED, false},
+        {"", PL_PACK_GONE, false},
+        {PL_PACK_CONDEMNED, PL_PACK_CONDEMNED, false},
+        {PL_PACK_CONDEMNED, PL_PACK_GONE, false},
+        {PL_PACK_CONDEMNED, PL_PACK_REVIVED, true},
+        {PL_PACK_CONDEMNED, PL_PACK_DOOMED, true},
+        {PL_PACK_DOOMED, PL_PACK_CONDEMNED, false},
+        {PL_PACK_DOOMED, PL_PACK_REVIVED, false},
+        {PL_PACK_DOOMED, PL_PACK_DOOMED, false},
+        {PL_PACK_DOOMED, PL_PACK_GONE, true},
+    };
+    struct gc_world *g = *state;
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(table); i++) {
+        struct pl_gc_change path[3] = {0};
+        struct pl_gc_tx_args args = {.project = "default", .changes = path};
+        struct pl_err err = {0};
+
+        memset(path[0].pack.b, (int)i + 1, PL_HASH_BYTES);
+        path[1].pack = path[2].pack = path[0].pack;
+        if (*table[i].now)
+            path[args.n++].state = PL_PACK_CONDEMNED;
+        if (pl_streq(table[i].now, PL_PACK_DOOMED))
+            path[args.n++].state = PL_PACK_DOOMED;
+        path[args.n++].state = table[i].next;
+        assert_ok(pl_db_run(g->w.db, PL_TX_LOGGED, pl_tx_gc, &args, &err), &err);
+        assert_int_equal(path[args.n - 1].done, table[i].may);
+    }
+}
+
+int main(void)
+{
+#define GC(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        GC(what_a_deleted_commit_alone_named_goes),
+        GC(a_deleted_repo_gives_all_its_space_back),
+        GC(what_nobody_ever_committed_goes),
+        GC(a_node_that_cannot_be_read_stops_it_before_anything_goes),
+        GC(a_session_that_was_there_is_waited_for),
+        GC(a_session_that_came_later_is_not),
+        GC(a_session_whose_lease_has_run_out_is_not),
+        GC(a_long_session_holds_up_its_pins_alone),
+        GC(a_hold_that_was_there_is_waited_for),
+        GC(what_came_under_a_hold_is_not_judged),
+        GC(a_task_that_was_leased_is_waited_for),
+        GC(nothing_is_doomed_while_sessions_may_be_unknown),
+        GC(who_asks_is_not_shown_what_is_condemned_and_who_reads_is),
+        GC(a_push_of_what_is_condemned_revives_it),
+        GC(a_push_of_what_is_gone_is_told_to_bring_it_again),
+        GC(a_second_mark_finds_what_came_to_be_needed),
+        GC(it_goes_on_from_what_was_condemned),
+        GC(what_was_doomed_and_not_removed_is_not_seen_and_goes_at_last),
+        GC(states_follow_one_another_and_nothing_else),
+    };
+#undef GC
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
