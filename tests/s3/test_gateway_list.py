@@ -119,9 +119,15 @@ def test_lists_say_what_objects_are(shared, s3):
     assert item["LastModified"] == s3.head_object(Bucket="said", Key="a b/ü+%&<>")["LastModified"].replace(microsecond=item["LastModified"].microsecond)
     assert item["Owner"]["ID"]
     assert pushed["ETag"] == s3.head_object(Bucket="said", Key="pushed")["ETag"]
-    raw = Gateway(shared).ask("GET", "/said", {"list-type": "2", "encoding-type": "url", "prefix": "a b"}).body.decode()
-    assert f"<Key>{urllib.parse.quote('a b/ü+%&<>', safe='/-._~')}</Key>" in raw
-    assert "<EncodingType>url</EncodingType>" in raw and "<Prefix>a%20b</Prefix>" in raw
+    for version in ({"list-type": "2"}, {}):
+        raw = Gateway(shared).ask("GET", "/said", {**version, "encoding-type": "url", "prefix": "a b", "delimiter": "&"}).body.decode()
+        assert f"<Prefix>{urllib.parse.quote('a b/ü+%&', safe='/-._~')}</Prefix></CommonPrefixes>" in raw
+        assert "<EncodingType>url</EncodingType>" in raw and "<Prefix>a%20b</Prefix>" in raw and "<Delimiter>%26</Delimiter>" in raw
+        raw = Gateway(shared).ask("GET", "/said", {**version, "encoding-type": "url"}).body.decode()
+        assert f"<Key>{urllib.parse.quote('a b/ü+%&<>', safe='/-._~')}</Key>" in raw
+        assert raw.count("<Owner>") == (0 if version else 2)
+        raw = Gateway(shared).ask("GET", "/said", version).body.decode()
+        assert "<Key>a b/ü+%&amp;&lt;&gt;</Key>" in raw and "<EncodingType>" not in raw
 
 
 def test_a_thousand_at_most_and_none_at_least(shared, s3):
