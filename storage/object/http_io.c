@@ -211,6 +211,7 @@ static int on_seek(void *arg, curl_off_t offset, int origin)
 
     if (origin != SEEK_SET || offset != 0)
         return CURL_SEEKFUNC_CANTSEEK;
+    run->x->resent |= run->x->sent;
     run->body_left = body_bytes(run->x);
     run->iov = 0;
     run->iov_at = 0;
@@ -329,7 +330,7 @@ static void start(struct pl_http_io *io, struct pl_http_exchange *x)
     run->body_left = body_bytes(x);
     run->began_ms = run->moved_ms = pl_clock_mono_ms();
     x->err.code = 0;
-    x->sent = false;
+    x->sent = x->resent = false;
     pl_buf_clear(&x->problem);
     forget_answer(x);
     if (!set_headers(run)) {

@@ -47,7 +47,8 @@ struct pl_http_exchange {
     unsigned status; /* 0 = there is none: `err` says why */
     struct pl_err
         err; /* code 0 when there is a whole answer. PL_ENET, PL_ETIMEOUT, PL_ECANCELED, PL_EPROTO, of `write`, PL_ETOOBIG past out->max */
-    bool sent;              /* the server may have got the whole request */
+    bool sent;   /* the server may have got the whole request */
+    bool resent; /* ... and libcurl sent it again, for a kept connection ended without an answer: this one is to the second */
     struct pl_buf problem;  /* body of other statuses; the caller's to finish */
     int64_t date_s;         /* Date header as seconds since 1970, 0 = none */
     uint64_t first, total;  /* Content-Range: where the bytes begin, size of the whole; total = UINT64_MAX without */

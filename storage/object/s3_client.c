@@ -430,6 +430,8 @@ static void settle(struct pl_s3_client *c, struct pl_s3_call *call)
     bool mended = false;
     int code;
 
+    if (x->resent && changes_something(call)) /* what became of the first is not in this answer */
+        call->unknown = true;
     if (class == PL_S3_OK) {
         c->limit = PL_MIN((double)c->connections, c->limit + 1 / c->limit);
         call->unknown = false;
