@@ -377,7 +377,8 @@ struct world {
     struct pl_object_store *objects;
     struct pl_stores *stores;
     struct pl_db *db;
-    int fatal; /* code that the database gave up with, 0 = none */
+    int fatal;                                                             /* code that the database gave up with, 0 = none */
+    int (*open_objects)(struct pl_object_store **ret, struct pl_err *err); /* NULL: the folder DIR/store */
 };
 
 static UNUSED void world_fatal(void *arg, const struct pl_err *err)
@@ -408,7 +409,9 @@ static UNUSED int world_open(struct world *w, const char *data, struct pl_err *e
     snprintf(index, sizeof index, "%s/%s/index", w->dir, data);
     w->fatal = 0;
     r = pl_io_mkdirs(index, 0700, err);
-    r = r < 0 ? r : pl_object_file_open(fixture_path(w->dir, "store"), &w->objects, err);
+    if (r == 0)
+        r = w->open_objects ? w->open_objects(&w->objects, err)
+                            : pl_object_file_open(fixture_path(w->dir, "store"), &w->objects, err);
     r = r < 0 ? r : pl_stores_open(w->objects, index, &w->stores, err);
     config.dir = path;
     config.objects = w->objects;

@@ -13,7 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BODY_MAX (256u << 20)
+#define BODY_MAX   (256u << 20)
+#define SLOW_BYTES 64 /* that come one by one */
 
 /* One request, from its first line to its answer. */
 struct request {
@@ -55,11 +56,12 @@ static struct s3_fault draw(struct s3_mock *m, const char *method, const char *u
         return *f;
     }
     if (m->percent && next_random(m) % 100 < m->percent) {
-        /* no 403: it is final and right to be */
         enum s3_fault_kind kind = (enum s3_fault_kind)(1 + next_random(m) % (S3_FAULT_KINDS - 1));
+        /* a refusal is final, and right to be; silence costs the client's patience: only in one of eight */
+        bool not_so = (kind == S3_FAULT_403 && !m->config.cruel) ||
+                      (kind == S3_FAULT_STALL && (!m->config.cruel || next_random(m) % 8 != 0));
 
-        return (struct s3_fault){.kind = kind == S3_FAULT_403 || kind == S3_FAULT_STALL ? S3_FAULT_500_AFTER : kind,
-                                 .bytes = (unsigned)(next_random(m) % 6)};
+        return (struct s3_fault){.kind = not_so ? S3_FAULT_500_AFTER : kind, .bytes = (unsigned)(next_random(m) % 6)};
     }
     return (struct s3_fault){0};
 }
@@ -224,7 +226,7 @@ struct sending {
     struct s3_mock *m;
     char *body;
     size_t len, stop; /* bytes after which it ends, or stands still */
-    bool stall;
+    bool stall, slow;
 };
 
 static ssize_t send_some(void *arg, uint64_t at, char *out, size_t max)
@@ -234,6 +236,7 @@ static ssize_t send_some(void *arg, uint64_t at, char *out, size_t max)
 
     if (n) {
         n = n < max ? n : max;
+        n = s->slow && at < SLOW_BYTES ? 1 : n;
         memcpy(out, s->body + at, n);
         return (ssize_t)n;
     }
@@ -275,7 +278,12 @@ static enum MHD_Result send_answer(struct s3_mock *m, struct MHD_Connection *con
     enum MHD_Result sent_ok;
     const bool cut = f->kind == S3_FAULT_CUT || f->kind == S3_FAULT_STALL;
 
-    *s = (struct sending){m, a->body, a->len, cut && f->bytes < a->len ? f->bytes : a->len, f->kind == S3_FAULT_STALL};
+    *s = (struct sending){.m = m,
+                          .body = a->body,
+                          .len = a->len,
+                          .stop = cut && f->bytes < a->len ? f->bytes : a->len,
+                          .stall = f->kind == S3_FAULT_STALL,
+                          .slow = f->kind == S3_FAULT_SLOW};
     r = a->len ? MHD_create_response_from_callback(a->len, 64 << 10, send_some, s, sent)
                : MHD_create_response_from_buffer(0, (void *)"", MHD_RESPMEM_PERSISTENT);
     if (!a->len)

@@ -28,6 +28,7 @@ struct s3_mock_config {
     bool refuses_conditions;                          /* 501 */
     bool ignores_signed_ranges;                       /* a presigned GET gives what it is asked for */
     bool ignores_signed_hashes;                       /* a presigned PUT takes other bytes */
+    bool cruel;                                       /* chaos draws refusals and silence, too */
     bool virtual_style;                               /* the bucket is in Host, which is then "bucket.…" */
 };
 
@@ -55,6 +56,7 @@ enum s3_fault_kind {
     S3_FAULT_LATE,         /* no answer, and carried out `bytes` requests later */
     S3_FAULT_WRONG_ETAG,
     S3_FAULT_NO_ETAG,
+    S3_FAULT_SLOW, /* done, and the answer's body begins byte by byte */
     S3_FAULT_KINDS
 };
 struct s3_fault {

@@ -27,6 +27,7 @@ static const char *const kinds[S3_FAULT_KINDS] = {
     [S3_FAULT_LATE] = "late",
     [S3_FAULT_WRONG_ETAG] = "wrong_etag",
     [S3_FAULT_NO_ETAG] = "no_etag",
+    [S3_FAULT_SLOW] = "slow",
 };
 
 /* A word that is kept for as long as the program runs; NULL for "-". */
