@@ -98,22 +98,27 @@ static bool entry_alive(const struct pl_index *ix, const struct pl_index_entry *
     return no < ix->pack_count && !ix->packs[no].gone;
 }
 
-/* The best entry met: of the pack that is seen best, the first of several. */
+/* The best entry met: of the pack that is seen best, of several such the newest. */
 struct best {
     const struct pl_index_entry *entry;
     uint8_t seen;
 };
 
-/* Whether the search ends with this entry. */
-static bool entry_taken(const struct pl_index *ix, const struct pl_index_entry *e, struct best *best)
+static void entry_met(const struct pl_index *ix, const struct pl_index_entry *e, struct best *best)
 {
     uint32_t no = pl_index_entry_pack(e);
 
     if (!entry_alive(ix, e) || ix->packs[no].seen == PL_PACK_DROPPED)
-        return false;
-    if (best->entry == NULL || ix->packs[no].seen < best->seen)
+        return;
+    if (best->entry == NULL || ix->packs[no].seen < best->seen ||
+        (ix->packs[no].seen == best->seen && no > pl_index_entry_pack(best->entry)))
         *best = (struct best){e, ix->packs[no].seen};
-    return best->seen == PL_PACK_SHOWN;
+}
+
+/* Nothing older is better. */
+static bool is_taken(const struct best *best)
+{
+    return best->entry != NULL && best->seen == PL_PACK_SHOWN;
 }
 
 static bool table_find(const struct pl_index *ix, const uint8_t *key, struct best *best)
@@ -125,18 +130,17 @@ static bool table_find(const struct pl_index *ix, const uint8_t *key, struct bes
     for (uint32_t at = key_slot(key, t->slot_count); t->slots[at] != SLOT_FREE; at = (at + 1) & (t->slot_count - 1)) {
         const struct pl_index_entry *e = &t->entries[t->slots[at]];
 
-        if (memcmp(e->key, key, sizeof(e->key)) == 0 && entry_taken(ix, e, best))
-            return true;
+        if (memcmp(e->key, key, sizeof(e->key)) == 0)
+            entry_met(ix, e, best);
     }
-    return false;
+    return is_taken(best);
 }
 
 static bool segment_find(const struct pl_index *ix, const struct pl_segment *s, const uint8_t *key, struct best *best)
 {
     for (uint64_t i = pl_segment_lower_bound(s, key); i < s->count && memcmp(s->entries[i].key, key, 16) == 0; i++)
-        if (entry_taken(ix, &s->entries[i], best))
-            return true;
-    return false;
+        entry_met(ix, &s->entries[i], best);
+    return is_taken(best);
 }
 
 static struct best index_find(const struct pl_index *ix, const struct pl_hash *id)

@@ -3,11 +3,13 @@
 #include "chunk_reader.h"
 #include "pack_files.h"
 #include "record_cache.h"
+#include "seen_set.h"
 #include "storage/base/io.h"
 #include "storage/base/pool.h"
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -25,6 +27,9 @@ struct pl_store {
     pthread_mutex_t holds_lock;  /* of all below */
     struct pl_store_hold *holds; /* the youngest first */
     uint64_t moment;
+    pthread_mutex_t damaged_lock;
+    struct pl_seen_set damaged; /* record and pack, see damage_key */
+    atomic_bool any_damaged;
 };
 
 /* Ids of packs, growing. */
@@ -200,6 +205,8 @@ int pl_store_open(struct pl_object_store *objects, const char *project, const ch
         return pl_err_nomem(err);
     s->objects = objects;
     pthread_mutex_init(&s->holds_lock, NULL);
+    pthread_mutex_init(&s->damaged_lock, NULL);
+    s->damaged.max = PL_STORE_DAMAGED_IDS;
     memcpy(s->project, project, strlen(project) + 1);
     s->files = pl_pack_files_create(objects, s->project, PL_STORE_OPEN_PACKS);
     s->cache = pl_record_cache_create(PL_STORE_CACHE_BYTES);
@@ -222,6 +229,8 @@ struct pl_store *pl_store_close(struct pl_store *s)
     pl_pack_files_destroy(s->files);
     pl_record_cache_destroy(s->cache);
     pthread_mutex_destroy(&s->holds_lock);
+    pthread_mutex_destroy(&s->damaged_lock);
+    pl_seen_set_finish(&s->damaged);
     free(s->bad);
     free(s);
     return NULL;
@@ -235,6 +244,43 @@ const char *pl_store_project(const struct pl_store *s)
 struct pl_object_store *pl_store_objects(const struct pl_store *s)
 {
     return s->objects;
+}
+
+/* ---- damaged records ---- */
+
+/* A record as it lies in one pack: in another one it may be whole. */
+static struct pl_hash damage_key(const struct pl_hash *id, const struct pl_hash *pack)
+{
+    struct pl_hash key;
+
+    for (size_t i = 0; i < PL_HASH_BYTES; i++)
+        key.b[i] = id->b[i] ^ pack->b[i];
+    return key;
+}
+
+/* What the pack has is looked for elsewhere first, from now on. */
+static void note_damage(struct pl_store *s, const struct pl_hash *id, const struct pl_hash *pack)
+{
+    struct pl_hash key = damage_key(id, pack);
+
+    pthread_mutex_lock(&s->damaged_lock);
+    (void)pl_seen_set_put(&s->damaged, &key);
+    pthread_mutex_unlock(&s->damaged_lock);
+    atomic_store(&s->any_damaged, true);
+    pl_index_set_doubt(s->index, pack, true);
+}
+
+static bool is_damaged(struct pl_store *s, const struct pl_hash *id, const struct pl_hash *pack)
+{
+    struct pl_hash key = damage_key(id, pack);
+    bool yes;
+
+    if (!atomic_load(&s->any_damaged))
+        return false;
+    pthread_mutex_lock(&s->damaged_lock);
+    yes = pl_seen_set_has(&s->damaged, &key);
+    pthread_mutex_unlock(&s->damaged_lock);
+    return yes;
 }
 
 static bool kind_is_cached(uint8_t kind)
@@ -257,8 +303,11 @@ int pl_store_get(struct pl_store *s, const struct pl_hash *id, uint8_t kind, str
         return pl_err_set(err, PL_ECORRUPT, "record %s has %u bytes, too many for what it is used as", pl_hash_hex(id, hex),
                           at.raw);
     while ((r = pl_pack_files_record(s->files, id, &at, ret, err)) < 0) {
-        /* its pack may have been removed since it was looked up: then the record was copied, or is gone */
-        if (!pl_index_find(s->index, id, &again) || pl_hash_eq(&again.pack, &at.pack))
+        /* its pack may have been removed since it was looked up: then the record was copied, or is gone. Or it is damaged there; perhaps it
+         * was brought again. */
+        if (r == PL_ECORRUPT)
+            note_damage(s, id, &at.pack);
+        if (!pl_index_find(s->index, id, &again) || pl_hash_eq(&again.pack, &at.pack) || is_damaged(s, id, &again.pack))
             return pl_err_wrap(err, r, "record %s", pl_hash_hex(id, hex));
         at = again;
     }
@@ -271,12 +320,19 @@ bool pl_store_has(struct pl_store *s, const struct pl_hash *id)
 {
     struct pl_location at;
 
-    return pl_index_find(s->index, id, &at) && !at.hidden;
+    return pl_index_find(s->index, id, &at) && !at.hidden && !is_damaged(s, id, &at.pack);
 }
 
 void pl_store_has_many(struct pl_store *s, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, uint32_t *packs)
 {
     pl_index_find_many(s->index, ids, n, ret_bitmap, packs);
+    for (size_t i = 0; atomic_load(&s->any_damaged) && i < n; i++) {
+        if ((ret_bitmap[i / 8] & 1u << i % 8) == 0 || pl_store_has(s, &ids[i]))
+            continue;
+        ret_bitmap[i / 8] &= (uint8_t) ~(1u << i % 8);
+        if (packs != NULL)
+            packs[i] = UINT32_MAX;
+    }
 }
 
 int pl_store_locate(struct pl_store *s, const struct pl_hash *id, struct pl_location *ret, struct pl_err *err)
@@ -520,11 +576,29 @@ static int verify_input(const struct pl_pack_input *in, void *arg, struct pl_err
     return pl_pack_verify(in, arg, NULL, err);
 }
 
+struct verifying {
+    struct pl_store *store;
+    const struct pl_hash *pack;
+    void (*bad)(void *arg, const struct pl_pack_entry *e, const struct pl_err *why);
+    void *arg;
+};
+
+static void note_bad(void *arg, const struct pl_pack_entry *e, const struct pl_err *why)
+{
+    struct verifying *v = arg;
+
+    if (why->code == PL_ECORRUPT)
+        note_damage(v->store, &e->id, v->pack);
+    if (v->bad != NULL)
+        v->bad(v->arg, e, why);
+}
+
 int pl_store_verify_pack(struct pl_store *s, const struct pl_hash *pack_id,
                          void (*bad)(void *arg, const struct pl_pack_entry *e, const struct pl_err *why), void *arg,
                          struct pl_err *err)
 {
-    struct pl_pack_verify how = {.project = s->project, .claimed = pack_id, .bad = bad, .arg = arg};
+    struct verifying v = {.store = s, .pack = pack_id, .bad = bad, .arg = arg};
+    struct pl_pack_verify how = {.project = s->project, .claimed = pack_id, .bad = note_bad, .arg = &v};
 
     return pl_pack_files_read(s->files, pack_id, verify_input, &how, err);
 }

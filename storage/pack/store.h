@@ -12,6 +12,7 @@
 
 #define PL_STORE_CACHE_BYTES ((size_t)16 << 20)
 #define PL_STORE_OPEN_PACKS  64u
+#define PL_STORE_DAMAGED_IDS (1u << 16) /* damaged records kept in mind; the older half goes */
 
 struct pl_store;
 
@@ -34,7 +35,8 @@ struct pl_object_store *pl_store_objects(const struct pl_store *s);
  * PL_ENOTFOUND, PL_ECORRUPT (naming pack and offset). */
 PL_MUST_CHECK
 int pl_store_get(struct pl_store *s, const struct pl_hash *id, uint8_t kind, struct pl_buf *ret, struct pl_err *err);
-/* Need it not be brought? What lies only in hidden packs must be. */
+/* Need it not be brought? What lies only in hidden packs must be; and what was found damaged since the store was opened (read, or verified
+ * with its pack), so that whoever has it brings it again. The new record is then the one that is read. */
 bool pl_store_has(struct pl_store *s, const struct pl_hash *id);
 /* Bit i of `ret_bitmap` (LSB first, (n + 7) / 8 bytes) = pl_store_has(ids[i]). `packs` (may be NULL) gets the number of its pack for each
  * that is there (pl_store_pack_id), UINT32_MAX for others. */

@@ -178,3 +178,22 @@ def copies(h):
     assert said.code == 1 and sorted(f["object"].split("/")[-1] for f in said.json["findings"]) == sorted(h.victims), said.out
     said = h.ctl("recover", "--store", h.store.url, "--data", f"{h.d.root}/anew", "--json").json
     assert said["commits"] >= len(h.before["commits"]["default/data"]) + len(h.before["commits"]["default/tree"]), said
+
+
+@pytest.mark.parametrize("server", NAMES[-1:], indirect=True)
+@pytest.mark.parametrize("hurt", ["folder", "bucket"], indirect=True)
+def test_what_fsck_has_found_is_mended_by_pushing_it_again(hurt):
+    """Also where nothing of the file seems new: at the same path, and by a client that knows from its last push that nothing changed."""
+    path = hurt.d.write("hurt.bin", hurt.bytes)
+    refused(lambda: hurt.p.read("data", "hurt/data.bin"))
+    assert not hurt.d.post("/fsck?full=1")["ok"]
+    hurt.ctl("put", "file", "data@master:/hurt/data.bin", "-f", path)
+    for _ in range(2):
+        assert hurt.p.read("data", "hurt/data.bin") == hurt.bytes
+        assert hurt.object("data", "hurt/data.bin") == hurt.bytes
+        assert hurt.got("hurt/data.bin", "out") == hurt.bytes
+        os.unlink(os.path.join(hurt.d.root, "out"))
+        hurt.d.stop()
+        shutil.rmtree(os.path.join(hurt.d.dir, "index"))
+        hurt.d.start(env=hurt.store.env)
+        hurt.s3 = Gateway(hurt.d).client()

@@ -208,6 +208,30 @@ static void an_id_in_two_packs_outlives_one_of_them(void **state)
     assert_false(pl_index_find(ix, &e.id, &at));
 }
 
+/* In memory, in one segment, in several, and over a restart. */
+static void of_several_places_the_newest_is_found(void **state)
+{
+    struct pl_pack_entry e = entry_of(1, 0);
+    struct pl_location where;
+    struct pl_err err;
+
+    (void)state;
+    for (uint64_t pack = 1; pack <= 9; pack++) {
+        struct pl_hash id = pack_id(pack);
+
+        assert_ok(pl_index_add_pack(ix, &id, &e, 1, &err), &err);
+        if (pack % 3 == 0)
+            assert_ok(pl_index_sync(ix, &err), &err);
+        for (int restarted = 0; restarted < 2; restarted++) {
+            assert_true(pl_index_find(ix, &e.id, &where));
+            assert_true(pl_hash_eq(&where.pack, &id));
+            if (pack % 3 != 0)
+                break; /* what is in memory alone comes from footers again */
+            reopen();
+        }
+    }
+}
+
 static void flip_byte(const char *name, size_t at)
 {
     _cleanup_(pl_buf_finish) struct pl_buf b = {0};
@@ -330,6 +354,7 @@ int main(void)
         TEST(eight_segments_of_a_level_become_one),
         TEST(a_dropped_pack_is_not_found_and_leaves_with_the_next_merge),
         TEST(an_id_in_two_packs_outlives_one_of_them),
+        TEST(of_several_places_the_newest_is_found),
         TEST(a_damaged_index_is_begun_anew),
         TEST(what_a_crash_left_is_swept),
         TEST(a_full_disk_keeps_entries_in_memory),

@@ -248,6 +248,86 @@ static void a_damaged_record_is_never_given_out(void **state)
     assert_true(pl_hash_eq(&bad, &id));
 }
 
+/* Of nine ids, of which the last is asked about; the others are there. */
+static bool has_many(uint32_t first, uint32_t i)
+{
+    struct pl_hash ids[9];
+    uint32_t packs[9];
+    uint8_t bits[2];
+
+    for (uint32_t k = 0; k < 9; k++)
+        ids[k] = record_id(k == 8 ? i : first + 10 + k);
+    pl_store_has_many(store, ids, 9, bits, packs);
+    assert_int_equal(bits[0], 0xff);
+    assert_true(packs[0] != UINT32_MAX);
+    assert_int_equal(packs[8] != UINT32_MAX, bits[1]);
+    return bits[1] == 1;
+}
+
+static void assert_has(uint32_t first, uint32_t i, bool has)
+{
+    struct pl_hash id = record_id(i);
+
+    assert_int_equal(pl_store_has(store, &id), has);
+    assert_int_equal(has_many(first, i), has);
+}
+
+static void damage_record(const struct pl_hash *pack, uint32_t i)
+{
+    struct pl_hash id = record_id(i);
+    struct pl_location at;
+    struct pl_err err;
+
+    assert_ok(pl_store_locate(store, &id, &at, &err), &err);
+    assert_true(pl_hash_eq(&at.pack, pack));
+    damage(pack, at.offset + PL_PACK_RECORD_BYTES + 5);
+    reopen();
+}
+
+/* Both who reads it and who verifies its pack find it; and after a restart it does not matter which of the two the index meets first. */
+static void a_damaged_record_is_asked_for_again_and_the_new_one_is_read(void **state)
+{
+    (void)state;
+    for (uint32_t first = 0; first <= 20; first += 20) {
+        _cleanup_(pl_buf_finish) struct pl_buf b = {0};
+        struct pl_hash pack = put_pack(first, 20), id = record_id(first + 1), bad;
+        struct pl_err err;
+
+        damage_record(&pack, first + 1);
+        assert_has(first, first + 1, true); /* nobody knows yet */
+        if (first == 0)
+            assert_int_equal(pl_store_get(store, &id, 0, &b, &err), PL_ECORRUPT);
+        else
+            assert_int_equal(pl_store_verify_pack(store, &pack, note_bad, &bad, &err), PL_ECORRUPT);
+        assert_has(first, first + 1, false);
+        assert_has(first, first + 2, true);
+        put_pack(first + 1, 1);
+        assert_has(first, first + 1, true);
+        assert_record(first + 1, 0);
+        reopen();
+        assert_record(first + 1, 0);
+        assert_int_equal(pl_store_verify_pack(store, &pack, note_bad, &bad, &err), PL_ECORRUPT);
+        assert_has(first, first + 1, true);
+        assert_record(first + 2, 0);
+    }
+}
+
+static void when_both_copies_are_damaged_the_read_ends(void **state)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf b = {0};
+    struct pl_hash pack = put_pack(0, 20), id = record_id(1);
+    struct pl_err err;
+
+    (void)state;
+    damage_record(&pack, 1);
+    assert_int_equal(pl_store_get(store, &id, 0, &b, &err), PL_ECORRUPT);
+    pack = put_pack(1, 1);
+    damage_record(&pack, 1);
+    for (int twice = 0; twice < 2; twice++)
+        assert_int_equal(pl_store_get(store, &id, 0, &b, &err), PL_ECORRUPT);
+    assert_has(0, 1, false);
+}
+
 static void a_pack_with_a_damaged_footer_does_not_keep_the_store_from_opening(void **state)
 {
     _cleanup_free_ struct pl_hash *packs = NULL;
@@ -347,6 +427,8 @@ int main(void)
         TEST(a_lying_pack_is_refused_and_leaves_nothing),
         TEST(a_full_disk_refuses_a_pack_and_the_store_goes_on),
         TEST(a_damaged_record_is_never_given_out),
+        TEST(a_damaged_record_is_asked_for_again_and_the_new_one_is_read),
+        TEST(when_both_copies_are_damaged_the_read_ends),
         TEST(a_pack_with_a_damaged_footer_does_not_keep_the_store_from_opening),
         TEST(a_pack_that_vanished_is_forgotten_at_the_next_start),
         TEST(a_dropped_pack_is_not_read),
