@@ -3,6 +3,7 @@ import hashlib
 import http.client
 import json
 import os
+import re
 import subprocess
 import urllib.parse
 
@@ -38,15 +39,15 @@ def gives_no_urls_to_put(server, bucket):
 
 
 def play(signed, method, body=None, **instead):
-    """Makes the request with other headers in the place of its own -> status, body."""
+    """Makes the request with other headers in the place of its own, None: without that one -> status, body; of a refusal S3's code."""
     url = urllib.parse.urlsplit(signed["url"])
     connection = http.client.HTTPConnection(url.netloc, timeout=30)
+    headers = {name: value for name, value in {**signed["headers"], **instead}.items() if value is not None}
     try:
-        connection.request(method, f"{url.path}?{url.query}", body=body, headers={**signed["headers"], **instead})
+        connection.request(method, f"{url.path}?{url.query}", body=body, headers=headers)
         answer = connection.getresponse()
-        return answer.status, answer.read()
-    except (BrokenPipeError, ConnectionResetError):  # refused before all of the body was there
-        return 400, b""
+        said = answer.read()
+        return answer.status, said if answer.status < 300 else re.search(rb"<Code>(\w+)</Code>", said)[1].decode()
     finally:
         connection.close()
 
@@ -62,19 +63,30 @@ def tampered(signed):
     return {**signed, "url": f"{name}X-Amz-Signature={other}{signature[1:]}"}
 
 
+def longer(signed):
+    """It says that it lives longer than was signed."""
+    return {**signed, "url": signed["url"].replace("X-Amz-Expires=300", "X-Amz-Expires=3000")}
+
+
+def moved(signed):
+    """It leads to another pack."""
+    return {**signed, "url": signed["url"].replace(KEY, "p/default/ab/other")}
+
+
 def test_a_signed_put_takes_its_own_bytes_once(server, bucket):
     if gives_no_urls_to_put(server, bucket):
         return
     body, other = b"what was signed " * 1000, b"something else! " * 1000
     signed = put(server, bucket, body)
     assert signed["caps"] & (SIGNED_PUT | SIGNED_PUT_ABSENT) == SIGNED_PUT | SIGNED_PUT_ABSENT
-    assert play(signed, "PUT", other)[0] >= 400
-    assert play(signed, "PUT", body[:-1])[0] >= 400
-    assert play(tampered(signed), "PUT", body)[0] == 403
+    refused = {"other bytes": play(signed, "PUT", other), "fewer bytes": play(signed, "PUT", body[:-1]), "another signature": play(tampered(signed), "PUT", body),
+               "another way": play(signed, "DELETE"), "longer life": play(longer(signed), "PUT", body), "another key": play(moved(signed), "PUT", body),
+               "replacing": play(signed, "PUT", body, **{"if-none-match": None})}
+    assert refused == {**dict.fromkeys(refused, (403, "SignatureDoesNotMatch")), "other bytes": (400, "XAmzContentSHA256Mismatch")}
     assert "Contents" not in client(server).list_objects_v2(Bucket=bucket, Prefix="store/p/")
     assert play(signed, "PUT", body)[0] == 200
-    assert play(signed, "PUT", body)[0] == 412
-    assert play(put(server, bucket, other), "PUT", other)[0] == 412
+    assert play(signed, "PUT", body) == (412, "PreconditionFailed")  # replayed
+    assert play(put(server, bucket, other), "PUT", other) == (412, "PreconditionFailed")
     assert client(server).get_object(Bucket=bucket, Key=f"store/{KEY}")["Body"].read() == body
 
 
@@ -84,12 +96,12 @@ def test_a_signed_get_gives_its_own_range(server, bucket):
     signed = sign(server, bucket, "get", KEY, 100, 50, 300)
     assert signed["caps"] & SIGNED_GET
     assert play(signed, "GET") == (206, body[100:150])
-    assert play(signed, "GET", **{"range": "bytes=0-4095"})[0] == 403
-    assert play(signed, "PUT", b"x")[0] == 403
-    assert play(tampered(signed), "GET")[0] == 403
-    moved = {**signed, "url": signed["url"].replace(KEY, "p/default/ab/other")}
     client(server).put_object(Bucket=bucket, Key="store/p/default/ab/other", Body=body)
-    assert play(moved, "GET")[0] == 403
+    refused = {"a wider range": play(signed, "GET", **{"range": "bytes=0-4095"}), "all of it": play(signed, "GET", range=None),
+               "another way": play(signed, "PUT", b"x"), "another signature": play(tampered(signed), "GET"), "another key": play(moved(signed), "GET"),
+               "longer life": play(longer(signed), "GET")}
+    assert refused == dict.fromkeys(refused, (403, "SignatureDoesNotMatch"))
+    assert client(server).get_object(Bucket=bucket, Key=f"store/{KEY}")["Body"].read() == body
 
 
 def test_what_was_signed_expires(server, bucket):
@@ -97,8 +109,8 @@ def test_what_was_signed_expires(server, bucket):
     client(server).put_object(Bucket=bucket, Key="store/p/default/ab/there", Body=body)
     read = sign(server, bucket, "get", "p/default/ab/there", 0, 8, 1)
     write = None if gives_no_urls_to_put(server, bucket) else put(server, bucket, body, seconds=1)
-    wait_until(lambda: play(read, "GET")[0] == 403, "the URL to read by to expire")
+    wait_until(lambda: play(read, "GET") == (403, "AccessDenied"), "the URL to read by to expire")
     if write:
-        wait_until(lambda: play(write, "PUT", b"not this")[0] == 403, "the URL to write by to expire")
-        assert play(write, "PUT", body)[0] == 403
+        wait_until(lambda: play(write, "PUT", b"not this") == (403, "AccessDenied"), "the URL to write by to expire")
+        assert play(write, "PUT", body) == (403, "AccessDenied")
     assert "Contents" not in client(server).list_objects_v2(Bucket=bucket, Prefix=f"store/{KEY}")
