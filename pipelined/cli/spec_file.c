@@ -27,7 +27,7 @@ static void print_problems(const struct pl_cli *c, const struct pl_cli_spec *s)
         return;
     for (size_t i = 0; i < s->problems->n_errors; i++)
         fprintf(stderr, "%s\n", pl_show_clean(s->problems->errors[i].text, text, sizeof text));
-    for (size_t i = 0; i < s->problems->n_warnings && !c->quiet; i++)
+    for (size_t i = 0; i < s->problems->n_warnings && s->warns && !c->quiet; i++)
         fprintf(stderr, "%s (warning)\n", pl_show_clean(s->problems->warnings[i].text, text, sizeof text));
 }
 
@@ -55,13 +55,12 @@ int pl_cli_spec_next(const struct pl_cli *c, struct pl_cli_spec *s, struct pl_er
     return r < 0 ? r : 1;
 }
 
-int pl_cli_spec_read(const struct pl_cli *c, const char *filename, struct pl_cli_spec *ret, struct pl_err *err)
+int pl_cli_spec_read(const struct pl_cli *c, const char *filename, bool warns, struct pl_cli_spec *ret, struct pl_err *err)
 {
     int r;
 
-    *ret = (struct pl_cli_spec){.filename = filename,
-                                .file = {.max = PL_SPEC_MAX_BYTES + 1},
-                                .text = {.max = 2 * PL_SPEC_MAX_BYTES}};
+    *ret = (struct pl_cli_spec){
+        .filename = filename, .warns = warns, .file = {.max = PL_SPEC_MAX_BYTES + 1}, .text = {.max = 2 * PL_SPEC_MAX_BYTES}};
     ret->problems = calloc(1, sizeof *ret->problems);
     r = ret->problems ? read_text(ret, err) : pl_err_nomem(err);
     for (bool more = r == 0; more; more = r > 0) /* all of it is right before anything is done */
@@ -72,17 +71,31 @@ int pl_cli_spec_read(const struct pl_cli *c, const char *filename, struct pl_cli
     return PL_MIN(r, 0);
 }
 
+char *pl_cli_spec_stages(const struct pl_spec *spec, char out[PL_CLI_STAGES_TEXT])
+{
+    size_t len = 0;
+
+    *out = '\0';
+    for (size_t i = 0; i < spec->n_stages && len < PL_CLI_STAGES_TEXT - 5; i++)
+        len += (size_t)snprintf(out + len, PL_CLI_STAGES_TEXT - len, "%s%s", i ? ", " : "", spec->stages[i].name);
+    if (len >= PL_CLI_STAGES_TEXT - 5)
+        memcpy(out + PL_CLI_STAGES_TEXT - 5, " …", sizeof " …");
+    return out;
+}
+
 int pl_cli_spec_find_stage(const struct pl_cli *c, struct pl_cli_spec *s, const char *stage, struct pl_err *err)
 {
-    char first[PL_NAME_MAX_BYTES + 1] = "";
+    char first[PL_NAME_MAX_BYTES + 1] = "", names[PL_CLI_STAGES_TEXT] = "";
     int r = 1;
 
-    if (s->spec)
+    if (s->spec) {
         snprintf(first, sizeof first, "%s", s->spec->pipeline);
+        pl_cli_spec_stages(s->spec, names);
+    }
     while (r > 0 && !pl_spec_stage(s->spec, stage))
         r = pl_cli_spec_next(c, s, err);
     if (r == 0)
-        return pl_err_set(err, PL_ENOTFOUND, "pipeline %s has no stage \"%.60s\"", first, stage);
+        return pl_err_set(err, PL_ENOTFOUND, "pipeline %s has no stage \"%.60s\": it has %s", first, stage, names);
     return PL_MIN(r, 0);
 }
 

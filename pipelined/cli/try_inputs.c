@@ -204,8 +204,9 @@ int pl_cli_datum_choose(const struct pl_plan *plan, const char *text, size_t *re
             return 0;
         }
     if (r == 0)
-        r = pl_err_set(err, PL_ENOTFOUND, "--datum %.200s: stage %s has %zu datum%s, none of that number, id or path", text,
-                       plan->stage->name, plan->n_datums, plan->n_datums == 1 ? "" : "s");
+        r = pl_err_set(err, PL_ENOTFOUND,
+                       "--datum %.200s: stage %s has %zu datum%s, none of that number, id or path: pipelinectl plan lists them",
+                       text, plan->stage->name, plan->n_datums, plan->n_datums == 1 ? "" : "s");
     return PL_MIN(r, 0);
 }
 

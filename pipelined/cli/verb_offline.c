@@ -52,7 +52,7 @@ static int validate(struct pl_cli *c, struct pl_err *err)
 
     if (!filename)
         return pl_err_set(err, PL_EUSAGE, "validate what? Give -f SPEC");
-    for (r = pl_cli_spec_read(c, filename, &s, err), r = r < 0 ? r : 1; r != 0; r = pl_cli_spec_next(c, &s, err)) {
+    for (r = pl_cli_spec_read(c, filename, true, &s, err), r = r < 0 ? r : 1; r != 0; r = pl_cli_spec_next(c, &s, err)) {
         r = r < 0 ? r : check_code(&s, err);
         out = c->json && s.problems && (r == 0 || r == PL_ESPEC) ? print_json(&s, r == 0, err) : 0;
         if (out < 0 || r < 0)

@@ -184,7 +184,7 @@ static int set_pipeline(struct pl_cli *c, bool update, struct pl_err *err)
 
     if (!filename)
         return pl_err_set(err, PL_EUSAGE, "%s pipeline wants its spec: -f SPEC", c->verb->verb);
-    for (r = pl_cli_spec_read(c, filename, &s.file, err), r = r < 0 ? r : 1; r > 0; r = pl_cli_spec_next(c, &s.file, err)) {
+    for (r = pl_cli_spec_read(c, filename, true, &s.file, err), r = r < 0 ? r : 1; r > 0; r = pl_cli_spec_next(c, &s.file, err)) {
         r = set_one(&s, err);
         if (r < 0)
             return r;

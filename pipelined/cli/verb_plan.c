@@ -156,7 +156,7 @@ static int plan(struct pl_cli *c, struct pl_err *err)
 
     if (!filename)
         return pl_err_set(err, PL_EUSAGE, "plan what? Give -f SPEC");
-    r = pl_cli_spec_read(c, filename, &s, err);
+    r = pl_cli_spec_read(c, filename, false, &s, err);
     r = r < 0 ? r : pl_cli_folders_read(c, &folders, err);
     if (r < 0)
         return r;

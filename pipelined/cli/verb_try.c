@@ -89,7 +89,8 @@ static int ask_stage(struct trial *t, struct pl_err *err)
 
 static int read_file(struct trial *t, const char *filename, const char *stage, struct pl_err *err)
 {
-    int r = pl_cli_spec_read(t->c, filename, &t->file, err);
+    char names[PL_CLI_STAGES_TEXT];
+    int r = pl_cli_spec_read(t->c, filename, false, &t->file, err);
 
     if (r < 0)
         return r;
@@ -99,7 +100,8 @@ static int read_file(struct trial *t, const char *filename, const char *stage, s
     t->spec = t->file.spec;
     t->stage = stage ? pl_spec_stage(t->spec, stage) : t->spec->n_stages == 1 ? &t->spec->stages[0] : NULL;
     if (!t->stage)
-        return pl_err_set(err, PL_EUSAGE, "try which stage? Pipeline %s has %zu", t->spec->pipeline, t->spec->n_stages);
+        return pl_err_set(err, PL_EUSAGE, "try which stage? Pipeline %s has %s", t->spec->pipeline,
+                          pl_cli_spec_stages(t->spec, names));
     return 0;
 }
 

@@ -98,7 +98,7 @@ def test_nothing_that_matches_is_no_datum_and_says_of_which_input(ctl, spec, tmp
     (["plan"], USAGE, "Give -f SPEC"),
     (["plan", "-f", "s.json"], USAGE, "no stage has all its inputs: give --input REPO=DIR"),
     (["plan", "-f", "s.json", "s"], USAGE, "stage s reads in: give --input in=DIR"),
-    (["plan", "-f", "s.json", "t", "-i", "in=data"], NOT_FOUND, 'pipeline p has no stage "t"'),
+    (["plan", "-f", "s.json", "t", "-i", "in=data"], NOT_FOUND, 'pipeline p has no stage "t": it has s'),
     (["plan", "-f", "s.json", "s", "-i", "in"], USAGE, "give REPO=DIR"),
     (["plan", "-f", "s.json", "s", "-i", "in="], USAGE, "give REPO=DIR"),
     (["plan", "-f", "s.json", "s", "-i", "in=nowhere"], NOT_FOUND, "nowhere"),

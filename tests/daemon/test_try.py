@@ -210,7 +210,7 @@ def test_interrupted_or_killed_nothing_goes_on_running(desk, signalled, tmp_path
 
 @pytest.mark.parametrize("line, code, said", [
     ([], USAGE, "Give -f SPEC STAGE, or STAGE --at RUN"),
-    (["-f", "s.json", "-i", "in=data"], USAGE, "try which stage? Pipeline p has 2"),
+    (["-f", "s.json", "-i", "in=data"], USAGE, "try which stage? Pipeline p has s, gpu"),
     (["-f", "s.json", "nix", "-i", "in=data"], NOT_FOUND, 'no stage "nix"'),
     (["-f", "s.json", "s", "-i", "in=data", "--datum", "9"], NOT_FOUND, "stage s has 2 datums, none of that number, id or path"),
     (["-f", "s.json", "s", "-i", "in=data", "--datum", "/c"], NOT_FOUND, "none of that number"),
