@@ -37,6 +37,8 @@ json_t *pl_job_row_json(const struct pl_rows *rows, bool whole)
                             pl_col_text(rows, 9), "created_us", (json_int_t)pl_col_int(rows, 16), "started_us",
                             pl_api_time_or_null(pl_col_int(rows, 17)), "finished_us", pl_api_time_or_null(pl_col_int(rows, 18)));
 
+    if (*pl_col_text(rows, 19))
+        json_object_set_new(out, "as", json_string(pl_col_text(rows, 19)));
     if (whole) {
         json_object_set_new(out, "base", json_string(pl_col_text(rows, 8)));
         json_object_set_new(out, "code", pl_api_hash_json(&code));

@@ -7,7 +7,8 @@
 #define PL_JOB_COLUMNS                                                                                                           \
     "SELECT j.id, j.run, j.project, j.stage, j.pipeline, j.version, j.state, j.reason, j.base, j.output, j.code, j.inputs, "     \
     "j.warnings,"                                                                                                                \
-    " j.counts, j.ms, j.bytes, j.created_us, coalesce(j.started_us, 0), coalesce(j.finished_us, 0)"
+    " j.counts, j.ms, j.bytes, j.created_us, coalesce(j.started_us, 0), coalesce(j.finished_us, 0),"                             \
+    " (SELECT as_branch FROM run WHERE id = j.run)"
 
 /* A job as its row has it. New reference. */
 json_t *pl_job_row_json(const struct pl_rows *rows, bool whole);

@@ -635,7 +635,7 @@ static const struct pl_api_schema schemas[] = {
             "datums:Datums"
             " ms:object bytes:object device:string output:string created_us:integer started_us:integer? finished_us:integer? "
             "base:string?"
-            " code:string? inputs:object[]? attempts:integer? planned:integer?"},
+            " code:string? inputs:object[]? attempts:integer? planned:integer? as:string?"},
     {"JobList", "jobs:Job[] next:string?"},
     {"JobSpec", "run:string pipeline:string version:integer spec:object code_root:string?"},
     {"Stopped", "stopped:string run:string?"},

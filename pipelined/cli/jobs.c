@@ -4,8 +4,11 @@
 
 #include "pipelined/core/spec.h"
 #include <stdio.h>
+#include <time.h>
 
-#define TAIL_LINES 20
+#define TAIL_LINES      20
+#define JOBS_COME_MS    20
+#define JOBS_COME_TRIES 100
 
 static const struct pl_column columns[] = {
     {"STAGE", "stage", NULL},   {"STATE", "state", NULL}, {"DATUMS", "datums", pl_show_datums},
@@ -53,6 +56,62 @@ static bool writes_branch(const json_t *pipeline, const struct pl_ref *ref)
             return pl_streq(pl_show_text_at(stage, "branch"), ref->name);
     }
     return false;
+}
+
+/* Jobs of runs that have just begun are there within milliseconds: until then nobody knows what will be written. */
+static int await_jobs(struct pl_cli *c, struct pl_err *err)
+{
+    const struct timespec pause = {.tv_nsec = JOBS_COME_MS * 1000000};
+    bool all = false;
+    int r = 0;
+
+    for (unsigned i = 0; !all && r == 0 && i < JOBS_COME_TRIES; i++) {
+        _cleanup_(json_decrefp) json_t *runs = NULL;
+        const json_t *one;
+        size_t k;
+
+        if (i)
+            nanosleep(&pause, NULL);
+        r = pl_cli_call(c, "GET", "/api/v1/runs?state=running&limit=20", NULL, &runs, err);
+        all = true;
+        json_array_foreach(pl_show_at(runs, "runs"), k, one)
+        {
+            _cleanup_free_ char *path = pl_http_path_make("/api/v1/runs/%s", pl_show_text_at(one, "id"));
+            _cleanup_(json_decrefp) json_t *run = NULL;
+
+            if (all && pl_cli_call(c, "GET", path, NULL, &run, NULL) == 0)
+                all = json_array_size(pl_show_at(run, "jobs")) > 0 || !pl_streq(pl_show_text_at(run, "state"), "running");
+        }
+    }
+    return r;
+}
+
+int pl_cli_run_to_come(struct pl_cli *c, const struct pl_ref *ref, char **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *page = NULL, *repo = NULL;
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/jobs?limit=20&project=%s&stage=%s", ref->project, ref->repo);
+    _cleanup_free_ char *at = pl_http_path_make("/api/v1/repos/%s/%s", ref->project, ref->repo);
+    const json_t *job;
+    size_t i;
+    int r = pl_cli_call(c, "GET", at, NULL, &repo, err);
+
+    if (r < 0 || !pl_streq(pl_show_text_at(repo, "kind"), "output"))
+        return r;
+    r = await_jobs(c, err);
+    r = r < 0 ? r : pl_cli_call(c, "GET", path, NULL, &page, err);
+    json_array_foreach(pl_show_at(page, "jobs"), i, job)
+    {
+        const char *as = pl_show_text_at(job, "as");
+        _cleanup_(json_decrefp) json_t *pipeline = NULL;
+        _cleanup_free_ char *of = NULL;
+
+        if (r < 0 || *ret || !json_is_null(pl_show_at(job, "finished_us")) || (*as && !pl_streq(as, ref->name)))
+            continue;
+        of = pl_http_path_make("/api/v1/pipelines/%s/%s", ref->project, pl_show_text_at(job, "pipeline"));
+        if (*as || (pl_cli_call(c, "GET", of, NULL, &pipeline, NULL) == 0 && writes_branch(pipeline, ref)))
+            r = (*ret = strdup(pl_show_text_at(job, "run"))) ? 0 : pl_err_nomem(err);
+    }
+    return r;
 }
 
 /* A stage's branch without a commit yet: the run of the stage's newest job, which shall make one. PL_ENOTFOUND. */

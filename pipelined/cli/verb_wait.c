@@ -145,8 +145,8 @@ static int tell(struct waiting *w, struct pl_err *err)
                               pl_show_text_at(run, "reason"));
 }
 
-/* What was put onto the branch and still gathers shall be waited for too. */
-static int flush_branch(struct pl_cli *c, const char *text, struct pl_err *err)
+/* What was put onto the branch and still gathers shall be waited for too, and what a stage is about to write there. */
+static int find_newest(struct pl_cli *c, const char *text, char **ret, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;
     struct pl_ref ref;
@@ -154,9 +154,9 @@ static int flush_branch(struct pl_cli *c, const char *text, struct pl_err *err)
 
     if (r < 0 || ref.back || ref.kind == PL_REF_ID)
         return r;
-    path = pl_http_path_make("/api/v1/repos/%s/%s/branches/%s/flush", ref.project, ref.repo,
-                             ref.kind == PL_REF_NONE ? "master" : ref.name);
-    return pl_cli_call(c, "POST", path, json_object(), NULL, err);
+    path = pl_http_path_make("/api/v1/repos/%s/%s/branches/%s/flush", ref.project, ref.repo, ref.name);
+    r = pl_cli_call(c, "POST", path, json_object(), NULL, err);
+    return r < 0 ? r : pl_cli_run_to_come(c, &ref, ret, err);
 }
 
 static int wait_run(struct pl_cli *c, struct pl_err *err)
@@ -170,8 +170,8 @@ static int wait_run(struct pl_cli *c, struct pl_err *err)
         return pl_err_wrap(err, r, "--timeout");
     if (timeout)
         w.until_ms = pl_clock_mono_ms() + ms;
-    r = strchr(c->args[0], '@') ? flush_branch(c, c->args[0], err) : 0;
-    r = r < 0 ? r : pl_cli_run_id(c, c->args[0], &w.id, err);
+    r = strchr(c->args[0], '@') ? find_newest(c, c->args[0], &w.id, err) : 0;
+    r = r < 0 || w.id ? r : pl_cli_run_id(c, c->args[0], &w.id, err);
     r = r < 0 ? r : wait_until_over(&w, err);
     return r < 0 ? r : tell(&w, err);
 }
@@ -187,8 +187,7 @@ static const struct pl_verb verbs[] = {
      options,
      wait_run,
      "Waits until a run has ended; exit 1 when it failed. Of a commit: the run that it started; of a branch: that of all that "
-     "was put before; of a stage without one: its "
-     "job's.",
+     "was put before; of a stage's branch: the newest that writes it.",
      {"wait run 9ab2f1c4", "wait run digits@master --timeout 10m",
       "wait run digits@master -q && pipelinectl cat report@master:/report.json"}},
 };

@@ -3,6 +3,7 @@ import http.client
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -80,3 +81,26 @@ def test_a_daemon_that_stops_answers_those_who_wait(make_daemon):
     d.get("/status")  # connections are taken in order: the one before has come
     assert d.stop() == 0
     assert json.loads(waiting.getresponse().read())["done"] is False
+
+
+def test_a_stages_branch_is_waited_for_until_it_has_what_was_begun(project, gate):
+    """Not the run of its newest commit when another one is at it: after a push, an update, on a branch aside."""
+    ctl = lambda *args: project.d.ctl("--project", project.name, *args)
+    waited = lambda where: ctl("--json", "wait", "run", where).json["id"]
+    project.repo("in").stages(sh("s", 'cp "$PL_INPUT_IN/n" "$PL_OUT/"'), sh("t", 'cp "$PL_INPUT_S/n" "$PL_OUT/"', "s"))
+    for n in range(5):
+        run = project.commit("in", {"n": str(n)})["run"]
+        assert waited("t@master") == run
+    assert waited("s@master") == run and waited("in@master") == run
+    run = project.stages(sh("s", f'{gate.wait}; cp "$PL_INPUT_IN/n" "$PL_OUT/"'), sh("t", 'cp "$PL_INPUT_S/n" "$PL_OUT/"', "s"), update=True)["run"]
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(waited, "t@master")
+        gate.arrived()
+        gate.open()
+        assert waiting.result() == run and waited(f"t@{run[:8]}") == run
+        aside = ctl("--json", "rerun", run, "--as", "x").json["run"]
+        gate.arrived()
+        assert waited("t@master") == run
+        waiting = pool.submit(waited, "t@x")
+        gate.open()
+        assert waiting.result() == aside
