@@ -488,10 +488,25 @@ static int cookie_principal(struct pl_guard *g, const struct pl_http_request *re
 
 /* ---- whom a proxy names ---- */
 
+/* Two of them: one came through the proxy from whoever asks, and nobody knows which. */
+static bool is_repeated(const struct pl_http_request *req, const char *name)
+{
+    size_t n, found = 0;
+    const struct pl_http_pair *headers = pl_http_headers(req, &n);
+
+    for (size_t i = 0; i < n; i++)
+        found += strcasecmp(headers[i].name, name) == 0;
+    return found > 1;
+}
+
 static int proxied_principal(struct pl_guard *g, const struct pl_http_request *req, const char *name, struct pl_principal **ret,
                              struct pl_err *err)
 {
-    int r = pl_access_user(g->access, name, ret, err);
+    int r;
+
+    if (is_repeated(req, g->proxy_header))
+        return refuse(g, req, "the request names its user twice: the proxy must take the header out of what it is sent", err);
+    r = pl_access_user(g->access, name, ret, err);
 
     return r == PL_EAUTH ? pl_guard_refuse(g, pl_http_peer(req), r, err) : r;
 }

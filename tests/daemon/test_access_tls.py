@@ -280,6 +280,11 @@ def test_a_user_whom_a_proxy_names(make_daemon):
     assert from_address(d, "127.0.0.2", "/whoami", **{"X-Forwarded-User": "eve"})[0] == 401, "who is no user here is nobody"
     assert from_address(d, "127.0.0.2", "/whoami", **{"X-Forwarded-User": "daemon"})[0] == 401
     assert from_address(d, "127.0.0.2", "/whoami")[0] == 401
+    admin = User(d, "admin", ("", "admin"))
+    twice = socket.create_connection(("127.0.0.1", int(d.url.rsplit(":", 1)[1])), timeout=60, source_address=("127.0.0.2", 0))
+    twice.sendall(f"GET /api/v1/users HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Forwarded-User: {admin.name}\r\nx-forwarded-user: {bob.name}\r\n\r\n".encode())
+    assert twice.recv(100).startswith(b"HTTP/1.1 401 "), "one of the two is whoever asks"
+    twice.close()
     told = from_address(d, "127.0.0.1", "/whoami", **{"X-Forwarded-User": "eve", "Authorization": "Bearer " + bob.token})
     assert (told[0], told[1]["name"]) == (200, bob.name), "a token counts before a header"
     d.http("DELETE", "/api/v1/users/bob%40example.org")

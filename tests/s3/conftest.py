@@ -12,9 +12,18 @@ import pytest
 import servers
 
 HERE = pathlib.Path(__file__).resolve().parent
-_spec = importlib.util.spec_from_file_location("daemon_fixtures", HERE.parent / "daemon" / "conftest.py")
-daemon_fixtures = sys.modules["daemon_fixtures"] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(daemon_fixtures)
+
+
+def _load(name, file):
+    """A module of tests/daemon, whose folder is not where modules are looked for: it has a conftest, too."""
+    spec = importlib.util.spec_from_file_location(name, HERE.parent / "daemon" / file)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+_load("tls_kit", "tls_kit.py")
+daemon_fixtures = _load("daemon_fixtures", "conftest.py")
 globals().update({name: thing for name, thing in vars(daemon_fixtures).items() if not name.startswith("_")})
 
 NAMES = (os.environ.get("PL_S3_SERVERS") or "radosgw versitygw").split()

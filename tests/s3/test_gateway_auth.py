@@ -1,11 +1,16 @@
 """Who may come in by S3: signatures in header and query, their time, what they cover; and bodies whose framing lies."""
 import hashlib
+import io
 import os
 import socket
 
+import boto3
+import botocore.client
+import botocore.exceptions
 import pytest
 
 from gateway import Gateway, checksum, now
+from tls_kit import Authority
 
 DAEMON_OPTIONS = ["--s3-listen", "127.0.0.1:0", "--s3-domain", "s3.example"]
 BUCKET = "auth"
@@ -113,6 +118,20 @@ def test_who_guesses_is_told_to_come_later_and_who_knows_is_not(make_daemon):
     assert set(answers[:-1]) == {"SignatureDoesNotMatch"} and len(answers) > 200
     gate.secret = right
     assert gate.ask("GET", f"/{BUCKET}").status == 200
+
+
+def test_over_tls_with_a_ca_of_ones_own(make_daemon, tmp_path):
+    authority = Authority(tmp_path / "ca")
+    cert, key = authority.vouch()
+    d = make_daemon(*DAEMON_OPTIONS, "--tls-cert", cert, "--tls-key", key).start()
+    client = lambda ca: boto3.client("s3", endpoint_url=d.get("/status")["s3_url"], aws_access_key_id="pipelined", aws_secret_access_key=d.token,
+                                     region_name="us-east-1", verify=ca, config=botocore.client.Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}))
+    trusting, body = client(authority.ca), os.urandom(9 << 20)
+    trusting.create_bucket(Bucket=BUCKET)
+    trusting.upload_fileobj(io.BytesIO(body), BUCKET, "parts/of/it")  # more than 8 MiB: in parts
+    assert trusting.get_object(Bucket=BUCKET, Key="parts/of/it")["Body"].read() == body
+    with pytest.raises(botocore.exceptions.SSLError):
+        client(Authority(tmp_path / "other").ca).list_buckets()
 
 
 # ---- in the query

@@ -9,6 +9,7 @@
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -322,6 +323,39 @@ static void an_address_has_its_share_and_no_more(void **state)
     somebody_else_is_served();
 }
 
+struct swapping {
+    pthread_t thread;
+    atomic_bool stop;
+    unsigned swaps;
+};
+
+/* The files change, and are looked at, as fast as it goes. */
+static void *swap(void *arg)
+{
+    struct swapping *s = arg;
+
+    while (!atomic_load(&s->stop) || s->swaps < 3) {
+        make_certificate();
+        pl_tls_look();
+        s->swaps++;
+    }
+    return NULL;
+}
+
+static void the_certificate_changes_under_handshakes(void **state)
+{
+    struct swapping s = {0};
+
+    (void)state;
+    assert_int_equal(pthread_create(&s.thread, NULL, swap, &s), 0);
+    for (int i = 0; i < 40; i++)
+        somebody_else_is_served();
+    atomic_store(&s.stop, true);
+    pthread_join(s.thread, NULL);
+    somebody_else_is_served();
+    until_nobody_is_there();
+}
+
 /* Without TLS the times are the same. */
 static void plain_headers_by_the_byte_end_in_time(void **state)
 {
@@ -362,6 +396,7 @@ int main(void)
         TEST(plain_http_is_told_that_this_is_tls),
         TEST(noise_is_cut_off),
         TEST(an_address_has_its_share_and_no_more),
+        TEST(the_certificate_changes_under_handshakes),
         cmocka_unit_test_prestate_setup_teardown(plain_headers_by_the_byte_end_in_time, start, stop, &plain),
     };
 
