@@ -3,6 +3,7 @@
  * the log is named, not left out. */
 #include "db_world.h"
 
+#include "pipelined/db/access_tx.h"
 #include "pipelined/db/recover.h"
 #include "pipelined/db/snapshot.h"
 #include "storage/base/clock.h"
@@ -148,6 +149,123 @@ static void test_every_place_for_the_only_checkpoint_gives_the_same(void **state
         steps(w, 0, k);
         seq = checkpoint(w);
         steps(w, k, STEPS);
+        assert_recovers(w, seq, 0);
+    }
+}
+
+/* ---- who may, and what is collected ---- */
+
+static int64_t number(struct world *w, const char *sql)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w->db);
+    int64_t n = -1;
+
+    assert_int_equal(pl_sql_int(rd.conn, NULL, &n, sql, ""), 0);
+    return n;
+}
+
+#define AUDIT ((struct pl_audit){"test", "", "", "verb", "target"})
+
+static void set_user(struct world *w, const char *name, bool create, json_t *roles)
+{
+    struct pl_user_args args = {.name = name, .roles = roles, .roles_max = 8, .create = create, .audit = AUDIT};
+    struct pl_err err = {0};
+
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_user_set, &args, &err), &err);
+    json_decref(roles);
+}
+
+static void credential(struct world *w, pl_tx_fn tx, const char *user, const char *name)
+{
+    struct pl_credential_args args = {.access_key = name,
+                                      .sealed = "sealed",
+                                      .sealed_len = 6,
+                                      .user = user,
+                                      .name = name,
+                                      .role = "writer",
+                                      .scope = "vision",
+                                      .expires_us = 7,
+                                      .audit = AUDIT};
+    struct pl_err err = {0};
+
+    pl_hash_sha256(name, strlen(name), &args.hash);
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, tx, &args, &err), &err);
+}
+
+static void collect(struct world *w, const char *pack, const char *state)
+{
+    struct pl_gc_change change = {.state = state};
+    struct pl_gc_tx_args args = {.project = "default", .changes = &change, .n = 1};
+    struct pl_err err = {0};
+
+    pl_hash_sha256(pack, strlen(pack), &change.pack);
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_gc, &args, &err), &err);
+    assert_true(change.done);
+}
+
+#define ACCESS_STEPS 14u
+
+static void access_step(struct world *w, size_t step)
+{
+    struct pl_user_args ben = {.name = "ben", .audit = AUDIT};
+    struct pl_err err = {0};
+
+    switch (step) {
+    case 0:
+        return set_user(w, "ada", true, json_pack("[[s, s], [s, s]]", "", "reader", "vision", "writer"));
+    case 1:
+        return set_user(w, "ben", true, json_pack("[]"));
+    case 2:
+        return credential(w, pl_tx_token_create, "ada", "laptop");
+    case 3:
+        return credential(w, pl_tx_token_create, "ben", "goes with ben");
+    case 4:
+        return credential(w, pl_tx_token_create, "ada", "taken back");
+    case 5:
+        return credential(w, pl_tx_s3_key_create, "ada", "KEY1");
+    case 6:
+        return credential(w, pl_tx_s3_key_create, "ada", "KEY2");
+    case 7:
+        return set_user(w, "ada", false, json_pack("[[s, s], [s, s]]", "", "none", "default/in", "admin"));
+    case 8:
+        return credential(w, pl_tx_token_delete, "ada", "taken back");
+    case 9:
+        return credential(w, pl_tx_s3_key_delete, "ada", "KEY2");
+    case 10:
+        collect(w, "lives again", PL_PACK_CONDEMNED);
+        return collect(w, "is condemned", PL_PACK_CONDEMNED);
+    case 11:
+        collect(w, "is doomed", PL_PACK_CONDEMNED);
+        return collect(w, "is doomed", PL_PACK_DOOMED);
+    case 12:
+        return collect(w, "lives again", PL_PACK_REVIVED);
+    default:
+        assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_user_delete, &ben, &err), &err);
+    }
+}
+
+static void test_users_tokens_keys_and_states_of_packs_come_back(void **state)
+{
+    struct world *w = *state;
+
+    for (size_t k = 0; k <= ACCESS_STEPS; k += 7) {
+        struct pl_err err = {0};
+        uint64_t seq = 0;
+
+        world_close(w);
+        assert_int_equal(pl_io_remove_tree(w->dir, NULL), 0);
+        assert_int_equal(mkdir(w->dir, 0700), 0);
+        assert_ok(world_open(w, "data", &err), &err);
+        steps(w, 0, 3);
+        for (size_t i = 0; i < ACCESS_STEPS; i++) {
+            if (i == k)
+                seq = checkpoint(w);
+            access_step(w, i);
+        }
+        assert_int_equal(number(w, "SELECT count(*) FROM user"), 1);
+        assert_int_equal(number(w, "SELECT count(*) FROM token"), 1);
+        assert_int_equal(number(w, "SELECT count(*) FROM s3_key"), 1);
+        assert_int_equal(number(w, "SELECT count(*) FROM pack_state"), 2);
         assert_recovers(w, seq, 0);
     }
 }
@@ -298,15 +416,6 @@ static void test_a_damaged_log_object_is_named(void **state)
 }
 
 /* ---- what is not logged ---- */
-
-static int64_t number(struct world *w, const char *sql)
-{
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w->db);
-    int64_t n = -1;
-
-    assert_int_equal(pl_sql_int(rd.conn, NULL, &n, sql, ""), 0);
-    return n;
-}
 
 static int script(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
@@ -515,6 +624,7 @@ int main(void)
         TEST(test_the_log_alone_gives_all),
         TEST(test_a_checkpoint_after_each_step_and_the_log_after_it_give_all),
         TEST(test_every_place_for_the_only_checkpoint_gives_the_same),
+        TEST(test_users_tokens_keys_and_states_of_packs_come_back),
         TEST(test_a_damaged_newest_checkpoint_is_passed_over),
         TEST(test_a_checkpoint_of_another_log_is_passed_over),
         TEST(test_a_gap_in_the_log_is_named),
