@@ -766,8 +766,7 @@ static UNUSED char *world_logged_tables(struct world *w)
 
 static UNUSED int world_finding(void *self, const struct pl_fsck_finding *f, struct pl_err *err)
 {
-    (void)self;
-    (void)err;
+    (void)self, (void)err;
     print_error("fsck: %s (%s %s)\n", f->what, f->commit ? f->commit : "", f->path ? f->path : "");
     return 0;
 }
