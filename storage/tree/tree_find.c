@@ -33,6 +33,28 @@ static int begin(struct scan *s, const struct pl_buf *node, const void *key, siz
     return 0;
 }
 
+/* A node has hundreds of entries, and this reads half of them: varints of two bytes without a call, those that nobody asks for not at all. */
+static inline uint64_t short_varint(struct pl_cursor *c)
+{
+    const uint8_t *p = c->p;
+    bool two = !c->failed && pl_cursor_left(c) >= 2 && p[0] >= 0x80 && p[1] > 0 && p[1] < 0x80;
+
+    if (!two)
+        return pl_cursor_varint(c);
+    c->p += 2;
+    return (uint64_t)(p[0] & 0x7F) | (uint64_t)p[1] << 7;
+}
+
+static inline void skip_varint(struct pl_cursor *c)
+{
+    const uint8_t *p = c->p;
+
+    while (p < c->end && *p >= 0x80)
+        p++;
+    c->failed |= p == c->end;
+    c->p = c->failed ? c->end : p + 1;
+}
+
 /* How the next entry's key stands to the one that is looked for: < 0, 0, > 0. */
 static int compare_next(struct scan *s)
 {
@@ -66,12 +88,12 @@ static const uint8_t *value(struct scan *s, size_t *ret_len)
 
     if (s->level) {
         (void)pl_cursor_bytes(&s->c, PL_HASH_BYTES);
-        (void)pl_cursor_varint(&s->c);
-        (void)pl_cursor_varint(&s->c);
+        skip_varint(&s->c);
+        skip_varint(&s->c);
     } else {
         (void)pl_cursor_u8(&s->c);
         content = pl_cursor_u8(&s->c);
-        size = pl_cursor_varint(&s->c);
+        size = short_varint(&s->c);
         if (content == PL_CONTENT_INLINE && size <= PL_ENTRY_MAX_BYTES)
             (void)pl_cursor_bytes(&s->c, (size_t)size);
         else if (content == PL_CONTENT_CHUNK || content == PL_CONTENT_LIST)
