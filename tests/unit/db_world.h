@@ -401,8 +401,8 @@ static UNUSED void world_close(struct world *w)
 /* Store DIR/store, database and index in DIR/<data>. */
 static UNUSED int world_open(struct world *w, const char *data, struct pl_err *err)
 {
-    struct pl_db_config config = {.readers = 2, .fatal = world_fatal, .pack_state = world_pack_state, .arg = w};
     char path[PATH_MAX], index[PATH_MAX];
+    struct pl_db_config config = {.dir = path, .readers = 2, .fatal = world_fatal, .pack_state = world_pack_state, .arg = w};
     int r;
 
     snprintf(path, sizeof path, "%s/%s", w->dir, data);
@@ -413,7 +413,6 @@ static UNUSED int world_open(struct world *w, const char *data, struct pl_err *e
         r = w->open_objects ? w->open_objects(&w->objects, err)
                             : pl_object_file_open(fixture_path(w->dir, "store"), &w->objects, err);
     r = r < 0 ? r : pl_stores_open(w->objects, index, &w->stores, err);
-    config.dir = path;
     config.objects = w->objects;
     r = r < 0 ? r : pl_db_open(&config, &w->db, err);
     if (r == 0)

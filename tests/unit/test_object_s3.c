@@ -4,6 +4,7 @@
 #include "object_table.h"
 #include "s3_place.h"
 #include "s3_seeds.h"
+#include "storage/object/object_s3.h"
 
 #include <sys/stat.h>
 #include <utime.h>
@@ -300,6 +301,41 @@ static void *put_many(void *arg)
     return NULL;
 }
 
+/* However many ask: so many connections, each with libcurl's buffers; the bytes are in callers' memory, within the bounds that they give. */
+static void requests_and_connections_are_counted(void **state)
+{
+    enum { THREADS = 48, CONNECTIONS = 6 };
+    const size_t n = 2 * PL_S3_RANGE_BYTES + 1;
+    _cleanup_free_ uint8_t *bytes = fixture_alloc(n, 3);
+    struct s3_mock *mock = s3_mock_start(&(struct s3_mock_config){0});
+    struct pl_object_config c = config_of(mock);
+    _cleanup_(pl_buf_finish) struct pl_buf b = {0};
+    pthread_t threads[THREADS];
+    struct many many[THREADS];
+    struct pl_object_store *s;
+    struct pl_err err;
+
+    (void)state;
+    c.connections = CONNECTIONS;
+    assert_ok(pl_object_open(&c, &s, &err), &err);
+    for (int i = 0; i < THREADS; i++) {
+        many[i] = (struct many){s, i};
+        pthread_create(&threads[i], NULL, put_many, &many[i]);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    s3_mock_plant(mock, "some/prefix/large", bytes, n);
+    assert_ok(pl_object_get(s, "large", 0, n, &b, &err), &err);
+    assert_memory_equal(b.data, bytes, n);
+    b.max = n - 1;
+    assert_int_equal(pl_object_get(s, "large", 0, n, &b, &err), PL_ETOOBIG);
+    assert_int_equal(pl_object_get_all(s, "large", &b, &err), PL_ETOOBIG);
+    assert_in_range(s3_mock_at_once(mock), 2, CONNECTIONS);
+    assert_in_range(s3_mock_connections(mock), 2, CONNECTIONS);
+    pl_object_close(s);
+    s3_mock_stop(mock);
+}
+
 static void a_server_that_asks_for_less_gets_less(void **state)
 {
     pthread_t threads[16];
@@ -585,6 +621,7 @@ int main(void)
         TEST(the_servers_clock_counts),
         TEST(the_bucket_is_followed_to_its_region),
         TEST(connections_are_kept_and_bounded),
+        TEST(requests_and_connections_are_counted),
         TEST(a_server_that_asks_for_less_gets_less),
         TEST(capabilities_are_found_by_trying),
         TEST(without_conditions_a_store_must_be_said_to_be_ours),

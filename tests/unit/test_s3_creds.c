@@ -284,26 +284,70 @@ static void wait_news(struct news *news, unsigned n)
     pthread_mutex_unlock(&news->lock);
 }
 
-static void keys_are_renewed_before_they_expire(void **state)
+/* --- the sources whose keys expire --- */
+
+static void use_instance(void)
+{
+    setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", agent.url, 1);
+}
+
+static void use_container(void)
+{
+    char url[96];
+
+    (void)snprintf(url, sizeof(url), "%s/agent", agent.url);
+    setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url, 1);
+    setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", fixture_path(dir, "proof"), 1);
+}
+
+static void use_web_identity(void)
+{
+    setenv("AWS_WEB_IDENTITY_TOKEN_FILE", fixture_path(dir, "proof"), 1);
+    setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/a", 1);
+    setenv("AWS_ENDPOINT_URL_STS", agent.url, 1);
+}
+
+/* `proof`: it reads the file "proof" anew each time, for that one expires, too. */
+static const struct {
+    const char *name;
+    void (*use)(void);
+    bool proof;
+} expiring[] = {
+    {"instance metadata, version 2", use_instance, false},
+    {"container's agent", use_container, true},
+    {"web identity", use_web_identity, true},
+};
+
+static void assert_proof(size_t source, const char *proof)
+{
+    pthread_mutex_lock(&agent.lock);
+    if (expiring[source].proof && strstr(agent.seen, proof) == NULL)
+        fail_msg("%s: \"%s\" is not in %s", expiring[source].name, proof, agent.seen);
+    pthread_mutex_unlock(&agent.lock);
+}
+
+static void renew(size_t source)
 {
     struct news news = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
-    const struct pl_s3_creds_config config = {.instance_endpoint = agent.url, .changed = note_news, .arg = &news};
+    const struct pl_s3_creds_config config = {.changed = note_news, .arg = &news};
     const int64_t now_s = time(NULL);
     struct pl_s3_creds *c = NULL;
     struct pl_s3_keys keys, old;
     struct pl_err err;
 
-    (void)state;
     assert_ok(pl_s3_creds_create(&config, io, &c, &err), &err);
     assert_int_equal(pl_s3_creds_get(c, now_s, &keys, &err), PL_EBUSY); /* nobody waits on the thread that asks */
     wait_news(&news, 1);
+    assert_proof(source, "first-proof");
     assert_ok(pl_s3_creds_get(c, now_s, &keys, &err), &err);
     give("SECOND", 7200);
+    write_file("proof", "second-proof");
     assert_ok(pl_s3_creds_get(c, keys.expires_s - PL_S3_CREDS_EARLY_S, &keys, &err), &err);
     assert_int_equal(agent.asked, 1);
     assert_ok(pl_s3_creds_get(c, keys.expires_s - PL_S3_CREDS_EARLY_S + 1, &old, &err), &err);
     assert_string_equal(old.access_key, "FIRST"); /* while the next are fetched */
     wait_news(&news, 2);
+    assert_proof(source, "second-proof");
     assert_ok(pl_s3_creds_get(c, now_s + 3601, &keys, &err), &err);
     assert_string_equal(keys.access_key, "SECOND");
     assert_int_equal(agent.asked, 2);
@@ -318,7 +362,7 @@ static void keys_are_renewed_before_they_expire(void **state)
 }
 
 /* Seen from the driver: keys end in the middle of the work, and the work goes on with others. */
-static void work_goes_on_with_new_keys(void **state)
+static void work_on(void)
 {
     struct s3_mock *mock = s3_mock_start(&(struct s3_mock_config){.access_key = "FIRST", .secret = "secret", .token = "token"});
     struct pl_object_config config = {
@@ -328,8 +372,6 @@ static void work_goes_on_with_new_keys(void **state)
     struct pl_err err;
     uint64_t size;
 
-    (void)state;
-    setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", agent.url, 1);
     assert_ok(pl_object_open(&config, &s, &err), &err);
     assert_ok(pl_object_put(s, "a", &iov, 1, true, &err), &err);
     s3_mock_set_keys(mock, "SECOND", "secret", "token");
@@ -341,6 +383,34 @@ static void work_goes_on_with_new_keys(void **state)
     assert_int_equal(s3_mock_violations(mock), 0);
     pl_object_close(s);
     s3_mock_stop(mock);
+}
+
+static void of_each_source(void **state, void (*run)(size_t source))
+{
+    for (size_t i = 0; i < PL_ARRAY_SIZE(expiring); i++) {
+        print_message("         %s\n", expiring[i].name);
+        write_file("proof", "first-proof");
+        expiring[i].use();
+        run(i);
+        (void)teardown(state);
+        (void)setup(state);
+    }
+}
+
+static void keys_are_renewed_before_they_expire(void **state)
+{
+    of_each_source(state, renew);
+}
+
+static void work_on_with(size_t source)
+{
+    (void)source;
+    work_on();
+}
+
+static void work_goes_on_with_new_keys(void **state)
+{
+    of_each_source(state, work_on_with);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
