@@ -9,6 +9,9 @@
 
 #define ELSEWHERE    1 /* not this way */
 #define LOOK_AGAIN_S 1 /* whether what is ready has become stale */
+#define SPARES       8
+#define SPARE_BYTES                                                                                                              \
+    ((size_t)1 << 20) /* memory of ranges at least as large is used again: to fault it in anew costs more than to fill it */
 
 enum range_state { RANGE_PLANNED, RANGE_LOADING, RANGE_READY, RANGE_FAILED };
 
@@ -34,7 +37,10 @@ struct pl_remote_ahead {
     size_t n, cap;
     struct range *first, *last; /* planned */
     size_t n_planned;
-    uint64_t held;                     /* bytes of the loading and ready ones */
+    uint64_t held;                /* bytes of the loading and ready ones */
+    struct pl_buf spares[SPARES]; /* while threads fetch; together with what is held within the bound */
+    size_t n_spares;
+    uint64_t spare_bytes;
     uint64_t next_number, read_number; /* of the last plan's; the furthest that was read from */
     int64_t read_ms;                   /* when that was from any */
     int64_t stale_ms;
@@ -161,6 +167,38 @@ static bool range_insert(struct pl_remote_ahead *a, struct range *r)
     return true;
 }
 
+static void spares_drop(struct pl_remote_ahead *a, uint64_t most)
+{
+    while (a->n_spares > 0 && a->spare_bytes > most) {
+        struct pl_buf *b = &a->spares[--a->n_spares];
+
+        a->spare_bytes -= b->cap;
+        pl_buf_finish(b);
+    }
+}
+
+static void spare_keep(struct pl_remote_ahead *a, struct range *r)
+{
+    if (a->threads == 0 || a->n_spares == SPARES || r->bytes.cap < SPARE_BYTES ||
+        a->held + a->spare_bytes + r->bytes.cap > PL_REMOTE_AHEAD_BYTES)
+        return;
+    a->spare_bytes += r->bytes.cap;
+    pl_buf_clear(&r->bytes);
+    a->spares[a->n_spares++] = r->bytes;
+    r->bytes = (struct pl_buf){0};
+}
+
+static void spare_take(struct pl_remote_ahead *a, struct range *r)
+{
+    const uint64_t size = r->at.end - r->at.start;
+
+    if (size >= SPARE_BYTES && a->n_spares > 0) {
+        r->bytes = a->spares[--a->n_spares];
+        a->spare_bytes -= r->bytes.cap;
+    }
+    spares_drop(a, a->held + size < PL_REMOTE_AHEAD_BYTES ? PL_REMOTE_AHEAD_BYTES - a->held - size : 0);
+}
+
 /* Not planned and nobody's. */
 static void range_drop(struct pl_remote_ahead *a, struct range *r)
 {
@@ -169,6 +207,7 @@ static void range_drop(struct pl_remote_ahead *a, struct range *r)
     memmove(a->ranges + place, a->ranges + place + 1, (a->n - place - 1) * sizeof(struct range *));
     a->n--;
     a->held -= r->at.end - r->at.start;
+    spare_keep(a, r);
     range_free(r);
     pthread_cond_broadcast(&a->changed);
 }
@@ -240,6 +279,7 @@ static void range_load(struct pl_remote_ahead *a, struct range *r)
     queue_remove(a, r);
     r->state = RANGE_LOADING;
     r->users++;
+    spare_take(a, r);
     a->held += r->at.end - r->at.start;
     pthread_mutex_unlock(&a->lock);
     e = fetch_all(a, r);
@@ -296,7 +336,8 @@ static void *fetch_ahead(void *arg)
             wait_for_room(a);
         }
     }
-    a->threads--;
+    if (--a->threads == 0)
+        spares_drop(a, 0);
     pthread_cond_broadcast(&a->changed);
     pthread_mutex_unlock(&a->lock);
     return NULL;
