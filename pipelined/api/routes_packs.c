@@ -48,11 +48,13 @@ static int close_session(struct pl_api *a, struct pl_http_request *req, json_t *
 {
     struct pl_session_args args = {.project = pl_http_query(req, "project")};
     const char *id = pl_http_param(req, "id");
-    int r = pl_id_ok(id) ? 0 : pl_err_field(err, pl_err_set(err, PL_EINVAL, "\"%.40s\" is no session's id", id), "id");
+    int r;
 
     if (!args.project)
         args.project = "default";
-    r = r < 0 ? r : pl_api_may(req, PL_VERB_STORE, args.project, NULL, err);
+    r = pl_api_may(req, PL_VERB_STORE, args.project, NULL, err);
+    if (r == 0 && !pl_id_ok(id))
+        r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "\"%.40s\" is no session's id", id), "id");
     snprintf(args.id, sizeof args.id, "%s", id);
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_UNLOGGED, pl_tx_session_close, &args, err);
     if (r < 0)

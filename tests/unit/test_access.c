@@ -118,10 +118,11 @@ static void fill(const char *pattern, char out[512])
     }
 }
 
-/* What routes whose handlers ask are asked with, so that they ask over project "here". */
+/* What routes whose handlers ask are asked with, body and query, so that they ask over project "here". */
 static const struct {
-    const char *method, *pattern, *body;
+    const char *method, *pattern, *body, *query;
 } bodies[] = {
+    {"DELETE", "/api/v1/sessions/{id}", "", "?project=here"},
     {"POST", "/api/v1/sessions", "{\"project\":\"here\"}"},
     {"POST", "/api/v1/repos", "{\"project\":\"here\",\"name\":\"data\",\"exist_ok\":true}"},
     {"POST", "/api/v1/pipelines",
@@ -131,6 +132,14 @@ static const struct {
     {"PATCH", "/api/v1/users/{user}", "{\"roles\":[{\"scope\":\"here\",\"role\":\"reader\"}]}"},
     {"POST", "/api/v1/projects", "{\"name\":\"here\",\"exist_ok\":true}"},
 };
+
+static const char *query_of(const struct pl_api_route *r)
+{
+    for (size_t i = 0; i < PL_ARRAY_SIZE(bodies); i++)
+        if (bodies[i].query && pl_streq(bodies[i].method, r->method) && pl_streq(bodies[i].pattern, r->pattern))
+            return bodies[i].query;
+    return "";
+}
 
 static const char *body_of(const struct pl_api_route *r)
 {
@@ -165,6 +174,7 @@ static void hold(const struct pl_api_route *r, const struct person *p)
     int status;
 
     fill(r->pattern, target);
+    strcat(target, query_of(r));
     snprintf(headers, sizeof headers, "%sAccept: application/json\r\n", p->header);
     status = status_as(headers, r->method, target, body_of(r));
     if (!p->who ? !open && status != 401 : (status == 403) == may || status == 401)
