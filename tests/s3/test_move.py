@@ -1,7 +1,10 @@
 """A store moves from a folder into a bucket and back; in the bucket it is checked, and recovered from, without a daemon."""
 import os
+import subprocess
 
-from conftest import client, everything, sh, wait_until
+import pytest
+
+from conftest import BIN, NAMES, client, everything, sh, wait_until
 
 
 def environment(server):
@@ -42,6 +45,34 @@ def test_into_a_bucket_and_back(make_daemon, server, bucket, tmp_path):
     twin = make_daemon("--store", f"file://{d.root}/back", name="twin").start()
     assert everything(twin) == before
     assert twin.default.contents("other") == contents
+
+
+@pytest.mark.parametrize("server", NAMES[-1:], indirect=True)
+def test_a_mirror_that_is_killed_recovers_as_far_as_it_came_and_goes_on(make_daemon, server, bucket):
+    d = make_daemon().start()
+    p = d.default.repo("in")
+    for i in range(30):
+        p.push("in", f"f{i:02}", os.urandom(150_000))
+    folder, place, env = f"file://{d.dir}/store", f"s3://{bucket}/copy", environment(server)
+    keys = lambda prefix: client(server).list_objects_v2(Bucket=bucket, Prefix=f"copy/{prefix}")["KeyCount"]
+    process = subprocess.Popen([os.path.join(BIN, "pipelinectl"), "mirror", folder, place], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               env={**os.environ, **env})
+    wait_until(lambda: keys("p/") >= 3 or process.poll() is not None, "some packs in the bucket")
+    process.kill()
+    process.wait()
+    if keys("log/"):  # else there is nothing to recover yet
+        half = d.ctl("recover", "--store", place, "--data", f"{d.root}/half", "--json", env=env).json
+        assert half["commits"] <= 30
+    again = d.ctl("mirror", folder, place, "--json", env=env).json
+    assert again["ok"] and again["there"] >= 3 and again["there"] + again["packs"] == len(list(packs_of(d))), again
+    assert d.ctl("fsck", "--full", "--store", place, "--json", env=env).json["ok"]
+    whole = d.ctl("recover", "--store", place, "--data", f"{d.root}/whole", "--json", env=env).json
+    assert whole["commits"] == 30, whole
+
+
+def packs_of(daemon):
+    for _, _, names in os.walk(os.path.join(daemon.dir, "store", "p")):
+        yield from names
 
 
 def test_a_target_that_is_no_bucket_of_ours_is_refused(make_daemon, server, bucket):
