@@ -11,6 +11,7 @@
 #   batch     a command that stays for all datums
 #   overlap   datums that move data as long as they compute
 #   recover   100 commits of 1,000,000 files from their store alone: a folder, and a bucket of a real S3 server (tests/s3/servers.py)
+#   gc        half of 1,000,000 files is collected, out of packs whose other half stays, while a writer commits 10 times a second
 #   puts      10,000 files one by one into an open commit
 #   gateway   S3: objects of 4 KiB, one of 256 MiB in parts, pages of a bucket with 1,000,000 keys
 #   idle      the memory of a daemon that does nothing
