@@ -152,7 +152,7 @@ static int find_row(const char *first, const char *second, const struct pl_verb 
     *ret = pl_cli_find_verb(verb, NULL);
     if (*ret && (!(*ret)->noun || verb != first || (second && strpbrk(second, "@:/"))))
         return 0;
-    return pl_cli_unknown(verb, second, err);
+    return verb != first && pl_cli_other_word(first, second) ? no_verb(first, second, err) : pl_cli_unknown(verb, second, err);
 }
 
 /* ---- options ---- */

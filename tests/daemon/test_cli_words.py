@@ -46,13 +46,17 @@ def test_every_verb_has_three_examples_and_they_are_of_that_verb(verb, noun):
     ("apply -f spec.json", "create pipeline -f SPEC makes a pipeline"), ("describe job train", "inspect job STAGE"), ("get pipelines", "did you mean list pipelines?"),
     ("get jobs", "did you mean list jobs?"), ("get pods", "list job shows what runs"), ("exec train", "--shell"), ("rollout restart", "run pipeline NAME --force"), ("top", "gpus who holds the GPUs"),
     ("edit pipeline digits", "update pipeline -f SPEC"), ("config get-contexts", "list context"), ("explain job", "help VERB"),
+    ("set image train=x", "update pipeline -f SPEC"), ("patch pipeline digits", "update pipeline -f SPEC"), ("cluster-info", "status says"),
     # pachctl
     ("auth login", "login URL"), ("flush commit digits@master", "wait run RUN"), ("wait commit digits@master", "wait run REPO@REF"), ("draw pipeline", "open shows the graph"),
     ("restart datum x", "run pipeline NAME --stage STAGE --force"), ("squash commit x", "delete commit REPO@REF"), ("mount digits", "get file REPO@REF:/ -r"),
-    ("find commit x", "why REPO@REF:/PATH"),
+    ("find commit x", "why REPO@REF:/PATH"), ("inspect cluster", "status says"), ("start transaction", "start commit REPO@BRANCH"), ("extract", "mirror FROM TO"),
+    ("delete all", "one by one, by name"), ("list stages", "list pipeline shows them"),
     # dvc
     ("repro", "run pipeline NAME"), ("push", "put file REPO@BRANCH"), ("pull", "get file REPO@REF:/"), ("checkout", "get file REPO@REF:/"), ("dag", "open shows the graph"),
     ("stage add", "create pipeline -f SPEC"), ("exp run", "update pipeline -f SPEC"), ("init", "create repo NAME"), ("remote add", "login URL"),
+    ("add data.csv", "put file REPO@BRANCH -f FILE"), ("add", "put file REPO@BRANCH -f FILE"), ("commit", "every put file is a commit"), ("remove data", "delete file REPO@BRANCH:/PATH"),
+    ("experiments show", "list run shows runs"), ("data status", "diff file REPO@OLD REPO@NEW"), ("move a b", "put file under the new name"),
     # git
     ("log", "list commit REPO"), ("clone digits", "get file REPO@REF:/"), ("blame digits@master:/x", "why REPO@REF:/PATH"),
     # slips
