@@ -29,11 +29,12 @@ json_t *pl_job_row_json(const struct pl_rows *rows, bool whole)
 {
     _cleanup_(json_decrefp) json_t *counts = pl_col_json(rows, 13), *ms = pl_col_json(rows, 14);
     struct pl_hash code = pl_col_hash(rows, 10);
-    json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:o, s:o, s:O, s:o, s:s, s:s, s:I, s:o, s:o}", "run",
+    json_t *version = pl_col_int(rows, 5) ? json_integer(pl_col_int(rows, 5)) : json_null(); /* none: the pipeline was deleted */
+    json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:o, s:o, s:O, s:o, s:s, s:s, s:I, s:o, s:o}", "run",
                             pl_col_text(rows, 1), "project", pl_col_text(rows, 2), "stage", pl_col_text(rows, 3), "pipeline",
-                            pl_col_text(rows, 4), "version", (json_int_t)pl_col_int(rows, 5), "state", pl_col_text(rows, 6),
-                            "reason", pl_col_text(rows, 7), "warnings", pl_col_json(rows, 12), "datums", datums_json(counts),
-                            "ms", ms, "bytes", pl_col_json(rows, 15), "device", num(ms, "gpus") > 0 ? "gpu" : "cpu", "output",
+                            pl_col_text(rows, 4), "version", version, "state", pl_col_text(rows, 6), "reason",
+                            pl_col_text(rows, 7), "warnings", pl_col_json(rows, 12), "datums", datums_json(counts), "ms", ms,
+                            "bytes", pl_col_json(rows, 15), "device", num(ms, "gpus") > 0 ? "gpu" : "cpu", "output",
                             pl_col_text(rows, 9), "created_us", (json_int_t)pl_col_int(rows, 16), "started_us",
                             pl_api_time_or_null(pl_col_int(rows, 17)), "finished_us", pl_api_time_or_null(pl_col_int(rows, 18)));
 

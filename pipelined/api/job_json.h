@@ -5,7 +5,8 @@
 
 /* Columns for pl_job_row_json, to be followed by FROM job j …. */
 #define PL_JOB_COLUMNS                                                                                                           \
-    "SELECT j.id, j.run, j.project, j.stage, j.pipeline, j.version, j.state, j.reason, j.base, j.output, j.code, j.inputs, "     \
+    "SELECT j.id, j.run, j.project, j.stage, j.pipeline, coalesce((SELECT version FROM stage WHERE id = j.version), 0), "        \
+    "j.state, j.reason, j.base, j.output, j.code, j.inputs, "                                                                    \
     "j.warnings,"                                                                                                                \
     " j.counts, j.ms, j.bytes, j.created_us, coalesce(j.started_us, 0), coalesce(j.finished_us, 0),"                             \
     " (SELECT as_branch FROM run WHERE id = j.run)"

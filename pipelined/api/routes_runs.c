@@ -631,11 +631,12 @@ static const struct pl_api_schema schemas[] = {
     {"Datums", "total:integer reused:integer done:integer failed:integer recovered:integer? waiting:integer? "
                "leased:integer? "
                "workers:integer?"},
-    {"Job", "run:string project:string stage:string pipeline:string version:integer state:string reason:string warnings:string[] "
-            "datums:Datums"
-            " ms:object bytes:object device:string output:string created_us:integer started_us:integer? finished_us:integer? "
-            "base:string?"
-            " code:string? inputs:object[]? attempts:integer? planned:integer? as:string?"},
+    {"Job",
+     "run:string project:string stage:string pipeline:string version:integer? state:string reason:string warnings:string[] "
+     "datums:Datums"
+     " ms:object bytes:object device:string output:string created_us:integer started_us:integer? finished_us:integer? "
+     "base:string?"
+     " code:string? inputs:object[]? attempts:integer? planned:integer? as:string?"},
     {"JobList", "jobs:Job[] next:string?"},
     {"JobSpec", "run:string pipeline:string version:integer spec:object code_root:string?"},
     {"Stopped", "stopped:string run:string?"},

@@ -88,6 +88,7 @@ def test_an_update_runs_what_changed(pair):
     assert {s["stage"]: s["change"] for s in done["stages"]} == {"copy": "changed", "count": "unchanged"}
     pair("wait", "run", done["run"])
     assert pair("cat", "copy@master:/up").out == "HELLO"
+    assert [pair.json("inspect", "job", stage)["version"] for stage in ("copy", "count")] == [2, 2]
 
 
 def test_the_code_is_what_git_takes(pair):
