@@ -49,6 +49,15 @@ CREATE TABLE commit_ (                   -- [log]
     UNIQUE (run, repo)
 ) STRICT;
 CREATE INDEX commit_by_branch ON commit_(repo, branch, seq);
+CREATE INDEX commit_by_parent ON commit_(repo, parent);
+
+CREATE TABLE commit_gone (               -- [log] commits that are no more, for whoever asks for them
+    repo  INTEGER NOT NULL REFERENCES repo(id) ON DELETE CASCADE,
+    run   TEXT NOT NULL,
+    at_us INTEGER NOT NULL,
+    why   TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (repo, run)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE branch (                    -- [log]
     id         INTEGER PRIMARY KEY,

@@ -73,6 +73,8 @@ const char *pl_api_local_url(const struct pl_api *a);
 void pl_api_event(struct pl_api *a, int64_t id, int64_t at_us, const char *type, const char *data);
 /* Looks how much room is left on the disks, and tells what has changed. Any thread; a network's disk may take its time. */
 void pl_api_look(struct pl_api *a);
+/* Drops what the repos do not keep (db/keep_pass.h). Blocks: on the pool. */
+void pl_api_keep(struct pl_api *a);
 /* From here on /readyz says that no work is taken any more, and checks that are under way end. All else goes on. Any thread. */
 void pl_api_drain(struct pl_api *a);
 /* Stops accepting, ends streams, lets replies finish for `deadline_ms`. */

@@ -36,6 +36,7 @@
     X(status)                                                                                                                    \
     X(access)                                                                                                                    \
     X(fsck)                                                                                                                      \
+    X(keep)                                                                                                                      \
     X(openapi)
 #define PL_API_LIMIT_DEFAULT 1000u
 #define PL_API_LIMIT_MAX     10000u

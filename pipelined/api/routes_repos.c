@@ -59,17 +59,18 @@ static int delete_project(struct pl_api *a, struct pl_http_request *req, json_t 
 /* The newest of the branches' heads stands for the repo. */
 #define REPO_SELECT                                                                                                              \
     "SELECT r.project, r.name, r.kind, r.description, r.created_us, c.run, c.branch, c.files, c.bytes,"                          \
-    " coalesce(json_extract(r.options, '$.commit_window_ms'), 0), coalesce(json_extract(r.options, '$.durable'), 'local')"       \
+    " coalesce(json_extract(r.options, '$.commit_window_ms'), 0), coalesce(json_extract(r.options, '$.durable'), 'local'),"      \
+    " coalesce(json_extract(r.options, '$.keep'), '{}')"                                                                         \
     " FROM repo r"                                                                                                               \
     " LEFT JOIN commit_ c ON c.id = (SELECT max(head) FROM branch WHERE repo = r.id)"
 
 static json_t *repo_json(const struct pl_rows *rows)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:s}", "project", pl_col_text(rows, 0), "name",
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:o}", "project", pl_col_text(rows, 0), "name",
                      pl_col_text(rows, 1), "kind", pl_col_text(rows, 2), "description", pl_col_text(rows, 3), "created_us",
                      (json_int_t)pl_col_int(rows, 4), "commit", pl_col_text(rows, 5), "branch", pl_col_text(rows, 6), "files",
                      (json_int_t)pl_col_int(rows, 7), "bytes", (json_int_t)pl_col_int(rows, 8), "commit_window_ms",
-                     (json_int_t)pl_col_int(rows, 9), "durable", pl_col_text(rows, 10));
+                     (json_int_t)pl_col_int(rows, 9), "durable", pl_col_text(rows, 10), "keep", pl_col_json(rows, 11));
 }
 
 /* "project/name" of the last repo of the page before. */
@@ -148,17 +149,29 @@ static int read_window(const char *text, struct pl_repo_args *args, struct pl_er
     return r < 0 ? pl_err_field(err, r, "commit_window") : 0;
 }
 
+/* "keep" as an object. */
+static int read_keep(const json_t *object, struct pl_keep *keep, struct pl_repo_args *args, struct pl_err *err)
+{
+    int r = object ? pl_keep_read(object, keep, err) : 0;
+
+    args->keep = object ? keep : NULL;
+    return r;
+}
+
 static int create_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
     struct pl_repo_args args = {.project = "default", .description = ""};
     const char *window = NULL;
+    json_t *rule = NULL;
+    struct pl_keep keep;
     int exist_ok = 0;
-    int r =
-        pl_api_body(req, &body, err, "{s?:s, s:s, s?:s, s?:b, s?:s, s?:s}", "project", &args.project, "name", &args.name,
-                    "description", &args.description, "exist_ok", &exist_ok, "commit_window", &window, "durable", &args.durable);
+    int r = pl_api_body(req, &body, err, "{s?:s, s:s, s?:s, s?:b, s?:s, s?:s, s?:o}", "project", &args.project, "name",
+                        &args.name, "description", &args.description, "exist_ok", &exist_ok, "commit_window", &window, "durable",
+                        &args.durable, "keep", &rule);
 
     r = r < 0 ? r : read_window(window, &args, err);
+    r = r < 0 ? r : read_keep(rule, &keep, &args, err);
     r = r < 0 ? r : pl_name_check("project", args.project, err);
     r = r < 0 ? r : pl_api_may(req, PL_VERB_DEFINE, args.project, NULL, err);
     if (r < 0)
@@ -179,10 +192,13 @@ static int update_repo(struct pl_api *a, struct pl_http_request *req, json_t **r
     _cleanup_(json_decrefp) json_t *body = NULL;
     struct pl_repo_args args = {.project = pl_http_param(req, "project"), .name = pl_http_param(req, "repo")};
     const char *window = NULL;
-    int r = pl_api_body(req, &body, err, "{s?:s, s?:s, s?:s}", "description", &args.description, "commit_window", &window,
-                        "durable", &args.durable);
+    json_t *rule = NULL;
+    struct pl_keep keep;
+    int r = pl_api_body(req, &body, err, "{s?:s, s?:s, s?:s, s?:o}", "description", &args.description, "commit_window", &window,
+                        "durable", &args.durable, "keep", &rule);
 
     r = r < 0 ? r : read_window(window, &args, err);
+    r = r < 0 ? r : read_keep(rule, &keep, &args, err);
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_repo_update, &args, err);
     return r < 0 ? r : read_repo(a, args.project, args.name, ret, err);
 }
@@ -228,9 +244,11 @@ static const struct pl_api_schema schemas[] = {
     {"NewProject", "name:string exist_ok:boolean?"},
     {"Repo",
      "project:string name:string kind:string description:string created_us:integer commit:string branch:string files:integer"
-     " bytes:integer commit_window_ms:integer durable:string"},
+     " bytes:integer commit_window_ms:integer durable:string keep:Keep"},
+    {"Keep", "commits:integer? days:integer? results:integer? logs:integer?"},
     {"Repos", "repos:Repo[] next:string?"},
-    {"NewRepo", "project:string? name:string description:string? exist_ok:boolean? commit_window:string? durable:string?"},
-    {"RepoChange", "description:string? commit_window:string? durable:string?"},
+    {"NewRepo",
+     "project:string? name:string description:string? exist_ok:boolean? commit_window:string? durable:string? keep:Keep?"},
+    {"RepoChange", "description:string? commit_window:string? durable:string? keep:Keep?"},
 };
 PL_API_TABLE(repos, routes, schemas);

@@ -37,6 +37,7 @@
     X(recover)                                                                                                                   \
     X(mirror)                                                                                                                    \
     X(gc)                                                                                                                        \
+    X(keep)                                                                                                                      \
     X(login)                                                                                                                     \
     X(access)                                                                                                                    \
     X(s3)                                                                                                                        \

@@ -45,6 +45,8 @@ static const struct {
     {"find", "commit", "list commit REPO shows commits, why REPO@REF:/PATH what a file was made from"},
     {"find", ANY, "glob file 'REPO@REF:/**/NAME' finds files"},
     {"garbage-collect", ANY, "gc removes what nothing needs any more"},
+    {"prune", ANY, "keep --dry-run tells what repos do not keep, update repo NAME --keep says what they do"},
+    {"retention", ANY, "update repo NAME --keep commits=10,days=30 says what a repo keeps"},
     {"debug", ANY, "status, inspect run RUN and logs STAGE tell what goes on"},
     {"shell", ANY, "try STAGE --at RUN --shell is a shell in a datum's sandbox"},
     {"next", ANY, "datums follow each other inside a stage; try STAGE runs one"},

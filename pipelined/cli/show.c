@@ -122,6 +122,23 @@ void pl_show_ago(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_
         snprintf(out, PL_SHOW_TEXT_MAX, "%lld days ago", (long long)s / 86400);
 }
 
+void pl_show_keep(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    const char *name;
+    json_t *number;
+    size_t n = 0;
+
+    (void)item;
+    snprintf(out, PL_SHOW_TEXT_MAX, "%s", json_is_object(value) ? "all" : "");
+    json_object_foreach((json_t *)value, name, number)
+    {
+        n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%.40s=%lld", n ? "," : "", name,
+                              (long long)json_integer_value(number));
+        if (n > PL_SHOW_TEXT_MAX / 2)
+            break;
+    }
+}
+
 void pl_show_ms(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
     (void)item;

@@ -19,6 +19,8 @@ void pl_show_id(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_M
 void pl_show_size(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
 void pl_show_time(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
 void pl_show_ago(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
+/* A rule of what is kept: "commits=10,days=30"; "all". */
+void pl_show_keep(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
 void pl_show_ms(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
 /* "3.2s" from `started_us` (else `created_us`) to `finished_us` (else now) of a run or job. */
 void pl_show_took(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);

@@ -2,6 +2,41 @@
 #include "server.h"
 #include "show.h"
 
+/* "commits=10,days=30" as an object; what it may hold the daemon knows. "all": {}. */
+static int read_keep(const char *text, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *keep = json_object();
+    _cleanup_free_ char *copy = strdup(text);
+    char *save = NULL;
+
+    if (!keep || !copy)
+        return pl_err_nomem(err);
+    for (char *one = strtok_r(copy, ", ", &save); one && !pl_streq(text, "all"); one = strtok_r(NULL, ", ", &save)) {
+        char *equals = strchr(one, '='), *end;
+        long long n = equals ? strtoll(equals + 1, &end, 10) : 0;
+
+        if (!equals || !equals[1] || *end)
+            return pl_err_set(err, PL_EUSAGE,
+                              "--keep %s: \"%s\" is no NAME=NUMBER, as in commits=10,days=30; all keeps everything", text, one);
+        *equals = '\0';
+        if (json_object_set_new(keep, one, json_integer(n)) < 0)
+            return pl_err_nomem(err);
+    }
+    *ret = TAKE_PTR(keep);
+    return 0;
+}
+
+static int add_keep(const struct pl_cli *c, json_t *body, struct pl_err *err)
+{
+    const char *text = pl_cli_value(c, "keep");
+    json_t *keep = NULL;
+    int r = text ? read_keep(text, &keep, err) : 0;
+
+    if (r < 0 || !text)
+        return r;
+    return json_object_set_new(body, "keep", keep) < 0 ? pl_err_nomem(err) : 0;
+}
+
 /* {"description", "commit_window", "durable"} of what is given. */
 static json_t *given_options(const struct pl_cli *c)
 {
@@ -29,8 +64,10 @@ static int update_repo(struct pl_cli *c, struct pl_err *err)
     struct pl_cli_name at;
     int r = pl_cli_name(c, "repo", c->args[0], &at, err);
 
+    r = r < 0 ? r : body ? add_keep(c, body, err) : pl_err_nomem(err);
     if (r == 0 && !json_object_size(body))
-        r = pl_err_set(err, PL_EUSAGE, "update what of repo %s? Give --commit-window, --durable or --description", c->args[0]);
+        r = pl_err_set(err, PL_EUSAGE, "update what of repo %s? Give --keep, --commit-window, --durable or --description",
+                       c->args[0]);
     if (r < 0) {
         json_decref(body);
         return r;
@@ -54,6 +91,7 @@ static int create_repo(struct pl_cli *c, struct pl_err *err)
     if (r == 0 && (!body || json_object_set_new(body, "project", json_string(at.project)) < 0 ||
                    json_object_set_new(body, "name", json_string(at.name)) < 0))
         r = pl_err_nomem(err);
+    r = r < 0 ? r : add_keep(c, body, err);
     if (r < 0) {
         json_decref(body);
         return r;
@@ -92,6 +130,7 @@ static int inspect_repo(struct pl_cli *c, struct pl_err *err)
                                              {"branch", "branch", NULL},
                                              {"commit window", "commit_window_ms", pl_show_ms},
                                              {"durable", "durable", NULL},
+                                             {"keep", "keep", pl_show_keep},
                                              {"created", "created_us", pl_show_time}};
     _cleanup_(json_decrefp) json_t *repo = NULL;
     _cleanup_free_ char *path = NULL;
@@ -122,6 +161,7 @@ static const struct pl_option create_options[] = {
     {"description", 'd', "TEXT", "what the repo holds"},
     {"commit-window", 0, "TIME", "puts gather in one commit until none comes for so long, at most 60s; 0 = each is a commit"},
     {"durable", 0, "WHERE", "what is put into an open commit is answered when it is local (the daemon's disk) or in the bucket"},
+    {"keep", 0, "RULE", "commits=N and days=N of commits, of outputs also results=DAYS and logs=DAYS; all = everything"},
     {0}};
 static const struct pl_option delete_options[] = {{"force", 0, NULL, "although a stage reads it"}, {0}};
 
@@ -144,7 +184,7 @@ static const struct pl_verb verbs[] = {
      update_repo,
      "Sets options of a repo; what is not given stays.",
      {"update repo photos --commit-window 2s", "update repo photos --commit-window 0s --durable bucket",
-      "update repo photos -d 'what the cameras saw'"}},
+      "update repo photos --keep commits=10,days=30"}},
     {"list",
      "repo",
      "",

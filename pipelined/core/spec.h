@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "keep.h"
 #include "storage/base/arena.h"
 #include "storage/base/buf.h"
 #include "storage/base/hash.h"
@@ -95,7 +96,8 @@ struct pl_output {
     const char *prefix; /* template (template.h), "" = none */
     const char **expect;
     size_t n_expect;
-    bool copy_links; /* links that lead out of the output and the inputs become what they lead to */
+    bool copy_links;     /* links that lead out of the output and the inputs become what they lead to */
+    struct pl_keep keep; /* of the output repo */
 };
 
 struct pl_cache {
@@ -161,6 +163,7 @@ struct pl_spec_repo {
     const char *name;
     int64_t commit_window_ms; /* -1: not said */
     int durable;              /* PL_DURABLE_…; -1: not said */
+    struct pl_keep keep;      /* commits, days */
 };
 
 struct pl_spec {

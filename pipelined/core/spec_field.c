@@ -33,7 +33,24 @@ static const struct spec_field fields_of_file[] = {
 OBJECT(file, "file", "A spec file is one JSON object.", nothing);
 
 static const char *const words_durable[] = {[PL_DURABLE_LOCAL] = "local", [PL_DURABLE_BUCKET] = "bucket", NULL};
-static const char *const later_of_repo[] = {"keep", NULL};
+static const struct spec_field fields_of_repo_keep[] = {
+    {.name = "commits",
+     FIELD(count, pl_keep, commits),
+     .min = 1,
+     .max = PL_KEEP_MAX,
+     .doc = "The newest so many commits of every branch."},
+    {.name = "days",
+     FIELD(count, pl_keep, days),
+     .min = 1,
+     .max = PL_KEEP_MAX,
+     .doc = "Commits of the last so many days. With `commits`: what either keeps. All commits when neither is given."},
+};
+OBJECT(repo_keep, "repo_keep",
+       "Which commits of an input repo stay. Whatever it says, branches' heads stay, what commits that stay were made from, and "
+       "what "
+       "unfinished jobs and runs read; `{}` keeps everything.",
+       nothing);
+
 static const struct spec_field fields_of_repo[] = {
     {.name = "commit_window",
      FIELD(duration, pl_spec_repo, commit_window_ms),
@@ -46,9 +63,13 @@ static const struct spec_field fields_of_repo[] = {
      .doc =
          "When what is put into an open commit is answered: once it is on the daemon's disk (`local`), or once its bytes are in "
          "the store (`bucket`)."},
+    {.name = "keep",
+     FIELD(keep, pl_spec_repo, keep),
+     .child = &pl_spec_object_repo_keep,
+     .doc = "How many commits stay, or how old they become. What is dropped gives its space back with the next garbage "
+            "collection."},
 };
-OBJECT(repo, "repo", "What `repos` says about an input repo; set each time the pipeline is, what is not said stays.",
-       later_of_repo);
+OBJECT(repo, "repo", "What `repos` says about an input repo; set each time the pipeline is, what is not said stays.", nothing);
 
 static const char *const words_on_new[] = {
     [PL_ON_NEW_QUEUE] = "queue", [PL_ON_NEW_NEWEST] = "newest", [PL_ON_NEW_RESTART] = "restart", NULL};
@@ -269,7 +290,33 @@ static const struct spec_field fields_of_datum[] = {
 };
 OBJECT(datum, "datum", "How one datum is tried.", nothing);
 
-static const char *const later_of_output[] = {"branch", "s3", "keep", NULL};
+static const struct spec_field fields_of_keep[] = {
+    {.name = "commits",
+     FIELD(count, pl_keep, commits),
+     .min = 1,
+     .max = PL_KEEP_MAX,
+     .doc = "The newest so many commits of every branch."},
+    {.name = "days",
+     FIELD(count, pl_keep, days),
+     .min = 1,
+     .max = PL_KEEP_MAX,
+     .doc = "Commits of the last so many days. With `commits`: what either keeps. All commits when neither is given."},
+    {.name = "results",
+     FIELD(count, pl_keep, results),
+     .min = 1,
+     .max = PL_KEEP_MAX,
+     .doc = "Days after a job's end for which its attempts, their metrics and what it did before it failed are kept. The job and "
+            "its "
+            "figures stay."},
+    {.name = "logs",
+     FIELD(count, pl_keep, logs),
+     .min = 1,
+     .max = PL_KEEP_MAX,
+     .doc = "Days after a job's end for which its log is kept."},
+};
+OBJECT(keep, "keep", "What stays of what a stage makes; as for input repos.", nothing);
+
+static const char *const later_of_output[] = {"branch", "s3", NULL};
 static const struct spec_field fields_of_output[] = {
     {.name = "prefix",
      FIELD(text, pl_output, prefix),
@@ -286,6 +333,10 @@ static const struct spec_field fields_of_output[] = {
      .fallback = "false",
      .doc = "`true`: a link that leads neither into the output nor into an input becomes a copy of the file or folder that the "
             "command could read there. `false`: such a link fails the datum. Not in the datum key."},
+    {.name = "keep",
+     FIELD(keep, pl_output, keep),
+     .child = &pl_spec_object_keep,
+     .doc = "What stays of commits, results and logs. Without it everything, or what `pipelinectl update repo --keep` has set."},
 };
 OBJECT(output, "output", "The output repo.", later_of_output);
 
@@ -303,6 +354,7 @@ OBJECT(cache, "cache", "What counts as already done.", nothing);
 
 const struct spec_object *const pl_spec_objects[] = {&pl_spec_object_file,
                                                      &pl_spec_object_repo,
+                                                     &pl_spec_object_repo_keep,
                                                      &pl_spec_object_stage,
                                                      &pl_spec_object_input,
                                                      &pl_spec_object_gpu,
@@ -310,6 +362,7 @@ const struct spec_object *const pl_spec_objects[] = {&pl_spec_object_file,
                                                      &pl_spec_object_on_error,
                                                      &pl_spec_object_datum,
                                                      &pl_spec_object_output,
+                                                     &pl_spec_object_keep,
                                                      &pl_spec_object_cache,
                                                      NULL};
 

@@ -111,9 +111,12 @@ static void read_count(struct spec_reader *r, const struct spec_field *field, js
         *(uint32_t *)pl_spec_at(object, field) = (uint32_t)json_integer_value(value);
 }
 
+/* One without a default may not be said. */
 static json_t *write_count(const struct spec_field *field, const void *object)
 {
-    return json_integer(*(const uint32_t *)pl_spec_from(object, field));
+    uint32_t count = *(const uint32_t *)pl_spec_from(object, field);
+
+    return count == 0 && field->min > 0 && !field->fallback ? json_null() : json_integer(count);
 }
 
 static void read_bool(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
@@ -356,6 +359,21 @@ static json_t *write_object(const struct spec_field *field, const void *object)
         return json_null();
     }
     return written;
+}
+
+static void read_keep(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_keep *keep = pl_spec_at(object, field);
+
+    read_object(r, field, value, object);
+    keep->said = json_is_object(value);
+}
+
+static json_t *write_keep(const struct spec_field *field, const void *object)
+{
+    const struct pl_keep *keep = pl_spec_from(object, field);
+
+    return keep->said ? pl_spec_object_write(field->child, keep) : json_null();
 }
 
 static int spec_compare_env(const void *a, const void *b)
@@ -618,6 +636,7 @@ const struct spec_type pl_spec_type_glob = {"a glob such as \"/\", \"/*\" or \"/
 const struct spec_type pl_spec_type_globs = {"a list of globs", "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}",
                                              read_globs, write_texts};
 const struct spec_type pl_spec_type_object = {"an object", "", read_object, write_object};
+const struct spec_type pl_spec_type_keep = {"an object, {} to keep everything", "", read_keep, write_keep};
 const struct spec_type pl_spec_type_env = {
     "an object of strings, numbers, true and false",
     "{\"type\":\"object\",\"additionalProperties\":{\"type\":[\"string\",\"number\",\"boolean\"]}}", read_env, write_env};

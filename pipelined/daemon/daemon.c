@@ -24,7 +24,9 @@
 #define STOP_DEADLINE_MS 3000
 #define DRAIN_TURN_MS    10
 #define HOSTS_MAX        32
-#define LOOK_MS          10000 /* between looks at the disks */
+#define LOOK_MS          10000   /* between looks at the disks */
+#define KEEP_FIRST_MS    600000  /* from the start on, */
+#define KEEP_MS          3600000 /* and then: what repos do not keep is dropped */
 
 struct daemon {
     const struct pl_config *config;
@@ -39,7 +41,7 @@ struct daemon {
     struct pl_engine *engine;
     struct pl_executor *executor;
     struct pl_api *_Atomic api; /* events come from the writer thread */
-    struct pl_timer *drain_timer, *look_timer;
+    struct pl_timer *drain_timer, *look_timer, *keep_timer;
     char token[65];
     uint8_t master_key[32];
     char *hosts_text;
@@ -219,6 +221,23 @@ static void on_look(void *arg)
 
     (void)!pl_pool_submit(d->pool, look_at_disks, d, NULL);
     pl_timer_start(d->look_timer, LOOK_MS);
+}
+
+/* ---- what is kept ---- */
+
+static void keep_now(void *arg)
+{
+    struct daemon *d = arg;
+
+    pl_api_keep(d->api);
+}
+
+static void on_keep(void *arg)
+{
+    struct daemon *d = arg;
+
+    (void)!pl_pool_submit(d->pool, keep_now, d, NULL); /* full: in an hour */
+    pl_timer_start(d->keep_timer, KEEP_MS);
 }
 
 /* ---- start ---- */
@@ -483,9 +502,12 @@ static int start(struct daemon *d, struct pl_err *err)
     r = r < 0 ? r : start_engine(d, err);
     split_hosts(d);
     r = r < 0 ? r : pl_timer_create(d->loop, "daemon.look", on_look, d, &d->look_timer, err);
+    r = r < 0 ? r : pl_timer_create(d->loop, "daemon.keep", on_keep, d, &d->keep_timer, err);
     r = r < 0 ? r : start_api(d, err);
-    if (r == 0)
+    if (r == 0) {
         pl_timer_start(d->look_timer, LOOK_MS);
+        pl_timer_start(d->keep_timer, KEEP_FIRST_MS);
+    }
     return r < 0 ? r : pl_engine_start(d->engine, d->executor, err);
 }
 
@@ -511,6 +533,7 @@ static void stop(struct daemon *d)
     char path[4096];
 
     pl_timer_destroy(d->look_timer);
+    pl_timer_destroy(d->keep_timer);
     pl_log_ckpt_stop(d->ckpt);
     if (d->engine)
         pl_engine_hang_up(d->engine);

@@ -8,7 +8,7 @@
  *     verb_pipeline, verb_run, verb_rerun, verb_job, verb_logs, verb_metrics, verb_wait, verb_why, verb_status     work;  verb_login, verb_gc
  *     verb_access, verb_s3 (credential: what a token or key is made with)          who may
  *     verb_offline, verb_plan (given_inputs: folders in the place of repos)                            without a daemon
- *     verb_recover, verb_fsck, verb_mirror (store_url: a store by its address)                         what is kept
+ *     verb_recover, verb_fsck, verb_keep, verb_mirror (store_url: a store by its address)                         what is kept
  *     verb_try             one datum by hand: try_inputs (which), try_folder (its files), try_worker (the agent, started for it)
  * Local files become records: storage/dataset, storage/chunk, storage/pack
  *   ingest               walk, read, hash, pack with all cores: ingest_walk, ingest_read, ingest_out; segment, stream for large
@@ -32,7 +32,7 @@
  *     routes_repos, routes_branches, routes_commits, routes_open, routes_files, routes_diff, routes_packs,
  *     routes_signed (URLs for packs in a bucket; read_back reads what was put there, and takes out what lies),
  *     routes_trees                                                                                      data
- *     routes_pipelines, routes_runs, routes_logs, routes_why, routes_status, routes_fsck                work
+ *     routes_pipelines, routes_runs, routes_logs, routes_why, routes_status, routes_fsck, routes_keep                work
  *     routes_access (who may), routes_gc, routes_events, routes_openapi, routes_page                                                        the rest
  *   s3_gateway           the same repos as S3 buckets, on a port of their own: s3_ops is the table of S3's operations, s3_request reads and
  *                        verifies, s3_target knows buckets, s3_headers what is said beside the bytes, s3_error S3's codes
@@ -60,6 +60,7 @@
  *                        opens_told, opens_needs; each is a file: storage/dataset/op_spool;  branch_view: a branch with what gathers on it, heads
  *   repo_tx, commit_tx, push (attributes_edit: the second tree of a commit), pipeline_tx, pipeline_circle, manual_run, rerun (aside:
  *                        onto a branch of its own), job_tx,
+ *   keep_pass (keep_world: all commits and what stands on them)   what repos keep no more is dropped
  *   access_tx, brought_tx   the transactions;   stage_log: what stages print
  * A pipeline says what to do with them: pipelined/core (pure), pipelined/git
  *   json_pos, json_text, quantity, glob (glob_compile), template (prefix: over a stage's inputs), params    texts
@@ -72,7 +73,7 @@
  *   carry, carry_items   the same from what changed: the trees of the commit before, edited
  *   sched                what runs, where and when: sched_event, sched_graph, sched_run, sched_job, sched_task, sched_worker, sched_admit,
  *                        sched_restore, sched_say (why something waits), sched_view, timers, ranges
- *   disk_room            how full a disk may become
+ *   disk_room            how full a disk may become;  keep: which commits stay
  * The engine carries it out: pipelined/daemon, pipelined/exec
  *   daemon, config       one running daemon and what it is told;  listen: where it may;  log_ckpt: when a checkpoint of the log is made
  *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_base, job_rows, job_results, job_tried, job_commit,

@@ -164,6 +164,9 @@ static int apply_commit_delete(struct pl_conn *c, const json_t *o, uint64_t seq,
                             "UPDATE commit_ SET parent = (SELECT parent FROM commit_ WHERE repo = ?1 AND run = ?2)"
                             " WHERE repo = ?1 AND parent = ?2",
                             "is", repo, str(o, "run"));
+    r = r < 0 ? r
+              : pl_sql_exec(c, err, "INSERT OR REPLACE INTO commit_gone(repo, run, at_us, why) VALUES (?, ?, ?, ?)", "isis", repo,
+                            str(o, "run"), num(o, "at"), str(o, "why"));
     return r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM commit_ WHERE repo = ? AND run = ?", "is", repo, str(o, "run"));
 }
 

@@ -158,7 +158,9 @@ static int fall_back(struct pl_tx *tx, struct pl_commit_delete_args *a, const st
 
     r = r < 0 ? r
               : pl_tx_emit(tx, PL_RECORD_COMMIT_DELETE,
-                           json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->repo, "run", commit->run), err);
+                           json_pack("{s:s, s:s, s:s, s:I, s:s}", "project", a->project, "repo", a->repo, "run", commit->run,
+                                     "at", (json_int_t)pl_tx_now_us(tx), "why", "deleted by a user"),
+                           err);
     snprintf(message, sizeof message, "a commit of %s was deleted", a->repo);
     return r < 0 ? r : pl_tx_run_readers(tx, a->project, a->repo, branches, "delete", message, a->started, err);
 }

@@ -1,5 +1,7 @@
 #include "names.h"
 
+#include "storage/base/clock.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -197,6 +199,23 @@ static int go_back(struct pl_conn *c, const char *project, const char *repo, uns
     return 0;
 }
 
+/* Says so when the id, or what begins with it, was a commit's: PL_ENOTFOUND; 0 when it never was. */
+static int check_gone(struct pl_conn *c, const char *project, const char *repo, int64_t row, const char *id, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char past[PL_NAME_MAX_BYTES + 2], time[32];
+    int r;
+
+    snprintf(past, sizeof past, "%sg", id);
+    r = pl_sql_query(c, err, &rows, "SELECT run, at_us, why FROM commit_gone WHERE repo = ? AND run >= ? AND run < ? LIMIT 1",
+                     "iss", row, id, past);
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r <= 0)
+        return r;
+    return pl_err_set(err, PL_ENOTFOUND, "commit %.8s of %s/%s is gone since %.10s: %s", pl_col_text(&rows, 0), project, repo,
+                      pl_clock_text(pl_col_int(&rows, 1), time), pl_col_text(&rows, 2));
+}
+
 int pl_db_commit_find(struct pl_conn *c, const char *project, const char *repo, const struct pl_ref *ref,
                       struct pl_commit_row *ret, struct pl_err *err)
 {
@@ -217,6 +236,10 @@ int pl_db_commit_find(struct pl_conn *c, const char *project, const char *repo, 
 
         if (pl_sql_int(c, NULL, &branch, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", found.id, name) == 0)
             return pl_err_set(err, PL_ENOTFOUND, "branch %s/%s@%s has no commit yet", project, repo, name);
+        if (ref->kind == PL_REF_ID || ref->kind == PL_REF_PREFIX)
+            r = check_gone(c, project, repo, found.id, name, err);
+        if (r < 0)
+            return r;
         return pl_err_set(err, PL_ENOTFOUND, "%s/%s has no %s \"%s\"", project, repo,
                           ref->kind == PL_REF_ID       ? "commit"
                           : ref->kind == PL_REF_PREFIX ? "branch or commit"

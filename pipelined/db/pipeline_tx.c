@@ -41,10 +41,37 @@ static int make_repo(struct pl_tx *tx, const struct pl_spec *spec, const struct 
                              .exist_ok = true,
                              .set_window = repo->commit_window_ms >= 0,
                              .commit_window_ms = repo->commit_window_ms,
-                             .durable = repo->durable >= 0 ? durable[repo->durable] : NULL};
+                             .durable = repo->durable >= 0 ? durable[repo->durable] : NULL,
+                             .keep = repo->keep.said ? &repo->keep : NULL};
     int r = pl_tx_repo_create(tx, &a, err);
 
-    return r < 0 || a.changed || !(a.set_window || a.durable) ? r : pl_tx_repo_update(tx, &a, err);
+    return r < 0 || a.changed || !(a.set_window || a.durable || a.keep) ? r : pl_tx_repo_update(tx, &a, err);
+}
+
+/* What the version before said and this one does not is set back; what nobody said in a spec stays. */
+static int said_before(struct pl_tx *tx, const struct pl_spec *spec, const char *stage, bool *ret, struct pl_err *err)
+{
+    int64_t said = 0;
+    int r = pl_sql_int(
+        pl_tx_conn(tx), err, &said,
+        "SELECT json_type(spec, '$.output.keep') IS NOT NULL FROM stage WHERE current = 1 AND project = ? AND name = ?", "ss",
+        spec->project, stage);
+
+    *ret = r == 0 && said;
+    return r == PL_ENOTFOUND ? 0 : r;
+}
+
+static int make_output(struct pl_tx *tx, const struct pl_spec *spec, const struct pl_stage *stage, struct pl_err *err)
+{
+    static const struct pl_keep everything = {.said = true};
+    struct pl_repo_args a = {.project = spec->project, .name = stage->name, .exist_ok = true, .output = true};
+    bool before = false;
+    int r = check_owner(tx, spec, stage->name, err);
+
+    r = r < 0 ? r : said_before(tx, spec, stage->name, &before, err);
+    a.keep = stage->output.keep.said ? &stage->output.keep : before ? &everything : NULL;
+    r = r < 0 ? r : pl_tx_repo_create(tx, &a, err);
+    return r < 0 || a.changed || !a.keep ? r : pl_tx_repo_update(tx, &a, err);
 }
 
 static int make_repos(struct pl_tx *tx, const struct pl_spec *spec, struct pl_err *err)
@@ -56,10 +83,8 @@ static int make_repos(struct pl_tx *tx, const struct pl_spec *spec, struct pl_er
             return r;
     }
     for (size_t i = 0; i < spec->n_stages; i++) {
-        struct pl_repo_args a = {.project = spec->project, .name = spec->stages[i].name, .exist_ok = true, .output = true};
-        int r = check_owner(tx, spec, spec->stages[i].name, err);
+        int r = make_output(tx, spec, &spec->stages[i], err);
 
-        r = r < 0 ? r : pl_tx_repo_create(tx, &a, err);
         if (r < 0)
             return r;
     }

@@ -76,6 +76,12 @@ static int check_options(const struct pl_repo_args *a, struct pl_err *err)
         return pl_err_field(
             err, pl_err_set(err, PL_EINVAL, "durable: \"%.40s\" of repo \"%s\"; accepted: local, bucket", a->durable, a->name),
             "durable");
+    if (a->keep && !a->output && (a->keep->results || a->keep->logs))
+        return pl_err_field(err,
+                            pl_err_set(err, PL_EINVAL,
+                                       "repo \"%s\" is an input repo, which has no results and logs: keep commits or days",
+                                       a->name),
+                            "keep");
     return 0;
 }
 
@@ -92,6 +98,10 @@ static int set_options(json_t *options, const struct pl_repo_args *a, struct pl_
         r = json_object_set_new(options, "durable", json_string("bucket"));
     else if (a->durable)
         json_object_del(options, "durable");
+    if (r == 0 && a->keep && (a->keep->commits || a->keep->days || a->keep->results || a->keep->logs))
+        r = json_object_set_new(options, "keep", pl_keep_json(a->keep));
+    else if (a->keep)
+        json_object_del(options, "keep");
     return r < 0 ? pl_err_nomem(err) : 0;
 }
 
@@ -117,6 +127,7 @@ int pl_tx_repo_update(struct pl_tx *tx, void *arg, struct pl_err *err)
 
     if (r == 0 && row.output && (a->set_window || a->durable))
         r = pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by a stage: it has no commit_window and durable", a->name);
+    a->output = r == 0 && row.output;
     r = r < 0 ? r : check_options(a, err);
     r = r < 0 ? r : pl_sql_text(pl_tx_conn(tx), err, &options, "SELECT options FROM repo WHERE id = ?", "i", row.id);
     r = r < 0 ? r : pl_sql_text(pl_tx_conn(tx), err, &description, "SELECT description FROM repo WHERE id = ?", "i", row.id);
@@ -126,7 +137,6 @@ int pl_tx_repo_update(struct pl_tx *tx, void *arg, struct pl_err *err)
     before = json_deep_copy(now);
     if (!before)
         return pl_err_nomem(err);
-    a->output = row.output;
     r = set_options(now, a, err);
     if (r < 0)
         return r;

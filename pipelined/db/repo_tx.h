@@ -2,6 +2,7 @@
  * pl_db_run and pl_db_submit: `arg` is the struct named by the function. */
 #pragma once
 
+#include "pipelined/core/keep.h"
 #include "pipelined/db/db.h"
 
 struct pl_repo_args {
@@ -17,6 +18,8 @@ struct pl_repo_args {
     bool set_window;          /* commit_window_ms counts */
     int64_t commit_window_ms; /* 0..PL_OPEN_WINDOW_MAX_MS */
     const char *durable;      /* "local" or "bucket"; NULL = as it is */
+    /* Of all repos. */
+    const struct pl_keep *keep; /* NULL = as it is; an input repo has no results and logs */
 };
 
 /* arg: struct pl_repo_args, `name` is the project. */

@@ -21,7 +21,8 @@
       "stage table",                                                                                                             \
       "A commit, named by its run, becomes the head of `branch`, which is made when absent. `object`: hash of the commit "       \
       "object; `parent`: id of the head before; `root` and `object` in full, an empty tree as 64 zeros.")                        \
-    X(COMMIT_DELETE, 9, "commit_delete", "project repo run", "Branches that stood on it fall back to its parent.")               \
+    X(COMMIT_DELETE, 9, "commit_delete", "at? project repo run why?",                                                            \
+      "Branches that stood on it fall back to its parent, which its children have instead. `why`: for whoever asks for it.")     \
     X(REF, 10, "ref", "at branch head project repo", "A branch moves to another commit.")                                        \
     X(RUN, 11, "run", "as? at cause id message of? stages?",                                                                     \
       "A run begins; runs are ordered as their records are. `cause`: `push`, `pipeline`, `manual`, `cron`, `delete`; `stages`: " \

@@ -70,6 +70,9 @@ def test_every_command_of_the_page_does_what_it_says(make_daemon):
                 command += " || test $? = 1"  # as the page says: the damaged one is named
             said[command] = machine.run(command)
             done.append(command)
+        if title == "What repos keep":  # which is a change
+            assert "archive" in said["pipelinectl keep --dry-run"] and "commits=10,days=30" in said["pipelinectl inspect repo archive"]
+            before = everything(d)
         if d.process:
             assert everything(d) == before, title
     assert len(done) > 30, done

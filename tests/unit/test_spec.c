@@ -373,9 +373,23 @@ static void wrong_files_are_refused_in_words(void **state)
         {"{\"pipeline\": \"p\", \"repos\": {\"s\": {}}, \"stages\": [{\"name\": \"s\", \"input\": {\"repo\": \"r\"}, \"run\": "
          "[\"x\"]}]}",
          "repos.s: the stage stages[0] writes a repo of that name"},
-        {"{\"pipeline\": \"p\", \"repos\": {\"r\": {\"keep\": {}}}, \"stages\": [{\"name\": \"s\", \"input\": {\"repo\": \"r\"}, "
-         "\"run\": [\"x\"]}]}",
-         "repos.r.keep: \"keep\" is not available yet"},
+        {"{\"pipeline\": \"p\", \"repos\": {\"r\": {\"keep\": {\"commits\": 0}}}, \"stages\": [{\"name\": \"s\", \"input\": "
+         "{\"repo\": \"r\"}, "
+         "\"output\": {}, \"run\": [\"x\"]}]}",
+         "repos.r.keep.commits: 0 is not accepted: a whole number from 1 to 1000000"},
+        {"{\"pipeline\": \"p\", \"repos\": {\"r\": {\"keep\": {\"logs\": 7}}}, \"stages\": [{\"name\": \"s\", \"input\": "
+         "{\"repo\": \"r\"}, "
+         "\"output\": {}, \"run\": [\"x\"]}]}",
+         "repos.r.keep.logs: unknown field \"logs\""},
+        {"{\"pipeline\": \"p\", \"repos\": {\"r\": {\"keep\": 5}}, \"stages\": [{\"name\": \"s\", \"input\": {\"repo\": \"r\"}, "
+         "\"output\": {}, \"run\": [\"x\"]}]}",
+         "repos.r.keep: 5 is not accepted: an object, {} to keep everything"},
+        {"{\"pipeline\": \"p\", \"repos\": {\"r\": {}}, \"stages\": [{\"name\": \"s\", \"input\": {\"repo\": \"r\"}, "
+         "\"output\": {\"keep\": {\"days\": \"30\"}}, \"run\": [\"x\"]}]}",
+         "stages[0].output.keep.days: \"30\" is not accepted: a whole number from 1 to 1000000"},
+        {"{\"pipeline\": \"p\", \"repos\": {\"r\": {}}, \"stages\": [{\"name\": \"s\", \"input\": {\"repo\": \"r\"}, "
+         "\"output\": {\"keep\": {\"result\": 3}}, \"run\": [\"x\"]}]}",
+         "did you mean \"results\"?"},
         {"{\"pipeline\": \"p\", \"stages\": [{\"name\": \"a\", \"input\": {\"repo\": \"c\"}, \"run\": [\"x\"]}, {\"name\": "
          "\"b\", \"input\": "
          "{\"repo\": \"a\"}, \"run\": [\"x\"]}, {\"name\": \"c\", \"input\": {\"repo\": \"b\"}, \"run\": [\"x\"]}]}",

@@ -1,0 +1,85 @@
+/* What the repos' rules drop, told and done. */
+#include "api_internal.h"
+
+#include "pipelined/db/keep_pass.h"
+#include "storage/base/log.h"
+
+static bool is_draining(void *self)
+{
+    const struct pl_api *a = self;
+
+    return atomic_load(&a->draining);
+}
+
+static int pass_over(struct pl_api *a, const char *project, const char *repo, bool dry_run, json_t **ret, struct pl_err *err)
+{
+    struct pl_keep_pass pass = {
+        .db = a->config.db, .dry_run = dry_run, .project = project, .repo = repo, .stop = is_draining, .self = a};
+    int r = pl_keep_pass(&pass, err);
+
+    *ret = pass.report;
+    return r;
+}
+
+static int plan_all(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    (void)req;
+    return pass_over(a, NULL, NULL, true, ret, err);
+}
+
+static int drop_all(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    (void)req;
+    return pass_over(a, NULL, NULL, false, ret, err);
+}
+
+static int plan_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    return pass_over(a, pl_http_param(req, "project"), pl_http_param(req, "repo"), true, ret, err);
+}
+
+static int drop_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    return pass_over(a, pl_http_param(req, "project"), pl_http_param(req, "repo"), false, ret, err);
+}
+
+void pl_api_keep(struct pl_api *a)
+{
+    _cleanup_(json_decrefp) json_t *report = NULL;
+    struct pl_err err = {0};
+    const json_t *repo;
+    size_t i;
+    int r = pass_over(a, NULL, NULL, false, &report, &err);
+
+    if (r < 0 && r != PL_ECANCELED)
+        pl_log_warn("keep", "not all that is to be dropped was: %s", err.msg);
+    json_array_foreach(json_object_get(report, "repos"), i, repo)
+    {
+        json_int_t commits = json_integer_value(json_object_get(repo, "commits")),
+                   results = json_integer_value(json_object_get(repo, "results")),
+                   logs = json_integer_value(json_object_get(repo, "logs"));
+
+        if (commits || results || logs)
+            pl_log_info("keep", "%s/%s: dropped %lld commits, the results of %lld jobs, the logs of %lld",
+                        pl_api_text_at(repo, "project"), pl_api_text_at(repo, "repo"), (long long)commits, (long long)results,
+                        (long long)logs);
+    }
+}
+
+static const struct pl_api_route routes[] = {
+    {"GET", "/api/v1/keep", plan_all, .verb = PL_VERB_OPERATE,
+     .summary = "What the repos' rules would drop now: counts of each repo, and the first 1,000 commits.", .reply = "Kept"},
+    {"POST", "/api/v1/keep", drop_all, .body = PL_BODY_JSON, .verb = PL_VERB_OPERATE,
+     .summary = "Drops it now, as the daemon does every hour.", .request = "Nothing", .reply = "Kept"},
+    {"GET", "/api/v1/repos/{project}/{repo}/keep", plan_repo, .verb = PL_VERB_READ,
+     .summary = "What the rule of one repo would drop now.", .reply = "Kept"},
+    {"POST", "/api/v1/repos/{project}/{repo}/keep", drop_repo, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
+     .summary = "Drops it now.", .request = "Nothing", .reply = "Kept"},
+};
+static const struct pl_api_schema schemas[] = {
+    {"KeptRepo", "project:string repo:string keep:Keep kept:integer held:integer commits:integer results:integer logs:integer"},
+    {"DroppedCommit",
+     "project:string repo:string commit:string branch:string created_us:integer files:integer bytes:integer why:string"},
+    {"Kept", "repos:KeptRepo[] commits:DroppedCommit[] more:boolean"},
+};
+PL_API_TABLE(keep, routes, schemas);

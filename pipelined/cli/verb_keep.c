@@ -1,0 +1,79 @@
+/* keep: what the repos' rules drop. */
+#include "args.h"
+#include "server.h"
+#include "show.h"
+
+#include <stdio.h>
+
+static int say_commits(const json_t *report, struct pl_err *err)
+{
+    static const struct pl_column columns[] = {{"COMMIT", "commit", pl_show_id},
+                                               {"REPO", "repo", NULL},
+                                               {"BRANCH", "branch", NULL},
+                                               {"CREATED", "created_us", pl_show_ago},
+                                               {"FILES", "files", NULL},
+                                               {"SIZE", "bytes", pl_show_size},
+                                               {"WHY", "why", NULL}};
+    const json_t *commits = json_object_get(report, "commits");
+
+    if (json_array_size(commits) == 0)
+        return 0;
+    if (json_is_true(json_object_get(report, "more")))
+        puts("\nwould go (and more):");
+    else
+        puts("\nwould go:");
+    return pl_show_table(commits, columns, PL_ARRAY_SIZE(columns), true, err);
+}
+
+static int say(struct pl_cli *c, const json_t *report, bool dry_run, struct pl_err *err)
+{
+    static const struct pl_column columns[] = {{"REPO", "repo", NULL},       {"KEEP", "keep", pl_show_keep},
+                                               {"COMMITS", "kept", NULL},    {"HELD", "held", NULL},
+                                               {"DROPPED", "commits", NULL}, {"RESULTS", "results", NULL},
+                                               {"LOGS", "logs", NULL}};
+    const json_t *repos = json_object_get(report, "repos");
+    int r;
+
+    if (json_array_size(repos) == 0) {
+        pl_show_say(c, "everything is kept: pipelinectl update repo NAME --keep commits=10,days=30\n");
+        return 0;
+    }
+    r = pl_show_table(repos, columns, PL_ARRAY_SIZE(columns), true, err);
+    if (r == 0 && dry_run)
+        r = say_commits(report, err);
+    if (r == 0 && !dry_run)
+        pl_show_say(c, "next: pipelinectl gc gives the space back\n");
+    return r;
+}
+
+static int keep(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *report = NULL;
+    _cleanup_free_ char *path = NULL;
+    bool dry_run = pl_cli_flag(c, "dry-run");
+    struct pl_cli_name at;
+    int r = c->n_args ? pl_cli_name(c, "repo", c->args[0], &at, err) : 0;
+
+    if (r < 0)
+        return r;
+    path = c->n_args ? pl_http_path_make("/api/v1/repos/%s/%s/keep", at.project, at.name) : pl_http_path_make("/api/v1/keep");
+    r = dry_run ? pl_cli_call(c, "GET", path, NULL, &report, err) : pl_cli_call(c, "POST", path, json_object(), &report, err);
+    if (r < 0)
+        return r;
+    return c->json ? pl_show_json(report, err) : say(c, report, dry_run, err);
+}
+
+static const struct pl_option options[] = {{"dry-run", 0, NULL, "tell what would go, drop nothing"}, {0}};
+
+static const struct pl_verb verbs[] = {
+    {"keep",
+     NULL,
+     "[REPO]",
+     0,
+     1,
+     options,
+     keep,
+     "Drops now what repos do not keep any more, as the daemon does every hour.",
+     {"keep --dry-run", "keep digits --dry-run", "keep"}},
+};
+PL_CLI_TABLE(keep, verbs);

@@ -1,0 +1,376 @@
+#include "keep_pass.h"
+
+#include "pipelined/db/keep_world.h"
+#include "pipelined/db/names.h"
+#include "storage/base/clock.h"
+
+#include <stdio.h>
+
+/* What one repo loses. */
+struct loss {
+    int64_t kept, held, commits, results, logs;
+};
+
+struct passing {
+    struct pl_keep_pass *pass;
+    struct pl_keep_db w;
+    struct loss *losses; /* of every repo */
+};
+
+static bool is_dropped(const struct passing *p, size_t commit)
+{
+    return pl_keep_drops(p->w.commits[commit].why);
+}
+
+static int go_on(const struct passing *p, struct pl_err *err)
+{
+    return p->pass->stop && p->pass->stop(p->pass->self) ? pl_err_set(err, PL_ECANCELED, "stopped") : 0;
+}
+
+/* ---- commits ---- */
+
+struct batch {
+    const struct passing *p;
+    size_t commits[PL_KEEP_BATCH];
+    size_t n;
+};
+
+static const char *why_text(enum pl_keep_why why)
+{
+    return why == PL_KEEP_LOST ? "no branch leads to it" : "older than the repo keeps";
+}
+
+static int drop_one(struct pl_tx *tx, const struct passing *p, size_t commit, struct pl_err *err)
+{
+    const struct pl_keep_commit *c = &p->w.commits[commit];
+    const struct pl_keep_repo *repo = &p->w.repos[c->repo];
+
+    return pl_tx_emit(tx, PL_RECORD_COMMIT_DELETE,
+                      json_pack("{s:s, s:s, s:s, s:I, s:s}", "project", repo->project, "repo", repo->name, "run",
+                                p->w.runs[commit], "at", (json_int_t)pl_tx_now_us(tx), "why", why_text(c->why)),
+                      err);
+}
+
+/* Repos are deleted and made while this goes on; a commit that is gone is gone. */
+static int is_there(struct pl_conn *c, const struct passing *p, size_t commit, struct pl_err *err)
+{
+    int64_t n = 0;
+    int r = pl_sql_int(c, err, &n, "SELECT count(*) FROM commit_ WHERE repo = ? AND run = ?", "is",
+                       p->w.repos[p->w.commits[commit].repo].id, p->w.runs[commit]);
+
+    return r < 0 ? r : n > 0;
+}
+
+static int drop_batch(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    const struct batch *b = arg;
+    int r = pl_keep_db_check(&b->p->w, pl_tx_conn(tx), err);
+
+    for (size_t i = 0; i < b->n && r >= 0; i++) {
+        r = is_there(pl_tx_conn(tx), b->p, b->commits[i], err);
+        if (r > 0)
+            r = drop_one(tx, b->p, b->commits[i], err);
+    }
+    return PL_MIN(r, 0);
+}
+
+static int drop_commits(struct passing *p, struct pl_err *err)
+{
+    size_t at = p->w.world.n_commits;
+    int r = 0;
+
+    while (r == 0 && at > 0) {
+        struct batch b = {.p = p};
+
+        for (; at > 0 && b.n < PL_KEEP_BATCH; at--)
+            if (is_dropped(p, at - 1))
+                b.commits[b.n++] = at - 1;
+        r = go_on(p, err);
+        if (r == 0 && b.n > 0)
+            r = pl_db_run(p->pass->db, PL_TX_LOGGED, drop_batch, &b, err);
+        for (size_t i = 0; r == 0 && i < b.n; i++)
+            p->losses[p->w.commits[b.commits[i]].repo].commits++;
+    }
+    return r;
+}
+
+/* ---- results and logs ---- */
+
+/* Of a stage's jobs that ended before `?3` those, at most `?4`, that have something still; and what goes with them. */
+struct rest {
+    const char *find;
+    const char *const *drop; /* each with the job as `?1` */
+};
+static const char *const drop_results[] = {"DELETE FROM attempt WHERE job = ?1", "DELETE FROM metric WHERE job = ?1",
+                                           "DELETE FROM result WHERE job = ?1",
+                                           "UPDATE job SET kept = 0 WHERE id = ?1 AND kept = 1", NULL};
+static const char *const drop_logs[] = {"DELETE FROM log_segment WHERE job = ?1", NULL};
+
+#define ENDED_JOBS "SELECT j.id FROM job j WHERE j.project = ?1 AND j.stage = ?2 AND j.final = 1 AND j.finished_us < ?3 AND "
+static const struct rest rests[] = {
+    [PL_KEEP_LOGS] = {ENDED_JOBS "EXISTS (SELECT 1 FROM log_segment x WHERE x.job = j.id) ORDER BY j.id LIMIT ?4", drop_logs},
+    [PL_KEEP_RESULTS] = {ENDED_JOBS "(EXISTS (SELECT 1 FROM attempt x WHERE x.job = j.id)"
+                                    " OR EXISTS (SELECT 1 FROM metric x WHERE x.job = j.id)"
+                                    " OR EXISTS (SELECT 1 FROM result x WHERE x.job = j.id)) ORDER BY j.id LIMIT ?4",
+                         drop_results},
+};
+
+struct jobs {
+    const struct pl_keep_repo *repo;
+    const struct rest *rest;
+    int64_t before_us;
+    int64_t n; /* dropped in this transaction */
+};
+
+static int drop_job(struct pl_conn *c, const struct rest *rest, int64_t job, struct pl_err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; rest->drop[i] && r >= 0; i++)
+        r = pl_sql_exec(c, err, rest->drop[i], "i", job);
+    return r;
+}
+
+static int drop_jobs_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct jobs *j = arg;
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int64_t ids[PL_KEEP_BATCH];
+    size_t n = 0;
+    int r = pl_sql_query(pl_tx_conn(tx), err, &rows, j->rest->find, "ssii", j->repo->project, j->repo->name, j->before_us,
+                         (int64_t)PL_KEEP_BATCH);
+
+    while (r >= 0 && n < PL_KEEP_BATCH && (r = pl_sql_next(pl_tx_conn(tx), &rows, err)) > 0)
+        ids[n++] = pl_col_int(&rows, 0);
+    pl_rows_finish(&rows);
+    rows = (struct pl_rows){0};
+    for (size_t i = 0; i < n && r >= 0; i++)
+        r = drop_job(pl_tx_conn(tx), j->rest, ids[i], err);
+    j->n = (int64_t)n;
+    return PL_MIN(r, 0);
+}
+
+static int count_jobs(struct passing *p, const struct jobs *j, int64_t *ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->pass->db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(rd.conn, err, &rows, j->rest->find, "ssii", j->repo->project, j->repo->name, j->before_us, INT64_MAX);
+
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0)
+        ++*ret;
+    return r;
+}
+
+static int drop_rest(struct passing *p, uint32_t repo, enum pl_keep_of what, uint32_t days, int64_t *ret, struct pl_err *err)
+{
+    struct jobs j = {.repo = &p->w.repos[repo], .rest = &rests[what], .n = PL_KEEP_BATCH};
+    int r = 0;
+
+    if (!days)
+        return 0;
+    j.before_us = p->w.world.now_us - (int64_t)days * PL_KEEP_DAY_US;
+    if (p->pass->dry_run)
+        return count_jobs(p, &j, ret, err);
+    while (r == 0 && j.n == PL_KEEP_BATCH) {
+        r = go_on(p, err);
+        r = r < 0 ? r : pl_db_run(p->pass->db, PL_TX_UNLOGGED, drop_jobs_tx, &j, err);
+        *ret += r == 0 ? j.n : 0;
+    }
+    return r;
+}
+
+static int drop_rests(struct passing *p, struct pl_err *err)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; i < p->w.n_repos && r == 0; i++) {
+        if (!p->w.repos[i].meant || !p->w.repos[i].output)
+            continue;
+        r = drop_rest(p, i, PL_KEEP_RESULTS, p->w.rules[i].results, &p->losses[i].results, err);
+        r = r < 0 ? r : drop_rest(p, i, PL_KEEP_LOGS, p->w.rules[i].logs, &p->losses[i].logs, err);
+    }
+    return r;
+}
+
+/* ---- the report ---- */
+
+static int add_repo(struct passing *p, uint32_t repo, json_t *repos, struct pl_err *err)
+{
+    const struct pl_keep_repo *r = &p->w.repos[repo];
+    const struct pl_keep *rule = &p->w.rules[repo];
+    const struct loss *l = &p->losses[repo];
+
+    if (!(rule->commits || rule->days || rule->results || rule->logs || l->commits))
+        return 0;
+    return pl_json_add(repos,
+                       json_pack("{s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I}", "project", r->project, "repo", r->name, "keep",
+                                 pl_keep_json(rule), "kept", (json_int_t)l->kept, "held", (json_int_t)l->held, "commits",
+                                 (json_int_t)l->commits, "results", (json_int_t)l->results, "logs", (json_int_t)l->logs),
+                       err);
+}
+
+/* The row may be gone by now. */
+static int add_commit(struct passing *p, struct pl_conn *c, size_t commit, json_t *commits, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    const struct pl_keep_repo *repo = &p->w.repos[p->w.commits[commit].repo];
+    int r = pl_sql_query(c, err, &rows, "SELECT branch, created_us, files, bytes FROM commit_ WHERE id = ? AND run = ?", "is",
+                         p->w.ids[commit], p->w.runs[commit]);
+
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r <= 0)
+        return r;
+    return pl_json_add(commits,
+                       json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s}", "project", repo->project, "repo", repo->name,
+                                 "commit", p->w.runs[commit], "branch", pl_col_text(&rows, 0), "created_us",
+                                 (json_int_t)pl_col_int(&rows, 1), "files", (json_int_t)pl_col_int(&rows, 2), "bytes",
+                                 (json_int_t)pl_col_int(&rows, 3), "why", why_text(p->w.commits[commit].why)),
+                       err);
+}
+
+/* What a dry run names, the oldest first. */
+static int list_commits(struct passing *p, json_t *commits, bool *ret_more, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->pass->db);
+    int r = 0;
+
+    for (size_t i = 0; i < p->w.world.n_commits && r >= 0 && !*ret_more; i++) {
+        if (!is_dropped(p, i))
+            continue;
+        *ret_more = json_array_size(commits) == PL_KEEP_LISTED_MAX;
+        r = *ret_more ? 0 : add_commit(p, rd.conn, i, commits, err);
+    }
+    return PL_MIN(r, 0);
+}
+
+static int make_report(struct passing *p, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *repos = json_array(), *commits = json_array();
+    bool more = false;
+    int r = repos && commits ? 0 : pl_err_nomem(err);
+
+    for (uint32_t i = 0; i < p->w.n_repos && r == 0; i++)
+        r = p->w.repos[i].meant ? add_repo(p, i, repos, err) : 0;
+    if (r == 0 && p->pass->dry_run)
+        r = list_commits(p, commits, &more, err);
+    if (r < 0)
+        return r;
+    p->pass->report = json_pack("{s:O, s:O, s:b}", "repos", repos, "commits", commits, "more", more);
+    return p->pass->report ? 0 : pl_err_nomem(err);
+}
+
+/* ---- the pass ---- */
+
+static int tell(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    const struct passing *p = arg;
+    int r = 0;
+
+    for (uint32_t i = 0; i < p->w.n_repos && r == 0; i++) {
+        const struct loss *l = &p->losses[i];
+
+        if (l->commits || l->results || l->logs)
+            r = pl_tx_event(tx, "keep",
+                            json_pack("{s:s, s:s, s:I, s:I, s:I}", "project", p->w.repos[i].project, "repo", p->w.repos[i].name,
+                                      "commits", (json_int_t)l->commits, "results", (json_int_t)l->results, "logs",
+                                      (json_int_t)l->logs),
+                            err);
+    }
+    return r;
+}
+
+static void count_kept(struct passing *p)
+{
+    for (size_t i = 0; i < p->w.world.n_commits; i++) {
+        const struct pl_keep_commit *c = &p->w.commits[i];
+        struct loss *l = &p->losses[c->repo];
+
+        l->kept += !pl_keep_drops(c->why);
+        l->held += c->why == PL_KEEP_IN_USE || c->why == PL_KEEP_SOURCE;
+        l->commits += p->pass->dry_run && is_dropped(p, i);
+    }
+}
+
+static int decide(struct passing *p, struct pl_err *err)
+{
+    int r;
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->pass->db);
+
+        r = pl_keep_db_read(&p->w, rd.conn, p->pass->project, p->pass->repo, pl_clock_wall_us(), err);
+    }
+    if (r < 0)
+        return r;
+    p->losses = calloc(p->w.n_repos + 1, sizeof *p->losses);
+    if (!p->losses)
+        return pl_err_nomem(err);
+    count_kept(p);
+    return 0;
+}
+
+static int one_pass(struct pl_keep_pass *pass, struct pl_err *err)
+{
+    struct passing p = {.pass = pass};
+    int r = decide(&p, err), told = 0;
+
+    if (r == 0 && !pass->dry_run)
+        r = drop_commits(&p, err);
+    r = r < 0 ? r : drop_rests(&p, err);
+    if (p.losses && !pass->dry_run) /* of a pass that was not finished too */
+        told = pl_db_run(pass->db, PL_TX_UNLOGGED, tell, &p, r < 0 ? NULL : err);
+    r = r < 0 ? r : told;
+    r = r < 0 ? r : make_report(&p, err);
+    free(p.losses);
+    pl_keep_db_finish(&p.w);
+    return r;
+}
+
+static int check_asked(struct pl_keep_pass *pass, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(pass->db);
+    struct pl_repo_row row;
+
+    return pass->project && pass->repo ? pl_db_repo_find(rd.conn, pass->project, pass->repo, &row, err) : 0;
+}
+
+int pl_keep_pass(struct pl_keep_pass *pass, struct pl_err *err)
+{
+    int r = check_asked(pass, err);
+
+    pass->report = NULL;
+    if (r < 0)
+        return r;
+    r = PL_ERETRY;
+    for (unsigned i = 0; i < PL_KEEP_TRIES && r == PL_ERETRY; i++)
+        r = one_pass(pass, err);
+    return r == PL_ERETRY ? pl_err_set(err, PL_EBUSY, "too much changed meanwhile: try again") : r;
+}
+
+/* ---- who asks for what was dropped ---- */
+
+int pl_keep_check_job(struct pl_conn *c, int64_t job, enum pl_keep_of what, struct pl_err *err)
+{
+    static const char *const names[] = {[PL_KEEP_LOGS] = "logs", [PL_KEEP_RESULTS] = "results"};
+    static const char *const nouns[] = {[PL_KEEP_LOGS] = "the log", [PL_KEEP_RESULTS] = "what is known of its datums"};
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char path[32];
+    int64_t days;
+    int r;
+
+    snprintf(path, sizeof path, "$.keep.%s", names[what]);
+    r = pl_sql_query(c, err, &rows,
+                     "SELECT j.stage, j.run, j.finished_us, coalesce(json_extract(r.options, ?2), 0) FROM job j JOIN repo r"
+                     " ON r.project = j.project AND r.name = j.stage WHERE j.id = ?1 AND j.final = 1"
+                     " AND NOT EXISTS (SELECT 1 FROM log_segment WHERE job = ?1 AND ?3)"
+                     " AND NOT EXISTS (SELECT 1 FROM attempt WHERE job = ?1 AND NOT ?3)",
+                     "isi", job, path, (int64_t)(what == PL_KEEP_LOGS));
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r <= 0)
+        return r;
+    days = pl_col_int(&rows, 3);
+    if (days <= 0 || pl_keep_until(pl_col_int(&rows, 2), (uint32_t)days) > pl_clock_wall_us())
+        return 0;
+    return pl_err_set(err, PL_ENOTFOUND, "%s of job %s of run %.8s was dropped: %s of \"%s\" are kept for %lld days", nouns[what],
+                      pl_col_text(&rows, 0), pl_col_text(&rows, 1), names[what], pl_col_text(&rows, 0), (long long)days);
+}
