@@ -15,7 +15,7 @@
 #include <jansson.h>
 
 #define PL_KEEP_MAX         1000000    /* of each number of a rule */
-#define PL_KEEP_COMMITS_MAX (1u << 20) /* of all repos, in one decision: 64 MiB of them */
+#define PL_KEEP_COMMITS_MAX (1u << 20) /* of all repos, in one decision: with their names and provenance some 200 MiB */
 #define PL_KEEP_NONE        UINT32_MAX
 #define PL_KEEP_DAY_US      86400000000LL
 

@@ -592,10 +592,39 @@ static void the_effective_stage_is_written_out(void **state)
     pl_spec_destroy(spec);
 }
 
+/* One that says to keep everything is not one that says nothing. */
+static void a_rule_is_written_as_it_was_said(void **state)
+{
+    static const struct {
+        const char *output, *effective;
+    } table[] = {
+        {"{}", "{\"copy_links\":false,\"prefix\":\"\"}"},
+        {"{\"keep\": {}}", "{\"copy_links\":false,\"keep\":{},\"prefix\":\"\"}"},
+        {"{\"keep\": {\"logs\": 7, \"commits\": 3}}",
+         "{\"copy_links\":false,\"keep\":{\"commits\":3,\"logs\":7},\"prefix\":\"\"}"},
+    };
+    char fields[128];
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(table); i++) {
+        struct pl_spec *spec;
+        struct pl_buf out = {0};
+
+        snprintf(fields, sizeof fields, "\"output\": %s", table[i].output);
+        spec = parse(stage_text(fields));
+        assert_int_equal(pl_stage_effective_json(&spec->stages[0], &out, NULL), 0);
+        if (!strstr(pl_buf_str(&out), table[i].effective))
+            fail_msg("%s: %s", table[i].output, pl_buf_str(&out));
+        assert_int_equal(spec->stages[0].output.keep.said, i > 0);
+        pl_buf_finish(&out);
+        pl_spec_destroy(spec);
+    }
+}
+
 static void the_schema_knows_every_object(void **state)
 {
-    static const char *const objects[] = {"repo",      "stage", "stage_fields", "input", "gpu",
-                                          "resources", "datum", "output",       "cache"};
+    static const char *const objects[] = {"repo",  "stage",  "stage_fields", "input", "gpu",      "resources",
+                                          "datum", "output", "cache",        "keep",  "repo_keep"};
     struct pl_buf out = {0};
     json_t *schema;
 
@@ -675,6 +704,7 @@ int main(void)
         cmocka_unit_test(doubtful_things_are_warned_about),
         cmocka_unit_test(the_effective_spec_is_one_spelling_and_reads_as_itself),
         cmocka_unit_test(the_effective_stage_is_written_out),
+        cmocka_unit_test(a_rule_is_written_as_it_was_said),
         cmocka_unit_test(the_schema_knows_every_object),
         cmocka_unit_test(the_docs_are_made_from_the_table),
         cmocka_unit_test(a_large_spec_is_read_in_reasonable_time),
