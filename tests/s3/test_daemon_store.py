@@ -85,7 +85,7 @@ def test_two_daemons_that_write_at_once_never_both_have_it_done(over):
     daemons["a"].start()
     daemons["a"].default.repo("in")
     turns = 0
-    while turns < 6:
+    while turns < 4:
         name = names[(turns + 1) % 2]
         d = daemons[name].start()
         for i in range(3):
@@ -143,7 +143,7 @@ def test_a_server_that_is_killed_loses_nothing_that_was_acknowledged(over, serve
     d = over().start()
     d.default.repo("in")
     pushers = [Pusher(d, f"p{i}") for i in range(3)]
-    for _ in range(4):
+    for _ in range(3):
         seen = [len(p.acknowledged) for p in pushers]
         wait_until(lambda seen=seen: all(len(p.acknowledged) >= n + 4 for p, n in zip(pushers, seen)), "pushes to go on")
         kill_and_restart(server)
