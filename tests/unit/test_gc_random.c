@@ -398,13 +398,30 @@ static void time_goes_on(struct play *p)
             leave(p, &p->slots[i]);
 }
 
+/* All that is there goes but for those who have found it, or are told that it is there. */
+static void sweep(struct play *p)
+{
+    push_now(p);
+    for (int i = 0; i < 2; i++)
+        begin_something(p);
+    while (commits(p) > 0)
+        delete_head(p->g);
+    collect_some(p);
+    renew_one(p);
+    collect_some(p);
+    for (int i = 0; i < 2; i++)
+        end_something(p);
+}
+
 static void step(struct play *p)
 {
     size_t n = roll(p, 100);
 
     time_goes_on(p);
-    if (n < 68)
+    if (n < 62)
         disturb(p);
+    else if (n < 70)
+        sweep(p);
     else if (n < 90)
         collect_some(p);
     else if (n < 95)
