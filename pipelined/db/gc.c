@@ -222,6 +222,16 @@ static int collect_all(struct pl_gc *gc, enum why why, struct pl_err *err)
     return r;
 }
 
+/* meta 'gc_at': when a collection ended last, so that a daemon that is started often collects as often as any other. */
+static int write_at(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    int r = pl_sql_exec(pl_tx_conn(tx), err, "INSERT OR REPLACE INTO meta(key, value) VALUES ('gc_at', CAST(? AS TEXT))", "i",
+                        pl_tx_now_us(tx));
+
+    (void)arg;
+    return PL_MIN(r, 0);
+}
+
 static int write_event(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     const struct pl_gc_report *r = arg;
@@ -241,6 +251,8 @@ static void tell(struct pl_gc *gc, enum why why)
     pl_gc_report(gc, &r);
     if (r.error.code)
         pl_log_warn("gc", "%s", r.error.msg);
+    if (why == ASKED || why == BY_THE_CLOCK)
+        (void)!pl_db_run(gc->config.db, PL_TX_UNLOGGED, write_at, NULL, NULL);
     if (why == ASKED || (why != ASKED_DRY && (r.freed_packs || r.commits || r.error.code)))
         (void)!pl_db_run(gc->config.db, PL_TX_UNLOGGED, write_event, &r, NULL);
     pl_gc_report_finish(&r);
@@ -343,6 +355,18 @@ int pl_gc_start(struct pl_gc *gc, struct pl_err *err)
 
 /* ---- were sessions lost? ---- */
 
+/* What is left of the time between two collections. */
+static int64_t time_left_ms(struct pl_gc *gc)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(gc->config.db);
+    int64_t every_ms = gc->config.every_ms, since_ms, at_us;
+
+    if (pl_sql_int(rd.conn, NULL, &at_us, "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'gc_at'", "") < 0)
+        return every_ms;
+    since_ms = (pl_clock_wall_us() - at_us) / 1000;
+    return since_ms < 0 ? every_ms : PL_MAX(every_ms - since_ms, (int64_t)0); /* the wall clock was set back */
+}
+
 /* meta 'boot_id': the boot of the machine of which all sessions are known. */
 static int read_boot(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
@@ -390,7 +414,7 @@ int pl_gc_create(const struct pl_gc_config *config, struct pl_gc **ret, struct p
         return pl_err_nomem(err);
     gc->config = *config;
     gc->created_ms = pl_clock_mono_ms();
-    gc->next_ms = gc->created_ms + config->every_ms;
+    gc->next_ms = gc->created_ms + time_left_ms(gc);
     gc->report.phase = "";
     pthread_mutex_init(&gc->lock, NULL);
     pthread_condattr_init(&monotonic);

@@ -182,6 +182,32 @@ static void test_it_collects_by_the_clock(void **state)
     assert_int_equal(packs_there(g), 0);
 }
 
+static void test_it_collects_by_the_clock_however_often_it_is_started(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_err err = {0};
+    uint64_t number;
+    struct pl_gc *gc;
+
+    gc = create(g, 3600000);
+    assert_ok(pl_gc_begin(gc, false, &number, &err), &err);
+    pl_gc_wait(gc, number, 60000);
+    pl_gc_destroy(gc);
+    push(g, "+a:300000", 1);
+    delete_head(g);
+    gc = create(g, 3600000);
+    pl_gc_wait(gc, 1, 100); /* not due */
+    pl_gc_destroy(gc);
+    assert_true(packs_there(g) > 0);
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, run_sql,
+                        (void *)"UPDATE meta SET value = value - 3600000000 WHERE key = 'gc_at'", &err),
+              &err);
+    gc = create(g, 3600000);
+    pl_gc_wait(gc, 1, 60000);
+    pl_gc_destroy(gc);
+    assert_int_equal(packs_there(g), 0);
+}
+
 static void test_another_start_of_the_machine_makes_it_wait(void **state)
 {
     struct gc_world *g = *state;
@@ -220,6 +246,7 @@ int main(void)
         GC(a_row_goes_a_day_after_its_object),
         GC(who_asks_is_told_what_it_did),
         GC(it_collects_by_the_clock),
+        GC(it_collects_by_the_clock_however_often_it_is_started),
         GC(another_start_of_the_machine_makes_it_wait),
     };
 #undef GC
