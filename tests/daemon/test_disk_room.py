@@ -24,7 +24,9 @@ class Disk:
         with open(image, "wb") as f:
             f.truncate(size)
         subprocess.run(["mkfs.ext4", "-q", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1", image], check=True)
-        subprocess.run(["mount", "-o", "loop", image, self.path], check=True)
+        mounted = subprocess.run(["mount", "-o", "loop", image, self.path], capture_output=True, text=True)
+        if mounted.returncode:
+            pytest.skip(f"this machine mounts no file as a disk: {mounted.stderr.strip()}")
 
     def free(self):
         s = os.statvfs(self.path)
