@@ -40,13 +40,14 @@ class Bucket:
     """One server over a folder; buckets are made as they are wanted. Servers and clients that cannot be had: measure.Failed."""
 
     def __init__(self, bench):
-        self.folder = bench.folder / "s3"
-        self.folder.mkdir(exist_ok=True)
+        self.folder = bench.folder / f"s3-server-{len(list(bench.folder.glob('s3-server-*')))}"
+        self.folder.mkdir()
         try:
             self.server = servers.EVERY[NAME](self.folder / NAME).start()
         except servers.Unavailable as why:
             raise measure.Failed(str(why)) from why
         self.wires, self.n = [], 0
+        os.environ.pop("AWS_CA_BUNDLE", None)  # nothing here is by TLS, and Debian's rclone does not start with it
 
     def __enter__(self):
         return self
@@ -67,7 +68,7 @@ class Bucket:
                 "AWS_REGION": self.server.region, "AWS_DEFAULT_REGION": self.server.region, "AWS_EC2_METADATA_DISABLED": "true",
                 "RCLONE_CONFIG": "/dev/null", "RCLONE_CONFIG_PL_TYPE": "s3", "RCLONE_CONFIG_PL_PROVIDER": "Other", "RCLONE_CONFIG_PL_ENV_AUTH": "true",
                 "RCLONE_CONFIG_PL_ENDPOINT": url, "RCLONE_CONFIG_PL_REGION": self.server.region, "RESTIC_PASSWORD": "bench",
-                "RESTIC_CACHE_DIR": str(self.folder / "restic-cache"), "AWS_CA_BUNDLE": "", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", "HOME": str(self.folder)}
+                "RESTIC_CACHE_DIR": str(self.folder / "restic-cache"), "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", "HOME": str(self.folder)}
 
     def make(self):
         """A new bucket's name."""
