@@ -7,6 +7,7 @@
 #include "storage/base/log.h"
 #include "storage/chunk/chunk_list.h"
 #include "storage/pack/pack_format.h"
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -197,6 +198,17 @@ static void look_for_url(struct pl_uplink *l)
     pthread_mutex_unlock(&l->lock);
 }
 
+/* The folder in which the daemon says where it listens was taken away: none comes back to it. */
+static bool is_folder_gone(const struct pl_uplink *l)
+{
+    _cleanup_free_ char *folder = l->url_file && l->url_file[0] == '/' ? strdup(l->url_file) : NULL;
+
+    if (!folder)
+        return false;
+    *PL_MAX(strrchr(folder, '/'), folder + 1) = 0;
+    return access(folder, F_OK) < 0 && errno == ENOENT;
+}
+
 bool pl_uplink_again(struct pl_uplink *l, int code, unsigned *tries)
 {
     struct pollfd wake = {.fd = l->wake_fd, .events = POLLIN};
@@ -205,7 +217,7 @@ bool pl_uplink_again(struct pl_uplink *l, int code, unsigned *tries)
 
     if (!pl_uplink_is_away(code) || atomic_load(l->stopping))
         return false;
-    if (since && pl_clock_mono_ms() - since > l->orphan_ms)
+    if (since && (pl_clock_mono_ms() - since > l->orphan_ms || is_folder_gone(l)))
         return false;
     ++*tries;
     (void)!poll(&wake, 1, PL_MIN(wait_ms, PL_UPLINK_BACKOFF_MAX));

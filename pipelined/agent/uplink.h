@@ -26,7 +26,7 @@ struct pl_uplink;
 
 struct pl_uplink_config {
     const char *url;
-    const char *url_file; /* read again when the daemon is away; NULL = none */
+    const char *url_file; /* absolute; read again when the daemon is away; NULL = none */
     const char *token;
     const char *store_dir; /* the daemon's store when it is a folder that can be read here; NULL = by HTTP */
     const char *ca;        /* as in pl_worker_config */
@@ -52,7 +52,8 @@ bool pl_uplink_is_away(int code);
 /* True when `code` is between agent and daemon and no fault of the command: its datum is given back, for another time. */
 bool pl_uplink_not_the_commands(int code);
 /* After a call failed with `code`: true = try again (it has slept, and looked for a new URL); false = give up with that error: it is not
- * of that kind, the agent is stopping, or the daemon has been away for too long. `*tries` starts at 0 for each call. */
+ * of that kind, the agent is stopping, or the daemon has been away for too long, or for good: its folder is gone. `*tries` starts at 0
+ * for each call. */
 bool pl_uplink_again(struct pl_uplink *l, int code, unsigned *tries);
 /* The daemon did not answer the last call. */
 bool pl_uplink_down(const struct pl_uplink *l);

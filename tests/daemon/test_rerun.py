@@ -1,9 +1,10 @@
 """pipelinectl rerun: the jobs of a run again, over what they read."""
 
 import os
+import signal
 
 import pytest
-from conftest import SANDBOX, HttpError, sh
+from conftest import SANDBOX, HttpError, sh, workers_of
 
 FAILED, USAGE, NOT_FOUND, CONFLICT, INVALID = 1, 2, 3, 4, 5
 
@@ -297,6 +298,8 @@ def test_it_goes_on_after_the_daemon_ended(make_daemon, gate, tmp_path, how):
     d.kill()
     if how == "recover":
         store, folder = os.path.join(d.dir, "store"), str(tmp_path / "new")
+        for pid in workers_of(d):  # they would wait for their daemon
+            os.kill(pid, signal.SIGKILL)
         d.ctl("recover", "--store", f"file://{store}", "--data", folder)
         d.dir = folder
         d.start("--store", f"file://{store}")

@@ -2,6 +2,7 @@
 
 import http.client
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -9,7 +10,7 @@ import threading
 
 import pytest
 
-from conftest import BIN, HttpError, everything, processes_with, sh, wait_until
+from conftest import BIN, HttpError, everything, processes_with, sh, wait_until, workers_of
 
 
 def busy(d):
@@ -191,6 +192,17 @@ def test_a_killed_worker_costs_no_try(make_daemon, gate):
     gate.open()
     run = p.wait(run)
     assert (run["state"], run["job"]["s"]["datums"]["failed"]) == ("success", 0)
+
+
+def test_workers_of_a_daemon_whose_folder_was_taken_away_end(make_daemon, gate):
+    d = make_daemon().start()
+    d.default.repo("in").stages(sh("s", f"{gate.wait}; echo >$PL_OUT/f"))
+    d.default.commit("in", {"f": "1"})
+    gate.arrived()
+    d.kill()
+    assert workers_of(d)
+    shutil.rmtree(d.dir)
+    wait_until(lambda: not processes_with(d.dir), "agents, runners and sandboxes to end")
 
 
 def cmdline(pid):
