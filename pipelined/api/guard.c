@@ -169,6 +169,25 @@ static bool in_network(const struct network *n, const uint8_t address[16])
     return memcmp(n->bytes, address, whole) == 0 && (rest == 0 || (n->bytes[whole] ^ address[whole]) >> (8 - rest) == 0);
 }
 
+/* It has an address of this machine, or is one. */
+static bool has_own(const struct network *n)
+{
+    static const uint8_t four[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}, six[16] = {[15] = 1};
+
+    return in_network(n, four) || in_network(n, six) || (n->bits >= 104 && memcmp(n->bytes, four, 13) == 0);
+}
+
+static void warn_of_own(const struct pl_guard *g)
+{
+    for (size_t i = 0; i < g->n_proxies; i++)
+        if (has_own(&g->proxies[i])) {
+            pl_log_warn("api",
+                        "auth.proxy_addresses has addresses of this machine: whatever runs here, a stage's command too, can "
+                        "name any user");
+            return;
+        }
+}
+
 static int set_proxies(struct pl_guard *g, const char *header, const char *addresses, struct pl_err *err)
 {
     _cleanup_free_ char *text = strdup(addresses ? addresses : "");
@@ -194,6 +213,7 @@ static int set_proxies(struct pl_guard *g, const char *header, const char *addre
             pl_err_set(err, PL_EINVAL,
                        "auth.proxy_header is set without auth.proxy_addresses: from anybody it would be worth nothing"),
             "auth.proxy_addresses");
+    warn_of_own(g);
     return 0;
 }
 

@@ -269,6 +269,7 @@ def from_address(d, address, path, **headers):
 
 def test_a_user_whom_a_proxy_names(make_daemon):
     d = make_daemon("--behind-proxy", "--auth-proxy-header", "X-Forwarded-User", "--auth-proxy-addresses", "127.0.0.2, 127.0.9.0/24").start()
+    assert "can name any user" in d.log()
     bob = User(d, "bob@example.org", ("", "reader"))
     d.default.repo("data")
     for address in ("127.0.0.2", "127.0.9.77"):
