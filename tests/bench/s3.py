@@ -140,8 +140,17 @@ def large(bench):
                 return peer.up(path, places[peer.name])
 
             up = rounds(bench, [("ours", ours_up)] + [(peer.name, lambda round_, p=peer: peer_up(p, round_)) for peer in peers])
-            down = rounds(bench, [("ours", lambda i: target.ctl("get", "file", "-q", "large@b0:/large.bin", "-o", folder / f"got-ours-{i}"))] + [
-                (peer.name, lambda i, p=peer: p.down(places[p.name], folder / f"got-{p.name}-{i}")) for peer in peers])
+            def once(get):
+                """Gone when it was measured: few files, but large ones."""
+                got = folder / "got"
+                try:
+                    return get(got)
+                finally:
+                    got.unlink(missing_ok=True)
+                    shutil.rmtree(got.with_suffix(".restored"), ignore_errors=True)
+
+            down = rounds(bench, [("ours", lambda _: once(lambda got: target.ctl("get", "file", "-q", "large@b0:/large.bin", "-o", got)))] + [
+                (peer.name, lambda _, p=peer: once(lambda got: p.down(places[p.name], got))) for peer in peers])
     for way, found in (("up", up), ("down", down)):
         best = {name: 1 / 0.9 for name in ("s5cmd", "rclone") if name in found}
         bench.row(f"{size >> 20:,} MiB of random bytes in one file, {way}", "s", found, "≥ 0.9 × the best of s5cmd and rclone",
