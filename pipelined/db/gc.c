@@ -203,23 +203,27 @@ static int collect_all(struct pl_gc *gc, enum why why, struct pl_err *err)
     _cleanup_(json_decrefp) json_t *projects = json_array();
     const json_t *one;
     size_t i;
-    int r = projects ? list_projects(gc, projects, err) : pl_err_nomem(err);
+    int first = projects ? list_projects(gc, projects, err) : pl_err_nomem(err);
 
-    json_array_foreach(projects, i, one)
+    json_array_foreach(projects, i, one) /* one that is damaged keeps its own; the others' garbage goes */
     {
         const char *name = json_string_value(one);
+        struct pl_err why_not = {0};
         bool due = true;
+        int r = why == LOOKING ? is_due(gc, name, &due, &why_not) : 0;
 
-        if (r == 0 && why == LOOKING)
-            r = is_due(gc, name, &due, err);
-        if (r < 0 || !due)
-            continue;
         pthread_mutex_lock(&gc->lock);
         snprintf(gc->report.project, sizeof gc->report.project, "%s", name);
         pthread_mutex_unlock(&gc->lock);
-        r = collect_project(gc, name, why == ASKED_DRY, err);
+        r = r == 0 && due ? collect_project(gc, name, why == ASKED_DRY, &why_not) : r;
+        if (r < 0 && first == 0) {
+            first = r;
+            *err = why_not;
+        }
+        if (r == PL_ECANCELED)
+            break;
     }
-    return r;
+    return first;
 }
 
 /* meta 'gc_at': when a collection ended last, so that a daemon that is started often collects as often as any other. */
