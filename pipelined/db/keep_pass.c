@@ -37,7 +37,7 @@ struct batch {
 
 static const char *why_text(enum pl_keep_why why)
 {
-    return why == PL_KEEP_LOST ? "no branch leads to it" : "older than the repo keeps";
+    return why == PL_KEEP_LOST ? "no branch leads to it" : PL_KEEP_GONE_OLD;
 }
 
 static int drop_one(struct pl_tx *tx, const struct passing *p, size_t commit, struct pl_err *err)
@@ -111,8 +111,10 @@ static const struct rest rests[] = {
     [PL_KEEP_LOGS] = {ENDED_JOBS "EXISTS (SELECT 1 FROM log_segment x WHERE x.job = j.id) ORDER BY j.id LIMIT ?4", drop_logs},
     [PL_KEEP_RESULTS] = {ENDED_JOBS "(EXISTS (SELECT 1 FROM attempt x WHERE x.job = j.id)"
                                     " OR EXISTS (SELECT 1 FROM metric x WHERE x.job = j.id)"
-                                    " OR EXISTS (SELECT 1 FROM result x WHERE x.job = j.id)) ORDER BY j.id LIMIT ?4",
-                         drop_results},
+                                    " OR EXISTS (SELECT 1 FROM result x WHERE x.job = j.id))"
+                                    " AND NOT EXISTS (SELECT 1 FROM job u WHERE u.project = ?1 AND u.stage = ?2 AND u.final = 0)"
+                                    " ORDER BY j.id LIMIT ?4",
+                         drop_results}, /* a job takes what others of its stage have finished */
 };
 
 struct jobs {

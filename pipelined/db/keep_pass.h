@@ -15,6 +15,8 @@
 #define PL_KEEP_TRIES      8     /* decisions, when others are faster; what is left goes with the next pass */
 #define PL_KEEP_LISTED_MAX 1000u /* commits that a report names */
 
+#define PL_KEEP_GONE_OLD   "older than the repo keeps" /* why of a commit that a rule of its repo dropped (commit_gone) */
+
 struct pl_keep_pass {
     struct pl_db *db;
     bool dry_run;

@@ -214,7 +214,8 @@ static int read_edges(struct pl_keep_db *w, struct pl_conn *c, struct pl_err *er
 
 /* ---- what jobs need ---- */
 
-/* Inputs and bases of unfinished jobs; and of jobs that are done again, whose runs read what they read. */
+/* Inputs of unfinished jobs, and their stages' outputs: a job takes results out of its base and of what went before that, one aside out of
+ * what its stage had. And inputs of jobs that are done again, whose runs read what they read. */
 #define UNFINISHED "(SELECT id FROM job WHERE final = 0)"
 #define DONE_AGAIN "(SELECT j.id FROM run r JOIN job j ON j.run = r.of_run WHERE r.state = 'running' AND r.of_run IS NOT NULL)"
 #define INPUTS_OF                                                                                                                \
@@ -224,7 +225,13 @@ static int read_edges(struct pl_keep_db *w, struct pl_conn *c, struct pl_err *er
 static const char *const needs[] = {
     INPUTS_OF UNFINISHED,
     INPUTS_OF DONE_AGAIN,
-    "SELECT project, stage, base FROM job WHERE final = 0",
+    "WITH RECURSIVE stage(project, name, repo, base) AS (SELECT j.project, j.stage, r.id, j.base FROM job j"
+    " JOIN repo r ON r.project = j.project AND r.name = j.stage WHERE j.final = 0),"
+    " made(project, name, repo, run, n) AS (SELECT project, name, repo, base, 0 FROM stage"
+    " UNION SELECT s.project, s.name, s.repo, c.run, 0 FROM stage s JOIN branch b ON b.repo = s.repo JOIN commit_ c ON c.id = "
+    "b.head"
+    " UNION SELECT m.project, m.name, m.repo, c.parent, m.n + 1 FROM made m JOIN commit_ c ON c.repo = m.repo AND c.run = m.run"
+    " WHERE m.n < 64) SELECT project, name, run FROM made",
 };
 
 static int each_needed(const struct pl_keep_db *w, struct pl_conn *c, int (*fn)(const struct pl_keep_db *w, uint32_t commit),

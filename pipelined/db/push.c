@@ -1,6 +1,7 @@
 /* The push of commit_tx.h: edit the head's tree, make it durable, commit; again on the new head when somebody was faster. */
 #include "attributes_edit.h"
 #include "commit_tx.h"
+#include "keep_pass.h"
 
 #include "storage/base/clock.h"
 #include "storage/chunk/chunk_list.h"
@@ -212,6 +213,18 @@ static int check_base(struct push *p, struct pl_err *err)
                : 0;
 }
 
+/* Whether the base went because it was old: what followed it stands, on what the base had. */
+static int has_aged(struct pl_conn *c, const struct pl_push_args *a, struct pl_err *err)
+{
+    int64_t n = 0;
+    int r = pl_sql_int(c, err, &n,
+                       "SELECT count(*) FROM commit_gone g JOIN repo r ON r.id = g.repo"
+                       " WHERE r.project = ? AND r.name = ? AND g.run = ? AND g.why = ?",
+                       "ssss", a->project, a->repo, a->base, PL_KEEP_GONE_OLD);
+
+    return r < 0 ? r : n > 0;
+}
+
 /* An open commit shows its base with its operations upon it: it is not made a commit on something that lacks the base. */
 static int check_begun(const struct push *p, struct pl_err *err)
 {
@@ -227,9 +240,12 @@ static int check_begun(const struct push *p, struct pl_err *err)
                           a->branch, a->base);
     rd = pl_db_read(p->db);
     r = pl_db_commit_named(rd.conn, a->project, a->repo, a->base, &base, NULL);
-    if (r == PL_ENOTFOUND)
-        return pl_err_set(err, PL_ECONFLICT, "commit %.8s, on which it was started, was deleted since: start another one",
-                          a->base);
+    if (r == PL_ENOTFOUND) {
+        r = has_aged(rd.conn, a, err);
+        return r != 0 ? PL_MIN(r, 0)
+                      : pl_err_set(err, PL_ECONFLICT,
+                                   "commit %.8s, on which it was started, was deleted since: start another one", a->base);
+    }
     if (r < 0)
         return pl_err_set(err, r, "commit %.8s cannot be read", a->base);
     return p->head.generation >= base.generation

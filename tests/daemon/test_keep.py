@@ -114,7 +114,7 @@ def test_what_is_used_stays(make_daemon, gate):
     # all outputs stay, and so does what they were made from
     rows, going = keep(d)
     assert going == [] and (rows["in"]["commits"], rows["in"]["held"]) == (0, 2) and len(ids(p, "in")) == 3
-    # outputs go as well, but for what an unfinished run reads: slow's job of the fourth run is held by the gate
+    # outputs go as well, but for what an unfinished run reads or may reuse: slow's job of the fourth run is held by the gate
     rule(d, "s", commits=1, logs=3)
     rule(d, "slow", commits=1)
     runs.append(p.commit("in", {"f": "3"})["run"])
@@ -122,8 +122,8 @@ def test_what_is_used_stays(make_daemon, gate):
     runs.append(p.commit("in", {"f": "4"})["run"])
     d.wait_job(runs[4], "s", lambda j: j["state"] == "success", "to succeed")
     rows, _ = keep(d)
-    assert {r: rows[r]["commits"] for r in rows} == {"in": 2, "s": 2, "slow": 2}, rows
-    assert ids(p, "in") == [runs[4], runs[3], runs[2]] and ids(p, "s") == [runs[4], runs[3], runs[2]] and ids(p, "slow") == [runs[2]]
+    assert {r: rows[r]["commits"] for r in rows} == {"in": 0, "s": 0, "slow": 0}, rows
+    assert ids(p, "in") == runs[::-1] and ids(p, "s") == runs[::-1] and ids(p, "slow") == runs[2::-1]
     gate.open()
     gate.arrived()
     gate.open()
@@ -147,6 +147,40 @@ def test_what_is_used_stays(make_daemon, gate):
     p.stages(sh("s", copy, glob="/*"), update=True)
     assert (d.get("/repos/default/s")["keep"], d.get("/repos/default/in")["keep"]) == ({}, {"days": 30})
     assert d.post("/fsck?full=1")["ok"]
+
+
+def test_what_a_job_reuses_stays_until_it_has_ended(make_daemon, gate):
+    d = make_daemon("--gc-every", "0s", "--linger", "0s").start()
+    p = d.default.repo("in")
+    p.stages(sh("s", f'case "$PL_INPUT_IN" in */b) {gate.wait};; esac; head -c 200000 /dev/urandom >"$PL_OUT/$(basename "$PL_INPUT_IN")"', glob="/*"))
+    for value in ("1", "2"):
+        assert p.wait(p.commit("in", {"a": value})["run"])["state"] == "success"
+    rule(d, "s", commits=1)
+    rule(d, "in", commits=1)
+    run = p.commit("in", {"a": "1", "b": "1"})["run"]  # a's result is of the first run
+    gate.arrived()
+    rows, _ = keep(d)
+    assert rows["s"]["commits"] == 0, rows
+    d.ctl("--json", "gc")
+    d.ctl("--json", "gc")
+    gate.open()
+    ended = p.wait(run)
+    assert (ended["state"], ended["job"]["s"]["datums"]["reused"]) == ("success", 1)
+    d.ctl("--json", "gc")
+    assert ids(p, "s") == [run] and len(p.read("s", "a")) == 200_000 and d.post("/fsck?full=1")["ok"]
+
+
+def test_an_open_commit_outlives_the_commit_that_it_was_started_on(make_daemon):
+    d = make_daemon().start()
+    p = d.default.repo("in")
+    p.commit("in", {"a": "0"})
+    opened = d.post("/repos/default/in/branches/master/open", {})["id"]
+    d.http("PUT", f"/api/v1/repos/default/in/open/{opened}/files/mine", b"mine")
+    newest = p.commit("in", {"a": "1"})["commit"]
+    rule(d, "in", commits=1)
+    assert keep(d)[0]["in"]["commits"] == 1 and ids(p, "in") == [newest]
+    assert d.post(f"/repos/default/in/open/{opened}/finish", {})["commit"] == opened
+    assert (p.read("in", "a"), p.read("in", "mine")) == (b"1", b"mine")
 
 
 def test_days_of_commits_results_and_logs(make_daemon, clock):
