@@ -297,21 +297,31 @@ static int read_kept(struct pl_op_spool *s, const struct kept *k, struct pl_buf 
                                    : pl_err_set(err, PL_ECORRUPT, "%s: record %s is damaged", s->path, pl_hash_hex(&k->id, hex));
 }
 
+/* Whether this very copy still is where it was: a record that went into a pack meanwhile left a hole there, also when it was brought
+ * again since and is kept elsewhere. */
+static bool still_there(struct pl_op_spool *s, const struct kept *k)
+{
+    struct kept now;
+
+    return find(s, &k->id, &now) && now.offset == k->offset;
+}
+
 int pl_op_spool_get(struct pl_op_spool *s, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
 {
     char hex[PL_HASH_HEX + 1];
-    struct pl_err why = {0};
     struct kept k;
-    int r;
 
-    if (!find(s, id, &k))
-        return pl_err_set(err, PL_ENOTFOUND, "record %s is not in the spool", pl_hash_hex(id, hex));
-    r = read_kept(s, &k, ret, &why);
-    if (r == PL_ECORRUPT && !find(s, id, NULL)) /* packed meanwhile: what was read is a hole */
-        r = pl_err_set(&why, PL_ENOTFOUND, "record %s is in a pack now", pl_hash_hex(id, hex));
-    if (r < 0 && err)
-        *err = why;
-    return r;
+    while (find(s, id, &k)) {
+        struct pl_err why = {0};
+        int r = read_kept(s, &k, ret, &why);
+
+        if (r < 0 && !still_there(s, &k))
+            continue;
+        if (r < 0 && err)
+            *err = why;
+        return r;
+    }
+    return pl_err_set(err, PL_ENOTFOUND, "record %s is not in the spool", pl_hash_hex(id, hex));
 }
 
 static int by_offset(const void *a, const void *b)
@@ -354,7 +364,7 @@ int pl_op_spool_pack(struct pl_op_spool *s, struct pl_pack_session *session, uin
         struct pl_err why = {0};
 
         r = read_kept(s, &list[i], &raw, &why);
-        if (r == PL_ECORRUPT && !find(s, &list[i].id, NULL)) { /* another session packed it meanwhile: what was read is a hole */
+        if (r < 0 && !still_there(s, &list[i])) { /* another session packed it meanwhile */
             r = 0;
             continue;
         }

@@ -7,6 +7,8 @@
 #include "storage/pack/store.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 
 #define COMMIT "0123456789abcdef0123456789abcdef"
@@ -476,20 +478,27 @@ static void records_that_are_in_packs_leave_the_file(void **state)
     fixture_remove(dir);
 }
 
-/* A sink that has nothing, and is told of a record first: then what an earlier session packed is marked. */
+/* A sink that has nothing, and is told of a record first: then what an earlier session packed is marked, and one of these records
+ * is brought again. */
 struct marking {
     struct pl_op_spool *spool;
     uint64_t group;
     unsigned packs;
+    const uint8_t *again; /* RECORD bytes; NULL: none, or it was brought */
 };
+#define RECORD 500
 
 static int mark_has(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, struct pl_err *err)
 {
     struct marking *m = self;
+    int r = pl_op_spool_mark_packed(m->spool, m->group, err);
 
     (void)ids;
     memset(ret_bitmap, 0, (n + 7) / 8);
-    return pl_op_spool_mark_packed(m->spool, m->group, err);
+    if (r == 0 && m->again)
+        append_bytes(m->spool, m->again, RECORD);
+    m->again = NULL;
+    return r;
 }
 
 static int count_pack(void *self, const struct pl_hash *pack_id, const void *bytes, size_t n, struct pl_err *err)
@@ -504,34 +513,114 @@ static int count_pack(void *self, const struct pl_hash *pack_id, const void *byt
     return 0;
 }
 
-static void what_is_packed_while_another_session_reads_is_left_out(void **state)
+/* Records 1 to `n`, each a group of its own; the bytes of number `nth` are the caller's. */
+static uint8_t *append_many(struct pl_op_spool *s, unsigned n, unsigned nth)
 {
+    uint8_t *kept = NULL;
+
+    for (unsigned i = 1; i <= n; i++) {
+        uint8_t *bytes = fixture_alloc(RECORD, i);
+
+        append_bytes(s, bytes, RECORD);
+        if (i == nth)
+            kept = bytes;
+        else
+            free(bytes);
+    }
+    return kept;
+}
+
+/* `again`: the last but one of those that are marked as packed comes again before the session reads it. */
+static void pack_while_another_marks(bool again)
+{
+    enum { N = 2000 };
     char *dir = fixture_dir(), *path = spool_path(dir);
     struct pl_op_spool *s = create(dir);
-    struct marking m = {.spool = s};
+    uint8_t *bytes = append_many(s, N, N - 1);
+    struct marking m = {.spool = s, .group = N - 1 /* all but the last */, .again = again ? bytes : NULL};
     struct pl_pack_sink sink = {.self = &m, .has = mark_has, .put_pack = count_pack};
+    struct pl_op_record r = record_of(bytes, RECORD);
     struct pl_pack_session *session;
+    struct pl_buf got = {0};
     struct pl_err err = {0};
-    enum { N = 2000 };
     uint64_t group;
 
-    (void)state;
-    for (unsigned i = 0; i < N; i++) {
-        uint8_t *bytes = fixture_alloc(500, i + 1);
-
-        append_bytes(s, bytes, 500);
-        free(bytes);
-    }
-    m.group = N - 1; /* all but the last */
     assert_ok(pl_pack_session_open(&sink, "default", &session, &err), &err);
     assert_ok(pl_op_spool_pack(s, session, &group, &err), &err);
     assert_int_equal(group, N);
     assert_ok(pl_pack_session_finish(session, &err), &err);
     assert_int_equal(m.packs, 1);
-    assert_int_equal(pl_op_spool_unpacked_bytes(s), 500);
+    assert_int_equal(pl_op_spool_unpacked_bytes(s), again ? 2 * RECORD : RECORD);
+    assert_int_equal(pl_op_spool_get(s, &r.id, &got, &err), again ? 0 : PL_ENOTFOUND);
+    pl_buf_finish(&got);
     pl_pack_session_close(session);
     pl_op_spool_close(s);
+    free(bytes);
     free(path);
+    fixture_remove(dir);
+}
+
+static void what_is_packed_while_another_session_reads_is_left_out(void **state)
+{
+    (void)state;
+    pack_while_another_marks(false);
+}
+
+static void what_is_packed_and_comes_again_while_a_session_reads_is_not_damaged(void **state)
+{
+    (void)state;
+    pack_while_another_marks(true);
+}
+
+struct reading {
+    struct pl_op_spool *spool;
+    struct pl_hash id;
+    _Atomic bool over;
+    unsigned wrong;
+    struct pl_err err; /* of the last wrong one */
+};
+
+static void *read_main(void *arg)
+{
+    struct reading *r = arg;
+    struct pl_buf got = {0};
+
+    while (!r->over) {
+        struct pl_err err = {0};
+        int code = pl_op_spool_get(r->spool, &r->id, &got, &err);
+
+        if (code == 0 || code == PL_ENOTFOUND)
+            continue;
+        r->wrong++;
+        r->err = err;
+    }
+    pl_buf_finish(&got);
+    return NULL;
+}
+
+/* One record, brought and packed again and again, is read or is in a pack; it is never damaged. */
+static void a_record_that_moves_is_read_or_in_a_pack(void **state)
+{
+    enum { TIMES = 2000 };
+    char *dir = fixture_dir();
+    struct pl_op_spool *s = create(dir);
+    uint8_t *bytes = fixture_alloc(RECORD, 1);
+    struct pl_op_record record = record_of(bytes, RECORD);
+    struct reading reading = {.spool = s, .id = record.id};
+    struct pl_err err = {0};
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, read_main, &reading), 0);
+    for (uint64_t i = 0; i < TIMES; i++) { /* marking is a group too */
+        append_bytes(s, bytes, RECORD);
+        assert_ok(pl_op_spool_mark_packed(s, 2 * i + 1, &err), &err);
+    }
+    reading.over = true;
+    pthread_join(thread, NULL);
+    assert_ok(reading.wrong ? reading.err.code : 0, &reading.err);
+    pl_op_spool_close(s);
+    free(bytes);
     fixture_remove(dir);
 }
 
@@ -565,6 +654,8 @@ int main(void)
         cmocka_unit_test(a_crash_at_any_call_keeps_what_was_acknowledged),
         cmocka_unit_test(records_that_are_in_packs_leave_the_file),
         cmocka_unit_test(what_is_packed_while_another_session_reads_is_left_out),
+        cmocka_unit_test(what_is_packed_and_comes_again_while_a_session_reads_is_not_damaged),
+        cmocka_unit_test(a_record_that_moves_is_read_or_in_a_pack),
         cmocka_unit_test(a_head_that_names_nothing_good_is_refused),
     };
 
