@@ -6,6 +6,7 @@
 #include "storage/base/log.h"
 #include "storage/base/map.h"
 #include "storage/pack/pack_format.h"
+#include "storage/pack/pack_reader.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -53,7 +54,13 @@ struct verdict {
     bool lies;
     unsigned bad; /* records */
     char why[WHY_MAX];
+    struct pl_buf bytes; /* of one that lies; empty when it is larger than any pack */
 };
+
+static void verdict_finish(struct verdict *v)
+{
+    pl_buf_finish(&v->bytes);
+}
 
 static void note_bad(void *arg, const struct pl_pack_entry *e, const struct pl_err *why)
 {
@@ -69,30 +76,69 @@ static bool is_the_packs_fault(int code)
     return code == PL_ECORRUPT || code == PL_EFORMAT || code == PL_ETOOBIG || code == PL_EPROTO || code == PL_EINVAL;
 }
 
-/* 0 with a verdict; PL_ENOTFOUND: there is no such object; other errors: not now. */
-static int judge_once(struct pl_store *store, const struct pl_brought *pack, struct verdict *ret, struct pl_err *err)
+static int find(struct verdict *v, int r, const struct pl_err *err)
+{
+    if (r == 0 || !is_the_packs_fault(r))
+        return r;
+    if (!*v->why)
+        snprintf(v->why, sizeof v->why, "%.*s", WHY_MAX - 1, err->msg);
+    v->lies = true;
+    return 0;
+}
+
+/* By windows. What does not verify so may have been damaged on the way, or be the answer of something else than the store. */
+static int look(struct pl_store *store, const struct pl_brought *pack, struct verdict *v, struct pl_err *err)
 {
     char key[PL_PACK_KEY_BYTES];
     uint64_t size;
     int r = pl_object_size(pl_store_objects(store), pl_pack_key(pack->project, &pack->pack, key), &size, err);
 
-    *ret = (struct verdict){0};
-    r = r < 0 ? r : pl_store_verify_pack(store, &pack->pack, note_bad, ret, err);
-    if (r < 0 && is_the_packs_fault(r)) {
-        if (!*ret->why)
-            snprintf(ret->why, sizeof ret->why, "%.*s", WHY_MAX - 1, err->msg);
-        ret->lies = true;
-        r = 0;
-    }
-    return r;
+    return r < 0 ? r : find(v, pl_store_verify_pack(store, &pack->pack, note_bad, v, err), err);
 }
 
-/* What was damaged on the way is right the second time. */
-static int judge(struct pl_store *store, const struct pl_brought *pack, struct verdict *ret, struct pl_err *err)
+/* All bytes of the pack; none when they are more than any pack has. */
+static int get_bytes(struct pl_store *store, const struct pl_brought *pack, struct verdict *v, struct pl_hash *ret_hash,
+                     struct pl_err *err)
 {
-    int r = judge_once(store, pack, ret, err);
+    char key[PL_PACK_KEY_BYTES];
+    int r;
 
-    return r == 0 && ret->lies ? judge_once(store, pack, ret, err) : r;
+    v->bytes.max = PL_PACK_MAX_BYTES;
+    r = pl_object_get_all(pl_store_objects(store), pl_pack_key(pack->project, &pack->pack, key), &v->bytes, err);
+    if (r < 0)
+        pl_buf_clear(&v->bytes);
+    pl_hash_sha256(v->bytes.data, v->bytes.len, ret_hash);
+    return r == PL_ETOOBIG ? 0 : r;
+}
+
+/* By the bytes themselves, in hand: nothing but they decides what becomes of a pack, and they have to come so twice. */
+static int look_again(struct pl_store *store, const struct pl_brought *pack, struct verdict *v, struct pl_err *err)
+{
+    struct pl_pack_verify how = {.project = pack->project, .claimed = &pack->pack, .bad = note_bad, .arg = v};
+    struct pl_pack_memory memory;
+    struct pl_hash first, second;
+    struct pl_pack_input in;
+    int r = get_bytes(store, pack, v, &first, err);
+
+    r = r < 0 ? r : get_bytes(store, pack, v, &second, err);
+    if (r < 0 || (v->bytes.len == 0 && pl_hash_eq(&first, &second)))
+        return r;
+    if (!pl_hash_eq(&first, &second))
+        return pl_err_set(err, PL_EIO, "the store gives other bytes each time");
+    v->lies = false;
+    v->bad = 0;
+    *v->why = '\0';
+    memory = (struct pl_pack_memory){v->bytes.data, v->bytes.len};
+    in = pl_pack_input_memory(&memory);
+    return find(v, pl_pack_verify(&in, &how, NULL, err), err);
+}
+
+/* 0 with a verdict; PL_ENOTFOUND: there is no such object; other errors: not now. */
+static int judge(struct pl_store *store, const struct pl_brought *pack, struct verdict *v, struct pl_err *err)
+{
+    int r = look(store, pack, v, err);
+
+    return r == 0 && v->lies ? look_again(store, pack, v, err) : r;
 }
 
 /* ---- a pack that lies ---- */
@@ -132,19 +178,16 @@ static bool is_stopping(void *self)
 }
 
 /* Its bytes go where nothing looks for packs; what stands in its place afterwards is nothing. */
-static int set_aside(struct pl_store *store, const struct pl_brought *pack, struct pl_err *err)
+static int set_aside(struct pl_store *store, const struct pl_brought *pack, const struct pl_buf *bytes, struct pl_err *err)
 {
-    _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_PACK_MAX_BYTES};
     char key[PL_PACK_KEY_BYTES], aside[PL_PACK_KEY_BYTES + 2];
-    struct pl_object_store *objects = pl_store_objects(store);
-    struct iovec iov;
-    int r = pl_object_get_all(objects, pl_pack_key(pack->project, &pack->pack, key), &bytes, err);
+    struct iovec iov = {bytes->data, bytes->len};
+    int r;
 
-    if (r == PL_ETOOBIG) /* nothing that a pack can be is worth keeping of it */
+    if (bytes->len == 0) /* nothing that a pack can be is worth keeping of it */
         return 0;
-    snprintf(aside, sizeof aside, PL_QUARANTINE_KEY, key + 1);
-    iov = (struct iovec){bytes.data, bytes.len};
-    r = r < 0 ? r : pl_object_put(objects, aside, &iov, 1, true, err);
+    snprintf(aside, sizeof aside, PL_QUARANTINE_KEY, pl_pack_key(pack->project, &pack->pack, key) + 1);
+    r = pl_object_put(pl_store_objects(store), aside, &iov, 1, true, err);
     return r == PL_EEXISTS ? 0 : r;
 }
 
@@ -175,9 +218,10 @@ static int quarantine(struct pl_read_back *b, struct pl_store *store, const stru
     struct pl_brought_lie lie = {.pack = pack, .why = v->why};
     struct pl_fsck_report sum = {0};
     char hex[PL_HASH_HEX + 1];
-    int r = hurt.files ? set_aside(store, pack, err) : pl_err_nomem(err);
+    int r = hurt.files ? set_aside(store, pack, &v->bytes, err) : pl_err_nomem(err);
 
-    pl_store_drop_pack(store, &pack->pack);
+    if (r == 0)
+        pl_store_drop_pack(store, &pack->pack);
     if (r == 0 && pl_check_run(&check, &sum, err) < 0 && !atomic_load(&b->stopping))
         pl_log_warn("store", "which files need pack %.12s is not known: %s", pl_hash_hex(&pack->pack, hex), err->msg);
     if (r == 0 && atomic_load(&b->stopping)) /* the next daemon does it anew */
@@ -199,7 +243,7 @@ static int quarantine(struct pl_read_back *b, struct pl_store *store, const stru
 /* 0: it is settled. */
 static int read_one(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err)
 {
-    struct verdict v = {0};
+    _cleanup_(verdict_finish) struct verdict v = {0};
     struct pl_store *store;
     int r = pl_stores_get(b->stores, pack->project, &store, err);
 

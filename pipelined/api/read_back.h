@@ -2,12 +2,13 @@
  * is quarantined.
  *
  *   expect ─▶ add ──▶ unread ──every record is what it says──▶ good: no trace is left
- *                        └──a record is not, twice──▶ quarantined: moved to q/…, its records unknown; event pack.quarantined
+ *                        └──its bytes are not──▶ quarantined: moved to q/…, its records unknown; event pack.quarantined
  *
  * While a pack is unread only its own session is told that its records are there (pl_read_back_hide): nobody else leaves out bytes
  * because of what a stranger says. Whoever reads a record verifies it anyway. What is unread outlives the daemon.
  *
- * One thread, which reads one pack after the other by windows; started with the first pack. */
+ * One thread, which reads one pack after the other by windows; of one that seems to lie, all bytes at once (PL_PACK_MAX_BYTES): they alone
+ * decide, not what else can go wrong between here and a bucket. Started with the first pack. */
 #pragma once
 
 #include "pipelined/db/brought_tx.h"

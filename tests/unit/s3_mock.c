@@ -185,6 +185,8 @@ static void spoil(struct s3_mock_call *c, struct s3_fault *f, struct s3_mock_ans
                  {S3_FAULT_200_ERROR, 200, "InternalError"}};
     struct s3_mock_answer first = {0};
 
+    c->whole = f->kind == S3_FAULT_WHOLE;
+    c->further = f->kind == S3_FAULT_OTHER_RANGE ? f->bytes : 0;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (plain[i].kind == f->kind) {
             s3_mock_answer_error(a, plain[i].status, plain[i].code, "as told", "");
@@ -208,6 +210,8 @@ static void spoil(struct s3_mock_call *c, struct s3_fault *f, struct s3_mock_ans
         snprintf(a->etag, sizeof a->etag, "\"00000000000000000000000000000000\"");
     if (f->kind == S3_FAULT_NO_ETAG)
         a->etag[0] = '\0';
+    if (f->kind == S3_FAULT_FLIP && f->bytes < a->len)
+        a->body[f->bytes] ^= 1;
 }
 
 static void count(struct s3_mock *m, const char *method)
@@ -226,7 +230,7 @@ struct sending {
     struct s3_mock *m;
     char *body;
     size_t len, stop; /* bytes after which it ends, or stands still */
-    bool stall, slow;
+    bool stall, slow, endless;
 };
 
 static ssize_t send_some(void *arg, uint64_t at, char *out, size_t max)
@@ -246,7 +250,7 @@ static ssize_t send_some(void *arg, uint64_t at, char *out, size_t max)
             pthread_cond_wait(&s->m->ending_set, &s->m->lock);
         pthread_mutex_unlock(&s->m->lock);
     }
-    return s->stop < s->len ? MHD_CONTENT_READER_END_WITH_ERROR : MHD_CONTENT_READER_END_OF_STREAM;
+    return s->stop < s->len && !s->endless ? MHD_CONTENT_READER_END_WITH_ERROR : MHD_CONTENT_READER_END_OF_STREAM;
 }
 
 static void sent(void *arg)
@@ -276,18 +280,21 @@ static enum MHD_Result send_answer(struct s3_mock *m, struct MHD_Connection *con
     struct sending *s = malloc(sizeof *s);
     struct MHD_Response *r;
     enum MHD_Result sent_ok;
-    const bool cut = f->kind == S3_FAULT_CUT || f->kind == S3_FAULT_STALL;
+    const bool endless = f->kind == S3_FAULT_NO_LENGTH, cut = f->kind == S3_FAULT_CUT || f->kind == S3_FAULT_STALL || endless;
 
     *s = (struct sending){.m = m,
                           .body = a->body,
                           .len = a->len,
                           .stop = cut && f->bytes < a->len ? f->bytes : a->len,
+                          .endless = endless,
                           .stall = f->kind == S3_FAULT_STALL,
                           .slow = f->kind == S3_FAULT_SLOW};
-    r = a->len ? MHD_create_response_from_callback(a->len, 64 << 10, send_some, s, sent)
+    r = a->len ? MHD_create_response_from_callback(endless ? MHD_SIZE_UNKNOWN : a->len, 64 << 10, send_some, s, sent)
                : MHD_create_response_from_buffer(0, (void *)"", MHD_RESPMEM_PERSISTENT);
     if (!a->len)
         sent(s);
+    if (endless)
+        MHD_set_response_options(r, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
     if (*a->content_type)
         MHD_add_response_header(r, "Content-Type", a->content_type);
     if (*a->etag)

@@ -56,8 +56,12 @@ enum s3_fault_kind {
     S3_FAULT_LATE,         /* no answer, and carried out `bytes` requests later */
     S3_FAULT_WRONG_ETAG,
     S3_FAULT_NO_ETAG,
-    S3_FAULT_SLOW, /* done, and the answer's body begins byte by byte */
-    S3_FAULT_KINDS
+    S3_FAULT_SLOW,                  /* done, and the answer's body begins byte by byte */
+    S3_FAULT_KINDS,                 /* of which chaos draws; what follows does more than to fail */
+    S3_FAULT_FLIP = S3_FAULT_KINDS, /* done, and one bit of byte `bytes` of the answer's body is another */
+    S3_FAULT_OTHER_RANGE,           /* a range is answered with what lies `bytes` further on, as the answer says */
+    S3_FAULT_WHOLE,                 /* ... with 200 and all of it */
+    S3_FAULT_NO_LENGTH,             /* done, and the answer's body ends with the connection, after `bytes` */
 };
 struct s3_fault {
     enum s3_fault_kind kind;

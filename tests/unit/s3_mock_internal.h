@@ -63,6 +63,8 @@ struct s3_mock_call {
     const unsigned char *body;
     size_t len;
     bool presigned;
+    bool whole;     /* answers a range with 200 and all of it */
+    size_t further; /* ... with what lies so far behind it */
 };
 
 struct s3_mock_stored *s3_mock_find(struct s3_mock *m, const char *key);

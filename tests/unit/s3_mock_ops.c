@@ -201,7 +201,11 @@ static void get_object(struct s3_mock_call *c, struct s3_mock_answer *a)
         s3_mock_answer_error(a, 404, "NoSuchKey", "The specified key does not exist.", "");
         return;
     }
-    ranged = read_range(s3_mock_header(c, "Range"), o->len, &first, &last);
+    ranged = c->whole ? 0 : read_range(s3_mock_header(c, "Range"), o->len, &first, &last);
+    if (ranged > 0 && c->further && last + c->further < o->len) {
+        first += c->further;
+        last += c->further;
+    }
     if (ranged < 0) {
         s3_mock_answer_error(a, 416, "InvalidRange", "The requested range is not satisfiable", "");
         snprintf(a->content_range, sizeof a->content_range, "bytes */%zu", o->len);

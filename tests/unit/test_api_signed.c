@@ -603,6 +603,67 @@ static void a_pack_that_lies_is_quarantined_and_who_needs_it_is_told(void **stat
     pl_buf_finish(&p.bytes);
 }
 
+/* Whether the newest request was about this. */
+static bool recent_is(const char *part)
+{
+    char recent[256];
+
+    s3_mock_recent(mock, 0, recent, sizeof recent);
+    return strstr(recent, part);
+}
+
+/* Twice in a row an answer of the bucket holds other bytes than the bucket. */
+static void what_is_damaged_on_the_way_condemns_no_pack(void **state)
+{
+    char session[64];
+    struct pack p;
+
+    (void)state;
+    new_session(session);
+    make_pack(&p, "what the chunk holds");
+    assert_int_equal(put_signed(&p, session), 200);
+    s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_FLIP,
+                                          .method = "GET",
+                                          .key = p.hex,
+                                          .skip = 1,
+                                          .times = 2,
+                                          .bytes = PL_PACK_HEADER_BYTES + PL_PACK_RECORD_BYTES});
+    assert_int_equal(tell(&p, session), 201);
+    all_are_read_back();
+    assert_int_equal(of_packs("quarantined"), 0);
+    assert_int_equal(of_packs("read_back"), 1);
+    object_is(&p, "p", true);
+    object_is(&p, "q", false);
+    json_decref(get_url(&p, 80, 30)); /* it is known */
+    pl_buf_finish(&p.bytes);
+}
+
+/* What is true of a pack that lies is read from it until its bytes are in safety. */
+static void a_pack_that_cannot_be_set_aside_stays_where_it_is(void **state)
+{
+    char session[64];
+    struct pack p;
+
+    (void)state;
+    new_session(session);
+    make_liar(&p, "what the chunk holds");
+    assert_int_equal(put_signed(&p, session), 200);
+    s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_403, .method = "PUT", .key = "/x/q/"});
+    assert_int_equal(tell(&p, session), 201);
+    for (unsigned i = 0; !recent_is("/x/q/"); i++) {
+        assert_true(i < 6000);
+        usleep(10000);
+    }
+    json_decref(get_url(&p, 80, 30));
+    object_is(&p, "p", true);
+    s3_mock_chaos(mock, 0, 0);
+    all_are_read_back();
+    assert_int_equal(of_packs("quarantined"), 1);
+    object_is(&p, "q", true);
+    object_is(&p, "p", false);
+    pl_buf_finish(&p.bytes);
+}
+
 static void nobody_else_is_told_of_what_was_not_read_back(void **state)
 {
     char mine[64], theirs[64];
@@ -653,15 +714,6 @@ static void begin_again(void)
     snprintf(index, sizeof index, "%s/index", t.dir);
     MUST(pl_stores_open(t.objects, index, &t.stores, &err));
     api_begin();
-}
-
-/* Whether the newest request was about this. */
-static bool recent_is(const char *part)
-{
-    char recent[256];
-
-    s3_mock_recent(mock, 0, recent, sizeof recent);
-    return strstr(recent, part);
 }
 
 /* The bucket stands still while a pack is read back: who stops the daemon does not wait for it. */
@@ -736,6 +788,8 @@ int main(void)
         TEST(a_url_to_read_by_gives_its_own_range),
         TEST(only_who_may_read_or_write_gets_urls),
         TEST(a_pack_that_lies_is_quarantined_and_who_needs_it_is_told),
+        TEST(what_is_damaged_on_the_way_condemns_no_pack),
+        TEST(a_pack_that_cannot_be_set_aside_stays_where_it_is),
         TEST(nobody_else_is_told_of_what_was_not_read_back),
         TEST(a_lie_is_not_covered_by_the_truth_that_comes_after_it),
         TEST(what_was_not_read_back_is_read_by_the_next_daemon),
