@@ -134,7 +134,8 @@ int pl_open_write(struct pl_open *c, struct pl_open_write *w, struct pl_err *err
 /* Hidden packs that operations of a write to come stand on live again (pl_db_check_content). Blocks: on the pool. PL_ERETRY. */
 PL_MUST_CHECK
 int pl_open_revive(struct pl_open *c, const struct pl_pack_set *hidden, struct pl_err *err);
-/* Whether a record need not be sent along: it is in a pack or in the spool. Under a hold that lasts until the write is done. */
+/* Whether a record need not be sent along: it is in a pack (made durable before the write is done) or in the spool. Under a hold that
+ * lasts until the write is done. */
 bool pl_open_has(struct pl_open *c, const struct pl_hash *id);
 
 /* ---- ending ---- */

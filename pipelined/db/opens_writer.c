@@ -133,6 +133,25 @@ static int put_pack(struct group *g, struct pl_err *err)
     return r < 0 || !session ? r : pl_pack_session_finish(session, err);
 }
 
+/* Whether the operations name bytes that the store has and the spool has not: its pack may be one that no flush has seen. A list's pieces
+ * are not looked at. */
+static bool stands_on_packs(const struct group *g)
+{
+    struct pl_op_cursor cursor = pl_op_table_seek(&g->ops, "", 0);
+    struct pl_tree_op op;
+
+    while (pl_op_cursor_next(&cursor, &op)) {
+        if (op.op != PL_TREE_PUT && op.op != PL_TREE_REPLACE)
+            continue;
+        if (op.entry.content == PL_CONTENT_LIST)
+            return true;
+        if (op.entry.content == PL_CONTENT_CHUNK && !pl_map_get(&g->ids, op.entry.id.b, PL_HASH_BYTES) &&
+            !pl_op_spool_has(g->c->spool, &op.entry.id))
+            return true;
+    }
+    return false;
+}
+
 static int make_durable(struct group *g, struct pl_err *err)
 {
     struct pl_open *c = g->c;
@@ -140,6 +159,8 @@ static int make_durable(struct group *g, struct pl_err *err)
     size_t before;
     int r = bucket ? put_pack(g, err) : 0;
 
+    if (r == 0 && stands_on_packs(g))
+        r = pl_store_flush(c->store, err);
     pthread_mutex_lock(&c->lock); /* what is durable must find its place: room is made for it before */
     r = r < 0 ? r : pl_op_table_reserve(&c->table, &g->ops, err);
     pthread_mutex_unlock(&c->lock);

@@ -7,9 +7,10 @@
 
 #include <pthread.h>
 
-enum open_step_kind { OPEN_START, OPEN_PUT, OPEN_PACK, OPEN_FINISH, OPEN_GATHER, OPEN_FLUSH, OPEN_ABORT };
+enum open_step_kind { OPEN_START, OPEN_PUT, OPEN_NAME, OPEN_PACK, OPEN_FINISH, OPEN_GATHER, OPEN_FLUSH, OPEN_ABORT };
 
-/* `puts` as in db_world; the files of step number 0 are full of 'a', those of 1 of 'b', … . `after`: the state, see opens_state. Repo
+/* `puts` as in db_world; the files of step number 0 are full of 'a', those of 1 of 'b', … . OPEN_NAME: the
+ * bytes are in a pack that no flush has seen, and are named alone. `after`: the state, see opens_state. Repo
  * "digits" gathers, "vault" is durable: bucket. */
 struct open_step {
     enum open_step_kind kind;
@@ -36,6 +37,12 @@ static const struct open_step open_steps[] = {
     {OPEN_GATHER, "digits", "", "digits a:65:h d:5:e f/g:3000:i [gathers a:65:h d:5:e f/g:3000:i]; vault v:3000:l w:1:l"},
     {OPEN_PUT, "digits", "-d +e:7", "digits a:65:h d:5:e f/g:3000:i [gathers a:65:h e:7:r f/g:3000:i]; vault v:3000:l w:1:l"},
     {OPEN_FINISH, "digits", "", "digits a:65:h e:7:r f/g:3000:i; vault v:3000:l w:1:l"},
+    {OPEN_START, "digits", "", "digits a:65:h e:7:r f/g:3000:i [started a:65:h e:7:r f/g:3000:i]; vault v:3000:l w:1:l"},
+    {OPEN_NAME, "digits", "-e !f +n:3000", "digits a:65:h e:7:r f/g:3000:i [started a:65:h n:3000:u]; vault v:3000:l w:1:l"},
+    {OPEN_FINISH, "digits", "", "digits a:65:h n:3000:u; vault v:3000:l w:1:l"},
+    {OPEN_START, "vault", "", "digits a:65:h n:3000:u; vault v:3000:l w:1:l [started v:3000:l w:1:l]"},
+    {OPEN_NAME, "vault", "+v:70", "digits a:65:h n:3000:u; vault v:3000:l w:1:l [started v:70:x w:1:l]"},
+    {OPEN_FINISH, "vault", "", "digits a:65:h n:3000:u; vault v:70:x w:1:l"},
 };
 #define OPEN_STEPS PL_ARRAY_SIZE(open_steps)
 
@@ -109,8 +116,40 @@ static UNUSED void open_put_word(struct open_put *p, size_t i, char letter)
     }
 }
 
-/* Writes and waits for the answer. */
-static UNUSED int open_put(struct pl_open *c, const char *puts, char letter, struct pl_err *err)
+/* What the put brings goes into a pack that is not flushed, and is not sent along. */
+static UNUSED int open_put_aside(struct pl_open *c, struct open_put *p, struct pl_err *err)
+{
+    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    struct pl_pack_sink sink = pl_store_sink(pl_open_store(c));
+    struct pl_open_write *w = &p->waiter.write;
+    struct pl_hash id;
+    int r;
+
+    sink.flush = NULL;
+    r = pl_pack_session_open(&sink, "default", &session, err);
+    for (size_t i = 0; i < w->n_records && r == 0; i++)
+        r = pl_pack_session_add(session, p->records[i].kind, p->records[i].bytes, p->records[i].raw, &id, err);
+    w->n_records = 0;
+    return r < 0 ? r : pl_pack_session_finish(session, err);
+}
+
+static UNUSED int open_put_wait(struct pl_open *c, struct open_waiter *w, struct pl_err *err)
+{
+    int r = pl_open_write(c, &w->write, err);
+
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&w->lock);
+    while (!w->over)
+        pthread_cond_wait(&w->cond, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+    if (w->result < 0)
+        *err = w->err;
+    return w->result;
+}
+
+/* Writes and waits for the answer. `aside`: see open_put_aside. */
+static UNUSED int open_put_as(struct pl_open *c, const char *puts, char letter, bool aside, struct pl_err *err)
 {
     struct open_put *p = FIXTURE_MALLOC(sizeof *p);
     size_t n = 0;
@@ -124,18 +163,15 @@ static UNUSED int open_put(struct pl_open *c, const char *puts, char letter, str
     p->waiter.write.records = p->records;
     p->waiter.write.bytes = sizeof *p;
     p->waiter.write.done = open_written;
-    r = pl_open_write(c, &p->waiter.write, err);
-    if (r == 0) {
-        pthread_mutex_lock(&p->waiter.lock);
-        while (!p->waiter.over)
-            pthread_cond_wait(&p->waiter.cond, &p->waiter.lock);
-        pthread_mutex_unlock(&p->waiter.lock);
-        r = p->waiter.result;
-        if (r < 0)
-            *err = p->waiter.err;
-    }
+    r = aside ? open_put_aside(c, p, err) : 0;
+    r = r < 0 ? r : open_put_wait(c, &p->waiter, err);
     free(p);
     return r;
+}
+
+static UNUSED int open_put(struct pl_open *c, const char *puts, char letter, struct pl_err *err)
+{
+    return open_put_as(c, puts, letter, false, err);
 }
 
 static UNUSED void opens_world_close(struct opens_world *o)
@@ -185,7 +221,8 @@ static UNUSED int opens_step_on(struct pl_open *c, const struct open_step *s, ch
 
     switch (s->kind) {
     case OPEN_PUT:
-        return open_put(c, s->puts, letter, err);
+    case OPEN_NAME:
+        return open_put_as(c, s->puts, letter, s->kind == OPEN_NAME, err);
     case OPEN_PACK:
         return pl_open_pack(c, &root, err);
     case OPEN_FINISH:

@@ -1,5 +1,6 @@
 /* A crash, or a failure, at every single write, sync and rename of a workload on open commits: what was answered is in them, or in the
- * commit that they became, once; what was finished or dropped comes back no more. */
+ * commit that they became, once; what was finished or dropped comes back no more. Every start is one after a power failure: objects that
+ * no flush has seen are gone. */
 // link: pl_db
 #include "crash_sweep.h"
 #include "opens_world.h"
@@ -11,6 +12,83 @@ const char *__asan_default_options(void)
     return "quarantine_size_mb=1:malloc_context_size=4:max_malloc_fill_size=0:allocator_release_to_os_interval_ms=-1";
 }
 
+/* ---- power failures ---- */
+
+/* An object store that writes down what it took since its last flush, and has lost that when it is opened. */
+static struct {
+    const struct pl_object_ops *real;
+    struct pl_object_ops ops;
+    char store[PATH_MAX], list[PATH_MAX]; /* folder; file of keys */
+    pthread_mutex_t lock;
+} power = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void power_note(const char *key)
+{
+    FILE *f = fopen(power.list, "ae");
+
+    assert_non_null(f);
+    assert_true(fprintf(f, "%s\n", key) > 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+static int power_put(struct pl_object_store *s, const char *key, const struct iovec *iov, int n, bool exclusive,
+                     struct pl_err *err)
+{
+    int r;
+
+    pthread_mutex_lock(&power.lock);
+    r = power.real->put(s, key, iov, n, exclusive, err);
+    if (r == 0)
+        power_note(key);
+    pthread_mutex_unlock(&power.lock);
+    return r;
+}
+
+static int power_flush(struct pl_object_store *s, struct pl_err *err)
+{
+    int r;
+
+    pthread_mutex_lock(&power.lock);
+    r = power.real->flush(s, err);
+    if (r == 0)
+        (void)unlink(power.list);
+    pthread_mutex_unlock(&power.lock);
+    return r;
+}
+
+static void power_lose(void)
+{
+    FILE *f = fopen(power.list, "re");
+    char path[2 * PATH_MAX], key[PL_OBJECT_KEY_MAX + 2];
+
+    while (f && fgets(key, sizeof key, f)) {
+        key[strcspn(key, "\n")] = '\0';
+        snprintf(path, sizeof path, "%s/%s", power.store, key);
+        assert_true(unlink(path) == 0 || errno == ENOENT);
+    }
+    if (f)
+        fclose(f);
+    (void)unlink(power.list);
+}
+
+static int power_open(struct pl_object_store **ret, struct pl_err *err)
+{
+    int r;
+
+    power_lose();
+    r = pl_object_file_open(power.store, ret, err);
+    if (r < 0)
+        return r;
+    power.real = (*ret)->ops;
+    power.ops = *power.real;
+    power.ops.put = power_put;
+    power.ops.flush = power_flush;
+    (*ret)->ops = &power.ops;
+    return 0;
+}
+
+/* ---- life ---- */
+
 static int setup(void **state)
 {
     struct opens_world *o = calloc(1, sizeof *o);
@@ -18,6 +96,9 @@ static int setup(void **state)
     if (access("/dev/shm", W_OK) == 0) /* syncs cost nothing there */
         setenv("TMPDIR", "/dev/shm", 0);
     o->w.dir = fixture_dir();
+    o->w.open_objects = power_open;
+    snprintf(power.store, sizeof power.store, "%s/store", o->w.dir);
+    snprintf(power.list, sizeof power.list, "%s/unflushed", o->w.dir);
     *state = o;
     return 0;
 }
