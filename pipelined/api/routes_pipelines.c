@@ -113,7 +113,13 @@ static int parse(struct setting *s, const char *project, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s->api->config.db);
     struct context c = {.conn = rd.conn, .who = pl_http_context(s->req)};
-    struct pl_spec_context ctx = {&c, project, repo_exists, stage_owner, s->api->config.no_sandbox};
+    const struct pl_api_config *config = &s->api->config;
+    struct pl_spec_context ctx = {.self = &c,
+                                  .project = project,
+                                  .repo_exists = repo_exists,
+                                  .stage_owner = stage_owner,
+                                  .no_sandbox = config->no_sandbox,
+                                  .local = config->executor == NULL || pl_streq(config->executor, "local")};
     int r = pl_spec_parse(s->text, strlen(s->text), s->filename, &ctx, &s->spec, &s->problems, err);
 
     if (c.failed.code < 0) {

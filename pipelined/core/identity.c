@@ -10,14 +10,19 @@ static void identity_text(struct identity *id, const char *text)
     pl_hasher_add_field(id->h, text, strlen(text));
 }
 
-static void identity_part(struct identity *id, const char *tag, uint64_t n_values)
+static void identity_number(struct identity *id, uint64_t value)
 {
     uint8_t n[8];
 
     for (size_t i = 0; i < sizeof(n); i++)
-        n[i] = (uint8_t)(n_values >> (8 * i));
-    identity_text(id, tag);
+        n[i] = (uint8_t)(value >> (8 * i));
     pl_hasher_add_field(id->h, n, sizeof(n));
+}
+
+static void identity_part(struct identity *id, const char *tag, uint64_t n_values)
+{
+    identity_text(id, tag);
+    identity_number(id, n_values);
 }
 
 static void identity_get(struct identity *id, struct pl_hash *ret)
@@ -45,7 +50,11 @@ void pl_stage_code_identity(const struct pl_stage *stage, const struct pl_hash *
         identity_text(&id, stage->env[i].key);
         identity_text(&id, stage->env[i].value);
     }
-    identity_part(&id, "user", 0);
+    identity_part(&id, "user", stage->user.given ? 2 : 0);
+    if (stage->user.given) {
+        identity_number(&id, (uint64_t)stage->user.uid);
+        identity_number(&id, (uint64_t)stage->user.gid);
+    }
     identity_part(&id, "code", code_root != NULL);
     if (code_root != NULL)
         pl_hasher_add_field(id.h, code_root->b, PL_HASH_BYTES);

@@ -4,8 +4,8 @@
  *
  *   code identity   "pl-code-1", then for each part of {image, run, script, env, user, code, setup, stdin} in this order: its tag (a
  * field, e.g. "image"), the number of its values (a field of 8 bytes LE), each value as a field. image: as written in the
- * effective spec. run: each argument. script: its text. env: key, value, key, value … sorted by key. code: the 32 bytes of the
- * tree root of the code folder. Absent parts (user and setup always, for now) have 0 values; stdin is left out when absent. Not in it: resources, gpu, workers,
+ * effective spec. run: each argument. script: its text. env: key, value, key, value … sorted by key. user: number of the user, number of the group (each 8 bytes LE, all ones when it is the image's). code: the 32 bytes of the
+ * tree root of the code folder. Absent parts (setup always, for now) have 0 values; stdin is left out when absent. Not in it: resources, gpu, workers,
  * timeouts, prefix. datum id        "pl-datum-id-1", then per leaf input in order: name, project, repo, branch, path. A name for
  * people: never looked up. datum key       "pl-datum-key-1", then per leaf input in order: name, path, kind (1 byte: enum
  * pl_entry_kind), content id (32 bytes) (of a `reference` input one empty field instead of these two); then code identity (32 bytes; zeros with `cache: {"code": false}`) and salt. Repo and

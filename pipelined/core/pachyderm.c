@@ -5,26 +5,18 @@
 #include <stdio.h>
 
 #define PACHYDERM_TRIES 3
-#define PACHYDERM_GPU   "nvidia.com/gpu"
 
 /* Fields that Pachyderm knows and that have no counterpart here yet. */
 static const char *const later_of_file[] = {"tf_job",
                                             "output_branch",
                                             "s3_out",
-                                            "resource_requests",
                                             "sidecar_resource_limits",
                                             "sidecar_resource_requests",
                                             "service",
                                             "spout",
                                             "salt",
-                                            "scheduling_spec",
-                                            "tolerations",
                                             "datum_set_spec",
-                                            "pod_spec",
-                                            "pod_patch",
-                                            "metadata",
                                             "reprocess_spec",
-                                            "autoscaling",
                                             "maximum_expected_uptime",
                                             "egress",
                                             "determined",
@@ -35,13 +27,11 @@ static const char *const later_of_file[] = {"tf_job",
                                             "max_queue_size",
                                             "hashtree_spec",
                                             NULL};
-static const char *const later_of_transform[] = {"err_stdin",   "secrets",    "image_pull_secrets", "debug",          "user",
-                                                 "working_dir", "dockerfile", "memory_volume",      "datum_batching", "build",
-                                                 NULL};
+static const char *const later_of_transform[] = {"err_stdin",     "image_pull_secrets", "debug", "working_dir", "dockerfile",
+                                                 "memory_volume", "datum_batching",     "build", NULL};
 static const char *const later_of_pfs[] = {"repo_type",   "commit", "join_on", "outer_join",       "group_by", "lazy",
                                            "empty_files", "s3",     "trigger", "propagation_spec", NULL};
 static const char *const later_of_input[] = {"join", "group", "cron", "git", NULL};
-static const char *const later_of_limits[] = {"cpu", "memory", "disk", NULL};
 static const char *const nothing[] = {NULL};
 
 /* How one field is mapped: its value goes to a member of the stage, or wherever `map` puts it. */
@@ -159,6 +149,26 @@ static void map_duration(struct spec_reader *r, json_t *value, json_t *to, const
     set(r, to, key, json_string(ms));
 }
 
+/* Each element of a list by its fields. */
+static void map_list(struct spec_reader *r, json_t *value, const struct field *fields, size_t n, const char *accepts, json_t *to,
+                     const char *key)
+{
+    size_t path_len = r->path.len;
+    json_t *list = json_array();
+
+    if (!json_is_array(value))
+        pl_spec_problem_value(r, value, accepts);
+    for (size_t i = 0; i < json_array_size(value) && list != NULL; i++) {
+        json_t *element = json_object();
+
+        pl_spec_enter_index(r, i);
+        map_object(r, json_array_get(value, i), fields, n, nothing, "an object", element);
+        pl_spec_append(&list, element);
+        pl_spec_leave(r, path_len);
+    }
+    set(r, to, key, list);
+}
+
 /* --- pipeline, transform, resources */
 
 static void map_project_name(struct spec_reader *r, json_t *value, json_t *to, const char *key)
@@ -223,12 +233,22 @@ static void map_codes(struct spec_reader *r, json_t *value, json_t *to, const ch
     set(r, to, key, codes);
 }
 
+static void map_secrets(struct spec_reader *r, json_t *value, json_t *to, const char *key)
+{
+    static const struct field fields[] = {
+        {"name", map_same, "name"}, {"key", map_same, "key"}, {"mount_path", map_same, "mount"}, {"env_var", map_same, "env"}};
+
+    map_list(r, value, fields, PL_ARRAY_SIZE(fields), "a list of {\"name\", \"mount_path\"} or {\"name\", \"key\", \"env_var\"}",
+             to, key);
+}
+
 static void map_transform(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
     static const struct field fields[] = {
         {"image", map_same, "image"},         {"cmd", map_same, "run"},
         {"stdin", map_stdin, "stdin"},        {"env", map_same, "env"},
         {"err_cmd", map_err_cmd, "on_error"}, {"accept_return_code", map_codes, "accept_codes"},
+        {"user", map_same, "user"},           {"secrets", map_secrets, "secrets"},
     };
 
     (void)key;
@@ -247,39 +267,98 @@ static void map_parallelism(struct spec_reader *r, json_t *value, json_t *to, co
         set(r, to, "workers", json_integer(1));
 }
 
+/* The name that Kubernetes 1.3 to 1.10 had is told of by the native reader. */
 static void map_gpu_type(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
-    (void)to;
-    (void)key;
-    if (!json_is_string(value) || !pl_streq(json_string_value(value), PACHYDERM_GPU))
-        pl_spec_problem_value(r, value, "\"" PACHYDERM_GPU "\" is the one type of GPU for now");
+    if (!json_is_string(value) || !pl_streq(json_string_value(value), PL_GPU_RESOURCE))
+        set(r, to, key, json_incref(value));
 }
 
 /* {"type", "number"}; of 1.x the number alone. */
 static void map_gpu(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
-    static const struct field fields[] = {{"type", map_gpu_type, NULL}, {"number", map_number, "gpu"}};
+    static const struct field fields[] = {{"type", map_gpu_type, "resource"}, {"number", map_number, "count"}};
+    json_t *gpu = json_object(), *count;
 
     if (json_is_integer(value)) {
         pl_spec_warning(r,
-                        "\"gpu\": %lld is the form of Pachyderm 1.x: {\"type\": \"" PACHYDERM_GPU
+                        "\"gpu\": %lld is the form of Pachyderm 1.x: {\"type\": \"" PL_GPU_RESOURCE
                         "\", \"number\": %lld} says the same",
                         (long long)json_integer_value(value), (long long)json_integer_value(value));
-        set(r, to, key, json_incref(value));
+        set(r, gpu, "count", json_incref(value));
     } else {
         map_object(r, value, fields, PL_ARRAY_SIZE(fields), nothing,
-                   "an object such as {\"type\": \"" PACHYDERM_GPU "\", \"number\": 1}", to);
+                   "an object such as {\"type\": \"" PL_GPU_RESOURCE "\", \"number\": 1}", gpu);
     }
-    if (json_is_integer(json_object_get(to, key)) && json_integer_value(json_object_get(to, key)) == 0)
-        (void)json_object_del(to, key);
+    count = json_object_get(gpu, "count");
+    if (count != NULL && !(json_is_integer(count) && json_integer_value(count) == 0))
+        set(r, to, key, json_object_size(gpu) == 1 && json_is_integer(count) ? json_incref(count) : json_incref(gpu));
+    json_decref(gpu);
 }
 
+/* Limits come last: of memory and disk they win, and then a request is what is reserved. */
 static void map_limits(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
-    static const struct field fields[] = {{"gpu", map_gpu, "gpu"}};
+    static const struct field fields[] = {
+        {"cpu", map_same, "cpu_limit"}, {"memory", map_same, "memory"}, {"disk", map_same, "disk"}, {"gpu", map_gpu, "gpu"}};
+    json_t *limits = json_object(), *gpu;
 
     (void)key;
-    map_object(r, value, fields, PL_ARRAY_SIZE(fields), later_of_limits, "an object with a \"gpu\"", to);
+    map_object(r, value, fields, PL_ARRAY_SIZE(fields), nothing, "an object with \"cpu\", \"memory\", \"disk\" or \"gpu\"",
+               limits);
+    gpu = json_object_get(limits, "gpu");
+    if (gpu != NULL)
+        set(r, to, "gpu", json_incref(gpu));
+    (void)json_object_del(limits, "gpu");
+    if (json_object_size(limits) > 0)
+        set(r, to, "limits", json_incref(limits));
+    json_decref(limits);
+}
+
+static void map_request_gpu(struct spec_reader *r, json_t *value, json_t *to, const char *key)
+{
+    (void)value;
+    (void)to;
+    (void)key;
+    pl_spec_warning(r, "GPUs are given by \"resource_limits\": this says nothing");
+}
+
+static void map_requests(struct spec_reader *r, json_t *value, json_t *to, const char *key)
+{
+    static const struct field fields[] = {
+        {"cpu", map_same, "cpu"}, {"memory", map_same, "memory"}, {"disk", map_same, "disk"}, {"gpu", map_request_gpu, NULL}};
+    json_t *requests = json_object();
+
+    map_object(r, value, fields, PL_ARRAY_SIZE(fields), nothing, "an object with \"cpu\", \"memory\" or \"disk\"", requests);
+    if (json_object_size(requests) > 0)
+        set(r, to, key, json_incref(requests));
+    json_decref(requests);
+}
+
+/* Requests and limits, in whatever order the text has them, as `resources`. Without a limit a request of memory is the limit too. */
+static void join_resources(struct spec_reader *r, json_t *stage)
+{
+    json_t *requests = json_incref(json_object_get(stage, "requests")), *limits = json_incref(json_object_get(stage, "limits"));
+    json_t *resources = requests != NULL ? json_incref(requests) : json_object(), *value, *request;
+    const char *key;
+
+    (void)json_object_del(stage, "requests");
+    (void)json_object_del(stage, "limits");
+    json_object_foreach(limits, key, value)
+    {
+        request = json_object_get(resources, key);
+        if (pl_streq(key, "memory") && request != NULL && !json_equal(request, value))
+            set(r, resources, "memory_request", json_incref(request));
+        set(r, resources, key, json_incref(value));
+    }
+    if (json_object_get(limits, "memory") == NULL && json_object_get(requests, "memory") != NULL)
+        pl_spec_warning(r, "\"resource_requests\" of memory without a limit is the limit here too: \"resource_limits\" "
+                           "sets another");
+    if (json_object_size(resources) > 0)
+        set(r, stage, "resources", json_incref(resources));
+    json_decref(resources);
+    json_decref(requests);
+    json_decref(limits);
 }
 
 /* --- inputs */
@@ -362,6 +441,111 @@ static void map_input(struct spec_reader *r, json_t *value, json_t *to, const ch
     set(r, to, key, tree);
 }
 
+/* --- placement */
+
+/* Where a stage's pods run; it is there from the start. */
+static json_t *placement_of(json_t *to)
+{
+    return json_object_get(to, "placement");
+}
+
+static void map_scheduling(struct spec_reader *r, json_t *value, json_t *to, const char *key)
+{
+    static const struct field fields[] = {{"node_selector", map_same, "node_selector"},
+                                          {"priority_class_name", map_same, "priority_class"}};
+
+    (void)key;
+    map_object(r, value, fields, PL_ARRAY_SIZE(fields), nothing, "an object with a \"node_selector\"", placement_of(to));
+}
+
+/* An enumeration of Pachyderm's: EXISTS, NO_SCHEDULE. `words` holds pairs; "" stands for what is left out. */
+static void map_enum(struct spec_reader *r, json_t *value, json_t *to, const char *key, const char *const (*words)[2],
+                     const char *accepts)
+{
+    for (; json_is_string(value) && (*words)[0] != NULL; words++) {
+        if (!pl_streq((*words)[0], json_string_value(value)))
+            continue;
+        if ((*words)[1][0] != '\0')
+            set(r, to, key, json_string((*words)[1]));
+        return;
+    }
+    pl_spec_problem_value(r, value, accepts);
+}
+
+static void map_operator(struct spec_reader *r, json_t *value, json_t *to, const char *key)
+{
+    static const char *const words[][2] = {{"EXISTS", "Exists"}, {"EQUAL", "Equal"}, {NULL, NULL}};
+
+    map_enum(r, value, to, key, words, "EQUAL or EXISTS");
+}
+
+static void map_effect(struct spec_reader *r, json_t *value, json_t *to, const char *key)
+{
+    static const char *const words[][2] = {{"ALL_EFFECTS", ""},
+                                           {"NO_SCHEDULE", "NoSchedule"},
+                                           {"PREFER_NO_SCHEDULE", "PreferNoSchedule"},
+                                           {"NO_EXECUTE", "NoExecute"},
+                                           {NULL, NULL}};
+
+    map_enum(r, value, to, key, words, "ALL_EFFECTS, NO_SCHEDULE, PREFER_NO_SCHEDULE or NO_EXECUTE");
+}
+
+static void map_tolerations(struct spec_reader *r, json_t *value, json_t *to, const char *key)
+{
+    static const struct field fields[] = {{"key", map_same, "key"},
+                                          {"operator", map_operator, "operator"},
+                                          {"value", map_same, "value"},
+                                          {"effect", map_effect, "effect"},
+                                          {"toleration_seconds", map_number, "toleration_seconds"}};
+    size_t path_len = r->path.len;
+
+    map_list(r, value, fields, PL_ARRAY_SIZE(fields), "a list of tolerations", placement_of(to), key);
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        json_t *one = json_array_get(value, i);
+
+        pl_spec_enter_index(r, i);
+        if (json_is_object(one) && json_object_get(one, "operator") == NULL)
+            pl_spec_problem(r, "cannot omit key/value comparison operator; specify EQUAL or EXISTS");
+        pl_spec_leave(r, path_len);
+    }
+}
+
+static void map_metadata(struct spec_reader *r, json_t *value, json_t *to, const char *key)
+{
+    static const struct field fields[] = {{"annotations", map_same, "annotations"}, {"labels", map_same, "labels"}};
+
+    (void)key;
+    map_object(r, value, fields, PL_ARRAY_SIZE(fields), nothing, "an object with \"annotations\" and \"labels\"",
+               placement_of(to));
+}
+
+/* A patch as a string of JSON; "" is none. */
+static void map_json(struct spec_reader *r, json_t *value, json_t *to, const char *key)
+{
+    bool is_spec = pl_streq(key, "pod_spec");
+    const char *text = json_string_value(value);
+    json_t *patch = text != NULL ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+
+    if (text == NULL || (text[0] != '\0' && (is_spec ? !json_is_object(patch) : !json_is_array(patch))))
+        pl_spec_problem(r, is_spec ? "malformed PodSpec: a string that holds an object of JSON, merged over the pod's spec"
+                                   : "malformed PodPatch: a string that holds a list of JSON Patch operations");
+    else if (patch != NULL)
+        set(r, placement_of(to), key, json_incref(patch));
+    json_decref(patch);
+}
+
+/* Workers come when there are datums and end when none is left, whatever is said. */
+static void map_autoscaling(struct spec_reader *r, json_t *value, json_t *to, const char *key)
+{
+    (void)to;
+    (void)key;
+    if (!json_is_boolean(value))
+        pl_spec_problem_value(r, value, "true or false");
+    else
+        pl_spec_warning(r,
+                        "workers always come when there are datums and end when none is left: \"autoscaling\" changes nothing");
+}
+
 /* --- the whole */
 
 static void map_tries(struct spec_reader *r, json_t *value, json_t *to, const char *key)
@@ -386,10 +570,17 @@ json_t *pl_pachyderm_map(struct spec_reader *r, json_t *root)
         {"datum_timeout", map_datum_timeout, "timeout"},
         {"job_timeout", map_duration, "timeout"},
         {"resource_limits", map_limits, NULL},
+        {"resource_requests", map_requests, "requests"},
+        {"scheduling_spec", map_scheduling, NULL},
+        {"tolerations", map_tolerations, "tolerations"},
+        {"metadata", map_metadata, NULL},
+        {"pod_spec", map_json, "pod_spec"},
+        {"pod_patch", map_json, "pod_patch"},
+        {"autoscaling", map_autoscaling, NULL},
     };
     static const char *const of_file[] = {"pipeline", "project", "description"};
-    json_t *stage = json_pack("{s:{s:i}, s:s, s:{s:b}}", "datum", "tries", PACHYDERM_TRIES, "on_new", "queue", "output",
-                              "copy_links", 1),
+    json_t *stage = json_pack("{s:{s:i}, s:s, s:{s:b}, s:{}}", "datum", "tries", PACHYDERM_TRIES, "on_new", "queue", "output",
+                              "copy_links", 1, "placement"),
            *file = json_object();
 
     if (stage == NULL || file == NULL) {
@@ -399,6 +590,7 @@ json_t *pl_pachyderm_map(struct spec_reader *r, json_t *root)
         return NULL;
     }
     map_object(r, root, fields, PL_ARRAY_SIZE(fields), later_of_file, "an object", stage);
+    join_resources(r, stage);
     if (json_object_get(stage, "run") == NULL)
         pl_spec_problem(r, "\"transform\" is missing its \"cmd\": the command and its arguments");
     for (size_t i = 0; i < PL_ARRAY_SIZE(of_file); i++) {
@@ -459,7 +651,22 @@ int pl_pachyderm_path(struct pl_buf *path, const json_t *root)
         {"stages[0].datum.tries", "datum_tries"},
         {"stages[0].datum.timeout", "datum_timeout"},
         {"stages[0].timeout", "job_timeout"},
+        {"stages[0].gpu.resource", "resource_limits.gpu.type"},
+        {"stages[0].gpu.count", "resource_limits.gpu.number"},
         {"stages[0].gpu", "resource_limits.gpu"},
+        {"stages[0].user", "transform.user"},
+        {"stages[0].secrets", "transform.secrets"},
+        {"stages[0].resources.cpu_limit", "resource_limits.cpu"},
+        {"stages[0].resources.memory_request", "resource_requests.memory"},
+        {"stages[0].resources.cpu", "resource_requests.cpu"},
+        {"stages[0].placement.pod_spec", "pod_spec"},
+        {"stages[0].placement.pod_patch", "pod_patch"},
+        {"stages[0].placement.tolerations", "tolerations"},
+        {"stages[0].placement.node_selector", "scheduling_spec.node_selector"},
+        {"stages[0].placement.priority_class", "scheduling_spec.priority_class_name"},
+        {"stages[0].placement.labels", "metadata.labels"},
+        {"stages[0].placement.annotations", "metadata.annotations"},
+        {"stages[0].placement", ""},
         {"stages[0].name", "pipeline.name"},
         {"stages[0].input", "input"},
         {"stages[0]", ""},

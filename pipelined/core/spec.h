@@ -30,6 +30,9 @@
 #define PL_DEFAULT_PROJECT "default"
 #define PL_DEFAULT_BRANCH  "master"
 #define PL_GPU_WAIT_MS     600000 /* "10m" */
+#define PL_PRIORITY_MAX    1000
+#define PL_POD_PATCH_MAX   65536u /* bytes of one patch */
+#define PL_AGENT_UID       10002  /* of the containers beside the command's: no stage has it */
 #define PL_SPEC_NO_STAGE   UINT32_MAX
 
 enum pl_input_kind { PL_INPUT_LEAF, PL_INPUT_CROSS, PL_INPUT_UNION, PL_INPUT_PARAMS };
@@ -74,10 +77,102 @@ struct pl_env_var {
     const char *value; /* numbers and booleans as their text */
 };
 
+/* An object of texts, sorted by key. */
+struct pl_pairs {
+    struct pl_env_var *items;
+    size_t n;
+};
+
+#define PL_GPU_RESOURCE        "nvidia.com/gpu"
+#define PL_GPU_RESOURCE_LEGACY "alpha.kubernetes.io/nvidia-gpu" /* of Kubernetes 1.3 to 1.10: read as PL_GPU_RESOURCE */
+
+enum pl_share_mode {
+    PL_SHARE_NONE, /* whole devices, on nodes that do not share them */
+    PL_SHARE_TIME_SLICING,
+    PL_SHARE_MPS,
+    PL_SHARE_MIG,
+    PL_SHARE_GPU_MEM,
+    PL_SHARE_DRA,
+    PL_SHARE_CUSTOM
+};
+enum pl_share_unit { PL_UNIT_GIB, PL_UNIT_MIB };
+
+/* How a device is shared. Only the fields of the mode are set. */
+struct pl_gpu_share {
+    int mode;                 /* enum pl_share_mode */
+    int64_t memory_bytes;     /* mps: of a process; 0 = an equal part */
+    uint32_t threads;         /* mps: per cent; 0 = an equal part */
+    const char *profile;      /* mig: "1g.10gb" */
+    uint32_t amount;          /* gpu-mem */
+    int unit;                 /* gpu-mem: enum pl_share_unit */
+    const char *device_class; /* dra */
+    const char **selectors;   /* dra: CEL */
+    size_t n_selectors;
+    const char *preset;     /* custom: a row of the presets; NULL = none */
+    struct pl_pairs values; /* custom: what the row's ${…} become */
+    struct pl_pairs limits, annotations, labels;
+    const char *scheduler; /* custom; NULL = the cluster's */
+};
+
 struct pl_gpu {
     uint32_t count; /* per worker; 0 = a CPU stage */
     bool required;  /* false: a GPU when one comes within wait_ms, else the CPU */
     int64_t wait_ms;
+    const char **product; /* globs, best first; n_product 0 = any */
+    size_t n_product;
+    int64_t memory_bytes; /* the size on the box, in GiB units; 0 = any. pl_gpu_memory_mib says what meets it */
+    uint32_t compute;     /* 100 × major + minor; 0 = any */
+    const char *resource; /* NULL = PL_GPU_RESOURCE */
+    struct pl_gpu_share share;
+};
+
+/* MiB that a device must report to be taken for one of that size: an "80 GB" one reports 81,559. */
+static inline int64_t pl_gpu_memory_mib(const struct pl_gpu *gpu)
+{
+    return (gpu->memory_bytes >> 20) * 9 / 10;
+}
+
+/* A value of a Secret as a variable (`env`), or a Secret as a folder (`mount`). */
+struct pl_secret_use {
+    const char *name;
+    const char *key;   /* of `env`; NULL with `mount` */
+    const char *env;   /* NULL with `mount` */
+    const char *mount; /* absolute; NULL with `env` */
+};
+
+enum pl_toleration_operator { PL_TOLERATE_EQUAL, PL_TOLERATE_EXISTS };
+struct pl_toleration {
+    const char *key; /* NULL with PL_TOLERATE_EXISTS: every taint */
+    int op;          /* enum pl_toleration_operator */
+    const char *value;
+    const char *effect; /* NULL = all */
+    int64_t seconds;    /* how long NoExecute is borne; -1 = for ever */
+};
+
+/* Where and how pods run. */
+struct pl_placement {
+    struct pl_pairs node_selector;
+    struct pl_toleration *tolerations;
+    size_t n_tolerations;
+    const char **arch; /* "amd64", "arm64" */
+    size_t n_arch;
+    const char *priority_class, *runtime_class, *queue; /* each NULL when not given */
+    int64_t grace_ms;                                   /* -1 = the daemon's */
+    struct pl_pairs labels, annotations;
+    const char *pod_spec;  /* JSON: RFC 7396 over the pod's spec; NULL = none */
+    const char *pod_patch; /* JSON: an object, merged by names, or a list, RFC 6902; NULL = none */
+};
+
+struct pl_scratch {
+    int64_t size_bytes; /* 0 = no volume of its own */
+    const char *storage_class;
+};
+
+/* `user`: numbers, as a pod takes them. */
+struct pl_user {
+    bool given;
+    int64_t uid;
+    int64_t gid; /* -1 = the image's */
 };
 
 enum pl_on_error { PL_ON_ERROR_FAIL, PL_ON_ERROR_SKIP, PL_ON_ERROR_RUN };
@@ -117,7 +212,9 @@ static inline bool pl_codes_has(const struct pl_codes *codes, int code)
 
 struct pl_resources {
     int64_t cpu_milli; /* each 0 when not given */
-    int64_t memory_bytes;
+    int64_t cpu_limit_milli;
+    int64_t memory_bytes;         /* reserved, and the limit */
+    int64_t memory_request_bytes; /* reserved when that is less */
     int64_t disk_bytes;
     int64_t shm_bytes;
 };
@@ -156,6 +253,14 @@ struct pl_stage {
     enum pl_on_new on_new;
     struct pl_output output;
     struct pl_cache cache;
+    struct pl_secret_use *secrets;
+    size_t n_secrets;
+    bool network;
+    struct pl_user user;
+    int32_t priority;     /* -PL_PRIORITY_MAX … PL_PRIORITY_MAX */
+    int64_t keep_warm_ms; /* how long a worker without work stays; 0 = it ends */
+    struct pl_scratch scratch;
+    struct pl_placement placement;
 };
 
 enum { PL_DURABLE_LOCAL, PL_DURABLE_BUCKET };
@@ -204,6 +309,7 @@ struct pl_spec_context {
      * there is no such repo or it is a plain one. */
     const char *(*stage_owner)(void *self, const char *project, const char *stage);
     bool no_sandbox; /* stages run without one, so that there is no /pfs: a command that names it is a problem */
+    bool local; /* stages run on one machine: what only a cluster can do is a problem, what only says where pods run a warning */
 };
 
 /* Reads a spec. `filename` goes into the messages. `errs` (may be NULL) gets all problems found; warnings also on success.

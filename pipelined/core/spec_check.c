@@ -575,12 +575,15 @@ void pl_spec_check(struct spec_reader *r)
         spec_check_env(r, i);
         spec_check_prefix(r, i);
         spec_check_params(r, i);
+        pl_spec_check_pod(r, i);
         spec_resolve(r, &stages, i);
         spec_check_owner(r, i);
     }
     pl_map_finish(&stages, NULL);
     if (r->failed == 0 && r->n_problems == 0)
         pl_spec_order(r);
-    for (size_t i = 0; i < r->spec->n_stages && r->n_problems == 0 && r->failed == 0; i++)
+    for (size_t i = 0; i < r->spec->n_stages && r->n_problems == 0 && r->failed == 0; i++) {
         spec_warn(r, i);
+        pl_spec_warn_pod(r, i);
+    }
 }

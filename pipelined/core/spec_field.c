@@ -1,11 +1,5 @@
-/* The tables. `doc` is Markdown for docs/spec.md and the descriptions of the JSON Schema. */
+/* The tables; those of what pods bring are in spec_field_pod.c. */
 #include "spec_field.h"
-
-#define FIELD(type_, struct_, member) .type = &pl_spec_type_##type_, .offset = offsetof(struct struct_, member)
-#define LIST(struct_, member, count)  .offset = offsetof(struct struct_, member), .offset_n = offsetof(struct struct_, count)
-#define OBJECT(object_, name_, doc_, later_)                                                                                     \
-    const struct spec_object pl_spec_object_##object_ = {                                                                        \
-        .name = name_, .doc = doc_, .fields = fields_of_##object_, .n = PL_ARRAY_SIZE(fields_of_##object_), .later = later_}
 
 static const char *const nothing[] = {NULL};
 
@@ -73,9 +67,8 @@ OBJECT(repo, "repo", "What `repos` says about an input repo; set each time the p
 
 static const char *const words_on_new[] = {
     [PL_ON_NEW_QUEUE] = "queue", [PL_ON_NEW_NEWEST] = "newest", [PL_ON_NEW_RESTART] = "restart", NULL};
-static const char *const later_of_stage[] = {"setup", "secrets",  "schedule",  "keep_warm", "priority", "network",
-                                             "user",  "scratch",  "placement", "egress",    "replicas", "sweep",
-                                             "serve", "notebook", "volumes",   NULL};
+static const char *const later_of_stage[] = {"setup", "schedule", "egress",  "replicas", "sweep",
+                                             "serve", "notebook", "volumes", NULL};
 
 static const struct spec_field fields_of_stage[] = {
     {.name = "name", FIELD(name, pl_stage, name), .noun = "stage", .required = true, .doc = "The stage and its output repo."},
@@ -172,6 +165,37 @@ static const struct spec_field fields_of_stage[] = {
      .child = &pl_spec_object_cache,
      .fallback = "true",
      .doc = "`false`: every job runs every datum."},
+    {.name = "secrets",
+     FIELD(secrets, pl_stage, secrets),
+     .child = &pl_spec_object_secret,
+     .doc = "Secrets as variables or folders; not in the datum key."},
+    {.name = "network",
+     FIELD(network, pl_stage, network),
+     .fallback = "true",
+     .doc = "`false`: the command reaches nothing but itself."},
+    {.name = "user",
+     FIELD(user, pl_stage, user),
+     .doc = "Who the command runs as: `\"1000\"` or `\"1000:1000\"`, numbers of user and group; in the datum key. Without it the "
+            "image's user, or 10001 where the namespace forbids root. On one machine it is always the daemon's."},
+    {.name = "priority",
+     FIELD(priority, pl_stage, priority),
+     .fallback = "0",
+     .min = -PL_PRIORITY_MAX,
+     .max = PL_PRIORITY_MAX,
+     .doc = "Of two stages that wait for the same room, the one with more goes first."},
+    {.name = "keep_warm",
+     FIELD(warm, pl_stage, keep_warm_ms),
+     .fallback = "\"0s\"",
+     .doc = "How long a worker without work stays, so that the next job need not wait for one."},
+    {.name = "scratch",
+     FIELD(object, pl_stage, scratch),
+     .child = &pl_spec_object_scratch,
+     .doc = "A volume of its own for a worker's data, in the place of the node's disk."},
+    {.name = "placement",
+     FIELD(placement, pl_stage, placement),
+     .child = &pl_spec_object_placement,
+     .fallback = "{}",
+     .doc = "Where pods run, and what else is said of them; not in the datum key."},
 };
 OBJECT(stage, "stage", "A command that reads repos and writes the repo named after it.", later_of_stage);
 
@@ -232,23 +256,13 @@ static const struct spec_field fields_of_input[] = {
 };
 OBJECT(input, "input", "A repo, `cross` or `union` of inputs, or `params`.", later_of_input);
 
-static const char *const later_of_gpu[] = {"product", "memory", "compute", "share", "resource", NULL};
-static const struct spec_field fields_of_gpu[] = {
-    {.name = "count", FIELD(count, pl_gpu, count), .fallback = "1", .min = 1, .max = PL_GPUS_MAX, .doc = "Devices per worker."},
-    {.name = "required",
-     FIELD(bool, pl_gpu, required),
-     .fallback = "true",
-     .doc = "`false`: a GPU when one comes within `wait`, else the CPU; `PL_DEVICE` says which."},
-    {.name = "wait",
-     FIELD(duration, pl_gpu, wait_ms),
-     .fallback = "\"10m\"",
-     .doc = "How long to wait for a GPU that is not required."},
-};
-OBJECT(gpu, "gpu", "GPUs of each worker.", later_of_gpu);
-
 static const struct spec_field fields_of_resources[] = {
     {.name = "cpu", FIELD(cpu, pl_resources, cpu_milli), .doc = "CPUs to reserve; no limit."},
+    {.name = "cpu_limit", FIELD(cpu, pl_resources, cpu_limit_milli), .doc = "CPUs that it may use at most; pods only."},
     {.name = "memory", FIELD(bytes, pl_resources, memory_bytes), .doc = "Memory to reserve, and the limit."},
+    {.name = "memory_request",
+     FIELD(bytes, pl_resources, memory_request_bytes),
+     .doc = "Memory to reserve when that is less than `memory`, which then is the limit alone."},
     {.name = "disk", FIELD(bytes, pl_resources, disk_bytes), .doc = "Scratch beside the inputs."},
     {.name = "shm", FIELD(bytes, pl_resources, shm_bytes), .doc = "Size of `/dev/shm`, counted inside `memory`."},
 };
@@ -352,19 +366,13 @@ static const struct spec_field fields_of_cache[] = {
 };
 OBJECT(cache, "cache", "What counts as already done.", nothing);
 
-const struct spec_object *const pl_spec_objects[] = {&pl_spec_object_file,
-                                                     &pl_spec_object_repo,
-                                                     &pl_spec_object_repo_keep,
-                                                     &pl_spec_object_stage,
-                                                     &pl_spec_object_input,
-                                                     &pl_spec_object_gpu,
-                                                     &pl_spec_object_resources,
-                                                     &pl_spec_object_on_error,
-                                                     &pl_spec_object_datum,
-                                                     &pl_spec_object_output,
-                                                     &pl_spec_object_keep,
-                                                     &pl_spec_object_cache,
-                                                     NULL};
+const struct spec_object *const pl_spec_objects[] = {
+    &pl_spec_object_file,      &pl_spec_object_repo,       &pl_spec_object_repo_keep,
+    &pl_spec_object_stage,     &pl_spec_object_input,      &pl_spec_object_gpu,
+    &pl_spec_object_share,     &pl_spec_object_resources,  &pl_spec_object_on_error,
+    &pl_spec_object_datum,     &pl_spec_object_output,     &pl_spec_object_keep,
+    &pl_spec_object_cache,     &pl_spec_object_secret,     &pl_spec_object_scratch,
+    &pl_spec_object_placement, &pl_spec_object_toleration, NULL};
 
 const struct spec_field *pl_spec_field_find(const struct spec_object *object, const char *name)
 {

@@ -223,6 +223,12 @@ void pl_spec_read_object(struct spec_reader *r, const struct spec_object *object
             spec_read_absent(r, &object->fields[i], to);
 }
 
+/* What is for the pod is taken whole: the nulls in it remove of the pod. */
+static bool spec_is_patch(const char *key)
+{
+    return pl_streq(key, "pod_spec") || pl_streq(key, "pod_patch");
+}
+
 json_t *pl_spec_merge_patch(json_t *target, json_t *patch)
 {
     json_t *result, *member, *merged;
@@ -239,7 +245,7 @@ json_t *pl_spec_merge_patch(json_t *target, json_t *patch)
             (void)json_object_del(result, key);
             continue;
         }
-        merged = pl_spec_merge_patch(json_object_get(result, key), member);
+        merged = spec_is_patch(key) ? json_deep_copy(member) : pl_spec_merge_patch(json_object_get(result, key), member);
         if (merged == NULL || json_object_set_new(result, key, merged) < 0) {
             json_decref(result);
             return NULL;

@@ -44,11 +44,14 @@ char *pl_spec_strdup(struct spec_reader *r, const char *s);
 /* A string, number or boolean as text (a number's shortest that reads as the same); NULL (and a problem) for anything else. */
 const char *pl_spec_scalar(struct spec_reader *r, json_t *value);
 
-/* RFC 7396: the target with the patch applied, a new reference. NULL without memory. */
+/* RFC 7396: the target with the patch applied, a new reference; members `pod_spec` and `pod_patch` are taken whole. NULL without memory. */
 json_t *pl_spec_merge_patch(json_t *target, json_t *patch);
 
 /* Everything that needs more than one value: names, resolution, cycles, templates, what the store says. */
 void pl_spec_check(struct spec_reader *r);
+/* The same of what pods bring, for stage i; and what deserves a warning of it. */
+void pl_spec_check_pod(struct spec_reader *r, size_t i);
+void pl_spec_warn_pod(struct spec_reader *r, size_t i);
 /* Goes to stage i; to field `key` of leaf j of stage i (absent fields have the place of their leaf). */
 void pl_spec_enter_stage(struct spec_reader *r, size_t i);
 void pl_spec_enter_leaf(struct spec_reader *r, size_t i, size_t j, const char *key);

@@ -350,7 +350,7 @@ static void read_object(struct spec_reader *r, const struct spec_field *field, j
         pl_spec_read_object(r, field->child, value, pl_spec_at(object, field));
 }
 
-static json_t *write_object(const struct spec_field *field, const void *object)
+json_t *pl_spec_write_object(const struct spec_field *field, const void *object)
 {
     json_t *written = pl_spec_object_write(field->child, pl_spec_from(object, field));
 
@@ -635,7 +635,7 @@ const struct spec_type pl_spec_type_glob = {"a glob such as \"/\", \"/*\" or \"/
                                             read_glob, pl_spec_write_text};
 const struct spec_type pl_spec_type_globs = {"a list of globs", "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}",
                                              read_globs, write_texts};
-const struct spec_type pl_spec_type_object = {"an object", "", read_object, write_object};
+const struct spec_type pl_spec_type_object = {"an object", "", read_object, pl_spec_write_object};
 const struct spec_type pl_spec_type_keep = {"an object, {} to keep everything", "", read_keep, write_keep};
 const struct spec_type pl_spec_type_env = {
     "an object of strings, numbers, true and false",

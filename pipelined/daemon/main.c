@@ -64,7 +64,8 @@
  *   access_tx, brought_tx   the transactions;   stage_log: what stages print
  * A pipeline says what to do with them: pipelined/core (pure), pipelined/git
  *   json_pos, json_text, quantity, glob (glob_compile), template (prefix: over a stage's inputs), params    texts
- *   spec                 spec_reader, spec_field, spec_type, spec_type_tree, spec_params, spec_check, spec_order, spec_doc;  pachyderm: another form of it;  spec_documents
+ *   spec                 spec_reader, spec_field, spec_type, spec_type_tree, spec_params, spec_check, spec_order, spec_doc;
+ *                        spec_field_pod, spec_type_pod, spec_check_pod: what pods bring;  pachyderm: another form of it;  spec_documents
  *   code, git_main       a stage's code folder, its ignore rules and its git commit, asked of libgit2 in a program of its own
  *   identity, plan, plan_leaf, plan_json   which datums there are, and what runs again
  *                        plan_diff, plan_change, plan_again: of them only those that changed, or failed

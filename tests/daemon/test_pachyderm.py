@@ -90,7 +90,7 @@ def test_a_stage_of_the_native_form_asks_for_it(project):
 
 def test_a_mistake_in_a_later_document_is_told_at_its_line(project):
     project.repo("in")
-    got = create(project, spec("one", ["true"], "in"), spec("two", ["true"], "in", autoscaling=True), ok=False)
+    got = create(project, spec("one", ["true"], "in"), spec("two", ["true"], "in", spout={}), ok=False)
     assert got.code == 5
-    assert "specs.json:3:" in got.err and ': autoscaling: "autoscaling" of Pachyderm\'s form is not available yet' in got.err
+    assert "specs.json:3:" in got.err and ': spout: "spout" of Pachyderm\'s form is not available yet' in got.err
     assert project.d.get("/pipelines", project=project.name)["pipelines"] == []  # nothing was begun

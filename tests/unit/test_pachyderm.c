@@ -107,11 +107,22 @@ static void mistakes_are_told_with_pachyderms_paths(void **state)
         const char *text, *says;
     } cases[] = {
         {WITH("\"egress\": {}"), "t.json:1:104: egress: \"egress\" of Pachyderm's form is not available yet"},
-        {WITH("\"podPatch\": \"\""), "podPatch: \"pod_patch\" of Pachyderm's form is not available yet"},
+        {WITH("\"podPatch\": \"[\""), "podPatch: malformed PodPatch: a string that holds a list"},
+        {WITH("\"podPatch\": \"[{\\\"op\\\": \\\"set\\\"}]\""), "podPatch[0]: {\"op\":\"set\"} is not accepted: an operation"},
+        {WITH("\"pod_spec\": \"[]\""), "pod_spec: malformed PodSpec: a string that holds an object"},
+        {WITH("\"tolerations\": [{\"key\": \"a\"}]"),
+         "tolerations[0]: cannot omit key/value comparison operator; specify EQUAL or EXISTS"},
+        {WITH("\"tolerations\": [{\"operator\": \"Exists\"}]"),
+         "tolerations[0].operator: \"Exists\" is not accepted: EQUAL or EXISTS"},
+        {WITH("\"schedulingSpec\": {\"nodeSelector\": {\"a\": \"b c\"}}"),
+         "schedulingSpec.nodeSelector.a: \"b c\" is not accepted"},
+        {WITH("\"autoscaling\": 1"), "autoscaling: 1 is not accepted: true or false"},
+        {WITH("\"resource_requests\": {\"memory\": \"2Gi\"}, \"resource_limits\": {\"memory\": \"1Gi\"}"),
+         "resource_requests.memory: more than \"memory\""},
         {WITH("\"colour\": 1"), "colour: unknown field \"colour\": Pachyderm's form has no such field"},
-        {WITH("\"resource_limits\": {\"cpu\": 1}"), "resource_limits.cpu: \"cpu\" of Pachyderm's form is not available yet"},
-        {WITH("\"resource_limits\": {\"gpu\": {\"type\": \"amd.com/gpu\", \"number\": 1}}"),
-         "resource_limits.gpu.type: \"amd.com/gpu\" is not accepted: \"nvidia.com/gpu\" is the one type of GPU for now"},
+        {WITH("\"resource_limits\": {\"cpu\": \"many\"}"), "resource_limits.cpu: \"many\" is no amount of CPU"},
+        {WITH("\"resource_limits\": {\"gpu\": {\"type\": \"gpu\", \"number\": 1}}"),
+         "resource_limits.gpu.type: \"gpu\" is not accepted: the name of a resource"},
         {WITH("\"parallelism_spec\": {\"coefficient\": 1}"), "parallelism_spec.coefficient: unknown field"},
         {WITH("\"parallelism_spec\": {\"constant\": 99999}"),
          "parallelism_spec.constant: 99999 is not accepted: a whole number from 1"},
@@ -173,38 +184,14 @@ static void every_other_field_is_refused_by_its_name_in_either_spelling(void **s
          "\"/\"}}",
          "",
          "}",
-         {"tf_job",
-          "output_branch",
-          "s3_out",
-          "resource_requests",
-          "sidecar_resource_limits",
-          "sidecar_resource_requests",
-          "service",
-          "spout",
-          "datum_set_spec",
-          "salt",
-          "scheduling_spec",
-          "tolerations",
-          "pod_spec",
-          "pod_patch",
-          "metadata",
-          "reprocess_spec",
-          "autoscaling",
-          "maximum_expected_uptime",
-          "egress",
-          "determined",
-          "standby",
-          "enable_stats",
-          "cache_size",
-          "chunk_spec",
-          "max_queue_size",
-          "hashtree_spec"}},
+         {"tf_job", "output_branch", "s3_out", "sidecar_resource_limits", "sidecar_resource_requests", "service", "spout",
+          "datum_set_spec", "salt", "reprocess_spec", "maximum_expected_uptime", "egress", "determined", "standby",
+          "enable_stats", "cache_size", "chunk_spec", "max_queue_size", "hashtree_spec"}},
         {"{\"pipeline\": {\"name\": \"m\"}, \"input\": {\"pfs\": {\"repo\": \"a\", \"glob\": \"/\"}}, \"transform\": {\"cmd\": "
          "[\"x\"]",
          "transform.",
          "}}",
-         {"err_stdin", "secrets", "image_pull_secrets", "debug", "user", "working_dir", "dockerfile", "memory_volume",
-          "datum_batching", "build"}},
+         {"err_stdin", "image_pull_secrets", "debug", "working_dir", "dockerfile", "memory_volume", "datum_batching", "build"}},
         {"{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"pfs\": {\"repo\": \"a\", \"glob\": "
          "\"/\"",
          "input.pfs.",
@@ -217,11 +204,6 @@ static void every_other_field_is_refused_by_its_name_in_either_spelling(void **s
          "input.",
          "}}",
          {"join", "group", "cron", "git"}},
-        {"{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"pfs\": {\"repo\": \"a\", \"glob\": "
-         "\"/\"}}, \"resource_limits\": {\"gpu\": {\"number\": 1}",
-         "resource_limits.",
-         "}}",
-         {"cpu", "memory", "disk"}},
     };
     static const char *const values[] = {"true", "0", "\"\"", "[]", "{}"};
     char camel[64], text[1024], says[200];
@@ -240,6 +222,64 @@ static void every_other_field_is_refused_by_its_name_in_either_spelling(void **s
                 assert_int_equal(problems.n_errors, 1);
                 assert_string_equal(problems.errors[0].text, says);
             }
+}
+
+/* What Pachyderm says of pods → what the effective stage has of it. */
+static void fields_of_pods_have_their_place(void **state)
+{
+    static const struct {
+        const char *text, *has, *warns;
+    } cases[] = {
+        {WITH("\"resource_requests\": {\"cpu\": 0.5, \"memory\": \"1Gi\", \"disk\": \"2Gi\"}"),
+         "\"resources\":{\"cpu\":\"500m\",\"disk\":\"2Gi\",\"memory\":\"1Gi\"}", "is the limit here too"},
+        {WITH("\"resource_limits\": {\"cpu\": 2, \"memory\": \"2Gi\"}, \"resource_requests\": {\"memory\": \"1Gi\"}"),
+         "\"resources\":{\"cpu_limit\":\"2\",\"memory\":\"2Gi\",\"memory_request\":\"1Gi\"}", NULL},
+        {WITH("\"resource_requests\": {}"), "\"run\":[\"x\"]", NULL},
+        {WITH("\"resource_limits\": {\"gpu\": {\"type\": \"amd.com/gpu\", \"number\": 2}}"),
+         "\"gpu\":{\"count\":2,\"required\":true,\"resource\":\"amd.com/gpu\",\"wait\":\"10m\"}", NULL},
+        {WITH("\"resource_limits\": {\"gpu\": {\"type\": \"alpha.kubernetes.io/nvidia-gpu\", \"number\": 1}}"),
+         "\"gpu\":{\"count\":1,\"required\":true,\"wait\":\"10m\"}",
+         "resource_limits.gpu.type: \"alpha.kubernetes.io/nvidia-gpu\" ended"},
+        {WITH("\"schedulingSpec\": {\"nodeSelector\": {\"pool\": \"a\"}, \"priorityClassName\": \"high\"}"),
+         "\"placement\":{\"node_selector\":{\"pool\":\"a\"},\"priority_class\":\"high\"}", NULL},
+        {WITH("\"tolerations\": [{\"operator\": \"EXISTS\", \"effect\": \"ALL_EFFECTS\"}, {\"key\": \"a\", \"operator\": "
+              "\"EQUAL\", "
+              "\"value\": \"b\", \"effect\": \"NO_EXECUTE\", \"tolerationSeconds\": \"60\"}]"),
+         "\"tolerations\":[{\"operator\":\"Exists\"},{\"effect\":\"NoExecute\",\"key\":\"a\",\"operator\":\"Equal\",\"toleration_"
+         "seconds\":60,"
+         "\"value\":\"b\"}]",
+         NULL},
+        {WITH("\"metadata\": {\"labels\": {\"a\": \"b\"}, \"annotations\": {\"c\": \"d e\"}}"),
+         "\"placement\":{\"annotations\":{\"c\":\"d e\"},\"labels\":{\"a\":\"b\"}}", NULL},
+        {WITH("\"pod_spec\": \"{\\\"hostname\\\": \\\"h\\\"}\", \"podPatch\": \"[{\\\"op\\\": \\\"remove\\\", \\\"path\\\": "
+              "\\\"/hostname\\\"}]\""),
+         "\"placement\":{\"pod_patch\":[{\"op\":\"remove\",\"path\":\"/hostname\"}],\"pod_spec\":{\"hostname\":\"h\"}}", NULL},
+        {WITH("\"pod_spec\": \"\""), "\"run\":[\"x\"]", NULL},
+        {WITH("\"autoscaling\": true"), "\"run\":[\"x\"]", "autoscaling: workers always come when there are datums"},
+        {"{\"pipeline\": {\"name\": \"m\"}, \"input\": {\"pfs\": {\"repo\": \"a\", \"glob\": \"/\"}}, \"transform\": {\"cmd\": "
+         "[\"x\"], "
+         "\"user\": \"1000\", \"secrets\": [{\"name\": \"s\", \"mount_path\": \"/s\"}, {\"name\": \"t\", \"key\": \"k\", "
+         "\"envVar\": \"T\"}]}}",
+         "\"secrets\":[{\"mount\":\"/s\",\"name\":\"s\"},{\"env\":\"T\",\"key\":\"k\",\"name\":\"t\"}],\"user\":\"1000\"", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        struct pl_spec *spec = NULL;
+        struct pl_buf out = {0};
+        struct pl_err err = {0};
+
+        if (pl_spec_parse(cases[i].text, strlen(cases[i].text), "t.json", NULL, &spec, &problems, &err) < 0)
+            fail_msg("%s\nsays: %s", cases[i].text, err.msg);
+        assert_int_equal(pl_stage_effective_json(&spec->stages[0], &out, NULL), 0);
+        if (strstr(pl_buf_str(&out), cases[i].has) == NULL)
+            fail_msg("%s\ngives: %s", cases[i].text, pl_buf_str(&out));
+        assert_int_equal(problems.n_warnings, cases[i].warns != NULL);
+        if (cases[i].warns != NULL)
+            assert_non_null(strstr(problems.warnings[0].text, cases[i].warns));
+        pl_spec_destroy(spec);
+        pl_buf_finish(&out);
+    }
 }
 
 static void a_file_may_hold_several_documents(void **state)
@@ -278,6 +318,7 @@ int main(void)
         cmocka_unit_test(the_gpu_of_1_x_is_understood_with_a_warning),
         cmocka_unit_test(mistakes_are_told_with_pachyderms_paths),
         cmocka_unit_test(every_other_field_is_refused_by_its_name_in_either_spelling),
+        cmocka_unit_test(fields_of_pods_have_their_place),
         cmocka_unit_test(a_file_may_hold_several_documents),
     };
 
