@@ -62,7 +62,13 @@ static void on_request(struct pl_http_request *req, void *arg)
     const struct pl_api_route *route = bound->route;
     struct pl_err err = {0};
     json_t *value = NULL;
-    int r = check_params(req, route->pattern, &err);
+    int r = pl_guard_check_again(req, bound->api->guard, &err); /* its body may have taken its time */
+
+    if (r < 0) {
+        pl_http_reply_error(req, &err);
+        return;
+    }
+    r = check_params(req, route->pattern, &err);
 
     if (r == 0 && route->raw) {
         route->raw(bound->api, req);

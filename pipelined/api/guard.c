@@ -599,6 +599,13 @@ int pl_guard_check(struct pl_http_request *req, const struct pl_http_route *rout
     return r;
 }
 
+int pl_guard_check_again(struct pl_http_request *req, void *guard, struct pl_err *err)
+{
+    const struct pl_principal *p = pl_http_context(req);
+
+    return !p || pl_principal_stands(p) ? 0 : pl_guard_check(req, pl_http_request_route(req), guard, err);
+}
+
 /* ---- login links ---- */
 
 int pl_guard_login_code(struct pl_guard *g, const struct pl_principal *who, char out[PL_LOGIN_CODE_HEX + 1], struct pl_err *err)

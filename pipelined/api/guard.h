@@ -56,6 +56,11 @@ void pl_guard_add_port(struct pl_guard *g, unsigned port);
 PL_MUST_CHECK
 int pl_guard_check(struct pl_http_request *req, const struct pl_http_route *route, void *guard, struct pl_err *err);
 
+/* The same once more where time has gone by since, as while a body came: whose token was deleted, or who lost the role, is refused. Whoever
+ * still stands is not looked up. */
+PL_MUST_CHECK
+int pl_guard_check_again(struct pl_http_request *req, void *guard, struct pl_err *err);
+
 /* Counts a refusal with code `code`, whose message `err` has: returns the code, or PL_EBUSY (with another message) when the address had too
  * many of them. Also for the gateway's signatures. */
 int pl_guard_refuse(struct pl_guard *g, const char *peer, int code, struct pl_err *err);

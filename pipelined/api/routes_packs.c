@@ -192,16 +192,16 @@ static int intake_write(void *self, const void *data, size_t n, struct pl_err *e
 }
 
 /* Durable when it returns 0; the file is gone or renamed in any case. */
-static int intake_finish(struct intake *in, const struct pl_err *failure, struct pl_err *err)
+static int intake_finish(struct intake *in, struct pl_http_request *req, const struct pl_err *failure, struct pl_err *err)
 {
-    int r;
+    int r = failure ? failure->code : pl_guard_check_again(req, in->api->guard, err);
 
     pl_closep(&in->fd);
     in->fd = -1;
-    if (failure) {
+    if (r < 0) {
         unlink(in->path);
-        *err = *failure;
-        return failure->code;
+        *err = failure ? *failure : *err;
+        return r;
     }
     r = pl_store_receive_pack(in->store, in->path, &in->id, err);
     if (r == PL_ECORRUPT || r == PL_EFORMAT) /* the writer's bytes, not ours */
@@ -226,7 +226,7 @@ static void intake_end(void *self, struct pl_http_request *req, const struct pl_
     struct pl_err err = {0};
     char hex[PL_HASH_HEX + 1];
 
-    if (intake_finish(in, failure, &err) < 0 || intake_doubt(in, req, &err) < 0) {
+    if (intake_finish(in, req, failure, &err) < 0 || intake_doubt(in, req, &err) < 0) {
         pl_http_reply_error(req, &err);
     } else {
         pl_sessions_brought(in->api->sessions, pl_http_query(req, "session"), in->size);

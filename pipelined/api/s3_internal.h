@@ -73,7 +73,7 @@ struct pl_s3_request {
     struct pl_sigv4_key signing;
     const char *payload; /* what x-amz-content-sha256 says */
     struct pl_s3_target target;
-    struct pl_store_hold hold; /* of the target's store, of a request that writes */
+    struct pl_store_hold hold; /* of the target's store, of a request that writes; not while its body comes */
     struct pl_s3_body *body;
     enum pl_s3_sum_kind default_sum; /* of a body that brings none: made, not checked */
     void *more;                      /* the operation's own, between before, run and later */

@@ -287,6 +287,20 @@ static int body_write(void *self, const void *data, size_t n, struct pl_err *err
     return pl_s3_body_write(q->body, data, n, err);
 }
 
+/* A body may take hours: the key may have been deleted meanwhile, the role be gone, or the repo. */
+static int ask_again(struct pl_s3_request *q, struct pl_err *err)
+{
+    char secret[PL_S3_SECRET_MAX + 1] = "";
+    int r = 0;
+
+    if (!pl_principal_stands(q->who)) {
+        q->who = pl_principal_unref(q->who);
+        r = pl_s3_who(q, q->claim.access_key, secret, err);
+        explicit_bzero(secret, sizeof secret);
+    }
+    return r < 0 || !q->target.store ? r : pl_s3_target(q, PL_VERB_WRITE, err);
+}
+
 static void body_end(void *self, struct pl_http_request *http, const struct pl_err *failure)
 {
     struct pl_s3_request *q = self;
@@ -294,6 +308,7 @@ static void body_end(void *self, struct pl_http_request *http, const struct pl_e
     int r = failure ? failure->code : pl_s3_body_check(q->body, &err);
 
     (void)http;
+    r = r < 0 ? r : ask_again(q, &err);
     if (r == 0) {
         run(q);
         return;
@@ -315,7 +330,10 @@ static int open(struct pl_s3_request *q, struct pl_err *err)
         r = q->op->before(q, err);
     if (r == 0 && q->op->brings)
         r = pl_disk_watch_admit(q->api->disks, err);
-    return r < 0 || !q->op->body_max ? r : pl_s3_body_create(q, q->op->body_max, &q->body, err);
+    if (r < 0 || !q->op->body_max)
+        return r;
+    pl_store_release(&q->hold); /* no collection waits for a client's bytes: ask_again takes it anew */
+    return pl_s3_body_create(q, q->op->body_max, &q->body, err);
 }
 
 static void begin(struct pl_s3 *s3, struct pl_http_request *http)

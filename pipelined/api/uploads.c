@@ -182,10 +182,8 @@ static void upload_end(void *self, struct pl_http_request *req, const struct pl_
     struct pl_err err = {0};
     int r;
 
-    if (failure)
-        r = failure->code;
-    else
-        r = apply(u, req, &err);
+    r = failure ? failure->code : pl_guard_check_again(req, u->api->guard, &err);
+    r = r < 0 ? r : apply(u, req, &err);
     if (r < 0)
         pl_http_reply_error(req, failure ? failure : &err);
     upload_free(u);

@@ -409,6 +409,8 @@ const struct pl_http_route *pl_http_request_route(const struct pl_http_request *
 
 void pl_http_set_context(struct pl_http_request *r, void *context, void (*drop)(void *))
 {
+    if (r->drop_context)
+        r->drop_context(r->context);
     r->context = context;
     r->drop_context = drop;
 }

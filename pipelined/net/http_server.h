@@ -127,7 +127,7 @@ const char *pl_http_peer(const struct pl_http_request *r);
 uint64_t pl_http_request_id(const struct pl_http_request *r);
 /* The route that matched; NULL in a guard for an unknown path. */
 const struct pl_http_route *pl_http_request_route(const struct pl_http_request *r);
-/* A pointer of the guard's for the handler (the principal); `drop` (may be NULL) frees it with the request. */
+/* A pointer of the guard's for the handler (the principal); `drop` (may be NULL) frees it with the request, or when another takes its place. */
 void pl_http_set_context(struct pl_http_request *r, void *context, void (*drop)(void *));
 void *pl_http_context(const struct pl_http_request *r);
 /* The whole body (JSON and BYTES routes). NUL-terminated after `len`; valid until the reply. */

@@ -13,6 +13,7 @@ import stat
 import pytest
 from conftest import sh, wait_until
 from people import User, status_of
+from slow_request import SlowRequest
 
 FAILED, USAGE, NOT_FOUND, CONFLICT, INVALID = 1, 2, 3, 4, 5
 
@@ -293,6 +294,38 @@ def test_a_worker_stays_in_its_project_and_its_tasks(project, gate):
     gone = worker_token(d, worker["id"] + (1 << 40))
     assert status_of(d, "GET", f"/projects/{project.name}/packs/{foreign}", token=gone) == 403, "one that is not there has no project"
     gate.open()
+
+
+# --- what comes late
+
+
+def test_what_is_asked_before_a_token_is_deleted_and_told_behind_is_refused(project):
+    """A thief who keeps a request open must not make a token of their own with it when the stolen one is gone."""
+    d, (name,) = project.d, names(project, "late")
+    project.repo("data")
+    user = User(d, name, (project.name, "writer"))
+    files = f"/api/v1/repos/{project.name}/data/branches/master/files/"
+    session = d.http("POST", "/api/v1/sessions", {"project": project.name}, token=user.token)["session"]
+    bearer = {"Authorization": f"Bearer {user.token}", "Content-Type": "application/json"}
+    begin = lambda method, path, length: SlowRequest(d.url, method, path, bearer, length)
+    token, late, pack = begin("POST", "/api/v1/tokens", 2), begin("PUT", files + "late", 4), begin("PUT", f"/api/v1/projects/{project.name}/packs/{'0' * 64}?session={session}", 4)
+    kept = begin("PUT", files + "kept", 4)
+    d.http("PATCH", f"/api/v1/users/{name}", {"roles": [{"scope": "", "role": "reader"}]})
+    status, said = kept.end(b"kept")  # another role that takes nothing away changes nothing
+    assert status == 201 and project.read("data", "kept") == b"kept", said
+    d.http("DELETE", f"/api/v1/tokens/{user.made['id']}")
+    assert [token.end(b"{}")[0], late.end(b"late")[0], pack.end(b"pack")[0]] == [401, 401, 401]
+    assert d.get("/tokens", user=name)["tokens"] == [] and set(project.files("data")) == {"kept"}
+
+
+def test_who_loses_a_role_while_a_body_comes_is_refused_by_name(project):
+    d, (name,) = project.d, names(project, "demoted")
+    project.repo("data")
+    user = User(d, name, (f"{project.name}/data", "writer"))
+    late = SlowRequest(d.url, "PUT", f"/api/v1/repos/{project.name}/data/branches/master/files/late", {"Authorization": f"Bearer {user.token}"}, 4)
+    d.http("PATCH", f"/api/v1/users/{name}", {"roles": [{"scope": f"{project.name}/data", "role": "reader"}]})
+    status, said = late.end(b"late")
+    assert status == 403 and "takes the role writer" in json.loads(said)["error"]["message"]
 
 
 def leases(daemon):

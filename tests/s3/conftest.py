@@ -23,6 +23,7 @@ def _load(name, file):
 
 
 _load("tls_kit", "tls_kit.py")
+_load("slow_request", "slow_request.py")
 daemon_fixtures = _load("daemon_fixtures", "conftest.py")
 globals().update({name: thing for name, thing in vars(daemon_fixtures).items() if not name.startswith("_")})
 
