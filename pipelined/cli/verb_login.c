@@ -86,7 +86,7 @@ static int try_token(const struct pl_cli *c, const char *url, const char *token,
 
 static int keep(struct pl_cli *c, const char *name, json_t *context, struct pl_err *err)
 {
-    _cleanup_(json_decrefp) json_t *all = NULL, *owned = context;
+    _cleanup_(json_decrefp) json_t *all = NULL, *owned = context, *document = NULL;
     int r = pl_cli_contexts_read(&all, err);
 
     if (r < 0)
@@ -104,7 +104,8 @@ static int keep(struct pl_cli *c, const char *name, json_t *context, struct pl_e
     pl_show_say(c, "logged in to %s as context %s\nnext: pipelinectl status\n", pl_show_text_at(context, "url"), name);
     if (!c->json)
         return 0;
-    return printf("{\"context\": \"%s\", \"url\": \"%s\"}\n", name, pl_show_text_at(context, "url")) < 0 ? PL_EIO : 0;
+    document = json_pack("{s:s, s:s}", "context", name, "url", pl_show_text_at(context, "url"));
+    return document ? pl_show_json(document, err) : pl_err_nomem(err);
 }
 
 static int login(struct pl_cli *c, struct pl_err *err)

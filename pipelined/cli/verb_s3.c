@@ -126,6 +126,17 @@ static int no_gateway(struct pl_err *err)
     return pl_err_hint(err, PL_EUNAVAILABLE, "Start it with --s3-listen; pipelinectl put file and get file need none.");
 }
 
+/* For eval: whatever the server says is text to the shell, and nothing that it runs. */
+static int print_export(const char *name, const char *text, struct pl_err *err)
+{
+    int r = printf("export %s='", name);
+
+    for (; *text && r >= 0; text++)
+        r = *text == '\'' ? fputs("'\\''", stdout) : putchar(*text);
+    r = r < 0 ? r : fputs("'\n", stdout);
+    return r < 0 ? pl_err_errno(err, errno, "standard output") : 0;
+}
+
 /* Lines for eval; the endpoint is what newer AWS SDKs read, and most other clients' wrappers. */
 static int s3_env(struct pl_cli *c, struct pl_err *err)
 {
@@ -148,10 +159,9 @@ static int s3_env(struct pl_cli *c, struct pl_err *err)
         return pl_show_json(out, err);
     json_object_foreach(out, name, value)
     {
-        if (printf("export %s='%s'\n", name, json_string_value(value)) < 0)
-            return pl_err_errno(err, errno, "standard output");
+        r = r < 0 ? r : print_export(name, json_string_value(value), err);
     }
-    return 0;
+    return r;
 }
 
 static const struct pl_option key_options[] = {PL_CLI_CREDENTIAL_OPTIONS, {0}};

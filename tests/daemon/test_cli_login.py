@@ -1,9 +1,11 @@
 """Logging in: which server is asked, with which token, and that nobody else can read it."""
 
+import http.server
 import json
 import os
 import stat
 import subprocess
+import threading
 
 import pytest
 from conftest import BIN, SANITIZER
@@ -123,3 +125,34 @@ def test_a_broken_file_is_named(person):
         person.file.write_text(text)
         done = person("status", ok=False)
         assert (done.returncode, "contexts.json" in done.stderr) == (FAILED, True), (text, done.stderr)
+
+
+class Stranger(http.server.BaseHTTPRequestHandler):
+    """A server that answers what s3 env asks for with texts that a shell would run."""
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self):
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        evil = "x'; touch owned; echo '$(touch owned)`touch owned`\\"
+        body = json.dumps({"s3_url": evil, "store_id": "s", "access_key": evil, "secret_key": evil, "user": "u"}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = answer
+
+
+def test_what_a_server_says_is_no_command_of_the_shell(person):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Stranger) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        lines = person("s3", "env", "--server", url, env={"PIPELINED_TOKEN": "t"}).stdout
+        said = json.loads(person("s3", "env", "--json", "--server", url, "--new", env={"PIPELINED_TOKEN": "t"}).stdout)
+        whole = json.loads(person("login", url + "/\"quoted\"", "--name", "strange", "--json", stdin="t").stdout)
+        server.shutdown()
+    done = subprocess.run(["sh", "-c", lines + 'printf %s "$AWS_ENDPOINT_URL"'], capture_output=True, text=True, cwd=person.home, check=True)
+    assert done.stdout == said["AWS_ENDPOINT_URL"] and not (person.home / "owned").exists()
+    assert whole == {"context": "strange", "url": url + '/"quoted"'}
