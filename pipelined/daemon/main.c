@@ -80,6 +80,9 @@
  *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_base, job_rows, job_results, job_tried, job_commit,
  *                        job_whole; endings, later; workers, worker_doors (their tokens), worker_api, checkpoints
  *   local, nvml          workers as processes of this machine; its GPUs;   sandbox_probe: does bubblewrap work here?
+ * Kubernetes, where stages can be pods: pipelined/kube
+ *   kube_scan            JSON as it arrives, less what nobody needs;  kube_status: refusals and what to do about them;  kube_rate: how many a second
+ *   kube_watch           lists that are kept up to date: which request comes next and what its answer means
  * A worker does it: pipelined/agent
  *   worker_main, worker  the agent from attach to its end;  wire, lease, uplink: its protocol;  flow: rows pass through its three threads
  *   inputs, input_folder, input_change, input_kept, tree_source  data in;   datum, env, runner_client, sandbox, seccomp, gpu: the command

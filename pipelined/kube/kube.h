@@ -1,0 +1,18 @@
+/* pipelined/kube: Kubernetes as seen through its API: which server and who we are, requests that are tried again where that may help,
+ * lists that are kept up to date, logs and events of pods, what we are allowed. Nothing here decides what runs where.
+ *
+ *   kubeconfig     which cluster, whose identity: kubeconfig files, or the pod's own account
+ *   kube_yaml      YAML as JSON
+ *   kube_identity  the identity in force: tokens read again, plugins run again (kube_exec)
+ *   kube_status    the server's refusals, and what to do about each: pure
+ *   kube_rate      how many requests a second: pure
+ *   kube_client    requests, by storage/object's http_io, on its one thread
+ *   kube_write     create once, delete exactly that one
+ *   kube_scan      JSON as it arrives, less what nobody needs: pure
+ *   kube_watch     list, watch and what may go wrong between: pure;  kube_informer: the same over kube_client
+ *   kube_log       what a container prints;  kube_access: what we may do, and what is switched off without it
+ *
+ * Uses core, storage and libcurl (by storage/object); no loop: what a callback brings on the I/O thread is handed over by its owner. */
+#pragma once
+
+#include "storage/base/base.h"
