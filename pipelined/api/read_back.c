@@ -253,7 +253,7 @@ static int read_one(struct pl_read_back *b, const struct pl_brought *pack, struc
     else if (r == 0 || r == PL_ENOTFOUND)
         r = pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_settle, (void *)pack, err);
     if (r == 0) {
-        pl_store_set_doubt(store, &pack->pack, false);
+        pl_store_set_unread(store, &pack->pack, false);
         pthread_mutex_lock(&b->lock);
         *(v.lies ? &b->stats.quarantined : &b->stats.good) += 1;
         pthread_mutex_unlock(&b->lock);
@@ -381,7 +381,7 @@ static int go_on(void *self, const struct pl_brought *pack, struct pl_err *err)
 
     if (r < 0)
         return r;
-    pl_store_set_doubt(store, &pack->pack, true);
+    pl_store_set_unread(store, &pack->pack, true);
     if (!known)
         enlist(b, w);
     return 0;
@@ -512,11 +512,9 @@ int pl_read_back_add(struct pl_read_back *b, const struct pl_brought *pack, stru
     w = reserve(b, pack, &known);
     if (!w)
         return pl_err_nomem(err);
-    r = pl_store_add_pack(store, &pack->pack, err);
+    r = pl_store_add_pack(store, &pack->pack, PL_DOUBT_UNREAD, err);
     if (r < 0 && is_the_packs_fault(r)) /* the writer's bytes, not ours */
         r = err->code = PL_EPROTO;
-    if (r == 0)
-        pl_store_set_doubt(store, &pack->pack, true);
     if (!known)
         enlist(b, w); /* also one that is no pack: it is to be taken out */
     return r;
@@ -538,22 +536,26 @@ int pl_read_back_doubt(struct pl_read_back *b, const struct pl_brought *pack, st
 }
 
 /* Under the lock. */
-static bool is_strange(struct pl_read_back *b, const struct pl_hash *pack, const char *session)
+static bool is_of(struct pl_read_back *b, const struct pl_hash *pack, const char *session)
 {
     const struct waiting *w = pl_map_get(&b->unread, pack, sizeof *pack);
 
-    return w && !pl_streq(w->pack.session, session);
+    return w && pl_streq(w->pack.session, session);
 }
 
-void pl_read_back_hide(struct pl_read_back *b, struct pl_store *store, const char *session, const struct pl_hash *ids, size_t n,
-                       uint8_t *bitmap)
+void pl_read_back_show(struct pl_read_back *b, struct pl_store *store, const char *session, const struct pl_hash *ids, size_t n,
+                       uint8_t *bitmap, uint32_t *packs)
 {
     struct pl_location at;
 
     pthread_mutex_lock(&b->lock);
-    for (size_t i = 0; i < n && b->stats.unread; i++)
-        if (bitmap[i / 8] >> (i % 8) & 1 && pl_store_locate(store, &ids[i], &at, NULL) == 0 && is_strange(b, &at.pack, session))
-            bitmap[i / 8] &= (uint8_t) ~(1u << (i % 8));
+    for (size_t i = 0; i < n && b->stats.unread; i++) {
+        if (bitmap[i / 8] >> (i % 8) & 1 || pl_store_locate(store, &ids[i], &at, NULL) < 0 || at.hidden || !at.unread ||
+            !is_of(b, &at.pack, session))
+            continue;
+        bitmap[i / 8] |= (uint8_t)(1u << (i % 8));
+        packs[i] = at.pack_no;
+    }
     pthread_mutex_unlock(&b->lock);
 }
 

@@ -4,8 +4,8 @@
  *   expect ─▶ add ──▶ unread ──every record is what it says──▶ good: no trace is left
  *                        └──its bytes are not──▶ quarantined: moved to q/…, its records unknown; event pack.quarantined
  *
- * While a pack is unread only its own session is told that its records are there (pl_read_back_hide): nobody else leaves out bytes
- * because of what a stranger says. Whoever reads a record verifies it anyway. What is unread outlives the daemon.
+ * While a pack is unread only its own session is told that its records are there (pl_read_back_show): nobody else, the daemon's own
+ * writers neither, leaves out bytes because of what a stranger says. Whoever reads a record verifies it anyway. What is unread outlives the daemon.
  *
  * One thread, which reads one pack after the other by windows; of one that seems to lie, all bytes at once (PL_PACK_MAX_BYTES): they alone
  * decide, not what else can go wrong between here and a bucket. Started with the first pack. */
@@ -41,9 +41,9 @@ int pl_read_back_add(struct pl_read_back *b, const struct pl_brought *pack, stru
  * those are read. Blocks: on the pool. */
 PL_MUST_CHECK
 int pl_read_back_doubt(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err);
-/* Takes away the bits of ids that only an unread pack of another session has. */
-void pl_read_back_hide(struct pl_read_back *b, struct pl_store *store, const char *session, const struct pl_hash *ids, size_t n,
-                       uint8_t *bitmap);
+/* Adds to what pl_store_has_many said the ids that an unread pack of this very session has. */
+void pl_read_back_show(struct pl_read_back *b, struct pl_store *store, const char *session, const struct pl_hash *ids, size_t n,
+                       uint8_t *bitmap, uint32_t *packs);
 bool pl_read_back_is_full(struct pl_read_back *b);
 
 struct pl_read_back_stats {

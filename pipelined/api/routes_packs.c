@@ -108,7 +108,7 @@ static int have(struct pl_api *a, struct pl_http_request *req, struct pl_buf *ou
         return pl_err_nomem(err);
     pl_store_hold(store, &hold);
     pl_store_has_many(store, ids, n, bitmap, packs);
-    pl_read_back_hide(a->read_back, store, pl_http_query(req, "session"), ids, n, bitmap);
+    pl_read_back_show(a->read_back, store, pl_http_query(req, "session"), ids, n, bitmap, packs);
     r = tell(a, req, store, packs, n, err);
     r = r < 0 ? r : pl_buf_reserve(out, n, err);
     for (size_t i = 0; i < n && r == 0; i++)

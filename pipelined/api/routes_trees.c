@@ -126,7 +126,8 @@ static int tree_root(struct pl_api *a, struct pl_http_request *req, struct entri
     r = pl_api_store(a, req, &store, err);
     if (r < 0)
         return r;
-    if (!pl_hash_is_zero(ret) && !pl_store_has(store, ret)) /* who asks named it: it is no damage that it is not there */
+    if (!pl_hash_is_zero(ret) &&
+        pl_store_locate(store, ret, &(struct pl_location){0}, NULL) < 0) /* no damage: who asks named it */
         return pl_err_set(err, PL_ENOTFOUND, "tree %.12s is not in the store of project %s", pl_http_param(req, "root"),
                           pl_store_project(store));
     e->source = (struct pl_node_source){store, pl_store_node_get};

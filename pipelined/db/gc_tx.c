@@ -156,19 +156,39 @@ void pl_gc_follow(struct pl_store *store, const struct pl_hash *pack, const char
         pl_store_set_seen(store, pack, PL_PACK_SHOWN);
 }
 
-int pl_gc_store_opened(void *db, struct pl_store *store, struct pl_err *err)
+static int follow_states(struct pl_conn *c, struct pl_store *store, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r =
-        pl_sql_query(rd.conn, err, &rows, "SELECT pack, state FROM pack_state WHERE project = ?", "s", pl_store_project(store));
+    int r = pl_sql_query(c, err, &rows, "SELECT pack, state FROM pack_state WHERE project = ?", "s", pl_store_project(store));
 
-    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
         struct pl_hash pack = pl_col_hash(&rows, 0);
 
         pl_gc_follow(store, &pack, pl_col_text(&rows, 1));
     }
     return r;
+}
+
+/* Those that somebody may have put into the bucket, too, and those that lied and may not be taken out yet. */
+static int doubt_brought(struct pl_conn *c, struct pl_store *store, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows, "SELECT pack FROM brought_pack WHERE project = ?", "s", pl_store_project(store));
+
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
+        struct pl_hash pack = pl_col_hash(&rows, 0);
+
+        pl_store_set_unread(store, &pack, true);
+    }
+    return r;
+}
+
+int pl_gc_store_opened(void *db, struct pl_store *store, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(db);
+    int r = follow_states(rd.conn, store, err);
+
+    return r < 0 ? r : doubt_brought(rd.conn, store, err);
 }
 
 void pl_gc_pack_state(struct pl_stores *stores, const char *project, const struct pl_hash *pack, const char *state)

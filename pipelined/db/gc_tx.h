@@ -49,7 +49,7 @@ int pl_gc_state_now(struct pl_db *db, const char *project, const struct pl_hash 
 PL_MUST_CHECK
 int pl_gc_oldest(struct pl_conn *c, const char *project, int64_t now_us, int64_t *ret, struct pl_err *err);
 
-/* Makes a store that was just opened know the states of its packs; `opened` of pl_stores_on_open, self = struct pl_db *. */
+/* Makes a store that was just opened know the states of its packs, and which were not read back (brought_tx.h); `opened` of pl_stores_on_open, self = struct pl_db *. */
 PL_MUST_CHECK
 int pl_gc_store_opened(void *db, struct pl_store *store, struct pl_err *err);
 /* What memory says of a pack becomes what `state` ("" = live) means. */

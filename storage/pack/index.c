@@ -22,7 +22,8 @@ struct index_table {
 struct index_pack {
     struct pl_hash id;
     bool gone;
-    uint8_t seen; /* enum pl_pack_seen */
+    uint8_t seen;  /* enum pl_pack_seen */
+    uint8_t doubt; /* enum pl_pack_doubt, or-ed */
 };
 
 struct pl_index {
@@ -98,27 +99,34 @@ static bool entry_alive(const struct pl_index *ix, const struct pl_index_entry *
     return no < ix->pack_count && !ix->packs[no].gone;
 }
 
-/* The best entry met: of the pack that is seen best, of several such the newest. */
+/* The best entry met: of the pack of the lowest rank, of several such the newest. */
 struct best {
     const struct pl_index_entry *entry;
-    uint8_t seen;
+    unsigned rank;
 };
+
+/* Doubt weighs more than who is shown it: else what is good and hidden would go for the sake of what may be a lie. */
+static unsigned pack_rank(const struct index_pack *p)
+{
+    return 2u * p->doubt + (p->seen == PL_PACK_HIDDEN);
+}
 
 static void entry_met(const struct pl_index *ix, const struct pl_index_entry *e, struct best *best)
 {
     uint32_t no = pl_index_entry_pack(e);
+    unsigned rank;
 
     if (!entry_alive(ix, e) || ix->packs[no].seen == PL_PACK_DROPPED)
         return;
-    if (best->entry == NULL || ix->packs[no].seen < best->seen ||
-        (ix->packs[no].seen == best->seen && no > pl_index_entry_pack(best->entry)))
-        *best = (struct best){e, ix->packs[no].seen};
+    rank = pack_rank(&ix->packs[no]);
+    if (best->entry == NULL || rank < best->rank || (rank == best->rank && no > pl_index_entry_pack(best->entry)))
+        *best = (struct best){e, rank};
 }
 
 /* Nothing older is better. */
 static bool is_taken(const struct best *best)
 {
-    return best->entry != NULL && best->seen == PL_PACK_SHOWN;
+    return best->entry != NULL && best->rank == 0;
 }
 
 static bool table_find(const struct pl_index *ix, const uint8_t *key, struct best *best)
@@ -162,7 +170,8 @@ bool pl_index_find(struct pl_index *ix, const struct pl_hash *id, struct pl_loca
     if (best.entry != NULL && ret != NULL) {
         pl_index_entry_location(best.entry, ret);
         ret->pack = ix->packs[ret->pack_no].id;
-        ret->hidden = best.seen == PL_PACK_HIDDEN;
+        ret->hidden = ix->packs[ret->pack_no].seen == PL_PACK_HIDDEN;
+        ret->unread = (ix->packs[ret->pack_no].doubt & PL_DOUBT_UNREAD) != 0;
     }
     pthread_rwlock_unlock(&ix->lock);
     return best.entry != NULL;
@@ -177,12 +186,13 @@ void pl_index_find_many(struct pl_index *ix, const struct pl_hash *ids, size_t n
         pthread_rwlock_rdlock(&ix->lock);
         for (; i < end; i++) {
             struct best best = index_find(ix, &ids[i]);
-            bool there = best.entry != NULL && best.seen < PL_PACK_HIDDEN;
+            uint32_t no = best.entry != NULL ? pl_index_entry_pack(best.entry) : UINT32_MAX;
+            bool there = no != UINT32_MAX && ix->packs[no].seen == PL_PACK_SHOWN && (ix->packs[no].doubt & PL_DOUBT_UNREAD) == 0;
 
             if (there)
                 ret_bitmap[i / 8] = (uint8_t)(ret_bitmap[i / 8] | 1u << (i % 8));
             if (packs != NULL)
-                packs[i] = there ? pl_index_entry_pack(best.entry) : UINT32_MAX;
+                packs[i] = there ? no : UINT32_MAX;
         }
         pthread_rwlock_unlock(&ix->lock);
     }
@@ -399,7 +409,7 @@ static void index_maybe_write(struct pl_index *ix)
 }
 
 int pl_index_add_pack(struct pl_index *ix, const struct pl_hash *pack, const struct pl_pack_entry *entries, size_t n,
-                      struct pl_err *err)
+                      unsigned doubt, struct pl_err *err)
 {
     uint32_t no;
     int r = 0;
@@ -408,6 +418,8 @@ int pl_index_add_pack(struct pl_index *ix, const struct pl_hash *pack, const str
     if (!pack_number(ix, pack, &no)) {
         pthread_rwlock_wrlock(&ix->lock);
         r = index_insert(ix, pack, entries, n, err);
+        if (r == 0)
+            ix->packs[ix->pack_count - 1].doubt = (uint8_t)doubt;
         pthread_rwlock_unlock(&ix->lock);
         index_maybe_write(ix);
     }
@@ -437,15 +449,26 @@ void pl_index_set_seen(struct pl_index *ix, const struct pl_hash *pack, enum pl_
     pthread_rwlock_unlock(&ix->lock);
 }
 
-void pl_index_set_doubt(struct pl_index *ix, const struct pl_hash *pack, bool doubted)
+void pl_index_set_doubt(struct pl_index *ix, const struct pl_hash *pack, enum pl_pack_doubt doubt, bool on)
 {
-    uint8_t from = doubted ? PL_PACK_SHOWN : PL_PACK_DOUBTED;
     uint32_t no;
 
     pthread_rwlock_wrlock(&ix->lock);
-    if (pack_number(ix, pack, &no) && ix->packs[no].seen == from)
-        ix->packs[no].seen = doubted ? PL_PACK_DOUBTED : PL_PACK_SHOWN;
+    if (pack_number(ix, pack, &no))
+        ix->packs[no].doubt = (uint8_t)(on ? ix->packs[no].doubt | doubt : ix->packs[no].doubt & ~(unsigned)doubt);
     pthread_rwlock_unlock(&ix->lock);
+}
+
+unsigned pl_index_doubt(struct pl_index *ix, const struct pl_hash *pack)
+{
+    unsigned doubt = 0;
+    uint32_t no;
+
+    pthread_rwlock_rdlock(&ix->lock);
+    if (pack_number(ix, pack, &no))
+        doubt = ix->packs[no].doubt;
+    pthread_rwlock_unlock(&ix->lock);
+    return doubt;
 }
 
 bool pl_index_pack_id(struct pl_index *ix, uint32_t no, struct pl_hash *ret)

@@ -24,15 +24,22 @@ struct pl_location {
     uint32_t raw;
     uint8_t codec;
     uint8_t kind;
-    bool hidden; /* it is in no pack that is shown: whoever lets something new stand on it revives the pack (dataset/gc.h) */
+    bool hidden; /* its pack is: whoever lets something new stand on it revives the pack (dataset/gc.h) */
+    bool unread; /* its pack is: PL_DOUBT_UNREAD */
 };
 
 /* Who finds the records of a pack. */
 enum pl_pack_seen {
     PL_PACK_SHOWN,
-    PL_PACK_DOUBTED, /* as shown; but what is in another one that is shown is found there: it has not been read yet (api/read_back.h) */
-    PL_PACK_HIDDEN, /* those who read, when it is in no pack that is shown; not those who ask what need not be brought */
+    PL_PACK_HIDDEN, /* those who read, when it is in no better pack; not those who ask what need not be brought */
     PL_PACK_DROPPED /* nobody */
+};
+
+/* Why what a pack holds may be other than it says; 0: it was verified. Of several packs with a record the one is taken of which the least is
+ * doubted, of two such the one that is shown, of two such the newest. */
+enum pl_pack_doubt {
+    PL_DOUBT_UNREAD = 1, /* only its footer was read (api/read_back.h): nobody but who brought it relies on it */
+    PL_DOUBT_DAMAGED = 2 /* a record in it was found damaged */
 };
 
 /* `dir` is made when it is not there; NULL: all in memory. An index that does not verify is begun anew (then no pack is known).
@@ -41,26 +48,29 @@ PL_MUST_CHECK
 int pl_index_open(const char *dir, struct pl_index **ret, struct pl_err *err);
 struct pl_index *pl_index_close(struct pl_index *ix);
 
-/* Makes the entries of a pack visible, all at once. A pack that is known already: nothing happens. Takes entries in any order.
- * PL_ENOMEM, PL_ELIMIT; a full disk is no error until PL_INDEX_MEMORY_ENTRIES. */
+/* Makes the entries of a pack visible, all at once, shown and doubted as `doubt` (0, or of enum pl_pack_doubt) says. A pack that is known
+ * already: nothing happens. Takes entries in any order. PL_ENOMEM, PL_ELIMIT; a full disk is no error until PL_INDEX_MEMORY_ENTRIES. */
 PL_MUST_CHECK
 int pl_index_add_pack(struct pl_index *ix, const struct pl_hash *pack, const struct pl_pack_entry *entries, size_t n,
-                      struct pl_err *err);
+                      unsigned doubt, struct pl_err *err);
 /* Forgets a pack: its entries are not found any more. An unknown pack is fine. */
 void pl_index_drop_pack(struct pl_index *ix, const struct pl_hash *pack);
 bool pl_index_has_pack(struct pl_index *ix, const struct pl_hash *pack);
 /* PL_PACK_SHOWN when it is added; not kept over a close. An unknown pack is fine. */
 void pl_index_set_seen(struct pl_index *ix, const struct pl_hash *pack, enum pl_pack_seen seen);
-/* From PL_PACK_SHOWN to PL_PACK_DOUBTED and back; what is neither stays as it is. */
-void pl_index_set_doubt(struct pl_index *ix, const struct pl_hash *pack, bool doubted);
+/* One doubt comes or goes, whoever finds the pack; 0 when it is added unless that says otherwise; not kept over a close. An unknown pack is
+ * fine. */
+void pl_index_set_doubt(struct pl_index *ix, const struct pl_hash *pack, enum pl_pack_doubt doubt, bool on);
+/* 0, or of enum pl_pack_doubt; of an unknown pack 0. */
+unsigned pl_index_doubt(struct pl_index *ix, const struct pl_hash *pack);
 /* Ids of all packs known, dropped ones too; the caller frees `*ret`. */
 PL_MUST_CHECK
 int pl_index_packs(struct pl_index *ix, struct pl_hash **ret, size_t *ret_n, struct pl_err *err);
 
-/* False when it is not there. `ret` may be NULL. The newest of several that are shown, else of those that are hidden. */
+/* False when it is not there. `ret` may be NULL. Which of several: enum pl_pack_doubt. */
 bool pl_index_find(struct pl_index *ix, const struct pl_hash *id, struct pl_location *ret);
-/* Bit i of `ret_bitmap` (LSB first, (n + 7) / 8 bytes, all written) = ids[i] is in a pack that is shown. `packs` (may be NULL) gets the
- * number of such a pack for each, UINT32_MAX where there is none. */
+/* Bit i of `ret_bitmap` (LSB first, (n + 7) / 8 bytes, all written) = ids[i] is in a pack that is shown and not unread. `packs` (may
+ * be NULL) gets the number of such a pack for each, UINT32_MAX where there is none. */
 void pl_index_find_many(struct pl_index *ix, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, uint32_t *packs);
 /* The pack of a number, in this index's life; false for one that was forgotten. */
 bool pl_index_pack_id(struct pl_index *ix, uint32_t no, struct pl_hash *ret);

@@ -100,7 +100,7 @@ struct catch_up {
 static void catch_up_one(struct catch_up *c, const struct pl_hash *id)
 {
     struct pl_err err;
-    int r = pl_store_add_pack(c->store, id, &err);
+    int r = pl_store_add_pack(c->store, id, 0, &err);
 
     pthread_mutex_lock(&c->lock);
     if (r == PL_ECORRUPT || r == PL_EFORMAT || r == PL_ETOOBIG)
@@ -267,7 +267,7 @@ static void note_damage(struct pl_store *s, const struct pl_hash *id, const stru
     (void)pl_seen_set_put(&s->damaged, &key);
     pthread_mutex_unlock(&s->damaged_lock);
     atomic_store(&s->any_damaged, true);
-    pl_index_set_doubt(s->index, pack, true);
+    pl_index_set_doubt(s->index, pack, PL_DOUBT_DAMAGED, true);
 }
 
 static bool is_damaged(struct pl_store *s, const struct pl_hash *id, const struct pl_hash *pack)
@@ -320,7 +320,7 @@ bool pl_store_has(struct pl_store *s, const struct pl_hash *id)
 {
     struct pl_location at;
 
-    return pl_index_find(s->index, id, &at) && !at.hidden && !is_damaged(s, id, &at.pack);
+    return pl_index_find(s->index, id, &at) && !at.hidden && !at.unread && !is_damaged(s, id, &at.pack);
 }
 
 void pl_store_has_many(struct pl_store *s, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, uint32_t *packs)
@@ -371,7 +371,7 @@ int pl_store_pack_footer(struct pl_store *s, const struct pl_hash *pack_id, stru
     return 0;
 }
 
-int pl_store_add_pack(struct pl_store *s, const struct pl_hash *pack_id, struct pl_err *err)
+int pl_store_add_pack(struct pl_store *s, const struct pl_hash *pack_id, unsigned doubt, struct pl_err *err)
 {
     _cleanup_(pl_pack_footer_finish) struct pl_pack_footer f = {0};
     int r;
@@ -379,7 +379,7 @@ int pl_store_add_pack(struct pl_store *s, const struct pl_hash *pack_id, struct 
     if (pl_index_has_pack(s->index, pack_id))
         return 0;
     r = pl_store_pack_footer(s, pack_id, &f, err);
-    return r < 0 ? r : pl_index_add_pack(s->index, pack_id, f.entries, f.count, err);
+    return r < 0 ? r : pl_index_add_pack(s->index, pack_id, f.entries, f.count, doubt, err);
 }
 
 /* Verifies the file; `ret` gets its footer. Writing it to the disk goes on meanwhile: adopting waits for that. */
@@ -428,7 +428,7 @@ int pl_store_receive_pack(struct pl_store *s, const char *tmp_path, const struct
     if (r == 0 && copy.len > 0)
         pl_object_keep_local(s->objects, key, copy.data, copy.len);
     if (r == 0 || r == PL_EEXISTS)
-        r = pl_index_add_pack(s->index, claimed_id, f.entries, f.count, err);
+        r = pl_index_add_pack(s->index, claimed_id, f.entries, f.count, 0, err);
     return r < 0 ? pl_err_wrap(err, r, "receive pack %s", pl_hash_hex(claimed_id, hex)) : 0;
 }
 
@@ -448,7 +448,7 @@ int pl_store_put_pack(struct pl_store *s, const struct pl_hash *pack_id, const v
     if (r == 0 && wants_copy(s, &f, n))
         pl_object_keep_local(s->objects, key, bytes, n);
     if (r == 0 || r == PL_EEXISTS)
-        r = pl_index_add_pack(s->index, pack_id, f.entries, f.count, err);
+        r = pl_index_add_pack(s->index, pack_id, f.entries, f.count, 0, err);
     return r < 0 ? pl_err_wrap(err, r, "put pack %s", pl_hash_hex(pack_id, hex)) : 0;
 }
 
@@ -476,9 +476,9 @@ void pl_store_set_seen(struct pl_store *s, const struct pl_hash *pack_id, enum p
     pl_index_set_seen(s->index, pack_id, seen);
 }
 
-void pl_store_set_doubt(struct pl_store *s, const struct pl_hash *pack_id, bool doubted)
+void pl_store_set_unread(struct pl_store *s, const struct pl_hash *pack_id, bool unread)
 {
-    pl_index_set_doubt(s->index, pack_id, doubted);
+    pl_index_set_doubt(s->index, pack_id, PL_DOUBT_UNREAD, unread);
 }
 
 bool pl_store_pack_id(struct pl_store *s, uint32_t no, struct pl_hash *ret)

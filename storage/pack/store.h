@@ -35,19 +35,20 @@ struct pl_object_store *pl_store_objects(const struct pl_store *s);
  * PL_ENOTFOUND, PL_ECORRUPT (naming pack and offset). */
 PL_MUST_CHECK
 int pl_store_get(struct pl_store *s, const struct pl_hash *id, uint8_t kind, struct pl_buf *ret, struct pl_err *err);
-/* Need it not be brought? What lies only in hidden packs must be; and what was found damaged since the store was opened (read, or verified
- * with its pack), so that whoever has it brings it again. The new record is then the one that is read. */
+/* Need it not be brought? What lies only in hidden packs must be, or in unread ones, which may lie; and what was found damaged since the
+ * store was opened (read, or verified with its pack), so that whoever has it brings it again. The new record is then the one that is read. */
 bool pl_store_has(struct pl_store *s, const struct pl_hash *id);
 /* Bit i of `ret_bitmap` (LSB first, (n + 7) / 8 bytes) = pl_store_has(ids[i]). `packs` (may be NULL) gets the number of its pack for each
  * that is there (pl_store_pack_id), UINT32_MAX for others. */
 void pl_store_has_many(struct pl_store *s, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, uint32_t *packs);
-/* Where it can be read, hidden packs too (ret->hidden). PL_ENOTFOUND. */
+/* Where it can be read, hidden and unread packs too (ret->hidden, ret->unread). PL_ENOTFOUND. */
 PL_MUST_CHECK
 int pl_store_locate(struct pl_store *s, const struct pl_hash *id, struct pl_location *ret, struct pl_err *err);
 
-/* A pack that is in the object store becomes visible. Only its footer is read. Known already: nothing happens. */
+/* A pack that is in the object store becomes visible, doubted as `doubt` (0, or PL_DOUBT_UNREAD) says. Only its footer is read. Known already:
+ * nothing happens. */
 PL_MUST_CHECK
-int pl_store_add_pack(struct pl_store *s, const struct pl_hash *pack_id, struct pl_err *err);
+int pl_store_add_pack(struct pl_store *s, const struct pl_hash *pack_id, unsigned doubt, struct pl_err *err);
 /* Verifies every record of the file `tmp_path` (from pl_object_tmp_path), checks project and `claimed_id`, takes it into the
  * object store and makes it visible. The file is gone afterwards, whatever the result. Durable after pl_store_flush. PL_ECORRUPT,
  * PL_ENOSPC. A pack that is there already: success. */
@@ -67,9 +68,9 @@ bool pl_store_has_pack(struct pl_store *s, const struct pl_hash *pack_id);
 
 /* Who finds the records of a pack from now on; shown when it is added. For garbage collection (storage/dataset/gc.h). */
 void pl_store_set_seen(struct pl_store *s, const struct pl_hash *pack_id, enum pl_pack_seen seen);
-/* What lies in a pack that is doubted is found elsewhere, if it is elsewhere too, and nothing goes because the pack has it. A pack that is
- * hidden stays so. */
-void pl_store_set_doubt(struct pl_store *s, const struct pl_hash *pack_id, bool doubted);
+/* Only the pack's footer was read: what lies in it is found elsewhere, if it is elsewhere too, and nobody leaves out bytes because the pack
+ * has them. Who finds the pack stays as it is. */
+void pl_store_set_unread(struct pl_store *s, const struct pl_hash *pack_id, bool unread);
 /* The pack of a number, as long as the store is open; false when it was forgotten. */
 bool pl_store_pack_id(struct pl_store *s, uint32_t no, struct pl_hash *ret);
 

@@ -179,6 +179,34 @@ static void what_the_store_has_is_not_sent_again(void **state)
     free(bytes);
 }
 
+/* Garbage collection has condemned its packs, and somebody reads on. */
+static void a_tree_in_a_condemned_pack_is_read(void **state)
+{
+    char target[256], hex[PL_HASH_HEX + 1];
+    struct pl_store *store;
+    struct pl_hash *packs;
+    struct answer a;
+    json_t *o;
+    size_t n;
+
+    (void)state;
+    make_repo("data");
+    put_text("data@master", "file", "text", NULL);
+    o = ask_json(200, "GET", REPO "/commits/master", NULL);
+    snprintf(hex, sizeof hex, "%s", text_at(o, "root"));
+    json_decref(o);
+    MUST(pl_stores_get(t.stores, "default", &store, &err));
+    MUST(pl_store_packs(store, &packs, &n, &err));
+    for (size_t i = 0; i < n; i++)
+        pl_store_set_seen(store, &packs[i], PL_PACK_HIDDEN);
+    free(packs);
+    snprintf(target, sizeof target, "/api/v1/trees/default/%s/entries", hex);
+    a = ask("GET", target, NULL);
+    assert_int_equal(a.status, 200);
+    assert_non_null(memmem(a.body, a.len, "text", 4));
+    answer_free(&a);
+}
+
 /* ---- ids and packs, byte by byte ---- */
 
 static void open_session(char out[64])
@@ -649,6 +677,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_was_pushed_through_packs_is_read_back),
         TEST(what_the_store_has_is_not_sent_again),
+        TEST(a_tree_in_a_condemned_pack_is_read),
         TEST(a_pack_is_asked_for_located_and_read),
         TEST(a_pack_that_lies_is_not_taken),
         TEST(a_session_goes_on_while_it_is_used),

@@ -330,6 +330,91 @@ static void test_a_second_mark_finds_what_came_to_be_needed(void **state)
     pl_buf_finish(&ops);
 }
 
+/* ---- what was not read back ---- */
+
+static int put_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    const struct pl_hash *pack = arg;
+    int r = pl_sql_exec(pl_tx_conn(tx), err,
+                        "INSERT INTO brought_pack(project, pack, session, writer, bytes, at_us, state)"
+                        " VALUES ('default', ?, '', 'ada', 1, 1, 'unread')",
+                        "h", pack);
+
+    return PL_MIN(r, 0);
+}
+
+/* Another pack with this record, of which only the footer was read. */
+static struct pl_hash bring_unread(struct gc_world *g, const void *bytes, size_t n)
+{
+    struct pl_pack_sink sink = pl_store_sink(store_of(g));
+    struct pl_pack_session *session;
+    struct pl_hash id, pack, chunk;
+    struct pl_location at;
+    struct pl_err err = {0};
+
+    sink.has = NULL;
+    assert_ok(pl_pack_session_open(&sink, "default", &session, &err), &err);
+    assert_ok(pl_pack_session_add(session, PL_REC_CHUNK, bytes, n, &chunk, &err), &err);
+    assert_ok(pl_pack_session_finish(session, &err), &err);
+    pl_pack_session_close(session);
+    id = chunk;
+    assert_ok(pl_store_locate(store_of(g), &id, &at, &err), &err); /* the newest that is shown */
+    pack = at.pack;
+    pl_store_set_unread(store_of(g), &pack, true);
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, put_tx, &pack, &err), &err);
+    return pack;
+}
+
+/* A pack that is condemned and good has what a commit needs, and so has one that may lie: the good one lives again. */
+static void test_what_is_good_does_not_go_for_the_sake_of_what_may_lie(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_buf ops = {0}, bytes = {0};
+    struct pl_session_args s;
+    struct pl_hash chunk = condemned_chunk(g, &s, &ops), good, unread;
+    struct pl_location at;
+    struct pl_err err = {0};
+
+    assert_ok(pl_store_locate(store_of(g), &chunk, &at, &err), &err);
+    good = at.pack;
+    assert_ok(pl_store_get(store_of(g), &chunk, PL_REC_CHUNK, &bytes, &err), &err);
+    unread = bring_unread(g, bytes.data, bytes.len);
+    assert_ok(push_ops(g, &ops, &err), &err);
+    close_session(g, &s);
+    collect(g);
+    pl_store_drop_pack(store_of(g), &unread); /* it did */
+    assert_ok(pl_store_locate(store_of(g), &chunk, &at, &err), &err);
+    assert_true(pl_hash_eq(&at.pack, &good));
+    assert_true(pl_store_has(store_of(g), &chunk));
+    pl_buf_finish(&bytes);
+    pl_buf_finish(&ops);
+}
+
+static void test_an_unread_pack_that_lives_again_is_unread_still_and_so_it_is_after_a_start(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_buf ops = {0}, bytes = {0};
+    struct pl_session_args s;
+    struct pl_hash chunk = condemned_chunk(g, &s, &ops), unread;
+    struct pl_location at;
+    struct pl_err err = {0};
+
+    assert_ok(pl_store_locate(store_of(g), &chunk, &at, &err), &err);
+    unread = at.pack;
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, put_tx, &unread, &err), &err);
+    pl_store_set_unread(store_of(g), &unread, true);
+    assert_ok(push_ops(g, &ops, &err), &err);
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(count(g, "SELECT count(*) FROM pack_state"), 0);
+        assert_ok(pl_store_locate(store_of(g), &chunk, &at, &err), &err);
+        assert_true(pl_hash_eq(&at.pack, &unread) && at.unread && !at.hidden);
+        assert_false(pl_store_has(store_of(g), &chunk));
+        start_anew(g);
+    }
+    pl_buf_finish(&bytes);
+    pl_buf_finish(&ops);
+}
+
 /* ---- crashes ---- */
 
 static void test_it_goes_on_from_what_was_condemned(void **state)
@@ -430,6 +515,8 @@ int main(void)
         GC(a_push_of_what_is_condemned_revives_it),
         GC(a_push_of_what_is_gone_is_told_to_bring_it_again),
         GC(a_second_mark_finds_what_came_to_be_needed),
+        GC(what_is_good_does_not_go_for_the_sake_of_what_may_lie),
+        GC(an_unread_pack_that_lives_again_is_unread_still_and_so_it_is_after_a_start),
         GC(it_goes_on_from_what_was_condemned),
         GC(what_was_doomed_and_not_removed_is_not_seen_and_goes_at_last),
         GC(states_follow_one_another_and_nothing_else),

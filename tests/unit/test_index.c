@@ -65,7 +65,7 @@ static void add_pack(uint64_t pack, uint32_t n)
 
     for (uint32_t i = 0; i < n; i++)
         entries[i] = entry_of(pack, i);
-    assert_ok(pl_index_add_pack(ix, &id, entries, n, &err), &err);
+    assert_ok(pl_index_add_pack(ix, &id, entries, n, 0, &err), &err);
 }
 
 /* Every `step`th entry of the pack is found where it is (or is not found). */
@@ -198,9 +198,9 @@ static void an_id_in_two_packs_outlives_one_of_them(void **state)
     struct pl_err err;
 
     (void)state;
-    assert_ok(pl_index_add_pack(ix, &a, &e, 1, &err), &err);
+    assert_ok(pl_index_add_pack(ix, &a, &e, 1, 0, &err), &err);
     assert_ok(pl_index_sync(ix, &err), &err);
-    assert_ok(pl_index_add_pack(ix, &b, &e, 1, &err), &err);
+    assert_ok(pl_index_add_pack(ix, &b, &e, 1, 0, &err), &err);
     pl_index_drop_pack(ix, &b);
     assert_true(pl_index_find(ix, &e.id, &at));
     assert_true(pl_hash_eq(&at.pack, &a));
@@ -219,7 +219,7 @@ static void of_several_places_the_newest_is_found(void **state)
     for (uint64_t pack = 1; pack <= 9; pack++) {
         struct pl_hash id = pack_id(pack);
 
-        assert_ok(pl_index_add_pack(ix, &id, &e, 1, &err), &err);
+        assert_ok(pl_index_add_pack(ix, &id, &e, 1, 0, &err), &err);
         if (pack % 3 == 0)
             assert_ok(pl_index_sync(ix, &err), &err);
         for (int restarted = 0; restarted < 2; restarted++) {
@@ -230,6 +230,69 @@ static void of_several_places_the_newest_is_found(void **state)
             reopen();
         }
     }
+}
+
+/* Every pair of what can be said of two packs with one record: whichever came first, the less doubted is taken, then the one that is shown; and
+ * it need not be brought when that one is shown and read. */
+static void of_two_packs_the_less_doubted_is_found_then_the_shown(void **state)
+{
+    static const struct {
+        enum pl_pack_seen seen;
+        unsigned doubt;
+        bool there;
+    } best_first[] = {
+        {PL_PACK_SHOWN, 0, true},
+        {PL_PACK_HIDDEN, 0, false},
+        {PL_PACK_SHOWN, PL_DOUBT_UNREAD, false},
+        {PL_PACK_HIDDEN, PL_DOUBT_UNREAD, false},
+        {PL_PACK_SHOWN, PL_DOUBT_DAMAGED, true}, /* which of its records are bad is the store's to know */
+        {PL_PACK_HIDDEN, PL_DOUBT_DAMAGED, false},
+        {PL_PACK_SHOWN, PL_DOUBT_DAMAGED | PL_DOUBT_UNREAD, false},
+        {PL_PACK_HIDDEN, PL_DOUBT_DAMAGED | PL_DOUBT_UNREAD, false},
+    };
+    struct pl_location at;
+    uint64_t next = 200;
+    struct pl_err err;
+    uint8_t bits;
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(best_first); i++) {
+        for (size_t k = 0; k < PL_ARRAY_SIZE(best_first); k++) {
+            struct pl_pack_entry e = entry_of(next, 0);
+            struct pl_hash packs[2] = {pack_id(next), pack_id(next + 1)};
+            size_t best = PL_MIN(i, k);
+
+            next += 2;
+            assert_ok(pl_index_add_pack(ix, &packs[0], &e, 1, best_first[i].doubt, &err), &err);
+            assert_ok(pl_index_add_pack(ix, &packs[1], &e, 1, best_first[k].doubt, &err), &err);
+            pl_index_set_seen(ix, &packs[0], best_first[i].seen);
+            pl_index_set_seen(ix, &packs[1], best_first[k].seen);
+            assert_true(pl_index_find(ix, &e.id, &at));
+            assert_true(pl_hash_eq(&at.pack, &packs[i < k ? 0 : 1])); /* of equals the newer */
+            assert_int_equal(at.hidden, best_first[best].seen == PL_PACK_HIDDEN);
+            assert_int_equal(at.unread, (best_first[best].doubt & PL_DOUBT_UNREAD) != 0);
+            pl_index_find_many(ix, &e.id, 1, &bits, NULL);
+            assert_int_equal(bits, best_first[best].there);
+        }
+    }
+}
+
+static void doubts_come_and_go_by_themselves(void **state)
+{
+    struct pl_hash pack = pack_id(1), unknown = pack_id(2);
+
+    (void)state;
+    add_pack(1, 10);
+    assert_int_equal(pl_index_doubt(ix, &pack), 0);
+    pl_index_set_doubt(ix, &pack, PL_DOUBT_UNREAD, true);
+    pl_index_set_doubt(ix, &pack, PL_DOUBT_DAMAGED, true);
+    pl_index_set_seen(ix, &pack, PL_PACK_HIDDEN);
+    pl_index_set_seen(ix, &pack, PL_PACK_SHOWN);
+    assert_int_equal(pl_index_doubt(ix, &pack), PL_DOUBT_UNREAD | PL_DOUBT_DAMAGED);
+    pl_index_set_doubt(ix, &pack, PL_DOUBT_UNREAD, false);
+    assert_int_equal(pl_index_doubt(ix, &pack), PL_DOUBT_DAMAGED);
+    pl_index_set_doubt(ix, &unknown, PL_DOUBT_UNREAD, true);
+    assert_int_equal(pl_index_doubt(ix, &unknown), 0);
 }
 
 static void flip_byte(const char *name, size_t at)
@@ -355,6 +418,8 @@ int main(void)
         TEST(a_dropped_pack_is_not_found_and_leaves_with_the_next_merge),
         TEST(an_id_in_two_packs_outlives_one_of_them),
         TEST(of_several_places_the_newest_is_found),
+        TEST(of_two_packs_the_less_doubted_is_found_then_the_shown),
+        TEST(doubts_come_and_go_by_themselves),
         TEST(a_damaged_index_is_begun_anew),
         TEST(what_a_crash_left_is_swept),
         TEST(a_full_disk_keeps_entries_in_memory),

@@ -97,7 +97,7 @@ static void what_is_not_there_is_not_found(void **state)
     (void)state;
     assert_int_equal(pl_store_get(store, &none, 0, &b, &err), PL_ENOTFOUND);
     assert_int_equal(pl_store_locate(store, &none, &at, &err), PL_ENOTFOUND);
-    assert_int_equal(pl_store_add_pack(store, &none, &err), PL_ECORRUPT);
+    assert_int_equal(pl_store_add_pack(store, &none, 0, &err), PL_ECORRUPT);
     assert_non_null(strstr(err.msg, "missing"));
 }
 
@@ -312,6 +312,30 @@ static void a_damaged_record_is_asked_for_again_and_the_new_one_is_read(void **s
     }
 }
 
+/* Nobody leaves out bytes because of it, whatever else is said of it meanwhile; but it is read where there is nothing better. */
+static void what_is_unread_is_read_but_not_relied_on(void **state)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf b = {0};
+    struct pl_hash pack = put_pack(0, 20), id = record_id(1);
+    struct pl_location at;
+    struct pl_err err;
+
+    (void)state;
+    put_pack(20, 20);
+    pl_store_set_unread(store, &pack, true);
+    assert_has(20, 1, false);
+    assert_ok(pl_store_get(store, &id, 0, &b, &err), &err);
+    pl_store_set_seen(store, &pack, PL_PACK_HIDDEN);
+    pl_store_set_seen(store, &pack, PL_PACK_SHOWN);
+    assert_has(20, 1, false);
+    put_pack(1, 1);
+    assert_has(20, 1, true);
+    assert_ok(pl_store_locate(store, &id, &at, &err), &err);
+    assert_false(pl_hash_eq(&at.pack, &pack));
+    pl_store_set_unread(store, &pack, false);
+    assert_has(20, 2, true);
+}
+
 static void when_both_copies_are_damaged_the_read_ends(void **state)
 {
     _cleanup_(pl_buf_finish) struct pl_buf b = {0};
@@ -371,7 +395,7 @@ static void a_dropped_pack_is_not_read(void **state)
     assert_record(0, 0);
     pl_store_drop_pack(store, &pack);
     assert_false(pl_store_has(store, &id));
-    assert_ok(pl_store_add_pack(store, &pack, &err), &err);
+    assert_ok(pl_store_add_pack(store, &pack, 0, &err), &err);
     assert_record(0, 0);
 }
 
@@ -428,6 +452,7 @@ int main(void)
         TEST(a_full_disk_refuses_a_pack_and_the_store_goes_on),
         TEST(a_damaged_record_is_never_given_out),
         TEST(a_damaged_record_is_asked_for_again_and_the_new_one_is_read),
+        TEST(what_is_unread_is_read_but_not_relied_on),
         TEST(when_both_copies_are_damaged_the_read_ends),
         TEST(a_pack_with_a_damaged_footer_does_not_keep_the_store_from_opening),
         TEST(a_pack_that_vanished_is_forgotten_at_the_next_start),

@@ -1,0 +1,338 @@
+/* What was put into the bucket beside the daemon is read back: what that changes, and what becomes of a pack that lies. */
+// link: pl_api s3_mock
+#include "signed_fixture.h"
+
+#include "storage/base/clock.h"
+#include "storage/object/s3_client.h"
+
+/* ---- a pack that lies ---- */
+
+static json_t *quarantine_event(void)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(t.db);
+    _cleanup_free_ char *text = NULL;
+    json_t *o;
+
+    MUST(pl_sql_text(rd.conn, &err, &text, "SELECT data FROM event WHERE type = 'pack.quarantined'", ""));
+    o = json_loads(text, 0, NULL);
+    assert_non_null(o);
+    return o;
+}
+
+/* A byte of a record is another than its id says; all else of the pack is true, and its writer signs for what it holds. */
+static void make_liar(struct pack *p, const char *content)
+{
+    make_pack(p, content);
+    p->bytes.data[PL_PACK_HEADER_BYTES + PL_PACK_RECORD_BYTES] ^= 1;
+}
+
+static void a_pack_that_lies_is_quarantined_and_who_needs_it_is_told(void **state)
+{
+    static const char content[] = "a text that is longer than what is kept within a tree, so that it is a chunk of its own";
+    _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
+    struct pl_ops_writer w = {0};
+    char session[64], target[256];
+    struct pl_entry entry;
+    struct pack p;
+    struct answer a;
+    json_t *o;
+
+    (void)state;
+    make_repo("data");
+    new_session(session);
+    make_liar(&p, content);
+    assert_int_equal(put_signed(&p, session), 200);
+    /* the read-back cannot begin before the commit is there */
+    s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_403, .method = "HEAD", .key = p.hex, .skip = 1});
+    assert_int_equal(tell(&p, session), 201);
+    entry = pl_entry_chunk(PL_KIND_FILE, sizeof content - 1, &p.chunk);
+    MUST(pl_ops_writer_init(&w, &ops, &err));
+    MUST(pl_ops_writer_put(&w, "hurt", 4, &entry, &err));
+    MUST(pl_ops_writer_end(&w, &err));
+    pl_ops_writer_finish(&w);
+    snprintf(target, sizeof target, REPO "/branches/master/commits?session=%s", session);
+    a = ask_with("POST", target, AS_USER, ops.data, ops.len);
+    assert_int_equal(a.status, 201);
+    answer_free(&a);
+    a = ask("GET", REPO "/refs/master/files/hurt", NULL); /* verified on every read */
+    assert_true(a.status >= 500 || a.len == 0 || !memmem(a.body, a.len, content, sizeof content - 1));
+    answer_free(&a);
+    s3_mock_chaos(mock, 0, 0); /* no more faults */
+    all_are_read_back();
+    assert_int_equal(of_packs("quarantined"), 1);
+    object_is(&p, "p", false);
+    object_is(&p, "q", true);
+    assert_false(has(&p.chunk, session));
+    o = quarantine_event();
+    assert_string_equal(text_at(o, "pack"), p.hex);
+    assert_string_equal(text_at(o, "writer"), "worker 7 of worked");
+    assert_int_equal(number_at(o, "bad_records"), 1);
+    assert_int_equal(number_at(o, "hurt"), 1);
+    assert_non_null(strstr(json_string_value(json_array_get(json_object_get(o, "files"), 0)), "hurt"));
+    json_decref(o);
+    o = ask_json(200, "POST", "/api/v1/fsck", NULL);
+    assert_false(json_is_true(json_object_get(o, "ok")));
+    json_decref(o);
+    pl_buf_finish(&p.bytes);
+
+    make_pack(&p, content); /* brought again, the commit is whole */
+    assert_int_equal(put_signed(&p, session), 200);
+    assert_int_equal(tell(&p, session), 201);
+    a = ask("GET", REPO "/refs/master/files/hurt", NULL);
+    assert_int_equal(a.status, 200);
+    assert_true(a.len == sizeof content - 1 && memcmp(a.body, content, a.len) == 0);
+    answer_free(&a);
+    all_are_read_back();
+    o = ask_json(200, "POST", "/api/v1/fsck", NULL);
+    assert_true(json_is_true(json_object_get(o, "ok")));
+    json_decref(o);
+    pl_buf_finish(&p.bytes);
+}
+
+/* Whether the newest request was about this. */
+static bool recent_is(const char *part)
+{
+    char recent[256];
+
+    s3_mock_recent(mock, 0, recent, sizeof recent);
+    return strstr(recent, part);
+}
+
+/* Twice in a row an answer of the bucket holds other bytes than the bucket. */
+static void what_is_damaged_on_the_way_condemns_no_pack(void **state)
+{
+    char session[64];
+    struct pack p;
+
+    (void)state;
+    new_session(session);
+    make_pack(&p, "what the chunk holds");
+    assert_int_equal(put_signed(&p, session), 200);
+    s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_FLIP,
+                                          .method = "GET",
+                                          .key = p.hex,
+                                          .skip = 1,
+                                          .times = 2,
+                                          .bytes = PL_PACK_HEADER_BYTES + PL_PACK_RECORD_BYTES});
+    assert_int_equal(tell(&p, session), 201);
+    all_are_read_back();
+    assert_int_equal(of_packs("quarantined"), 0);
+    assert_int_equal(of_packs("read_back"), 1);
+    object_is(&p, "p", true);
+    object_is(&p, "q", false);
+    json_decref(get_url(&p, 80, 30)); /* it is known */
+    pl_buf_finish(&p.bytes);
+}
+
+/* What is true of a pack that lies is read from it until its bytes are in safety. */
+static void a_pack_that_cannot_be_set_aside_stays_where_it_is(void **state)
+{
+    char session[64];
+    struct pack p;
+
+    (void)state;
+    new_session(session);
+    make_liar(&p, "what the chunk holds");
+    assert_int_equal(put_signed(&p, session), 200);
+    s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_403, .method = "PUT", .key = "/x/q/"});
+    assert_int_equal(tell(&p, session), 201);
+    for (unsigned i = 0; !recent_is("/x/q/"); i++) {
+        assert_true(i < 6000);
+        usleep(10000);
+    }
+    json_decref(get_url(&p, 80, 30));
+    object_is(&p, "p", true);
+    s3_mock_chaos(mock, 0, 0);
+    all_are_read_back();
+    assert_int_equal(of_packs("quarantined"), 1);
+    object_is(&p, "q", true);
+    object_is(&p, "p", false);
+    pl_buf_finish(&p.bytes);
+}
+
+static void nobody_else_is_told_of_what_was_not_read_back(void **state)
+{
+    char mine[64], theirs[64];
+    struct pack p;
+
+    (void)state;
+    new_session(mine);
+    new_session(theirs);
+    make_pack(&p, "what the chunk holds");
+    assert_int_equal(put_signed(&p, mine), 200);
+    s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_403, .method = "HEAD", .key = p.hex, .skip = 1});
+    assert_int_equal(tell(&p, mine), 201);
+    assert_true(has(&p.chunk, mine));
+    assert_false(has(&p.chunk, theirs));
+    s3_mock_chaos(mock, 0, 0);
+    all_are_read_back();
+    assert_true(has(&p.chunk, theirs));
+    pl_buf_finish(&p.bytes);
+}
+
+static const char long_text[] = "a text that is longer than what is kept within a tree, so that it is a chunk of its own";
+
+/* Until faults are taken away (s3_mock_chaos) what is told of this pack is not read back. */
+static void hold_read_back(const struct pack *p)
+{
+    s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_403, .method = "HEAD", .key = p->hex, .skip = 1});
+}
+
+static void reads_as(const char *path, const char *content)
+{
+    char target[160];
+    struct answer a;
+
+    snprintf(target, sizeof target, REPO "/refs/master/files/%s", path);
+    a = ask("GET", target, NULL);
+    assert_int_equal(a.status, 200);
+    assert_true(a.len == strlen(content) && memcmp(a.body, content, a.len) == 0);
+    answer_free(&a);
+}
+
+/* The bytes come to the daemon, which has them from nobody but who may lie: as a commit of its own, and into an open one. */
+static void the_daemons_own_writers_do_not_rely_on_what_was_not_read_back(void **state)
+{
+    char session[64], target[256];
+    struct pack p;
+    json_t *o;
+
+    (void)state;
+    make_repo("data");
+    for (int open = 0; open < 2; open++) {
+        char text[sizeof long_text + 8], path[16];
+
+        snprintf(text, sizeof text, "%s %d", long_text, open);
+        snprintf(path, sizeof path, "file%d", open);
+        new_session(session);
+        make_liar(&p, text);
+        assert_int_equal(put_signed(&p, session), 200);
+        hold_read_back(&p);
+        assert_int_equal(tell(&p, session), 201);
+        assert_true(has(&p.chunk, session));
+        if (open) {
+            o = ask_json(201, "POST", REPO "/branches/master/open", "{}");
+            snprintf(target, sizeof target, REPO "/open/%s/files/%s", text_at(o, "id"), path);
+            does(202, "PUT", target, text);
+            snprintf(target, sizeof target, REPO "/open/%s/finish", text_at(o, "id"));
+            json_decref(o);
+            does(201, "POST", target, "{}");
+        } else {
+            assert_true(put_text("data@master", path, text, NULL));
+        }
+        s3_mock_chaos(mock, 0, 0);
+        all_are_read_back();
+        assert_int_equal(of_packs("quarantined"), open + 1);
+        reads_as(path, text);
+        pl_buf_finish(&p.bytes);
+    }
+}
+
+/* Pack and id are the same by their footers; what the daemon verified is not what lies in the bucket. */
+static void a_lie_is_not_covered_by_the_truth_that_comes_after_it(void **state)
+{
+    char session[64], target[256];
+    struct answer a;
+    struct pack p;
+
+    (void)state;
+    new_session(session);
+    make_liar(&p, "what the chunk holds");
+    assert_int_equal(put_signed(&p, session), 200);
+    p.bytes.data[PL_PACK_HEADER_BYTES + PL_PACK_RECORD_BYTES] ^= 1;
+    snprintf(target, sizeof target, PROJECT "/packs/%s?session=%s", p.hex, session);
+    a = ask_with("PUT", target, AS_USER, p.bytes.data, p.bytes.len);
+    assert_int_equal(a.status, 201);
+    answer_free(&a);
+    all_are_read_back();
+    assert_int_equal(of_packs("quarantined"), 1);
+    assert_false(has(&p.chunk, session));
+    pl_buf_finish(&p.bytes);
+}
+
+/* The next daemon finds what is in the bucket. */
+static void begin_again(void)
+{
+    char index[128];
+
+    snprintf(index, sizeof index, "%s/index", t.dir);
+    MUST(pl_stores_open(t.objects, index, &t.stores, &err));
+    api_begin();
+}
+
+/* The bucket stands still while a pack is read back: who stops the daemon does not wait for it. */
+static void a_daemon_that_stops_does_not_wait_for_what_is_read_back(void **state)
+{
+    const int64_t began_ms = pl_clock_mono_ms();
+    char session[64];
+    struct pack p;
+
+    (void)state;
+    new_session(session);
+    make_liar(&p, "what is read back later");
+    assert_int_equal(put_signed(&p, session), 200);
+    s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_STALL, .method = "GET", .key = p.hex, .skip = 1});
+    assert_int_equal(tell(&p, session), 201);
+    for (unsigned i = 0; s3_mock_requests(mock, "GET") < 2 || !recent_is(p.hex); i++) {
+        assert_true(i < 6000);
+        usleep(10000);
+    }
+    atomic_store(&t.told, NULL);
+    pl_api_stop(t.api, FIXTURE_WAIT_MS);
+    fixture_await_loop();
+    assert_true(pl_clock_mono_ms() - began_ms < PL_S3_STALL_MS - 5000);
+    t.api = pl_api_destroy(t.api);
+    pl_stores_close(t.stores);
+    s3_mock_chaos(mock, 0, 0);
+    begin_again();
+    all_are_read_back();
+    assert_int_equal(of_packs("quarantined"), 1);
+    pl_buf_finish(&p.bytes);
+}
+
+static void what_was_not_read_back_is_read_by_the_next_daemon(void **state)
+{
+    char session[64];
+    struct pack told, untold;
+
+    (void)state;
+    new_session(session);
+    make_liar(&told, "of which the daemon was told");
+    make_liar(&untold, "of which it was not");
+    assert_int_equal(put_signed(&told, session), 200);
+    assert_int_equal(put_signed(&untold, session), 200);
+    s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_403, .method = "HEAD", .key = told.hex, .skip = 1});
+    assert_int_equal(tell(&told, session), 201);
+    atomic_store(&t.told, NULL);
+    pl_api_stop(t.api, FIXTURE_WAIT_MS);
+    fixture_await_loop();
+    t.api = pl_api_destroy(t.api);
+    pl_stores_close(t.stores); /* the next one finds the pack in the bucket */
+    s3_mock_chaos(mock, 0, 0);
+    begin_again();
+    all_are_read_back();
+    assert_int_equal(of_packs("quarantined"), 2);
+    object_is(&told, "q", true);
+    object_is(&untold, "q", true);
+    assert_false(has(&untold.chunk, session));
+    pl_buf_finish(&told.bytes);
+    pl_buf_finish(&untold.bytes);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_pack_that_lies_is_quarantined_and_who_needs_it_is_told),
+        TEST(what_is_damaged_on_the_way_condemns_no_pack),
+        TEST(a_pack_that_cannot_be_set_aside_stays_where_it_is),
+        TEST(nobody_else_is_told_of_what_was_not_read_back),
+        TEST(the_daemons_own_writers_do_not_rely_on_what_was_not_read_back),
+        TEST(a_lie_is_not_covered_by_the_truth_that_comes_after_it),
+        TEST(a_daemon_that_stops_does_not_wait_for_what_is_read_back),
+        TEST(what_was_not_read_back_is_read_by_the_next_daemon),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
