@@ -7,6 +7,7 @@
 
 #include "pipelined/db/check.h"
 #include "pipelined/db/open.h"
+#include "pipelined/db/regained.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
 #include "storage/dataset/fsck_log.h"
@@ -267,7 +268,8 @@ static int prepare_alone(struct alone *a, const char *url, struct pl_fsck_report
     snprintf(path, sizeof path, "%s/pipelined.db", a->scratch);
     r = r < 0 ? r : pl_conn_open(path, false, &a->conn, err);
     snprintf(path, sizeof path, "%s/index", a->scratch);
-    return r < 0 ? r : pl_stores_open(a->objects, path, &a->stores, err);
+    r = r < 0 ? r : pl_stores_open(a->objects, path, &a->stores, err);
+    return r < 0 ? r : pl_regained_check_logs(a->conn, a->stores, err);
 }
 
 static json_t *report_json(const struct alone *a, const struct pl_fsck_report *sum, int64_t ms)

@@ -6,6 +6,7 @@
 
 #include "pipelined/db/gc_tx.h"
 #include "pipelined/db/recover.h"
+#include "pipelined/db/regained.h"
 #include "pipelined/net/tls.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
@@ -339,8 +340,9 @@ static int open_db(struct daemon *d, struct pl_err *err)
         return r;
     pl_stores_on_open(d->stores, pl_gc_store_opened, d->db);
     tell_recovered(pl_db_recovered(d->db));
+    r = pl_regained_check(d->db, d->stores, err);
     snprintf(logs, sizeof logs, "%s/logs", d->config->data);
-    return pl_stage_logs_open(logs, d->db, d->stores, &d->logs, err);
+    return r < 0 ? r : pl_stage_logs_open(logs, d->db, d->stores, &d->logs, err);
 }
 
 static int start_ckpt(struct daemon *d, struct pl_err *err)

@@ -55,7 +55,7 @@
  * They are recorded: storage/dataset, pipelined/db
  *   record, log          kinds of records; the log, which is the truth;  log_reader: ahead of who reads it;  ckpt: its checkpoints
  *   db                   the writer thread and group commit; open (lock, schema, replay), epoch (the log is ours), apply (one record), sql, names (look-ups)
- *   snapshot, recover    a copy of the database for a checkpoint; all of it anew from checkpoint and log
+ *   snapshot, recover    a copy of the database for a checkpoint; all of it anew from checkpoint and log, and without what had gone: regained
  *   opens                open commits: opens_writer (groups of puts, on the disk before they are answered), opens_view, opens_end,
  *                        opens_told, opens_needs; each is a file: storage/dataset/op_spool;  branch_view: a branch with what gathers on it, heads
  *   repo_tx, commit_tx, push (attributes_edit: the second tree of a commit), pipeline_tx, pipeline_circle, manual_run, rerun (aside:

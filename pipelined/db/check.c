@@ -242,7 +242,7 @@ static const struct {
                    " WHERE project = ? AND code_root IS NOT NULL"},
     {PL_FSCK_BLOB,
      "SELECT 'log of ' || j.project || '/' || j.stage || ' in run ' || substr(j.run, 1, 8), l.blob FROM log_segment l"
-     " JOIN job j ON j.id = l.job WHERE j.project = ? AND l.blob IS NOT NULL"},
+     " JOIN job j ON j.id = l.job WHERE j.project = ? AND length(l.blob) > 0"},
 };
 
 static int read_roots(struct pl_conn *conn, const char *project, struct roots *ret, struct pl_err *err)

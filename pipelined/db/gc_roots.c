@@ -67,6 +67,19 @@ static int mark_result(struct pl_gc_mark *m, const json_t *result, struct pl_err
     return r < 0 ? r : mark_ops(m, bytes.data, bytes.len, err);
 }
 
+int pl_gc_mark_results(struct pl_gc_mark *m, const json_t *rows, struct pl_err *err)
+{
+    const json_t *one;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(rows, i, one)
+    {
+        r = r < 0 ? r : mark_result(m, json_array_get(one, 1), err);
+    }
+    return r;
+}
+
 /* ---- tables ---- */
 
 int pl_gc_mark_object(struct pl_gc_mark *m, const struct pl_commit *c, struct pl_err *err)
@@ -122,7 +135,7 @@ static const char *const tree_queries[] = {
 static const char *const record_queries[] = {
     "SELECT v.user_spec FROM pipeline_version v JOIN pipeline p ON p.id = v.pipeline WHERE p.project = ?",
     "SELECT v.effective_spec FROM pipeline_version v JOIN pipeline p ON p.id = v.pipeline WHERE p.project = ?",
-    "SELECT l.blob FROM log_segment l JOIN job j ON j.id = l.job WHERE l.blob IS NOT NULL AND j.project = ?",
+    "SELECT l.blob FROM log_segment l JOIN job j ON j.id = l.job WHERE length(l.blob) > 0 AND j.project = ?",
 };
 
 static int mark_trees(struct reading *g, const char *query, struct pl_err *err)
@@ -201,14 +214,9 @@ static int mark_results(struct reading *g, struct pl_err *err)
 
     while (r >= 0 && (r = pl_sql_next(g->conn, &rows, err)) > 0) {
         _cleanup_(json_decrefp) json_t *list = NULL;
-        const json_t *one;
-        size_t i;
 
         r = pl_col_result_rows(&rows, 0, &list, err);
-        json_array_foreach(list, i, one)
-        {
-            r = r < 0 ? r : mark_result(g->mark, json_array_get(one, 1), err);
-        }
+        r = r < 0 ? r : pl_gc_mark_results(g->mark, list, err);
         if (r < 0)
             return r;
     }

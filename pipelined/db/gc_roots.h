@@ -26,3 +26,6 @@ int pl_gc_mark_roots(const struct pl_gc_roots *roots, struct pl_gc_mark *mark, s
 struct pl_commit;
 PL_MUST_CHECK
 int pl_gc_mark_object(struct pl_gc_mark *mark, const struct pl_commit *commit, struct pl_err *err);
+/* What results name that a row of table `result` holds (result_rows.h); the same. */
+PL_MUST_CHECK
+int pl_gc_mark_results(struct pl_gc_mark *mark, const json_t *rows, struct pl_err *err);

@@ -362,14 +362,19 @@ int pl_keep_check_job(struct pl_conn *c, int64_t job, enum pl_keep_of what, stru
 
     snprintf(path, sizeof path, "$.keep.%s", names[what]);
     r = pl_sql_query(c, err, &rows,
-                     "SELECT j.stage, j.run, j.finished_us, coalesce(json_extract(r.options, ?2), 0) FROM job j JOIN repo r"
+                     "SELECT j.stage, j.run, j.finished_us, coalesce(json_extract(r.options, ?2), 0),"
+                     " ?3 AND EXISTS (SELECT 1 FROM log_segment WHERE job = ?1 AND blob IS x'') FROM job j LEFT JOIN repo r"
                      " ON r.project = j.project AND r.name = j.stage WHERE j.id = ?1 AND j.final = 1"
-                     " AND NOT EXISTS (SELECT 1 FROM log_segment WHERE job = ?1 AND ?3)"
+                     " AND NOT EXISTS (SELECT 1 FROM log_segment WHERE job = ?1 AND blob IS NOT x'' AND ?3)"
                      " AND NOT EXISTS (SELECT 1 FROM attempt WHERE job = ?1 AND NOT ?3)",
                      "isi", job, path, (int64_t)(what == PL_KEEP_LOGS));
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r <= 0)
         return r;
+    if (pl_col_int(&rows, 4)) /* regained.h */
+        return pl_err_set(err, PL_ENOTFOUND,
+                          "the log of job %s of run %.8s was dropped before the daemon's database was recovered",
+                          pl_col_text(&rows, 0), pl_col_text(&rows, 1));
     days = pl_col_int(&rows, 3);
     if (days <= 0 || pl_keep_until(pl_col_int(&rows, 2), (uint32_t)days) > pl_clock_wall_us())
         return 0;

@@ -204,7 +204,7 @@ static int leave_word(struct recovery *v, struct pl_err *err)
 
     if (!text)
         return pl_err_nomem(err);
-    r = pl_sql_exec(v->conn, err, "INSERT OR REPLACE INTO meta(key, value) VALUES ('recovered', ?)", "s", text);
+    r = pl_sql_exec(v->conn, err, "INSERT OR REPLACE INTO meta(key, value) VALUES ('recovered', ?), ('regained', '')", "s", text);
     r = r < 0 ? r
               : pl_sql_exec(v->conn, err,
                             "INSERT INTO event(id, at_us, type, data) SELECT coalesce(max(id), 0) + ?, ?, 'recovered',"

@@ -229,7 +229,7 @@ static int load_sealed(struct pl_stage_logs *l, const char *project, int64_t job
             blob = pl_col_hash(&rows, 0);
         pl_rows_finish(&rows);
     }
-    if (r <= 0)
+    if (r <= 0 || pl_hash_is_zero(&blob)) /* what it held had gone before a recovery (regained.h) */
         return r;
     r = pl_stores_get(l->stores, project, &store, err);
     r = r < 0 ? r : pl_store_get(store, &blob, PL_REC_BLOB, ret, err);

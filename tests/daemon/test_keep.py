@@ -215,6 +215,40 @@ def test_days_of_commits_results_and_logs(make_daemon, clock):
     assert d.post("/fsck?full=1")["ok"]
 
 
+def test_what_was_dropped_after_the_checkpoint_is_not_there_after_a_recovery(make_daemon, clock, tmp_path):
+    """Results and logs go without a word in the log, and their bytes with them; a checkpoint has them still."""
+    options = ["--store", f"file://{tmp_path}/store", "--gc-every", "0s", "--linger", "0s"]
+    ckpt = tmp_path / "store" / "ckpt"
+    d = make_daemon(*options, "--checkpoint-every", "1").start(env=clock.env)
+    p = d.default.repo("in", "other")
+    command = 'echo said; head -c 100000 /dev/urandom >"$PL_OUT/${PL_INPUT_IN##*/}"; ! grep -q bad "$PL_INPUT_IN"'
+    p.stages(sh("s", command, glob="/*", output={"keep": {"results": 3, "logs": 5}}))
+    failed = p.run("in", {"a": "good", "b": "bad"}, state="failure")["id"]
+    assert p.logs("s", run=failed) == "said\n" * 2
+    ended = max(os.listdir(tmp_path / "store" / "log"))
+    wait_until(lambda: p.push("other", "x", "x") and max(os.listdir(ckpt)) > ended, "a checkpoint with them")
+    assert d.stop() == 0
+    made = os.listdir(ckpt)
+
+    d.options = options
+    clock.set(10 * DAY)
+    d.start(env=clock.env)
+    assert keep(d)[0]["s"]["results"] == 1 and "was dropped" in missing(lambda: p.logs("s", run=failed))
+    assert wait_until(lambda: d.ctl("--json", "gc").json["freed_packs"], "space")
+    assert d.stop() == 0
+    for name in set(os.listdir(ckpt)) - set(made):
+        (ckpt / name).unlink()
+
+    d = make_daemon(*options, name="anew").start()
+    assert "recovered from checkpoint" in d.log()
+    gone = missing(lambda: d.default.logs("s", run=failed))
+    assert gone == f"the log of job s of run {failed[:8]} was dropped before the daemon's database was recovered"
+    run = d.default.run("in", {"b": "better"})
+    assert run["job"]["s"]["datums"]["reused"] == 0 and len(d.read("s", "a")) == 100_000
+    assert d.ctl("--json", "gc").json["error"] == ""
+    assert d.post("/fsck?full=1")["ok"]
+
+
 def test_rules_that_cannot_be(make_daemon):
     d = make_daemon().start()
     d.default.repo("in")
