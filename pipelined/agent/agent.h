@@ -24,7 +24,8 @@
  *   gpu           utilisation and memory of the worker's GPUs, through NVML when it is there
  *   sandbox       bubblewrap's arguments; seccomp, the system calls it denies; the probe
  *   runner_client starts sandbox and runner, runs one command after another in it
- *   runner_proto  the frames between agent and runner;  runner.c is the runner
+ *   runner_proto  the frames between agent and runner;  runner.c is the runner, runner_pod what it does differently in a pod
+ *   unix_listen   a socket in a folder
  *
  * Uses net (HTTP client, remote store), all of storage and core; never exec, api, git or cli. */
 #pragma once

@@ -140,11 +140,13 @@ static void judge_signal(struct pl_datum_context *c, const struct pl_runner_resu
 
     if (run->code == SIGKILL) {
         uint64_t count = pl_datum_oom_count();
-        o->oom = count > c->oom_seen;
+        o->oom = c->sandbox->mode == PL_SANDBOX_POD ? run->ooms > 0 : count > c->oom_seen;
         c->oom_seen = count;
     }
     snprintf(text, size, "killed by signal %d%s%s%s%s", run->code, name ? " (SIG" : "", name ? name : "", name ? ")" : "",
-             o->oom ? ": the machine ran out of memory" : "");
+             !o->oom                              ? ""
+             : c->sandbox->mode == PL_SANDBOX_POD ? ": the container ran out of memory"
+                                                  : ": the machine ran out of memory");
 }
 
 /* The reason why the command failed, "" when it did not. */
@@ -220,6 +222,8 @@ static int run_and_judge(struct attempt *a, struct pl_runner_command *command, s
         r = pl_batch_run(c->batch, command, a->task, a->row, &end, err);
     else
         r = pl_env_of(c->env, a->task, a->row, &command->env, err);
+    if (r == 0 && c->batch && end.end != PL_BATCH_ENDED)
+        r = pl_runner_client_share(c->runner, err); /* the command lives on */
     if (r == 0 && !c->batch && !c->stage->script)
         r = pl_env_argv(c->env, a->row, command->argv, &command->argv, err);
     if (r == 0 && !c->batch)
@@ -435,7 +439,7 @@ static int capture(struct pl_datum_context *c, const struct pl_wire_row *row, co
 
 int pl_datum_upload(struct pl_datum_context *c, const struct pl_wire_row *row, const char *from, struct pl_wire_outcome *o)
 {
-    int r = o->gave_back || o->reason[0] ? 0 : capture(c, row, from, o);
+    int r = o->gave_back || o->lost || o->reason[0] ? 0 : capture(c, row, from, o);
 
     o->upload_ms += pl_early_release(c->early, row);
     return r;

@@ -73,13 +73,32 @@ static int add_socket(struct pl_env *e, struct pl_err *err)
     return add_base(e, "PL_NEXT_SOCKET", path, err);
 }
 
+/* In a pod the rest is the image's, and devices are what the node gave to the container. */
+static int make_base_of_pod(struct pl_env *e, const char *path, struct pl_err *err)
+{
+    int r = path ? add_base(e, "PATH", path, err) : pl_err_nomem(err);
+
+    if (r == 0)
+        r = add_python(e, err);
+    if (r == 0 && e->stage->batch)
+        r = add_socket(e, err);
+    if (r == 0 && e->config->n_gpus == 0)
+        r = add_base(e, "CUDA_VISIBLE_DEVICES", "", err);
+    if (r == 0 && e->config->has_checkpoint)
+        r = add_base(e, "PL_CHECKPOINT", e->paths->checkpoint, err);
+    return r;
+}
+
 static int make_base(struct pl_env *e, struct pl_err *err)
 {
     const bool none = e->config->mode == PL_SANDBOX_NONE;
     _cleanup_free_ char *path = pl_sandbox_search_path(e->config);
     const char *home = none && getenv("HOME") ? getenv("HOME") : e->paths->home;
-    int r = path ? add_base(e, "PATH", path, err) : pl_err_nomem(err);
+    int r;
 
+    if (e->config->mode == PL_SANDBOX_POD)
+        return make_base_of_pod(e, path, err);
+    r = path ? add_base(e, "PATH", path, err) : pl_err_nomem(err);
     if (r == 0)
         r = add_base(e, "HOME", home, err);
     if (r == 0)

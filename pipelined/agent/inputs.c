@@ -276,6 +276,22 @@ static int make_writable(const char *path, const struct stat *st, int type, stru
     return type == FTW_F ? chmod(path, (st->st_mode & 07777) | 0200) : 0;
 }
 
+static int make_writable_by_group(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    const mode_t more = type == FTW_F ? 0220 : type == FTW_D ? 0070 : 0;
+
+    (void)ftw;
+    return more ? chmod(path, (st->st_mode & 07777) | more) : 0;
+}
+
+/* What the command may change. */
+static int open_to_command(const struct pl_inputs *in, const char *folder, struct pl_err *err)
+{
+    if (nftw(folder, in->config.by_group ? make_writable_by_group : make_writable, 16, FTW_PHYS) != 0)
+        return pl_err_errno(err, errno, "%s", folder);
+    return 0;
+}
+
 /* Copies, with no links to the cache. */
 static int build_writable(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *next,
                           struct pl_input_sums *ret, struct pl_err *err)
@@ -285,9 +301,7 @@ static int build_writable(struct pl_inputs *in, struct slot *s, const struct pl_
     in->folder.cache = NULL;
     r = build_folder(in, s, wi, next, ret, err);
     in->folder.cache = in->cache;
-    if (r == 0 && nftw(next, make_writable, 16, FTW_PHYS) != 0)
-        r = pl_err_errno(err, errno, "%s", next);
-    return r;
+    return r < 0 ? r : open_to_command(in, next, err);
 }
 
 /* Does the checkout `c`, of another commit, become this one by what differs? Then it need not be made anew. */
@@ -434,9 +448,7 @@ static int checkout_writable(struct pl_inputs *in, const struct pl_hash *root, c
         r = pl_checkout(&entries, &in->config.reader, dest, &options, NULL, err);
     }
     pl_tree_source_finish(&source);
-    if (r == 0 && nftw(dest, make_writable, 16, FTW_PHYS) != 0)
-        r = pl_err_errno(err, errno, "%s", dest);
-    return r;
+    return r < 0 ? r : open_to_command(in, dest, err);
 }
 
 static int stage_checkpoint(struct pl_inputs *in, const struct pl_wire_row *row, struct pl_err *err)

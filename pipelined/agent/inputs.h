@@ -25,6 +25,7 @@ struct pl_inputs_config {
     const char *cache;           /* folder of the cache; NULL = none */
     const char *project, *stage; /* whose checkouts are kept for the next worker; stage NULL = they are not */
     bool read_only;              /* the command cannot write to inputs: links and reuse are safe */
+    bool by_group;               /* the command is another user of the folders' group: what it may change is open to that */
     bool checkpoint;             /* WORK/checkpoint holds what the row's attempt before kept, and nothing else */
 };
 

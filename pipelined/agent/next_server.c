@@ -1,11 +1,10 @@
 #include "pipelined/agent/next_server.h"
 
-#include <fcntl.h>
+#include "pipelined/agent/unix_listen.h"
+
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
 struct asker {
     int fd; /* -1 = free */
@@ -19,27 +18,6 @@ struct pl_next_server {
     struct asker *waiting; /* whose request is whole; NULL = none */
 };
 
-static int listen_at(const char *folder, struct pl_err *err)
-{
-    _cleanup_close_ int dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    if (dir < 0 || fd < 0) {
-        pl_closep(&fd);
-        return pl_err_errno(err, errno, "%s", folder);
-    }
-    /* an address holds 107 bytes, the folder's own name may be longer */
-    snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/next", dir);
-    if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 || fchmodat(dir, "next", 0666, 0) < 0 ||
-        listen(fd, PL_NEXT_ASKERS_MAX) < 0) {
-        int r = pl_err_errno(err, errno, "%s/next", folder);
-        pl_closep(&fd);
-        return r;
-    }
-    return fd;
-}
-
 static bool watch(struct pl_next_server *s, int fd, void *who)
 {
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = who};
@@ -50,15 +28,18 @@ static bool watch(struct pl_next_server *s, int fd, void *who)
 int pl_next_server_create(const char *folder, struct pl_next_server **ret, struct pl_err *err)
 {
     struct pl_next_server *s = calloc(1, sizeof(*s));
+    int r;
 
     if (!s)
         return pl_err_nomem(err);
     for (size_t i = 0; i < PL_NEXT_ASKERS_MAX; i++)
         s->askers[i].fd = -1;
     s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    s->listen_fd = listen_at(folder, err);
-    if (s->listen_fd < 0 || s->epoll_fd < 0 || !watch(s, s->listen_fd, NULL)) {
-        int r = s->listen_fd < 0 ? s->listen_fd : pl_err_errno(err, errno, "%s/next", folder);
+    s->listen_fd = -1;
+    r = pl_unix_listen(folder, "next", PL_NEXT_ASKERS_MAX, &s->listen_fd, err);
+    if (r == 0 && (s->epoll_fd < 0 || !watch(s, s->listen_fd, NULL)))
+        r = pl_err_errno(err, errno, "%s/next", folder);
+    if (r < 0) {
         pl_next_server_destroy(s);
         return r;
     }

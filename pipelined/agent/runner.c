@@ -6,6 +6,7 @@
  * Every process that a command leaves behind becomes the runner's child: it is process 1 of the sandbox, or else a subreaper. So
  * "no child left" (ECHILD) is "no process left", one system call when the command was tidy. */
 #include "pipelined/agent/copy_links.h"
+#include "pipelined/agent/runner_pod.h"
 #include "pipelined/agent/runner_proto.h"
 
 #include <dirent.h>
@@ -41,6 +42,9 @@ struct runner {
     bool killed;
     uint32_t leftovers;
     struct rusage usage; /* of all processes of the command so far */
+    bool pod;
+    char *const *shared; /* folders of a pod; NULL-terminated */
+    uint64_t ooms;       /* when the last command ended */
     uint8_t in[PL_RUNNER_HEAD_BYTES + PL_RUNNER_FRAME_MAX];
     size_t in_len;
     char *words[PL_RUNNER_ARGS_MAX + 2]; /* argv, NULL, env, NULL */
@@ -107,6 +111,21 @@ static uint64_t usec_of(const struct timeval *t)
     return (uint64_t)t->tv_sec * 1000000u + (uint64_t)t->tv_usec;
 }
 
+static void share(const struct runner *r)
+{
+    for (char *const *folder = r->shared; r->pod && *folder; folder++)
+        pl_pod_share(*folder);
+}
+
+/* Since the last command ended. */
+static uint32_t count_ooms(struct runner *r)
+{
+    const uint64_t before = r->ooms;
+
+    r->ooms = r->pod ? pl_pod_ooms() : 0;
+    return r->ooms > before ? (uint32_t)(r->ooms - before) : 0;
+}
+
 static void send_exit(struct runner *r, enum pl_runner_how how, uint32_t code)
 {
     const struct rusage *u = &r->usage;
@@ -118,6 +137,7 @@ static void send_exit(struct runner *r, enum pl_runner_how how, uint32_t code)
 
     pl_runner_put32(p + 4, code);
     pl_runner_put32(p + 8, r->leftovers);
+    pl_runner_put32(p + 12, count_ooms(r));
     for (int i = 0; i < PL_RUNNER_EXIT_NUMBERS; i++)
         pl_runner_put64(p + 16 + 8 * i, numbers[i]);
     send_frame(PL_RUNNER_EXIT, p, sizeof(p));
@@ -191,6 +211,7 @@ static void finish_command(struct runner *r, int status)
     enum pl_runner_how how = WIFSIGNALED(status) ? PL_RUNNER_SIGNALED : PL_RUNNER_EXITED;
 
     sweep(r);
+    share(r);
     send_exit(r, how, (uint32_t)(how == PL_RUNNER_SIGNALED ? WTERMSIG(status) : WEXITSTATUS(status)));
     r->command = 0;
     if (r->orphaned)
@@ -264,6 +285,7 @@ __attribute__((noreturn)) static void child(const char *cwd, char *const *argv, 
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGTERM, SIG_DFL);
     setpgid(0, 0); /* "kill 0" reaches the command alone; a session of its own costs a scheduling group and gives nothing more */
     failure->how = PL_RUNNER_NO_CWD;
     if (chdir(cwd) < 0) {
@@ -333,6 +355,7 @@ static bool handle_run(struct runner *r, uint8_t *payload, size_t n)
         return false;
     if (p < end && !take_words(&p, end, 1, input))
         return false;
+    env = r->pod ? pl_pod_env(env) : env;
     r->start_us = now_us();
     r->deadline_us = timeout_ms ? r->start_us + timeout_ms * 1000 : 0;
     start_command(r, cwd[0], r->words, env, input[0]);
@@ -357,6 +380,9 @@ static void handle_input(struct runner *r)
             r->killed = r->command != 0;
             if (r->command)
                 kill_all(r);
+        } else if (ok && frame[4] == PL_RUNNER_SHARE) {
+            share(r);
+            send_frame(PL_RUNNER_SHARED, frame, 0);
         } else {
             ok = false;
         }
@@ -443,6 +469,8 @@ static void set_up(struct runner *r)
     sigemptyset(&child_ended);
     sigaddset(&child_ended, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child_ended, NULL);
+    if (r->pod)
+        signal(SIGTERM, SIG_IGN); /* the pod is to end: the agent sees to what runs, and then to us */
     r->signal_fd = signalfd(-1, &child_ended, SFD_CLOEXEC | SFD_NONBLOCK);
     if (r->signal_fd < 0)
         die("signalfd");
@@ -450,7 +478,7 @@ static void set_up(struct runner *r)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_DUMPABLE, 0); /* the command runs as the same user: it shall not look into us */
     setrlimit(RLIMIT_CORE, &no_core);
-    umask(022);
+    umask(r->pod ? 002 : 022);
 }
 
 int main(int argc, char **argv)
@@ -460,6 +488,13 @@ int main(int argc, char **argv)
 
     if (argc == 4 && strcmp(argv[1], PL_COPY_LINKS) == 0)
         return pl_copy_links(argv[2], argv[3]);
+    if (argc >= 3 && strcmp(argv[1], PL_POD_OPTION) == 0) {
+        if (!pl_pod_connect(argv[2]))
+            return PL_RUNNER_EXIT_ORPHANED;
+        r->pod = true;
+        r->shared = argv + 3;
+        r->ooms = pl_pod_ooms();
+    }
     set_up(r);
     hello[1] = r->alone;
     send_frame(PL_RUNNER_HELLO, hello, sizeof(hello));

@@ -1,6 +1,7 @@
 #include "pipelined/agent/runner_client.h"
 
 #include "pipelined/agent/seccomp.h"
+#include "pipelined/agent/unix_listen.h"
 #include "storage/base/buf.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
@@ -18,17 +19,20 @@
 #define START_MS            10000
 #define START_TRIES         3 /* of a sandbox that is killed while it comes up */
 #define STOP_MS             2000
+#define SHARE_MS            600000 /* a command may have left very many files */
 #define OUTPUT_READ_BYTES   65536
 #define OUTPUT_PIPE_BYTES   (256 << 10)
 
 struct pl_runner_client {
     const struct pl_sandbox_config *config;
-    pid_t pid;      /* bwrap or the runner itself; 0 = down */
-    int control_fd; /* our end of the socket */
+    pid_t pid;      /* bwrap or the runner itself; 0 = down, or the runner of a pod */
+    int control_fd; /* our end of the socket; -1 = down */
     int output_fd;  /* our end of the pipe, not blocking */
     int wake_fd;
     uint8_t in[PL_RUNNER_HEAD_BYTES + PL_RUNNER_EXIT_BYTES];
     size_t in_len;
+    bool has_exit; /* an EXIT that came before another answer */
+    uint8_t exit[PL_RUNNER_EXIT_BYTES];
     int64_t next_tick_ms; /* 0 = to be set */
     uint8_t output[OUTPUT_READ_BYTES];
 };
@@ -52,7 +56,7 @@ int pl_runner_client_create(const struct pl_sandbox_config *config, struct pl_ru
 
 bool pl_runner_client_up(const struct pl_runner_client *c)
 {
-    return c->pid > 0;
+    return c->control_fd >= 0;
 }
 
 /* posix_spawn and not fork: the agent has other threads. The child is its own session, so no terminal signals it. */
@@ -109,17 +113,11 @@ static bool wait_readable(int fd, int64_t deadline_ms)
     return r > 0;
 }
 
-/* Reads what there is of the next frame. 1: it is whole. 0: not yet. PL_EIO: the runner has gone. */
-static int read_frame(struct pl_runner_client *c, struct pl_err *err)
+/* Is the first frame whole? PL_EIO: it is none of ours. */
+static int has_frame(const struct pl_runner_client *c, struct pl_err *err)
 {
-    ssize_t n = recv(c->control_fd, c->in + c->in_len, sizeof(c->in) - c->in_len, MSG_DONTWAIT);
     size_t want;
 
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return 0;
-    if (n <= 0)
-        return pl_err_set(err, PL_EIO, "the runner has gone");
-    c->in_len += (size_t)n;
     if (c->in_len < PL_RUNNER_HEAD_BYTES)
         return 0;
     want = pl_runner_get32(c->in);
@@ -128,12 +126,39 @@ static int read_frame(struct pl_runner_client *c, struct pl_err *err)
     return c->in_len >= PL_RUNNER_HEAD_BYTES + want;
 }
 
+static void drop_frame(struct pl_runner_client *c)
+{
+    const size_t n = PL_RUNNER_HEAD_BYTES + pl_runner_get32(c->in);
+
+    memmove(c->in, c->in + n, c->in_len - n);
+    c->in_len -= n;
+}
+
+/* Reads what there is of the next frame. 1: it is whole. 0: not yet. PL_EIO: the runner has gone. */
+static int read_frame(struct pl_runner_client *c, struct pl_err *err)
+{
+    int r = has_frame(c, err);
+    ssize_t n;
+
+    if (r != 0)
+        return r;
+    n = recv(c->control_fd, c->in + c->in_len, sizeof(c->in) - c->in_len, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n <= 0)
+        return pl_err_set(err, PL_EIO, "the runner has gone");
+    c->in_len += (size_t)n;
+    return has_frame(c, err);
+}
+
 /* Collects bwrap, or the runner; kills it when it does not end by itself. With the sandbox's process 1 all in it die. */
 static int collect(struct pl_runner_client *c, int wait_ms)
 {
     int status = 0;
-    _cleanup_close_ int pid_fd = (int)syscall(SYS_pidfd_open, c->pid, 0);
+    _cleanup_close_ int pid_fd = c->pid > 0 ? (int)syscall(SYS_pidfd_open, c->pid, 0) : -1;
 
+    if (c->pid == 0)
+        return 0; /* of a pod: its container's end is seen by others */
     if (pid_fd < 0 || !wait_readable(pid_fd, pl_clock_mono_ms() + wait_ms))
         kill(c->pid, SIGKILL);
     while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
@@ -149,6 +174,7 @@ void pl_runner_client_stop(struct pl_runner_client *c)
         collect(c, STOP_MS);
     close_fd(&c->output_fd);
     c->in_len = 0;
+    c->has_exit = false;
 }
 
 struct pl_runner_client *pl_runner_client_destroy(struct pl_runner_client *c)
@@ -198,7 +224,7 @@ static int wait_hello(struct pl_runner_client *c, struct pl_err *err)
     if (c->in[4] != PL_RUNNER_HELLO || pl_runner_get32(c->in) != PL_RUNNER_HELLO_BYTES ||
         c->in[PL_RUNNER_HEAD_BYTES] != PL_RUNNER_VERSION)
         return pl_err_set(err, PL_EPROTO, "the runner is of another version");
-    c->in_len = 0;
+    drop_frame(c);
     return 0;
 }
 
@@ -254,10 +280,77 @@ static int start_once(struct pl_runner_client *c, struct pl_err *err)
     return r < 0 ? explain_start(c, &why, err) : 0;
 }
 
+/* ---- the runner of a pod ---- */
+
+/* The descriptor of the commands' output goes to the runner. */
+static int send_output(int control_fd, int output, struct pl_err *err)
+{
+    char byte = 0, control[CMSG_SPACE(sizeof(int))] = {0};
+    struct iovec part = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &output, sizeof(output));
+    return sendmsg(control_fd, &message, MSG_NOSIGNAL) == 1 ? 0 : pl_err_set(err, PL_EIO, "the runner has gone");
+}
+
+/* The runner's connection. PL_ECANCELED: woken. */
+static int accept_runner(const struct pl_runner_client *c, int listen_fd, struct pl_err *err)
+{
+    struct pollfd fds[2] = {{.fd = listen_fd, .events = POLLIN}, {.fd = c->wake_fd, .events = POLLIN}};
+    int fd;
+
+    while (poll(fds, 2, -1) < 0)
+        if (errno != EINTR)
+            return pl_err_errno(err, errno, "runner's socket");
+    if (fds[1].revents)
+        return pl_err_set(err, PL_ECANCELED, "told to end before the container of the command was there");
+    fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    return fd < 0 ? pl_err_errno(err, errno, "runner's socket") : fd;
+}
+
+/* It comes once: nobody else shall take its place. */
+static int start_in_pod(struct pl_runner_client *c, struct pl_err *err)
+{
+    _cleanup_close_ int listen_fd = -1, output = -1;
+    char folder[4200];
+    int pipe_fds[2], r;
+
+    snprintf(folder, sizeof(folder), "%s/sock", c->config->work);
+    r = pl_unix_listen(folder, "runner", 1, &listen_fd, err);
+    if (r < 0)
+        return r;
+    r = accept_runner(c, listen_fd, err);
+    if (r < 0)
+        return r;
+    c->control_fd = r;
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
+        r = pl_err_errno(err, errno, "runner's pipe");
+        pl_runner_client_stop(c);
+        return r;
+    }
+    c->output_fd = pipe_fds[0];
+    output = pipe_fds[1];
+    fcntl(c->output_fd, F_SETFL, O_NONBLOCK);
+    (void)fcntl(output, F_SETPIPE_SZ, OUTPUT_PIPE_BYTES);
+    r = send_output(c->control_fd, output, err);
+    close_fd(&output);
+    r = r < 0 ? r : wait_hello(c, err);
+    if (r < 0)
+        pl_runner_client_stop(c);
+    return r;
+}
+
 int pl_runner_client_start(struct pl_runner_client *c, struct pl_err *err)
 {
     struct pl_err why = {0};
     int r = PL_ERETRY;
+
+    if (c->config->mode == PL_SANDBOX_POD)
+        return start_in_pod(c, err);
 
     for (int i = 0; i < START_TRIES && r == PL_ERETRY; i++)
         r = start_once(c, &why);
@@ -345,6 +438,7 @@ static void take_result(const uint8_t *p, struct pl_runner_result *ret)
         .killed = p[2],
         .code = (int)pl_runner_get32(p + 4),
         .leftovers = pl_runner_get32(p + 8),
+        .ooms = pl_runner_get32(p + 12),
     };
     for (size_t i = 0; i < PL_RUNNER_EXIT_NUMBERS; i++)
         *numbers[i] = pl_runner_get64(p + 16 + 8 * i);
@@ -361,6 +455,17 @@ static int lose_runner(struct pl_runner_client *c, int code, struct pl_err *err)
     return code;
 }
 
+/* The whole frame is the end of the command. */
+static int keep_exit(struct pl_runner_client *c, struct pl_err *err)
+{
+    if (c->in[4] != PL_RUNNER_EXIT || pl_runner_get32(c->in) != PL_RUNNER_EXIT_BYTES)
+        return pl_err_set(err, PL_EIO, "the runner answered out of turn");
+    memcpy(c->exit, c->in + PL_RUNNER_HEAD_BYTES, PL_RUNNER_EXIT_BYTES);
+    c->has_exit = true;
+    drop_frame(c);
+    return 0;
+}
+
 /* One turn while the command runs: 1 when EXIT has come. `*ret_fd`: `fd` has something. */
 static int turn(struct pl_runner_client *c, const struct pl_runner_command *command, int fd, int64_t deadline_ms, bool *ret_fd,
                 struct pl_err *err)
@@ -369,6 +474,7 @@ static int turn(struct pl_runner_client *c, const struct pl_runner_command *comm
                             {.fd = c->output_fd, .events = POLLIN},
                             {.fd = c->wake_fd, .events = POLLIN},
                             {.fd = fd, .events = POLLIN}};
+    const bool here = c->has_exit || has_frame(c, NULL) != 0;
     int64_t until_ms = deadline_ms, now_ms;
     uint64_t wakes;
 
@@ -378,12 +484,13 @@ static int turn(struct pl_runner_client *c, const struct pl_runner_command *comm
         until_ms = until_ms ? PL_MIN(until_ms, c->next_tick_ms) : c->next_tick_ms;
     }
     now_ms = pl_clock_mono_ms();
+    until_ms = here ? now_ms : until_ms;
     if (poll(fds, 4, until_ms ? (int)PL_MIN(PL_MAX(until_ms - now_ms, 0), 3600000) : -1) < 0 && errno != EINTR)
         return pl_err_errno(err, errno, "runner");
     if (fds[1].revents && !pump_output(c, command, false))
         close_fd(&c->output_fd);
-    if (fds[0].revents) {
-        int r = read_frame(c, err);
+    if (fds[0].revents || here) {
+        int r = c->has_exit ? 1 : read_frame(c, err);
         if (r != 0)
             return r;
     }
@@ -426,12 +533,12 @@ int pl_runner_client_wait(struct pl_runner_client *c, const struct pl_runner_com
     }
     if (c->output_fd >= 0)
         (void)pump_output(c, command, true); /* all of it was written before EXIT */
-    if (r > 0 && (c->in[4] != PL_RUNNER_EXIT || pl_runner_get32(c->in) != PL_RUNNER_EXIT_BYTES))
-        r = pl_err_set(err, PL_EIO, "the runner answered out of turn");
+    if (r > 0 && !c->has_exit)
+        r = keep_exit(c, err);
     if (r < 0)
         return lose_runner(c, r, err);
-    take_result(c->in + PL_RUNNER_HEAD_BYTES, ret);
-    c->in_len = 0;
+    c->has_exit = false;
+    take_result(c->exit, ret);
     *ret_event = PL_RUNNER_EVENT_EXIT;
     return 0;
 }
@@ -440,6 +547,39 @@ void pl_runner_client_kill(struct pl_runner_client *c)
 {
     if (pl_runner_client_up(c))
         send_kill(c);
+}
+
+/* The command may end before it is answered. */
+static int wait_shared(struct pl_runner_client *c, struct pl_err *err)
+{
+    int r = 0;
+
+    for (;;) {
+        if (has_frame(c, NULL) == 0 && !wait_readable(c->control_fd, pl_clock_mono_ms() + SHARE_MS))
+            return pl_err_set(err, PL_EIO, "the runner did not answer in %d s", SHARE_MS / 1000);
+        r = read_frame(c, err);
+        if (r > 0 && c->in[4] == PL_RUNNER_SHARED) {
+            drop_frame(c);
+            return 0;
+        }
+        if (r > 0)
+            r = keep_exit(c, err);
+        if (r < 0)
+            return r;
+    }
+}
+
+int pl_runner_client_share(struct pl_runner_client *c, struct pl_err *err)
+{
+    const uint8_t frame[PL_RUNNER_HEAD_BYTES] = {0, 0, 0, 0, PL_RUNNER_SHARE};
+    int r;
+
+    if (c->config->mode != PL_SANDBOX_POD)
+        return 0;
+    if (!pl_runner_client_up(c) || send(c->control_fd, frame, sizeof(frame), MSG_NOSIGNAL) != (ssize_t)sizeof(frame))
+        return pl_err_set(err, PL_EIO, "the runner has gone");
+    r = wait_shared(c, err);
+    return r < 0 ? lose_runner(c, r, err) : 0;
 }
 
 int pl_runner_client_run(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_runner_result *ret,

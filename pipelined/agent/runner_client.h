@@ -31,6 +31,7 @@ struct pl_runner_result {
     bool timed_out;
     bool killed;        /* because on_tick said so */
     uint32_t leftovers; /* processes that the command left behind and that were killed */
+    uint32_t ooms;      /* in a pod: processes that the kernel killed meanwhile, because the container was out of memory */
     uint64_t wall_us, user_us, sys_us, max_rss_kb, minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches,
         involuntary_switches;
 };
@@ -38,7 +39,8 @@ struct pl_runner_result {
 PL_MUST_CHECK
 int pl_runner_client_create(const struct pl_sandbox_config *config, struct pl_runner_client **ret, struct pl_err *err);
 /* Starts sandbox and runner and waits for HELLO (≤ 10 s); again when they are killed meanwhile, three times at most. PL_EUNAVAILABLE with
- * what bubblewrap said when it does not come up. */
+ * what bubblewrap said when it does not come up. In a pod the runner starts by itself and comes to WORK/sock/runner: it is waited for
+ * until somebody calls pl_runner_client_wake (PL_ECANCELED), for the image of its container may take long; and it comes once. */
 PL_MUST_CHECK
 int pl_runner_client_start(struct pl_runner_client *c, struct pl_err *err);
 bool pl_runner_client_up(const struct pl_runner_client *c);
@@ -65,6 +67,10 @@ int pl_runner_client_wait(struct pl_runner_client *c, const struct pl_runner_com
 void pl_runner_client_kill(struct pl_runner_client *c);
 /* Wakes a running pl_runner_client_run or _wait, which calls on_tick at once. Any thread, also a signal handler. */
 void pl_runner_client_wake(struct pl_runner_client *c);
+/* In a pod: what the command has left so far is opened for the agent, as it is at each end of a command; elsewhere nothing. PL_EIO: the
+ * runner is lost. */
+PL_MUST_CHECK
+int pl_runner_client_share(struct pl_runner_client *c, struct pl_err *err);
 /* Ends runner and sandbox and waits for them: no process is left. */
 void pl_runner_client_stop(struct pl_runner_client *c);
 struct pl_runner_client *pl_runner_client_destroy(struct pl_runner_client *c);

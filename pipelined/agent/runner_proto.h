@@ -5,15 +5,18 @@
  *   runner → agent   HELLO  once, when it is ready
  *   agent  → runner  RUN    one command; the next one only after its EXIT
  *                    KILL   ends the command at once; ignored when none runs (it may have ended meanwhile)
+ *                    SHARE  opens the folders of a pod (runner_pod.h); a command may run
  *   runner → agent   EXIT   the command is over and no process of it is left
+ *                    SHARED the answer to SHARE
  *
  *   HELLO := u8 version (1), u8 alone (1: the runner is process 1 of a pid namespace), u16 LE 0
  *   RUN   := u64 LE timeout_ms (0 = none), u32 LE argc, u32 LE envc, then NUL-terminated: cwd, argv[argc], env[envc], and, when the
  *            command is to read something, the path of a file that becomes its standard input (else /dev/null)
- *   KILL  := nothing
+ *   KILL, SHARE, SHARED := nothing
  *   EXIT  := u8 how (enum pl_runner_how), u8 timed_out, u8 killed (by KILL), u8 0, u32 LE code (exit code, signal or errno),
- *            u32 LE leftovers (processes killed after the command), u32 LE 0, then u64 LE each: wall_us, user_us, sys_us,
- * max_rss_kb, minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches
+ *            u32 LE leftovers (processes killed after the command), u32 LE ooms (processes that the kernel killed meanwhile because
+ *            the container was out of memory; told in a pod only), then u64 LE each: wall_us, user_us, sys_us, max_rss_kb,
+ *            minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches
  *
  * The command's output is the runner's own standard output and error: all that was written before EXIT is in that pipe by then.
  * Times and faults are the sum over the command and every process of it; max_rss is that of the largest. When the agent goes (end
@@ -35,7 +38,14 @@
 #define PL_RUNNER_HELD_FD        11
 #define PL_RUNNER_EXIT_ORPHANED  75
 
-enum pl_runner_type { PL_RUNNER_RUN = 1, PL_RUNNER_KILL = 2, PL_RUNNER_HELLO = 0x80, PL_RUNNER_EXIT = 0x81 };
+enum pl_runner_type {
+    PL_RUNNER_RUN = 1,
+    PL_RUNNER_KILL = 2,
+    PL_RUNNER_SHARE = 3,
+    PL_RUNNER_HELLO = 0x80,
+    PL_RUNNER_EXIT = 0x81,
+    PL_RUNNER_SHARED = 0x82,
+};
 
 enum pl_runner_how {
     PL_RUNNER_EXITED = 0,   /* code: the exit code */

@@ -3,6 +3,7 @@
 #include "storage/base/io.h"
 #include <dirent.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #define USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -280,18 +281,19 @@ int pl_sandbox_argv(const struct pl_sandbox_config *config, int seccomp_fd, stru
 
 int pl_sandbox_paths(const struct pl_sandbox_config *config, struct pl_sandbox_paths *ret, struct pl_err *err)
 {
-    const char *base = config->mode == PL_SANDBOX_NONE ? config->work : "";
+    const char *base = config->mode == PL_SANDBOX_NONE ? config->work : "", *own;
 
     if (strlen(config->work) > 3900)
         return pl_err_set(err, PL_EINVAL, "work folder \"%.200s…\": longer than 3,900 bytes", config->work);
+    own = config->mode == PL_SANDBOX_POD ? "/pl/bin" : *base ? base : "/pl";
     snprintf(ret->pfs, sizeof(ret->pfs), "%s/pfs", base);
     snprintf(ret->code, sizeof(ret->code), "%s/code", base);
     snprintf(ret->tmp, sizeof(ret->tmp), "%s/tmp", base);
     snprintf(ret->home, sizeof(ret->home), "%s/tmp/home", base);
-    snprintf(ret->script, sizeof(ret->script), "%s%s/script", base, *base ? "" : "/pl");
+    snprintf(ret->script, sizeof(ret->script), "%s/script", own);
     snprintf(ret->bin, sizeof(ret->bin), "%s%s/bin", base, *base ? "" : "/pl");
     snprintf(ret->sock, sizeof(ret->sock), "%s%s/sock", base, *base ? "" : "/pl");
-    snprintf(ret->input, sizeof(ret->input), "%s%s/stdin", base, *base ? "" : "/pl");
+    snprintf(ret->input, sizeof(ret->input), "%s/stdin", own);
     snprintf(ret->checkpoint, sizeof(ret->checkpoint), "%s%s/checkpoint", base, *base ? "" : "/pl");
     snprintf(ret->runner, sizeof(ret->runner), "%s", *base ? config->runner : "/pl/bin/pl-runner");
     return 0;
@@ -321,7 +323,7 @@ int pl_sandbox_remove_folders(const struct pl_sandbox_config *config, struct pl_
 {
     int r;
 
-    if (access(config->work, F_OK) < 0 && errno == ENOENT)
+    if (config->mode == PL_SANDBOX_POD || (access(config->work, F_OK) < 0 && errno == ENOENT))
         return 0;
     r = pl_sandbox_clear(config->work, err);
     if (r == 0 && rmdir(config->work) < 0 && errno != EBUSY)
@@ -343,23 +345,90 @@ static int link_programs(const struct pl_sandbox_config *config, struct pl_err *
     return 0;
 }
 
+static const char *const folders[] = {"pfs/out", "next",     "done/0", "done/1", "done/2",    "done/3",
+                                      "code",    "tmp/home", "bin/py", "sock",   "checkpoint"};
+
+/* The folders of a work folder, one after another, ending with PL_ENOTFOUND. */
+static int folder_at(const struct pl_sandbox_config *config, size_t i, char out[4200])
+{
+    const char *input =
+        i < PL_ARRAY_SIZE(folders) ? NULL : json_string_value(json_array_get(config->writable, i - PL_ARRAY_SIZE(folders)));
+
+    if (i < PL_ARRAY_SIZE(folders))
+        snprintf(out, 4200, "%s/%s", config->work, folders[i]);
+    else if (input)
+        snprintf(out, 4200, "%s/pfs/%s", config->work, input);
+    else
+        return PL_ENOTFOUND;
+    return 0;
+}
+
+static int look_at_folders(const struct pl_sandbox_config *config, struct pl_err *err)
+{
+    char path[4200];
+
+    for (size_t i = 0; folder_at(config, i, path) == 0; i++)
+        if (access(path, W_OK) < 0)
+            return pl_err_set(err, PL_EUNAVAILABLE, "the pod's folder %s: %s: its first container makes it", path,
+                              strerror(errno));
+    return 0;
+}
+
 int pl_sandbox_make_folders(const struct pl_sandbox_config *config, struct pl_err *err)
 {
-    static const char *const folders[] = {"pfs/out", "next",     "done/0", "done/1", "done/2",    "done/3",
-                                          "code",    "tmp/home", "bin/py", "sock",   "checkpoint"};
-    char path[4096];
-    int r = pl_sandbox_remove_folders(config, err);
+    char path[4200];
+    int r;
 
-    for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(folders); i++) {
-        snprintf(path, sizeof(path), "%s/%s", config->work, folders[i]);
+    if (config->mode == PL_SANDBOX_POD)
+        return look_at_folders(config, err);
+    r = pl_sandbox_remove_folders(config, err);
+    for (size_t i = 0; r == 0 && folder_at(config, i, path) == 0; i++)
         r = pl_io_mkdirs(path, 0755, err);
-    }
-    for (size_t i = 0; r == 0 && i < json_array_size(config->writable); i++) {
-        snprintf(path, sizeof(path), "%s/pfs/%s", config->work, json_string_value(json_array_get(config->writable, i)));
-        r = pl_io_mkdirs(path, 0755, err);
-    }
     r = r < 0 ? r : link_programs(config, err);
     return r < 0 ? pl_err_wrap(err, r, "work folder") : 0;
+}
+
+static int copy_program(const char *from, const char *to, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf b = {0};
+    int r = pl_io_read_file(from, &b, err);
+
+    return r < 0 ? r : pl_io_write_file(to, b.data, b.len, 0555, err);
+}
+
+int pl_sandbox_install(const struct pl_sandbox_config *config, struct pl_err *err)
+{
+    char path[4200];
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && folder_at(config, i, path) == 0; i++)
+        r = pl_io_mkdirs(path, 0775, err);
+    snprintf(path, sizeof(path), "%s/tmp", config->work); /* of any user, as /tmp is */
+    if (r == 0 && chmod(path, 01777) < 0)
+        r = pl_err_errno(err, errno, "%s", path);
+    snprintf(path, sizeof(path), "%s/tmp/home", config->work);
+    if (r == 0 && chmod(path, 0777) < 0)
+        r = pl_err_errno(err, errno, "%s", path);
+    snprintf(path, sizeof(path), "%s/bin/pl-runner", config->work);
+    r = r < 0 ? r : copy_program(config->runner, path, err);
+    snprintf(path, sizeof(path), "%s/bin/pl-next", config->work);
+    r = r < 0 ? r : copy_program(config->next, path, err);
+    snprintf(path, sizeof(path), "%s/bin/pachctl", config->work);
+    if (r == 0 && symlink("pl-next", path) < 0 && errno != EEXIST)
+        r = pl_err_errno(err, errno, "%s", path);
+    return r;
+}
+
+void pl_sandbox_own_file(const struct pl_sandbox_config *config, const char *name, char out[4200])
+{
+    snprintf(out, 4200, "%s/%s%s", config->work, config->mode == PL_SANDBOX_POD ? "bin/" : "", name);
+}
+
+const char *pl_sandbox_mode_name(enum pl_sandbox_mode mode)
+{
+    static const char *const names[] = {"bubblewrap", "no sandbox", "a pod"};
+
+    return names[mode];
 }
 
 char *pl_sandbox_search_path(const struct pl_sandbox_config *config)
@@ -374,7 +443,7 @@ char *pl_sandbox_search_path(const struct pl_sandbox_config *config)
         r = pl_buf_addf(&b, NULL, "%s/bin:%s", config->work, own);
     else
         r = pl_buf_add_str(&b, "/pl/bin:", NULL);
-    if (config->mode == PL_SANDBOX_NONE)
+    if (config->mode != PL_SANDBOX_BWRAP)
         return r < 0 ? NULL : pl_buf_take_str(&b);
     for (size_t n; r == 0 && *own; own += n + (own[n] == ':')) {
         n = strcspn(own, ":");

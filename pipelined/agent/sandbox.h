@@ -8,10 +8,15 @@
  *
  * Mode none: the same folders at their real place below the work folder, found through $PL_INPUT_* and $PL_OUT; no namespaces.
  *
+ * Mode pod: the command's container is the sandbox. The work folder is a volume of the pod; parts of it are mounted there as bubblewrap
+ * would: pfs at /pfs (read-only), pfs/out at /pfs/out, each writable input at its place, code at /code, tmp at /tmp, and, below /pl,
+ * bin and sock (read-only) and checkpoint. So these folders must be there before that container and are never replaced: the pod's first container
+ * makes them (pl_sandbox_install). All are of one group that agent and command have, which may write to them.
+ *
  * Layout of the work folder, made by pl_sandbox_make_folders:
  *   pfs/<input>   the datum's inputs     pfs/out   its output             next/    inputs of the next one
  *   done/<n>      outputs on their way   code/     the stage's code       tmp/     mode none's /tmp
- *   script        the stage's, if any    stdin     what it reads          bin/     what commands may call
+ *   script        the stage's, if any    stdin     what it reads          bin/     what commands may call; in a pod these two as well
  *   checkpoint/   what the command keeps for its next attempt             sock/    a batch stage's socket */
 #pragma once
 
@@ -22,7 +27,9 @@
 #define PL_SANDBOX_GPUS_MAX 64
 #define PL_GPU_UUID_BYTES   96
 
-enum pl_sandbox_mode { PL_SANDBOX_BWRAP, PL_SANDBOX_NONE };
+enum pl_sandbox_mode { PL_SANDBOX_BWRAP, PL_SANDBOX_NONE, PL_SANDBOX_POD };
+/* "bubblewrap", "no sandbox", "a pod". */
+const char *pl_sandbox_mode_name(enum pl_sandbox_mode mode);
 
 struct pl_sandbox_config {
     enum pl_sandbox_mode mode;
@@ -51,11 +58,11 @@ struct pl_sandbox_paths {
     char code[4096];       /* "/code" or WORK/code; the working directory when there is code */
     char tmp[4096];        /* "/tmp" or WORK/tmp; the working directory otherwise */
     char home[4096];       /* a writable home */
-    char script[4096];     /* "/pl/script" or WORK/script */
+    char script[4096];     /* "/pl/script" or WORK/script; "/pl/bin/script" in a pod */
     char bin[4096];        /* "/pl/bin" or WORK/bin: pl-next, pachctl; py/pl.py below it */
     char sock[4096];       /* "/pl/sock" or WORK/sock: the socket `next` of a batch stage */
     char checkpoint[4096]; /* "/pl/checkpoint" or WORK/checkpoint */
-    char input[4096];      /* "/pl/stdin" or WORK/stdin */
+    char input[4096];      /* "/pl/stdin" or WORK/stdin; "/pl/bin/stdin" in a pod */
     char runner[4096];     /* of the runner, for its second task (copy_links.h) */
 };
 
@@ -79,13 +86,21 @@ int pl_sandbox_paths(const struct pl_sandbox_config *config, struct pl_sandbox_p
 /* Removes what is in a folder; the folder itself stays (it may be a mount point). PL_ENOTFOUND, PL_EIO. */
 PL_MUST_CHECK
 int pl_sandbox_clear(const char *folder, struct pl_err *err);
-/* Removes the work folder; of one that is a mount point what is in it. Absent is fine. */
+/* Removes the work folder; of one that is a mount point what is in it. Absent is fine. That of a pod is left: it goes with the pod. */
 PL_MUST_CHECK
 int pl_sandbox_remove_folders(const struct pl_sandbox_config *config, struct pl_err *err);
-/* Makes the work folder anew: what an earlier worker left there is removed. PL_EIO, PL_ENOSPC. */
+/* Makes the work folder anew: what an earlier worker left there is removed. In a pod it looks whether all is there. PL_EIO, PL_ENOSPC,
+ * PL_EUNAVAILABLE (a pod's folder is not there). */
 PL_MUST_CHECK
 int pl_sandbox_make_folders(const struct pl_sandbox_config *config, struct pl_err *err);
 
-/* $PATH inside: the agent's own folders that an extra read-only folder shows, then the usual ones. In mode none the agent's.
- * malloc'ed, NULL without memory. */
+/* Of a pod, in its first container: makes the folders below config->work (and those of config->writable) and copies config->runner
+ * and config->next to its bin. May be repeated. PL_EIO, PL_ENOSPC. */
+PL_MUST_CHECK
+int pl_sandbox_install(const struct pl_sandbox_config *config, struct pl_err *err);
+/* Where the stage's script ("script") and what it reads ("stdin") are written. */
+void pl_sandbox_own_file(const struct pl_sandbox_config *config, const char *name, char out[4200]);
+
+/* $PATH inside: the agent's own folders that an extra read-only folder shows, then the usual ones. In mode none the agent's; in a
+ * pod the container's (runner_pod.h).  * malloc'ed, NULL without memory. */
 char *pl_sandbox_search_path(const struct pl_sandbox_config *config);

@@ -457,6 +457,8 @@ json_t *pl_wire_result_json(const struct pl_wire_lease *lease, const struct pl_w
     if (ok)
         choose_tails(outcomes, n, tails);
     for (size_t i = 0; ok && i < n; i++) {
+        if (outcomes[i].lost)
+            continue;
         if (outcomes[i].gave_back)
             ok = json_array_append_new(gave_back, json_integer((json_int_t)outcomes[i].index)) == 0;
         else

@@ -101,6 +101,7 @@ struct pl_wire_outcome {
     bool success;
     bool recovered; /* it failed, and on_error's command succeeded */
     bool gave_back; /* not run to its end: goes into gave_back instead of rows */
+    bool lost;      /* its container ended under it: goes nowhere, for the pod's end says why and what it counts as */
     bool oom;
     struct pl_runner_result run;
     char reason[PL_WIRE_REASON_MAX];                  /* "" on success */

@@ -175,11 +175,11 @@ static int put_code_and_script(struct pl_worker *w, struct pl_err *err)
             r = pl_inputs_code(w->context.inputs, &root, path, err);
     }
     if (r == 0 && w->stage.script) {
-        snprintf(path, sizeof(path), "%s/script", w->config.work);
+        pl_sandbox_own_file(&w->sandbox, "script", path);
         r = pl_io_write_file(path, w->stage.script, strlen(w->stage.script), 0555, err);
     }
     if (r == 0 && w->stage.stdin_text) {
-        snprintf(path, sizeof(path), "%s/stdin", w->config.work);
+        pl_sandbox_own_file(&w->sandbox, "stdin", path);
         r = pl_io_write_file(path, w->stage.stdin_text, strlen(w->stage.stdin_text), 0444, err);
     }
     snprintf(path, sizeof(path), "%s/bin/py/%s", w->config.work, pl_agent_py_files[0].name);
@@ -238,7 +238,8 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
                                       .cache = w->config.cache,
                                       .project = w->stage.project,
                                       .stage = w->stage.stage,
-                                      .read_only = w->config.sandbox == PL_SANDBOX_BWRAP,
+                                      .read_only = w->config.sandbox != PL_SANDBOX_NONE,
+                                      .by_group = w->config.sandbox == PL_SANDBOX_POD,
                                       .checkpoint = w->stage.checkpoint_ms > 0 && !w->config.alone};
     int r;
 
@@ -380,9 +381,16 @@ static void on_placed(void *self)
     pl_flow_placed(w->flow);
 }
 
-/* The runner was lost under a command: that attempt failed, the next one gets a new sandbox. */
+/* The runner was lost under a command: that attempt failed, the next one gets a new sandbox. A pod's container does not come again: what is
+ * computed is handed in still, the rest given back, and the worker ends. */
 static int restart_runner(struct pl_worker *w, struct pl_wire_outcome *o, const struct pl_err *why, struct pl_err *err)
 {
+    if (w->sandbox.mode == PL_SANDBOX_POD) {
+        pl_log_warn("worker", "row %u: %s: the container of the command has ended", o->index, why->msg);
+        o->lost = true;
+        pl_worker_stop(w);
+        return 0;
+    }
     pl_log_warn("worker", "row %u: %s; starting the sandbox again", o->index, why->msg);
     o->success = false;
     snprintf(o->reason, sizeof(o->reason), "the sandbox ended under the command: %.900s", why->msg);
@@ -487,6 +495,14 @@ static void upload_failed(struct pl_wire_outcome *outcomes, size_t n, int code, 
     pl_log_warn("worker", "upload: %s", why->msg);
 }
 
+static bool all_lost(const struct pl_flow_task *t)
+{
+    for (size_t i = 0; i < t->task.n_rows; i++)
+        if (!t->outcomes[i].lost)
+            return false;
+    return true;
+}
+
 /* All rows are through: their bytes are made durable, what they printed is sent, and the task is handed in. */
 static int finish_task(struct pl_worker *w, struct pl_flow_task *t, struct pl_err *err)
 {
@@ -500,7 +516,10 @@ static int finish_task(struct pl_worker *w, struct pl_flow_task *t, struct pl_er
     last->upload_ms += pl_clock_mono_ms() - start_ms;
     pl_outlog_drain(w->outlog, DRAIN_MS, true);
     last->held_ms += pl_flow_held_more(w->flow);
-    r = pl_lease_hand_in(w->lease, &t->task.lease, t->outcomes, t->task.n_rows, told_to_end(w), err);
+    if (all_lost(t))
+        r = 0; /* the daemon takes it back when the pod has ended */
+    else
+        r = pl_lease_hand_in(w->lease, &t->task.lease, t->outcomes, t->task.n_rows, told_to_end(w), err);
     if (r == 0)
         pl_flow_handed_in(w->flow, t);
     return r;
@@ -561,8 +580,8 @@ int pl_worker_run(struct pl_worker *w, struct pl_err *err)
             pl_err_wrap(err, r, "worker of stage %s", w->stage.stage);
     }
     if (r == 0) {
-        pl_log_info("worker", "stage %s: ready (%s, %zu GPUs)", w->stage.stage,
-                    w->sandbox.mode == PL_SANDBOX_BWRAP ? "bubblewrap" : "no sandbox", w->sandbox.n_gpus);
+        pl_log_info("worker", "stage %s: ready (%s, %zu GPUs)", w->stage.stage, pl_sandbox_mode_name(w->sandbox.mode),
+                    w->sandbox.n_gpus);
         r = work(w, err);
     }
     if (w->context.batch)

@@ -25,6 +25,8 @@ static const char usage[] =
     "usage: pipelined-worker --url URL --worker ID --incarnation N --work DIR [options]\n"
     "       pipelined-worker --probe-sandbox      does bubblewrap work here? exit 0, or 1 and why not\n"
     "       pipelined-worker --try FILE           one datum for pipelinectl try, as FILE says\n"
+    "       pipelined-worker --install DIR [--writable INPUT]...   what a pod's volume holds before its\n"
+    "                                             other containers start\n"
     "  --url URL            of the daemon          --url-file FILE   read again when it is away\n"
     "  --worker ID          as the daemon calls this worker\n"
     "  --incarnation N      which start of it this is\n"
@@ -33,7 +35,8 @@ static const char usage[] =
     "  --work DIR           work folder: made anew, removed at the end\n"
     "  --cache DIR          cache of whole files, shared by workers of this machine\n"
     "  --store-dir DIR      the daemon's store, to read packs without HTTP; never shown to a command\n"
-    "  --sandbox MODE       bwrap (default) or none\n"
+    "  --sandbox MODE       bwrap (default), none, or pod: the runner is the first process of another\n"
+    "                       container and comes to WORK/sock/runner\n"
     "  --held-fd N          an open descriptor to keep until no process of this worker is left\n"
     "  --gpu-devices 0,1    the N of /dev/nvidiaN that this worker has; none without it\n"
     "environment: PIPELINED_SANDBOX_RO=/opt:/srv/tools   more folders to show read-only\n"
@@ -45,6 +48,8 @@ struct options {
     struct pl_worker_config worker;
     const char *token_file;
     const char *request; /* of --try */
+    const char *install; /* DIR */
+    json_t *writable;
     bool probe;
 };
 
@@ -63,6 +68,8 @@ enum {
     OPT_GPUS,
     OPT_PROBE,
     OPT_TRY,
+    OPT_INSTALL,
+    OPT_WRITABLE,
     OPT_HELP
 };
 
@@ -81,6 +88,8 @@ static const struct option long_options[] = {
     {"gpu-devices", required_argument, NULL, OPT_GPUS},
     {"probe-sandbox", no_argument, NULL, OPT_PROBE},
     {"try", required_argument, NULL, OPT_TRY},
+    {"install", required_argument, NULL, OPT_INSTALL},
+    {"writable", required_argument, NULL, OPT_WRITABLE},
     {"help", no_argument, NULL, OPT_HELP},
     {0},
 };
@@ -99,9 +108,9 @@ static int parse_gpus(const char *text, struct pl_worker_config *c, struct pl_er
 
 static int parse_sandbox(const char *text, struct pl_worker_config *c, struct pl_err *err)
 {
-    if (!pl_streq(text, "bwrap") && !pl_streq(text, "none"))
-        return pl_err_set(err, PL_EUSAGE, "--sandbox \"%s\": bwrap and none are accepted", text);
-    c->sandbox = pl_streq(text, "none") ? PL_SANDBOX_NONE : PL_SANDBOX_BWRAP;
+    if (!pl_streq(text, "bwrap") && !pl_streq(text, "none") && !pl_streq(text, "pod"))
+        return pl_err_set(err, PL_EUSAGE, "--sandbox \"%s\": bwrap, none and pod are accepted", text);
+    c->sandbox = pl_streq(text, "none") ? PL_SANDBOX_NONE : pl_streq(text, "pod") ? PL_SANDBOX_POD : PL_SANDBOX_BWRAP;
     return 0;
 }
 
@@ -114,6 +123,15 @@ static int parse_held_fd(const char *text, struct pl_worker_config *c, struct pl
         return pl_err_set(err, PL_EUSAGE, "--held-fd \"%s\": the number of an open descriptor from 3 to 9 is accepted", text);
     c->held_fd = (int)fd;
     return 0;
+}
+
+static int add_writable(struct options *o, const char *name, struct pl_err *err)
+{
+    if (!*name || strchr(name, '/') || *name == '.')
+        return pl_err_set(err, PL_EUSAGE, "--writable \"%s\": the name of an input is accepted", name);
+    if (!o->writable)
+        o->writable = json_array();
+    return json_array_append_new(o->writable, json_string(name)) < 0 ? pl_err_nomem(err) : 0;
 }
 
 static int take_option(struct options *o, int option, const char *value, struct pl_err *err)
@@ -158,6 +176,11 @@ static int take_option(struct options *o, int option, const char *value, struct 
     case OPT_TRY:
         o->request = value;
         return 0;
+    case OPT_INSTALL:
+        o->install = value;
+        return 0;
+    case OPT_WRITABLE:
+        return add_writable(o, value, err);
     default:
         return pl_err_set(err, PL_EUSAGE, "see pipelined-worker --help");
     }
@@ -178,7 +201,7 @@ static int parse_options(int argc, char **argv, struct options *o, struct pl_err
         o->worker.ca = getenv(CA_ENV);
     if (r == 0 && o->worker.ca && access(o->worker.ca, R_OK) < 0)
         r = pl_err_errno(err, errno, "--ca %s", o->worker.ca);
-    if (r == 0 && !o->probe && !o->request && (!o->worker.url || !o->worker.name || !o->worker.work))
+    if (r == 0 && !o->probe && !o->request && !o->install && (!o->worker.url || !o->worker.name || !o->worker.work))
         r = pl_err_set(err, PL_EUSAGE, "--url, --worker and --work are required; see pipelined-worker --help");
     return r;
 }
@@ -269,6 +292,22 @@ static int probe(const char *runner)
     return 1;
 }
 
+static int install(struct options *o)
+{
+    const struct pl_sandbox_config config = {
+        .mode = PL_SANDBOX_POD, .work = o->install, .runner = o->worker.runner, .next = o->worker.next, .writable = o->writable};
+    struct pl_err err = {0};
+    int r;
+
+    umask(002);
+    r = pl_sandbox_install(&config, &err);
+    json_decref(o->writable);
+    if (r == 0)
+        return 0;
+    fprintf(stderr, "pipelined-worker --install %s: %s\n", o->install, err.msg);
+    return 1;
+}
+
 static int work(struct options *o, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf token = {.max = 4096};
@@ -351,8 +390,12 @@ int main(int argc, char **argv)
     options.worker.next = next;
     options.worker.one_by_one = overlap && pl_streq(overlap, "0");
     options.worker.early_ms = early_ms ? PL_MAX(atoll(early_ms), 0) : PL_EARLY_STILL_MS;
+    if (options.install)
+        return install(&options);
     if (options.request)
         return try_datum(&options);
+    if (options.worker.sandbox == PL_SANDBOX_POD)
+        umask(002); /* the command is another user of the same group */
     r = work(&options, &err);
     if (r == 0)
         return 0;

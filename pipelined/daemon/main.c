@@ -90,7 +90,8 @@
  *   try, shell           one datum for pipelinectl try: the same without a daemon;  a person in the place of the command
  *   batch, next_server   a command that stays for all datums and asks for each;   next_main: pl-next, by which it asks
  *   checkpoint           what it keeps for its next attempt;  outlog, metrics: what it prints, as it prints it
- *   runner               the static program beside the command;  copy_links: what links of its output lead to
+ *   runner               the static program beside the command;  copy_links: what links of its output lead to;  runner_pod: in a pod the
+ *                        agent is in another container;  unix_listen: where they meet
  * Files come back: storage/dataset
  *   checkout             checkout_write, file_cache, file_read
  *   mirror               one store made equal to another: mirror_packs, then mirror_log
