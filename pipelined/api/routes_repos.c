@@ -211,9 +211,11 @@ static int delete_repo(struct pl_api *a, struct pl_http_request *req, json_t **r
     int r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_repo_delete, &args, err);
 
     (void)ret;
-    if (r == 0)
-        pl_opens_drop_repo(a->opens, args.project, args.name, args.id);
-    return r;
+    if (r < 0)
+        return r;
+    pl_opens_drop_repo(a->opens, args.project, args.name, args.id);
+    pl_s3_drop_repo(a->s3, args.id);
+    return 0;
 }
 
 static const struct pl_api_route routes[] = {

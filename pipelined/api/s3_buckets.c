@@ -154,9 +154,11 @@ static int remove_repo(struct pl_s3_request *q, const struct pl_s3_target *t, st
     struct pl_repo_args args = {.project = t->project, .name = t->repo};
     int r = pl_db_run(q->api->config.db, PL_TX_LOGGED, pl_tx_repo_delete, &args, err);
 
-    if (r == 0)
-        pl_opens_drop_repo(q->api->opens, t->project, t->repo, args.id);
-    return r;
+    if (r < 0)
+        return r;
+    pl_opens_drop_repo(q->api->opens, t->project, t->repo, args.id);
+    pl_s3_drop_repo(q->s3, args.id);
+    return 0;
 }
 
 int pl_s3_delete_bucket(struct pl_s3_request *q, struct pl_err *err)

@@ -58,6 +58,12 @@ unsigned pl_s3_port(const struct pl_s3 *s)
     return pl_http_server_port(s->server);
 }
 
+void pl_s3_drop_repo(struct pl_s3 *s, int64_t repo_id)
+{
+    if (s)
+        pl_s3_uploads_drop_repo(s->uploads, repo_id);
+}
+
 void pl_s3_stop(struct pl_s3 *s, int64_t deadline_ms)
 {
     if (s)

@@ -33,6 +33,8 @@ struct pl_s3_config {
 PL_MUST_CHECK
 int pl_s3_start(struct pl_api *a, const struct pl_s3_config *config, struct pl_s3 **ret, struct pl_err *err);
 unsigned pl_s3_port(const struct pl_s3 *s);
+/* A repo is gone: so are the uploads into it. NULL is fine. */
+void pl_s3_drop_repo(struct pl_s3 *s, int64_t repo_id);
 /* As pl_http_server_stop. NULL is fine. */
 void pl_s3_stop(struct pl_s3 *s, int64_t deadline_ms);
 /* After stop and when the pool does nothing any more. NULL is fine. */

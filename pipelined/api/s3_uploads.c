@@ -27,8 +27,7 @@ struct pl_s3_upload {
     char path[PATH_MAX];
     struct pl_s3_upload_head head;
     json_t *head_json; /* holds the head's texts */
-    int fd;
-    int64_t touched_us;
+    _Atomic int64_t touched_us;
     unsigned refs; /* all->lock */
     bool ended;    /* all->lock */
 
@@ -55,7 +54,6 @@ struct pl_s3_uploads {
 
 static struct pl_s3_upload *upload_free(struct pl_s3_upload *u)
 {
-    pl_closep(&u->fd);
     pl_buf_finish(&u->head.attributes);
     json_decref(u->head_json);
     pthread_mutex_destroy(&u->lock);
@@ -71,7 +69,6 @@ static struct pl_s3_upload *upload_new(struct pl_s3_uploads *all, const char *id
     if (!u)
         return NULL;
     u->all = all;
-    u->fd = -1;
     u->refs = 1;
     snprintf(u->id, sizeof u->id, "%s", id);
     snprintf(u->path, sizeof u->path, "%s/%s" SUFFIX, all->dir, id);
@@ -129,24 +126,28 @@ static int hex_read(const char *hex, struct pl_buf *out, struct pl_err *err)
     return strlen(hex) == 2 * n && pl_hex_decode(hex, out->data, n) ? 0 : pl_err_set(err, PL_EFORMAT, "digits are missing");
 }
 
+/* The file is opened for each: thousands of uploads lie about for days. */
 static int write_line(struct pl_s3_upload *u, const json_t *o, struct pl_err *err)
 {
     _cleanup_free_ char *json = json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS);
     _cleanup_(pl_buf_finish) struct pl_buf line = {0};
-    off_t before = lseek(u->fd, 0, SEEK_END);
+    _cleanup_close_ int fd = open(u->path, O_WRONLY | O_CLOEXEC);
+    off_t before = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
     int r;
 
     if (!json)
         return pl_err_nomem(err);
+    if (fd < 0)
+        return pl_err_errno(err, errno, "open %s", u->path);
     if (u->broken || before < 0)
         return pl_err_set(err, PL_EIO, "%s cannot be written: abort the upload", u->path);
     if ((size_t)before > FILE_MAX - LINE_MAX_BYTES)
         return pl_err_set(err, PL_ELIMIT, "parts of upload %s came again too often: complete or abort it", u->id);
     r = pl_buf_addf(&line, err, "%016llx %s\n", (unsigned long long)pl_xxh64(json, strlen(json), 0), json);
-    r = r < 0 ? r : pl_io_pwrite(u->fd, line.data, line.len, (uint64_t)before, u->path, err);
-    r = r < 0 ? r : pl_io_fdatasync(u->fd, u->path, err);
+    r = r < 0 ? r : pl_io_pwrite(fd, line.data, line.len, (uint64_t)before, u->path, err);
+    r = r < 0 ? r : pl_io_fdatasync(fd, u->path, err);
     if (r < 0)
-        u->broken = ftruncate(u->fd, before) < 0;
+        u->broken = ftruncate(fd, before) < 0;
     return r;
 }
 
@@ -322,12 +323,87 @@ static int adopt(struct pl_s3_upload *u, struct pl_err *err)
     int r;
 
     pthread_mutex_lock(&all->lock);
-    r = all->map.len >= PL_S3_UPLOADS_MAX
-            ? pl_err_set(err, PL_S3_SLOW_DOWN, "%u uploads are under way: complete or abort some.", PL_S3_UPLOADS_MAX)
-            : pl_map_put(&all->map, u->id, PL_S3_UPLOAD_ID_HEX, u, NULL, err);
+    r = pl_map_put(&all->map, u->id, PL_S3_UPLOAD_ID_HEX, u, NULL, err);
     u->refs += r == 0;
     pthread_mutex_unlock(&all->lock);
     return r;
+}
+
+/* Ends those that `fits`. */
+static void drop_some(struct pl_s3_uploads *all, bool (*fits)(const struct pl_s3_upload *u, int64_t with), int64_t with,
+                      const char *why)
+{
+    const struct pl_map_slot *slot;
+    struct pl_s3_upload **found;
+    size_t i = 0, n = 0;
+
+    pthread_mutex_lock(&all->lock);
+    found = calloc(all->map.len + 1, sizeof(struct pl_s3_upload *));
+    while (found && (slot = pl_map_next(&all->map, &i))) {
+        if (!fits(slot->value, with))
+            continue;
+        found[n] = slot->value;
+        found[n++]->refs++;
+    }
+    pthread_mutex_unlock(&all->lock);
+    for (i = 0; i < n; i++) {
+        struct pl_err err = {0};
+        int r = pl_s3_upload_end(found[i], NULL, NULL, &err);
+
+        if (r == 0)
+            pl_log_info("s3", "upload %s of %s is dropped: %s", found[i]->id, found[i]->head.key, why);
+        else if (r != PL_S3_NO_SUCH_UPLOAD)
+            pl_log_warn("s3", "upload %s: %s", found[i]->id, err.msg);
+        pl_s3_upload_unref(found[i]);
+    }
+    free(found);
+}
+
+static bool is_idle(const struct pl_s3_upload *u, int64_t now_us)
+{
+    return now_us - u->touched_us > PL_S3_UPLOAD_IDLE_US;
+}
+
+static void drop_idle(struct pl_s3_uploads *all)
+{
+    drop_some(all, is_idle, pl_clock_wall_us(), "nothing came for a week");
+}
+
+static bool is_of_repo(const struct pl_s3_upload *u, int64_t repo_id)
+{
+    return u->head.repo_id == repo_id;
+}
+
+void pl_s3_uploads_drop_repo(struct pl_s3_uploads *all, int64_t repo_id)
+{
+    drop_some(all, is_of_repo, repo_id, "its repo is gone");
+}
+
+static int check_room(struct pl_s3_uploads *all, const char *author, struct pl_err *err)
+{
+    const struct pl_map_slot *slot;
+    size_t i = 0, of_author = 0, n;
+
+    pthread_mutex_lock(&all->lock);
+    n = all->map.len;
+    while ((slot = pl_map_next(&all->map, &i)))
+        of_author += pl_streq(((const struct pl_s3_upload *)slot->value)->head.author, author);
+    pthread_mutex_unlock(&all->lock);
+    if (of_author >= PL_S3_UPLOADS_AUTHOR_MAX)
+        return pl_err_set(err, PL_S3_SLOW_DOWN, "%s has %zu uploads under way, which is the most: complete or abort some.",
+                          author, of_author);
+    return n < PL_S3_UPLOADS_MAX
+               ? 0
+               : pl_err_set(err, PL_S3_SLOW_DOWN, "%u uploads are under way: complete or abort some.", PL_S3_UPLOADS_MAX);
+}
+
+/* The file with its head in it. */
+static int make_file(struct pl_s3_upload *u, const json_t *head, struct pl_err *err)
+{
+    _cleanup_close_ int fd = open(u->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int r = fd < 0 ? pl_err_errno(err, errno, "create %s", u->path) : write_line(u, head, err);
+
+    return r < 0 ? r : pl_io_fsync_dir(u->all->dir, err);
 }
 
 int pl_s3_upload_create(struct pl_s3_uploads *all, const struct pl_s3_upload_head *head, struct pl_s3_upload **ret,
@@ -336,9 +412,14 @@ int pl_s3_upload_create(struct pl_s3_uploads *all, const struct pl_s3_upload_hea
     uint8_t random[PL_S3_UPLOAD_ID_HEX / 2];
     char id[PL_S3_UPLOAD_ID_HEX + 1];
     struct pl_s3_upload *u;
-    json_t *o = head_json(head);
+    json_t *o;
     int r;
 
+    drop_idle(all);
+    r = check_room(all, head->author, err);
+    if (r < 0)
+        return r;
+    o = head_json(head);
     pl_random_bytes(random, sizeof random);
     pl_hex_encode(random, sizeof random, id);
     u = o ? upload_new(all, id) : NULL;
@@ -348,11 +429,7 @@ int pl_s3_upload_create(struct pl_s3_uploads *all, const struct pl_s3_upload_hea
     }
     r = read_head(u, o, err);
     u->touched_us = head->created_us;
-    if (r == 0) {
-        u->fd = open(u->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        r = u->fd < 0 ? pl_err_errno(err, errno, "create %s", u->path) : write_line(u, o, err);
-    }
-    r = r < 0 ? r : pl_io_fsync_dir(all->dir, err);
+    r = r < 0 ? r : make_file(u, o, err);
     r = r < 0 ? r : adopt(u, err);
     if (r < 0) {
         unlink(u->path);
@@ -488,7 +565,10 @@ int pl_s3_uploads_keep(struct pl_s3_uploads *all, const char *project,
 {
     _cleanup_free_ struct pl_s3_upload **found = NULL;
     size_t n = 0;
-    int r = list(all, project, NULL, NULL, &found, &n, err);
+    int r;
+
+    drop_idle(all);
+    r = list(all, project, NULL, NULL, &found, &n, err);
 
     for (size_t i = 0; i < n; i++) {
         pthread_mutex_lock(&found[i]->lock);
@@ -543,7 +623,7 @@ static int read_lines(struct pl_s3_upload *u, const struct pl_buf *file, struct 
 
         if (end && end + 1 < file->data + file->len)
             return pl_err_set(err, PL_ECORRUPT, "a line in its middle is damaged");
-        if (ftruncate(u->fd, (off_t)at) < 0)
+        if (truncate(u->path, (off_t)at) < 0)
             return pl_err_errno(err, errno, "cut %s", u->path);
     }
     return r;
@@ -569,18 +649,8 @@ static int read_one(struct pl_s3_uploads *all, const char *id, struct pl_err *er
     if (!u)
         return pl_err_nomem(err);
     r = pl_io_read_file(u->path, &file, &why);
-    if (r == 0) {
-        u->fd = open(u->path, O_RDWR | O_CLOEXEC);
-        r = u->fd < 0 ? pl_err_errno(&why, errno, "open %s", u->path) : read_lines(u, &file, &why);
-    }
+    r = r < 0 ? r : read_lines(u, &file, &why);
     u->touched_us = PL_MAX(u->touched_us, u->head.created_us);
-    if (r == 0 && pl_clock_wall_us() - u->touched_us > PL_S3_UPLOAD_IDLE_US) {
-        pl_log_info("s3", "upload %s of %s is dropped: nothing came for a week", id, u->head.key);
-        unlink(u->path);
-        all->n_parts -= u->n;
-        upload_free(u);
-        return 0;
-    }
     r = r < 0 ? r : adopt(u, &why);
     if (r == 0) {
         pl_s3_upload_unref(u);
@@ -630,6 +700,8 @@ int pl_s3_uploads_open(const char *dir, struct pl_s3_uploads **ret, struct pl_er
     all->ended = calloc(ENDED_KEPT, sizeof *all->ended);
     r = all->dir && all->ended ? pl_io_mkdirs(dir, 0700, &why) : pl_err_nomem(&why);
     r = r < 0 ? r : read_all(all, &why);
+    if (r == 0)
+        drop_idle(all);
     if (r < 0) {
         if (err)
             *err = why;

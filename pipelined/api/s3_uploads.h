@@ -4,20 +4,21 @@
  *   line: 16 hex digits XXH64 of the JSON behind, a blank, JSON, newline. First the head {"bucket": …}, then a line a part, a number
  *   that comes again replaces the one before. A torn last line was never answered, and is cut off.
  *
- * Bounds: PL_S3_UPLOADS_MAX uploads, PL_S3_PARTS_MAX parts of one, PL_S3_PARTS_ALL_MAX of all. Left alone for PL_S3_UPLOAD_IDLE_US an upload
- * is dropped. Any thread. */
+ * Bounds: PL_S3_UPLOADS_MAX uploads, of one author PL_S3_UPLOADS_AUTHOR_MAX; PL_S3_PARTS_MAX parts of one, PL_S3_PARTS_ALL_MAX of all. Left
+ * alone for PL_S3_UPLOAD_IDLE_US an upload is dropped: with the next that begins, the next collection or start. Any thread. */
 #pragma once
 
 #include "s3_checksum.h"
 #include "storage/base/path.h"
 #include "storage/tree/tree.h"
 
-#define PL_S3_UPLOADS_MAX    10000u
-#define PL_S3_PARTS_MAX      10000u
-#define PL_S3_PARTS_ALL_MAX  2000000u
-#define PL_S3_PART_MIN_BYTES ((uint64_t)5 << 20) /* of all but the last */
-#define PL_S3_UPLOAD_ID_HEX  32u
-#define PL_S3_UPLOAD_IDLE_US (7LL * 24 * 3600 * 1000000)
+#define PL_S3_UPLOADS_MAX        10000u
+#define PL_S3_UPLOADS_AUTHOR_MAX 2500u
+#define PL_S3_PARTS_MAX          10000u
+#define PL_S3_PARTS_ALL_MAX      2000000u
+#define PL_S3_PART_MIN_BYTES     ((uint64_t)5 << 20) /* of all but the last */
+#define PL_S3_UPLOAD_ID_HEX      32u
+#define PL_S3_UPLOAD_IDLE_US     (7LL * 24 * 3600 * 1000000)
 
 struct pl_s3_uploads;
 struct pl_s3_upload; /* one; a reference keeps it, also when it has ended */
@@ -76,6 +77,8 @@ bool pl_s3_upload_ended(struct pl_s3_uploads *u, const char *id, const char *key
 PL_MUST_CHECK
 int pl_s3_uploads_list(struct pl_s3_uploads *u, const char *project, const char *repo, const char *branch,
                        struct pl_s3_upload ***ret, size_t *ret_n, struct pl_err *err);
+/* Those of a repo that is gone end, and their parts may be collected. */
+void pl_s3_uploads_drop_repo(struct pl_s3_uploads *u, int64_t repo_id);
 /* Calls `fn` for the bytes of every part of a project: what must not be collected. */
 PL_MUST_CHECK
 int pl_s3_uploads_keep(struct pl_s3_uploads *u, const char *project,

@@ -1,6 +1,7 @@
 """The gateway and clients who take their time with a body: nobody waits for them, and what changed meanwhile counts."""
 import random
 
+import botocore.exceptions
 import pytest
 
 from gateway import Gateway
@@ -70,3 +71,16 @@ def test_a_bucket_that_goes_while_a_body_comes(shared, gate):
     assert gate.ask("DELETE", "/going").status == 204
     status, body = slow.end(b"late")
     assert status == 404 and b"<Code>NoSuchBucket</Code>" in body
+
+
+def test_parts_of_an_upload_go_with_their_repo(shared, gate):
+    gate.ask("PUT", "/unfinished")
+    s3 = gate.client()
+    upload = {"Bucket": "unfinished", "Key": "f", "UploadId": s3.create_multipart_upload(Bucket="unfinished", Key="f")["UploadId"]}
+    s3.upload_part(**upload, PartNumber=1, Body=random.Random(2).randbytes(300_000))
+    assert shared.ctl("--json", "gc").json["freed_bytes"] == 0
+    shared.ctl("delete", "repo", "unfinished")
+    assert shared.ctl("--json", "gc").json["freed_bytes"] >= 300_000
+    gate.ask("PUT", "/unfinished")
+    with pytest.raises(botocore.exceptions.ClientError, match="NoSuchUpload"):
+        s3.upload_part(**upload, PartNumber=2, Body=b"x")
