@@ -81,6 +81,7 @@
  *                        job_whole; endings, later; workers, worker_doors (their tokens), worker_api, checkpoints
  *   local, nvml          workers as processes of this machine; its GPUs;   sandbox_probe: does bubblewrap work here?
  * Kubernetes, where stages can be pods: pipelined/kube
+ *   kubeconfig           which cluster, and who we are (kube_yaml); kube_identity: the token in force; kube_exec: plugins that say who we are
  *   kube_scan            JSON as it arrives, less what nobody needs;  kube_status: refusals and what to do about them;  kube_rate: how many a second
  *   kube_watch           lists that are kept up to date: which request comes next and what its answer means
  * A worker does it: pipelined/agent

@@ -19,7 +19,7 @@ struct pl_http_run {
     struct pl_http_io *io;
     struct pl_http_exchange *x;
     CURL *handle;
-    struct curl_slist *headers;
+    struct curl_slist *headers, *connect_to;
     char error[CURL_ERROR_SIZE];
     int iov; /* what is sent next */
     size_t iov_at;
@@ -38,6 +38,7 @@ struct pl_http_io {
     bool no_proxy;
     bool has_bundle; /* the system's certificates are in one file */
     unsigned connections;
+    long buffer_bytes;
     CURLM *multi;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -236,7 +237,39 @@ static bool set_headers(struct pl_http_run *run)
 
     for (const char *const *h = run->x->headers; ok && h != NULL && *h != NULL; h++)
         ok = add_header(run, *h);
+    if (ok && run->x->route != NULL && run->x->route->connect_to != NULL) {
+        run->connect_to = run->io->curl->slist_append(NULL, run->x->route->connect_to);
+        ok = run->connect_to != NULL;
+    }
     return ok;
+}
+
+static void set_route(const struct pl_http_run *run, const struct pl_http_route *route)
+{
+    __typeof__(curl_easy_setopt) *const set = run->io->curl->easy_setopt;
+    CURL *h = run->handle;
+
+    if (route->ca != NULL) {
+        set(h, CURLOPT_CAINFO, route->ca);
+        set(h, CURLOPT_CAPATH, NULL);
+    }
+    if (route->cert != NULL) {
+        set(h, CURLOPT_SSLCERT, route->cert);
+        set(h, CURLOPT_SSLKEY, route->key);
+    }
+    if (run->connect_to != NULL)
+        set(h, CURLOPT_CONNECT_TO, run->connect_to);
+    if (route->proxy != NULL)
+        set(h, CURLOPT_PROXY, route->proxy);
+    if (route->insecure) {
+        set(h, CURLOPT_SSL_VERIFYPEER, 0L);
+        set(h, CURLOPT_SSL_VERIFYHOST, 0L);
+    }
+    if (route->keepalive_s > 0) {
+        set(h, CURLOPT_TCP_KEEPALIVE, 1L);
+        set(h, CURLOPT_TCP_KEEPIDLE, route->keepalive_s);
+        set(h, CURLOPT_TCP_KEEPINTVL, route->keepalive_s);
+    }
 }
 
 static void set_options(struct pl_http_run *run)
@@ -254,8 +287,8 @@ static void set_options(struct pl_http_run *run)
     set(h, CURLOPT_HTTPHEADER, run->headers);
     set(h, CURLOPT_ERRORBUFFER, run->error);
     set(h, CURLOPT_CONNECTTIMEOUT_MS, (long)PL_HTTP_IO_CONNECT_MS);
-    set(h, CURLOPT_BUFFERSIZE, PL_HTTP_IO_BUFFER_BYTES);
-    set(h, CURLOPT_UPLOAD_BUFFERSIZE, PL_HTTP_IO_BUFFER_BYTES);
+    set(h, CURLOPT_BUFFERSIZE, io->buffer_bytes);
+    set(h, CURLOPT_UPLOAD_BUFFERSIZE, io->buffer_bytes);
     set(h, CURLOPT_HEADERFUNCTION, on_header);
     set(h, CURLOPT_HEADERDATA, run);
     set(h, CURLOPT_WRITEFUNCTION, on_body);
@@ -267,6 +300,8 @@ static void set_options(struct pl_http_run *run)
         set(h, CURLOPT_CAPATH, NULL); /* GnuTLS would read every file of the folder, for each connection */
     if (io->no_proxy)
         set(h, CURLOPT_PROXY, "");
+    if (x->route != NULL)
+        set_route(run, x->route);
     if (pl_streq(x->method, "HEAD")) {
         set(h, CURLOPT_NOBODY, 1L);
         return;
@@ -302,8 +337,9 @@ static void run_release(struct pl_http_run *run)
 
     curl->multi_remove_handle(run->io->multi, run->handle);
     curl->slist_free_all(run->headers);
+    curl->slist_free_all(run->connect_to);
     curl->easy_reset(run->handle);
-    run->headers = NULL;
+    run->headers = run->connect_to = NULL;
     run->x = NULL;
     run->io->n_running--;
 }
@@ -576,6 +612,7 @@ static int io_init(struct pl_http_io *io, const struct pl_http_io_config *config
         return pl_err_set(err, PL_EUNAVAILABLE,
                           "it wants libcurl, which is not on this machine: apt-get install libcurl3-gnutls");
     io->connections = PL_MAX(1u, PL_MIN(config->connections, PL_HTTP_IO_CONNECTIONS_MAX));
+    io->buffer_bytes = config->buffer_bytes > 0 ? config->buffer_bytes : PL_HTTP_IO_BUFFER_BYTES;
     io->no_proxy = config->no_proxy;
     io->has_bundle = access(SYSTEM_BUNDLE, R_OK) == 0;
     io->ca = config->ca != NULL ? strdup(config->ca) : NULL;
