@@ -15,6 +15,7 @@ struct reading {
     size_t n_needs;
     struct pl_entry *kept; /* of others */
     size_t n_kept, cap_kept;
+    uint64_t commits, commits_done;
 };
 
 /* ---- what datums left ---- */
@@ -91,151 +92,130 @@ int pl_gc_mark_object(struct pl_gc_mark *m, const struct pl_commit *c, struct pl
     return r < 0 ? r : pl_gc_mark_tree(m, &c->owner, NULL, NULL, err);
 }
 
-static int mark_commit_row(struct pl_gc_mark *m, const struct pl_rows *rows, struct pl_err *err)
-{
-    struct pl_hash object = pl_col_hash(rows, 0);
-    struct pl_commit c = {.tree = pl_col_hash(rows, 1),
-                          .attributes = pl_col_hash(rows, 2),
-                          .table = pl_col_hash(rows, 3),
-                          .owner = pl_col_hash(rows, 4)};
+/* ---- what the database names ---- */
 
-    (void)pl_gc_mark_record(m, &object);
-    return pl_gc_mark_object(m, &c, err);
-}
+/* Roots are copied out of one state of the database into a table of this connection's own, which spills to a file, and marked from there: a
+ * mark takes long, and the WAL could not shrink while it reads. It has to be one state, not several short looks: what is needed moves, from
+ * an input's commit to the job that reads it, from results to the commit of an output, and none of those who name it looks it up again;
+ * what is read of one table before it comes and of the other after it has gone would be met nowhere. */
+enum kind { PIN, COMMIT, TREE, RECORD, INPUT, RESULT, PLANNED };
 
-static int mark_commits(struct reading *g, struct pl_err *err)
-{
-    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int64_t all = 0, done = 0;
-    int r = pl_sql_int(g->conn, err, &all, "SELECT count(*) FROM commit_ c JOIN repo p ON p.id = c.repo WHERE p.project = ?", "s",
-                       g->roots->project);
+#define SCHEMA "CREATE TEMP TABLE root(n INTEGER PRIMARY KEY, kind INTEGER, of INTEGER, a BLOB, b BLOB, c BLOB, d BLOB, e BLOB)"
+/* The project is ?1, the time is ?2, the kind is ?3. `of`: the row whose rule of retention may drop it (keep_pass.h). */
+#define ROOT1 "INSERT INTO temp.root(kind, of, a) SELECT ?3, "
+#define ROOT5 "INSERT INTO temp.root(kind, of, a, b, c, d, e) SELECT ?3, "
 
+static const struct {
+    enum kind kind;
+    const char *copy;
+} copies[] = {
+    {PIN,
+     ROOT1 "0, p.pack FROM pin p JOIN session s ON s.id = p.session WHERE s.project = ?1 AND s.lease_us >= ?2 GROUP BY p.pack"},
     /* the newest first: what they share with older ones is met once, and read while it is in the cache */
-    r = r < 0 ? r
-              : pl_sql_query(g->conn, err, &rows,
-                             "SELECT c.object, c.root, c.attributes, c.table_root, c.owner_root FROM commit_ c JOIN repo p"
-                             " ON p.id = c.repo WHERE p.project = ? ORDER BY c.id DESC",
-                             "s", g->roots->project);
-    while (r >= 0 && (r = pl_sql_next(g->conn, &rows, err)) > 0) {
-        r = mark_commit_row(g->mark, &rows, err);
-        if (r < 0)
-            return pl_err_wrap(err, r, "a commit of project %s", g->roots->project);
-        if (g->roots->progress)
-            g->roots->progress(g->roots->self, (uint64_t)++done, (uint64_t)all);
-    }
-    return r;
-}
-
-/* Queries with the project as argument, whose first column is the root of a tree of paths, … */
-static const char *const tree_queries[] = {
-    "SELECT s.code_root FROM stage s WHERE s.project = ?",
-    "SELECT root FROM checkpoint WHERE project = ?",
-};
-/* … or whose columns are records. */
-static const char *const record_queries[] = {
-    "SELECT v.user_spec FROM pipeline_version v JOIN pipeline p ON p.id = v.pipeline WHERE p.project = ?",
-    "SELECT v.effective_spec FROM pipeline_version v JOIN pipeline p ON p.id = v.pipeline WHERE p.project = ?",
-    "SELECT l.blob FROM log_segment l JOIN job j ON j.id = l.job WHERE length(l.blob) > 0 AND j.project = ?",
+    {COMMIT, ROOT5 "c.id, c.object, c.root, c.attributes, c.table_root, c.owner_root FROM commit_ c JOIN repo p ON p.id = c.repo"
+                   " WHERE p.project = ?1 ORDER BY c.id DESC"},
+    {TREE, ROOT1 "0, code_root FROM stage WHERE project = ?1"},
+    {TREE, ROOT1 "0, root FROM checkpoint WHERE project = ?1"},
+    {RECORD, ROOT1 "0, v.user_spec FROM pipeline_version v JOIN pipeline p ON p.id = v.pipeline WHERE p.project = ?1"},
+    {RECORD, ROOT1 "0, v.effective_spec FROM pipeline_version v JOIN pipeline p ON p.id = v.pipeline WHERE p.project = ?1"},
+    {RECORD, ROOT1 "l.job, l.blob FROM log_segment l JOIN job j ON j.id = l.job WHERE length(l.blob) > 0 AND j.project = ?1"},
+    /* what unfinished jobs read, whatever became of its commit */
+    {INPUT, ROOT1 "0, json_extract(i.value, '$.root') FROM job j, json_each(j.inputs) i"
+                  " WHERE j.final = 0 AND json_extract(i.value, '$.project') = ?1"},
+    {RESULT, ROOT1 "r.job, r.rows FROM result r JOIN job j ON j.id = r.job WHERE j.project = ?1"},
+    /* Plans follow from what the job before was planned over, which may be deleted by now: its nodes tell what has changed since. Last. */
+    {PLANNED, ROOT1 "0, json_extract(i.value, '$.root') FROM branch b JOIN commit_ c ON c.id = b.head JOIN repo p"
+                    " ON p.id = c.repo JOIN job j ON j.run = c.run AND j.project = p.project AND j.stage = p.name,"
+                    " json_each(j.inputs) i WHERE json_extract(i.value, '$.project') = ?1"},
 };
 
-static int mark_trees(struct reading *g, const char *query, struct pl_err *err)
+static int copy_roots(struct reading *g, struct pl_err *err)
 {
-    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(g->conn, err, &rows, query, "s", g->roots->project);
+    int r = pl_sql_script(g->conn, SCHEMA "; BEGIN", err);
 
-    while (r >= 0 && (r = pl_sql_next(g->conn, &rows, err)) > 0) {
-        struct pl_hash root = pl_col_hash(&rows, 0);
-
-        if ((r = pl_gc_mark_tree(g->mark, &root, NULL, NULL, err)) < 0)
-            return r;
-    }
-    return r;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(copies) && r >= 0; i++)
+        r = pl_sql_exec(g->conn, err, copies[i].copy, "sii", g->roots->project, pl_clock_wall_us(), (int64_t)copies[i].kind);
+    return r < 0 ? r : pl_sql_script(g->conn, "COMMIT", err);
 }
 
-static int mark_records(struct reading *g, const char *query, struct pl_err *err)
+static int mark_commit(struct reading *g, const struct pl_rows *row, struct pl_err *err)
 {
-    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(g->conn, err, &rows, query, "s", g->roots->project);
+    struct pl_hash object = pl_col_hash(row, 2);
+    struct pl_commit c = {.tree = pl_col_hash(row, 3),
+                          .attributes = pl_col_hash(row, 4),
+                          .table = pl_col_hash(row, 5),
+                          .owner = pl_col_hash(row, 6)};
+    int r;
 
-    while (r >= 0 && (r = pl_sql_next(g->conn, &rows, err)) > 0) {
-        struct pl_hash id = pl_col_hash(&rows, 0);
+    (void)pl_gc_mark_record(g->mark, &object);
+    r = pl_gc_mark_object(g->mark, &c, err);
+    if (r < 0)
+        return pl_err_wrap(err, r, "a commit of project %s", g->roots->project);
+    if (g->roots->progress)
+        g->roots->progress(g->roots->self, ++g->commits_done, g->commits);
+    return 0;
+}
 
+static int mark_input(struct reading *g, const char *hex, struct pl_err *err)
+{
+    struct pl_hash root;
+    int r = *hex ? pl_hash_parse(hex, &root, err) : 0;
+
+    return r < 0 || !*hex ? r : pl_gc_mark_tree(g->mark, &root, NULL, NULL, err); /* one without a root has no commit */
+}
+
+static int mark_planned(struct reading *g, const char *hex, struct pl_err *err)
+{
+    struct pl_hash root;
+
+    return pl_hash_parse(hex, &root, NULL) < 0 ? 0 : pl_gc_mark_nodes(g->mark, &root, err);
+}
+
+static int mark_results(struct reading *g, const struct pl_rows *row, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *list = NULL;
+    int r = pl_col_result_rows(row, 2, &list, err);
+
+    return r < 0 ? r : pl_gc_mark_results(g->mark, list, err);
+}
+
+/* kind, of, a, b, c, d, e */
+static int mark_root(struct reading *g, const struct pl_rows *row, struct pl_err *err)
+{
+    struct pl_hash id = pl_col_hash(row, 2);
+
+    switch ((enum kind)pl_col_int(row, 0)) {
+    case PIN:
+        pl_gc_mark_pack(g->mark, &id);
+        return 0;
+    case COMMIT:
+        return mark_commit(g, row, err);
+    case TREE:
+        return pl_gc_mark_tree(g->mark, &id, NULL, NULL, err);
+    case RECORD:
         (void)pl_gc_mark_record(g->mark, &id);
+        return 0;
+    case INPUT:
+        return mark_input(g, pl_col_text(row, 2), err);
+    case RESULT:
+        return mark_results(g, row, err);
+    case PLANNED:
+        return mark_planned(g, pl_col_text(row, 2), err);
     }
-    return r;
+    return 0;
 }
 
-/* What unfinished jobs read, whatever became of its commit. */
-static int mark_inputs(struct reading *g, struct pl_err *err)
+static int mark_copies(struct reading *g, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(g->conn, err, &rows,
-                         "SELECT json_extract(i.value, '$.root') FROM job j, json_each(j.inputs) i"
-                         " WHERE j.final = 0 AND json_extract(i.value, '$.project') = ?",
-                         "s", g->roots->project);
+    int64_t commits = 0;
+    int r = pl_sql_int(g->conn, err, &commits, "SELECT count(*) FROM temp.root WHERE kind = ?", "i", (int64_t)COMMIT);
 
-    while (r >= 0 && (r = pl_sql_next(g->conn, &rows, err)) > 0) {
-        struct pl_hash root;
-
-        if (*pl_col_text(&rows, 0) == '\0') /* it has no commit */
-            continue;
-        r = pl_hash_parse(pl_col_text(&rows, 0), &root, err);
-        r = r < 0 ? r : pl_gc_mark_tree(g->mark, &root, NULL, NULL, err);
-        if (r < 0)
+    g->commits = (uint64_t)commits;
+    r = r < 0 ? r : pl_sql_query(g->conn, err, &rows, "SELECT kind, of, a, b, c, d, e FROM temp.root ORDER BY n", "");
+    while (r >= 0 && (r = pl_sql_next(g->conn, &rows, err)) > 0)
+        if ((r = mark_root(g, &rows, err)) < 0)
             return r;
-    }
-    return r;
-}
-
-/* Plans follow from what the job before was planned over, which may be deleted by now: its nodes tell what has changed since. */
-static int mark_planned(struct reading *g, struct pl_err *err)
-{
-    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(g->conn, err, &rows,
-                         "SELECT json_extract(i.value, '$.root') FROM branch b JOIN commit_ c ON c.id = b.head JOIN repo p"
-                         " ON p.id = c.repo JOIN job j ON j.run = c.run AND j.project = p.project AND j.stage = p.name,"
-                         " json_each(j.inputs) i WHERE json_extract(i.value, '$.project') = ?",
-                         "s", g->roots->project);
-
-    while (r >= 0 && (r = pl_sql_next(g->conn, &rows, err)) > 0) {
-        struct pl_hash root;
-
-        if (pl_hash_parse(pl_col_text(&rows, 0), &root, NULL) == 0 && (r = pl_gc_mark_nodes(g->mark, &root, err)) < 0)
-            return r;
-    }
-    return r;
-}
-
-static int mark_results(struct reading *g, struct pl_err *err)
-{
-    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(g->conn, err, &rows, "SELECT r.rows FROM result r JOIN job j ON j.id = r.job WHERE j.project = ?", "s",
-                         g->roots->project);
-
-    while (r >= 0 && (r = pl_sql_next(g->conn, &rows, err)) > 0) {
-        _cleanup_(json_decrefp) json_t *list = NULL;
-
-        r = pl_col_result_rows(&rows, 0, &list, err);
-        r = r < 0 ? r : pl_gc_mark_results(g->mark, list, err);
-        if (r < 0)
-            return r;
-    }
-    return r;
-}
-
-static int mark_pins(struct reading *g, struct pl_err *err)
-{
-    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(g->conn, err, &rows,
-                         "SELECT DISTINCT p.pack FROM pin p JOIN session s ON s.id = p.session WHERE s.project = ?"
-                         " AND s.lease_us >= ?",
-                         "si", g->roots->project, pl_clock_wall_us());
-
-    while (r >= 0 && (r = pl_sql_next(g->conn, &rows, err)) > 0) {
-        struct pl_hash pack = pl_col_hash(&rows, 0);
-
-        pl_gc_mark_pack(g->mark, &pack);
-    }
     return r;
 }
 
@@ -289,26 +269,12 @@ static int mark_kept(struct reading *g, struct pl_err *err)
 
 static int mark_all(struct reading *g, struct pl_err *err)
 {
-    int64_t now;
-    int r = pl_sql_script(g->conn, "BEGIN", err);
+    int r = copy_roots(g, err);
 
-    /* a transaction has its snapshot from its first read on */
-    r = r < 0 ? r : pl_sql_int(g->conn, err, &now, "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'log_seq'", "");
-    r = r < 0 ? r : pl_gc_mark_begin(g->mark, err);
-    r = r < 0 ? r : mark_pins(g, err);
+    r = r < 0 ? r : pl_gc_mark_begin(g->mark, err); /* what is there now has all that they reach */
     r = r < 0 ? r : mark_needs(g, pl_gc_mark_store(g->mark), err);
     r = r < 0 ? r : mark_kept(g, err);
-    r = r < 0 ? r : mark_commits(g, err);
-    for (size_t i = 0; i < PL_ARRAY_SIZE(tree_queries); i++)
-        r = r < 0 ? r : mark_trees(g, tree_queries[i], err);
-    for (size_t i = 0; i < PL_ARRAY_SIZE(record_queries); i++)
-        r = r < 0 ? r : mark_records(g, record_queries[i], err);
-    r = r < 0 ? r : mark_inputs(g, err);
-    r = r < 0 ? r : mark_results(g, err);
-    r = r < 0 ? r : mark_planned(g, err); /* last */
-    if (!sqlite3_get_autocommit(g->conn->db))
-        (void)!pl_sql_script(g->conn, "ROLLBACK", NULL);
-    return r;
+    return r < 0 ? r : mark_copies(g, err);
 }
 
 int pl_gc_mark_roots(const struct pl_gc_roots *roots, struct pl_gc_mark *mark, struct pl_err *err)

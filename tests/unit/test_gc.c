@@ -69,6 +69,46 @@ static void test_a_node_that_cannot_be_read_stops_it_before_anything_goes(void *
     assert_whole(g);
 }
 
+/* `busy`: 0 when no reader stands in the way of the WAL, while it marks. */
+struct looking_on {
+    struct gc_world *g;
+    int64_t busy;
+};
+
+static void empty_the_wal(void *self, const char *phase, uint64_t done, uint64_t all)
+{
+    struct looking_on *l = self;
+    char path[PATH_MAX];
+    struct pl_conn *conn;
+
+    (void)done;
+    (void)all;
+    if (!pl_streq(phase, "mark") || l->busy == 0)
+        return;
+    snprintf(path, sizeof path, "%s/data/pipelined.db", l->g->w.dir);
+    assert_int_equal(pl_conn_open(path, false, &conn, NULL), 0);
+    assert_int_equal(pl_sql_int(conn, NULL, &l->busy, "PRAGMA wal_checkpoint(TRUNCATE)", ""), 0);
+    pl_conn_close(conn);
+}
+
+static void test_the_wal_can_shrink_while_it_marks(void **state)
+{
+    struct gc_world *g = *state;
+    struct looking_on looking = {.g = g, .busy = -1};
+    struct pl_gc_round round = {.db = g->w.db,
+                                .stores = g->w.stores,
+                                .project = "default",
+                                .watch = {.note = empty_the_wal, .self = &looking},
+                                .removed = &g->removed};
+    struct pl_err err = {0};
+
+    push(g, "+a:3000", 1);
+    push(g, "+b:3000", 2);
+    assert_ok(pl_gc_collect(&round, &err), &err);
+    assert_int_equal(looking.busy, 0);
+    pl_gc_report_finish(&round.sums);
+}
+
 /* ---- who is waited for ---- */
 
 static void assert_waits(struct gc_world *g, size_t there)
@@ -503,6 +543,7 @@ int main(void)
         GC(a_deleted_repo_gives_all_its_space_back),
         GC(what_nobody_ever_committed_goes),
         GC(a_node_that_cannot_be_read_stops_it_before_anything_goes),
+        GC(the_wal_can_shrink_while_it_marks),
         GC(a_session_that_was_there_is_waited_for),
         GC(a_session_that_came_later_is_not),
         GC(a_session_whose_lease_has_run_out_is_not),
