@@ -89,9 +89,9 @@ static void drop_entry(struct pl_object_cache *c, struct entry *e)
     free(e);
 }
 
-static void make_room(struct pl_object_cache *c)
+static void make_room(struct pl_object_cache *c, uint64_t most)
 {
-    for (struct entry *e = c->oldest, *newer; e != NULL && c->bytes > c->max_bytes; e = newer) {
+    for (struct entry *e = c->oldest, *newer; e != NULL && c->bytes > most; e = newer) {
         newer = e->newer;
         if (e->state == READY)
             drop_entry(c, e);
@@ -157,7 +157,7 @@ static void end_loading(struct pl_object_cache *c, struct entry *e, bool stored,
         e->state = READY;
         e->size = size;
         c->bytes += size;
-        make_room(c);
+        make_room(c, c->max_bytes);
     } else {
         drop_entry(c, e);
     }
@@ -179,6 +179,12 @@ static int load_entry(struct pl_object_cache *c, struct entry *e, const char *ke
     r = load(self, key, &bytes, err);
     if (r == 0)
         r = store_copy(c, e->name, bytes.data, bytes.len, ret_fd, err);
+    if (r == PL_ENOSPC) { /* what is wanted now is worth more than what was */
+        pthread_mutex_lock(&c->lock);
+        make_room(c, 0);
+        pthread_mutex_unlock(&c->lock);
+        r = store_copy(c, e->name, bytes.data, bytes.len, ret_fd, err);
+    }
     pthread_mutex_lock(&c->lock);
     c->loads--;
     end_loading(c, e, r == 0, bytes.len);
@@ -290,7 +296,7 @@ static int take_over(struct pl_object_cache *c, struct pl_err *err)
             break;
     }
     closedir(dir);
-    make_room(c);
+    make_room(c, c->max_bytes);
     return 0;
 }
 

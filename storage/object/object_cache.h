@@ -15,7 +15,8 @@ PL_MUST_CHECK
 int pl_object_cache_open(const char *dir, uint64_t max_bytes, struct pl_object_cache **ret, struct pl_err *err);
 struct pl_object_cache *pl_object_cache_close(struct pl_object_cache *c);
 /* A descriptor of the object's copy, the caller's to close; `load` gives its bytes when it is not there. Errors of `load`, PL_EIO,
- * PL_ENOSPC; PL_EUNAVAILABLE for a key too long for a file name. An object larger than the bound is given, and not kept. */
+ * PL_ENOSPC when all other copies have made way in vain; PL_EUNAVAILABLE for a key too long for a file name. An object larger than the bound
+ * is given, and not kept. */
 PL_MUST_CHECK
 int pl_object_cache_get(struct pl_object_cache *c, const char *key,
                         int (*load)(void *self, const char *key, struct pl_buf *ret, struct pl_err *err), void *self, int *ret_fd,

@@ -287,7 +287,7 @@ static int read_record(const struct pl_pack_input *in, void *arg, struct pl_err 
     return pl_pack_record_read(in, &read->entry, read->ret, err);
 }
 
-/* From a copy of the pack. PL_EUNAVAILABLE when it is to be read otherwise. */
+/* From a copy of the pack. PL_EUNAVAILABLE when it is to be read otherwise: there is none, or no room for one. */
 static int files_record_of_copy(struct pl_pack_files *f, struct record_read *read, const struct pl_location *where,
                                 struct pl_err *err)
 {
@@ -295,6 +295,8 @@ static int files_record_of_copy(struct pl_pack_files *f, struct record_read *rea
 
     if (files_want_copy(f, where))
         r = files_read_fd(f, &where->pack, true, read_record, read, err);
+    if (r == PL_ENOSPC)
+        return PL_EUNAVAILABLE;
     if (r != PL_ECORRUPT)
         return r;
     pl_pack_files_forget(f, &where->pack); /* the copy may be damaged where the pack is not */

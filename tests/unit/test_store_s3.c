@@ -240,6 +240,19 @@ static void a_damaged_copy_is_fetched_anew(void **state)
         pack_assert_record(store, i, 0);
 }
 
+static void without_room_for_copies_records_are_read_where_they_are(void **state)
+{
+    (void)state;
+    put_pack(0, 40);
+    reopen_elsewhere();
+    pl_io_fail_nth(PL_IO_WRITE, 1, ENOSPC);
+    pl_io_fail_on(PL_IO_WRITE, true);
+    for (uint32_t i = 0; i < 40; i++)
+        pack_assert_record(store, i, 0);
+    pl_io_fail_nth(PL_IO_WRITE, 0, 0);
+    assert_int_equal(fixture_count(fixture_path(dir, "cache")), 0);
+}
+
 static void note_bad(void *arg, const struct pl_pack_entry *e, const struct pl_err *why)
 {
     (void)why;
@@ -330,6 +343,7 @@ int main(void)
         TEST(records_in_many_places_bring_the_whole_pack),
         TEST(trees_are_kept_on_this_disk),
         TEST(a_damaged_copy_is_fetched_anew),
+        TEST(without_room_for_copies_records_are_read_where_they_are),
         TEST(what_is_damaged_in_the_bucket_is_never_given_out),
         TEST(a_large_pack_is_verified_in_few_requests),
         TEST(a_pack_that_is_gone_is_said_to_be),
