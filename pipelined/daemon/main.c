@@ -40,7 +40,7 @@
  *     s3_multipart, s3_complete, s3_list_uploads; s3_uploads keeps their parts                          uploads in parts
  * They are kept: storage/object, storage/pack, storage/tree, storage/dataset
  *   object               drivers of object storage: object_file; object_s3 (object_s3_read, object_s3_list, object_s3_sign: requests for
- *                        others), with copies in object_cache; marker says which store it is
+ *                        others), with copies in object_cache; marker says which store it is; comparison: is what lies there ours?
  *     s3_client            requests to a bucket until their outcome is known: http_io (curl multi, one thread; curl_library loads it),
  *                        s3_answer what an answer means, s3_url where the bucket is, s3_creds whose requests they are (s3_profile,
  *                        s3_creds_fetch), crc32c

@@ -1,5 +1,6 @@
 #include "object_libs3.h"
 
+#include "comparison.h"
 #include "libs3_module.h"
 #include "object_cache.h"
 #include "s3_creds.h"
@@ -358,6 +359,31 @@ static int put_bytes(struct pl_object_store *store, const char *key, const struc
     return outcome(&a, result, "put object", key, err);
 }
 
+static int compare(void *arg, const void *bytes, size_t n)
+{
+    struct pl_comparison *c = arg;
+
+    (void)pl_comparison_add(c, bytes, n);
+    return c->differs ? -1 : 0;
+}
+
+/* That it is there may be our own doing, of a put whose answer was lost: then it holds these very bytes. 1 = so it is. */
+static int is_same(struct pl_object_store *store, const char *key, const struct iovec *iov, int n, struct pl_err *err)
+{
+    struct attempts a = attempts_of(store);
+    char name[PL_S3_KEY_MAX + 1];
+    enum pl_libs3_result result;
+    struct pl_comparison c;
+
+    do {
+        c = (struct pl_comparison){.iov = iov, .n = n};
+        result = module->get(&a.s->bucket, whole(a.s, key, name), 0, 0, compare, &c, a.text);
+    } while (!c.differs && again(&a, result));
+    if (c.differs)
+        return 0;
+    return result == PL_LIBS3_OK ? pl_comparison_end(&c) : outcome(&a, result, "look at object", key, err);
+}
+
 /* Nobody else writes here (`exclusive`): looking before putting keeps this process to it. */
 static int put_absent(struct pl_object_store *store, const char *key, const struct iovec *iov, int n, struct pl_err *err)
 {
@@ -371,6 +397,10 @@ static int put_absent(struct pl_object_store *store, const char *key, const stru
     (void)pthread_mutex_lock(lock);
     r = libs3_size(store, key, &size, err);
     if (r == 0)
+        r = is_same(store, key, iov, n, err);
+    if (r == 1)
+        r = 0;
+    else if (r == 0)
         r = pl_err_set(err, PL_EEXISTS, "object %s exists", key);
     else if (r == PL_ENOTFOUND)
         r = put_bytes(store, key, iov, n, err);

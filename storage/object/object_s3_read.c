@@ -1,5 +1,7 @@
 #include "object_s3.h"
 
+#include "comparison.h"
+
 #include <pthread.h>
 #include <stdio.h>
 
@@ -36,14 +38,27 @@ static int size_of(struct pl_object_s3 *s, const char *key, const struct pl_http
     return *ret == UINT64_MAX ? pl_object_s3_size(&s->store, key, ret, err) : 0;
 }
 
-/* A ranged GET into `ret`; `*ret_total` is the object's size. PL_ECORRUPT when the range begins past the end. */
-static int get_range(struct pl_object_s3 *s, const char *key, const char *range, struct pl_buf *ret, uint64_t *ret_first,
-                     uint64_t *ret_total, struct pl_err *err)
+static int too_much(const char *key, struct pl_err *err)
+{
+    return pl_err_set(err, PL_EPROTO, "object %s: more came than was asked for: does the server know ranges?", key);
+}
+
+/* A ranged GET into `ret`, of at most `most` bytes; `*ret_total` is the object's size. PL_ECORRUPT when the range begins past the end. */
+static int get_range(struct pl_object_s3 *s, const char *key, const char *range, uint64_t most, struct pl_buf *ret,
+                     uint64_t *ret_first, uint64_t *ret_total, struct pl_err *err)
 {
     const struct pl_sigv4_pair headers[] = {{"range", range}};
     struct pl_s3_call call = {.method = "GET", .key = key, .headers = headers, .n_headers = 1, .etag = true, .out = ret};
-    int r = pl_s3_client_run(s->client, &call, err);
+    const size_t max = ret->max;
+    const bool bounded = most < (max != 0 ? max : PL_BUF_DEFAULT_MAX);
+    int r;
 
+    if (bounded)
+        ret->max = (size_t)most;
+    r = pl_s3_client_run(s->client, &call, err);
+    ret->max = max;
+    if (r == PL_ETOOBIG && bounded)
+        r = too_much(key, err);
     *ret_first = call.x.first;
     *ret_total = call.x.total;
     if ((r == PL_EIO && call.x.status == 416) || (r == 0 && call.x.status == 200 && ret->len == 0)) {
@@ -93,8 +108,8 @@ static int piece_write(void *self, const void *data, size_t n, struct pl_err *er
 {
     struct piece *p = self;
 
-    if (n > p->len - p->got)
-        return pl_err_set(err, PL_EPROTO, "object %s: more came than was asked for", p->all->key);
+    if (n > p->len - p->got) /* final, unlike what only fails on the way */
+        return pl_err_set(err, PL_ETOOBIG, "object %s: more came than was asked for", p->all->key);
     memcpy(p->all->into + p->at + p->got, data, n);
     p->got += n;
     return 0;
@@ -145,9 +160,12 @@ static void piece_take(struct pieces *all, struct piece *p, int *r, struct pl_er
     if (*r == 0 && p->call.err.code < 0) {
         if (err != NULL)
             *err = p->call.err;
-        *r =
-            p->call.err.code == PL_EIO && p->call.x.status == 416 ? ends_early(all->key, p->call.x.total, err) : p->call.err.code;
-    } else if (*r == 0 && p->got != p->len) {
+        *r = p->call.err.code;
+        if (*r == PL_EIO && p->call.x.status == 416)
+            *r = ends_early(all->key, p->call.x.total, err);
+        else if (*r == PL_ETOOBIG)
+            *r = too_much(all->key, err);
+    } else if (*r == 0 && (p->got != p->len || p->call.x.total == UINT64_MAX || p->call.x.first != all->offset + p->at)) {
         *r = ends_early(all->key, p->call.x.total, err);
     }
     pl_s3_call_finish(&p->call);
@@ -223,7 +241,7 @@ static int get_known(struct pl_object_s3 *s, const char *key, uint64_t offset, u
         ret->len = r == 0 ? (size_t)len : 0;
         return r;
     }
-    r = get_range(s, key, range_of(offset, len).text, ret, &first, &total, err);
+    r = get_range(s, key, range_of(offset, len).text, len, ret, &first, &total, err);
     if (r == 0 && (ret->len != len || first != offset))
         r = ends_early(key, total, err);
     return r;
@@ -233,7 +251,7 @@ static int get_known(struct pl_object_s3 *s, const char *key, uint64_t offset, u
 static int get_rest(struct pl_object_s3 *s, const char *key, uint64_t offset, struct pl_buf *ret, struct pl_err *err)
 {
     uint64_t first, total;
-    int r = get_range(s, key, range_of(offset, PL_OBJECT_TO_END).text, ret, &first, &total, err);
+    int r = get_range(s, key, range_of(offset, PL_OBJECT_TO_END).text, UINT64_MAX, ret, &first, &total, err);
 
     if (r == PL_ECORRUPT && total == offset) {
         pl_buf_clear(ret);
@@ -274,7 +292,7 @@ int pl_object_s3_get_some(struct pl_object_store *store, const char *key, uint64
 
     if (len > UINT64_MAX - offset)
         len = PL_OBJECT_TO_END;
-    r = get_range(pl_object_s3_of(store), key, range_of(offset, len).text, ret, &first, &total, err);
+    r = get_range(pl_object_s3_of(store), key, range_of(offset, len).text, len, ret, &first, &total, err);
     if (r == PL_ECORRUPT && total == offset) {
         pl_buf_clear(ret);
         return 0;
@@ -296,13 +314,13 @@ int pl_object_s3_tail(struct pl_object_store *store, const char *key, size_t n, 
         return pl_object_s3_size(store, key, ret_size, err);
     }
     (void)snprintf(range, sizeof(range), "bytes=-%zu", n);
-    r = get_range(pl_object_s3_of(store), key, range, ret, &first, &total, err);
+    r = get_range(pl_object_s3_of(store), key, range, n, ret, &first, &total, err);
     if (r == PL_ECORRUPT && total == 0) { /* of nothing there is no range */
         pl_buf_clear(ret);
         *ret_size = 0;
         return 0;
     }
-    if (r == 0 && ret->len != PL_MIN(n, total))
+    if (r == 0 && (ret->len != PL_MIN(n, total) || first != total - ret->len))
         r = ends_early(key, total, err);
     if (r == 0)
         *ret_size = total;
@@ -317,7 +335,7 @@ static int load(void *self, const char *key, struct pl_buf *ret, struct pl_err *
     int r;
 
     ret->max = PL_S3_OBJECT_MAX;
-    r = get_range(s, key, range_of(0, PL_S3_RANGE_BYTES).text, ret, &first, &total, err);
+    r = get_range(s, key, range_of(0, PL_S3_RANGE_BYTES).text, PL_S3_RANGE_BYTES, ret, &first, &total, err);
     if (r == PL_ECORRUPT && total == 0) {
         pl_buf_clear(ret);
         return 0;
@@ -350,67 +368,41 @@ int pl_object_s3_local_fd(struct pl_object_store *store, const char *key, int *r
 
 #define COMPARE_ON_BYTES ((size_t)256 << 10) /* cheaper to read on than to give the connection up */
 
-struct comparison {
-    const struct iovec *iov;
-    int n, i;
-    size_t at, after; /* bytes read after the difference */
-    bool differs;
+struct looking {
+    struct pl_comparison now, all; /* as it begins */
+    size_t after;                  /* bytes read after the difference */
 };
 
 static int compare_write(void *self, const void *data, size_t n, struct pl_err *err)
 {
-    struct comparison *c = self;
-    const uint8_t *p = data;
+    struct looking *l = self;
 
-    while (n > 0 && !c->differs) {
-        size_t some;
-
-        while (c->i < c->n && c->at == c->iov[c->i].iov_len) {
-            c->i++;
-            c->at = 0;
-        }
-        some = c->i < c->n ? PL_MIN(n, c->iov[c->i].iov_len - c->at) : 0;
-        c->differs = some == 0 || memcmp((const uint8_t *)c->iov[c->i].iov_base + c->at, p, some) != 0;
-        p += some;
-        c->at += some;
-        n -= some;
-    }
-    c->after += c->differs ? n : 0;
-    return c->after > COMPARE_ON_BYTES ? pl_err_set(err, PL_EINVAL, "it is another") : 0;
+    l->after += pl_comparison_add(&l->now, data, n);
+    return l->after > COMPARE_ON_BYTES ? pl_err_set(err, PL_EINVAL, "it is another") : 0;
 }
 
 static void compare_restart(void *self)
 {
-    struct comparison *c = self;
+    struct looking *l = self;
 
-    c->i = 0;
-    c->at = c->after = 0;
-    c->differs = false;
-}
-
-static bool compare_ended(struct comparison *c)
-{
-    while (c->i < c->n && c->at == c->iov[c->i].iov_len) {
-        c->i++;
-        c->at = 0;
-    }
-    return c->i == c->n;
+    l->now = l->all;
+    l->after = 0;
 }
 
 int pl_object_s3_compare(struct pl_object_s3 *s, const char *key, const struct iovec *iov, int n, struct pl_err *err)
 {
-    struct comparison c = {.iov = iov, .n = n};
+    struct looking l = {.all = {.iov = iov, .n = n}};
     struct pl_s3_call call = {.method = "GET",
                               .key = key,
                               .etag = true,
                               .expect = 200,
                               .write = compare_write,
                               .restart = compare_restart,
-                              .write_self = &c};
+                              .write_self = &l};
     int r = pl_s3_client_run(s->client, &call, err);
 
     pl_s3_call_finish(&call);
-    if (c.differs)
+    if (r == PL_EINVAL && l.after > COMPARE_ON_BYTES && call.x.etag[0] != '\0') /* enough was seen of the object itself */
         return 0;
-    return r < 0 ? r : compare_ended(&c);
+    return r < 0 ? r : pl_comparison_end(&l.now);
 }

@@ -22,13 +22,13 @@ def rows(driver, server, bucket, **environment):
 
 
 def test_the_driver_does_what_every_driver_does(server, bucket):
-    assert "[  PASSED  ] 14 test(s)" in rows("s3", server, bucket)
+    assert "[  PASSED  ] 15 test(s)" in rows("s3", server, bucket)
 
 
 def test_with_signature_v2_the_same(server, bucket):
     if not server.signature_v2:
         return
-    assert "[  PASSED  ] 14 test(s)" in rows("libs3", server, bucket)
+    assert "[  PASSED  ] 15 test(s)" in rows("libs3", server, bucket)
     assert client(server).list_objects_v2(Bucket=bucket)["KeyCount"] > 0
 
 

@@ -1,0 +1,19 @@
+/* comparison: whether bytes that come piece by piece are those of an iovec, to its end. One thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/uio.h>
+
+/* `{.iov = …, .n = …}` begins one; both are borrowed. */
+struct pl_comparison {
+    const struct iovec *iov; /* from here on */
+    int n;
+    size_t at; /* in iov[0] */
+    bool differs;
+};
+
+/* Takes the next bytes; how many of them came after a difference was known. */
+size_t pl_comparison_add(struct pl_comparison *c, const void *bytes, size_t n);
+/* No more come: whether all were the same. */
+bool pl_comparison_end(struct pl_comparison *c);
