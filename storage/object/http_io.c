@@ -109,6 +109,7 @@ static void forget_answer(struct pl_http_exchange *x)
     x->first = 0;
     x->total = x->length = UINT64_MAX;
     x->retry_after_s = 0;
+    x->chunked = false;
     x->etag[0] = x->region[0] = x->location[0] = x->content_type[0] = x->request_id[0] = '\0';
 }
 
@@ -136,6 +137,8 @@ static size_t on_header(char *line, size_t size, size_t count, void *arg)
         read_content_range(x, value);
     else if (header_is(line, n, "Content-Length", value, sizeof(value)))
         x->length = number(value, UINT64_MAX);
+    else if (header_is(line, n, "Transfer-Encoding", value, sizeof(value)))
+        x->chunked = strcasecmp(value, "chunked") == 0;
     else if (header_is(line, n, "Retry-After", value, sizeof(value)))
         x->retry_after_s = (uint32_t)PL_MIN(number(value, 0), (uint64_t)3600);
     return n;

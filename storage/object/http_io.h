@@ -65,8 +65,9 @@ struct pl_http_exchange {
     int64_t date_s;         /* Date header as seconds since 1970, 0 = none */
     uint64_t first, total;  /* Content-Range: where the bytes begin, size of the whole; total = UINT64_MAX without */
     uint64_t length;        /* Content-Length, UINT64_MAX without */
+    bool chunked;           /* without either the body's end is that of the connection: a cut one looks whole */
     uint32_t retry_after_s; /* 0 = none */
-    char etag[96], region[64], location[512], content_type[64], request_id[64];
+    char etag[96], region[64], location[1536], content_type[64], request_id[64];
 
     void (*done)(struct pl_http_exchange *x); /* on the I/O thread: must not block; may free or submit again */
     void *arg;

@@ -1,6 +1,7 @@
 #include "object_s3.h"
 
 #include "crc32c.h"
+#include "s3_answer.h"
 #include "s3_profile.h"
 #include "s3_xml.h"
 #include "storage/base/hash.h"
@@ -46,7 +47,7 @@ static void sum_bytes(const struct iovec *iov, int n, bool tls, struct put_sum *
 }
 
 int pl_object_s3_put_once(struct pl_object_s3 *s, const char *key, const struct iovec *iov, int n, bool condition,
-                          struct pl_err *err)
+                          unsigned *ret_status, struct pl_err *err)
 {
     const bool tls = pl_s3_client_tls(s->client);
     struct pl_sigv4_pair headers[2];
@@ -64,6 +65,8 @@ int pl_object_s3_put_once(struct pl_object_s3 *s, const char *key, const struct 
     r = pl_s3_client_run(s->client, &call, err);
     if ((r == PL_ENET || r == PL_ETIMEOUT) && !call.unknown) /* it never got there: that is known */
         r = pl_err_wrap(err, PL_EIO, "the store cannot be reached");
+    if (ret_status != NULL)
+        *ret_status = call.x.status;
     pl_s3_call_finish(&call);
     return r;
 }
@@ -75,7 +78,7 @@ static int put_absent(struct pl_object_s3 *s, const char *key, const struct iove
     int r = PL_EEXISTS, same = PL_ENOTFOUND;
 
     for (int i = 0; i < PUT_ROUNDS && r == PL_EEXISTS && same == PL_ENOTFOUND; i++) {
-        r = pl_object_s3_put_once(s, key, iov, n, true, err);
+        r = pl_object_s3_put_once(s, key, iov, n, true, NULL, err);
         if (r == PL_EEXISTS)
             same = pl_object_s3_compare(s, key, iov, n, err);
     }
@@ -92,7 +95,7 @@ static int put_looking(struct pl_object_s3 *s, const char *key, const struct iov
     int same = pl_object_s3_compare(s, key, iov, n, err);
 
     if (same == PL_ENOTFOUND)
-        return pl_object_s3_put_once(s, key, iov, n, false, err);
+        return pl_object_s3_put_once(s, key, iov, n, false, NULL, err);
     return same <= 0 ? (same < 0 ? same : pl_err_set(err, PL_EEXISTS, "object %s exists", key)) : 0;
 }
 
@@ -103,7 +106,7 @@ static int s3_put(struct pl_object_store *store, const char *key, const struct i
     int r;
 
     if (!exclusive)
-        r = pl_object_s3_put_once(s, key, iov, n, false, err);
+        r = pl_object_s3_put_once(s, key, iov, n, false, NULL, err);
     else if ((store->caps & PL_OBJECT_PUT_IF_ABSENT) != 0)
         r = put_absent(s, key, iov, n, err);
     else
@@ -209,27 +212,39 @@ static int md5_base64(const struct pl_buf *b, char **ret, struct pl_err *err)
     return pl_base64_encode(md5, n, ret, err);
 }
 
+/* A key that is still there, and why: what may come right is tried again, alone. */
+static int delete_again(struct pl_object_store *store, const char *key, const char *code, struct pl_err *err)
+{
+    const char *prefix = pl_object_s3_of(store)->place.prefix;
+    const enum pl_s3_class class = pl_s3_class_of(400, code);
+
+    if (pl_streq(code, "NoSuchKey"))
+        return 0;
+    if ((class != PL_S3_AGAIN && class != PL_S3_SLOWER) || strncmp(key, prefix, strlen(prefix)) != 0)
+        return pl_err_set(err, PL_EIO, "s3: %s: %s", key, code);
+    return s3_remove(store, key + strlen(prefix), err);
+}
+
 /* The answer names the keys that are still there. */
-static int read_delete(const struct pl_buf *reply, struct pl_err *err)
+static int read_delete(struct pl_object_store *store, const struct pl_buf *reply, struct pl_err *err)
 {
     _cleanup_(pl_s3_xml_destroyp) struct pl_s3_xml *x = NULL;
     const struct pl_s3_xml_node *e;
     const char *key, *code;
     int r = pl_s3_xml_parse(reply->data, reply->len, &x, err);
 
-    if (r < 0)
-        return r;
-    for (e = pl_s3_xml_child(pl_s3_xml_root(x), "Error"); e != NULL; e = pl_s3_xml_again(e)) {
+    if (r == 0 && !pl_streq(pl_s3_xml_root(x)->name, "DeleteResult"))
+        r = pl_err_set(err, PL_EPROTO, "the answer to a removal is a %.64s", pl_s3_xml_root(x)->name);
+    for (e = r == 0 ? pl_s3_xml_child(pl_s3_xml_root(x), "Error") : NULL; e != NULL && r == 0; e = pl_s3_xml_again(e)) {
         code = pl_s3_xml_text(e, "Code");
         key = pl_s3_xml_text(e, "Key");
-        if (code == NULL || !pl_streq(code, "NoSuchKey"))
-            return pl_err_set(err, PL_EIO, "s3: %s: %s", key != NULL ? key : "?", code != NULL ? code : "?");
+        r = delete_again(store, key != NULL ? key : "?", code != NULL ? code : "?", err);
     }
-    return 0;
+    return r;
 }
 
-static int delete_batch(struct pl_object_s3 *s, const struct pl_s3_place *place, const char *const *keys, size_t n,
-                        struct pl_err *err)
+/* `*ret_none`: the server has no such call. */
+static int delete_batch(struct pl_object_store *store, const char *const *keys, size_t n, bool *ret_none, struct pl_err *err)
 {
     static const struct pl_sigv4_pair query[] = {{"delete", ""}};
     _cleanup_(pl_buf_finish) struct pl_buf body = {0};
@@ -248,7 +263,8 @@ static int delete_batch(struct pl_object_s3 *s, const struct pl_s3_place *place,
                               .has_body = true,
                               .payload = hex,
                               .xml = true};
-    int r = delete_document(place, keys, n, &body, err);
+    struct pl_object_s3 *s = pl_object_s3_of(store);
+    int r = delete_document(&s->place, keys, n, &body, err);
 
     if (r == 0)
         r = md5_base64(&body, &md5, err);
@@ -259,8 +275,9 @@ static int delete_batch(struct pl_object_s3 *s, const struct pl_s3_place *place,
     pl_hash_sha256(body.data, body.len, &hash);
     (void)pl_hash_hex(&hash, hex);
     r = pl_s3_client_run(s->client, &call, err);
+    *ret_none = r == PL_EUNAVAILABLE && call.x.status != 0;
     if (r == 0)
-        r = read_delete(&call.reply, err);
+        r = read_delete(store, &call.reply, err);
     pl_s3_call_finish(&call);
     return r;
 }
@@ -281,13 +298,14 @@ static int s3_remove_many(struct pl_object_store *store, const char *const *keys
 
     for (size_t i = 0; i < n && r == 0; i += PL_S3_DELETE_KEYS) {
         const size_t some = PL_MIN(n - i, (size_t)PL_S3_DELETE_KEYS);
+        bool none = atomic_load(&s->no_batch);
 
-        if (!s->no_batch)
-            r = delete_batch(s, &s->place, keys + i, some, err);
-        if (r == PL_EUNAVAILABLE)
-            s->no_batch = true;
-        if (s->no_batch)
+        if (!none)
+            r = delete_batch(store, keys + i, some, &none, err);
+        if (none) {
+            atomic_store(&s->no_batch, true);
             r = remove_each(store, keys + i, some, err);
+        }
     }
     for (size_t i = 0; s->cache != NULL && i < n; i++)
         pl_object_cache_forget(s->cache, keys[i]);

@@ -13,6 +13,7 @@
 #define PL_S3_RANGES       4u                  /* so many at a time */
 #define PL_S3_DELETE_KEYS  1000u               /* in one request: the most that S3 takes */
 #define PL_S3_OBJECT_MAX   ((size_t)256 << 20) /* that local_fd takes in */
+#define PL_S3_EMPTY_PAGES  100u                /* of a list in a row: then it has no end */
 #define PL_S3_PROBE_PREFIX "tmp/"
 
 /* pl_object_open of an s3:// URL. */
@@ -28,7 +29,7 @@ struct pl_object_s3 {
     struct pl_s3_place workers; /* where presigned URLs lead, when `elsewhere` */
     bool elsewhere;
     char *tmp_dir;
-    bool no_batch; /* the server has no DeleteObjects */
+    atomic_bool no_batch; /* the server has no DeleteObjects */
 };
 static inline struct pl_object_s3 *pl_object_s3_of(struct pl_object_store *s)
 {
@@ -62,7 +63,8 @@ int pl_object_s3_sign_put(struct pl_object_store *s, const char *key, uint64_t s
 /* Sets s->store.caps by trying. PL_EFORBIDDEN and the like when not even a plain put works. */
 PL_MUST_CHECK
 int pl_object_s3_probe(struct pl_object_s3 *s, struct pl_err *err);
-/* One PUT as it stands: `condition`: If-None-Match: *. PL_EEXISTS when that failed. */
+/* One PUT as it stands: `condition`: If-None-Match: *. PL_EEXISTS when that failed. `ret_status` (may be NULL): of the last answer, 0 = there
+ * was none. */
 PL_MUST_CHECK
 int pl_object_s3_put_once(struct pl_object_s3 *s, const char *key, const struct iovec *iov, int n, bool condition,
-                          struct pl_err *err);
+                          unsigned *ret_status, struct pl_err *err);

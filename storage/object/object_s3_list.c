@@ -14,6 +14,7 @@ struct listing {
     char last[PL_S3_KEY_MAX + 1]; /* the key before, whole */
     struct pl_buf token, key;     /* texts */
     bool more;
+    unsigned empty; /* pages in a row */
 };
 
 static void listing_finish(struct listing *l)
@@ -92,6 +93,9 @@ static int read_page(struct listing *l, const struct pl_buf *reply, struct pl_er
         return pl_err_set(err, PL_EPROTO, "the list of objects goes on, but does not say where");
     pl_buf_clear(&l->token);
     r = l->more ? pl_buf_add_str(&l->token, token, err) : 0;
+    l->empty = pl_s3_xml_child(root, "Contents") == NULL ? l->empty + 1 : 0;
+    if (l->more && l->empty == PL_S3_EMPTY_PAGES)
+        return pl_err_set(err, PL_EPROTO, "the list of objects goes on without any, %u times in a row", l->empty);
     for (c = pl_s3_xml_child(root, "Contents"); c != NULL && r == 0; c = pl_s3_xml_again(c))
         r = visit_one(l, c, encoding != NULL && pl_streq(encoding, "url"), err);
     return r;

@@ -146,26 +146,33 @@ static int probe_put(struct pl_object_s3 *s, const char *key, struct pl_err *err
     return 0;
 }
 
+/* The server answered that it does not take this; that it cannot be reached says nothing of what it takes. */
+static bool is_no_call(int r, unsigned status)
+{
+    return status != 0 && (r == PL_EUNAVAILABLE || r == PL_EIO);
+}
+
 /* The second put must be refused, and the first one's bytes must stay. */
 static int probe_absent(struct pl_object_s3 *s, const char *key, struct pl_err *err)
 {
     struct iovec first = {(void *)"first bytes", 11}, second = {(void *)"second bytes", 12};
+    unsigned status = 0;
     int r;
 
     s->store.caps = PL_OBJECT_PUT_IF_ABSENT;
-    r = pl_object_s3_put_once(s, key, &first, 1, true, err);
+    r = pl_object_s3_put_once(s, key, &first, 1, true, &status, err);
     if (r == PL_EEXISTS) /* an attempt of ours whose answer was lost */
         r = 0;
-    if (r == PL_EUNAVAILABLE || r == PL_EIO) { /* not a call of this server's */
+    if (is_no_call(r, status)) {
         s->store.caps = 0;
-        return pl_object_s3_put_once(s, key, &first, 1, false, err);
+        return pl_object_s3_put_once(s, key, &first, 1, false, NULL, err);
     }
     if (r < 0)
         return r;
-    r = pl_object_s3_put_once(s, key, &second, 1, true, err);
+    r = pl_object_s3_put_once(s, key, &second, 1, true, &status, err);
     if (r == PL_EEXISTS)
         r = pl_object_s3_compare(s, key, &first, 1, err);
-    if (r < 0 && r != PL_EUNAVAILABLE && r != PL_EIO)
+    if (r < 0 && !is_no_call(r, status))
         return r;
     if (r != 1)
         s->store.caps = 0;

@@ -43,6 +43,7 @@ static const struct {
     {"RequestTimeout", PL_S3_AGAIN},
     {"InternalError", PL_S3_AGAIN},
     {"BadDigest", PL_S3_AGAIN}, /* damaged on the way */
+    {"IncompleteBody", PL_S3_AGAIN},
     {"XAmzContentSHA256Mismatch", PL_S3_AGAIN},
     {"SlowDown", PL_S3_SLOWER},
     {"Throttling", PL_S3_SLOWER},
@@ -54,10 +55,10 @@ static const struct {
     unsigned status;
     enum pl_s3_class class;
 } by_status[] = {
-    {301, PL_S3_REGION},       {307, PL_S3_REGION},    {308, PL_S3_REGION}, {401, PL_S3_FORBIDDEN},
-    {403, PL_S3_FORBIDDEN},    {404, PL_S3_NOT_FOUND}, {408, PL_S3_AGAIN},  {409, PL_S3_AGAIN},
-    {412, PL_S3_EXISTS},       {429, PL_S3_SLOWER},    {500, PL_S3_AGAIN},  {502, PL_S3_AGAIN},
-    {501, PL_S3_UNKNOWN_CALL}, {503, PL_S3_SLOWER},    {504, PL_S3_AGAIN},  {507, PL_S3_FULL},
+    {301, PL_S3_REGION},    {307, PL_S3_REGION}, {308, PL_S3_REGION},       {401, PL_S3_FORBIDDEN},    {403, PL_S3_FORBIDDEN},
+    {404, PL_S3_NOT_FOUND}, {408, PL_S3_AGAIN},  {409, PL_S3_AGAIN},        {405, PL_S3_UNKNOWN_CALL}, {412, PL_S3_EXISTS},
+    {429, PL_S3_SLOWER},    {500, PL_S3_AGAIN},  {501, PL_S3_UNKNOWN_CALL}, {502, PL_S3_AGAIN},        {503, PL_S3_SLOWER},
+    {504, PL_S3_AGAIN},     {507, PL_S3_FULL},
 };
 
 enum pl_s3_class pl_s3_class_of(unsigned status, const char *code)

@@ -17,6 +17,7 @@ struct pl_s3_client {
     struct pl_http_io *io;
     struct pl_s3_creds *creds;
     char name[PL_S3_HOST_MAX + PL_S3_BUCKET_MAX + PL_OBJECT_KEY_MAX + 32];
+    bool tls;
     unsigned connections;
     int64_t pause_ms, stall_ms, deadline_ms;
     pthread_mutex_t lock;
@@ -48,10 +49,16 @@ static void end_call(struct pl_s3_call *call)
     call->done(call);
 }
 
-/* What is not known is not called a failure: the caller has to find out. That a key is there is knowledge, whoever put it. */
+/* What is known whatever became of the attempts before: that a key is there, whoever put it; that what was to go is not. */
+static bool is_known(const struct pl_s3_call *call, int code)
+{
+    return code == PL_EEXISTS || (code == PL_ENOTFOUND && pl_streq(call->method, "DELETE"));
+}
+
+/* What is not known is not called a failure: the caller has to find out. */
 static void fail_call(struct pl_s3_call *call, int code)
 {
-    if (call->unknown && code != PL_ENET && code != PL_ETIMEOUT && code != PL_EEXISTS)
+    if (call->unknown && code != PL_ENET && code != PL_ETIMEOUT && !is_known(call, code))
         code = pl_err_wrap(&call->err, PL_ENET, "an attempt before may have been carried out");
     call->err.code = code;
     end_call(call);
@@ -80,6 +87,16 @@ static void copy_place(struct pl_s3_client *c, struct pl_s3_place *ret)
     pthread_mutex_unlock(&c->lock);
 }
 
+/* `at`, but for the region, which is the bucket's wherever it is asked for. */
+static void put_behind(struct pl_s3_place *p, const struct pl_s3_place *at)
+{
+    char region[sizeof(p->region)];
+
+    memcpy(region, p->region, sizeof(region));
+    *p = *at;
+    memcpy(p->region, region, sizeof(region));
+}
+
 /* Appends to call->text_ with a NUL; lines are offsets until all is in, for the buffer moves. */
 static int add_line(struct pl_s3_call *call, size_t *at, const char *name, const char *value)
 {
@@ -94,7 +111,7 @@ static int add_url(struct pl_s3_call *call, const struct pl_s3_place *place, con
 {
     char origin[PL_S3_HOST_MAX + 9];
     struct pl_err *err = &call->err;
-    int r = pl_buf_add_str(&call->text_, call->origin_[0] != '\0' ? call->origin_ : pl_s3_place_origin(place, origin), err);
+    int r = pl_buf_add_str(&call->text_, pl_s3_place_origin(place, origin), err);
 
     if (r == 0)
         r = pl_uri_escape(path, true, &call->text_, err);
@@ -119,10 +136,9 @@ static int sign(struct pl_s3_client *c, struct pl_s3_call *call)
     int r;
 
     copy_place(c, &place);
-    if (call->origin_[0] != '\0')
-        (void)snprintf(host, sizeof(host), "%.255s", strstr(call->origin_, "://") + 3);
-    else
-        (void)pl_s3_place_host(&place, host);
+    if (call->has_moved_)
+        put_behind(&place, &call->moved_);
+    (void)pl_s3_place_host(&place, host);
     q.path = pl_s3_place_path(&place, call->key, path);
     headers[n++] = (struct pl_sigv4_pair){"host", host};
     headers[n++] = (struct pl_sigv4_pair){"x-amz-date", pl_sigv4_time(server_now_s(c), time)};
@@ -314,11 +330,24 @@ static void on_keys_changed(void *arg)
 
 /* --- what an answer means for the next attempt --- */
 
+/* Something on the way answered in the place of the store, or cut its answer off unseen; NULL: it is as it should be. */
+static const char *what_is_wrong(const struct pl_s3_call *call)
+{
+    const struct pl_http_exchange *x = &call->x;
+
+    if ((call->etag && x->etag[0] == '\0') || (call->expect != 0 && call->expect != x->status))
+        return "the answer is not one to this request";
+    if (x->length == UINT64_MAX && !x->chunked && pl_streq(call->method, "GET"))
+        return "the answer does not say where it ends";
+    return NULL;
+}
+
 static enum pl_s3_class read_answer(const struct pl_s3_client *c, struct pl_s3_call *call, struct pl_s3_problem *p)
 {
     struct pl_http_exchange *x = &call->x;
     const bool ok = x->status >= 200 && x->status <= 299;
     enum pl_s3_class class;
+    const char *wrong;
 
     *p = (struct pl_s3_problem){0};
     if (x->status == 0)
@@ -326,8 +355,8 @@ static enum pl_s3_class read_answer(const struct pl_s3_client *c, struct pl_s3_c
     if (pl_s3_problem_parse(ok && call->xml ? &call->reply : &x->problem, p) && ok)
         return p->code[0] != '\0' && pl_s3_class_of(500, p->code) != PL_S3_OK ? pl_s3_class_of(500, p->code) : PL_S3_AGAIN;
     class = pl_s3_class_of(x->status, p->code);
-    if (class == PL_S3_OK && ((call->etag && x->etag[0] == '\0') || (call->expect != 0 && call->expect != x->status))) {
-        (void)snprintf(p->message, sizeof(p->message), "the answer is not one to this request");
+    if (class == PL_S3_OK && (wrong = what_is_wrong(call)) != NULL) {
+        (void)snprintf(p->message, sizeof(p->message), "%s", wrong);
         return PL_S3_AGAIN;
     }
     if (class == PL_S3_REGION && p->region[0] == '\0')
@@ -360,13 +389,13 @@ static bool mend_region(struct pl_s3_client *c, struct pl_s3_call *call, const c
     if (region[0] != '\0' && !pl_streq(region, c->place.region))
         moved = pl_s3_place_move(&c->place, region, NULL) == 0;
     pthread_mutex_unlock(&c->lock);
-    if ((x->status == 307 || x->status == 308) && strstr(x->location, "://") != NULL) {
-        const char *host = strstr(x->location, "://") + 3;
-        const size_t len = (size_t)(host - x->location) + strcspn(host, "/?");
+    if ((x->status == 307 || x->status == 308) && x->location[0] != '\0') {
+        struct pl_s3_place to = call->has_moved_ ? call->moved_ : c->place; /* which this thread alone changes */
 
-        if (len >= sizeof(call->origin_) || (c->place.tls && strncasecmp(x->location, "https://", 8) != 0))
+        if (!pl_s3_place_follow(&to, call->key, x->location))
             return moved;
-        (void)snprintf(call->origin_, sizeof(call->origin_), "%.*s", (int)len, x->location);
+        call->moved_ = to;
+        call->has_moved_ = true;
         return true;
     }
     return moved;
@@ -493,7 +522,7 @@ void pl_s3_client_start(struct pl_s3_client *c, struct pl_s3_call *call)
     call->unknown = false;
     call->attempts = call->redirects_ = 0;
     call->clock_tried_ = call->keys_tried_ = false;
-    call->origin_[0] = '\0';
+    call->has_moved_ = false;
     call->deadline_ms_ = pl_clock_mono_ms() + c->deadline_ms + bytes * 1000 / PL_S3_SLOWEST;
     again_at(call, 0);
 }
@@ -571,6 +600,7 @@ int pl_s3_client_create(const struct pl_s3_client_config *config, struct pl_s3_c
         return pl_err_nomem(err);
     pthread_mutex_init(&c->lock, NULL);
     c->place = config->place;
+    c->tls = config->place.tls;
     c->connections = config->connections != 0 ? PL_MIN(config->connections, PL_HTTP_IO_CONNECTIONS_MAX) : PL_S3_CONNECTIONS;
     c->limit = c->connections;
     c->pause_ms = config->pause_ms != 0 ? config->pause_ms : PL_S3_PAUSE_MS;
@@ -614,22 +644,18 @@ int pl_s3_client_presign(struct pl_s3_client *c, const struct pl_s3_place *behin
     struct pl_s3_keys keys;
     struct pl_sigv4_scope scope;
     struct pl_sigv4_key day;
-    int r = pl_s3_creds_wait(c->creds, now_s, c->deadline_ms, &keys, err);
+    int r;
 
-    if (r < 0)
-        return r;
     if (n_headers > PL_S3_CALL_HEADERS)
         return pl_err_set(err, PL_EINVAL, "%zu headers, at most %d can be signed", n_headers, PL_S3_CALL_HEADERS);
+    r = pl_s3_creds_wait(c->creds, now_s, c->deadline_ms, &keys, err);
+    if (r < 0)
+        return r;
     if (keys.expires_s > 0)
         expires_s = (uint32_t)PL_MAX(PL_MIN((int64_t)expires_s, keys.expires_s - now_s), (int64_t)1);
     copy_place(c, &place);
-    if (behind != NULL) {
-        char region[PL_SIGV4_REGION_MAX + 1];
-
-        memcpy(region, place.region, sizeof(region));
-        place = *behind;
-        memcpy(place.region, region, sizeof(region));
-    }
+    if (behind != NULL)
+        put_behind(&place, behind);
     all[0] = (struct pl_sigv4_pair){"host", pl_s3_place_host(&place, host)};
     if (n_headers > 0)
         memcpy(all + 1, headers, n_headers * sizeof(*all));
@@ -656,7 +682,7 @@ struct pl_http_io *pl_s3_client_io(struct pl_s3_client *c)
 
 bool pl_s3_client_tls(const struct pl_s3_client *c)
 {
-    return c->place.tls;
+    return c->tls;
 }
 
 const char *pl_s3_client_name(const struct pl_s3_client *c)

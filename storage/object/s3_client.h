@@ -71,8 +71,9 @@ struct pl_s3_call {
     struct pl_s3_keys *keys_;
     struct pl_buf text_; /* URL and headers */
     const char *lines_[PL_S3_CALL_HEADERS + 8];
-    char origin_[PL_S3_HOST_MAX + 9]; /* of a redirect for this call alone; "" = the place's */
-    int64_t deadline_ms_, due_ms_;    /* of the call; of its next attempt */
+    struct pl_s3_place moved_; /* `has_moved_`: where a redirect sent this call alone */
+    bool has_moved_;
+    int64_t deadline_ms_, due_ms_; /* of the call; of its next attempt */
     unsigned redirects_;
     bool clock_tried_, keys_tried_;
 };

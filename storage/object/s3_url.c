@@ -1,5 +1,7 @@
 #include "s3_url.h"
 
+#include "sigv4_query.h"
+
 #include <stdio.h>
 #include <strings.h>
 
@@ -57,11 +59,23 @@ static bool host_ok(const char *s, size_t len)
            strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:[]") >= len;
 }
 
+static void set_host(struct pl_s3_place *p, bool tls, const char *host, size_t len)
+{
+    const char *port = tls ? ":443" : ":80";
+
+    if (len > strlen(port) && strncmp(host + len - strlen(port), port, strlen(port)) == 0)
+        len -= strlen(port); /* clients leave the scheme's own port out of Host, and so out of what is signed */
+    memcpy(p->host, host, len);
+    p->host[len] = '\0';
+    p->tls = tls;
+    p->amazon = false;
+}
+
 int pl_s3_place_behind(struct pl_s3_place *p, const char *endpoint, struct pl_err *err)
 {
     static const char accepted[] = "http://HOST[:PORT] or https://HOST[:PORT]";
     const bool tls = strncasecmp(endpoint, "https://", 8) == 0;
-    const char *host = endpoint + (tls ? 8 : 7), *path, *port;
+    const char *host = endpoint + (tls ? 8 : 7), *path;
     size_t len, n;
 
     if (!tls && strncasecmp(endpoint, "http://", 7) != 0)
@@ -75,16 +89,52 @@ int pl_s3_place_behind(struct pl_s3_place *p, const char *endpoint, struct pl_er
         n--;
     if (n >= sizeof(p->base) || memchr(path, '?', n) != NULL || memchr(path, '%', n) != NULL)
         return bad(err, "endpoint", endpoint, accepted);
-    port = tls ? ":443" : ":80";
-    if (len > strlen(port) && strncmp(host + len - strlen(port), port, strlen(port)) == 0)
-        len -= strlen(port); /* clients leave the scheme's own port out of Host, and so out of what is signed */
-    memcpy(p->host, host, len);
-    p->host[len] = '\0';
+    set_host(p, tls, host, len);
     memcpy(p->base, path, n);
     p->base[n] = '\0';
-    p->tls = tls;
-    p->amazon = false;
     return 0;
+}
+
+/* Whether `path` is the object's on this host, in this style; then `p` is there. */
+static bool move_to(struct pl_s3_place *p, bool tls, const char *host, size_t len, bool path_style, const char *key,
+                    const char *path)
+{
+    const size_t bucket = strlen(p->bucket);
+    struct pl_s3_place to = *p;
+    char own[PL_S3_URL_MAX];
+
+    if (!path_style) {
+        if (len <= bucket + 1 || strncasecmp(host, p->bucket, bucket) != 0 || host[bucket] != '.')
+            return false;
+        host += bucket + 1;
+        len -= bucket + 1;
+    }
+    if (!host_ok(host, len))
+        return false;
+    set_host(&to, tls, host, len);
+    to.path_style = path_style;
+    if (!pl_streq(pl_s3_place_path(&to, key, own), path))
+        return false;
+    *p = to;
+    return true;
+}
+
+bool pl_s3_place_follow(struct pl_s3_place *p, const char *key, const char *location)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf decoded = {.max = PL_S3_URL_MAX};
+    const bool tls = strncasecmp(location, "https://", 8) == 0;
+    const char *host = location + (tls ? 8 : 7), *path;
+    size_t len;
+
+    if (!tls && (p->tls || strncasecmp(location, "http://", 7) != 0))
+        return false;
+    len = strcspn(host, "/?");
+    if (pl_uri_unescape(host + len, strcspn(host + len, "?"), false, &decoded, NULL) < 0)
+        return false;
+    if (key == NULL && decoded.len > 1 && decoded.data[decoded.len - 1] == '/') /* "/bucket/" is "/bucket" */
+        decoded.len--;
+    path = pl_buf_str(&decoded);
+    return path != NULL && (move_to(p, tls, host, len, true, key, path) || move_to(p, tls, host, len, false, key, path));
 }
 
 static int read_style(struct pl_s3_place *p, const char *style, struct pl_err *err)

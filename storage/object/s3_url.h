@@ -36,6 +36,10 @@ int pl_s3_place_behind(struct pl_s3_place *p, const char *endpoint, struct pl_er
 /* The bucket turned out to be in another region: Amazon's host changes with it. PL_EINVAL. */
 PL_MUST_CHECK
 int pl_s3_place_move(struct pl_s3_place *p, const char *region, struct pl_err *err);
+/* The same object, or the bucket where `key` is NULL, where a redirect's Location says that it is: on another host, which may be of the other
+ * style. False, and nothing is changed, when it leads to something else, or from https to http. */
+PL_MUST_CHECK
+bool pl_s3_place_follow(struct pl_s3_place *p, const char *key, const char *location);
 /* "https://HOST": what URLs begin with; returns `out`. */
 char *pl_s3_place_origin(const struct pl_s3_place *p, char out[PL_S3_HOST_MAX + 9]);
 /* The Host header of requests (the bucket is in it in virtual style); returns `out`. */

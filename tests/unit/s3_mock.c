@@ -129,7 +129,9 @@ static bool refuse_place(struct s3_mock_call *c, struct s3_mock_answer *a)
     const char *host = s3_mock_header(c, "Host");
 
     if (*m->redirect) {
-        snprintf(a->location, sizeof a->location, "%.200s%.300s", m->redirect, c->uri);
+        /* to a host of the other style the path is another, too */
+        snprintf(a->location, sizeof a->location, "%.200s%.300s", m->redirect,
+                 c->uri + (strstr(m->redirect, "://" S3_MOCK_BUCKET ".") ? 1 + strlen(S3_MOCK_BUCKET) : 0));
         s3_mock_answer_error(a, 307, "TemporaryRedirect", "elsewhere", "");
     } else if (!host || strcmp(host, m->host)) {
         s3_mock_violated(m, c->method, c->uri, "the Host header");
@@ -178,14 +180,13 @@ static void spoil(struct s3_mock_call *c, struct s3_fault *f, struct s3_mock_ans
         enum s3_fault_kind kind;
         unsigned status;
         const char *code;
-    } plain[] = {{S3_FAULT_500, 500, "InternalError"},
-                 {S3_FAULT_503, 503, "SlowDown"},
-                 {S3_FAULT_409, 409, "ConditionalRequestConflict"},
-                 {S3_FAULT_403, 403, "AccessDenied"},
-                 {S3_FAULT_200_ERROR, 200, "InternalError"}};
+    } plain[] = {
+        {S3_FAULT_500, 500, "InternalError"}, {S3_FAULT_503, 503, "SlowDown"},  {S3_FAULT_409, 409, "ConditionalRequestConflict"},
+        {S3_FAULT_403, 403, "AccessDenied"},  {S3_FAULT_404, 404, "NoSuchKey"}, {S3_FAULT_200_ERROR, 200, "InternalError"}};
     struct s3_mock_answer first = {0};
 
     c->whole = f->kind == S3_FAULT_WHOLE;
+    c->slower = f->kind == S3_FAULT_KEYS_SLOW_DOWN;
     c->further = f->kind == S3_FAULT_OTHER_RANGE ? f->bytes : 0;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (plain[i].kind == f->kind) {

@@ -61,6 +61,8 @@ enum s3_fault_kind {
     S3_FAULT_FLIP = S3_FAULT_KINDS, /* done, and one bit of byte `bytes` of the answer's body is another */
     S3_FAULT_OTHER_RANGE,           /* a range is answered with what lies `bytes` further on, as the answer says */
     S3_FAULT_WHOLE,                 /* ... with 200 and all of it */
+    S3_FAULT_404,                   /* NoSuchKey; nothing is done */
+    S3_FAULT_KEYS_SLOW_DOWN,        /* DeleteObjects: nothing is done, and the answer says SlowDown of each key */
     S3_FAULT_NO_LENGTH,             /* done, and the answer's body ends with the connection, after `bytes` */
 };
 struct s3_fault {
@@ -80,7 +82,7 @@ void s3_mock_chaos(struct s3_mock *m, uint64_t seed, unsigned percent);
 void s3_mock_set_clock(struct s3_mock *m, int64_t ahead_s);
 /* Requests for the bucket are sent on: 301 names `region`, which the signature must be for from now on. */
 void s3_mock_set_region(struct s3_mock *m, const char *region);
-/* Everything is answered with 307 to this origin; NULL = no more. */
+/* Everything is answered with 307 to this origin, the path behind it (without the bucket, where that is in the host); NULL = no more. */
 void s3_mock_set_redirect(struct s3_mock *m, const char *origin);
 /* Other keys are valid from now; the old ones are ExpiredToken. */
 void s3_mock_set_keys(struct s3_mock *m, const char *access_key, const char *secret, const char *token);

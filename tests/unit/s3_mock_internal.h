@@ -64,6 +64,7 @@ struct s3_mock_call {
     size_t len;
     bool presigned;
     bool whole;     /* answers a range with 200 and all of it */
+    bool slower;    /* removes none of many */
     size_t further; /* ... with what lies so far behind it */
 };
 

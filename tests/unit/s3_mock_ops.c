@@ -327,24 +327,31 @@ static bool md5_is(const struct s3_mock_call *c)
 static void delete_objects(struct s3_mock_call *c, struct s3_mock_answer *a)
 {
     static const char *const names[] = {"delete", NULL};
-    char key[2048];
+    char key[2048], *errors = strdup(""), *more;
     unsigned n = 0;
 
     if (!parameters_are(c, names) || !md5_is(c)) {
         s3_mock_violated(c->m, c->method, c->uri, "DeleteObjects without its Content-MD5");
         s3_mock_answer_error(a, 400, "InvalidDigest", "The Content-MD5 you specified is not valid.", "");
+        free(errors);
         return;
     }
     for (const char *p = (const char *)c->body; (p = strstr(p, "<Key>")); p++, n++) { /* our keys need no escapes */
         snprintf(key, sizeof key, "%.*s", (int)strcspn(p + 5, "<"), p + 5);
-        s3_mock_remove_key(c->m, key);
+        if (!c->slower)
+            s3_mock_remove_key(c->m, key);
+        else if (asprintf(&more, "%s<Error><Key>%s</Key><Code>SlowDown</Code></Error>", errors, key) > 0) {
+            free(errors);
+            errors = more;
+        }
     }
     if (n == 0 || n > 1000) {
         s3_mock_violated(c->m, c->method, c->uri, "DeleteObjects of too many keys");
         s3_mock_answer_error(a, 400, "MalformedXML", "too many keys", "");
-        return;
+    } else {
+        s3_mock_answer_text(a, 200, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<DeleteResult>%s</DeleteResult>", errors);
     }
-    s3_mock_answer_text(a, 200, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<DeleteResult></DeleteResult>");
+    free(errors);
 }
 
 void s3_mock_carry_out(struct s3_mock_call *c, struct s3_mock_answer *a)

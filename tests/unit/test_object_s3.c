@@ -153,6 +153,69 @@ static void what_never_got_there_is_known_not_to_have(void **state)
     place_close(&p);
 }
 
+/* An answer of another range, of all, or of which nobody knows where it ends: it is not taken for what was asked for. */
+static void what_was_not_asked_for_is_not_taken(void **state)
+{
+    const size_t large = 3 * PL_S3_RANGE_BYTES, sizes[] = {100, large - 8};
+    char *text = malloc(large + 1);
+    struct pl_buf got = {.max = 2 * large};
+    struct place p;
+    struct pl_err err;
+    uint64_t size;
+
+    (void)state;
+    for (size_t i = 0; i < large; i++)
+        text[i] = (char)('a' + i * 7 % 26);
+    text[large] = '\0';
+    open_plain(&p);
+    table_must_put(p.store, "k", text);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(sizes); i++) {
+        pl_buf_finish(&got);
+        got.max = 2 * large;
+        s3_mock_fault(p.mock, (struct s3_fault){.kind = S3_FAULT_OTHER_RANGE, .method = "GET", .bytes = 8});
+        assert_int_equal(pl_object_get(p.store, "k", 0, sizes[i], &got, &err), PL_ECORRUPT);
+        s3_mock_chaos(p.mock, 0, 0);
+        s3_mock_fault(p.mock, (struct s3_fault){.kind = S3_FAULT_WHOLE, .method = "GET"});
+        assert_int_equal(pl_object_get(p.store, "k", 0, sizes[i], &got, &err), PL_EPROTO);
+        assert_true(got.cap <= 2 * sizes[i]); /* of all that came no more is held than was asked for */
+        s3_mock_chaos(p.mock, 0, 0);
+    }
+    s3_mock_fault(p.mock, (struct s3_fault){.kind = S3_FAULT_NO_LENGTH, .method = "GET", .times = 1, .bytes = 1000});
+    assert_ok(pl_object_get_all(p.store, "k", &got, &err), &err);
+    assert_int_equal(got.len, large);
+    s3_mock_fault(p.mock, (struct s3_fault){.kind = S3_FAULT_NO_LENGTH, .method = "GET", .times = 1, .bytes = 1000});
+    assert_ok(table_put(p.store, "k", text, true, &err), &err); /* looked at to its end, it is the same */
+    s3_mock_fault(p.mock, (struct s3_fault){.kind = S3_FAULT_NO_LENGTH, .method = "GET", .times = 1, .bytes = 5});
+    assert_ok(pl_object_tail(p.store, "k", 100, &got, &size, &err), &err);
+    assert_int_equal(got.len, 100);
+    s3_mock_plant(p.mock, "some/prefix/l", text, 200);
+    s3_mock_fault(p.mock, (struct s3_fault){.kind = S3_FAULT_OTHER_RANGE, .method = "GET", .bytes = 100});
+    assert_int_equal(pl_object_get_some(p.store, "l", 0, 100, &got, &err), PL_ECORRUPT);
+    pl_buf_finish(&got);
+    free(text);
+    place_close(&p);
+}
+
+static void what_was_removed_and_is_gone_is_known_to_be(void **state)
+{
+    static const char *const keys[] = {"a", "b"};
+    struct place p;
+    struct pl_err err;
+
+    (void)state;
+    open_plain(&p);
+    table_must_put(p.store, "a", "x");
+    table_must_put(p.store, "b", "x");
+    s3_mock_fault(p.mock, (struct s3_fault){.kind = S3_FAULT_KEYS_SLOW_DOWN, .method = "POST", .times = 1});
+    assert_ok(pl_object_remove_many(p.store, keys, 2, &err), &err);
+    assert_int_equal(s3_mock_objects(p.mock), 0);
+    assert_int_equal(s3_mock_requests(p.mock, "DELETE"), 2);
+    s3_mock_fault(p.mock, (struct s3_fault){.kind = S3_FAULT_500_AFTER, .method = "DELETE", .times = 1});
+    s3_mock_fault(p.mock, (struct s3_fault){.kind = S3_FAULT_404, .method = "DELETE", .times = 1});
+    assert_ok(pl_object_remove(p.store, "a", &err), &err);
+    place_close(&p);
+}
+
 static void a_refusal_is_final_and_says_why(void **state)
 {
     struct place p;
@@ -257,6 +320,33 @@ static void the_bucket_is_followed_to_its_region(void **state)
     assert_int_equal(table_put(p.store, "never", "y", true, NULL), PL_EINVAL);
     s3_mock_set_region(elsewhere.mock, S3_MOCK_REGION);
     s3_mock_set_redirect(elsewhere.mock, NULL);
+    place_close(&elsewhere);
+    place_close(&p);
+}
+
+/* Amazon sends those who name the bucket in the path to a host that has it in its name. */
+static void a_redirect_is_followed_to_the_same_object_or_not_at_all(void **state)
+{
+    const struct s3_mock_config virtual = {.virtual_style = true};
+    struct place p, elsewhere;
+    struct pl_buf bytes = {0};
+    char origin[256];
+
+    (void)state;
+    open_plain(&p);
+    place_open(&elsewhere, &virtual, &(struct pl_object_config){.style = "virtual"});
+    (void)snprintf(origin, sizeof(origin), "http://" S3_MOCK_BUCKET ".%s", strstr(s3_mock_url(elsewhere.mock), "://") + 3);
+    s3_mock_set_redirect(p.mock, origin);
+    table_must_put(p.store, "k", "x");
+    assert_true(s3_mock_object(elsewhere.mock, "some/prefix/k", &bytes));
+    assert_int_equal(s3_mock_objects(elsewhere.mock), 1);
+    table_assert_object(p.store, "k", "x");
+    (void)snprintf(origin, sizeof(origin), "%s/of/others", s3_mock_url(elsewhere.mock));
+    s3_mock_set_redirect(p.mock, origin);
+    assert_int_equal(table_put(p.store, "l", "y", true, NULL), PL_EINVAL);
+    assert_int_equal(s3_mock_objects(elsewhere.mock), 1);
+    s3_mock_set_redirect(p.mock, NULL);
+    pl_buf_finish(&bytes);
     place_close(&elsewhere);
     place_close(&p);
 }
@@ -474,6 +564,29 @@ static void copies_are_kept_up_to_a_bound(void **state)
     s3_mock_stop(mock);
 }
 
+static void copies_make_way_when_the_disk_is_full(void **state)
+{
+    struct place p;
+    struct pl_err err;
+    int fd;
+
+    (void)state;
+    open_plain(&p);
+    for (int i = 0; i < 3; i++) {
+        char key[8];
+
+        (void)snprintf(key, sizeof(key), "k%d", i);
+        table_must_put(p.store, key, "0123456789");
+        if (i == 2)
+            pl_io_fail_nth(PL_IO_WRITE, 1, ENOSPC);
+        assert_ok(pl_object_local_fd(p.store, key, &fd, &err), &err);
+        assert_int_equal(lseek(fd, 0, SEEK_END), 10);
+        close(fd);
+    }
+    assert_int_equal(fixture_count(fixture_path(dir, "cache")), 1);
+    place_close(&p);
+}
+
 /* --- seeds --- */
 
 #define SEED_KEYS 12
@@ -616,10 +729,13 @@ int main(void)
         TEST(what_cannot_be_found_out_is_said_to_be_unknown),
         TEST(what_may_come_yet_is_not_said_to_be_refused),
         TEST(what_never_got_there_is_known_not_to_have),
+        TEST(what_was_not_asked_for_is_not_taken),
+        TEST(what_was_removed_and_is_gone_is_known_to_be),
         TEST(a_refusal_is_final_and_says_why),
         TEST(wrong_keys_buckets_and_certificates_are_told_apart),
         TEST(the_servers_clock_counts),
         TEST(the_bucket_is_followed_to_its_region),
+        TEST(a_redirect_is_followed_to_the_same_object_or_not_at_all),
         TEST(connections_are_kept_and_bounded),
         TEST(requests_and_connections_are_counted),
         TEST(a_server_that_asks_for_less_gets_less),
@@ -627,6 +743,7 @@ int main(void)
         TEST(without_conditions_a_store_must_be_said_to_be_ours),
         TEST(uploads_that_a_crash_left_go),
         TEST(copies_are_kept_up_to_a_bound),
+        TEST(copies_make_way_when_the_disk_is_full),
         TEST(under_any_faults_what_was_acknowledged_stays),
     };
 

@@ -87,6 +87,48 @@ static void a_bucket_that_moves_takes_amazons_host_along(void **state)
     assert_string_equal(p.region, "ap-south-2");
 }
 
+static void a_redirect_leads_to_the_same_object(void **state)
+{
+    static const struct {
+        const char *endpoint, *style, *key, *location;
+        const char *origin, *path; /* NULL = not followed */
+    } cases[] = {
+        {"http://h:1", "path", "k", "http://g:2/data/x/k", "http://g:2", "/data/x/k"},
+        {"http://h:1", "path", "k", "http://data.g:2/x/k", "http://data.g:2", "/x/k"},
+        {"http://h:1", "virtual", "k", "http://data.g:2/x/k?part=1", "http://data.g:2", "/x/k"},
+        {"http://h:1", "virtual", "k", "http://g:2/data/x/k", "http://g:2", "/data/x/k"},
+        {"http://h:1/base", "path", "k", "https://g/base/data/x/k", "https://g", "/base/data/x/k"},
+        {"http://h:1", "path", "a~b", "http://g:2/data/x/a%7Eb", "http://g:2", "/data/x/a~b"},
+        {"http://h:1", "path", NULL, "http://g:2/data/?list-type=2", "http://g:2", "/data"},
+        {"http://h:1", "path", NULL, "http://data.g:2/", "http://data.g:2", "/"},
+        {"https://h", "path", "k", "https://g:443/data/x/k", "https://g", "/data/x/k"},
+        {"https://h", "path", "k", "http://g/data/x/k", NULL, NULL},
+        {"http://h:1", "path", "k", "http://g:2/data/x/l", NULL, NULL},
+        {"http://h:1", "path", "k", "http://g:2/x/k", NULL, NULL},
+        {"http://h:1", "path", "k", "http://other.g:2/x/k", NULL, NULL},
+        {"http://h:1", "path", "k", "http://g:2", NULL, NULL},
+        {"http://h:1", "path", "k", "/data/x/k", NULL, NULL},
+        {"http://h:1", "path", "k", "http://user@g:2/data/x/k", NULL, NULL},
+        {"http://h:1", "path", "k", "http://g:2/data/x/%zz", NULL, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        char origin[PL_S3_HOST_MAX + 9], path[PL_S3_URL_MAX];
+        const bool follows = cases[i].origin != NULL;
+        struct pl_s3_place p;
+        struct pl_err err;
+
+        assert_ok(pl_s3_place_init(&p, "s3://data/x", cases[i].endpoint, "", cases[i].style, &err), &err);
+        assert_int_equal(pl_s3_place_follow(&p, cases[i].key, cases[i].location), follows);
+        assert_string_equal(pl_s3_place_origin(&p, origin),
+                            follows ? cases[i].origin
+                                    : (pl_streq(cases[i].style, "path") ? cases[i].endpoint : "http://data.h:1"));
+        if (follows)
+            assert_string_equal(pl_s3_place_path(&p, cases[i].key, path), cases[i].path);
+    }
+}
+
 static void answers_have_their_class(void **state)
 {
     static const struct {
@@ -97,6 +139,8 @@ static void answers_have_their_class(void **state)
     } cases[] = {
         {0, "", PL_S3_AGAIN, PL_ENET},
         {200, "", PL_S3_OK, 0},
+        {400, "IncompleteBody", PL_S3_AGAIN, PL_ENET},
+        {405, "MethodNotAllowed", PL_S3_UNKNOWN_CALL, PL_EUNAVAILABLE},
         {204, "", PL_S3_OK, 0},
         {206, "", PL_S3_OK, 0},
         {200, "InternalError", PL_S3_AGAIN, PL_ENET},
@@ -217,6 +261,7 @@ int main(void)
         cmocka_unit_test(places_give_their_urls),
         cmocka_unit_test(places_that_are_none_are_refused_by_name),
         cmocka_unit_test(a_bucket_that_moves_takes_amazons_host_along),
+        cmocka_unit_test(a_redirect_leads_to_the_same_object),
         cmocka_unit_test(answers_have_their_class),
         cmocka_unit_test(problems_are_read_and_nothing_else),
         cmocka_unit_test(the_checksum_is_castagnolis),
