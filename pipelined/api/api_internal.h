@@ -152,7 +152,7 @@ bool pl_api_readable(const void *who, const char *project, const char *name);
 PL_MUST_CHECK
 int pl_api_may(const struct pl_http_request *req, enum pl_verb verb, const char *project, const char *repo, struct pl_err *err);
 
-/* Whether there is room for what is pushed. Results of running jobs come always. PL_ENOSPC. */
+/* Whether there is room for what is pushed, as far as the request says how much that is. Results of running jobs come always. PL_ENOSPC. */
 PL_MUST_CHECK
 int pl_api_admit(struct pl_api *a, const struct pl_http_request *req, struct pl_err *err);
 

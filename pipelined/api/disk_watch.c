@@ -117,24 +117,49 @@ static void look(struct pl_disk_watch *w)
         look_at(w, &w->places[i]);
 }
 
-int pl_disk_watch_admit(struct pl_disk_watch *w, struct pl_err *err)
+/* What is left when so much more has come. */
+static int check_place(const struct place *p, uint64_t bytes, struct pl_err *err)
 {
-    char left[32], total[32], want[32];
+    char left[32], total[32], want[32], more[32];
+
+    pl_size_text(p->free_bytes, left);
+    pl_size_text(p->total_bytes, total);
+    pl_size_text(pl_room_full_bytes(p->total_bytes), want);
+    if (p->refuses && p->room == PL_ROOM_FULL)
+        return pl_err_set(err, PL_ENOSPC, "the disk of %s has %s free of %s: with less than %s nothing more is pushed", p->path,
+                          left, total, want);
+    if (p->free_bytes >= pl_room_full_bytes(p->total_bytes) && p->free_bytes - pl_room_full_bytes(p->total_bytes) >= bytes)
+        return 0;
+    return pl_err_set(err, PL_ENOSPC, "the disk of %s has %s free of %s, of which %s stay free: there is no room for %s more",
+                      p->path, left, total, want, pl_size_text(bytes, more));
+}
+
+/* The daemon's folder lies on the last place. */
+static int admit(struct pl_disk_watch *w, uint64_t bytes, bool spooled, struct pl_err *err)
+{
     int r = 0;
 
     pthread_mutex_lock(&w->lock);
     look(w);
     for (size_t i = 0; i < w->n && r == 0; i++) {
         const struct place *p = &w->places[i];
+        bool spool = spooled && i == w->n - 1, store = p->refuses && i == 0;
 
-        if (p->room != PL_ROOM_FULL)
-            continue;
-        r = pl_err_set(err, PL_ENOSPC, "the disk of %s has %s free of %s: with less than %s nothing more is pushed", p->path,
-                       pl_size_text(p->free_bytes, left), pl_size_text(p->total_bytes, total),
-                       pl_size_text(pl_room_full_bytes(p->total_bytes), want));
+        if (p->refuses || spool)
+            r = check_place(p, (spool ? bytes : 0) + (store ? bytes : 0), err);
     }
     pthread_mutex_unlock(&w->lock);
     return r;
+}
+
+int pl_disk_watch_admit(struct pl_disk_watch *w, uint64_t bytes, struct pl_err *err)
+{
+    return admit(w, bytes, false, err);
+}
+
+int pl_disk_watch_admit_spooled(struct pl_disk_watch *w, uint64_t bytes, struct pl_err *err)
+{
+    return admit(w, bytes, true, err);
 }
 
 json_t *pl_disk_watch_json(struct pl_disk_watch *w)

@@ -19,8 +19,9 @@ int pl_api_may_push(struct pl_api *a, const struct pl_http_request *req, struct 
 int pl_api_admit(struct pl_api *a, const struct pl_http_request *req, struct pl_err *err)
 {
     const struct pl_principal *who = pl_http_context(req);
+    int64_t length = pl_http_body_length(req);
 
-    return who->kind == PL_PRINCIPAL_WORKER ? 0 : pl_disk_watch_admit(a->disks, err);
+    return who->kind == PL_PRINCIPAL_WORKER ? 0 : pl_disk_watch_admit(a->disks, (uint64_t)PL_MAX(length, 0), err);
 }
 
 static const char *text_or_empty(const char *text)

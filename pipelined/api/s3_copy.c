@@ -89,8 +89,9 @@ int pl_s3_source_read(const struct pl_s3_source *s, uint64_t first, uint64_t cou
 {
     struct pl_chunk_reader reader = pl_branch_view_reader(&s->view, s->file.open);
     _cleanup_(pl_buf_finish) struct pl_buf scratch = {0};
+    int r = pl_disk_watch_admit_spooled(spool->disks, count, err);
 
-    return pl_file_read(&s->file.entry, first, count, &reader, &scratch, spool_bytes, spool, err);
+    return r < 0 ? r : pl_file_read(&s->file.entry, first, count, &reader, &scratch, spool_bytes, spool, err);
 }
 
 /* ---- CopyObject ---- */
@@ -229,10 +230,16 @@ static int begin_copy(struct pl_s3_request *q, const struct pl_s3_source *s, str
         return pl_err_nomem(err);
     q->more = copied;
     q->drop_more = copied_free;
-    pl_spool_init(&copied->spool, q->api->tmp_dir);
+    pl_spool_init(&copied->spool, q->api->tmp_dir, q->api->disks);
     memcpy(copied->etag, s->etag, sizeof copied->etag);
     memcpy(copied->version, pl_s3_version_of(&s->view, &s->file), sizeof copied->version);
-    return pl_streq(s->target.project, q->target.project) ? 0 : pl_s3_source_read(s, 0, s->file.entry.size, &copied->spool, err);
+    if (pl_streq(s->target.project, q->target.project))
+        return 0;
+    if (s->file.entry.size > PL_S3_OBJECT_MAX)
+        return pl_err_set(err, PL_S3_ENTITY_TOO_LARGE,
+                          "A copy from another project has at most %llu bytes, and this one %llu: copy it in parts.",
+                          (unsigned long long)PL_S3_OBJECT_MAX, (unsigned long long)s->file.entry.size);
+    return pl_s3_source_read(s, 0, s->file.entry.size, &copied->spool, err);
 }
 
 int pl_s3_copy_object(struct pl_s3_request *q, struct pl_err *err)

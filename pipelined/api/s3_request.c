@@ -287,7 +287,7 @@ static int body_write(void *self, const void *data, size_t n, struct pl_err *err
     return pl_s3_body_write(q->body, data, n, err);
 }
 
-/* A body may take hours: the key may have been deleted meanwhile, the role be gone, or the repo. */
+/* A body may take hours: the key may have been deleted meanwhile, the role be gone, or the repo, or the room to store what lies in a file. */
 static int ask_again(struct pl_s3_request *q, struct pl_err *err)
 {
     char secret[PL_S3_SECRET_MAX + 1] = "";
@@ -298,7 +298,8 @@ static int ask_again(struct pl_s3_request *q, struct pl_err *err)
         r = pl_s3_who(q, q->claim.access_key, secret, err);
         explicit_bzero(secret, sizeof secret);
     }
-    return r < 0 || !q->target.store ? r : pl_s3_target(q, PL_VERB_WRITE, err);
+    r = r < 0 || !q->target.store ? r : pl_s3_target(q, PL_VERB_WRITE, err);
+    return r < 0 || !q->op->brings || q->body->spool.fd < 0 ? r : pl_disk_watch_admit(q->api->disks, q->body->spool.size, err);
 }
 
 static void body_end(void *self, struct pl_http_request *http, const struct pl_err *failure)
@@ -318,6 +319,16 @@ static void body_end(void *self, struct pl_http_request *http, const struct pl_e
     pl_s3_request_end(q);
 }
 
+/* Whether there is room for what it brings. */
+static int admit(struct pl_s3_request *q, struct pl_err *err)
+{
+    const struct pl_s3_body *b = q->body;
+
+    if (b && b->length > b->spool.memory_max)
+        return pl_disk_watch_admit_spooled(q->api->disks, b->length, err);
+    return pl_disk_watch_admit(q->api->disks, b ? b->length : 0, err);
+}
+
 static int open(struct pl_s3_request *q, struct pl_err *err)
 {
     int r = read_names(q, err);
@@ -328,12 +339,11 @@ static int open(struct pl_s3_request *q, struct pl_err *err)
         r = pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "%s is not implemented here.", q->op->name);
     if (r == 0 && q->op->before)
         r = q->op->before(q, err);
-    if (r == 0 && q->op->brings)
-        r = pl_disk_watch_admit(q->api->disks, err);
-    if (r < 0 || !q->op->body_max)
-        return r;
-    pl_store_release(&q->hold); /* no collection waits for a client's bytes: ask_again takes it anew */
-    return pl_s3_body_create(q, q->op->body_max, &q->body, err);
+    if (r == 0 && q->op->body_max) {
+        pl_store_release(&q->hold); /* no collection waits for a client's bytes: ask_again takes it anew */
+        r = pl_s3_body_create(q, q->op->body_max, &q->body, err);
+    }
+    return r < 0 || !q->op->brings ? r : admit(q, err);
 }
 
 static void begin(struct pl_s3 *s3, struct pl_http_request *http)

@@ -1,5 +1,6 @@
 #include "spool.h"
 
+#include "disk_watch.h"
 #include "storage/base/io.h"
 
 #include <fcntl.h>
@@ -7,9 +8,9 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-void pl_spool_init(struct pl_spool *s, const char *dir)
+void pl_spool_init(struct pl_spool *s, const char *dir, struct pl_disk_watch *disks)
 {
-    *s = (struct pl_spool){.dir = dir, .memory_max = PL_SPOOL_MEMORY_BYTES, .fd = -1};
+    *s = (struct pl_spool){.dir = dir, .disks = disks, .memory_max = PL_SPOOL_MEMORY_BYTES, .fd = -1};
 }
 
 void pl_spool_finish(struct pl_spool *s)
@@ -47,6 +48,8 @@ int pl_spool_write(struct pl_spool *s, const void *data, size_t n, struct pl_err
         r = r < 0 ? r : pl_io_write(s->fd, s->memory.data, s->memory.len, "a request's body", err);
         pl_buf_finish(&s->memory);
     }
+    if (r == 0 && s->size / PL_SPOOL_LOOK_BYTES != (s->size + n) / PL_SPOOL_LOOK_BYTES)
+        r = pl_disk_watch_admit_spooled(s->disks, 0, err);
     r = r < 0 ? r : pl_io_write(s->fd, data, n, "a request's body", err);
     s->size += r == 0 ? n : 0;
     return r;

@@ -1,12 +1,17 @@
-/* spool: a body that may be large, kept until it is whole: small ones in memory, the rest in a nameless file. One thread at a time. */
+/* spool: a body that may be large, kept until it is whole: small ones in memory, the rest in a nameless file, which leaves the disk its room
+ * (disk_watch.h), however many come at a time. One thread at a time. */
 #pragma once
 
 #include "storage/base/buf.h"
 
 #define PL_SPOOL_MEMORY_BYTES ((size_t)1 << 20)
+#define PL_SPOOL_LOOK_BYTES   ((uint64_t)4 << 20) /* after so many the disk is looked at again */
+
+struct pl_disk_watch;
 
 struct pl_spool {
     const char *dir; /* where files are made */
+    struct pl_disk_watch *disks;
     struct pl_buf memory;
     size_t memory_max; /* PL_SPOOL_MEMORY_BYTES, or what its owner may give it before the first byte */
     int fd;            /* -1 while all of it is in memory */
@@ -15,8 +20,8 @@ struct pl_spool {
     void *mapped;
 };
 
-/* `dir` must outlive it. */
-void pl_spool_init(struct pl_spool *s, const char *dir);
+/* Both must outlive it. */
+void pl_spool_init(struct pl_spool *s, const char *dir, struct pl_disk_watch *disks);
 void pl_spool_finish(struct pl_spool *s);
 /* PL_ENOSPC, PL_EIO. */
 PL_MUST_CHECK

@@ -167,9 +167,13 @@ static int upload_write(void *self, const void *data, size_t n, struct pl_err *e
 
 static int apply(struct upload *u, struct pl_http_request *req, struct pl_err *err)
 {
-    int r = u->is_file ? 0 : pl_api_admit(u->api, req, err); /* a file was asked about before it came */
+    int r = 0;
 
-    if (r < 0 && !only_removes(&u->spool))
+    if (!u->is_file) /* a file was asked about before it came */
+        r = pl_api_admit(u->api, req, err);
+    else if (u->spool.fd >= 0) /* but not how long it would take, and what others would bring */
+        r = pl_disk_watch_admit(u->api->disks, u->spool.size, err);
+    if (r < 0 && (u->is_file || !only_removes(&u->spool)))
         return r;
     if (u->open)
         return put_into(u, req, u->open, err);
@@ -204,6 +208,15 @@ static int find_target(struct pl_api *a, const struct pl_http_request *req, bool
     return r;
 }
 
+/* Whether there is room for a file: beyond PL_SPOOL_MEMORY_BYTES it lies on the disk of the daemon's folder first. */
+static int admit_file(struct pl_api *a, const struct pl_http_request *req, struct pl_err *err)
+{
+    int64_t length = pl_http_body_length(req);
+
+    return length > (int64_t)PL_SPOOL_MEMORY_BYTES ? pl_disk_watch_admit_spooled(a->disks, (uint64_t)length, err)
+                                                   : pl_api_admit(a, req, err);
+}
+
 static int check(struct upload *u, const struct pl_http_request *req, struct pl_err *err)
 {
     const char *session;
@@ -226,10 +239,10 @@ static void begin(struct pl_api *a, struct pl_http_request *req, bool is_file, b
     if (r == 0) {
         u->api = a;
         u->is_file = is_file;
-        pl_spool_init(&u->spool, a->tmp_dir);
+        pl_spool_init(&u->spool, a->tmp_dir, a->disks);
         r = check(u, req, &err);
         r = r < 0 ? r : find_target(a, req, open, u, &err);
-        r = r < 0 || !is_file ? r : pl_api_admit(a, req, &err);
+        r = r < 0 || !is_file ? r : admit_file(a, req, &err);
     }
     if (r == 0) {
         pl_http_body_to(req, &(struct pl_http_sink){.self = u, .write = upload_write, .end = upload_end});
