@@ -257,8 +257,11 @@ CREATE TABLE metric (                    -- lines of metrics.jsonl
     datum BLOB NOT NULL,
     at_us INTEGER NOT NULL,
     data  TEXT NOT NULL CHECK (length(data) <= 1024),
+    fence INTEGER,                       -- the lease under which it came, and
+    line  INTEGER,                       -- which it is of the datum's: one that comes twice is known by both. NULL: its worker numbers none
     PRIMARY KEY (job, id)
 ) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX metric_line ON metric(job, datum, fence, line) WHERE fence IS NOT NULL;
 
 CREATE TABLE session (                   -- writers and readers of packs
     id          TEXT PRIMARY KEY CHECK (length(id) = 32),

@@ -78,10 +78,11 @@ static void on_output(void *self, const uint8_t *data, size_t n)
 static void follow_metrics(struct attempt *a, bool end)
 {
     struct pl_buf lines = {0};
+    uint64_t first = a->metrics.lines;
 
     pl_metrics_poll(&a->metrics, pl_clock_mono_ms(), end, &lines);
     if (lines.len)
-        pl_outlog_metrics(a->c->outlog, &a->source, (const char *)lines.data, lines.len);
+        pl_outlog_metrics(a->c->outlog, &a->source, first, (const char *)lines.data, lines.len);
     pl_buf_finish(&lines);
 }
 

@@ -19,8 +19,10 @@ static void finish_line(struct pl_metrics *m, struct pl_buf *out)
     if (n == 0 || n > PL_METRICS_LINE_MAX || m->milli_tokens < 1000)
         return;
     m->line[n] = '\n';
-    if (pl_buf_add(out, m->line, n + 1, NULL) == 0)
-        m->milli_tokens -= 1000;
+    if (pl_buf_add(out, m->line, n + 1, NULL) < 0)
+        return;
+    m->milli_tokens -= 1000;
+    m->lines++;
 }
 
 static void take(struct pl_metrics *m, const char *data, size_t n, struct pl_buf *out)

@@ -17,6 +17,7 @@ struct pl_metrics {
     ino_t inode;     /* of the file read; another one starts anew */
     size_t line_len; /* bytes of the line not finished yet; more than the maximum = left out */
     char line[PL_METRICS_LINE_MAX + 1];
+    uint64_t lines;       /* sent so far */
     int64_t milli_tokens; /* lines that may be sent now, × 1000 */
     int64_t refilled_ms;
 };

@@ -18,10 +18,10 @@ struct piece {
     struct pl_wire_lease lease;
     char datum[PL_HASH_HEX + 1];
     uint32_t index, attempt;
-    uint64_t offset;
+    uint64_t offset; /* OUTPUT: in bytes; METRICS: in lines */
     int64_t born_ms;
     struct pl_buf bytes;
-    size_t taken; /* of them, by the daemon (METRICS) */
+    size_t taken, lines_taken; /* of them, by the daemon (METRICS) */
 };
 
 struct pl_outlog {
@@ -72,7 +72,8 @@ static json_t *take_lines(const struct piece *p, size_t *at)
         const char *end = memchr(text + *at, '\n', p->bytes.len - *at);
         size_t n = end ? (size_t)(end - text) - *at : p->bytes.len - *at;
 
-        (void)!json_array_append_new(lines, json_stringn(text + *at, n)); /* a line that is not UTF-8 is no JSON either */
+        if (json_array_append_new(lines, json_stringn(text + *at, n)) < 0)
+            (void)!json_array_append_new(lines, json_null()); /* one that is not UTF-8 is no JSON either; it has its number */
         *at += n + 1;
     }
     return lines;
@@ -84,16 +85,20 @@ static int post_metrics(struct pl_outlog *o, struct piece *p, struct pl_err *err
     int r = 0;
 
     while (r == 0 && p->taken < p->bytes.len) {
-        size_t at = p->taken;
+        size_t at = p->taken, n;
         json_t *lines = take_lines(p, &at), *lease = pl_wire_lease_json(&p->lease), *body;
 
-        body = json_pack("{s:s, s:O, s:I, s:o}", "worker", o->worker, "task", json_object_get(lease, "task"), "index",
-                         (json_int_t)p->index, "lines", lines);
+        n = json_array_size(lines);
+        body = json_pack("{s:s, s:O, s:I, s:I, s:I, s:o}", "worker", o->worker, "task", json_object_get(lease, "task"), "fence",
+                         (json_int_t)p->lease.fence, "index", (json_int_t)p->index, "first",
+                         (json_int_t)(p->offset + p->lines_taken), "lines", lines);
         json_decref(lease);
         r = pl_uplink_json(o->link, "/api/v1/worker/metrics", body, false, NULL, err);
         json_decref(body);
-        if (r == 0)
-            p->taken = at;
+        if (r < 0)
+            break;
+        p->taken = at;
+        p->lines_taken += n;
     }
     return r;
 }
@@ -273,10 +278,10 @@ void pl_outlog_add(struct pl_outlog *o, const struct pl_outlog_source *source, u
         (void)!pl_io_write(o->print_fd, data, n, "standard output", NULL); /* nobody reads it any more: the command runs on */
 }
 
-void pl_outlog_metrics(struct pl_outlog *o, const struct pl_outlog_source *source, const char *lines, size_t n)
+void pl_outlog_metrics(struct pl_outlog *o, const struct pl_outlog_source *source, uint64_t first, const char *lines, size_t n)
 {
     if (o->link)
-        add(o, METRICS, source, 0, lines, n);
+        add(o, METRICS, source, first, lines, n);
 }
 
 void pl_outlog_drain(struct pl_outlog *o, int64_t timeout_ms, bool patient)

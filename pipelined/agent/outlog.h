@@ -34,8 +34,9 @@ struct pl_outlog *pl_outlog_destroy(struct pl_outlog *o);
 
 /* `n` bytes of output at `offset` of this attempt. Waits at the bound, but not once the agent is stopping. */
 void pl_outlog_add(struct pl_outlog *o, const struct pl_outlog_source *source, uint64_t offset, const uint8_t *data, size_t n);
-/* Lines of metrics.jsonl, with their newlines. */
-void pl_outlog_metrics(struct pl_outlog *o, const struct pl_outlog_source *source, const char *lines, size_t n);
+/* Lines of metrics.jsonl, with their newlines; `first`: how many of this attempt came before. A daemon that gets them twice knows them by
+ * that. */
+void pl_outlog_metrics(struct pl_outlog *o, const struct pl_outlog_source *source, uint64_t first, const char *lines, size_t n);
 /* Sends all that is there without waiting for the flush time, and waits for it for at most `timeout_ms`. While the daemon is away:
  * gives up at once, or (`patient`) waits until it is back, is given up, or the agent is stopping. So that a job's log is whole when
  * its result is in: after that the daemon takes no more of it. */

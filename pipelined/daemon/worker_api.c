@@ -13,6 +13,7 @@
 #define RESULTS_BODY_MAX (64u << 20)
 #define LOG_BODY_MAX     (4u << 20)
 #define METRIC_LINE_MAX  1024
+#define METRICS_MAX      ((int64_t)1 << 40) /* lines of one attempt */
 #define LEASE_MS         30000
 #define RENEW_MS         2000 /* on one machine it costs next to nothing, and a job that is stopped lets go of its GPU as soon */
 
@@ -256,6 +257,7 @@ struct piece {
     json_t *body;
     int64_t job_row;
     uint32_t first_metric;
+    int64_t fence, first_line; /* of the lines; −1: they have no numbers */
     struct pl_err err;
 };
 
@@ -349,31 +351,38 @@ static void on_log(struct pl_http_request *req, void *arg)
         pl_engine_pool(arg, append_log, p);
 }
 
+/* One that is there already came before a kill, or an answer that was lost: nothing happens. */
+static int add_metric(struct pl_tx *tx, const struct piece *p, size_t i, const char *text, json_t *value, struct pl_err *err)
+{
+    const char *sql = p->fence < 0 ? "INSERT OR IGNORE INTO metric(job, id, datum, at_us, data) VALUES (?, ?, ?, ?, ?)"
+                                   : "INSERT OR IGNORE INTO metric(job, id, datum, at_us, data, fence, line)"
+                                     " VALUES (?, ?, ?, ?, ?, ?, ?)";
+    char hex[PL_HASH_HEX + 1];
+    int r = pl_sql_exec(pl_tx_conn(tx), err, sql, p->fence < 0 ? "iibis" : "iibisii", p->job_row,
+                        (int64_t)p->first_metric + (int64_t)i, p->datum.b, (size_t)PL_HASH_BYTES, pl_tx_now_us(tx), text,
+                        p->fence, p->first_line + (int64_t)i);
+
+    if (r <= 0)
+        return r;
+    return pl_tx_event(tx, "metric",
+                       json_pack("{s:s, s:s, s:s, s:s, s:O}", "run", p->job->run, "project", p->job->stage->project, "stage",
+                                 p->job->stage->def->name, "datum", pl_hash_hex(&p->datum, hex), "line", value),
+                       err);
+}
+
 static int metric_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
-    struct piece *p = arg;
+    const struct piece *p = arg;
     const json_t *line;
-    char hex[PL_HASH_HEX + 1];
     size_t i;
 
     json_array_foreach(json_object_get(p->body, "lines"), i, line)
     {
         const char *text = json_string_value(line);
         json_t *value = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
-        int r;
+        bool good = json_is_object(value) && i < PL_WIRE_LINES_MAX && strlen(text) <= METRIC_LINE_MAX;
+        int r = good ? add_metric(tx, p, i, text, value, err) : 0; /* else the stage's own matter: the file is kept anyhow */
 
-        if (!json_is_object(value) || i >= PL_WIRE_LINES_MAX || strlen(text) > METRIC_LINE_MAX) {
-            json_decref(value);
-            continue; /* the stage's own matter: the file is kept whatever it holds */
-        }
-        r = pl_sql_exec(pl_tx_conn(tx), err, "INSERT OR IGNORE INTO metric(job, id, datum, at_us, data) VALUES (?, ?, ?, ?, ?)",
-                        "iibis", p->job_row, (int64_t)p->first_metric + (int64_t)i, p->datum.b, (size_t)PL_HASH_BYTES,
-                        pl_tx_now_us(tx), text);
-        r = r < 0 ? r
-                  : pl_tx_event(tx, "metric",
-                                json_pack("{s:s, s:s, s:s, s:s, s:O}", "run", p->job->run, "project", p->job->stage->project,
-                                          "stage", p->job->stage->def->name, "datum", pl_hash_hex(&p->datum, hex), "line", value),
-                                err);
         json_decref(value);
         if (r < 0)
             return r;
@@ -389,12 +398,28 @@ static void metric_done(void *arg, int r, const struct pl_err *err)
     piece_answer(p, r);
 }
 
+/* Numbers of lines, which agents of the minor before this one do not send. */
+static int read_numbers(struct piece *p, struct pl_err *err)
+{
+    const json_t *fence = json_object_get(p->body, "fence"), *first = json_object_get(p->body, "first");
+
+    p->fence = p->first_line = -1;
+    if (!fence && !first)
+        return 0;
+    p->fence = json_integer_value(fence);
+    p->first_line = json_integer_value(first);
+    if (json_is_integer(fence) && json_is_integer(first) && p->fence >= 0 && p->first_line >= 0 && p->first_line <= METRICS_MAX)
+        return 0;
+    return pl_err_set(err, PL_EPROTO, "\"fence\" and \"first\" of metrics are numbers, \"first\" at most %" PRId64, METRICS_MAX);
+}
+
 static int start_metrics(struct piece *p, struct pl_err *err)
 {
     struct pl_eworker *w;
     json_int_t index;
     int r = pl_http_body_json(p->req, &p->body, err);
 
+    r = r < 0 ? r : read_numbers(p, err);
     r = r < 0 ? r : worker_of(p->engine, p->req, str(p->body, "worker"), &w, err);
     r = r < 0 ? r : job_of_task(p->engine, w, (uint64_t)json_integer_value(json_object_get(p->body, "task")), p, err);
     if (r < 0)

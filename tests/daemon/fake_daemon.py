@@ -202,8 +202,10 @@ class FakeDaemon:
         return http.answer(200, {})
 
     def metrics(self, http, _query, body):
-        lines = json.loads(body)["lines"]
+        body = json.loads(body)
+        lines = body["lines"]
         with self.changed:
+            assert body["first"] == len(self.metric_lines), "lines arrive in order, each with its number"
             self.metric_lines += lines
             self.metric_requests.append(len(lines))
             self.changed.notify_all()

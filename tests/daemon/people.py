@@ -1,6 +1,9 @@
 """Users of a daemon, who ask as themselves."""
 
+import contextlib
+import hmac
 import os
+import sqlite3
 import subprocess
 
 from conftest import BIN, SANITIZER, HttpError
@@ -38,3 +41,19 @@ class User:
         assert not SANITIZER.search(process.stderr), process.stderr
         assert not ok or process.returncode == 0, process.stderr
         return process
+
+
+# --- workers
+
+
+def worker_token(daemon, worker):
+    """As the daemon makes it: no secret beside DIR/master.key is behind it."""
+    with open(os.path.join(daemon.dir, "master.key"), encoding="utf-8") as f:
+        key = bytes.fromhex(f.read().strip())
+    return f"plw_{worker}_" + hmac.new(key, b"worker" + worker.to_bytes(8, "little"), "sha256").hexdigest()
+
+
+def leases(daemon):
+    """worker → (task, fence), as the daemon has them."""
+    with contextlib.closing(sqlite3.connect(f"file:{daemon.dir}/pipelined.db?mode=ro", uri=True)) as db:
+        return {worker: (task, fence) for worker, task, fence in db.execute("SELECT worker, task, fence FROM lease")}

@@ -1,28 +1,18 @@
 """Who may do what, over the real daemon: users with roles, tokens that end, workers that stay in their project."""
 
-import contextlib
 import hashlib
-import hmac
 import http.client
 import json
 import os
 import re
-import sqlite3
 import stat
 
 import pytest
 from conftest import sh, wait_until
-from people import User, status_of
+from people import User, leases, status_of, worker_token
 from slow_request import SlowRequest
 
 FAILED, USAGE, NOT_FOUND, CONFLICT, INVALID = 1, 2, 3, 4, 5
-
-
-def worker_token(daemon, worker):
-    """As the daemon makes it: no secret beside DIR/master.key is behind it."""
-    with open(os.path.join(daemon.dir, "master.key"), encoding="utf-8") as f:
-        key = bytes.fromhex(f.read().strip())
-    return f"plw_{worker}_" + hmac.new(key, b"worker" + worker.to_bytes(8, "little"), "sha256").hexdigest()
 
 
 def names(project, *words):
@@ -326,12 +316,6 @@ def test_who_loses_a_role_while_a_body_comes_is_refused_by_name(project):
     d.http("PATCH", f"/api/v1/users/{name}", {"roles": [{"scope": f"{project.name}/data", "role": "reader"}]})
     status, said = late.end(b"late")
     assert status == 403 and "takes the role writer" in json.loads(said)["error"]["message"]
-
-
-def leases(daemon):
-    """worker → (task, fence), as the daemon has them."""
-    with contextlib.closing(sqlite3.connect(f"file:{daemon.dir}/pipelined.db?mode=ro", uri=True)) as db:
-        return {worker: (task, fence) for worker, task, fence in db.execute("SELECT worker, task, fence FROM lease")}
 
 
 def test_a_stolen_workers_token_opens_its_own_lease_and_no_other(project, gate):

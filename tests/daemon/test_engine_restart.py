@@ -1,5 +1,6 @@
 """What the engine takes up again after a restart, and what it then leaves alone."""
 
+import json
 import os
 import signal
 import sqlite3
@@ -7,6 +8,8 @@ import sqlite3
 import pytest
 
 from conftest import Project, sh, wait_until, workers_of
+from people import leases, status_of, worker_token
+from test_follow import Stream
 
 WAIT = 'while ! test -e {0}; do sleep 0.05; done; '
 
@@ -49,6 +52,38 @@ def test_metrics_go_on_where_they_stood(make_daemon, tmp_path):
     go.write_text("")
     daemon.wait(run)
     assert [m["line"]["step"] for m in daemon.get("/metrics/default/s")["metrics"]] == [1, 2]
+
+
+def test_metrics_that_come_twice_are_kept_once(make_daemon, tmp_path):
+    """As after a kill between keeping and answering. An agent that numbers no lines is heard as before."""
+    daemon = make_daemon(sandbox="none").start()
+    go = tmp_path / "go"
+    daemon.default.repo("in").stages(sh("s", WAIT.format(go) + write("x")))
+    run = daemon.default.commit("in", {"f": "1"})["run"]
+    wait_until(lambda: leases(daemon), "the lease")
+    (worker, (task, fence)), = leases(daemon).items()
+
+    def post(*steps, **more):
+        body = {"worker": str(worker), "task": task, "index": 0, "lines": [json.dumps({"step": step}) for step in steps], **more}
+        return status_of(daemon, "POST", "/worker/metrics", body, token=worker_token(daemon, worker))
+
+    steps = lambda: [m["line"]["step"] for m in daemon.get("/metrics/default/s")["metrics"]]
+    with Stream(daemon, "/events") as stream:
+        assert [post(1, 2, fence=fence, first=0) for _ in range(2)] == [200, 200]
+        assert steps() == [1, 2]
+        assert post(3) == 200
+        wait_until(lambda: [d["line"]["step"] for _, t, d in stream.events if t == "metric"] == [1, 2, 3], "each to be told once")
+    restart(daemon)
+    wait_until(lambda: post(1, 2, fence=fence, first=0) == 200, "the daemon to be ready")
+    assert post(2, 4, fence=fence, first=1) == 200
+    assert steps() == [1, 2, 3, 4]
+    assert post(5, fence=fence + 1, first=0) == 200, "of another lease"
+    assert [post(6), post(6)] == [200, 200]
+    assert steps() == [1, 2, 3, 4, 5, 6, 6]
+    for wrong in ({"first": 0}, {"fence": fence}, {"fence": fence, "first": -1}, {"fence": fence, "first": "0"}, {"fence": fence, "first": 1 << 41}):
+        assert post(7, **wrong) == 400, wrong
+    go.write_text("")
+    assert daemon.wait(run)["state"] == "success"
 
 
 def test_what_ended_before_is_not_done_again_and_the_rest_is(make_daemon, tmp_path):
