@@ -132,7 +132,9 @@ static UNUSED void delete_head(struct gc_world *g)
 static UNUSED int drop_first(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     _cleanup_free_ char *run = NULL;
-    int r = pl_sql_text(pl_tx_conn(tx), err, &run, "SELECT run FROM commit_ ORDER BY id LIMIT 1", "");
+    int r =
+        pl_sql_text(pl_tx_conn(tx), err, &run,
+                    "SELECT c.run FROM commit_ c JOIN repo r ON r.id = c.repo WHERE r.name = 'digits' ORDER BY c.id LIMIT 1", "");
 
     (void)arg;
     return r < 0 ? r

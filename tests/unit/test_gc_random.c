@@ -1,7 +1,7 @@
 /* Garbage collection among everything else, in random order: pushes at once and in two steps, deletions, tasks that are leased, sessions
  * that last, readers, steps of collections that are stopped or crash at any write, starts anew and from the store alone; also while a mark
  * or a copy is under way. After each step all that is named reads back, and who is there has what is his; when everybody has ended nothing
- * is left that nothing needs. A seed repeats to the byte. PL_GC_SEEDS: how many runs (6); PL_GC_SEED: this one alone. */
+ * is left that nothing needs. A seed repeats to the byte. PL_GC_SEEDS: how many runs (8); PL_GC_SEED: this one alone. */
 // link: pl_db
 #include "seeded.h"
 
@@ -65,11 +65,32 @@ static void delete_something(struct play *p)
         delete_head(p->g);
 }
 
+static bool meanwhile(void *self);
+
+/* Newer ones push out what a rule keeps no longer. */
+static void grow(struct play *p)
+{
+    for (int i = 0; i < 2; i++)
+        push_now(p);
+    keep_pass(p, meanwhile);
+}
+
+/* The stage has some results, and one that came to nothing. */
+static void do_jobs(struct play *p)
+{
+    for (int i = 0; i < 3; i++) {
+        struct slot s = {.who = STAGE_JOB, .seed = 1 + roll(p, 2)};
+
+        begin_job(p, &s);
+        end_job(p, &s, i < 2);
+    }
+}
+
 static void disturb(struct play *p)
 {
-    static void (*const table[])(struct play * p) = {push_now,        begin_something,  begin_something,
-                                                     begin_something, end_something,    end_something,
-                                                     renew_all,       delete_something, delete_something};
+    static void (*const table[])(struct play *
+                                 p) = {push_now,      begin_something, begin_something,  begin_something,  end_something,
+                                       end_something, renew_all,       delete_something, delete_something, grow};
 
     table[roll(p, PL_ARRAY_SIZE(table))](p);
 }
@@ -94,6 +115,7 @@ static int one_collection(struct play *p, bool *ret_again, struct pl_err *err)
     struct gc_world *g = p->g;
     struct pl_gc_round round = {.db = g->w.db,
                                 .stores = g->w.stores,
+                                .opens = p->opens,
                                 .project = "default",
                                 .watch = {.stop = meanwhile, .self = p},
                                 .may_doom = !p->lost,
@@ -133,7 +155,9 @@ static void forget_own_work(struct play *p)
 static void start_again(struct play *p)
 {
     forget_own_work(p);
+    end_opens(p);
     start_anew(p->g);
+    begin_opens(p);
 }
 
 /* No write of a collection succeeds from some one on, and that is the end of this daemon. */
@@ -158,23 +182,25 @@ static void crash_in_collection(struct play *p)
 }
 
 /* The disk is lost: the store alone is left, and sessions and leases are not known any more. Those who have them are refused, or bring
- * again; tasks are computed again. */
+ * again; tasks are computed again, and open commits were on the disk. */
 static void lose_the_disk(struct play *p)
 {
     struct pl_err err = {0};
 
     for (size_t i = 0; i < SLOTS; i++)
-        if (p->slots[i].who == TASK)
+        if (p->slots[i].who == TASK || p->slots[i].who == STAGE_JOB || p->slots[i].who == OPEN)
             leave(p, &p->slots[i]);
         else
             p->slots[i].session.id[0] = '\0';
     forget_own_work(p);
+    end_opens(p);
     world_close(&p->g->w);
     pl_map_finish(&p->g->removed, NULL);
     p->g->condemned_at = 0;
     assert_ok(pl_io_remove_tree(fixture_path(p->g->w.dir, "data"), &err), &err);
     assert_ok(world_open(&p->g->w, "data", &err), &err);
     assert_true(pl_db_recovered(p->g->w.db)->recovered);
+    begin_opens(p);
     p->lost = 12;
 }
 
@@ -192,14 +218,18 @@ static void time_goes_on(struct play *p)
 static void sweep(struct play *p)
 {
     push_now(p);
-    for (int i = 0; i < 3; i++)
+    do_jobs(p);
+    for (int i = 0; i < 5; i++)
         begin_something(p);
+    if (roll(p, 4) == 0)
+        let_a_day_pass(p);
+    keep_pass(p, meanwhile);
     while (commits(p) > 0)
         delete_head(p->g);
     collect_some(p);
     renew_all(p);
     collect_some(p);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 5; i++)
         end_something(p);
 }
 
@@ -219,7 +249,7 @@ static void step(struct play *p)
     else if (n < 97)
         start_again(p);
     else if (n < 98)
-        let_sessions_end(p);
+        let_a_day_pass(p);
     else
         lose_the_disk(p);
     assert_all_reads(p);
@@ -234,9 +264,13 @@ static void end_everybody(struct play *p)
     for (size_t i = 0; i < SLOTS; i++)
         if (p->slots[i].who == TASK)
             report(p, &p->slots[i]);
+        else if (p->slots[i].who == STAGE_JOB)
+            end_job(p, &p->slots[i], false);
+        else if (p->slots[i].who == OPEN)
+            end_open(p, &p->slots[i], true);
         else
             leave(p, &p->slots[i]);
-    let_sessions_end(p); /* also those of whom nobody knows any more */
+    let_a_day_pass(p); /* also those of whom nobody knows any more */
     for (int i = 0; i < 2; i++)
         collect(p->g);
     seeded_wait_us(PL_GC_GONE_US + 1);
@@ -283,12 +317,14 @@ static void assert_little_is_left(struct play *p)
 
 static void delete_all(struct play *p)
 {
-    struct pl_repo_args repo = {.project = "default", .name = "digits"};
+    struct pl_repo_args repo = {.project = "default", .name = "digits"}, made = {.project = "default", .name = "train"};
     struct pl_err err = {0};
 
     assert_int_equal(pl_db_run(p->g->w.db, PL_TX_LOGGED, end_runs, NULL, &err), 0);
     assert_ok(pl_db_run(p->g->w.db, PL_TX_LOGGED, pl_tx_repo_delete, &repo, &err), &err);
-    assert_ok(pl_db_run(p->g->w.db, PL_TX_UNLOGGED, run_sql, (void *)"DELETE FROM checkpoint", &err), &err);
+    assert_ok(pl_db_run(p->g->w.db, PL_TX_LOGGED, pl_tx_repo_delete, &made, &err), &err);
+    run(p, run_sql, (void *)"DELETE FROM checkpoint");
+    run(p, run_sql, (void *)"DELETE FROM result");
     collect(p->g);
 }
 
@@ -320,6 +356,20 @@ static void trace(struct play *p)
         print_message("%llx\n", (unsigned long long)p->trace);
 }
 
+/* Both repos keep little. */
+static void make_rules(struct play *p)
+{
+    struct pl_keep few = {.commits = 2}, one = {.commits = 1, .results = 1};
+    struct pl_repo_args in = {.project = "default", .name = "digits", .keep = &few},
+                        out = {.project = "default", .name = "train", .output = true, .keep = &one};
+    struct pl_err err = {0};
+
+    assert_ok(pl_db_run(p->g->w.db, PL_TX_LOGGED, pl_tx_repo_update, &in, &err), &err);
+    assert_ok(pl_db_run(p->g->w.db, PL_TX_LOGGED, pl_tx_repo_create, &out, &err), &err);
+    out.output = false;
+    assert_ok(pl_db_run(p->g->w.db, PL_TX_LOGGED, pl_tx_repo_update, &out, &err), &err);
+}
+
 /* What came of it, as a number. */
 static uint64_t play(uint64_t seed)
 {
@@ -329,6 +379,8 @@ static uint64_t play(uint64_t seed)
     seeded_begin(seed);
     assert_int_equal(setup(&state), 0);
     p.g = state;
+    make_rules(&p);
+    begin_opens(&p);
     for (int i = 0; i < STEPS_OF_A_RUN; i++) {
         step(&p);
         trace(&p);
@@ -341,6 +393,7 @@ static uint64_t play(uint64_t seed)
     print_message("seed %llu: %zu pushes, %zu collections of which %zu crashed, %zu packs freed\n", (unsigned long long)seed,
                   p.pushes, p.collections, p.crashes, p.freed);
     assert_true(p.pushes > 0 && p.collections > 0);
+    end_opens(&p);
     teardown(&state);
     return p.trace;
 }
@@ -348,7 +401,7 @@ static uint64_t play(uint64_t seed)
 static void test_what_is_named_reads_back_and_the_rest_goes(void **state)
 {
     const char *many = getenv("PL_GC_SEEDS"), *one = getenv("PL_GC_SEED");
-    uint64_t n = many ? strtoull(many, NULL, 10) : 6;
+    uint64_t n = many ? strtoull(many, NULL, 10) : 8;
 
     (void)state;
     if (one)
