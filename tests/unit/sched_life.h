@@ -68,6 +68,8 @@ struct life {
     int64_t linger_ms;
     unsigned transitions; /* the scheduler's own bound a call */
     struct pl_sched_capacity capacity;
+    bool cluster; /* workers are pods */
+    struct pl_sched_shape shapes[SHAPES];
     struct wstage stages[STAGES];
     size_t n_stages;
     struct wrun *runs;
@@ -151,12 +153,41 @@ static inline void must_be_alone(struct life *l, const struct wjob *job)
     }
 }
 
+/* Pods that wait for a node, as far as the scheduler was told. */
+static inline uint32_t pending_pods(const struct life *l, uint64_t shape)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < l->w.n_agents; i++) {
+        const struct agent *a = l->w.agents[i];
+
+        n += a->shape == shape && !a->told_gone && !a->told_placed && !a->told_to_end;
+    }
+    return n;
+}
+
+static inline void must_fit_the_cluster(struct life *l, const struct pl_sched_action *a, const struct pl_sched_stage *def)
+{
+    const struct pl_sched_shape *shape = &l->shapes[a->worker.shape - 1];
+
+    MUST(&l->w, a->worker.shape == def->shape || (def->cpu_shape && a->worker.shape == def->cpu_shape),
+         "a pod of a foreign shape");
+    MUST(&l->w, shape->offered && pending_pods(l, shape->id) < shape->pending_max, "%u pods of shape %llu wait, at most %u",
+         pending_pods(l, shape->id) + 1, (unsigned long long)shape->id, shape->pending_max);
+    MUST(&l->w, a->worker.n_gpus == 0 && a->worker.cpu_milli == 0, "a pod takes nothing of this machine");
+}
+
 static inline void must_have_room(struct life *l, const struct pl_sched_action *a)
 {
     const struct def *def = def_of(l, (unsigned)a->worker.stage - 1, a->worker.version);
     uint64_t cpu = a->worker.cpu_milli;
 
     MUST(&l->w, def, "a worker of no stage");
+    MUST(&l->w, !a->worker.shape == !l->cluster, "a pod on a machine");
+    if (a->worker.shape) {
+        must_fit_the_cluster(l, a, &def->stage);
+        return;
+    }
     MUST(&l->w, a->worker.n_gpus == 0 || a->worker.n_gpus == def->stage.gpu_count, "a worker of stage with %u GPUs got %u",
          def->stage.gpu_count, a->worker.n_gpus);
     MUST(&l->w, !def->stage.gpu_required || a->worker.n_gpus == def->stage.gpu_count, "a GPU stage on the CPU");
@@ -312,12 +343,22 @@ static inline void do_start(struct life *l, const struct pl_sched_action *a)
     memcpy(agent->gpus, a->worker.gpus, sizeof(agent->gpus));
     agent->cpu_milli = a->worker.cpu_milli;
     agent->asked_at = INT64_MIN / 2;
+    agent->shape = a->worker.shape;
+    if (agent->shape)
+        agent->placed_at = l->w.now + (int64_t)rnd(&l->w, l->w.calm ? 2000 : chance(&l->w, 20) ? 600000 : 10000);
     l->w.agents[l->w.n_agents++] = agent;
+    if (agent->shape && chance(&l->w, 30)) {
+        struct message *m = send(&l->w, ANSWER, (int64_t)rnd(&l->w, 5000));
+
+        m->event = PL_SCHED_EV_WORKER_WAITS;
+        m->id = agent->worker;
+    }
     if (!l->w.calm && chance(&l->w, 4)) {
         struct message *m = send(&l->w, EXITED, (int64_t)rnd(&l->w, 500));
 
         m->id = agent->worker;
         m->event = PL_SCHED_EV_START_FAILED;
+        m->flag = agent->shape && chance(&l->w, 30); /* none would fare better */
         return;
     }
     agent->alive = true;
@@ -330,6 +371,8 @@ static inline void do_stop(struct life *l, const struct pl_sched_action *a)
     struct agent *agent = agent_of(&l->w, a->worker.id);
     struct message m = {.kind = TO_AGENT, .action = a->kind, .id = a->worker.id};
 
+    if (agent)
+        agent->told_to_end = true;
     if (!agent || (!agent->alive && agent->told_gone)) {
         send(&l->w, EXITED, 1)->id = a->worker.id;
     } else if (a->worker.kill) {

@@ -9,6 +9,7 @@
 enum {
     STAGES = 9,
     VERSIONS = 8,
+    SHAPES = 4, /* of pods, numbered from 1 */
     INPUTS = 3,
     SOURCES = 3,
     RUNS = 96,
@@ -57,6 +58,10 @@ struct agent {
     uint32_t n_gpus;
     uint16_t gpus[PL_SCHED_WORKER_GPUS_MAX];
     uint32_t cpu_milli;
+    uint64_t shape; /* of a pod; it runs from placed_at on */
+    int64_t placed_at;
+    bool placed;                   /* said so */
+    bool told_placed, told_to_end; /* what the scheduler knows */
     bool alive, hung, attached, told_gone;
     struct held tasks[PL_SCHED_WORKER_LEASES + 1];
     size_t n_tasks;
@@ -197,9 +202,32 @@ static inline void agent_report(struct world *w, struct agent *a, struct held *t
     post(w, &m);
 }
 
+/* A node takes its pod, and then its containers run: the engine sees both. */
+static inline void agent_placed(struct world *w, struct agent *a)
+{
+    for (int up = 0; up < 2 && a->shape && !a->placed; up++) {
+        struct message *m = send(w, ANSWER, (int64_t)rnd(w, 3000) + up * 3000);
+
+        m->event = PL_SCHED_EV_WORKER_PLACED;
+        m->id = a->worker;
+        m->flag = up == 1;
+    }
+    a->placed = true;
+}
+
 static inline void agent_act(struct world *w, struct agent *a, bool regular)
 {
-    if (!a->alive || a->hung)
+    if (!a->alive)
+        return;
+    if (w->calm)
+        a->placed_at = PL_MIN(a->placed_at, w->now + 2000);
+    if (w->now < a->placed_at) {
+        if (regular)
+            agent_wake(w, a, 500 + (int64_t)rnd(w, 1500), true);
+        return;
+    }
+    agent_placed(w, a);
+    if (a->hung)
         return;
     if (!a->attached) {
         agent_say(w, a, PL_SCHED_EV_WORKER_ATTACHED);

@@ -117,6 +117,8 @@ static void restore_stages(struct life *l)
         for (size_t v = 0; v < l->stages[i].n && !l->stages[i].removed; v++)
             restore(l, &(struct pl_sched_event){.kind = PL_SCHED_EV_STAGE_SET, .stage = l->stages[i].defs[v].stage});
     restore(l, &(struct pl_sched_event){.kind = PL_SCHED_EV_CAPACITY, .capacity = l->capacity});
+    for (size_t i = 0; l->cluster && i < SHAPES; i++)
+        restore(l, &(struct pl_sched_event){.kind = PL_SCHED_EV_SHAPE, .shape = l->shapes[i]});
 }
 
 static void restore_runs(struct life *l)
@@ -156,6 +158,10 @@ static void restore_workers(struct life *l)
         ev.worker.version = a->version;
         ev.worker.gpus = a->gpus;
         ev.worker.n_gpus = a->n_gpus;
+        ev.worker.shape = a->shape;
+        ev.worker.starting = a->shape && !a->attached;
+        a->told_placed = !ev.worker.starting;
+        a->told_to_end = false; /* it is told again, when it is to */
         restore(l, &ev);
     }
 }
@@ -177,6 +183,14 @@ static void daemon_start(struct life *l)
             if (l->runs[r].jobs[i].id)
                 restore_tasks(l, &l->runs[r].jobs[i]);
     step(l, &(struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_DONE});
+    for (size_t i = 0; i < l->w.n_agents; i++) { /* what a first look at the cluster tells */
+        const struct agent *a = l->w.agents[i];
+
+        if (!a->shape || a->told_gone || a->told_placed || l->w.now < a->placed_at)
+            continue;
+        *send(&l->w, ANSWER, 1 + (int64_t)rnd(&l->w, 1000)) = (struct message){
+            .kind = ANSWER, .at = l->w.now + 1, .event = PL_SCHED_EV_WORKER_PLACED, .id = a->worker, .flag = true};
+    }
 }
 
 static void daemon_die(struct life *l)
@@ -227,6 +241,10 @@ static void add_version(struct life *l, unsigned i)
         .job_timeout_ms = chance(w, 90) ? 0 : 1000 + (int64_t)rnd(w, 60000),
         .on_new = chance(w, 50) ? PL_SCHED_QUEUE : PL_SCHED_NEWEST,
     };
+    if (l->cluster) {
+        def->stage.shape = gpus ? 3 + rnd(w, 2) : 1 + rnd(w, 2);
+        def->stage.cpu_shape = gpus && !def->stage.gpu_required ? 1 + rnd(w, 2) : 0;
+    }
     st->n++;
 }
 
@@ -293,8 +311,23 @@ static void remove_stage(struct life *l)
     step(l, &(struct pl_sched_event){.kind = PL_SCHED_EV_STAGE_REMOVED, .id = i + 1});
 }
 
+static void change_shape(struct life *l, size_t i, bool calm)
+{
+    l->shapes[i] = (struct pl_sched_shape){.id = i + 1,
+                                           .offered = calm || chance(&l->w, 80),
+                                           .pending_max = calm ? 1 + (uint32_t)rnd(&l->w, 3) : (uint32_t)rnd(&l->w, 5),
+                                           .text = "no node offers that"};
+    if (l->s)
+        step(l, &(struct pl_sched_event){.kind = PL_SCHED_EV_SHAPE, .shape = l->shapes[i]});
+}
+
 static void change_capacity(struct life *l, bool calm)
 {
+    for (size_t i = 0; l->cluster && i < SHAPES && l->crash_in != 0; i++)
+        if (calm || !l->s || chance(&l->w, 50))
+            change_shape(l, i, calm);
+    if (l->crash_in == 0)
+        return;
     l->capacity =
         (struct pl_sched_capacity){.cpu_milli = 2000 + rnd(&l->w, 3) * 1000, .gpu_slots = calm ? 2 : (uint32_t)rnd(&l->w, 4)};
     l->capacity.gpu_offered = l->capacity.gpu_slots + (uint32_t)rnd(&l->w, 2);
@@ -361,19 +394,25 @@ static void deliver(struct life *l, struct message *m)
     struct agent *agent = agent_of(&l->w, m->id);
     struct pl_sched_event ev = {.kind = m->event, .id = m->id, .text = "exit code 137"};
 
+    if (m->event == PL_SCHED_EV_WORKER_WAITS)
+        ev.text = chance(&l->w, 80) ? "0/3 nodes are available: 3 Insufficient nvidia.com/gpu." : NULL;
     if (m->kind == WAKE && agent)
         agent_act(&l->w, agent, m->flag);
     else if (m->kind == TO_AGENT)
         agent_hear(&l->w, m);
     if (m->kind == WAKE || m->kind == TO_AGENT || !l->s)
         return;
+    ev.on = m->flag && m->event == PL_SCHED_EV_WORKER_PLACED;
     if (m->kind == EXITED) {
-        ev.kind = m->event == PL_SCHED_EV_START_FAILED ? m->event : PL_SCHED_EV_WORKER_EXITED;
+        ev.kind = m->event == PL_SCHED_EV_START_FAILED && !m->flag ? m->event : PL_SCHED_EV_WORKER_EXITED;
+        ev.on = m->flag;
         if (agent)
             agent->told_gone = true;
     }
     if (m->event == PL_SCHED_EV_JOB_PLANNED && job_by_id(l, m->id))
         job_by_id(l, m->id)->planned = true;
+    if (agent && (ev.kind == PL_SCHED_EV_WORKER_PLACED || ev.kind == PL_SCHED_EV_WORKER_ATTACHED))
+        agent->told_placed = true;
     ev.plan.datums = m->datums;
     ev.plan.to_run = m->to_run;
     ev.leases.items = m->leases;
@@ -471,6 +510,8 @@ static void live(uint64_t seed)
     l->transitions = chance(&l->w, 50) ? 0 : 1 + (unsigned)rnd(&l->w, 20);
     l->linger_ms = (int64_t)rnd(&l->w, 3) * 1000 - 1000;
     l->save_leases = chance(&l->w, 60);
+    l->cluster = seed % 2 == 0;
+    l->crash_in = -1;
     l->n_stages = 1 + rnd(&l->w, STAGES);
     for (unsigned i = 0; i < l->n_stages; i++)
         add_version(l, i);

@@ -27,9 +27,9 @@ int pl_sched_create(const struct pl_sched_config *config, struct pl_sched **ret,
     TAILQ_INIT(&s->say);
     TAILQ_INIT(&s->idle);
     TAILQ_INIT(&s->starting);
+    TAILQ_INIT(&s->ready);
     for (int d = 0; d < DEVICES; d++)
-        for (int b = 0; b < FAIR_BUCKETS; b++)
-            TAILQ_INIT(&s->fair[d].buckets[b]);
+        pl_sched_line_init(&s->lines[d]);
     *ret = s;
     return 0;
 }
@@ -55,7 +55,8 @@ struct pl_sched *pl_sched_destroy(struct pl_sched *s)
     pl_map_finish(&s->jobs, NULL);
     pl_map_finish(&s->jobs_by_run, NULL);
     pl_map_finish(&s->runs, NULL);
-    pl_map_finish(&s->pipelines, free);
+    pl_map_finish(&s->pipelines, NULL);
+    pl_sched_shapes_finish(s);
     pl_timers_finish(&s->timers);
     pl_arena_destroy(s->arena);
     free(s->actions);

@@ -48,6 +48,9 @@
  *  - GPUs are exclusive slots. required: waits for them. Not required: takes them when enough are on offer and come
  *    within wait_ms; if not, and if no worker of the stage has a GPU then, goes to the CPU; at once when not enough
  *    are on offer. A stage without gpu never gets one.
+ *  - On a cluster a worker is a pod of a shape: what all pods rendered alike ask for. Nobody here counts nodes: a shape says whether any node
+ *    could take it, and how many pods of it may wait for a node at once. Shapes do not wait for each other; within one the pipeline with the
+ *    fewest workers goes first. A pod may wait as long as it likes, unless its GPU is not required: then wait_ms, and the CPU's shape.
  *  - Every job that has not ended carries a sentence that says what it waits for or does; JOB_STATE is given whenever
  *    it changes.
  *
@@ -76,6 +79,7 @@
 #define PL_SCHED_GPUS_MAX        1024  /* slots of the executor */
 #define PL_SCHED_WORKER_GPUS_MAX 16    /* slots of one worker */
 #define PL_SCHED_STAGES_MAX      (1u << 20)
+#define PL_SCHED_SHAPES_MAX      (1u << 16)
 #define PL_SCHED_JOBS_MAX        (1u << 22) /* kept at once */
 #define PL_SCHED_STOP_GRACE_MS   30000      /* between STOP_WORKER and the next, harder one */
 #define PL_SCHED_MESSAGE_MAX     512        /* bytes kept of a message from outside */
@@ -105,11 +109,13 @@ const char *pl_sched_state_name(enum pl_sched_state state);
 enum pl_sched_on_new { PL_SCHED_NEWEST, PL_SCHED_QUEUE, PL_SCHED_RESTART };
 
 struct pl_sched_config {
-    uint64_t first_id;     /* ids (jobs, tasks, workers) and fences given out are larger: e.g. the log's epoch << 32 */
-    int64_t linger_ms;     /* an idle worker is kept so long; 0 = 2,000; negative: not at all */
-    int64_t lease_ms;      /* 0 = 30,000 */
-    int64_t start_wait_ms; /* a worker that has not attached by then is killed; 0 = 120,000; negative: no limit */
-    unsigned transitions;  /* a call at most; 0 = PL_SCHED_TRANSITIONS_MAX. Tests give less */
+    uint64_t first_id; /* ids (jobs, tasks, workers) and fences given out are larger: e.g. the log's epoch << 32 */
+    int64_t linger_ms; /* an idle worker is kept so long; 0 = 2,000; negative: not at all */
+    int64_t lease_ms;  /* 0 = 30,000 */
+    int64_t
+        start_wait_ms; /* a worker that has not attached by then is killed; 0 = 120,000; negative: no limit. Of a pod: since all its
+                            * containers run */
+    unsigned transitions; /* a call at most; 0 = PL_SCHED_TRANSITIONS_MAX. Tests give less */
 };
 
 /* A branch of a repo, by the engine's numbers. */
@@ -141,6 +147,8 @@ struct pl_sched_stage {
     int64_t gpu_wait_ms;    /* when not required: how long a GPU is waited for; < 0 = 10 min */
     uint32_t cpu_milli;     /* 0 = 1,000, or none beside a GPU; more than there is takes all there is */
     uint64_t memory_bytes;  /* 0 = not counted */
+    uint64_t shape;         /* of its pods; 0 = it runs on this machine. Until its SHAPE was given no pod starts */
+    uint64_t cpu_shape;     /* of its pods without a GPU, when gpu_count > 0 and the GPU is not required; else 0 */
     int64_t job_timeout_ms; /* 0 = none; time with a leased task */
     enum pl_sched_on_new on_new;
     bool skip_failed;      /* rows that failed do not fail the job */
@@ -155,6 +163,14 @@ struct pl_sched_capacity {
     uint64_t memory_bytes; /* 0 = not counted */
     uint32_t gpu_slots;    /* slots 0 … gpu_slots − 1 exist now */
     uint32_t gpu_offered;  /* could exist (≥ gpu_slots where nodes come and go) */
+};
+
+/* A kind of pod. */
+struct pl_sched_shape {
+    uint64_t id;          /* not 0 */
+    bool offered;         /* some node could take it, now or when the cluster grows */
+    uint32_t pending_max; /* so many of it may wait for a node at once */
+    const char *text;     /* of one that is not offered: why, e.g. "no node offers nvidia.com/gpux; known: nvidia.com/gpu" */
 };
 
 struct pl_sched_lease {
@@ -216,10 +232,18 @@ enum pl_sched_event_kind {
     PL_SCHED_EV_RENEW,
     /* .id = worker, .result: some or all rows of one task; what they made is durable already. */
     PL_SCHED_EV_RESULT,
-    /* .id = worker, .text: it is gone for certain and holds no device. Also the answer to STOP_WORKER. */
+    /* .id = worker, .text: it is gone for certain and holds no device. Also the answer to STOP_WORKER. .on: another one would fare no
+     * better (its image is not there): the job that it was for fails, with .text as the reason. */
     PL_SCHED_EV_WORKER_EXITED,
+    /* .id = worker: a node has taken its pod; it waits no longer. .on: all its containers run: it attaches within start_wait_ms from
+     * now, or is killed. */
+    PL_SCHED_EV_WORKER_PLACED,
+    /* .id = worker, .text: why its pod is not up yet, in the cluster's words; NULL: nothing is known. */
+    PL_SCHED_EV_WORKER_WAITS,
     /* .capacity. */
     PL_SCHED_EV_CAPACITY,
+    /* .shape: new, or changed. PL_EINVAL: id 0; PL_ELIMIT: PL_SCHED_SHAPES_MAX. Taken while restoring too. */
+    PL_SCHED_EV_SHAPE,
     /* Nothing new is planned, leased or started, idle workers end; for the rest of this life. */
     PL_SCHED_EV_DRAIN,
 
@@ -244,6 +268,7 @@ struct pl_sched_event {
     bool on;
     struct pl_sched_stage stage;
     struct pl_sched_capacity capacity;
+    struct pl_sched_shape shape;
     struct {
         const char *id; /* 32 hex digits */
         uint64_t order; /* above every run's before */
@@ -293,6 +318,8 @@ struct pl_sched_event {
         uint64_t stage, version;
         const uint16_t *gpus;
         size_t n_gpus;
+        uint64_t shape; /* of its pod: one of its version's; 0 = a process of this machine */
+        bool starting;  /* it never attached: its pod may wait still */
     } worker;
     struct {
         uint64_t task, fence, job, worker;
@@ -372,6 +399,7 @@ struct pl_sched_action {
             uint64_t stage, version;
             uint64_t job; /* START_WORKER: for which it was started */
             bool kill;
+            uint64_t shape;  /* of its pod; 0 = a process of this machine, with: */
             uint32_t n_gpus; /* 0 = CPU */
             uint16_t gpus[PL_SCHED_WORKER_GPUS_MAX];
             uint32_t cpu_milli;

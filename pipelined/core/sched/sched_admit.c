@@ -51,8 +51,16 @@ bool pl_sched_admit_lacks_beside(const struct pl_sched *s, const struct version 
     return !fits_cpu(s, v, GPU, 0) || !fits_memory(s, v, 0);
 }
 
+/* Not known to be missing. */
+static bool may_be_offered(const struct shape *shape)
+{
+    return shape && (!shape->told || shape->offered);
+}
+
 bool pl_sched_admit_possible(const struct pl_sched *s, const struct version *v)
 {
+    if (v->shape)
+        return may_be_offered(v->shape) || may_be_offered(v->cpu_shape);
     if (s->capacity.memory_bytes > 0 && v->def.memory_bytes > s->capacity.memory_bytes)
         return false;
     return v->def.gpu_count == 0 || !v->def.gpu_required || v->def.gpu_count <= s->capacity.gpu_offered;
@@ -84,11 +92,12 @@ int pl_sched_admit_capacity(struct pl_sched *s, const struct pl_sched_capacity *
 
 void pl_sched_admit_take(struct pl_sched *s, struct worker *w)
 {
+    w->on_gpu = w->n_gpus > 0;
     for (uint32_t i = 0; i < w->n_gpus; i++)
         s->gpus[w->gpus[i]] = w;
     s->cpu_used += w->cpu_milli;
     s->memory_used += w->memory_bytes;
-    w->version->with_gpu += w->n_gpus > 0 ? 1 : 0;
+    w->version->with_gpu += w->on_gpu;
     if (w->n_gpus > 0)
         slots_count(s);
     s->devices_changed = true;
@@ -99,8 +108,13 @@ void pl_sched_admit_leaving(struct pl_sched *s, struct worker *w)
     s->cpu_stopping += w->cpu_milli;
     s->memory_stopping += w->memory_bytes;
     s->gpus_stopping += w->n_gpus;
-    w->version->with_gpu -= w->n_gpus > 0 ? 1 : 0;
+    w->version->with_gpu -= w->on_gpu && !w->pending;
     s->devices_changed = true;
+    if (w->pending) { /* it waits for no node any more */
+        w->pending = false;
+        w->shape->pending--;
+        pl_sched_shape_ready(s, w->shape);
+    }
 }
 
 void pl_sched_admit_give(struct pl_sched *s, struct worker *w)
@@ -128,53 +142,26 @@ static void slots_choose(const struct pl_sched *s, struct worker *w, uint32_t co
 
 /* --- who wishes for what */
 
-static void bucket_leave(struct pl_sched *s, struct pipeline *p, enum device d)
-{
-    if (p->wish[d].bucket >= 0)
-        TAILQ_REMOVE(&s->fair[d].buckets[p->wish[d].bucket], p, wish[d].link);
-    p->wish[d].bucket = -1;
-}
-
-static void bucket_enter(struct pl_sched *s, struct pipeline *p, enum device d)
-{
-    int bucket = (int)PL_MIN(p->workers, FAIR_BUCKETS - 1u);
-
-    if (p->wish[d].bucket == bucket)
-        return;
-    bucket_leave(s, p, d);
-    p->wish[d].bucket = bucket;
-    TAILQ_INSERT_TAIL(&s->fair[d].buckets[bucket], p, wish[d].link);
-}
-
-void pl_sched_admit_moved(struct pl_sched *s, struct pipeline *p)
-{
-    for (enum device d = CPU; d <= GPU; d++)
-        if (p->wish[d].bucket >= 0)
-            bucket_enter(s, p, d);
-}
-
 void pl_sched_admit_unwish(struct pl_sched *s, struct version *v)
 {
-    enum device d = v->wish;
+    pl_sched_line_wish(s, v, NULL, NO_DEVICE);
+}
 
-    if (d == NO_DEVICE)
-        return;
-    TAILQ_REMOVE(&v->pipeline->wish[d].versions, v, wish_link);
-    if (TAILQ_EMPTY(&v->pipeline->wish[d].versions))
-        bucket_leave(s, v->pipeline, d);
-    v->wish = NO_DEVICE;
+static struct shape *shape_for(const struct version *v, enum device d)
+{
+    return d == CPU && v->def.gpu_count > 0 ? v->cpu_shape : v->shape;
 }
 
 static void wish(struct pl_sched *s, struct version *v, enum device d)
 {
-    if (v->wish == d)
-        return;
-    pl_sched_admit_unwish(s, v);
-    if (d == NO_DEVICE)
-        return;
-    v->wish = d;
-    TAILQ_INSERT_TAIL(&v->pipeline->wish[d].versions, v, wish_link);
-    bucket_enter(s, v->pipeline, d);
+    struct shape *shape = v->shape ? shape_for(v, d) : NULL;
+
+    if (shape)
+        pl_sched_shape_ready(s, shape);
+    if (v->shape && !shape)
+        pl_sched_admit_unwish(s, v);
+    else
+        pl_sched_line_wish(s, v, shape ? &shape->line : &s->lines[d], d);
 }
 
 /* Where the next worker of the job should run: not required GPUs are waited for once per job, and only while nothing of it is on one. */
@@ -186,7 +173,7 @@ enum device pl_sched_admit_device(struct pl_sched *s, struct job *job)
         return CPU;
     if (v->def.gpu_required)
         return GPU;
-    if (v->def.gpu_count > s->capacity.gpu_offered || job->on_cpu)
+    if (job->on_cpu || (v->shape ? v->cpu_shape && !may_be_offered(v->shape) : v->def.gpu_count > s->capacity.gpu_offered))
         return CPU;
     if (job->gpu_since < 0)
         job->gpu_since = s->now;
@@ -208,14 +195,6 @@ void pl_sched_admit_wish(struct pl_sched *s, struct version *v)
         wish(s, v, pl_sched_admit_device(s, job));
 }
 
-static struct version *first_wish(const struct pl_sched *s, enum device d)
-{
-    for (int b = 0; b < FAIR_BUCKETS; b++)
-        if (!TAILQ_EMPTY(&s->fair[d].buckets[b]))
-            return TAILQ_FIRST(&TAILQ_FIRST(&s->fair[d].buckets[b])->wish[d].versions);
-    return NULL;
-}
-
 /* --- starting and making room */
 
 static void start(struct pl_sched *s, struct version *v, enum device device)
@@ -225,17 +204,22 @@ static void start(struct pl_sched *s, struct version *v, enum device device)
 
     if (!w)
         return;
-    w->cpu_milli = pl_sched_cpu_need(s, v, device);
-    w->memory_bytes = v->def.memory_bytes;
-    if (device == GPU)
-        slots_choose(s, w, v->def.gpu_count);
-    pl_sched_admit_take(s, w);
+    if (v->shape) {
+        pl_sched_shape_take(s, w, shape_for(v, device), true);
+    } else {
+        w->cpu_milli = pl_sched_cpu_need(s, v, device);
+        w->memory_bytes = v->def.memory_bytes;
+        if (device == GPU)
+            slots_choose(s, w, v->def.gpu_count);
+        pl_sched_admit_take(s, w);
+    }
     pl_sched_worker_timer(s, w);
     a = pl_sched_act(s, PL_SCHED_START_WORKER);
     a->worker.id = w->id;
     a->worker.stage = v->def.stage;
     a->worker.version = v->def.version;
     a->worker.job = TAILQ_FIRST(&v->stage->lane)->id;
+    a->worker.shape = w->shape ? w->shape->id : 0;
     a->worker.n_gpus = w->n_gpus;
     memcpy(a->worker.gpus, w->gpus, sizeof(w->gpus));
     a->worker.cpu_milli = (uint32_t)w->cpu_milli;
@@ -270,32 +254,92 @@ static void make_room(struct pl_sched *s, const struct version *v, enum device d
 /* It gave up waiting for a GPU, and before it got a CPU there is one. Workers of one job are of one kind. */
 static bool gets_one_after_all(const struct pl_sched *s, const struct version *v)
 {
-    return v->def.gpu_count > 0 && v->starting + v->idle + v->busy == 0 && !first_wish(s, GPU) && fits(s, v, GPU);
+    return v->def.gpu_count > 0 && v->starting + v->idle + v->busy == 0 && !pl_sched_line_first(&s->lines[GPU]) &&
+           fits(s, v, GPU);
+}
+
+/* The first in line, if it still wishes for that: things may have moved since. `*ret_again`: the line has changed, look again. */
+static struct version *first_in(struct pl_sched *s, const struct line *line, bool *ret_again)
+{
+    struct version *v = pl_sched_line_first(line);
+
+    *ret_again = false;
+    if (!v)
+        return NULL;
+    pl_sched_admit_wish(s, v);
+    *ret_again = v != pl_sched_line_first(line);
+    return *ret_again ? NULL : v;
+}
+
+static void start_first(struct pl_sched *s, struct version *v, enum device device)
+{
+    start(s, v, device);
+    pl_sched_admit_unwish(s, v); /* to the end of its pipeline's line */
+    pl_sched_admit_wish(s, v);
 }
 
 /* Serves the wishes of one kind in their order. Stops at the first one that does not fit, so that it is not overtaken; returns it. */
 static const struct version *admit_device(struct pl_sched *s, enum device wished)
 {
+    const struct line *line = &s->lines[wished];
     struct version *v;
+    bool again;
 
-    for (; (v = first_wish(s, wished)) && s->budget > 0 && !s->oom; s->budget--) {
+    for (; s->budget > 0 && !s->oom; s->budget--) {
         enum device device = wished;
 
-        pl_sched_admit_wish(s, v); /* things may have moved since */
-        if (v->wish != wished || v != first_wish(s, wished))
+        v = first_in(s, line, &again);
+        if (again)
             continue;
+        if (!v)
+            return NULL;
         if (wished == CPU && gets_one_after_all(s, v))
             device = GPU;
         if (!fits(s, v, device)) {
             make_room(s, v, device);
             return v;
         }
-        start(s, v, device);
-        pl_sched_admit_unwish(s, v); /* to the end of its pipeline's line */
-        pl_sched_admit_wish(s, v);
+        start_first(s, v, device);
     }
-    s->admit_more = s->admit_more || v;
+    s->admit_more = s->admit_more || pl_sched_line_first(line);
     return NULL;
+}
+
+/* False: the budget is spent, there is more. */
+static bool admit_shape(struct pl_sched *s, const struct shape *shape)
+{
+    struct version *v;
+    bool again;
+
+    for (; s->budget > 0 && !s->oom; s->budget--) {
+        if (!pl_sched_shape_fits(shape))
+            return true;
+        v = first_in(s, &shape->line, &again);
+        if (again)
+            continue;
+        if (!v)
+            return true;
+        start_first(s, v, v->wish_device);
+    }
+    return !pl_sched_shape_fits(shape) || !pl_sched_line_first(&shape->line);
+}
+
+static void admit_shapes(struct pl_sched *s)
+{
+    struct shape *shape, *last = TAILQ_LAST(&s->ready, shape_list);
+    bool is_last = false;
+
+    while (!is_last && !s->oom &&
+           (shape = TAILQ_FIRST(&s->ready))) { /* what becomes ready meanwhile is of those that were served */
+        is_last = shape == last;
+        TAILQ_REMOVE(&s->ready, shape, ready_link);
+        shape->ready = false;
+        if (admit_shape(s, shape))
+            continue;
+        pl_sched_shape_ready(s, shape);
+        s->admit_more = true;
+        return;
+    }
 }
 
 void pl_sched_admit(struct pl_sched *s)
@@ -304,7 +348,7 @@ void pl_sched_admit(struct pl_sched *s)
 
     s->admit_more = false;
     first = admit_device(s, GPU);
-    if (first && fits_gpus(s, first, 0)) /* lacks only what CPU stages would take: kept for it */
-        return;
-    (void)admit_device(s, CPU);
+    if (!first || !fits_gpus(s, first, 0)) /* else it lacks only what CPU stages would take: kept for it */
+        (void)admit_device(s, CPU);
+    admit_shapes(s);
 }

@@ -66,11 +66,20 @@ static int take_worker(struct pl_sched *s, const struct pl_sched_event *ev)
 
     if (!w)
         return take_stray(s, ev);
-    w->seen = s->now;
+    if (ev->kind != PL_SCHED_EV_WORKER_PLACED && ev->kind != PL_SCHED_EV_WORKER_WAITS) /* said by others */
+        w->seen = s->now;
     switch (ev->kind) {
     case PL_SCHED_EV_START_FAILED:
     case PL_SCHED_EV_WORKER_EXITED:
-        pl_sched_worker_gone(s, w, ev->text);
+        pl_sched_worker_gone(s, w, ev->text, ev->on);
+        break;
+    case PL_SCHED_EV_WORKER_PLACED:
+        pl_sched_shape_placed(s, w);
+        if (ev->on)
+            pl_sched_worker_up(s, w);
+        break;
+    case PL_SCHED_EV_WORKER_WAITS:
+        pl_sched_shape_waits(s, w, ev->text);
         break;
     case PL_SCHED_EV_WORKER_ATTACHED:
         pl_sched_worker_attached(s, w, ev);
@@ -142,7 +151,8 @@ static int check_phase(const struct pl_sched *s, const struct pl_sched_event *ev
 {
     if (!s->restoring && is_restore(ev->kind))
         return pl_err_set(err, PL_EINVAL, "all is restored already");
-    if (s->restoring && !is_restore(ev->kind) && ev->kind != PL_SCHED_EV_STAGE_SET && ev->kind != PL_SCHED_EV_CAPACITY)
+    if (s->restoring && !is_restore(ev->kind) && ev->kind != PL_SCHED_EV_STAGE_SET && ev->kind != PL_SCHED_EV_CAPACITY &&
+        ev->kind != PL_SCHED_EV_SHAPE)
         return pl_err_set(err, PL_EINVAL, "event %d before all is restored", (int)ev->kind);
     return 0;
 }
@@ -176,6 +186,8 @@ int pl_sched_event_take(struct pl_sched *s, const struct pl_sched_event *ev, str
         return take_stop_run(s, ev, err);
     case PL_SCHED_EV_CAPACITY:
         return pl_sched_admit_capacity(s, &ev->capacity, err);
+    case PL_SCHED_EV_SHAPE:
+        return pl_sched_shape_set(s, &ev->shape, err);
     case PL_SCHED_EV_DRAIN:
         take_drain(s);
         return 0;

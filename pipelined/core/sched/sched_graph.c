@@ -148,6 +148,10 @@ static int check_stage(struct pl_sched *s, const struct pl_sched_stage *def, str
     if (def->gpu_count > PL_SCHED_WORKER_GPUS_MAX)
         return pl_err_set(err, PL_ELIMIT, "stage %s: %u GPUs, at most %u a worker", def->name, def->gpu_count,
                           PL_SCHED_WORKER_GPUS_MAX);
+    if (def->cpu_shape && (!def->shape || def->gpu_count == 0 || def->gpu_required))
+        return pl_err_set(err, PL_EINVAL, "stage %s: only pods that can do without a GPU have a shape without one", def->name);
+    if (s->shapes.len + 2 > PL_SCHED_SHAPES_MAX && def->shape)
+        return pl_err_set(err, PL_ELIMIT, "there are %u shapes of pods, no more can be", PL_SCHED_SHAPES_MAX);
     if (!stage && s->stages.len >= PL_SCHED_STAGES_MAX)
         return pl_err_set(err, PL_ELIMIT, "there are %u stages, no more can be", PL_SCHED_STAGES_MAX);
     if (stage && stage->current && def->version <= stage->current->def.version)
@@ -169,10 +173,6 @@ static struct pipeline *pipeline_make(struct pl_sched *s, uint64_t id)
     if (!p)
         return NULL;
     p->id = id;
-    for (int d = 0; d < DEVICES; d++) {
-        TAILQ_INIT(&p->wish[d].versions);
-        p->wish[d].bucket = -1;
-    }
     if (!pl_sched_put(s, &s->pipelines, &id, sizeof(id), p)) {
         free(p);
         return NULL;
@@ -219,7 +219,8 @@ static struct version *version_make(struct pl_sched *s, struct stage *stage, con
         v->def.gpu_wait_ms = 600000;
     v->stage = stage;
     v->pipeline = pipeline;
-    v->wish = NO_DEVICE;
+    v->shape = pl_sched_shape_of(s, def->shape);
+    v->cpu_shape = pl_sched_shape_of(s, def->cpu_shape);
     v->refs = 1;
     v->unused_since = s->now;
     TAILQ_INIT(&v->workers);
@@ -244,7 +245,7 @@ static void version_free(struct pl_sched *s, struct version *v)
     pl_sched_admit_unwish(s, v);
     if (--v->pipeline->versions == 0) {
         pl_sched_drop(&s->pipelines, v->pipeline->id);
-        free(v->pipeline);
+        pl_sched_line_pipeline_free(v->pipeline);
     }
     TAILQ_REMOVE(&v->stage->all, v, stage_link);
     free(v->last_failure);

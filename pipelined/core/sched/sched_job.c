@@ -287,6 +287,12 @@ void pl_sched_job_leased(struct pl_sched *s, struct job *job, int64_t change)
         job->busy_ms += s->now - job->busy_since;
 }
 
+/* In line for one, or by pods that wait for a node. */
+static bool waits_for_gpu(const struct version *v, const struct job *job)
+{
+    return v->cpu_shape ? job->gpu_since >= 0 && !job->on_cpu && v->with_gpu == 0 : v->wish && v->wish_device == GPU;
+}
+
 static void set_timer(struct pl_sched *s, struct job *job)
 {
     const struct version *v = job->version;
@@ -297,7 +303,7 @@ static void set_timer(struct pl_sched *s, struct job *job)
         at = PL_MIN(at, s->now + v->def.job_timeout_ms - pl_sched_job_busy_ms(s, job));
     if (v->retry_at > s->now)
         at = PL_MIN(at, v->retry_at);
-    if (v->wish == GPU && !v->def.gpu_required && gpu_until > s->now)
+    if (!v->def.gpu_required && gpu_until > s->now && waits_for_gpu(v, job))
         at = PL_MIN(at, gpu_until);
     pl_sched_timer(s, &job->timer, at);
 }
@@ -310,7 +316,7 @@ static void serve(struct pl_sched *s, struct job *job)
 
     for (w = TAILQ_FIRST(&v->asking); w && !s->draining; w = next) {
         next = TAILQ_NEXT(w, asking_link);
-        if (w->n_tasks == 0 && w->n_gpus == 0 && pl_sched_admit_device(s, job) == GPU) { /* left over from a job that got none */
+        if (w->n_tasks == 0 && !w->on_gpu && pl_sched_admit_device(s, job) == GPU) { /* left over from a job that got none */
             pl_sched_worker_stop(s, w, false, "its stage waits for a GPU");
             continue;
         }
@@ -347,6 +353,8 @@ static void run_rows(struct pl_sched *s, struct job *job)
     if (fail_start(s, job))
         return;
     serve(s, job);
+    if (v->cpu_shape && pl_sched_admit_device(s, job) == CPU)
+        pl_sched_shape_give_up_gpu(s, job->version);
     pl_sched_admit_wish(s, job->version);
     set_timer(s, job);
 }

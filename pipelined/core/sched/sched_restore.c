@@ -114,6 +114,8 @@ static int restore_job(struct pl_sched *s, const struct pl_sched_event *ev, stru
 static int restore_worker(struct pl_sched *s, const struct pl_sched_event *ev, struct pl_err *err)
 {
     struct version *v = pl_sched_version_find(s, ev->worker.stage, ev->worker.version);
+    const bool starting = ev->worker.shape && ev->worker.starting;
+    struct shape *shape;
     struct worker *w;
 
     if (!v)
@@ -125,11 +127,20 @@ static int restore_worker(struct pl_sched *s, const struct pl_sched_event *ev, s
     for (size_t i = 0; i < ev->worker.n_gpus; i++)
         if (ev->worker.gpus[i] >= PL_SCHED_GPUS_MAX || s->gpus[ev->worker.gpus[i]])
             return pl_err_set(err, PL_EINVAL, "GPU %u is held by two workers", ev->worker.gpus[i]);
-    w = pl_sched_worker_make(s, v, ev->worker.id, WORKER_BUSY); /* until it asks it may be doing anything */
+    shape = ev->worker.shape ? pl_sched_get(&s->shapes, ev->worker.shape) : NULL;
+    if (ev->worker.shape && (!shape || (shape != v->shape && shape != v->cpu_shape)))
+        return pl_err_set(err, PL_EINVAL, "worker %llu is a pod of a shape that its stage has not",
+                          (unsigned long long)ev->worker.id);
+    w = pl_sched_worker_make(s, v, ev->worker.id,
+                             starting ? WORKER_STARTING : WORKER_BUSY); /* until it asks it may be doing anything */
     if (!w)
         return pl_err_nomem(err);
     s->last_id = PL_MAX(s->last_id, w->id);
-    w->productive = true; /* it came up in an earlier life: that it is gone says nothing about starting one */
+    w->productive = !starting; /* it came up in an earlier life: that it is gone says nothing about starting one */
+    if (shape) {
+        pl_sched_shape_take(s, w, shape, starting);
+        return 0;
+    }
     w->n_gpus = (uint32_t)ev->worker.n_gpus;
     for (uint32_t i = 0; i < w->n_gpus; i++)
         w->gpus[i] = ev->worker.gpus[i];
@@ -196,7 +207,7 @@ static int restore_task(struct pl_sched *s, const struct pl_sched_event *ev, str
     task->id = ev->task.task;
     task->fence = ev->task.fence;
     job->leased = true;
-    job->on_cpu = job->on_cpu || w->n_gpus == 0;
+    job->on_cpu = job->on_cpu || !w->on_gpu;
     if (job->state == PL_SCHED_STARTING)
         pl_sched_job_state(job, PL_SCHED_RUNNING);
     s->last_id = PL_MAX(s->last_id, PL_MAX(task->id, task->fence));

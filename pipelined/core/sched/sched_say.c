@@ -167,11 +167,38 @@ static void say_cpu(struct pl_sched *s, struct job *job)
                  (double)available / 1000, (double)have / 1000, users.text);
 }
 
+/* Pods wait for a node, and by that this stage too. */
+static void say_pod(struct pl_sched *s, struct job *job)
+{
+    const struct version *v = job->version;
+    const struct shape *shape = v->wish_device == CPU && v->cpu_shape ? v->cpu_shape : v->shape;
+
+    if (!shape->told)
+        pl_sched_say(s, job, "waiting to hear what the cluster offers");
+    else
+        pl_sched_say(s, job, "waiting for room on the cluster: other pods of its kind wait for a node");
+}
+
+/* With what the cluster says of the first of its pods that is not up. */
+static void say_starting(struct pl_sched *s, struct job *job)
+{
+    const struct version *v = job->version;
+    const char *why = NULL;
+    const struct worker *w;
+    int looked = 0;
+
+    for (w = TAILQ_FIRST(&v->workers); w && !why && looked++ < USERS_LOOKED_AT; w = TAILQ_NEXT(w, version_link))
+        why = w->state == WORKER_STARTING ? w->why : NULL;
+    pl_sched_say(s, job, "starting %u worker%s%s%s", v->starting, v->starting == 1 ? "" : "s", why ? ": " : "", why ? why : "");
+}
+
 static void say_impossible(struct pl_sched *s, struct job *job)
 {
     const struct pl_sched_stage *def = &job->version->def;
 
-    if (def->gpu_required && def->gpu_count > s->capacity.gpu_offered)
+    if (job->version->shape)
+        pl_sched_say(s, job, "waiting for the cluster: %s", job->version->shape->text);
+    else if (def->gpu_required && def->gpu_count > s->capacity.gpu_offered)
         pl_sched_say(s, job, "waiting for %u GPU%s a worker: the executor offers %u", def->gpu_count,
                      def->gpu_count == 1 ? "" : "s", s->capacity.gpu_offered);
     else
@@ -191,15 +218,17 @@ static void say_waiting(struct pl_sched *s, struct job *job)
         pl_sched_say(s, job, "waiting before trying again: %s",
                      job->rows->last_loss ? job->rows->last_loss : "a worker gave its datums back");
     else if (v->starting > 0)
-        pl_sched_say(s, job, "starting %u worker%s", v->starting, v->starting == 1 ? "" : "s");
+        say_starting(s, job);
     else if (v->retry_at > s->now)
         pl_sched_say(s, job, "a worker did not come up (%u in a row; the next one follows after %s): %s", v->start_failures,
                      pl_duration_text(pl_sched_backoff(v->start_failures), duration), v->last_failure);
     else if (!pl_sched_admit_possible(s, v))
         say_impossible(s, job);
-    else if (v->wish == GPU)
+    else if (v->wish && v->shape)
+        say_pod(s, job);
+    else if (v->wish && v->wish_device == GPU)
         say_gpu(s, job);
-    else if (v->wish == CPU)
+    else if (v->wish)
         say_cpu(s, job);
     else
         pl_sched_say(s, job, "waiting until its worker asks for work");
@@ -222,17 +251,18 @@ void pl_sched_say_state(struct pl_sched *s, struct job *job)
 /* Those that are first in line: their sentences name who holds what they lack. */
 static void renew_waiting(struct pl_sched *s, enum device d)
 {
-    const struct pipeline *p;
+    const struct wisher *w;
     const struct version *v;
     int n = 0;
 
     for (int b = 0; b < FAIR_BUCKETS; b++)
-        for (p = TAILQ_FIRST(&s->fair[d].buckets[b]); p; p = TAILQ_NEXT(p, wish[d].link))
-            for (v = TAILQ_FIRST(&p->wish[d].versions); v; v = TAILQ_NEXT(v, wish_link)) {
-                if (n++ == SAY_WAITING)
-                    return;
-                pl_sched_say_later(s, v->stage);
-            }
+        TAILQ_FOREACH(w, &s->lines[d].buckets[b], link)
+    TAILQ_FOREACH(v, &w->versions, wish_link)
+    {
+        if (n++ == SAY_WAITING)
+            return;
+        pl_sched_say_later(s, v->stage);
+    }
 }
 
 void pl_sched_say_all(struct pl_sched *s)

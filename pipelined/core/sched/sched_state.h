@@ -7,7 +7,9 @@
  *                   │                         │                      sched_job.c     a job from created to its end
  *                 worker ◀─────────────── task (lease)               sched_task.c    rows, leases, results
  *                                                                    sched_worker.c  a worker from start to exit
- *                                                                    sched_admit.c   capacity, fair share, GPUs
+ *                                                                    sched_admit.c   capacity and GPUs of this machine, pods of shapes
+ *                                                                    sched_line.c    fair share: who is served next
+ *                                                                    sched_shape.c   kinds of pods
  *                                                                    sched_say.c     states and sentences
  *                                                                    sched_restore.c after a start
  *
@@ -24,9 +26,11 @@
 
 struct job;
 struct run;
+struct shape;
 struct stage;
 struct task;
 struct version;
+struct wisher;
 struct worker;
 
 TAILQ_HEAD(job_list, job);
@@ -35,7 +39,8 @@ TAILQ_HEAD(stage_list, stage);
 TAILQ_HEAD(task_list, task);
 TAILQ_HEAD(version_list, version);
 TAILQ_HEAD(worker_list, worker);
-TAILQ_HEAD(pipeline_list, pipeline);
+TAILQ_HEAD(wisher_list, wisher);
+TAILQ_HEAD(shape_list, shape);
 
 enum device { CPU, GPU, DEVICES, NO_DEVICE = -1 };
 
@@ -43,20 +48,37 @@ enum device { CPU, GPU, DEVICES, NO_DEVICE = -1 };
 #define BINS_APART_MAX 64 /* above, bins of one history are joined whatever their back-off */
 #define SAY_WAITING    64 /* waiting stages whose sentence is renewed when devices change hands */
 
-/* Pipelines that wish for one kind of device, by how many workers they have. */
-struct fair {
-    struct pipeline_list buckets[FAIR_BUCKETS];
+/* Who wishes for one kind of place (a device of this machine, or a shape): pipelines, by how many workers they have. */
+struct line {
+    struct wisher_list buckets[FAIR_BUCKETS];
+};
+
+/* A pipeline in a line. */
+struct wisher {
+    struct pipeline *pipeline;
+    struct line *line;
+    struct version_list versions; /* that wish; the first is served next */
+    TAILQ_ENTRY(wisher) link;     /* in a bucket while there are any */
+    int bucket;                   /* −1 = in none */
+    SLIST_ENTRY(wisher) next;     /* of the pipeline */
+};
+
+/* A kind of pod. */
+struct shape {
+    uint64_t id;
+    struct line line;
+    bool told, offered;
+    uint32_t pending_max, pending; /* pods that wait for a node */
+    char *text;
+    bool ready; /* in s->ready: it may have wishes and room */
+    TAILQ_ENTRY(shape) ready_link;
 };
 
 struct pipeline {
     uint64_t id;
     uint32_t versions; /* refs */
     uint32_t workers;  /* not gone */
-    struct {
-        struct version_list versions; /* that wish; the first is served next */
-        TAILQ_ENTRY(pipeline) link;   /* in a bucket while there are any */
-        int bucket;                   /* −1 = in none */
-    } wish[DEVICES];
+    SLIST_HEAD(, wisher) wishers;
 };
 
 /* Who writes and who reads a branch. */
@@ -85,14 +107,16 @@ struct version {
     uint32_t unfinished; /* jobs */
     struct worker_list workers;
     struct worker_list asking; /* idle ones first, then those that would fetch ahead */
-    uint32_t starting, idle, busy, stopping, with_gpu /* of the first three */;
+    uint32_t starting, idle, busy, stopping, with_gpu /* of the first three; pods that wait for a node have none */;
     uint32_t recalls;        /* workers that are asked to give back, and have not answered */
     uint32_t start_failures; /* in a row */
     int64_t retry_at;
     char *last_failure;
-    int64_t unused_since; /* unfinished == 0 */
-    enum device wish;     /* NO_DEVICE = in no queue */
-    bool kept;            /* an older one, until all is restored */
+    int64_t unused_since;            /* unfinished == 0 */
+    struct shape *shape, *cpu_shape; /* NULL = none */
+    struct wisher *wish;             /* NULL = in no line */
+    enum device wish_device;
+    bool kept; /* an older one, until all is restored */
     TAILQ_ENTRY(version) wish_link, stage_link;
 };
 
@@ -187,6 +211,11 @@ struct worker {
     uint16_t gpus[PL_SCHED_WORKER_GPUS_MAX];
     uint32_t n_gpus;
     uint64_t cpu_milli, memory_bytes;
+    struct shape *shape; /* of its pod; NULL = a process */
+    char *why;           /* its pod is not up yet; NULL = not known */
+    bool on_gpu;
+    bool pending; /* its pod waits for a node */
+    bool up;      /* all containers of its pod run */
     bool asking, kill, productive;
     int64_t since; /* in its state; STOPPING: the last request */
     int64_t seen;
@@ -207,7 +236,9 @@ struct pl_sched {
     struct stage_list dirty, say;
     struct worker_list idle; /* longest first */
     struct worker_list starting;
-    struct fair fair[DEVICES];
+    struct line lines[DEVICES]; /* of this machine */
+    struct pl_map shapes;
+    struct shape_list ready; /* to look at when admitting */
     struct pl_sched_capacity capacity;
     uint64_t cpu_used, memory_used;
     struct worker *gpus[PL_SCHED_GPUS_MAX];
@@ -328,10 +359,13 @@ struct worker *pl_sched_worker_make(struct pl_sched *s, struct version *v, uint6
 void pl_sched_worker_timer(struct pl_sched *s, struct worker *w);
 void pl_sched_worker_fire(struct pl_sched *s, struct worker *w);
 void pl_sched_worker_stop(struct pl_sched *s, struct worker *w, bool kill, const char *reason);
+/* All containers of its pod run: from now on it has start_wait_ms. */
+void pl_sched_worker_up(struct pl_sched *s, struct worker *w);
 void pl_sched_worker_attached(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev);
 void pl_sched_worker_next(struct pl_sched *s, struct worker *w);
 void pl_sched_worker_renew(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev);
-void pl_sched_worker_gone(struct pl_sched *s, struct worker *w, const char *text);
+/* `hopeless`: another one would fare no better, and a job that has no other fails. */
+void pl_sched_worker_gone(struct pl_sched *s, struct worker *w, const char *text, bool hopeless);
 void pl_sched_worker_recall(struct worker *w, enum recall recall);
 /* A task of it began. */
 void pl_sched_worker_leased(struct pl_sched *s, struct worker *w);
@@ -347,8 +381,6 @@ void pl_sched_admit_wish(struct pl_sched *s, struct version *v);
 void pl_sched_admit_unwish(struct pl_sched *s, struct version *v);
 /* Where the job's next worker should run, as of now. */
 enum device pl_sched_admit_device(struct pl_sched *s, struct job *job);
-/* The pipeline has more or fewer workers. */
-void pl_sched_admit_moved(struct pl_sched *s, struct pipeline *p);
 /* Starts workers as far as there is room. */
 void pl_sched_admit(struct pl_sched *s);
 /* What a worker holds: taken, about to be given back, given back. */
@@ -356,6 +388,32 @@ void pl_sched_admit_take(struct pl_sched *s, struct worker *w);
 void pl_sched_admit_leaving(struct pl_sched *s, struct worker *w);
 void pl_sched_admit_give(struct pl_sched *s, struct worker *w);
 int pl_sched_admit_capacity(struct pl_sched *s, const struct pl_sched_capacity *c, struct pl_err *err);
+
+/* --- sched_line.c: who is served next */
+void pl_sched_line_init(struct line *line);
+/* The version wishes for a place of that line, or for none (NULL). */
+void pl_sched_line_wish(struct pl_sched *s, struct version *v, struct line *line, enum device device);
+/* The version to be served next; NULL. */
+struct version *pl_sched_line_first(const struct line *line);
+/* The pipeline has more or fewer workers. */
+void pl_sched_line_moved(struct pipeline *p);
+void pl_sched_line_pipeline_free(struct pipeline *p);
+
+/* --- sched_shape.c: kinds of pods */
+/* The shape of that number, made if need be; NULL for 0, and without memory. */
+struct shape *pl_sched_shape_of(struct pl_sched *s, uint64_t id);
+int pl_sched_shape_set(struct pl_sched *s, const struct pl_sched_shape *def, struct pl_err *err);
+/* It may have wishes and room: looked at when workers are admitted next. */
+void pl_sched_shape_ready(struct pl_sched *s, struct shape *shape);
+/* The worker is a new pod of that shape, or one that was restored and waits. */
+void pl_sched_shape_take(struct pl_sched *s, struct worker *w, struct shape *shape, bool pending);
+/* A node took it, or it will wait no longer. */
+void pl_sched_shape_placed(struct pl_sched *s, struct worker *w);
+void pl_sched_shape_waits(struct pl_sched *s, struct worker *w, const char *text);
+/* Pods of the version that wait for a GPU are given up. */
+void pl_sched_shape_give_up_gpu(struct pl_sched *s, struct version *v);
+bool pl_sched_shape_fits(const struct shape *shape);
+void pl_sched_shapes_finish(struct pl_sched *s);
 uint64_t pl_sched_cpu_need(const struct pl_sched *s, const struct version *v, enum device device);
 uint32_t pl_sched_gpus_free(const struct pl_sched *s);
 /* A GPU would be there, but no CPU or memory. */

@@ -49,7 +49,7 @@ struct worker *pl_sched_worker_make(struct pl_sched *s, struct version *v, uint6
     v->refs++;
     (*state_count(w))++;
     v->pipeline->workers++;
-    pl_sched_admit_moved(s, v->pipeline);
+    pl_sched_line_moved(v->pipeline);
     place_enter(s, w);
     TAILQ_INSERT_TAIL(&v->workers, w, version_link);
     return w;
@@ -77,9 +77,15 @@ static void set_state(struct pl_sched *s, struct worker *w, enum worker_state st
 
 /* --- deadlines */
 
+/* A pod may wait for a node, or for its image: the executor knows when it is of no use. */
+static bool has_limit(const struct pl_sched *s, const struct worker *w)
+{
+    return s->config.start_wait_ms >= 0 && (!w->shape || w->up);
+}
+
 static int64_t starting_until(const struct pl_sched *s, const struct worker *w)
 {
-    int64_t at = s->config.start_wait_ms < 0 ? PL_TIMER_NEVER : w->since + s->config.start_wait_ms;
+    int64_t at = has_limit(s, w) ? w->since + s->config.start_wait_ms : PL_TIMER_NEVER;
 
     if (w->version->unfinished == 0) /* started for nothing */
         at = PL_MIN(at, PL_MAX(w->version->unused_since, w->since) + s->config.linger_ms);
@@ -186,7 +192,7 @@ void pl_sched_worker_fire(struct pl_sched *s, struct worker *w)
     }
     switch (w->state) {
     case WORKER_STARTING:
-        if (s->config.start_wait_ms >= 0 && s->now >= w->since + s->config.start_wait_ms) {
+        if (has_limit(s, w) && s->now >= w->since + s->config.start_wait_ms) {
             snprintf(text, sizeof(text), "it did not attach within %s", pl_duration_text(s->config.start_wait_ms, duration));
             count_failure(s, w->version, text);
             pl_sched_worker_stop(s, w, true, text);
@@ -267,6 +273,16 @@ static void renew(struct pl_sched *s, struct worker *w, const struct pl_sched_ev
     }
 }
 
+void pl_sched_worker_up(struct pl_sched *s, struct worker *w)
+{
+    if (w->up || w->state != WORKER_STARTING)
+        return;
+    w->up = true;
+    w->since = s->now;
+    pl_sched_shape_waits(s, w, NULL);
+    pl_sched_worker_timer(s, w);
+}
+
 void pl_sched_worker_attached(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev)
 {
     renew(s, w, ev);
@@ -281,6 +297,7 @@ void pl_sched_worker_attached(struct pl_sched *s, struct worker *w, const struct
             pl_sched_task_return(s, w->tasks[i], NULL);
     }
     stop_asking(w); /* what it asked before it came (back) is answered by nobody */
+    pl_sched_shape_placed(s, w);
     set_state(s, w, WORKER_BUSY);
     pl_sched_worker_timer(s, w);
 }
@@ -327,23 +344,38 @@ void pl_sched_worker_free(struct pl_sched *s, struct worker *w)
     pl_timers_clear(&s->timers, &w->timer);
     TAILQ_REMOVE(&v->workers, w, version_link);
     v->pipeline->workers--;
-    pl_sched_admit_moved(s, v->pipeline);
+    pl_sched_line_moved(v->pipeline);
     pl_sched_drop(&s->workers, w->id);
+    free(w->why);
     free(w);
     pl_sched_stage_dirty(s, v->stage);
     pl_sched_version_unref(s, v);
 }
 
-void pl_sched_worker_gone(struct pl_sched *s, struct worker *w, const char *text)
+/* Nothing of the version is up or comes up, and none would. */
+static void fail_first(struct pl_sched *s, const struct version *v, const char *text)
 {
+    struct job *job = TAILQ_FIRST(&v->stage->lane);
+
+    if (job && job->version == v && job->rows && job->state != PL_SCHED_FINISHING && v->starting + v->idle + v->busy == 0)
+        pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
+}
+
+void pl_sched_worker_gone(struct pl_sched *s, struct worker *w, const char *text, bool hopeless)
+{
+    struct version *v = w->version;
     char loss[PL_SCHED_MESSAGE_MAX];
 
     snprintf(loss, sizeof(loss), "its worker ended: %s", text ? text : "no reason known");
     while (w->n_tasks > 0)
         pl_sched_task_return(s, w->tasks[0], loss);
     if (w->state != WORKER_STOPPING && !w->productive)
-        count_failure(s, w->version, text);
+        count_failure(s, v, text);
+    v->refs++;
     pl_sched_worker_free(s, w);
+    if (hopeless)
+        fail_first(s, v, text ? text : "its worker cannot start");
+    pl_sched_version_unref(s, v);
 }
 
 void pl_sched_workers_trim(struct pl_sched *s, struct version *v)

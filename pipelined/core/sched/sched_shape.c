@@ -1,0 +1,128 @@
+#include "pipelined/core/sched/sched_state.h"
+
+#include "storage/base/clock.h"
+#include <stdio.h>
+
+struct shape *pl_sched_shape_of(struct pl_sched *s, uint64_t id)
+{
+    struct shape *shape = id ? pl_sched_get(&s->shapes, id) : NULL;
+
+    if (shape || id == 0)
+        return shape;
+    shape = pl_sched_calloc(s, 1, sizeof(*shape));
+    if (!shape)
+        return NULL;
+    shape->id = id;
+    pl_sched_line_init(&shape->line);
+    if (!pl_sched_put(s, &s->shapes, &id, sizeof(id), shape)) {
+        free(shape);
+        return NULL;
+    }
+    return shape;
+}
+
+void pl_sched_shape_ready(struct pl_sched *s, struct shape *shape)
+{
+    if (shape->ready)
+        return;
+    shape->ready = true;
+    TAILQ_INSERT_TAIL(&s->ready, shape, ready_link);
+}
+
+bool pl_sched_shape_fits(const struct shape *shape)
+{
+    return shape->told && shape->offered && shape->pending < shape->pending_max;
+}
+
+/* Whether the stages that wish for it may is another question now. */
+static void offer_changed(struct pl_sched *s)
+{
+    const struct pl_map_slot *slot;
+
+    for (size_t i = 0; (slot = pl_map_next(&s->stages, &i));)
+        pl_sched_stage_dirty(s, slot->value);
+}
+
+int pl_sched_shape_set(struct pl_sched *s, const struct pl_sched_shape *def, struct pl_err *err)
+{
+    struct shape *shape;
+    char *text;
+
+    if (def->id == 0)
+        return pl_err_set(err, PL_EINVAL, "a shape has a number other than 0");
+    if (s->shapes.len >= PL_SCHED_SHAPES_MAX && !pl_sched_get(&s->shapes, def->id))
+        return pl_err_set(err, PL_ELIMIT, "there are %u shapes of pods, no more can be", PL_SCHED_SHAPES_MAX);
+    shape = pl_sched_shape_of(s, def->id);
+    text = pl_sched_strdup(s, def->text);
+    if (!shape || !text) {
+        free(text);
+        return 0; /* out of memory: seen at the end of the step */
+    }
+    if (!shape->told || shape->offered != def->offered || (!def->offered && !pl_streq(text, shape->text)))
+        offer_changed(s);
+    free(shape->text);
+    shape->text = text;
+    shape->told = true;
+    shape->offered = def->offered;
+    shape->pending_max = def->pending_max;
+    pl_sched_shape_ready(s, shape);
+    return 0;
+}
+
+void pl_sched_shape_take(struct pl_sched *s, struct worker *w, struct shape *shape, bool pending)
+{
+    struct version *v = w->version;
+
+    (void)s;
+    w->shape = shape;
+    w->on_gpu = v->def.gpu_count > 0 && shape == v->shape;
+    w->pending = pending;
+    shape->pending += pending;
+    v->with_gpu += w->on_gpu && !pending;
+}
+
+void pl_sched_shape_placed(struct pl_sched *s, struct worker *w)
+{
+    if (!w->pending)
+        return;
+    w->pending = false;
+    w->shape->pending--;
+    if (w->state != WORKER_STOPPING)
+        w->version->with_gpu += w->on_gpu;
+    pl_sched_shape_ready(s, w->shape);
+    pl_sched_say_later(s, w->version->stage);
+}
+
+void pl_sched_shape_waits(struct pl_sched *s, struct worker *w, const char *text)
+{
+    free(w->why);
+    w->why = text && *text ? pl_sched_strdup(s, text) : NULL;
+    pl_sched_say_later(s, w->version->stage);
+}
+
+void pl_sched_shape_give_up_gpu(struct pl_sched *s, struct version *v)
+{
+    struct worker *w, *next;
+    char text[80], duration[32];
+
+    for (w = TAILQ_FIRST(&v->workers); w; w = next) {
+        next = TAILQ_NEXT(w, version_link);
+        if (!w->pending || !w->on_gpu || w->state != WORKER_STARTING)
+            continue;
+        snprintf(text, sizeof(text), "no GPU came within %s", pl_duration_text(v->def.gpu_wait_ms, duration));
+        pl_sched_worker_stop(s, w, true, text);
+    }
+}
+
+static void shape_free(void *arg)
+{
+    struct shape *shape = arg;
+
+    free(shape->text);
+    free(shape);
+}
+
+void pl_sched_shapes_finish(struct pl_sched *s)
+{
+    pl_map_finish(&s->shapes, shape_free);
+}

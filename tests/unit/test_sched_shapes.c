@@ -1,0 +1,284 @@
+/* Workers that are pods of a cluster: which start, how many wait for a node at once, and what the job says meanwhile. */
+// link: pl_core pl_base
+#include "sched_kit.h"
+
+static void shape(uint64_t id, bool offered, uint32_t pending_max)
+{
+    kit_do(&k,
+           (struct pl_sched_event){.kind = PL_SCHED_EV_SHAPE,
+                                   .shape = {.id = id,
+                                             .offered = offered,
+                                             .pending_max = pending_max,
+                                             .text = offered ? NULL : "no node offers nvidia.com/gpux; known: nvidia.com/gpu"}});
+}
+
+static void said(enum pl_sched_event_kind kind, uint64_t worker, bool on, const char *text)
+{
+    kit_do(&k, (struct pl_sched_event){.kind = kind, .id = worker, .on = on, .text = text});
+}
+
+/* One stage of so many workers, whose pods are of shape 7; a job of 10 rows is planned. */
+static void open_pods(struct pl_sched_stage def, bool offered, uint32_t pending_max)
+{
+    def.shape = 7;
+    kit_open(&k, 1, 0);
+    kit_do(&k, kit_stage(1, 1, def));
+    kit_ready(&k);
+    if (pending_max)
+        shape(7, offered, pending_max);
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 10);
+}
+
+static void only_so_many_pods_wait_for_a_node(void **state)
+{
+    uint64_t first, second;
+
+    (void)state;
+    open_pods((struct pl_sched_stage){.workers = 5}, true, 2);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 2);
+    first = kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.id;
+    second = kit_nth(&k, PL_SCHED_START_WORKER, 1)->worker.id;
+    assert_int_equal(kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.shape, 7);
+    assert_int_equal(kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.cpu_milli, 0); /* nothing of this machine */
+    said(PL_SCHED_EV_WORKER_PLACED, first, false, NULL);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 1);
+    said(PL_SCHED_EV_WORKER_PLACED, first, true, NULL); /* said once more */
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 0);
+    kit_worker(&k, PL_SCHED_EV_WORKER_ATTACHED, second); /* seen by its own words before the cluster's */
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 1);
+    shape(7, true, 10);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 1); /* its five */
+    kit_close(&k);
+}
+
+static void a_pod_that_is_stopped_makes_room(void **state)
+{
+    uint64_t first;
+
+    (void)state;
+    open_pods((struct pl_sched_stage){.workers = 5}, true, 1);
+    first = kit_the(&k, PL_SCHED_START_WORKER)->worker.id;
+    said(PL_SCHED_EV_WORKER_EXITED, first, false, "pod deleted");
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 0); /* it waits a little first */
+    SAYS(k, 1, 1, "a worker did not come up (1 in a row; the next one follows after 10s): pod deleted");
+    kit_wait(&k, 10000);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 1);
+    kit_close(&k);
+}
+
+static void until_the_cluster_has_told_nothing_starts(void **state)
+{
+    (void)state;
+    open_pods((struct pl_sched_stage){0}, true, 0);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 0);
+    SAYS(k, 1, 1, "waiting to hear what the cluster offers");
+    shape(7, false, 1);
+    SAYS(k, 1, 1, "waiting for the cluster: no node offers nvidia.com/gpux; known: nvidia.com/gpu");
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 0);
+    shape(7, true, 1); /* it grew */
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 1);
+    SAYS(k, 1, 1, "starting 1 worker");
+    kit_close(&k);
+}
+
+static void what_the_cluster_says_is_what_the_job_says(void **state)
+{
+    uint64_t first;
+
+    (void)state;
+    open_pods((struct pl_sched_stage){.workers = 2}, true, 2);
+    first = kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.id;
+    said(PL_SCHED_EV_WORKER_WAITS, first, false, "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.");
+    SAYS(k, 1, 1, "starting 2 workers: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu.");
+    said(PL_SCHED_EV_WORKER_WAITS, first, false, "pulling image \"reg.example/train:7\"");
+    SAYS(k, 1, 1, "starting 2 workers: pulling image \"reg.example/train:7\"");
+    said(PL_SCHED_EV_WORKER_PLACED, first, true, NULL);
+    SAYS(k, 1, 1, "starting 2 workers");
+    kit_close(&k);
+}
+
+/* A node may be long in coming, and an image too; what runs answers soon. */
+static void a_pod_has_no_deadline_before_it_runs(void **state)
+{
+    uint64_t first;
+
+    (void)state;
+    open_pods((struct pl_sched_stage){0}, true, 1);
+    first = kit_the(&k, PL_SCHED_START_WORKER)->worker.id;
+    kit_wait(&k, 48 * 3600 * 1000);
+    said(PL_SCHED_EV_WORKER_PLACED, first, false, NULL);
+    kit_wait(&k, 3600 * 1000);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    said(PL_SCHED_EV_WORKER_PLACED, first, true, NULL);
+    kit_wait(&k, 119999);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    kit_wait(&k, 1);
+    assert_int_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.id, first);
+    kit_close(&k);
+}
+
+static void what_no_pod_can_mend_fails_the_job(void **state)
+{
+    uint64_t first, second;
+
+    (void)state;
+    open_pods((struct pl_sched_stage){.workers = 2}, true, 2);
+    first = kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.id;
+    second = kit_nth(&k, PL_SCHED_START_WORKER, 1)->worker.id;
+    said(PL_SCHED_EV_WORKER_EXITED, first, true, "image \"reg.example/no:1\" cannot be pulled: not found");
+    IS(k, 1, 1, PL_SCHED_STARTING); /* the other one may tell otherwise */
+    said(PL_SCHED_EV_WORKER_EXITED, second, true, "image \"reg.example/no:1\" cannot be pulled: not found");
+    IS(k, 1, 1, PL_SCHED_FAILURE);
+    SAYS(k, 1, 1, "image \"reg.example/no:1\" cannot be pulled: not found");
+    kit_close(&k);
+}
+
+/* Stage 1 takes GPUs that it can do without: pods of shape 7 with, of shape 8 without one. */
+static void open_optional(bool offered)
+{
+    const struct pl_sched_stage def = {.shape = 7, .cpu_shape = 8, .gpu_count = 1, .gpu_wait_ms = 60000, .workers = 3};
+
+    kit_open(&k, 1, 0);
+    kit_do(&k, kit_stage(1, 1, def));
+    kit_ready(&k);
+    shape(7, offered, 2);
+    shape(8, true, 3);
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 10);
+}
+
+static void a_gpu_that_does_not_come_in_time_is_done_without(void **state)
+{
+    (void)state;
+    open_optional(true);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 2);
+    assert_int_equal(kit_nth(&k, PL_SCHED_START_WORKER, 1)->worker.shape, 7);
+    kit_wait(&k, 59000);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    kit_wait(&k, 1000);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 2);
+    assert_string_equal(kit_nth(&k, PL_SCHED_STOP_WORKER, 0)->worker.reason, "no GPU came within 1m");
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 3);
+    assert_int_equal(kit_nth(&k, PL_SCHED_START_WORKER, 2)->worker.shape, 8);
+    kit_close(&k);
+}
+
+static void a_gpu_that_came_is_kept(void **state)
+{
+    uint64_t first;
+
+    (void)state;
+    open_optional(true);
+    first = kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.id;
+    kit_wait(&k, 30000);
+    said(PL_SCHED_EV_WORKER_PLACED, first, true, NULL);
+    kit_up(&k, first);
+    kit_wait(&k, 40000);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0); /* the others may still get one */
+    kit_close(&k);
+}
+
+static void a_gpu_that_nobody_offers_is_not_waited_for(void **state)
+{
+    (void)state;
+    open_optional(false);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 3);
+    assert_int_equal(kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.shape, 8);
+    kit_close(&k);
+}
+
+/* Stages 1 and 2 of one pipeline and 3 of another, all of shape 7; 4 of shape 8. */
+static void shapes_do_not_wait_for_each_other_and_pipelines_share(void **state)
+{
+    static const uint64_t pipelines[] = {0, 1, 1, 2, 3}, shapes[] = {0, 7, 7, 7, 8};
+    uint64_t worker;
+
+    (void)state;
+    kit_open(&k, 1, 0);
+    for (unsigned i = 1; i <= 4; i++)
+        kit_do(&k, kit_stage(i, 1, (struct pl_sched_stage){.pipeline = pipelines[i], .shape = shapes[i], .workers = 3}));
+    kit_ready(&k);
+    shape(7, true, 1);
+    shape(8, true, 2);
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 10);
+    worker = kit_the(&k, PL_SCHED_START_WORKER)->worker.id; /* now shape 7 is full */
+    kit_planned(&k, 2, 1, 10);
+    kit_planned(&k, 3, 1, 10);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 0);
+    kit_planned(&k, 4, 1, 10);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 2);
+    assert_int_equal(kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.stage, 4);
+    SAYS(k, 2, 1, "waiting for room on the cluster: other pods of its kind wait for a node");
+    for (int i = 0; i < 4; i++) { /* 3 has none, so it goes first; then each pipeline in turn, and in it each stage */
+        static const uint64_t next[] = {3, 1, 3, 2};
+
+        said(PL_SCHED_EV_WORKER_PLACED, worker, false, NULL);
+        assert_int_equal(kit_the(&k, PL_SCHED_START_WORKER)->worker.stage, next[i]);
+        worker = kit_the(&k, PL_SCHED_START_WORKER)->worker.id;
+    }
+    kit_close(&k);
+}
+
+static void pods_of_an_earlier_life_count(void **state)
+{
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_WORKER};
+
+    (void)state;
+    kit_open(&k, 1, 0);
+    shape(7, true, 1);
+    kit_do(&k, kit_stage(1, 1, (struct pl_sched_stage){.shape = 7, .workers = 3}));
+    ev.worker.id = 500;
+    ev.worker.stage = 1;
+    ev.worker.version = 1;
+    ev.worker.shape = 8;
+    assert_int_equal(kit_try(&k, ev), PL_EINVAL); /* not a shape of its stage */
+    ev.worker.shape = 7;
+    ev.worker.starting = true;
+    kit_do(&k, ev);
+    kit_ready(&k);
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 10);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 0); /* 500 waits for a node */
+    kit_wait(&k, 600000);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0); /* and is no silent worker */
+    said(PL_SCHED_EV_WORKER_PLACED, 500, false, NULL);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 1);
+    kit_close(&k);
+}
+
+static void bad_values_are_refused(void **state)
+{
+    const struct pl_sched_event no_shape = {.kind = PL_SCHED_EV_SHAPE, .shape = {.offered = true}};
+
+    (void)state;
+    kit_open(&k, 1, 0);
+    assert_int_equal(kit_try(&k, no_shape), PL_EINVAL);
+    assert_int_equal(kit_try(&k, kit_stage(1, 1, (struct pl_sched_stage){.shape = 7, .cpu_shape = 8})), PL_EINVAL);
+    assert_int_equal(kit_try(&k, kit_stage(1, 1, (struct pl_sched_stage){.cpu_shape = 8, .gpu_count = 1})), PL_EINVAL);
+    assert_int_equal(
+        kit_try(&k, kit_stage(1, 1, (struct pl_sched_stage){.shape = 7, .cpu_shape = 8, .gpu_count = 1, .gpu_required = true})),
+        PL_EINVAL);
+    kit_close(&k);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_so_many_pods_wait_for_a_node),
+        cmocka_unit_test(a_pod_that_is_stopped_makes_room),
+        cmocka_unit_test(until_the_cluster_has_told_nothing_starts),
+        cmocka_unit_test(what_the_cluster_says_is_what_the_job_says),
+        cmocka_unit_test(a_pod_has_no_deadline_before_it_runs),
+        cmocka_unit_test(what_no_pod_can_mend_fails_the_job),
+        cmocka_unit_test(a_gpu_that_does_not_come_in_time_is_done_without),
+        cmocka_unit_test(a_gpu_that_came_is_kept),
+        cmocka_unit_test(a_gpu_that_nobody_offers_is_not_waited_for),
+        cmocka_unit_test(shapes_do_not_wait_for_each_other_and_pipelines_share),
+        cmocka_unit_test(pods_of_an_earlier_life_count),
+        cmocka_unit_test(bad_values_are_refused),
+    };
+
+    return cmocka_run_group_tests_name("sched_shapes", tests, NULL, NULL);
+}
