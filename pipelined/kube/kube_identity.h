@@ -15,7 +15,7 @@
 /* What a request needs; shared, counted; never changes. */
 struct pl_kube_auth {
     _Atomic unsigned refs;
-    struct pl_http_route route;
+    struct pl_http_io_route route;
     char *authorization; /* "Authorization: …"; NULL = none */
     char *host;          /* "Host: …"; NULL = the URL's */
     char *texts_[6];     /* what route points to */

@@ -247,7 +247,7 @@ static bool set_headers(struct pl_http_run *run)
     return ok;
 }
 
-static void set_route(const struct pl_http_run *run, const struct pl_http_route *route)
+static void set_route(const struct pl_http_run *run, const struct pl_http_io_route *route)
 {
     __typeof__(curl_easy_setopt) *const set = run->io->curl->easy_setopt;
     CURL *h = run->handle;

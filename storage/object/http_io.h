@@ -28,7 +28,7 @@ struct pl_http_io_config {
 };
 
 /* How one server is reached where that is not as for all others. Every member may be NULL or 0: as for the others. */
-struct pl_http_route {
+struct pl_http_io_route {
     const char *ca;         /* file of certificates to trust */
     const char *cert, *key; /* files: who we are */
     const char *connect_to; /* "::HOST:PORT": there, whatever the URL says; its host is then only who is to vouch for itself */
@@ -46,10 +46,10 @@ struct pl_http_exchange {
     const struct iovec *body;   /* `has_body`: sent with its length */
     int n_body;
     bool has_body;
-    const struct pl_http_route *route; /* NULL = as configured */
-    int64_t timeout_ms;                /* of the whole; 0 = none */
-    int64_t stall_ms;                  /* at most so long without a byte either way; 0 = none */
-    const atomic_bool *cancel;         /* set: it ends with PL_ECANCELED at the next pl_http_io_wake; may be NULL */
+    const struct pl_http_io_route *route; /* NULL = as configured */
+    int64_t timeout_ms;                   /* of the whole; 0 = none */
+    int64_t stall_ms;                     /* at most so long without a byte either way; 0 = none */
+    const atomic_bool *cancel;            /* set: it ends with PL_ECANCELED at the next pl_http_io_wake; may be NULL */
     /* The body of a status 200..299: to `write` (negative ends the exchange with its error), else to `out`, else nowhere. */
     int (*write)(void *self, const void *data, size_t n, struct pl_err *err);
     void *write_self;
