@@ -19,6 +19,7 @@
 struct waiting {
     struct pl_brought pack;
     struct waiting *next;
+    bool again; /* its object got other bytes since they were begun to be read */
 };
 
 struct pl_read_back {
@@ -30,6 +31,7 @@ struct pl_read_back {
     bool started;
     struct waiting *first, **last;
     struct pl_map unread; /* pack id → struct waiting, which the list owns */
+    struct pl_map held;   /* packs whose objects or notes are being changed: by one at a time */
     struct pl_read_back_stats stats;
     atomic_bool stopping;
 };
@@ -46,6 +48,42 @@ void pl_brought_by(const struct pl_http_request *req, const char *project, const
         snprintf(ret->writer, sizeof ret->writer, "%s of %.*s", who->name, 60, who->stage);
     else
         snprintf(ret->writer, sizeof ret->writer, "%s", who->name);
+}
+
+/* ---- one at a time changes what there is of a pack ---- */
+
+/* Then pl_read_back_let_go. PL_ENOMEM. */
+static int hold(struct pl_read_back *b, const struct pl_hash *pack, struct pl_err *err)
+{
+    int r;
+
+    pthread_mutex_lock(&b->lock);
+    while (pl_map_get(&b->held, pack, sizeof *pack))
+        pthread_cond_wait(&b->change, &b->lock);
+    r = pl_map_put(&b->held, pack, sizeof *pack, b, NULL, err);
+    pthread_mutex_unlock(&b->lock);
+    return r;
+}
+
+static void let_go(struct pl_read_back *b, const struct pl_hash *pack)
+{
+    pthread_mutex_lock(&b->lock);
+    pl_map_remove(&b->held, pack, sizeof *pack);
+    pthread_cond_broadcast(&b->change);
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* Whether it got other bytes since the thread began with it: what was found of it is not said of those. While it is held. */
+static bool is_new(struct pl_read_back *b, const struct pl_hash *pack)
+{
+    const struct waiting *w;
+    bool again;
+
+    pthread_mutex_lock(&b->lock);
+    w = pl_map_get(&b->unread, pack, sizeof *pack);
+    again = w && w->again;
+    pthread_mutex_unlock(&b->lock);
+    return again;
 }
 
 /* ---- what a pack says ---- */
@@ -209,7 +247,37 @@ static json_t *event_of(const struct pl_brought *pack, const struct verdict *v, 
                      "hurt", (json_int_t)h->n, "files", h->files);
 }
 
-/* Its records are unknown from here on: that shows who needs them. */
+/* Its records are unknown from here on. 1: but it is another pack by now. */
+static int drop(struct pl_read_back *b, struct pl_store *store, const struct pl_hash *pack, struct pl_err *err)
+{
+    int r = hold(b, pack, err);
+    bool again;
+
+    if (r < 0)
+        return r;
+    again = is_new(b, pack);
+    if (!again)
+        pl_store_drop_pack(store, pack);
+    let_go(b, pack);
+    return again;
+}
+
+/* 1: but it is another pack by now. */
+static int put_away(struct pl_read_back *b, struct pl_store *store, const struct pl_brought_lie *lie, struct pl_err *err)
+{
+    int r = hold(b, &lie->pack->pack, err);
+
+    if (r < 0)
+        return r;
+    if (is_new(b, &lie->pack->pack))
+        r = 1;
+    r = r != 0 ? r : pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_quarantine, (void *)lie, err);
+    r = r != 0 ? r : take_out(store, lie->pack, err);
+    let_go(b, &lie->pack->pack);
+    return r;
+}
+
+/* Its records are unknown while it is looked who needs them. 1: it is another pack by now, and stays. */
 static int quarantine(struct pl_read_back *b, struct pl_store *store, const struct pl_brought *pack, const struct verdict *v,
                       struct pl_err *err)
 {
@@ -220,16 +288,14 @@ static int quarantine(struct pl_read_back *b, struct pl_store *store, const stru
     char hex[PL_HASH_HEX + 1];
     int r = hurt.files ? set_aside(store, pack, &v->bytes, err) : pl_err_nomem(err);
 
-    if (r == 0)
-        pl_store_drop_pack(store, &pack->pack);
+    r = r < 0 ? r : drop(b, store, &pack->pack, err);
     if (r == 0 && pl_check_run(&check, &sum, err) < 0 && !atomic_load(&b->stopping))
         pl_log_warn("store", "which files need pack %.12s is not known: %s", pl_hash_hex(&pack->pack, hex), err->msg);
     if (r == 0 && atomic_load(&b->stopping)) /* the next daemon does it anew */
         r = pl_err_set(err, PL_ECANCELED, "the daemon stops");
     if (r == 0 && !(lie.told = event_of(pack, v, &hurt)))
         r = pl_err_nomem(err);
-    r = r < 0 ? r : pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_quarantine, &lie, err);
-    r = r < 0 ? r : take_out(store, pack, err);
+    r = r != 0 ? r : put_away(b, store, &lie, err);
     if (r == 0)
         pl_log_error("store", "pack %s of project %s, brought by %s, is quarantined: %s; %llu files need it: pipelinectl fsck",
                      pl_hash_hex(&pack->pack, hex), pack->project, pack->writer, v->why, (unsigned long long)hurt.n);
@@ -240,7 +306,25 @@ static int quarantine(struct pl_read_back *b, struct pl_store *store, const stru
 
 /* ---- the thread ---- */
 
-/* 0: it is settled. */
+/* What was read is good, or (`gone`) nothing is there. 1: it is another pack by now. */
+static int settle(struct pl_read_back *b, struct pl_store *store, const struct pl_brought *pack, bool gone, struct pl_err *err)
+{
+    int r = hold(b, &pack->pack, err);
+
+    if (r < 0)
+        return r;
+    if (is_new(b, &pack->pack))
+        r = 1;
+    r = r != 0 ? r : pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_settle, (void *)pack, err);
+    if (r == 0 && gone)
+        pl_store_drop_pack(store, &pack->pack);
+    if (r == 0)
+        pl_store_set_unread(store, &pack->pack, false);
+    let_go(b, &pack->pack);
+    return r;
+}
+
+/* 0: it is settled; 1: it is to be read anew. */
 static int read_one(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err)
 {
     _cleanup_(verdict_finish) struct verdict v = {0};
@@ -251,9 +335,8 @@ static int read_one(struct pl_read_back *b, const struct pl_brought *pack, struc
     if (r == 0 && v.lies)
         r = quarantine(b, store, pack, &v, err);
     else if (r == 0 || r == PL_ENOTFOUND)
-        r = pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_settle, (void *)pack, err);
+        r = settle(b, store, pack, r == PL_ENOTFOUND, err);
     if (r == 0) {
-        pl_store_set_unread(store, &pack->pack, false);
         pthread_mutex_lock(&b->lock);
         *(v.lies ? &b->stats.quarantined : &b->stats.good) += 1;
         pthread_mutex_unlock(&b->lock);
@@ -299,25 +382,29 @@ static void *read_back_run(void *arg)
     pl_object_cancel_by(&b->stopping);
     pthread_mutex_lock(&b->lock);
     while (!atomic_load(&b->stopping)) {
-        const struct waiting *w = b->first; /* which only this thread takes away */
+        struct waiting *w = b->first; /* which only this thread takes away */
+        struct pl_brought pack;
         int r;
 
         if (!w) {
             pthread_cond_wait(&b->change, &b->lock);
             continue;
         }
+        w->again = false;
+        pack = w->pack;
         pthread_mutex_unlock(&b->lock);
-        r = read_one(b, &w->pack, &err);
+        r = read_one(b, &pack, &err);
         if (r < 0 && pause_ms == PL_READ_BACK_LEAST && !atomic_load(&b->stopping))
             pl_log_warn("store", "packs that were brought are not read back now: %s", err.msg);
         pthread_mutex_lock(&b->lock);
-        if (r == 0) {
-            pause_ms = PL_READ_BACK_LEAST;
-            drop_first(b);
-        } else {
+        if (r < 0) {
             wait_ms(b, pause_ms);
             pause_ms = PL_MIN(2 * pause_ms, PL_READ_BACK_MOST);
+            continue;
         }
+        pause_ms = PL_READ_BACK_LEAST;
+        if (r == 0 && !w->again)
+            drop_first(b);
     }
     pthread_mutex_unlock(&b->lock);
     return NULL;
@@ -338,7 +425,7 @@ static void start_thread(struct pl_read_back *b)
 
 /* ---- the list ---- */
 
-/* Known as unread from now on, in no list yet; NULL without memory; `*ret_known`: it was before. */
+/* Known as unread from now on, in no list yet; NULL without memory; `*ret_known`: it was before, and is read anew. */
 static struct waiting *reserve(struct pl_read_back *b, const struct pl_brought *pack, bool *ret_known)
 {
     struct waiting *w;
@@ -346,7 +433,10 @@ static struct waiting *reserve(struct pl_read_back *b, const struct pl_brought *
     pthread_mutex_lock(&b->lock);
     w = pl_map_get(&b->unread, &pack->pack, sizeof pack->pack);
     *ret_known = w != NULL;
-    if (!w && (w = calloc(1, sizeof *w)) != NULL) {
+    if (w) {
+        w->pack = *pack;
+        w->again = true;
+    } else if ((w = calloc(1, sizeof *w)) != NULL) {
         w->pack = *pack;
         if (pl_map_put(&b->unread, &pack->pack, sizeof pack->pack, w, NULL, NULL) < 0) {
             free(w);
@@ -375,19 +465,23 @@ static int go_on(void *self, const struct pl_brought *pack, struct pl_err *err)
 {
     struct pl_read_back *b = self;
     struct pl_store *store;
+    struct waiting *w;
     bool known;
-    struct waiting *w = reserve(b, pack, &known);
-    int r = w ? pl_stores_get(b->stores, pack->project, &store, err) : pl_err_nomem(err);
+    int r = pl_stores_get(b->stores, pack->project, &store, err);
 
     if (r < 0)
         return r;
+    w = reserve(b, pack, &known);
+    if (!w)
+        return pl_err_nomem(err);
     pl_store_set_unread(store, &pack->pack, true);
     if (!known)
         enlist(b, w);
     return 0;
 }
 
-/* It was put, and we were not told. */
+/* It was put, and we were not told; or it is told to lie, and is there: the last daemon ended before it took that out, or what is there came
+ * later. */
 static int go_on_if_there(void *self, const struct pl_brought *pack, struct pl_err *err)
 {
     struct pl_read_back *b = self;
@@ -400,20 +494,10 @@ static int go_on_if_there(void *self, const struct pl_brought *pack, struct pl_e
     return r < 0 ? r : go_on(b, pack, err);
 }
 
-/* It ended between saying so and doing so. */
-static int take_out_again(void *self, const struct pl_brought *pack, struct pl_err *err)
-{
-    struct pl_read_back *b = self;
-    struct pl_store *store;
-    int r = pl_stores_get(b->stores, pack->project, &store, err);
-
-    return r == 0 && pl_store_has_pack(store, &pack->pack) ? take_out(store, pack, err) : r;
-}
-
 static int read_notes(struct pl_read_back *b, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(b->db);
-    int r = pl_brought_list(rd.conn, PL_BROUGHT_QUARANTINED, take_out_again, b, err);
+    int r = pl_brought_list(rd.conn, PL_BROUGHT_QUARANTINED, go_on_if_there, b, err);
 
     r = r < 0 ? r : pl_brought_list(rd.conn, PL_BROUGHT_EXPECTED, go_on_if_there, b, err);
     r = r < 0 ? r : pl_brought_list(rd.conn, PL_BROUGHT_UNREAD, go_on, b, err);
@@ -466,6 +550,7 @@ struct pl_read_back *pl_read_back_destroy(struct pl_read_back *b)
     while (b->first)
         drop_first(b);
     pl_map_finish(&b->unread, NULL);
+    pl_map_finish(&b->held, NULL);
     pthread_cond_destroy(&b->change);
     pthread_mutex_destroy(&b->lock);
     free(b);
@@ -489,19 +574,30 @@ int pl_read_back_expect(struct pl_read_back *b, const struct pl_brought *pack, s
     return pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_expect, (void *)pack, err);
 }
 
-int pl_read_back_add(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err)
+/* Whether the thread has it although the store does not. */
+static bool is_going(struct pl_read_back *b, const struct pl_hash *pack)
+{
+    bool going;
+
+    pthread_mutex_lock(&b->lock);
+    going = pl_map_get(&b->unread, pack, sizeof *pack) != NULL;
+    pthread_mutex_unlock(&b->lock);
+    return going;
+}
+
+/* While it is held. */
+static int add(struct pl_read_back *b, struct pl_store *store, const struct pl_brought *pack, struct pl_err *err)
 {
     char key[PL_PACK_KEY_BYTES];
-    struct pl_store *store;
     struct waiting *w;
     uint64_t size;
     bool known;
-    int r = pl_stores_get(b->stores, pack->project, &store, err);
+    int r;
 
-    if (r < 0 || pl_store_has_pack(store, &pack->pack))
-        return r;
-    if (pl_read_back_is_full(b))
-        return pl_err_set(err, PL_EBUSY, "%d packs wait to be read back", PL_READ_BACK_MAX);
+    if (pl_store_has_pack(store, &pack->pack))
+        return 0;
+    if (is_going(b, &pack->pack))
+        return pl_err_set(err, PL_EBUSY, "what lies under the pack's name is just being taken out");
     r = pl_object_size(pl_store_objects(store), pl_pack_key(pack->project, &pack->pack, key), &size, err);
     if (r < 0)
         return r;
@@ -520,19 +616,57 @@ int pl_read_back_add(struct pl_read_back *b, const struct pl_brought *pack, stru
     return r;
 }
 
-int pl_read_back_doubt(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err)
+int pl_read_back_add(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err)
 {
-    int r;
+    struct pl_store *store;
+    int r = pl_stores_get(b->stores, pack->project, &store, err);
 
-    {
-        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(b->db);
+    if (r < 0 || pl_store_has_pack(store, &pack->pack))
+        return r;
+    if (pl_read_back_is_full(b))
+        return pl_err_set(err, PL_EBUSY, "%d packs wait to be read back", PL_READ_BACK_MAX);
+    r = hold(b, &pack->pack, err);
+    if (r < 0)
+        return r;
+    r = add(b, store, pack, err);
+    let_go(b, &pack->pack);
+    return r;
+}
 
-        r = pl_brought_is_expected(rd.conn, pack->project, &pack->pack, err);
-    }
+static int is_noted(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(b->db);
+
+    return pl_brought_is_noted(rd.conn, pack->project, &pack->pack, err);
+}
+
+/* While it is held. */
+static int receive(struct pl_read_back *b, struct pl_store *store, const struct pl_brought *pack, const char *path,
+                   struct pl_err *err)
+{
+    int r = pl_store_receive_pack(store, path, &pack->pack, err);
+
+    r = r < 0 ? r : pl_store_flush(store, err);
+    r = r < 0 ? r : is_noted(b, pack, err);
     if (r <= 0)
         return r;
     r = pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_add, (void *)pack, err);
     return r < 0 ? r : go_on(b, pack, err);
+}
+
+int pl_read_back_receive(struct pl_read_back *b, const struct pl_brought *pack, const char *path, struct pl_err *err)
+{
+    struct pl_store *store;
+    int r = pl_stores_get(b->stores, pack->project, &store, err);
+
+    r = r < 0 ? r : hold(b, &pack->pack, err);
+    if (r < 0) {
+        unlink(path);
+        return r;
+    }
+    r = receive(b, store, pack, path, err);
+    let_go(b, &pack->pack);
+    return r;
 }
 
 /* Under the lock. */

@@ -34,13 +34,14 @@ int pl_read_back_create(struct pl_db *db, struct pl_stores *stores, struct pl_re
 PL_MUST_CHECK
 int pl_read_back_expect(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err);
 /* The pack is in the bucket: its footer is read, its records are known from now on. Blocks: on the pool. PL_ENOTFOUND: it is not there;
- * PL_EPROTO: it is no pack, or another one; PL_EBUSY: too many are unread. */
+ * PL_EPROTO: it is no pack, or another one; PL_EBUSY: too many are unread, or what lies under its name
+ * is just being taken out: then it goes through the daemon. */
 PL_MUST_CHECK
 int pl_read_back_add(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err);
-/* The pack came through the daemon, which found it good, and is known. Was a URL given for it, then other bytes may have been there before:
- * those are read. Blocks: on the pool. */
+/* The pack comes through the daemon: pl_store_receive_pack of the file at `path`, which is gone afterwards, and durable. Was a URL given for
+ * it, or did something lie under its name, then it is read back all the same: the URL may put other bytes yet. Blocks: on the pool. */
 PL_MUST_CHECK
-int pl_read_back_doubt(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err);
+int pl_read_back_receive(struct pl_read_back *b, const struct pl_brought *pack, const char *path, struct pl_err *err);
 /* Adds to what pl_store_has_many said the ids that an unread pack of this very session has. */
 void pl_read_back_show(struct pl_read_back *b, struct pl_store *store, const char *session, const struct pl_hash *ids, size_t n,
                        uint8_t *bitmap, uint32_t *packs);

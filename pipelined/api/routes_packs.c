@@ -195,6 +195,7 @@ static int intake_write(void *self, const void *data, size_t n, struct pl_err *e
 static int intake_finish(struct intake *in, struct pl_http_request *req, const struct pl_err *failure, struct pl_err *err)
 {
     int r = failure ? failure->code : pl_guard_check_again(req, in->api->guard, err);
+    struct pl_brought b;
 
     pl_closep(&in->fd);
     in->fd = -1;
@@ -203,21 +204,11 @@ static int intake_finish(struct intake *in, struct pl_http_request *req, const s
         *err = failure ? *failure : *err;
         return r;
     }
-    r = pl_store_receive_pack(in->store, in->path, &in->id, err);
+    pl_brought_by(req, pl_store_project(in->store), &in->id, in->size, &b);
+    r = pl_read_back_receive(in->api->read_back, &b, in->path, err);
     if (r == PL_ECORRUPT || r == PL_EFORMAT) /* the writer's bytes, not ours */
         r = err->code = PL_EPROTO;
-    return r < 0 ? r : pl_store_flush(in->store, err);
-}
-
-/* Bytes that were in the bucket before stay there: these were verified, those may be others. */
-static int intake_doubt(const struct intake *in, const struct pl_http_request *req, struct pl_err *err)
-{
-    struct pl_brought b;
-
-    if (pl_object_caps(pl_store_objects(in->store)) & PL_OBJECT_FILES)
-        return 0;
-    pl_brought_by(req, pl_store_project(in->store), &in->id, in->size, &b);
-    return pl_read_back_doubt(in->api->read_back, &b, err);
+    return r;
 }
 
 static void intake_end(void *self, struct pl_http_request *req, const struct pl_err *failure)
@@ -226,7 +217,7 @@ static void intake_end(void *self, struct pl_http_request *req, const struct pl_
     struct pl_err err = {0};
     char hex[PL_HASH_HEX + 1];
 
-    if (intake_finish(in, req, failure, &err) < 0 || intake_doubt(in, req, &err) < 0) {
+    if (intake_finish(in, req, failure, &err) < 0) {
         pl_http_reply_error(req, &err);
     } else {
         pl_sessions_brought(in->api->sessions, pl_http_query(req, "session"), in->size);

@@ -9,8 +9,9 @@ static int note(struct pl_tx *tx, const struct pl_brought *b, enum pl_brought_st
     int r =
         pl_sql_exec(pl_tx_conn(tx), err,
                     "INSERT INTO brought_pack(project, pack, session, writer, bytes, at_us, state) VALUES (?, ?, ?, ?, ?, ?, ?)"
-                    " ON CONFLICT DO UPDATE SET state = excluded.state, session = excluded.session"
-                    " WHERE state = 'expected' AND excluded.state = 'unread'",
+                    " ON CONFLICT DO UPDATE SET state = excluded.state, session = excluded.session, writer = excluded.writer,"
+                    " bytes = excluded.bytes, at_us = excluded.at_us, why = ''"
+                    " WHERE state = 'quarantined' OR (state = 'expected' AND excluded.state = 'unread')",
                     "shssiis", b->project, &b->pack, b->session, b->writer, (int64_t)b->bytes, pl_tx_now_us(tx), states[state]);
 
     return PL_MIN(r, 0);
@@ -56,11 +57,10 @@ int pl_tx_brought_quarantine(struct pl_tx *tx, void *arg, struct pl_err *err)
     return pl_tx_event(tx, "pack.quarantined", json_incref(lie->told), err);
 }
 
-int pl_brought_is_expected(struct pl_conn *c, const char *project, const struct pl_hash *pack, struct pl_err *err)
+int pl_brought_is_noted(struct pl_conn *c, const char *project, const struct pl_hash *pack, struct pl_err *err)
 {
     int64_t n = 0;
-    int r = pl_sql_int(c, err, &n, "SELECT count(*) FROM brought_pack WHERE project = ? AND pack = ? AND state = 'expected'",
-                       "sh", project, pack);
+    int r = pl_sql_int(c, err, &n, "SELECT count(*) FROM brought_pack WHERE project = ? AND pack = ?", "sh", project, pack);
 
     return r < 0 ? r : n > 0;
 }

@@ -13,10 +13,11 @@ struct pl_brought {
     uint64_t bytes;
 };
 
-/* Somebody got a URL to put it: it may be there from now on, whether we are told or not. A pack that is noted already stays as it is. */
+/* Somebody got a URL to put it: it may be there from now on, whether we are told or not. A pack that is noted already stays as it is, but one
+ * that was quarantined may be put again, and be good. */
 PL_MUST_CHECK
 int pl_tx_brought_expect(struct pl_tx *tx, void *arg, struct pl_err *err);
-/* It is there, and not read yet. */
+/* It is there, and not read yet, whatever was noted of it before. */
 PL_MUST_CHECK
 int pl_tx_brought_add(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* It says the truth, or it is gone: nothing more needs to be known of it. */
@@ -38,9 +39,9 @@ struct pl_brought_lie {
 PL_MUST_CHECK
 int pl_tx_brought_quarantine(struct pl_tx *tx, void *arg, struct pl_err *err);
 
-/* 1: somebody got a URL to put it, and we were not told whether; 0: not so. */
+/* 1: somebody got a URL to put it, put it, or put what lied under its name; 0: nothing is noted of it. */
 PL_MUST_CHECK
-int pl_brought_is_expected(struct pl_conn *c, const char *project, const struct pl_hash *pack, struct pl_err *err);
+int pl_brought_is_noted(struct pl_conn *c, const char *project, const struct pl_hash *pack, struct pl_err *err);
 
 /* Calls `visit` for each in that state, oldest first. */
 enum pl_brought_state { PL_BROUGHT_EXPECTED, PL_BROUGHT_UNREAD, PL_BROUGHT_QUARANTINED };

@@ -65,6 +65,31 @@ bool pl_seen_set_put(struct pl_seen_set *s, const struct pl_hash *id)
     return false;
 }
 
+/* What was put behind the key because its place was taken moves up. */
+static bool seen_take_out(uint8_t (*slots)[16], size_t cap, const uint8_t *key)
+{
+    size_t at;
+
+    if (!seen_in(slots, cap, key))
+        return false;
+    at = (size_t)((uint8_t(*)[16])seen_slot(slots, cap, key) - slots);
+    memset(slots[at], 0, 16);
+    while (memcmp(slots[at = (at + 1) & (cap - 1)], seen_free, 16) != 0) {
+        uint8_t moved[16];
+
+        memcpy(moved, slots[at], 16);
+        memset(slots[at], 0, 16);
+        memcpy(seen_slot(slots, cap, moved), moved, 16);
+    }
+    return true;
+}
+
+void pl_seen_set_forget(struct pl_seen_set *s, const struct pl_hash *id)
+{
+    s->young_count -= seen_take_out(s->young, s->young_cap, id->b);
+    (void)seen_take_out(s->old, s->old_cap, id->b);
+}
+
 void pl_seen_set_finish(struct pl_seen_set *s)
 {
     free(s->young);

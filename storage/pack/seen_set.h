@@ -13,5 +13,7 @@ struct pl_seen_set {
 
 /* True when the id was there; else it is put, unless memory ran out. */
 bool pl_seen_set_put(struct pl_seen_set *s, const struct pl_hash *id);
+/* It is as if it had never been met. */
+void pl_seen_set_forget(struct pl_seen_set *s, const struct pl_hash *id);
 bool pl_seen_set_has(const struct pl_seen_set *s, const struct pl_hash *id);
 void pl_seen_set_finish(struct pl_seen_set *s);

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #define FOOTER_THREADS 8u
@@ -283,6 +284,21 @@ static bool is_damaged(struct pl_store *s, const struct pl_hash *id, const struc
     return yes;
 }
 
+/* Every record of the pack was found to be what it says. */
+static void forget_damage(struct pl_store *s, const struct pl_hash *pack, const struct pl_pack_footer *f)
+{
+    if (!atomic_load(&s->any_damaged))
+        return;
+    pthread_mutex_lock(&s->damaged_lock);
+    for (uint32_t i = 0; i < f->count; i++) {
+        struct pl_hash key = damage_key(&f->entries[i].id, pack);
+
+        pl_seen_set_forget(&s->damaged, &key);
+    }
+    pthread_mutex_unlock(&s->damaged_lock);
+    pl_index_set_doubt(s->index, pack, PL_DOUBT_DAMAGED, false);
+}
+
 static bool kind_is_cached(uint8_t kind)
 {
     return kind == PL_REC_NODE || kind == PL_REC_LIST || kind == PL_REC_COMMIT;
@@ -412,6 +428,59 @@ static void read_copy(const struct pl_store *s, const struct pl_pack_footer *f, 
         pl_buf_clear(ret);
 }
 
+/* Whether what lies under the pack's key was verified, and is as it was: an object of that name may be one that nobody has read. */
+static bool is_sure(struct pl_store *s, const struct pl_hash *pack_id)
+{
+    return pl_index_has_pack(s->index, pack_id) && pl_index_doubt(s->index, pack_id) == 0;
+}
+
+/* The object under the pack's key becomes these bytes, which were verified. */
+static int replace_pack(struct pl_store *s, const struct pl_pack_footer *f, const void *bytes, size_t n, struct pl_err *err)
+{
+    struct iovec iov = {(void *)bytes, n};
+    char key[PL_PACK_KEY_BYTES];
+    int r = pl_object_put(s->objects, pl_pack_key(s->project, &f->pack_id, key), &iov, 1, false, err);
+
+    pl_pack_files_forget(s->files, &f->pack_id);
+    if (r == 0)
+        forget_damage(s, &f->pack_id, f);
+    return r;
+}
+
+/* With the bytes of a file that has no name any more. */
+static int replace_from(struct pl_store *s, const struct pl_pack_footer *f, int fd, struct pl_err *err)
+{
+    struct stat st;
+    void *bytes;
+    int r;
+
+    if (fstat(fd, &st) < 0)
+        return pl_err_errno(err, errno, "stat a received pack");
+    bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (bytes == MAP_FAILED)
+        return pl_err_errno(err, errno, "map a received pack");
+    r = replace_pack(s, f, bytes, (size_t)st.st_size, err);
+    (void)munmap(bytes, (size_t)st.st_size);
+    return r;
+}
+
+static int adopt_pack(struct pl_store *s, const char *tmp_path, const struct pl_pack_footer *f, struct pl_err *err)
+{
+    _cleanup_close_ int fd = open(tmp_path, O_RDONLY | O_CLOEXEC);
+    char key[PL_PACK_KEY_BYTES];
+    int r;
+
+    if (fd < 0) {
+        r = pl_err_errno(err, errno, "open %s", tmp_path);
+        unlink(tmp_path);
+        return r;
+    }
+    r = pl_object_adopt(s->objects, pl_pack_key(s->project, &f->pack_id, key), tmp_path, err);
+    if (r != PL_EEXISTS)
+        return r;
+    return is_sure(s, &f->pack_id) ? 0 : replace_from(s, f, fd, err);
+}
+
 int pl_store_receive_pack(struct pl_store *s, const char *tmp_path, const struct pl_hash *claimed_id, struct pl_err *err)
 {
     _cleanup_(pl_pack_footer_finish) struct pl_pack_footer f = {0};
@@ -424,10 +493,10 @@ int pl_store_receive_pack(struct pl_store *s, const char *tmp_path, const struct
         return pl_err_wrap(err, r, "receive pack %s", pl_hash_hex(claimed_id, hex));
     }
     read_copy(s, &f, tmp_path, &copy);
-    r = pl_object_adopt(s->objects, pl_pack_key(s->project, claimed_id, key), tmp_path, err);
+    r = adopt_pack(s, tmp_path, &f, err);
     if (r == 0 && copy.len > 0)
-        pl_object_keep_local(s->objects, key, copy.data, copy.len);
-    if (r == 0 || r == PL_EEXISTS)
+        pl_object_keep_local(s->objects, pl_pack_key(s->project, claimed_id, key), copy.data, copy.len);
+    if (r == 0)
         r = pl_index_add_pack(s->index, claimed_id, f.entries, f.count, 0, err);
     return r < 0 ? pl_err_wrap(err, r, "receive pack %s", pl_hash_hex(claimed_id, hex)) : 0;
 }
@@ -445,9 +514,11 @@ int pl_store_put_pack(struct pl_store *s, const struct pl_hash *pack_id, const v
         r = pl_err_set(err, PL_EINVAL, "it has another id or project");
     if (r == 0)
         r = pl_object_put(s->objects, pl_pack_key(s->project, pack_id, key), &iov, 1, true, err);
+    if (r == PL_EEXISTS)
+        r = is_sure(s, pack_id) ? 0 : replace_pack(s, &f, bytes, n, err);
     if (r == 0 && wants_copy(s, &f, n))
         pl_object_keep_local(s->objects, key, bytes, n);
-    if (r == 0 || r == PL_EEXISTS)
+    if (r == 0)
         r = pl_index_add_pack(s->index, pack_id, f.entries, f.count, 0, err);
     return r < 0 ? pl_err_wrap(err, r, "put pack %s", pl_hash_hex(pack_id, hex)) : 0;
 }
@@ -571,17 +642,21 @@ int pl_store_packs(struct pl_store *s, struct pl_hash **ret, size_t *ret_n, stru
     return 0;
 }
 
-static int verify_input(const struct pl_pack_input *in, void *arg, struct pl_err *err)
-{
-    return pl_pack_verify(in, arg, NULL, err);
-}
-
 struct verifying {
     struct pl_store *store;
     const struct pl_hash *pack;
     void (*bad)(void *arg, const struct pl_pack_entry *e, const struct pl_err *why);
     void *arg;
+    const struct pl_pack_verify *how;
+    struct pl_pack_footer footer; /* of a pack that is whole */
 };
+
+static int verify_input(const struct pl_pack_input *in, void *arg, struct pl_err *err)
+{
+    struct verifying *v = arg;
+
+    return pl_pack_verify(in, v->how, &v->footer, err);
+}
 
 static void note_bad(void *arg, const struct pl_pack_entry *e, const struct pl_err *why)
 {
@@ -600,7 +675,14 @@ int pl_store_verify_pack(struct pl_store *s, const struct pl_hash *pack_id,
     struct verifying v = {.store = s, .pack = pack_id, .bad = bad, .arg = arg};
     struct pl_pack_verify how = {.project = s->project, .claimed = pack_id, .bad = note_bad, .arg = &v};
 
-    return pl_pack_files_read(s->files, pack_id, verify_input, &how, err);
+    int r;
+
+    v.how = &how;
+    r = pl_pack_files_read(s->files, pack_id, verify_input, &v, err);
+    if (r == 0)
+        forget_damage(s, pack_id, &v.footer);
+    pl_pack_footer_finish(&v.footer);
+    return r;
 }
 
 void pl_store_index_stats(struct pl_store *s, struct pl_index_stats *ret)

@@ -51,7 +51,7 @@ PL_MUST_CHECK
 int pl_store_add_pack(struct pl_store *s, const struct pl_hash *pack_id, unsigned doubt, struct pl_err *err);
 /* Verifies every record of the file `tmp_path` (from pl_object_tmp_path), checks project and `claimed_id`, takes it into the
  * object store and makes it visible. The file is gone afterwards, whatever the result. Durable after pl_store_flush. PL_ECORRUPT,
- * PL_ENOSPC. A pack that is there already: success. */
+ * PL_ENOSPC. A pack that is there already: success; when it is doubted, or unknown, its object gets these bytes. */
 PL_MUST_CHECK
 int pl_store_receive_pack(struct pl_store *s, const char *tmp_path, const struct pl_hash *claimed_id, struct pl_err *err);
 /* The same for a pack in memory that this process made: not verified again. */

@@ -228,26 +228,56 @@ static void the_daemons_own_writers_do_not_rely_on_what_was_not_read_back(void *
     }
 }
 
-/* Pack and id are the same by their footers; what the daemon verified is not what lies in the bucket. */
-static void a_lie_is_not_covered_by_the_truth_that_comes_after_it(void **state)
+static void put_through(const struct pack *p, const char *session)
 {
-    char session[64], target[256];
+    char target[256];
     struct answer a;
+
+    snprintf(target, sizeof target, PROJECT "/packs/%s?session=%s", p->hex, session);
+    a = ask_with("PUT", target, AS_USER, p->bytes.data, p->bytes.len);
+    if (a.status != 201)
+        fail_msg("PUT of a pack: %d %.300s", a.status, a.body);
+    answer_free(&a);
+}
+
+/* The liar as it would be if it did not lie: by their footers they are the same pack. */
+static void make_true(struct pack *p)
+{
+    p->bytes.data[PL_PACK_HEADER_BYTES + PL_PACK_RECORD_BYTES] ^= 1;
+}
+
+/* Whether the daemon was told of the lie or not, and whether it is taken out just then: it cannot be set aside for a while. */
+static void a_lie_goes_when_the_truth_comes(void **state)
+{
+    char session[64];
     struct pack p;
 
     (void)state;
-    new_session(session);
-    make_liar(&p, "what the chunk holds");
-    assert_int_equal(put_signed(&p, session), 200);
-    p.bytes.data[PL_PACK_HEADER_BYTES + PL_PACK_RECORD_BYTES] ^= 1;
-    snprintf(target, sizeof target, PROJECT "/packs/%s?session=%s", p.hex, session);
-    a = ask_with("PUT", target, AS_USER, p.bytes.data, p.bytes.len);
-    assert_int_equal(a.status, 201);
-    answer_free(&a);
-    all_are_read_back();
-    assert_int_equal(of_packs("quarantined"), 1);
-    assert_false(has(&p.chunk, session));
-    pl_buf_finish(&p.bytes);
+    for (int told = 0; told < 3; told++) {
+        char text[64];
+
+        snprintf(text, sizeof text, "what the chunk holds %d", told);
+        new_session(session);
+        make_liar(&p, text);
+        assert_int_equal(put_signed(&p, session), 200);
+        s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_403, .method = "PUT", .key = "/x/q/"});
+        if (told == 1)
+            hold_read_back(&p);
+        if (told)
+            assert_int_equal(tell(&p, session), 201);
+        for (unsigned i = 0; told == 2 && !recent_is("/x/q/"); i++) {
+            assert_true(i < 6000);
+            usleep(10000);
+        }
+        make_true(&p);
+        put_through(&p, session);
+        s3_mock_chaos(mock, 0, 0);
+        all_are_read_back();
+        assert_int_equal(of_packs("quarantined"), 0);
+        assert_true(has(&p.chunk, session));
+        object_is(&p, "p", true);
+        pl_buf_finish(&p.bytes);
+    }
 }
 
 /* The next daemon finds what is in the bucket. */
@@ -319,6 +349,98 @@ static void what_was_not_read_back_is_read_by_the_next_daemon(void **state)
     pl_buf_finish(&untold.bytes);
 }
 
+static void stop(void)
+{
+    atomic_store(&t.told, NULL);
+    pl_api_stop(t.api, FIXTURE_WAIT_MS);
+    fixture_await_loop();
+    t.api = pl_api_destroy(t.api);
+    pl_stores_close(t.stores);
+}
+
+static char *note_of(const struct pack *p)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(t.db);
+    char *state = NULL;
+
+    (void)!pl_sql_text(rd.conn, NULL, &state, "SELECT state FROM brought_pack WHERE pack = ?", "h", &p->id);
+    return state;
+}
+
+/* By a URL, or through the daemon. */
+static void what_was_quarantined_may_be_put_again_and_stays_over_starts(void **state)
+{
+    char session[64], *note;
+    struct pack p;
+
+    (void)state;
+    for (int beside = 0; beside < 2; beside++) {
+        new_session(session);
+        make_liar(&p, beside ? "what the chunk holds" : "what another one holds");
+        assert_int_equal(put_signed(&p, session), 200);
+        assert_int_equal(tell(&p, session), 201);
+        all_are_read_back();
+        object_is(&p, "p", false);
+        note = note_of(&p);
+        assert_string_equal(note, "quarantined");
+        free(note);
+        make_true(&p);
+        if (beside) {
+            assert_int_equal(put_signed(&p, session), 200);
+            assert_int_equal(tell(&p, session), 201);
+        } else {
+            put_through(&p, session);
+        }
+        all_are_read_back();
+        assert_null(note_of(&p));
+        for (int again = 0; again < 2; again++) {
+            object_is(&p, "p", true);
+            new_session(session);
+            assert_true(has(&p.chunk, session));
+            stop();
+            begin_again();
+            all_are_read_back();
+        }
+        pl_buf_finish(&p.bytes);
+    }
+}
+
+static int say_quarantined(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    const struct pack *p = arg;
+    int r = pl_sql_exec(pl_tx_conn(tx), err,
+                        "INSERT OR REPLACE INTO brought_pack(project, pack, session, writer, bytes, at_us, state)"
+                        " VALUES ('default', ?, '', 'ada', 1, 1, 'quarantined')",
+                        "h", &p->id);
+
+    return PL_MIN(r, 0);
+}
+
+/* The last daemon ended between saying so and taking it out; or another pack came under its name. Its bytes tell. */
+static void what_is_told_to_lie_is_looked_at_before_it_is_taken_out(void **state)
+{
+    struct pack good, liar;
+    char session[64];
+
+    (void)state;
+    new_session(session);
+    make_pack(&good, "what is true");
+    make_liar(&liar, "what is not");
+    put_through(&good, session);
+    assert_int_equal(put_signed(&liar, session), 200);
+    stop();
+    MUST(pl_db_run(t.db, PL_TX_UNLOGGED, say_quarantined, &good, &err));
+    MUST(pl_db_run(t.db, PL_TX_UNLOGGED, say_quarantined, &liar, &err));
+    begin_again();
+    all_are_read_back();
+    object_is(&good, "p", true);
+    object_is(&liar, "p", false);
+    assert_true(has(&good.chunk, session));
+    assert_null(note_of(&good));
+    pl_buf_finish(&good.bytes);
+    pl_buf_finish(&liar.bytes);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -329,9 +451,11 @@ int main(void)
         TEST(a_pack_that_cannot_be_set_aside_stays_where_it_is),
         TEST(nobody_else_is_told_of_what_was_not_read_back),
         TEST(the_daemons_own_writers_do_not_rely_on_what_was_not_read_back),
-        TEST(a_lie_is_not_covered_by_the_truth_that_comes_after_it),
+        TEST(a_lie_goes_when_the_truth_comes),
         TEST(a_daemon_that_stops_does_not_wait_for_what_is_read_back),
         TEST(what_was_not_read_back_is_read_by_the_next_daemon),
+        TEST(what_was_quarantined_may_be_put_again_and_stays_over_starts),
+        TEST(what_is_told_to_lie_is_looked_at_before_it_is_taken_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

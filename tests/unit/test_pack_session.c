@@ -409,6 +409,33 @@ static void the_set_of_ids_seen_forgets_the_oldest_first(void **state)
     pl_seen_set_finish(&set);
 }
 
+/* Every third of many that share few places, over both generations; the others stay known. */
+static void an_id_that_is_forgotten_was_never_met(void **state)
+{
+    struct pl_seen_set set = {.max = 4000};
+    struct pl_hash id;
+
+    (void)state;
+    for (int forgotten = 0; forgotten < 2; forgotten++) {
+        for (uint64_t i = 0; i < 3000; i++) {
+            fixture_bytes(id.b, sizeof(id.b), i);
+            id.b[9] = id.b[10] = 0; /* of the place in the table */
+            if (forgotten == 0)
+                (void)pl_seen_set_put(&set, &id);
+            else if (i % 3 == 0)
+                pl_seen_set_forget(&set, &id);
+        }
+    }
+    for (uint64_t i = 0; i < 3000; i++) {
+        fixture_bytes(id.b, sizeof(id.b), i);
+        id.b[9] = id.b[10] = 0;
+        assert_int_equal(pl_seen_set_has(&set, &id), i % 3 != 0);
+    }
+    fixture_bytes(id.b, sizeof(id.b), 5000);
+    pl_seen_set_forget(&set, &id); /* never met: fine */
+    pl_seen_set_finish(&set);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -428,6 +455,7 @@ int main(void)
         TEST(an_unanswered_question_fails_the_session),
         TEST(a_sink_that_cannot_answer_gets_everything),
         cmocka_unit_test(the_set_of_ids_seen_forgets_the_oldest_first),
+        cmocka_unit_test(an_id_that_is_forgotten_was_never_met),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

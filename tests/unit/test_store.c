@@ -312,6 +312,43 @@ static void a_damaged_record_is_asked_for_again_and_the_new_one_is_read(void **s
     }
 }
 
+/* What nobody has read, or is damaged, or was when the store was opened, is no reason to take good bytes for had. */
+static void a_pack_that_comes_again_takes_the_place_of_one_that_is_doubted(void **state)
+{
+    struct pl_hash id;
+    char path[PATH_MAX];
+    const void *bytes;
+    size_t n;
+    struct pl_pack_writer *w = make_pack("default", 0, 20, &bytes, &n, &id);
+    struct pl_err err;
+
+    (void)state;
+    assert_ok(pl_store_put_pack(store, &id, bytes, n, &err), &err);
+    for (int how = 0; how < 6; how++) {
+        bool footer = how / 2 == 2;
+        struct pl_hash bad;
+
+        damage(&id, footer ? SIZE_MAX : PL_PACK_HEADER_BYTES + PL_PACK_RECORD_BYTES + 5);
+        reopen();
+        if (how / 2 == 0)
+            pl_store_set_unread(store, &id, true);
+        else
+            assert_int_equal(pl_store_verify_pack(store, &id, note_bad, &bad, &err), PL_ECORRUPT);
+        if (how % 2 == 0) {
+            write_upload(bytes, n, SIZE_MAX, path);
+            assert_ok(pl_store_receive_pack(store, path, &id, &err), &err);
+        } else {
+            assert_ok(pl_store_put_pack(store, &id, bytes, n, &err), &err);
+        }
+        assert_ok(pl_store_verify_pack(store, &id, note_bad, &bad, &err), &err);
+        reopen();
+        for (uint32_t i = 0; i < 20; i++)
+            assert_record(i, 0);
+    }
+    assert_int_equal(fixture_count(fixture_path(dir, "store/tmp")), 0);
+    pl_pack_writer_destroy(w);
+}
+
 /* Nobody leaves out bytes because of it, whatever else is said of it meanwhile; but it is read where there is nothing better. */
 static void what_is_unread_is_read_but_not_relied_on(void **state)
 {
@@ -452,6 +489,7 @@ int main(void)
         TEST(a_full_disk_refuses_a_pack_and_the_store_goes_on),
         TEST(a_damaged_record_is_never_given_out),
         TEST(a_damaged_record_is_asked_for_again_and_the_new_one_is_read),
+        TEST(a_pack_that_comes_again_takes_the_place_of_one_that_is_doubted),
         TEST(what_is_unread_is_read_but_not_relied_on),
         TEST(when_both_copies_are_damaged_the_read_ends),
         TEST(a_pack_with_a_damaged_footer_does_not_keep_the_store_from_opening),
