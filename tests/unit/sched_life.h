@@ -468,7 +468,10 @@ static inline void do_give_up(struct life *l, const struct pl_sched_action *a)
 {
     struct wjob *job = job_by_id(l, a->lease.job);
 
-    MUST(&l->w, a->lease.losses == PL_SCHED_LOSSES_MAX + 1 && a->lease.message, "given up before its time");
+    MUST(&l->w,
+         a->lease.losses == PL_SCHED_LOSSES_MAX + 1 || a->lease.failures == def_of(l, job->stage, job->version)->stage.tries,
+         "given up before its time");
+    MUST(&l->w, a->lease.message, "given up for no reason");
     for (size_t i = 0; i < a->lease.n_rows; i++)
         for (uint32_t k = a->lease.rows[i].lo; k < a->lease.rows[i].hi; k++)
             job->rows[k].ended = true;
@@ -500,8 +503,12 @@ static inline void do_lost(struct life *l, const struct pl_sched_action *a)
     struct wjob *job = job_by_id(l, a->lease.job);
 
     for (size_t i = 0; a->kind == PL_SCHED_RETURNED && i < a->lease.n_rows; i++)
-        for (uint32_t k = a->lease.rows[i].lo; k < a->lease.rows[i].hi; k++)
+        for (uint32_t k = a->lease.rows[i].lo; k < a->lease.rows[i].hi; k++) {
+            MUST(&l->w, job->rows[k].failures + job->rows[k].losses + 1 == a->lease.failures + a->lease.losses,
+                 "a return of nothing");
+            job->rows[k].failures = a->lease.failures;
             job->rows[k].losses = a->lease.losses;
+        }
     if (a->kind != PL_SCHED_LEASE_LOST && job)
         tasks_drop(job, a->lease.fence);
     if (a->kind != PL_SCHED_RETURNED)

@@ -17,8 +17,8 @@ static void said(enum pl_sched_event_kind kind, uint64_t worker, bool on, const 
     kit_do(&k, (struct pl_sched_event){.kind = kind, .id = worker, .on = on, .text = text});
 }
 
-/* One stage of so many workers, whose pods are of shape 7; a job of 10 rows is planned. */
-static void open_pods(struct pl_sched_stage def, bool offered, uint32_t pending_max)
+/* One stage of so many workers, whose pods are of shape 7; a job is planned. */
+static void open_rows(struct pl_sched_stage def, bool offered, uint32_t pending_max, uint32_t rows)
 {
     def.shape = 7;
     kit_open(&k, 1, 0);
@@ -27,7 +27,12 @@ static void open_pods(struct pl_sched_stage def, bool offered, uint32_t pending_
     if (pending_max)
         shape(7, offered, pending_max);
     kit_push(&k, 1, 1);
-    kit_planned(&k, 1, 1, 10);
+    kit_planned(&k, 1, 1, rows);
+}
+
+static void open_pods(struct pl_sched_stage def, bool offered, uint32_t pending_max)
+{
+    open_rows(def, offered, pending_max, 10);
 }
 
 static void only_so_many_pods_wait_for_a_node(void **state)
@@ -131,6 +136,48 @@ static void what_no_pod_can_mend_fails_the_job(void **state)
     said(PL_SCHED_EV_WORKER_EXITED, second, true, "image \"reg.example/no:1\" cannot be pulled: not found");
     IS(k, 1, 1, PL_SCHED_FAILURE);
     SAYS(k, 1, 1, "image \"reg.example/no:1\" cannot be pulled: not found");
+    kit_close(&k);
+}
+
+/* What its container did is the row's doing when it held no other. */
+static void a_row_that_ends_its_pod_has_used_a_try(void **state)
+{
+    struct pl_sched_event gone = {.kind = PL_SCHED_EV_WORKER_EXITED, .counts = true, .text = "out of memory: its limit is 2Gi"};
+    struct pl_sched_action lease;
+
+    (void)state;
+    open_rows((struct pl_sched_stage){.tries = 2}, true, 1, 1);
+    for (unsigned tries = 1; tries <= 2; tries++) {
+        gone.id = kit_the(&k, PL_SCHED_START_WORKER)->worker.id;
+        kit_up(&k, gone.id);
+        lease = *kit_the(&k, PL_SCHED_LEASE);
+        assert_int_equal(lease.lease.count, 1);
+        assert_int_equal(lease.lease.failures, tries - 1);
+        kit_do(&k, gone);
+    }
+    assert_int_equal(kit_the(&k, PL_SCHED_GIVE_UP)->lease.failures, 2);
+    assert_int_equal(kit_the(&k, PL_SCHED_GIVE_UP)->lease.losses, 0);
+    IS(k, 1, 1, PL_SCHED_FAILURE);
+    SAYS(k, 1, 1, "datum number 0: out of memory: its limit is 2Gi");
+    kit_close(&k);
+}
+
+static void of_several_rows_nobody_knows_which_it_was(void **state)
+{
+    struct pl_sched_event gone = {.kind = PL_SCHED_EV_WORKER_EXITED, .counts = true, .text = "out of memory: its limit is 2Gi"};
+    struct pl_sched_action lease;
+
+    (void)state;
+    open_pods((struct pl_sched_stage){0}, true, 1);
+    gone.id = kit_the(&k, PL_SCHED_START_WORKER)->worker.id;
+    kit_up(&k, gone.id);
+    lease = *kit_the(&k, PL_SCHED_LEASE);
+    kit_finish(&k, lease, 1);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, gone.id);
+    assert_true(kit_the(&k, PL_SCHED_LEASE)->lease.count > 1);
+    kit_do(&k, gone);
+    assert_int_equal(kit_the(&k, PL_SCHED_RETURNED)->lease.failures, 0);
+    assert_int_equal(kit_the(&k, PL_SCHED_RETURNED)->lease.losses, 1);
     kit_close(&k);
 }
 
@@ -272,6 +319,8 @@ int main(void)
         cmocka_unit_test(what_the_cluster_says_is_what_the_job_says),
         cmocka_unit_test(a_pod_has_no_deadline_before_it_runs),
         cmocka_unit_test(what_no_pod_can_mend_fails_the_job),
+        cmocka_unit_test(a_row_that_ends_its_pod_has_used_a_try),
+        cmocka_unit_test(of_several_rows_nobody_knows_which_it_was),
         cmocka_unit_test(a_gpu_that_does_not_come_in_time_is_done_without),
         cmocka_unit_test(a_gpu_that_came_is_kept),
         cmocka_unit_test(a_gpu_that_nobody_offers_is_not_waited_for),

@@ -406,6 +406,7 @@ static void deliver(struct life *l, struct message *m)
     if (m->kind == EXITED) {
         ev.kind = m->event == PL_SCHED_EV_START_FAILED && !m->flag ? m->event : PL_SCHED_EV_WORKER_EXITED;
         ev.on = m->flag;
+        ev.counts = l->cluster && chance(&l->w, 30);
         if (agent)
             agent->told_gone = true;
     }

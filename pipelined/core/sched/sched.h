@@ -233,7 +233,8 @@ enum pl_sched_event_kind {
     /* .id = worker, .result: some or all rows of one task; what they made is durable already. */
     PL_SCHED_EV_RESULT,
     /* .id = worker, .text: it is gone for certain and holds no device. Also the answer to STOP_WORKER. .on: another one would fare no
-     * better (its image is not there): the job that it was for fails, with .text as the reason. */
+     * better (its image is not there): the job that it was for fails, with .text as the reason. .counts: what ended it is the command's
+     * doing (its container ran out of memory): the row that it was at used a try, when that is known, for the worker held only that. */
     PL_SCHED_EV_WORKER_EXITED,
     /* .id = worker: a node has taken its pod; it waits no longer. .on: all its containers run: it attaches within start_wait_ms from
      * now, or is killed. */
@@ -265,7 +266,7 @@ struct pl_sched_event {
     int64_t now_ms; /* monotonic; going back counts as standing still */
     uint64_t id;
     const char *text; /* may be NULL */
-    bool on;
+    bool on, counts;
     struct pl_sched_stage stage;
     struct pl_sched_capacity capacity;
     struct pl_sched_shape shape;
@@ -349,13 +350,14 @@ enum pl_sched_action_kind {
     PL_SCHED_LEASE_LOST,
     /* .lease worker, task, fence, job: the job ended; the worker should stop at it, its results will be refused. */
     PL_SCHED_CANCEL,
-    /* .lease worker, task, fence, job: the lease is over, its rows wait again or are given up. When they were lost, rows, failures and
-     * losses say which and what they went through now. */
+    /* .lease worker, task, fence, job: the lease is over, its rows wait again or are given up. When they were lost, or ended their worker, rows,
+     * failures and losses say which and what they went through now. */
     PL_SCHED_RETURNED,
     /* .lease worker, task, fence, job: others are idle; the rows of the task that it has not begun should come back, as a RESULT with
      * gave_back (without rows when it has begun them all). To be told with every renewal until a RESULT of the task comes. */
     PL_SCHED_RECALL,
-    /* .lease job, rows, failures, losses: lost too often with their workers, they count as failed; .lease.message: the reason. */
+    /* .lease job, rows, failures, losses: lost too often with their workers, or the cause of the end of one too often, they count as
+     * failed; .lease.message: the reason. */
     PL_SCHED_GIVE_UP,
     /* .result: what became of the rows of a RESULT that was taken, in its order. */
     PL_SCHED_RESULT,

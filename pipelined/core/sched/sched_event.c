@@ -71,7 +71,7 @@ static int take_worker(struct pl_sched *s, const struct pl_sched_event *ev)
     switch (ev->kind) {
     case PL_SCHED_EV_START_FAILED:
     case PL_SCHED_EV_WORKER_EXITED:
-        pl_sched_worker_gone(s, w, ev->text, ev->on);
+        pl_sched_worker_gone(s, w, ev);
         break;
     case PL_SCHED_EV_WORKER_PLACED:
         pl_sched_shape_placed(s, w);

@@ -348,6 +348,8 @@ struct pl_sched_action *pl_sched_task_action(struct pl_sched *s, const struct ta
 void pl_sched_task_free(struct pl_sched *s, struct task *task);
 /* Its rows wait again; `loss` says how they were lost, and counts; NULL: nobody's fault. */
 void pl_sched_task_return(struct pl_sched *s, struct task *task, const char *loss);
+/* Its one row ended its worker: that was a try. */
+void pl_sched_task_failed(struct pl_sched *s, struct task *task, const char *text);
 void pl_sched_task_result(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev);
 void pl_sched_task_lost(struct pl_sched *s, uint64_t worker, struct pl_sched_lease lease);
 /* The task if the worker holds it under this fence. */
@@ -364,8 +366,8 @@ void pl_sched_worker_up(struct pl_sched *s, struct worker *w);
 void pl_sched_worker_attached(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev);
 void pl_sched_worker_next(struct pl_sched *s, struct worker *w);
 void pl_sched_worker_renew(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev);
-/* `hopeless`: another one would fare no better, and a job that has no other fails. */
-void pl_sched_worker_gone(struct pl_sched *s, struct worker *w, const char *text, bool hopeless);
+/* As WORKER_EXITED says. */
+void pl_sched_worker_gone(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev);
 void pl_sched_worker_recall(struct worker *w, enum recall recall);
 /* A task of it began. */
 void pl_sched_worker_leased(struct pl_sched *s, struct worker *w);

@@ -295,30 +295,45 @@ static void note_failed(struct pl_sched *s, struct rows *rows, uint32_t index, c
     rows->first_message = pl_sched_strdup(s, message);
 }
 
-static void give_up(struct pl_sched *s, struct task *task, const char *loss)
+/* The action is still to say what they went through. */
+static struct pl_sched_action *give_up(struct pl_sched *s, struct task *task, const char *text)
 {
     struct pl_sched_action *a = say_rows(s, task, PL_SCHED_GIVE_UP);
     const struct pl_sched_range *v = pl_ranges_items(&task->open);
-    char text[PL_SCHED_MESSAGE_MAX];
 
-    snprintf(text, sizeof(text), "lost %u times with its worker: %s", task->losses + 1, loss);
-    a->lease.losses++;
     a->lease.message = pl_sched_keep(s, text, strlen(text) + 1);
     for (size_t i = 0; i < task->open.n; i++)
         for (uint32_t row = v[i].lo; row < v[i].hi; row++)
             note_failed(s, task->job->rows, row, NULL, text);
+    return a;
+}
+
+void pl_sched_task_failed(struct pl_sched *s, struct task *task, const char *text)
+{
+    const struct pl_sched_stage *def = &task->job->version->def;
+
+    if (task->failures + 1 >= def->tries) {
+        pl_sched_task_action(s, task, PL_SCHED_RETURNED);
+        give_up(s, task, text)->lease.failures++;
+    } else {
+        say_rows(s, task, PL_SCHED_RETURNED)->lease.failures++;
+        pl_sched_rows_wait(s, task->job->rows, &task->open, task->failures + 1, task->losses, s->now);
+    }
+    pl_sched_task_free(s, task);
 }
 
 void pl_sched_task_return(struct pl_sched *s, struct task *task, const char *loss)
 {
     struct rows *rows = task->job->rows;
+    char text[PL_SCHED_MESSAGE_MAX];
 
     if (!loss) {
         pl_sched_task_action(s, task, PL_SCHED_RETURNED);
         pl_sched_rows_wait(s, rows, &task->open, task->failures, task->losses, s->now);
     } else if (task->losses >= PL_SCHED_LOSSES_MAX) {
         pl_sched_task_action(s, task, PL_SCHED_RETURNED);
-        give_up(s, task, loss);
+        snprintf(text, sizeof(text), "lost %u times with its worker: %s", task->losses + 1, loss);
+        give_up(s, task, text)->lease.losses++;
     } else {
         say_rows(s, task, PL_SCHED_RETURNED)->lease.losses++;
         free(rows->last_loss);

@@ -361,20 +361,25 @@ static void fail_first(struct pl_sched *s, const struct version *v, const char *
         pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
 }
 
-void pl_sched_worker_gone(struct pl_sched *s, struct worker *w, const char *text, bool hopeless)
+void pl_sched_worker_gone(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev)
 {
+    const char *text = ev->text ? ev->text : "no reason known";
     struct version *v = w->version;
     char loss[PL_SCHED_MESSAGE_MAX];
 
-    snprintf(loss, sizeof(loss), "its worker ended: %s", text ? text : "no reason known");
+    if (ev->counts && w->n_tasks == 1 && w->tasks[0]->open.count == 1) {
+        w->productive = true; /* it came up, and ran something */
+        pl_sched_task_failed(s, w->tasks[0], text);
+    }
+    snprintf(loss, sizeof(loss), "its worker ended: %s", text);
     while (w->n_tasks > 0)
         pl_sched_task_return(s, w->tasks[0], loss);
     if (w->state != WORKER_STOPPING && !w->productive)
-        count_failure(s, v, text);
+        count_failure(s, v, ev->text);
     v->refs++;
     pl_sched_worker_free(s, w);
-    if (hopeless)
-        fail_first(s, v, text ? text : "its worker cannot start");
+    if (ev->on)
+        fail_first(s, v, text);
     pl_sched_version_unref(s, v);
 }
 
