@@ -85,6 +85,7 @@
  *   kubeconfig           which cluster, and who we are (kube_yaml); kube_identity: the token in force; kube_exec: plugins that say who we are
  *   kube_scan            JSON as it arrives, less what nobody needs;  kube_status: refusals and what to do about them;  kube_rate: how many a second
  *   kube_watch           lists that are kept up to date: which request comes next and what its answer means
+ *   pod_render           a stage's worker as a pod: pod_gpu (ways to ask for GPUs), pod_patch (patches of a pod), pod_check (what specs may not ask for)
  * A worker does it: pipelined/agent
  *   worker_main, worker  the agent from attach to its end;  wire, lease, uplink: its protocol;  flow: rows pass through its three threads
  *   inputs, input_folder, input_change, input_kept, tree_source  data in;   datum, env, runner_client, sandbox, seccomp, gpu: the command

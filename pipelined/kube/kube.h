@@ -12,6 +12,9 @@
  *   kube_watch     list, watch and what may go wrong between: pure;  kube_informer: the same over kube_client
  *   kube_log       what a container prints;  kube_access: what we may do, and what is switched off without it
  *
+ *   pod_render     a stage's worker as a pod: pure;  pod_gpu: the ways to ask for GPUs (gpu_presets.json), pod_patch, pod_check: what specs
+ *                  may not ask for
+ *
  * Uses core, storage and libcurl (by storage/object); no loop: what a callback brings on the I/O thread is handed over by its owner. */
 #pragma once
 

@@ -1,0 +1,127 @@
+/* pod_fixture: stages, clusters and settings that pods are rendered for. */
+#pragma once
+
+#include "pipelined/kube/pod_render.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+/* One stage with `fields` over a name, an input, a command and an image. */
+static inline struct pl_spec *pod_spec_of(const char *fields)
+{
+    static struct pl_spec_errors problems;
+    struct pl_spec *spec = NULL;
+    struct pl_err err = {0};
+    char text[16384];
+
+    (void)snprintf(
+        text, sizeof(text),
+        "{\"pipeline\": \"p\", \"defaults\": {\"input\": {\"repo\": \"digits\"}, \"run\": [\"python3\", \"train.py\"], "
+        "\"image\": \"reg.example/train:7\"}, \"stages\": [{\"name\": \"Train_net\"%s%s}]}",
+        fields[0] != '\0' ? ", " : "", fields);
+    if (pl_spec_parse(text, strlen(text), "t.json", NULL, &spec, &problems, &err) < 0)
+        fail_msg("%s", err.msg);
+    return spec;
+}
+
+static const struct pl_gpu_product gfd_products[] = {{PL_GPU_PRODUCT, "NVIDIA-A100-SXM4-40GB"},
+                                                     {PL_GPU_PRODUCT, "NVIDIA-H100-80GB-HBM3"},
+                                                     {PL_GPU_PRODUCT, "Tesla-T4"},
+                                                     {PL_GPU_PRODUCT, "Tesla-T4-SHARED"},
+                                                     {PL_GPU_PRODUCT, "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"}};
+static const struct pl_gpu_product cloud_products[] = {{"cloud.google.com/gke-accelerator", "nvidia-tesla-t4"},
+                                                       {PL_GPU_PRODUCT, "Tesla-T4"},
+                                                       {"cloud.google.com/gke-accelerator", "nvidia-l4"}};
+static const char *const gpu_labels[] = {"nvidia.com/gpu.present"};
+static const char *const runtime_classes[] = {"nvidia", "kata"};
+static const char *const mixed_resources[] = {"nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-1g.5gb.me",
+                                              "nvidia.com/gpu.shared"};
+static const char *const secrets_of_project[] = {"pg", "tls"};
+static const char *const pull_secrets[] = {"registry"};
+static const char *const both_arch[] = {"amd64", "arm64"};
+static struct pl_env_var proxies[] = {{"HTTPS_PROXY", "http://proxy.example:3128"}};
+
+enum pod_cluster_kind {
+    CLUSTER_UNKNOWN,
+    CLUSTER_GFD,
+    CLUSTER_MIXED,
+    CLUSTER_CLOUD,
+    CLUSTER_DRA,
+    CLUSTER_OLD_DRA,
+    CLUSTER_OPENSHIFT,
+    CLUSTER_QUOTA
+};
+
+static inline struct pl_pod_cluster cluster_of(enum pod_cluster_kind kind)
+{
+    struct pl_pod_cluster c = {0};
+
+    if (kind == CLUSTER_GFD || kind == CLUSTER_MIXED || kind == CLUSTER_DRA) {
+        c.products = gfd_products;
+        c.n_products = PL_ARRAY_SIZE(gfd_products);
+        c.gpu_labels = gpu_labels;
+        c.n_gpu_labels = 1;
+        c.runtime_classes = runtime_classes;
+        c.n_runtime_classes = PL_ARRAY_SIZE(runtime_classes);
+        c.runtime_classes_known = true;
+    }
+    if (kind == CLUSTER_MIXED) {
+        c.resources = mixed_resources;
+        c.n_resources = PL_ARRAY_SIZE(mixed_resources);
+        c.gpu_mem_unit = PL_UNIT_MIB;
+    }
+    if (kind == CLUSTER_CLOUD) {
+        c.products = cloud_products;
+        c.n_products = PL_ARRAY_SIZE(cloud_products);
+    }
+    if (kind == CLUSTER_DRA || kind == CLUSTER_OLD_DRA)
+        c.dra = kind == CLUSTER_DRA ? "v1" : "v1beta1";
+    c.openshift = kind == CLUSTER_OPENSHIFT;
+    c.demands_cpu_limit = c.demands_memory_limit = kind == CLUSTER_QUOTA;
+    return c;
+}
+
+static inline struct pl_pod_settings plain_settings(void)
+{
+    return (struct pl_pod_settings){.store_id = "5f3a90b1c2d3e4f5",
+                                    .namespace = "ml",
+                                    .image = "reg.example/pipelined:1",
+                                    .worker_url = "https://pipelined.ml.svc:7380",
+                                    .owner_name = "pipelined",
+                                    .owner_uid = "7d1c0f3e-0000-4000-8000-000000000001"};
+}
+
+static inline struct pl_pod_settings full_settings(void)
+{
+    struct pl_pod_settings s = plain_settings();
+
+    s.arch = both_arch;
+    s.n_arch = 2;
+    s.pull_secrets = pull_secrets;
+    s.n_pull_secrets = 1;
+    s.ca = "pipelined-ca";
+    s.trust_bundle = "corporate-ca";
+    s.proxy_env = (struct pl_pairs){proxies, 1};
+    s.cpu_on_gpu_nodes = PL_CPU_NEVER_ON_GPU;
+    s.mesh = true;
+    s.grace_ms = 120000;
+    s.node_cache = "/var/cache/pipelined";
+    return s;
+}
+
+static inline struct pl_pod_worker worker_of(const struct pl_spec *spec)
+{
+    return (struct pl_pod_worker){.stage = &spec->stages[0],
+                                  .project = "default",
+                                  .id = 42,
+                                  .version = 3,
+                                  .index = 0,
+                                  .incarnation = 1,
+                                  .token = "plw_secret",
+                                  .gpu = spec->stages[0].gpu.count > 0,
+                                  .secrets = secrets_of_project,
+                                  .n_secrets = PL_ARRAY_SIZE(secrets_of_project)};
+}

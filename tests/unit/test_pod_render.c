@@ -1,0 +1,293 @@
+// link: pl_kube pl_core
+/* pod_render: which pod a stage becomes, for each way to ask for GPUs, each level of Pod Security and each kind of cluster. The pods stand in
+ * data/pods: PL_UPDATE=1 writes them. */
+#include "pod_fixture.h"
+
+#include "storage/base/buf.h"
+#include "storage/base/io.h"
+
+#define PODS PL_TEST_DATA "/pods/"
+
+struct golden {
+    const char *name, *fields;
+    enum pod_cluster_kind cluster;
+    enum pl_pod_level level;
+    bool full;            /* full_settings */
+    bool goes_on;         /* a GPU stage that goes on without */
+    const char *template; /* pod_template */
+    int64_t input_bytes;
+};
+
+#define SHARE(text) "\"gpu\": {\"share\": {" text "}}"
+
+static const struct golden goldens[] = {
+    {"cpu", "", CLUSTER_UNKNOWN},
+    {"cpu-baseline", "", CLUSTER_UNKNOWN, PL_LEVEL_BASELINE},
+    {"cpu-restricted", "", CLUSTER_UNKNOWN, PL_LEVEL_RESTRICTED},
+    {"cpu-openshift", "", CLUSTER_OPENSHIFT, PL_LEVEL_RESTRICTED},
+    {"cpu-full", "\"network\": false, \"placement\": {\"grace\": \"5m\"}", CLUSTER_GFD, PL_LEVEL_PRIVILEGED, true},
+    {"cpu-full-restricted", "", CLUSTER_GFD, PL_LEVEL_RESTRICTED, true},
+    {"cpu-quota", "\"resources\": {\"memory\": \"1Gi\"}", CLUSTER_QUOTA},
+    {"resources",
+     "\"resources\": {\"cpu\": 2, \"cpu_limit\": 4, \"memory\": \"8Gi\", \"memory_request\": \"6Gi\", \"disk\": \"10Gi\", "
+     "\"shm\": \"1Gi\"}",
+     CLUSTER_UNKNOWN, .input_bytes = 1LL << 30},
+    {"root", "\"user\": 0", CLUSTER_UNKNOWN},
+    {"user-restricted", "\"user\": \"1000:50\"", CLUSTER_UNKNOWN, PL_LEVEL_RESTRICTED},
+    {"user-openshift", "\"user\": \"1000\"", CLUSTER_OPENSHIFT, PL_LEVEL_RESTRICTED},
+    {"secrets",
+     "\"secrets\": [{\"name\": \"pg\", \"key\": \"dsn\", \"env\": \"PG_DSN\"}, {\"name\": \"tls\", \"mount\": \"/secrets/tls\"}]",
+     CLUSTER_UNKNOWN},
+    {"folders",
+     "\"code\": \"src\", \"checkpoint\": true, \"input\": {\"repo\": null, \"cross\": [{\"repo\": \"digits\"}, {\"repo\": "
+     "\"notes\", "
+     "\"writable\": true}]}, "
+     "\"scratch\": {\"size\": \"100Gi\", \"storage_class\": \"fast\"}, \"resources\": {\"disk\": \"10Gi\"}",
+     CLUSTER_UNKNOWN},
+    {"placement",
+     "\"placement\": {\"node_selector\": {\"pool\": \"big\"}, \"tolerations\": [{\"key\": \"batch\", \"value\": \"yes\", "
+     "\"effect\": "
+     "\"NoExecute\", \"toleration_seconds\": 60}, {\"operator\": \"Exists\", \"effect\": \"NoSchedule\"}], \"arch\": \"arm64\", "
+     "\"priority_class\": \"high\", \"runtime_class\": \"kata\", \"queue\": \"team-a\", \"labels\": {\"team\": \"a\", "
+     "\"pipelined.io/stage\": \"mine\"}, \"annotations\": {\"note\": \"for people\"}}",
+     CLUSTER_GFD},
+    {"gpu", "\"gpu\": true", CLUSTER_UNKNOWN},
+    {"gpu-restricted", "\"gpu\": 1, \"resources\": {\"memory\": \"16Gi\"}", CLUSTER_UNKNOWN, PL_LEVEL_RESTRICTED},
+    {"gpu-gfd", "\"gpu\": {\"count\": 2, \"product\": [\"*H100*\", \"*A100*\"], \"memory\": \"40G\", \"compute\": \"8.6\"}",
+     CLUSTER_GFD},
+    {"gpu-clouds", "\"gpu\": {\"product\": [\"*t4*\"], \"compute\": \"7.0\"}", CLUSTER_CLOUD},
+    {"gpu-goes-on", "\"gpu\": {\"required\": false}", CLUSTER_GFD, .goes_on = true},
+    {"gpu-amd", "\"gpu\": {\"resource\": \"amd.com/gpu\", \"count\": 4}", CLUSTER_GFD},
+    {"time-slicing", SHARE("\"mode\": \"time-slicing\""), CLUSTER_GFD},
+    {"time-slicing-renamed", SHARE("\"mode\": \"time-slicing\""), CLUSTER_MIXED},
+    {"mps", SHARE("\"mode\": \"mps\", \"memory\": \"4Gi\", \"threads\": 50"), CLUSTER_GFD, PL_LEVEL_BASELINE},
+    {"mig-mixed", SHARE("\"mode\": \"mig\", \"profile\": \"1g.5gb\""), CLUSTER_MIXED},
+    {"mig-single", SHARE("\"mode\": \"mig\", \"profile\": \"1g.5gb\""), CLUSTER_GFD},
+    {"mig-media", SHARE("\"mode\": \"mig\", \"profile\": \"1g.5gb+me\""), CLUSTER_MIXED, PL_LEVEL_RESTRICTED},
+    {"gpu-mem", SHARE("\"mode\": \"gpu-mem\", \"amount\": 5"), CLUSTER_UNKNOWN},
+    {"gpu-mem-rounded-up", SHARE("\"mode\": \"gpu-mem\", \"amount\": 1500, \"unit\": \"MiB\""), CLUSTER_UNKNOWN},
+    {"gpu-mem-in-mib", SHARE("\"mode\": \"gpu-mem\", \"amount\": 5, \"unit\": \"GiB\""), CLUSTER_MIXED},
+    {"dra",
+     "\"gpu\": {\"count\": 2, \"memory\": \"40G\", \"compute\": \"8.0\", \"product\": [\"*A100*\", \"NVIDIA H100?(x)\"], "
+     "\"share\": {\"mode\": "
+     "\"dra\", \"class\": \"gpu.nvidia.com\", \"selectors\": [\"device.attributes['gpu.nvidia.com'].type == 'gpu'\"]}}",
+     CLUSTER_DRA},
+    {"dra-v1beta1", SHARE("\"mode\": \"dra\", \"class\": \"mig.nvidia.com\""), CLUSTER_OLD_DRA, PL_LEVEL_RESTRICTED},
+    {"hami", SHARE("\"mode\": \"custom\", \"preset\": \"hami\", \"values\": {\"memory\": 3000, \"cores\": 30}"), CLUSTER_UNKNOWN},
+    {"kai", SHARE("\"mode\": \"custom\", \"preset\": \"kai\", \"values\": {\"fraction\": \"0.5\", \"queue\": \"research\"}"),
+     CLUSTER_UNKNOWN},
+    {"volcano", SHARE("\"mode\": \"custom\", \"preset\": \"volcano\", \"values\": {\"memory\": 1024}"), CLUSTER_UNKNOWN},
+    {"custom",
+     SHARE("\"mode\": \"custom\", \"limits\": {\"tencent.com/vcuda-core\": 50}, \"annotations\": {\"a\": \"b c\"}, \"labels\": "
+           "{\"l\": \"m\"}, "
+           "\"scheduler\": \"other\""),
+     CLUSTER_UNKNOWN},
+    {"patched",
+     "\"placement\": {\"pod_spec\": {\"dnsPolicy\": \"None\", \"tolerations\": [{\"operator\": \"Exists\"}]}, \"pod_patch\": "
+     "{\"containers\": "
+     "[{\"name\": \"main\", \"env\": [{\"name\": \"A\", \"value\": \"b\"}], \"resources\": {\"limits\": {\"rdma/hca\": 1}}}], "
+     "\"volumes\": "
+     "[{\"name\": \"data\", \"persistentVolumeClaim\": {\"claimName\": \"imagenet\"}}]}}",
+     CLUSTER_UNKNOWN},
+    {"json-patched",
+     "\"placement\": {\"pod_patch\": [{\"op\": \"add\", \"path\": \"/tolerations\", \"value\": []}, {\"op\": \"add\", \"path\": "
+     "\"/tolerations/-\", \"value\": {\"operator\": \"Exists\"}}, {\"op\": \"test\", \"path\": \"/containers/0/name\", "
+     "\"value\": \"main\"}, "
+     "{\"op\": \"remove\", \"path\": \"/affinity\"}]}",
+     CLUSTER_UNKNOWN},
+    {"template", "", CLUSTER_UNKNOWN,
+     .template = "{\"metadata\": {\"annotations\": {\"cost-centre\": \"7\"}}, \"spec\": {\"serviceAccountName\": \"stages\", "
+                 "\"volumes\": "
+                 "[{\"name\": \"cuda\", \"hostPath\": {\"path\": \"/usr/local/nvidia\"}}], \"containers\": [{\"name\": \"main\", "
+                 "\"volumeMounts\": [{\"name\": \"cuda\", \"mountPath\": \"/usr/local/nvidia\"}]}]}}"},
+};
+
+static int render(const struct golden *g, struct pl_pod *ret, struct pl_err *err)
+{
+    struct pl_spec *spec = pod_spec_of(g->fields);
+    struct pl_pod_worker worker = worker_of(spec);
+    struct pl_pod_cluster cluster = cluster_of(g->cluster);
+    struct pl_pod_settings settings = g->full ? full_settings() : plain_settings();
+    json_t *template = g->template != NULL ? json_loads(g->template, 0, NULL) : NULL;
+    int r;
+
+    cluster.level = g->level;
+    settings.pod_template = template;
+    worker.gpu = worker.gpu && !g->goes_on;
+    worker.input_bytes = g->input_bytes;
+    r = pl_pod_render(&cluster, &settings, &worker, ret, err);
+    json_decref(template);
+    pl_spec_destroy(spec);
+    return r;
+}
+
+static void pods_are_what_the_goldens_say(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(goldens); i++) {
+        struct pl_pod pod = {0}, again = {0};
+        struct pl_err err = {0};
+        struct pl_buf want = {0}, got = {0};
+        char path[512], *text;
+
+        if (render(&goldens[i], &pod, &err) < 0)
+            fail_msg("%s: %s", goldens[i].name, err.msg);
+        if (pod.claim_template != NULL)
+            assert_int_equal(json_object_set(pod.pod, "claim template beside it", pod.claim_template), 0);
+        text = json_dumps(pod.pod, JSON_INDENT(1) | JSON_SORT_KEYS);
+        assert_int_equal(pl_buf_addf(&got, NULL, "%s\n", text), 0);
+        free(text);
+        (void)snprintf(path, sizeof(path), PODS "%s.json", goldens[i].name);
+        if (getenv("PL_UPDATE"))
+            assert_int_equal(pl_io_write_file(path, got.data, got.len, 0644, &err), 0);
+        if (pl_io_read_file(path, &want, &err) < 0)
+            fail_msg("%s (PL_UPDATE=1 writes it)", err.msg);
+        if (want.len != got.len || memcmp(want.data, got.data, got.len) != 0)
+            fail_msg("data/pods/%s.json is not what is rendered: PL_UPDATE=1 and this test write it", goldens[i].name);
+        assert_int_equal(render(&goldens[i], &again, &err), 0);
+        if (pod.claim_template != NULL)
+            assert_int_equal(json_object_del(pod.pod, "claim template beside it"), 0);
+        assert_true(json_equal(pod.pod, again.pod));
+        pl_pod_finish(&pod);
+        pl_pod_finish(&again);
+        pl_buf_finish(&want);
+        pl_buf_finish(&got);
+    }
+}
+
+static void stages_that_cannot_be_pods_say_why(void **state)
+{
+    static const struct {
+        struct golden g;
+        int code;
+        const char *says, *field;
+    } cases[] = {
+        {{.fields = "\"image\": null"},
+         PL_EINVAL,
+         "stage Train_net has no image and no default is set: pipelinectl update defaults",
+         "image"},
+        {{.fields = "\"user\": 0", .level = PL_LEVEL_RESTRICTED},
+         PL_EINVAL,
+         "user \"0\" is root, which namespace ml forbids",
+         "user"},
+        {{.fields = "", .cluster = CLUSTER_QUOTA},
+         PL_EINVAL,
+         "the quota of namespace ml demands a limit of memory",
+         "resources.memory"},
+        {{.fields = "\"gpu\": {\"product\": [\"*B200*\", \"*B300*\"]}", .cluster = CLUSTER_GFD},
+         PL_EUNAVAILABLE,
+         "no node has a product *B200* or *B300*; known: NVIDIA-A100-SXM4-40GB, NVIDIA-H100-80GB-HBM3",
+         "gpu.product"},
+        {{.fields = "\"gpu\": {\"product\": [\"*B200*\"]}"},
+         PL_EUNAVAILABLE,
+         "no node has a product *B200*; no product is known",
+         "gpu.product"},
+        {{.fields = SHARE("\"mode\": \"dra\", \"class\": \"c\"")},
+         PL_EUNAVAILABLE,
+         "the cluster does not serve resource.k8s.io",
+         "gpu.share.mode"},
+        {{.fields = SHARE("\"mode\": \"custom\", \"preset\": \"nobody\"")},
+         PL_EINVAL,
+         "there is no preset \"nobody\": hami, kai, volcano are known",
+         "gpu.share.preset"},
+        {{.fields = SHARE("\"mode\": \"custom\", \"preset\": \"kai\", \"values\": {\"cores\": 1}")},
+         PL_EINVAL,
+         "preset \"kai\" has no value \"cores\"",
+         "gpu.share.values"},
+        {{.fields = "\"placement\": {\"runtime_class\": \"gvisor\"}", .cluster = CLUSTER_GFD},
+         PL_EUNAVAILABLE,
+         "the cluster has no runtime class \"gvisor\"",
+         "placement.runtime_class"},
+        {{.fields = "\"placement\": {\"arch\": \"riscv64\"}", .full = true}, PL_EUNAVAILABLE, "arch riscv64", "placement.arch"},
+        {{.fields = "\"placement\": {\"pod_patch\": [{\"op\": \"remove\", \"path\": \"/x\"}]}"},
+         PL_EINVAL,
+         "placement.pod_patch: [0]: path \"/x\": nothing is there",
+         "placement.pod_patch"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        struct pl_pod pod = {0};
+        struct pl_err err = {0};
+        struct golden g = cases[i].g;
+        int r = render(&g, &pod, &err);
+
+        if (r != cases[i].code || strstr(err.msg, cases[i].says) == NULL)
+            fail_msg("%s\nsays: %s", g.fields, err.msg);
+        assert_string_equal(err.field, cases[i].field);
+    }
+}
+
+static void names_fit_and_tell_workers_apart(void **state)
+{
+    static const char long_name[] = "A_stage_with_a_name_that_is_as_long_as_names_may_be";
+    char a[PL_POD_NAME_BYTES], b[PL_POD_NAME_BYTES];
+
+    (void)state;
+    pl_pod_name("store", "default", "Train_net", 3, 0, 1, a);
+    assert_int_equal(strncmp(a, "train-net-", 10), 0);
+    assert_int_equal(strlen(a), 10 + 10 + 4);
+    pl_pod_name("store", "default", "Train_net", 3, 0, 1, b);
+    assert_string_equal(a, b);
+    pl_pod_name("store", "other", "Train_net", 3, 0, 1, b);
+    assert_string_not_equal(a, b);
+    pl_pod_name("store", "default", "Train_net", 4, 0, 1, b);
+    assert_string_not_equal(a, b);
+    pl_pod_name("store", "default", "Train_net", 3, 0, 2, b);
+    assert_string_not_equal(a, b);
+    pl_pod_name("store", "default", long_name, 3, 9999, 4294967295u, b);
+    assert_int_equal(strlen(b), 63);
+    assert_non_null(strstr(b, "-9999-4294967295"));
+    for (const char *p = b; *p != '\0'; p++)
+        assert_non_null(strchr("abcdefghijklmnopqrstuvwxyz0123456789-", *p));
+}
+
+/* The API server charges for the body. */
+static void a_plain_pod_is_small(void **state)
+{
+    struct pl_pod pod = {0};
+
+    (void)state;
+    assert_int_equal(render(&goldens[0], &pod, NULL), 0);
+    assert_in_range(json_dumpb(pod.pod, NULL, 0, JSON_COMPACT), 1500, 3000);
+    pl_pod_finish(&pod);
+}
+
+static void presets_of_the_daemon_go_over_ours(void **state)
+{
+    struct pl_spec *spec = pod_spec_of(SHARE("\"mode\": \"custom\", \"preset\": \"own\", \"values\": {\"part\": \"half\"}"));
+    struct pl_pod_cluster cluster = {0};
+    struct pl_pod_settings settings = plain_settings();
+    struct pl_pod_worker worker = worker_of(spec);
+    struct pl_pod pod = {0};
+    json_t *rows = json_loads(
+               "{\"own\": {\"limits\": {\"own.io/gpu\": \"${count}\"}, \"labels\": {\"own.io/part\": \"${part}\", \"x\": "
+               "\"${not-given}\"}}}",
+               0, NULL),
+           *limits;
+
+    (void)state;
+    settings.gpu_presets = rows;
+    assert_int_equal(pl_pod_render(&cluster, &settings, &worker, &pod, NULL), 0);
+    limits = json_object_get(json_object_get(json_array_get(json_object_get(json_object_get(pod.pod, "spec"), "containers"), 0),
+                                             "resources"),
+                             "limits");
+    assert_string_equal(json_string_value(json_object_get(limits, "own.io/gpu")), "1");
+    limits = json_object_get(json_object_get(pod.pod, "metadata"), "labels");
+    assert_string_equal(json_string_value(json_object_get(limits, "own.io/part")), "half");
+    assert_null(json_object_get(limits, "x"));
+    json_decref(rows);
+    pl_pod_finish(&pod);
+    pl_spec_destroy(spec);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pods_are_what_the_goldens_say),      cmocka_unit_test(stages_that_cannot_be_pods_say_why),
+        cmocka_unit_test(names_fit_and_tell_workers_apart),   cmocka_unit_test(a_plain_pod_is_small),
+        cmocka_unit_test(presets_of_the_daemon_go_over_ours),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
