@@ -11,8 +11,6 @@ struct pl_s3_body *pl_s3_body_destroy(struct pl_s3_body *b)
 {
     if (!b)
         return NULL;
-    if (b->in_use)
-        atomic_fetch_sub(b->in_use, b->reserved);
     pl_spool_finish(&b->spool);
     pl_s3_sum_finish(&b->sum);
     EVP_MD_CTX_free(b->md5_context);
@@ -215,18 +213,10 @@ static int read_sum(struct pl_s3_body *b, const struct pl_s3_request *q, struct 
 }
 
 /* Parts are kept in memory where there is room: they are read again at once, and a file of theirs would be written for nothing. */
-static void reserve_memory(struct pl_s3_body *b, struct pl_s3 *s3)
+static void prefer_memory(struct pl_s3_body *b)
 {
-    if (b->length <= PL_SPOOL_MEMORY_BYTES || b->length > PL_S3_MEMORY_ONE)
-        return;
-    b->in_use = &s3->bodies;
-    b->reserved = b->length;
-    if (atomic_fetch_add(b->in_use, b->reserved) + b->reserved <= PL_S3_MEMORY_BYTES) {
+    if (b->length > PL_SPOOL_MEMORY_BYTES && b->length <= PL_S3_MEMORY_ONE)
         b->spool.memory_max = b->spool.memory.max = (size_t)b->length;
-        return;
-    }
-    atomic_fetch_sub(b->in_use, b->reserved);
-    b->reserved = 0;
 }
 
 int pl_s3_body_create(struct pl_s3_request *q, uint64_t max, struct pl_s3_body **ret, struct pl_err *err)
@@ -241,13 +231,13 @@ int pl_s3_body_create(struct pl_s3_request *q, uint64_t max, struct pl_s3_body *
     r = r < 0 ? r : read_length(b, q, max, err);
     r = r < 0 ? r : read_md5(b, q, err);
     r = r < 0 ? r : read_sum(b, q, err);
-    if (r == 0)
-        reserve_memory(b, q->s3);
-    if (r < 0)
+    if (r < 0) {
         pl_s3_body_destroy(b);
-    else
-        *ret = b;
-    return r;
+        return r;
+    }
+    prefer_memory(b);
+    *ret = b;
+    return 0;
 }
 
 /* ---- the end ---- */

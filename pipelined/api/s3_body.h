@@ -10,15 +10,12 @@
 
 struct pl_s3_request;
 
-#define PL_S3_OBJECT_MAX   ((uint64_t)5 << 30)   /* bytes of one PUT or part */
-#define PL_S3_MEMORY_ONE   ((uint64_t)16 << 20)  /* a body up to here is kept in memory, */
-#define PL_S3_MEMORY_BYTES ((uint64_t)128 << 20) /* while all such have no more than that */
+#define PL_S3_OBJECT_MAX ((uint64_t)5 << 30)  /* bytes of one PUT or part */
+#define PL_S3_MEMORY_ONE ((uint64_t)16 << 20) /* a body up to here is kept in memory, while there is some for it (spool.h) */
 
 struct pl_s3_body {
     struct pl_spool spool;
-    uint64_t length;   /* bytes that are to come, without framing */
-    uint64_t reserved; /* of the memory that all bodies share */
-    _Atomic uint64_t *in_use;
+    uint64_t length;      /* bytes that are to come, without framing */
     uint8_t md5[16];      /* when it is whole */
     struct pl_s3_sum sum; /* the client's, or kind NONE */
     uint8_t sum_bytes[PL_S3_SUM_MAX_BYTES];

@@ -26,7 +26,6 @@ struct pl_s3 {
     char *domain, *cors;
     struct pl_principal *daemon; /* who has the daemon's own key */
     struct pl_s3_uploads *uploads;
-    _Atomic uint64_t bodies; /* bytes of memory that bodies have reserved */
 };
 
 enum pl_s3_level { PL_S3_SERVICE, PL_S3_BUCKET, PL_S3_OBJECT };

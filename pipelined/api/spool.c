@@ -8,9 +8,18 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
+static _Atomic size_t in_memory; /* of all spools, beyond what each has */
+
 void pl_spool_init(struct pl_spool *s, const char *dir, struct pl_disk_watch *disks)
 {
     *s = (struct pl_spool){.dir = dir, .disks = disks, .memory_max = PL_SPOOL_MEMORY_BYTES, .fd = -1};
+}
+
+static void free_memory(struct pl_spool *s)
+{
+    atomic_fetch_sub(&in_memory, s->counted);
+    s->counted = 0;
+    pl_buf_finish(&s->memory);
 }
 
 void pl_spool_finish(struct pl_spool *s)
@@ -18,7 +27,23 @@ void pl_spool_finish(struct pl_spool *s)
     if (s->mapped)
         munmap(s->mapped, (size_t)s->size);
     pl_closep(&s->fd);
-    pl_buf_finish(&s->memory);
+    free_memory(s);
+}
+
+/* Whether `n` bytes more may stay in memory, which they have then. */
+static bool fits_memory(struct pl_spool *s, size_t n)
+{
+    size_t len = s->memory.len + n, counted = len > PL_SPOOL_MEMORY_FREE ? len - PL_SPOOL_MEMORY_FREE : 0;
+    size_t more = counted - s->counted;
+
+    if (len > s->memory_max)
+        return false;
+    if (atomic_fetch_add(&in_memory, more) + more > PL_SPOOL_MEMORY_ALL) {
+        atomic_fetch_sub(&in_memory, more);
+        return false;
+    }
+    s->counted = counted;
+    return true;
 }
 
 static int make_file(struct pl_spool *s, struct pl_err *err)
@@ -38,7 +63,7 @@ int pl_spool_write(struct pl_spool *s, const void *data, size_t n, struct pl_err
 {
     int r = 0;
 
-    if (s->fd < 0 && s->memory.len + n <= s->memory_max) {
+    if (s->fd < 0 && fits_memory(s, n)) {
         r = pl_buf_add(&s->memory, data, n, err);
         s->size += r == 0 ? n : 0;
         return r;
@@ -46,7 +71,7 @@ int pl_spool_write(struct pl_spool *s, const void *data, size_t n, struct pl_err
     if (s->fd < 0) {
         r = make_file(s, err);
         r = r < 0 ? r : pl_io_write(s->fd, s->memory.data, s->memory.len, "a request's body", err);
-        pl_buf_finish(&s->memory);
+        free_memory(s);
     }
     if (r == 0 && s->size / PL_SPOOL_LOOK_BYTES != (s->size + n) / PL_SPOOL_LOOK_BYTES)
         r = pl_disk_watch_admit_spooled(s->disks, 0, err);

@@ -5,6 +5,8 @@
 #include "storage/base/buf.h"
 
 #define PL_SPOOL_MEMORY_BYTES ((size_t)1 << 20)
+#define PL_SPOOL_MEMORY_FREE  ((size_t)64 << 10)  /* each has so much, */
+#define PL_SPOOL_MEMORY_ALL   ((size_t)128 << 20) /* and of that all have so much together: what is beyond lies in files */
 #define PL_SPOOL_LOOK_BYTES   ((uint64_t)4 << 20) /* after so many the disk is looked at again */
 
 struct pl_disk_watch;
@@ -13,7 +15,8 @@ struct pl_spool {
     const char *dir; /* where files are made */
     struct pl_disk_watch *disks;
     struct pl_buf memory;
-    size_t memory_max; /* PL_SPOOL_MEMORY_BYTES, or what its owner may give it before the first byte */
+    size_t memory_max; /* PL_SPOOL_MEMORY_BYTES, or what its owner gives it before the first byte */
+    size_t counted;    /* of PL_SPOOL_MEMORY_ALL */
     int fd;            /* -1 while all of it is in memory */
     uint64_t size;
     uint64_t at; /* read so far */

@@ -64,6 +64,8 @@ struct pl_http_server {
     atomic_int stopping; /* enum http_stopping */
     atomic_bool hurry;
     atomic_uint_fast64_t next_id;
+    atomic_size_t bodies; /* bytes in memory, of at most */
+    size_t bodies_max;
 
     pthread_mutex_t lock; /* what follows */
     pthread_cond_t idle;  /* live became 0 */
@@ -103,6 +105,7 @@ struct pl_http_request {
     const struct http_matcher *matcher;
     const char *params[PL_HTTP_PARAMS_MAX];
     struct pl_buf body;
+    size_t body_counted; /* of server->bodies */
     struct http_intake *intake;
     void *context;
     void (*drop_context)(void *);
@@ -134,6 +137,9 @@ bool pl_httpd_suspend(struct pl_http_request *r);
 void pl_httpd_resume(struct pl_http_request *r);
 /* Asks the keeper to try again soon what the pool had no room for. */
 void pl_httpd_hurry(struct pl_http_server *s);
+
+/* The body's memory, which all requests share, is free again. */
+void pl_httpd_body_finish(struct pl_http_request *r);
 
 /* http_guests.c */
 /* libmicrohttpd's MHD_OPTION_NOTIFY_CONNECTION; `arg` is the server. */

@@ -81,7 +81,7 @@ void pl_httpd_request_free(struct pl_http_request *r)
         free((void *)(uintptr_t)r->reply_headers[i].name); /* the value lies behind it */
     free(r->reply_headers);
     pl_httpd_intake_free(r->intake);
-    pl_buf_finish(&r->body);
+    pl_httpd_body_finish(r);
     free(r->target);
     free(r->decoded);
     free(r->query_text);

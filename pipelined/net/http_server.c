@@ -254,6 +254,28 @@ static enum MHD_Result request_discard(struct pl_http_request *r, size_t n)
     return MHD_YES;
 }
 
+void pl_httpd_body_finish(struct pl_http_request *r)
+{
+    atomic_fetch_sub(&r->server->bodies, r->body_counted);
+    r->body_counted = 0;
+    pl_buf_finish(&r->body);
+}
+
+static int body_add(struct pl_http_request *r, const char *data, size_t n, struct pl_err *err)
+{
+    struct pl_http_server *s = r->server;
+    size_t len = r->body.len + n, counted = len > PL_HTTP_BODY_FREE ? len - PL_HTTP_BODY_FREE : 0,
+           more = counted - r->body_counted;
+
+    if (len > body_max(r->route))
+        return too_large(r, err);
+    r->body_counted = counted;
+    if (atomic_fetch_add(&s->bodies, more) + more > s->bodies_max)
+        return pl_err_set(err, PL_EBUSY, "what others send takes the %zu MiB that there are for bodies in memory",
+                          s->bodies_max >> 20);
+    return pl_buf_add(&r->body, data, n, err);
+}
+
 /* Takes what there is room for; `*n` is what remains. */
 static enum MHD_Result request_take(struct pl_http_request *r, const char *data, size_t *n)
 {
@@ -263,10 +285,10 @@ static enum MHD_Result request_take(struct pl_http_request *r, const char *data,
 
     pthread_mutex_lock(&r->lock);
     if (!r->response && r->route->body != PL_BODY_STREAM) {
-        int e = r->received + *n > body_max(r->route) ? too_large(r, &err) : pl_buf_add(&r->body, data, *n, &err);
-
-        if (e < 0)
+        if (body_add(r, data, *n, &err) < 0) {
             pl_httpd_refuse(r, 0, &err);
+            pl_httpd_body_finish(r);
+        }
     } else if (!r->response) {
         if (r->received + *n > body_max(r->route)) {
             too_large(r, &err);
@@ -627,6 +649,7 @@ int pl_http_server_start(const struct pl_http_options *o, struct pl_http_server 
     s->listen_fd = s->wake_fd = -1;
     s->tls = o->tls;
     s->greeting_ms = o->greeting_ms ? o->greeting_ms : PL_HTTP_GREETING_MS;
+    s->bodies_max = o->bodies_max ? o->bodies_max : PL_HTTP_BODIES_MAX;
     s->guard = o->guard;
     s->guard_arg = o->guard_arg;
     s->guard_unknown = o->guard_unknown;

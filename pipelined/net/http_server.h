@@ -8,8 +8,8 @@
  *
  * A client that vanishes is noticed within two seconds (pl_http_request_gone); a reply to it is dropped.
  * What the server answers by itself, as {"error":{code,message}}: 404 unknown path, 405 with Allow, 413, 400 for bad
- * percent-encoding, a repeated Host or Content-Length or both lengths at once, 503 while stopping or when pool or loop are at
- * their bounds. 431 and 400 for what does not parse come from libmicrohttpd as text. */
+ * percent-encoding, a repeated Host or Content-Length or both lengths at once, 503 while stopping or when pool, loop or the memory
+ * for bodies are at their bounds. 431 and 400 for what does not parse come from libmicrohttpd as text. */
 #pragma once
 
 #include "storage/base/buf.h"
@@ -19,6 +19,8 @@
 #define PL_HTTP_HEADER_BYTES_MAX 32768        /* request line and headers together; past it 431 */
 #define PL_HTTP_PARAMS_MAX       8            /* in a pattern */
 #define PL_HTTP_JSON_MAX         (8u << 20)   /* a route's body_max when it says 0 */
+#define PL_HTTP_BODIES_MAX       (256u << 20) /* of all bodies that a server has in memory, beyond */
+#define PL_HTTP_BODY_FREE        (64u << 10)  /* the first of each: small requests pass whatever large ones take */
 #define PL_HTTP_BODY_BUFFER      (256u << 10) /* of a streamed body, between network and sink */
 #define PL_HTTP_STREAM_BUFFER    (256u << 10) /* of a response stream */
 #define PL_HTTP_IDLE_S           60           /* a connection without progress is closed */
@@ -70,6 +72,7 @@ struct pl_http_options {
     unsigned threads;      /* 0 = 2 */
     unsigned connections;  /* 0 = PL_HTTP_CONNECTIONS_MAX */
     unsigned per_address;  /* of these, of one address; 0 = no limit */
+    size_t bodies_max;     /* bytes; 0 = PL_HTTP_BODIES_MAX */
     unsigned greeting_ms;  /* 0 = PL_HTTP_GREETING_MS */
     bool tls;              /* https alone, with the certificate of tls.h, whose files are looked at every PL_HTTP_TLS_LOOK_MS */
 };
