@@ -266,19 +266,42 @@ static void put_pack(struct pl_api *a, struct pl_http_request *req)
 
 /* ---- packs out: the store's own file, or a copy of it; a small piece of a pack that lies elsewhere comes by itself ---- */
 
-static int pack_place(struct pl_api *a, struct pl_http_request *req, struct pl_object_store **ret, char key[PL_PACK_KEY_BYTES],
-                      struct pl_err *err)
+static int pack_place(struct pl_api *a, struct pl_http_request *req, struct pl_store **ret, struct pl_hash *ret_id,
+                      char key[PL_PACK_KEY_BYTES], struct pl_err *err)
 {
-    struct pl_store *store;
-    struct pl_hash id;
-    int r = pack_id(req, &id, err);
+    int r = pack_id(req, ret_id, err);
 
-    r = r < 0 ? r : pl_api_store(a, req, &store, err);
+    r = r < 0 ? r : pl_api_store(a, req, ret, err);
+    if (r == 0)
+        pl_pack_key(pl_store_project(*ret), ret_id, key);
+    return r;
+}
+
+/* Whether the pack was taken in, which its object alone does not say: it may have been put by a URL, and nobody was told. */
+static void reply_head(struct pl_http_request *req, struct pl_store *store, const struct pl_hash *id, const char *key)
+{
+    char hex[PL_HASH_HEX + 1];
+    struct pl_err err = {0};
+    uint64_t size;
+    int r = 0;
+
+    if (!pl_store_has_pack(store, id))
+        r = pl_err_set(&err, PL_ENOTFOUND, "pack %.12s is not in the store of project %s", pl_hash_hex(id, hex),
+                       pl_store_project(store));
+    r = r < 0 ? r : pl_object_size(pl_store_objects(store), key, &size, &err);
     if (r < 0)
-        return r;
-    pl_pack_key(pl_store_project(store), &id, key);
-    *ret = pl_store_objects(store);
-    return 0;
+        pl_http_reply_error(req, &err);
+    else
+        pl_http_reply_head(req, 200, BYTES_TYPE, size);
+}
+
+/* Who asks so has read what does not verify: a copy of ours may be damaged. */
+static void forget_copy(const struct pl_http_request *req, struct pl_object_store *objects, const char *key)
+{
+    const char *control = pl_http_header(req, "Cache-Control");
+
+    if (control && strstr(control, "no-cache"))
+        pl_object_forget_local(objects, key);
 }
 
 /* "bytes=5-9" and no more than PIECE_BYTES of them. */
@@ -334,12 +357,22 @@ static void get_pack(struct pl_api *a, struct pl_http_request *req)
 {
     struct pl_object_store *objects;
     char key[PL_PACK_KEY_BYTES];
+    struct pl_store *store;
     uint64_t first, count;
     struct pl_err err = {0};
+    struct pl_hash id;
 
-    if (pack_place(a, req, &objects, key, &err) < 0)
+    if (pack_place(a, req, &store, &id, key, &err) < 0) {
         pl_http_reply_error(req, &err);
-    else if (!(pl_object_caps(objects) & PL_OBJECT_FILES) && small_piece(req, &first, &count))
+        return;
+    }
+    if (pl_streq(pl_http_method(req), "HEAD")) {
+        reply_head(req, store, &id, key);
+        return;
+    }
+    objects = pl_store_objects(store);
+    forget_copy(req, objects, key);
+    if (!(pl_object_caps(objects) & PL_OBJECT_FILES) && small_piece(req, &first, &count))
         reply_piece(a, req, objects, key, first, count);
     else
         reply_file(a, req, objects, key);
@@ -364,7 +397,7 @@ static const struct pl_api_route routes[] = {
      .verb = PL_VERB_STORE, .summary = "Takes in a pack: verified, and durable when it is answered.", .query = "session",
      .request = BYTES_TYPE, .reply = "Pack"},
     {"GET", "/api/v1/projects/{project}/packs/{id}", .raw = get_pack, .verb = PL_VERB_FETCH,
-     .summary = "The bytes of a pack, or of it what Range asks for.", .reply = BYTES_TYPE},
+     .summary = "The bytes of a pack, or of it what Range asks for; HEAD: whether it was taken in.", .reply = BYTES_TYPE},
 };
 static const struct pl_api_schema schemas[] = {
     {"NewSession", "project:string? kind:string?"},

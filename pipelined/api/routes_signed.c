@@ -73,7 +73,7 @@ static int sign_get(struct asked *k, size_t i, struct pl_err *err)
 {
     const char *pack = NULL;
     json_int_t offset = 0, bytes = 0;
-    char key[PL_PACK_KEY_BYTES], hex[PL_HASH_HEX + 1];
+    char key[PL_PACK_KEY_BYTES];
     struct pl_object_signed q = {0};
     struct pl_hash id;
     json_error_t e;
@@ -85,9 +85,8 @@ static int sign_get(struct asked *k, size_t i, struct pl_err *err)
     r = hash_of(pack, "ranges", &id, err);
     if (r == 0 && (offset < 0 || bytes < 1 || offset > (json_int_t)PL_PACK_MAX_BYTES || bytes > (json_int_t)PL_PACK_MAX_BYTES))
         r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "ranges[%zu] is no range of a pack", i), "ranges");
-    if (r == 0 && !pl_store_has_pack(k->store, &id))
-        r = pl_err_set(err, PL_ENOTFOUND, "pack %.12s is not in the store of project %s", pl_hash_hex(&id, hex),
-                       pl_store_project(k->store));
+    if (r == 0 && !pl_store_has_pack(k->store, &id)) /* the others of the list are none the worse for it */
+        return pl_json_add(k->answers, json_pack("{s:b}", "there", 0), err);
     r = r < 0 ? r
               : pl_object_sign_get(pl_store_objects(k->store), pl_pack_key(pl_store_project(k->store), &id, key),
                                    (uint64_t)offset, (uint64_t)bytes, LIFE_GET_S, &q, err);
@@ -197,7 +196,8 @@ static int post_packs(struct pl_api *a, struct pl_http_request *req, json_t **re
 
 static const struct pl_api_route routes[] = {
     {"POST", "/api/v1/projects/{project}/get-urls", get_urls, .body = PL_BODY_JSON, .body_max = BODY_MAX, .verb = PL_VERB_FETCH,
-     .summary = "For each range of a pack a URL that reads these bytes from the bucket, for 15 minutes, with these headers.",
+     .summary = "For each range of a pack a URL that reads these bytes from the bucket, for 15 minutes, with these headers; "
+                "`there` false: no such pack.",
      .request = "GetUrls", .reply = "SignedUrls"},
     {"POST", "/api/v1/projects/{project}/put-urls", put_urls, .body = PL_BODY_JSON, .body_max = BODY_MAX, .verb = PL_VERB_STORE,
      .summary = "For each pack a URL that puts it into the bucket: these bytes, by their SHA-256, and no others.",

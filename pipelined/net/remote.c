@@ -33,6 +33,7 @@ struct pl_remote {
     struct pl_remote_ahead *ahead;
     struct pl_remote_signed *direct;
     atomic_bool closing;
+    atomic_uint doubting; /* readers of what did not verify: meanwhile nothing but the daemon's own store is asked */
     pthread_mutex_t lock; /* what follows */
     struct remote_table *table;
     char session[64];
@@ -127,12 +128,13 @@ static int fetch_range(void *self, const struct pl_hash *pack, uint64_t start, u
 {
     struct pl_remote *r = self;
     char path[PL_NAME_MAX_BYTES + 160], range[64], hex[PL_HASH_HEX + 1];
-    const char *const headers[] = {range, NULL};
+    const bool doubted = atomic_load(&r->doubting) > 0;
+    const char *const headers[] = {range, doubted ? "Cache-Control: no-cache" : NULL, NULL};
     struct pl_http_call call = {.method = "GET", .path = path, .headers = headers, .out = ret, .cancel = &r->closing};
     struct pl_http_answer answer;
     int e;
 
-    if (pl_remote_signed_fetch(r->direct, pack, start, end, ret) == 0)
+    if (!doubted && pl_remote_signed_fetch(r->direct, pack, start, end, ret) == 0)
         return 0;
     ret->max = (size_t)(end - start);
     snprintf(path, sizeof(path), "/api/v1/projects/%s/packs/%s", r->project, pl_hash_hex(pack, hex));
@@ -476,16 +478,21 @@ static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struc
     struct pl_remote *r = self;
     struct pl_location where;
     int e = remote_where(r, id, &where, err);
+    bool doubts;
 
     if (e == 0)
         e = remote_read(r, id, &where, ret, err);
-    if (e == PL_ENOTFOUND || e == PL_ECORRUPT) { /* it may lie elsewhere by now: asked once more */
+    if (e == PL_ENOTFOUND ||
+        e == PL_ECORRUPT) { /* it may lie elsewhere by now, or have been damaged on the way: asked once more */
         pthread_mutex_lock(&r->lock);
         pl_remote_table_forget(r->table, id);
         pthread_mutex_unlock(&r->lock);
+        doubts = e == PL_ECORRUPT;
+        atomic_fetch_add(&r->doubting, doubts);
         e = remote_where(r, id, &where, err);
         if (e == 0)
             e = remote_read(r, id, &where, ret, err);
+        atomic_fetch_sub(&r->doubting, doubts);
     }
     if (e == 0 && kind == PL_REC_LIST)
         will_read_list(r, ret);

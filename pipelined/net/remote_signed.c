@@ -174,20 +174,19 @@ static const struct origin *origin_find(struct pl_remote_signed *s, const char *
     return &s->origins[s->n_origins++];
 }
 
-/* Sends what was signed. 0 with the status, or a negative code. */
-static int play(struct pl_remote_signed *s, const json_t *said, struct pl_http_call *call, unsigned *ret_status,
+/* Sends what was signed. 0 with an answer, or a negative code. */
+static int play(struct pl_remote_signed *s, const json_t *said, struct pl_http_call *call, struct pl_http_answer *ret,
                 const char **ret_at)
 {
     const char *url = json_string_value(json_object_get(said, "url")), *headers[HEADERS + 1] = {0};
     const json_t *list = json_object_get(said, "headers");
-    struct pl_http_answer answer = {0};
     const struct origin *origin;
     struct pl_err err = {0};
     size_t n = url ? origin_length(url) : 0;
     int r;
 
     *ret_at = "?";
-    *ret_status = 0;
+    *ret = (struct pl_http_answer){0};
     pthread_mutex_lock(&s->lock);
     origin = n ? origin_find(s, url, n) : NULL;
     pthread_mutex_unlock(&s->lock);
@@ -199,9 +198,14 @@ static int play(struct pl_remote_signed *s, const json_t *said, struct pl_http_c
     call->headers = headers;
     call->cancel = s->cancel;
     *ret_at = origin->url;
-    r = pl_http_client_call(origin->client, call, &answer, &err);
-    *ret_status = answer.status;
-    return answer.status >= 400 ? 0 : r;
+    r = pl_http_client_call(origin->client, call, ret, &err);
+    return ret->status >= 400 ? 0 : r;
+}
+
+/* What may have been bad luck is worth another attempt before all goes through the daemon. */
+static bool is_bad_luck(int r, unsigned status)
+{
+    return r == PL_ENET || status == 500 || status == 503;
 }
 
 /* Asks the daemon: `list` of `items` (taken); the answers, as many as items. */
@@ -387,6 +391,15 @@ static json_t *get_ticket(struct pl_remote_signed *s, struct pl_remote_range *ra
     return said;
 }
 
+/* Whether the bytes are those of the range, or its begin: not of another, and not all where a range was asked for. */
+static bool is_of(const struct pl_remote_range *range, const struct pl_http_answer *answer, const struct pl_buf *bytes)
+{
+    unsigned long long first, last;
+
+    return answer->status == 206 && sscanf(answer->content_range, "bytes %llu-%llu/", &first, &last) == 2 &&
+           first == range->start && last >= first && last - first == bytes->len - 1;
+}
+
 /* Drops what stands before `start`; false when nothing is left. */
 static bool cut_front(struct pl_buf *b, uint64_t n)
 {
@@ -401,31 +414,33 @@ int pl_remote_signed_fetch(struct pl_remote_signed *s, const struct pl_hash *pac
                            struct pl_buf *ret)
 {
     struct pl_http_call call = {.method = "GET", .out = ret};
+    struct pl_http_answer answer = {0};
     const char *at = "?";
-    unsigned status = 0;
     int r = 0;
 
     if (!pl_remote_signed_reads(s))
         return ELSEWHERE;
-    for (int attempt = 0; attempt < 2; attempt++) { /* a URL may have expired by the bucket's clock */
+    for (int attempt = 0; attempt < 2; attempt++) {
         struct pl_remote_range range = {*pack, start, end};
-        json_t *said = get_ticket(s, &range, attempt > 0);
+        json_t *said = get_ticket(s, &range, answer.status == 403); /* a URL may have expired by the bucket's clock */
 
-        if (!said)
-            return ELSEWHERE; /* the daemon says why when it is asked for the bytes */
+        if (!said || !json_object_get(said, "url")) { /* the daemon says why when it is asked for the bytes */
+            json_decref(said);
+            return ELSEWHERE;
+        }
         pl_buf_clear(ret);
         ret->max = (size_t)(range.end - range.start);
-        r = play(s, said, &call, &status, &at);
+        r = play(s, said, &call, &answer, &at);
         json_decref(said);
-        if (r == 0 && (status == 206 || status == 200) && cut_front(ret, start - range.start))
+        if (r == 0 && is_of(&range, &answer, ret) && cut_front(ret, start - range.start))
             return 0;
-        if (status != 403)
+        if (answer.status != 403 && !is_bad_luck(r, answer.status))
             break;
     }
     pl_buf_clear(ret);
-    if (r == 0 && status == 404) /* its data may lie in another pack by now; the daemon tells */
+    if (r == 0 && answer.status == 404) /* its data may lie in another pack by now; the daemon tells */
         return ELSEWHERE;
-    return give_up(s, "reading from", at, r, status);
+    return give_up(s, "reading from", at, r, answer.status);
 }
 
 /* --- writing --- */
@@ -459,9 +474,9 @@ static int tell(struct pl_remote_signed *s, const char *session, const char *pac
 int pl_remote_signed_put(struct pl_remote_signed *s, const char *session, const struct pl_hash *pack, const void *bytes, size_t n)
 {
     struct pl_http_call call = {.method = "PUT", .upload = PL_UPLOAD_BYTES, .bytes = bytes, .len = n};
+    struct pl_http_answer answer = {0};
     char hex[PL_HASH_HEX + 1];
     const char *at = "?";
-    unsigned status = 0;
     json_t *said;
     bool there;
     int r = 0;
@@ -472,13 +487,13 @@ int pl_remote_signed_put(struct pl_remote_signed *s, const char *session, const 
     if (!said)
         return ELSEWHERE;
     there = json_is_true(json_object_get(said, "there"));
-    if (!there)
-        r = play(s, said, &call, &status, &at);
+    for (int attempt = 0; !there && attempt < 2 && (attempt == 0 || is_bad_luck(r, answer.status)); attempt++)
+        r = play(s, said, &call, &answer, &at);
     json_decref(said);
     if (there)
         return 0;
     /* 412: an earlier attempt whose answer was lost, or somebody else's; whatever it is, the daemon looks at it */
-    if (r < 0 || (status != 200 && status != 412))
-        return give_up(s, "writing to", at, r, status);
+    if (r < 0 || (answer.status != 200 && answer.status != 412))
+        return give_up(s, "writing to", at, r, answer.status);
     return tell(s, session, hex, n);
 }

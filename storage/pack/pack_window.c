@@ -149,10 +149,12 @@ int pl_pack_windows_read(struct pl_pack_windows *w, const struct pl_hash *id, co
         return r;
     r = pl_pack_record_decode(v->bytes.data + (start - v->start), &entry, ret, err);
     pthread_mutex_lock(&w->lock);
+    if (r == PL_ECORRUPT)
+        v->end = v->start; /* what was damaged on the way is fetched anew, also while others read here */
     if (--v->users == 0)
         pthread_cond_broadcast(&w->changed);
     if (r == PL_ECORRUPT && v->users == 0)
-        v->state = WINDOW_EMPTY; /* what was damaged on the way is fetched anew */
+        v->state = WINDOW_EMPTY;
     pthread_mutex_unlock(&w->lock);
     return r;
 }

@@ -6,6 +6,9 @@
 #include "storage/dataset/checkout.h"
 #include "storage/dataset/ingest.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+
 #define BIG ((size_t)3 << 20)
 
 static int setup_tls(void **state)
@@ -193,6 +196,88 @@ static void what_the_bucket_refuses_goes_through_the_daemon(void **state)
     client_close(&c);
 }
 
+/* One lost connection is no reason to leave the bucket alone. */
+static void bad_luck_once_is_not_seen(void **state)
+{
+    struct pl_entry entry;
+    struct client c;
+
+    (void)state;
+    make_repo("data");
+    client_open(&c, TOKEN);
+    s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_RESET_AFTER, .method = "PUT", .key = "X-Amz-Signature", .times = 1});
+    s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_503, .method = "GET", .key = "X-Amz-Signature", .times = 1});
+    entry = push_file(&c, "big", 4);
+    read_file(&entry, 4);
+    assert_true(of_packs("urls_put") >= 1 && of_packs("urls_get") >= 1);
+    assert_int_equal(of_packs("bytes_in"), 0);
+    assert_int_equal(of_packs("bytes_out"), 0);
+    client_close(&c);
+}
+
+/* Whatever answers in the place of the bucket: what it gives is no range, or another, or not what lies there. */
+static void what_the_bucket_does_not_give_right_comes_through_the_daemon(void **state)
+{
+    static const struct s3_fault faults[] = {{.kind = S3_FAULT_WHOLE},
+                                             {.kind = S3_FAULT_OTHER_RANGE, .bytes = 1},
+                                             {.kind = S3_FAULT_FLIP, .bytes = 1000},
+                                             {.kind = S3_FAULT_NO_LENGTH, .bytes = 5000}};
+    struct pl_entry entry;
+    struct client c;
+    int64_t before = 0;
+
+    (void)state;
+    make_repo("data");
+    client_open(&c, TOKEN);
+    entry = push_file(&c, "big", 5);
+    all_are_read_back();
+    for (size_t i = 0; i < PL_ARRAY_SIZE(faults); i++) {
+        struct s3_fault fault = faults[i];
+
+        fault.method = "GET";
+        fault.key = "X-Amz-Signature";
+        s3_mock_fault(mock, fault);
+        read_file(&entry, 5);
+        assert_true(of_packs("bytes_out") > before);
+        before = of_packs("bytes_out");
+        s3_mock_chaos(mock, 0, 0);
+    }
+    client_close(&c);
+}
+
+/* The daemon's copy of a pack lost bytes in a power failure. */
+static void a_damaged_copy_of_the_daemons_is_found_out_by_who_reads_it(void **state)
+{
+    struct pl_entry entry;
+    struct dirent *e;
+    struct client c;
+    unsigned cut = 0;
+    DIR *d;
+
+    (void)state;
+    make_repo("data");
+    client_open(&c, TOKEN);
+    entry = push_file(&c, "big", 6);
+    all_are_read_back();
+    s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_403, .method = "GET", .key = "X-Amz-Signature"});
+    read_file(&entry, 6);
+    d = opendir(t.data);
+    assert_non_null(d);
+    while ((e = readdir(d)) != NULL) {
+        _cleanup_close_ int fd = openat(dirfd(d), e->d_name, O_RDWR);
+
+        if (fd >= 0 && lseek(fd, 0, SEEK_END) > 1000) {
+            cut++;
+            for (off_t at = 200; at < (off_t)BIG; at += 4096)
+                assert_int_equal(pwrite(fd, "", 1, at), 1);
+        }
+    }
+    closedir(d);
+    assert_true(cut > 0);
+    read_file(&entry, 6);
+    client_close(&c);
+}
+
 static void a_store_that_does_not_hold_to_what_was_signed_gives_no_urls(void **state)
 {
     struct pl_entry entry;
@@ -253,22 +338,57 @@ static void a_url_to_put_by_takes_its_own_bytes_once(void **state)
     pl_buf_finish(&p.bytes);
 }
 
+/* HEAD of the pack. */
+static int look_for(const struct pack *p)
+{
+    char target[160];
+    struct answer a;
+    int status;
+
+    snprintf(target, sizeof target, PROJECT "/packs/%s", p->hex);
+    a = ask_with("HEAD", target, AS_WORKER, "", 0);
+    status = a.status;
+    answer_free(&a);
+    return status;
+}
+
+static json_t *get_urls(const struct pack *p)
+{
+    static const char none[] =
+        "{\"pack\":\"1111111111111111111111111111111111111111111111111111111111111111\",\"offset\":0,\"bytes\":1}";
+    char body[512];
+    json_t *o, *urls;
+
+    snprintf(body, sizeof body, "{\"ranges\":[%s,{\"pack\":\"%s\",\"offset\":0,\"bytes\":1},%s]}", none, p->hex, none);
+    o = ask_json(200, "POST", PROJECT "/get-urls", body);
+    urls = json_incref(json_object_get(o, "urls"));
+    json_decref(o);
+    return urls;
+}
+
 static void a_url_to_read_by_gives_its_own_range(void **state)
 {
     _cleanup_(pl_buf_finish) struct pl_buf out = {0};
     char session[64];
     struct pack p;
-    json_t *url;
+    json_t *url, *urls;
 
     (void)state;
     hostile = 1;
     new_session(session);
     make_pack(&p, "what the chunk holds");
     assert_int_equal(put_signed(&p, session), 200);
-    refused("not_found", "is not in the store", "POST", PROJECT "/get-urls",
-            "{\"ranges\":[{\"pack\":\"1111111111111111111111111111111111111111111111111111111111111111\",\"offset\":0,\"bytes\":"
-            "1}]}");
+    url = get_url(&p, 80, 30); /* the daemon was not told of it */
+    assert_true(json_is_false(json_object_get(url, "there")));
+    json_decref(url);
+    assert_int_equal(look_for(&p), 404);
     assert_int_equal(tell(&p, session), 201);
+    assert_int_equal(look_for(&p), 200);
+    urls = get_urls(&p); /* of two packs that are not there, and of it */
+    assert_true(json_is_false(json_object_get(json_array_get(urls, 0), "there")));
+    assert_non_null(json_object_get(json_array_get(urls, 1), "url"));
+    assert_true(json_is_false(json_object_get(json_array_get(urls, 2), "there")));
+    json_decref(urls);
     url = get_url(&p, 80, 30);
     assert_true(number_at(url, "expires_s") <= 900);
     assert_int_equal(send_signed(url, "GET", NULL, NULL, 0, &out), 206);
@@ -319,6 +439,9 @@ int main(void)
         TEST(bytes_of_packs_go_past_the_daemon),
         cmocka_unit_test_setup_teardown(bytes_go_to_a_bucket_with_a_certificate_of_its_own, setup_tls, teardown),
         TEST(what_the_bucket_refuses_goes_through_the_daemon),
+        TEST(bad_luck_once_is_not_seen),
+        TEST(what_the_bucket_does_not_give_right_comes_through_the_daemon),
+        TEST(a_damaged_copy_of_the_daemons_is_found_out_by_who_reads_it),
         cmocka_unit_test_setup_teardown(a_store_that_does_not_hold_to_what_was_signed_gives_no_urls, setup_loose, teardown),
         TEST(a_url_to_put_by_takes_its_own_bytes_once),
         TEST(a_url_to_read_by_gives_its_own_range),
