@@ -76,8 +76,6 @@ static int begin_gc(struct pl_api *a, struct pl_http_request *req, json_t **ret,
     int dry_run = 0;
     int r = pl_api_body(req, &body, err, "{s?:b}", "dry_run", &dry_run);
 
-    if (r == 0 && !dry_run)
-        pl_api_keep(a); /* what nobody keeps any more is garbage, too */
     r = r < 0 ? r : pl_gc_begin(a->gc, dry_run, &number, err);
     if (r < 0)
         return r;

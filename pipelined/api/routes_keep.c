@@ -2,7 +2,6 @@
 #include "api_internal.h"
 
 #include "pipelined/db/keep_pass.h"
-#include "storage/base/log.h"
 
 static bool is_draining(void *self)
 {
@@ -45,25 +44,7 @@ static int drop_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret
 
 void pl_api_keep(struct pl_api *a)
 {
-    _cleanup_(json_decrefp) json_t *report = NULL;
-    struct pl_err err = {0};
-    const json_t *repo;
-    size_t i;
-    int r = pass_over(a, NULL, NULL, false, &report, &err);
-
-    if (r < 0 && r != PL_ECANCELED)
-        pl_log_warn("keep", "not all that is to be dropped was: %s", err.msg);
-    json_array_foreach(json_object_get(report, "repos"), i, repo)
-    {
-        json_int_t commits = json_integer_value(json_object_get(repo, "commits")),
-                   results = json_integer_value(json_object_get(repo, "results")),
-                   logs = json_integer_value(json_object_get(repo, "logs"));
-
-        if (commits || results || logs)
-            pl_log_info("keep", "%s/%s: dropped %lld commits, the results of %lld jobs, the logs of %lld",
-                        pl_api_text_at(repo, "project"), pl_api_text_at(repo, "repo"), (long long)commits, (long long)results,
-                        (long long)logs);
-    }
+    pl_keep_pass_all(&(struct pl_keep_pass){.db = a->config.db, .stop = is_draining, .self = a});
 }
 
 static const struct pl_api_route routes[] = {
@@ -80,6 +61,7 @@ static const struct pl_api_schema schemas[] = {
     {"KeptRepo", "project:string repo:string keep:Keep kept:integer held:integer commits:integer results:integer logs:integer"},
     {"DroppedCommit",
      "project:string repo:string commit:string branch:string created_us:integer files:integer bytes:integer why:string"},
-    {"Kept", "repos:KeptRepo[] commits:DroppedCommit[] more:boolean"},
+    {"KeptDeleted", "results:integer logs:integer"},
+    {"Kept", "repos:KeptRepo[] commits:DroppedCommit[] more:boolean deleted:KeptDeleted"},
 };
 PL_API_TABLE(keep, routes, schemas);

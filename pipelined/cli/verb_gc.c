@@ -61,6 +61,9 @@ static int say_foreseen(struct pl_cli *c, const json_t *report, struct pl_err *e
     pl_show_say(c, "%s in %lld packs would be freed, of %s in %lld packs\n", size_at(report, "freed_bytes", freed),
                 (long long)pl_show_int_at(report, "freed_packs"), size_at(report, "bytes", all),
                 (long long)pl_show_int_at(report, "packs"));
+    if (pl_show_int_at(report, "commits"))
+        pl_show_say(c, "%lld commits would go by the rules of what is kept: pipelinectl keep --dry-run lists them\n",
+                    (long long)pl_show_int_at(report, "commits"));
     if (pl_show_int_at(report, "copied_packs"))
         pl_show_say(c, "%s that is needed would be copied out of %lld packs that hold little of use, or are small\n",
                     size_at(report, "copied_bytes", copied), (long long)pl_show_int_at(report, "copied_packs"));

@@ -32,13 +32,16 @@ static int say(struct pl_cli *c, const json_t *report, bool dry_run, struct pl_e
                                                {"DROPPED", "commits", NULL}, {"RESULTS", "results", NULL},
                                                {"LOGS", "logs", NULL}};
     const json_t *repos = json_object_get(report, "repos");
+    json_int_t results = pl_show_int_at(report, "deleted.results"), logs = pl_show_int_at(report, "deleted.logs");
     int r;
 
-    if (json_array_size(repos) == 0) {
+    if (json_array_size(repos) == 0 && !results && !logs) {
         pl_show_say(c, "everything is kept: pipelinectl update repo NAME --keep commits=10,days=30\n");
         return 0;
     }
-    r = pl_show_table(repos, columns, PL_ARRAY_SIZE(columns), true, err);
+    r = json_array_size(repos) ? pl_show_table(repos, columns, PL_ARRAY_SIZE(columns), true, err) : 0;
+    if (r == 0 && (results || logs))
+        pl_show_say(c, "deleted stages: results of %lld jobs, logs of %lld\n", (long long)results, (long long)logs);
     if (r == 0 && dry_run)
         r = say_commits(report, err);
     if (r == 0 && !dry_run)

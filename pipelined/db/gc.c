@@ -2,6 +2,7 @@
 
 #include "gc_collect.h"
 #include "gc_tx.h"
+#include "keep_pass.h"
 #include "recover.h"
 #include "session_tx.h"
 #include "storage/base/clock.h"
@@ -20,7 +21,7 @@
 #define ROUNDS_MAX 3 /* over a project in one collection: condemn, doom, and what that one condemned */
 #define NICE       10
 
-/* What is kept of a project between collections. */
+/* What is kept of a project while something of it is condemned. */
 struct project {
     uint64_t condemned_at;
 };
@@ -128,6 +129,12 @@ static void add_sums(struct pl_gc *gc, struct pl_gc_report *sums, bool first)
     pl_gc_report_finish(sums);
 }
 
+/* With nothing condemned nobody is waited for: so `known` is as long as the list of projects that wait, not of all that ever were. */
+static void forget_project(struct pl_gc *gc, const char *name)
+{
+    free(pl_map_remove(&gc->known, name, strlen(name)));
+}
+
 static struct project *project_of(struct pl_gc *gc, const char *name, struct pl_err *err)
 {
     struct project *p = pl_map_get(&gc->known, name, strlen(name));
@@ -153,7 +160,7 @@ static bool settled(struct pl_gc *gc)
 }
 
 /* Rounds until nothing more can be done now. */
-static int collect_project(struct pl_gc *gc, const char *name, bool dry, struct pl_err *err)
+static int collect_project(struct pl_gc *gc, const char *name, bool dry, const struct pl_keep_going *going, struct pl_err *err)
 {
     struct project *p = project_of(gc, name, err);
     struct pl_gc_round g = {.db = gc->config.db,
@@ -164,6 +171,7 @@ static int collect_project(struct pl_gc *gc, const char *name, bool dry, struct 
                             .project = name,
                             .watch = {.stop = is_stopped, .note = note, .self = gc},
                             .may_doom = settled(gc),
+                            .going = going,
                             .removed = &gc->removed};
     int r = p ? 0 : pl_err_nomem(err);
 
@@ -171,6 +179,7 @@ static int collect_project(struct pl_gc *gc, const char *name, bool dry, struct 
         g.condemned_at = p->condemned_at;
     for (unsigned i = 0; r == 0 && i < ROUNDS_MAX && (i == 0 || g.again); i++) {
         g.sums = (struct pl_gc_report){0};
+        g.waiting = false;
         r = dry ? pl_gc_foresee(&g, err) : pl_gc_collect(&g, err);
         p->condemned_at = g.condemned_at;
         add_sums(gc, &g.sums, i == 0);
@@ -179,6 +188,8 @@ static int collect_project(struct pl_gc *gc, const char *name, bool dry, struct 
     gc->report.waiting_packs += g.sums.waiting_packs; /* after its last round */
     gc->report.waiting_bytes += g.sums.waiting_bytes;
     pthread_mutex_unlock(&gc->lock);
+    if (r == 0 && !dry && !g.waiting)
+        forget_project(gc, name);
     return r;
 }
 
@@ -198,7 +209,20 @@ static int is_due(struct pl_gc *gc, const char *name, bool *ret, struct pl_err *
 
 enum why { ASKED, ASKED_DRY, BY_THE_CLOCK, LOOKING };
 
-static int collect_all(struct pl_gc *gc, enum why why, struct pl_err *err)
+/* What nobody keeps any more is garbage, too. What goes wrong with it is told, and the rest is collected. */
+static void keep(struct pl_gc *gc, enum why why, struct pl_keep_going *going)
+{
+    struct pl_keep_pass pass = {.db = gc->config.db, .dry_run = why == ASKED_DRY, .stop = is_stopped, .self = gc, .going = going};
+
+    if (why != ASKED && why != ASKED_DRY)
+        return;
+    pl_keep_pass_all(&pass);
+    pthread_mutex_lock(&gc->lock);
+    gc->report.commits = pass.commits;
+    pthread_mutex_unlock(&gc->lock);
+}
+
+static int collect_each(struct pl_gc *gc, enum why why, const struct pl_keep_going *going, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *projects = json_array();
     const json_t *one;
@@ -215,7 +239,7 @@ static int collect_all(struct pl_gc *gc, enum why why, struct pl_err *err)
         pthread_mutex_lock(&gc->lock);
         snprintf(gc->report.project, sizeof gc->report.project, "%s", name);
         pthread_mutex_unlock(&gc->lock);
-        r = r == 0 && due ? collect_project(gc, name, why == ASKED_DRY, &why_not) : r;
+        r = r == 0 && due ? collect_project(gc, name, why == ASKED_DRY, going, &why_not) : r;
         if (r < 0 && first == 0) {
             first = r;
             *err = why_not;
@@ -224,6 +248,17 @@ static int collect_all(struct pl_gc *gc, enum why why, struct pl_err *err)
             break;
     }
     return first;
+}
+
+static int collect_all(struct pl_gc *gc, enum why why, struct pl_err *err)
+{
+    struct pl_keep_going going = {0};
+    int r;
+
+    keep(gc, why, &going);
+    r = collect_each(gc, why, &going, err);
+    pl_keep_going_finish(&going);
+    return r;
 }
 
 /* meta 'gc_at': when a collection ended last, so that a daemon that is started often collects as often as any other. */
@@ -272,7 +307,7 @@ static void collect(struct pl_gc *gc, enum why why)
     gc->report = (struct pl_gc_report){.running = true,
                                        .dry_run = why == ASKED_DRY,
                                        .number = gc->report.number + 1,
-                                       .phase = "mark",
+                                       .phase = why == ASKED || why == ASKED_DRY ? "keep" : "mark",
                                        .started_us = pl_clock_wall_us(),
                                        .repos = json_array()};
     gc->asked = false;
@@ -480,11 +515,25 @@ int pl_gc_begin(struct pl_gc *gc, bool dry_run, uint64_t *ret, struct pl_err *er
     return r;
 }
 
+/* Under the lock: the one that was asked for is over before it began. */
+static void give_up(struct pl_gc *gc)
+{
+    int64_t now_us = pl_clock_wall_us();
+
+    pl_gc_report_finish(&gc->report);
+    gc->report = (struct pl_gc_report){
+        .dry_run = gc->asked_dry, .number = gc->report.number + 1, .phase = "", .started_us = now_us, .finished_us = now_us};
+    (void)!pl_err_set(&gc->report.error, PL_ECANCELED, "the collection was stopped before it began");
+    pthread_cond_broadcast(&gc->over);
+}
+
 void pl_gc_stop(struct pl_gc *gc)
 {
     pthread_mutex_lock(&gc->lock);
     if (gc->report.running)
         atomic_store(&gc->stop, true);
+    else if (gc->asked)
+        give_up(gc);
     gc->asked = false;
     pthread_mutex_unlock(&gc->lock);
 }

@@ -1,6 +1,8 @@
 /* gc: collects the garbage of all projects: by the clock, when asked, and what it condemned as soon as nobody is left who may need it. The
  * protocol: storage/dataset/gc.h.
  *
+ * One that is asked for begins with what the repos' rules drop (keep_pass.h), and a dry run takes it for gone.
+ *
  *   idle ──asked, or due──▶ for each project: mark ──▶ flush ──▶ verdict: revive, doom, copy, condemn ──▶ remove ──┐
  *    ▲                                          ▲                                                                │
  *    │                                          └────────── again at once when nobody must be waited for ────────┤
@@ -33,7 +35,7 @@ struct pl_gc_config {
 struct pl_gc_report {
     bool running, dry_run;
     uint64_t number;                   /* collections begun by now */
-    const char *phase;                 /* "mark", "copy", "remove"; "" when it does not run */
+    const char *phase;                 /* "keep", "mark", "copy", "remove"; "" when it does not run */
     char project[64];                  /* that is under way */
     uint64_t done, all;                /* commits marked, packs copied or removed */
     uint64_t packs, bytes;             /* there were */
@@ -42,7 +44,7 @@ struct pl_gc_report {
     uint64_t copied_packs,
         copied_bytes; /* of little use, or small: what was needed of them was copied; of a dry run: that would be */
     uint64_t waiting_packs, waiting_bytes; /* condemned, and somebody is there who may need them */
-    uint64_t commits;                      /* that rules of retention took away */
+    uint64_t commits;                      /* that rules of retention took away; of a dry run: would */
     uint64_t missing;                      /* records that are named and not there: fsck tells of which */
     int64_t started_us, finished_us;
     struct pl_err error; /* code 0: none */
@@ -59,7 +61,7 @@ int pl_gc_start(struct pl_gc *gc, struct pl_err *err);
  * number. */
 PL_MUST_CHECK
 int pl_gc_begin(struct pl_gc *gc, bool dry_run, uint64_t *ret, struct pl_err *err);
-/* The one that runs ends soon; what it has done stands. */
+/* The one that runs ends soon; what it has done stands. One that was asked for and has not begun is over, with PL_ECANCELED. */
 void pl_gc_stop(struct pl_gc *gc);
 /* A copy of what is known of the last one, or the one that runs. */
 void pl_gc_report(struct pl_gc *gc, struct pl_gc_report *ret);

@@ -135,6 +135,7 @@ static int mark(struct round *r, struct pl_err *err)
                                 .keep = g->keep,
                                 .keeper = g->keeper,
                                 .project = g->project,
+                                .going = g->going,
                                 .progress = commits_marked,
                                 .self = r};
     struct pl_gc_mark_stats stats;
@@ -311,6 +312,29 @@ static int copy(struct round *r, struct pl_err *err)
 
 /* ---- removing ---- */
 
+static int remember(struct round *r, const struct pl_hash *pack, void *value, struct pl_err *err)
+{
+    struct pl_map *m = r->g->removed;
+
+    if (m->len >= PL_GC_REMOVED_MAX && !pl_map_get(m, pack->b, PL_HASH_BYTES)) {
+        pl_map_finish(m, NULL);
+        *m = (struct pl_map){0};
+    }
+    return pl_map_put(m, pack->b, PL_HASH_BYTES, value, NULL, err);
+}
+
+/* Counted once: what this daemon has doomed, when it goes at last. */
+static int note_removed(struct round *r, const struct pl_hash *pack, struct pl_err *err)
+{
+    uintptr_t value = (uintptr_t)pl_map_get(r->g->removed, pack->b, PL_HASH_BYTES);
+
+    if (value > (uintptr_t)PL_GC_REMOVED) {
+        r->g->sums.freed_packs++;
+        r->g->sums.freed_bytes += value;
+    }
+    return remember(r, pack, PL_GC_REMOVED, err);
+}
+
 /* At most REMOVE_MANY packs in one request; again after a start: who doomed them may have died before they were removed. */
 static int remove_some(struct round *r, const struct pl_hash *packs, size_t n, struct pl_err *err)
 {
@@ -322,7 +346,7 @@ static int remove_some(struct round *r, const struct pl_hash *packs, size_t n, s
         list[i] = pl_pack_key(r->g->project, &packs[i], keys[i]);
     e = e < 0 ? e : pl_object_remove_many(pl_store_objects(r->store), list, n, err);
     for (size_t i = 0; i < n && e == 0; i++)
-        e = pl_map_put(r->g->removed, packs[i].b, PL_HASH_BYTES, r->g, NULL, err);
+        e = note_removed(r, &packs[i], err);
     free(keys);
     free(list);
     return e;
@@ -348,36 +372,33 @@ static int add_gone(struct round *r, struct pl_err *err)
     for (size_t i = 0; i < r->n_rows && e == 0; i++)
         if (r->rows[i].doomed && r->rows[i].at_us < before_us)
             e = add(&r->gone, &r->rows[i].pack, PL_PACK_GONE, 0, err);
-    return e < 0 ? e : take(r, &r->gone, err);
+    e = e < 0 ? e : take(r, &r->gone, err);
+    for (size_t i = 0; i < r->gone.n; i++)
+        if (r->gone.list[i].done)
+            pl_map_remove(r->g->removed, r->gone.list[i].pack.b, PL_HASH_BYTES);
+    return e;
 }
 
 static int remove_doomed(struct round *r, struct pl_err *err)
 {
     struct pl_hash *packs = reallocarray(NULL, r->doom.n + r->n_rows + 1, sizeof *packs);
-    uint64_t freed = 0;
     size_t n = 0;
-    int e;
+    int e = packs ? 0 : pl_err_nomem(err);
 
-    if (!packs)
-        return pl_err_nomem(err);
-    for (size_t i = 0; i < r->doom.n; i++) {
-        if (!r->doom.list[i].done)
+    for (size_t i = 0; i < r->doom.n && e == 0; i++) {
+        const struct pl_gc_change *c = &r->doom.list[i];
+
+        if (!c->done)
             continue;
-        packs[n++] = r->doom.list[i].pack;
-        freed += r->doom.list[i].bytes;
+        e = remember(r, &c->pack, (void *)(uintptr_t)c->bytes, err); /* more than one: an object has a trailer */
+        packs[n++] = c->pack;
     }
-    r->g->sums.freed_packs += n;
-    for (size_t i = 0; i < r->n_rows; i++)
-        if (r->rows[i].doomed && !pl_map_get(r->g->removed, r->rows[i].pack.b, PL_HASH_BYTES))
+    for (size_t i = 0; i < r->n_rows && e == 0; i++)
+        if (r->rows[i].doomed && pl_map_get(r->g->removed, r->rows[i].pack.b, PL_HASH_BYTES) != PL_GC_REMOVED)
             packs[n++] = r->rows[i].pack;
-    e = remove_all(r, packs, n, err);
+    e = e < 0 ? e : remove_all(r, packs, n, err);
     free(packs);
-    if (e < 0) {
-        r->g->sums.freed_packs = 0; /* they go with the next round */
-        return e;
-    }
-    r->g->sums.freed_bytes += freed;
-    return add_gone(r, err);
+    return e < 0 ? e : add_gone(r, err); /* what is left goes with the next round */
 }
 
 /* ---- a round ---- */

@@ -4,6 +4,9 @@
 #include "pipelined/db/gc.h"
 #include "storage/dataset/gc_copy.h"
 
+#define PL_GC_REMOVED_MAX (1u << 18) /* in `removed`, some 16 MiB: beyond it all is forgotten, and removed once more */
+#define PL_GC_REMOVED     ((void *)(uintptr_t)1)
+
 /* What is told of a round, and asked in it. Any of the functions may be NULL. */
 struct pl_gc_watch {
     bool (*stop)(void *self);
@@ -22,8 +25,10 @@ struct pl_gc_round {
     struct pl_gc_watch watch;
     bool may_doom;
     uint64_t condemned_at; /* in, out: pl_store_moment when something was last condemned, 0 = not in this daemon's life */
-    struct pl_map
-        *removed; /* packs whose objects this daemon has removed; those doomed before it was started are removed again */
+    const struct pl_keep_going *going; /* of pl_gc_foresee: as if it were gone. May be NULL */
+    /* Doomed packs whose rows are there still: of those doomed by this daemon what its object takes until it is removed, then PL_GC_REMOVED.
+     * Those doomed before it was started are removed again. */
+    struct pl_map *removed;
     struct pl_gc_report sums; /* out: added to */
     bool
         again; /* out: something is condemned that nobody has to be waited for: another round dooms it, or finds that it is needed */

@@ -1,6 +1,7 @@
 #include "gc_roots.h"
 
 #include "pipelined/core/table.h"
+#include "pipelined/db/keep_pass.h"
 #include "pipelined/db/opens.h"
 #include "pipelined/db/result_rows.h"
 #include "storage/base/clock.h"
@@ -179,11 +180,26 @@ static int mark_results(struct reading *g, const struct pl_rows *row, struct pl_
     return r < 0 ? r : pl_gc_mark_results(g->mark, list, err);
 }
 
+/* Whether the row's rule would drop it. */
+static bool is_going(const struct reading *g, const struct pl_rows *row)
+{
+    const struct pl_keep_going *going = g->roots->going;
+    int64_t of = pl_col_int(row, 1);
+    const struct pl_map *m;
+
+    if (!going || !of)
+        return false;
+    m = pl_col_int(row, 0) == COMMIT ? &going->commits : pl_col_int(row, 0) == RECORD ? &going->logs : &going->results;
+    return pl_map_get(m, &of, sizeof of) != NULL;
+}
+
 /* kind, of, a, b, c, d, e */
 static int mark_root(struct reading *g, const struct pl_rows *row, struct pl_err *err)
 {
     struct pl_hash id = pl_col_hash(row, 2);
 
+    if (is_going(g, row))
+        return 0;
     switch ((enum kind)pl_col_int(row, 0)) {
     case PIN:
         pl_gc_mark_pack(g->mark, &id);
@@ -245,6 +261,8 @@ static int note_kept(void *self, const struct pl_entry *entry, struct pl_err *er
 {
     struct reading *g = self;
 
+    if (g->n_kept == PL_GC_KEPT_MAX)
+        return pl_err_set(err, PL_ELIMIT, "uploads under way have more than %u parts of files", PL_GC_KEPT_MAX);
     if (g->n_kept == g->cap_kept) {
         size_t cap = g->cap_kept ? g->cap_kept * 2 : 64;
         struct pl_entry *kept = reallocarray(g->kept, cap, sizeof *kept);

@@ -4,6 +4,9 @@
 #include "pipelined/db/db.h"
 #include "storage/dataset/gc_mark.h"
 
+#define PL_GC_KEPT_MAX (1u << 21) /* entries that `keep` gives, held until all roots are known */
+
+struct pl_keep_going;
 struct pl_opens;
 
 struct pl_gc_roots {
@@ -13,6 +16,7 @@ struct pl_gc_roots {
                 void *self, struct pl_err *err); /* as in pl_gc_config */
     void *keeper;
     const char *project;
+    const struct pl_keep_going *going; /* taken for gone already. May be NULL */
     /* May be NULL: told how many commits are done, of how many. */
     void (*progress)(void *self, uint64_t done, uint64_t all);
     void *self;

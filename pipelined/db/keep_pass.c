@@ -3,6 +3,7 @@
 #include "pipelined/db/keep_world.h"
 #include "pipelined/db/names.h"
 #include "storage/base/clock.h"
+#include "storage/base/log.h"
 
 #include <stdio.h>
 
@@ -15,6 +16,7 @@ struct passing {
     struct pl_keep_pass *pass;
     struct pl_keep_db w;
     struct loss *losses; /* of every repo */
+    struct loss deleted; /* of stages that are no more */
 };
 
 static bool is_dropped(const struct passing *p, size_t commit)
@@ -97,29 +99,33 @@ static int drop_commits(struct passing *p, struct pl_err *err)
 /* ---- results and logs ---- */
 
 /* Of a stage's jobs that ended before `?3` those, at most `?4`, that have something still; and what goes with them. */
+enum rest_kind { LOGS, RESULTS, REUSE };
 struct rest {
     const char *find;
     const char *const *drop; /* each with the job as `?1` */
 };
+static const char *const drop_logs[] = {"DELETE FROM log_segment WHERE job = ?1", NULL};
 static const char *const drop_results[] = {"DELETE FROM attempt WHERE job = ?1", "DELETE FROM metric WHERE job = ?1",
                                            "DELETE FROM result WHERE job = ?1",
                                            "UPDATE job SET kept = 0 WHERE id = ?1 AND kept = 1", NULL};
-static const char *const drop_logs[] = {"DELETE FROM log_segment WHERE job = ?1", NULL};
+static const char *const drop_reuse[] = {"DELETE FROM result WHERE job = ?1", "UPDATE job SET kept = 0 WHERE id = ?1", NULL};
 
 #define ENDED_JOBS "SELECT j.id FROM job j WHERE j.project = ?1 AND j.stage = ?2 AND j.final = 1 AND j.finished_us < ?3 AND "
+/* a job takes what others of its stage have finished */
+#define NONE_GOES_ON " AND NOT EXISTS (SELECT 1 FROM job u WHERE u.project = ?1 AND u.stage = ?2 AND u.final = 0)"
 static const struct rest rests[] = {
-    [PL_KEEP_LOGS] = {ENDED_JOBS "EXISTS (SELECT 1 FROM log_segment x WHERE x.job = j.id) ORDER BY j.id LIMIT ?4", drop_logs},
-    [PL_KEEP_RESULTS] = {ENDED_JOBS "(EXISTS (SELECT 1 FROM attempt x WHERE x.job = j.id)"
-                                    " OR EXISTS (SELECT 1 FROM metric x WHERE x.job = j.id)"
-                                    " OR EXISTS (SELECT 1 FROM result x WHERE x.job = j.id))"
-                                    " AND NOT EXISTS (SELECT 1 FROM job u WHERE u.project = ?1 AND u.stage = ?2 AND u.final = 0)"
-                                    " ORDER BY j.id LIMIT ?4",
-                         drop_results}, /* a job takes what others of its stage have finished */
+    [LOGS] = {ENDED_JOBS "EXISTS (SELECT 1 FROM log_segment x WHERE x.job = j.id) ORDER BY j.id LIMIT ?4", drop_logs},
+    [RESULTS] = {ENDED_JOBS "(EXISTS (SELECT 1 FROM attempt x WHERE x.job = j.id)"
+                            " OR EXISTS (SELECT 1 FROM metric x WHERE x.job = j.id)"
+                            " OR EXISTS (SELECT 1 FROM result x WHERE x.job = j.id))" NONE_GOES_ON " ORDER BY j.id LIMIT ?4",
+                 drop_results},
+    [REUSE] = {ENDED_JOBS "j.kept = 1" NONE_GOES_ON " ORDER BY j.id LIMIT ?4", drop_reuse},
 };
 
 struct jobs {
-    const struct pl_keep_repo *repo;
+    const char *project, *stage;
     const struct rest *rest;
+    const char *still; /* query of whether it is still so that they may go, with project and stage; NULL = it is */
     int64_t before_us;
     int64_t n; /* dropped in this transaction */
 };
@@ -133,15 +139,23 @@ static int drop_job(struct pl_conn *c, const struct rest *rest, int64_t job, str
     return r;
 }
 
+static int find_jobs(struct pl_conn *c, const struct jobs *j, int64_t max, struct pl_rows *rows, struct pl_err *err)
+{
+    return pl_sql_query(c, err, rows, j->rest->find, "ssii", j->project, j->stage, j->before_us, max);
+}
+
 static int drop_jobs_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct jobs *j = arg;
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int64_t ids[PL_KEEP_BATCH];
+    int64_t ids[PL_KEEP_BATCH], still = 1;
     size_t n = 0;
-    int r = pl_sql_query(pl_tx_conn(tx), err, &rows, j->rest->find, "ssii", j->repo->project, j->repo->name, j->before_us,
-                         (int64_t)PL_KEEP_BATCH);
+    int r = j->still ? pl_sql_int(pl_tx_conn(tx), err, &still, j->still, "ss", j->project, j->stage) : 0;
 
+    j->n = 0;
+    if (r < 0 || !still)
+        return r;
+    r = find_jobs(pl_tx_conn(tx), j, PL_KEEP_BATCH, &rows, err);
     while (r >= 0 && n < PL_KEEP_BATCH && (r = pl_sql_next(pl_tx_conn(tx), &rows, err)) > 0)
         ids[n++] = pl_col_int(&rows, 0);
     pl_rows_finish(&rows);
@@ -152,33 +166,48 @@ static int drop_jobs_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     return PL_MIN(r, 0);
 }
 
-static int count_jobs(struct passing *p, const struct jobs *j, int64_t *ret, struct pl_err *err)
+static int note_going(struct pl_map *m, int64_t row, struct pl_err *err)
+{
+    return m->len < PL_KEEP_GOING_MAX ? pl_map_put(m, &row, sizeof row, m, NULL, err) : 0;
+}
+
+static int count_jobs(struct passing *p, const struct jobs *j, struct pl_map *going, int64_t *ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->pass->db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(rd.conn, err, &rows, j->rest->find, "ssii", j->repo->project, j->repo->name, j->before_us, INT64_MAX);
+    int r = find_jobs(rd.conn, j, INT64_MAX, &rows, err);
 
-    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0)
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+        r = going ? note_going(going, pl_col_int(&rows, 0), err) : 0;
         ++*ret;
+    }
     return r;
 }
 
-static int drop_rest(struct passing *p, uint32_t repo, enum pl_keep_of what, uint32_t days, int64_t *ret, struct pl_err *err)
+/* All of these, or how many they are. */
+static int drop_jobs(struct passing *p, struct jobs *j, enum rest_kind kind, int64_t *ret, struct pl_err *err)
 {
-    struct jobs j = {.repo = &p->w.repos[repo], .rest = &rests[what], .n = PL_KEEP_BATCH};
+    struct pl_keep_going *g = p->pass->going;
     int r = 0;
 
-    if (!days)
-        return 0;
-    j.before_us = p->w.world.now_us - (int64_t)days * PL_KEEP_DAY_US;
+    j->rest = &rests[kind];
     if (p->pass->dry_run)
-        return count_jobs(p, &j, ret, err);
-    while (r == 0 && j.n == PL_KEEP_BATCH) {
+        return count_jobs(p, j, g ? kind == LOGS ? &g->logs : &g->results : NULL, ret, err);
+    do {
         r = go_on(p, err);
-        r = r < 0 ? r : pl_db_run(p->pass->db, PL_TX_UNLOGGED, drop_jobs_tx, &j, err);
-        *ret += r == 0 ? j.n : 0;
-    }
+        r = r < 0 ? r : pl_db_run(p->pass->db, PL_TX_UNLOGGED, drop_jobs_tx, j, err);
+        *ret += r == 0 ? j->n : 0;
+    } while (r == 0 && j->n == PL_KEEP_BATCH);
     return r;
+}
+
+static int drop_rest(struct passing *p, uint32_t repo, enum rest_kind kind, uint32_t days, int64_t *ret, struct pl_err *err)
+{
+    struct jobs j = {.project = p->w.repos[repo].project,
+                     .stage = p->w.repos[repo].name,
+                     .before_us = p->w.world.now_us - (int64_t)days * PL_KEEP_DAY_US};
+
+    return days ? drop_jobs(p, &j, kind, ret, err) : 0;
 }
 
 static int drop_rests(struct passing *p, struct pl_err *err)
@@ -188,8 +217,91 @@ static int drop_rests(struct passing *p, struct pl_err *err)
     for (uint32_t i = 0; i < p->w.n_repos && r == 0; i++) {
         if (!p->w.repos[i].meant || !p->w.repos[i].output)
             continue;
-        r = drop_rest(p, i, PL_KEEP_RESULTS, p->w.rules[i].results, &p->losses[i].results, err);
-        r = r < 0 ? r : drop_rest(p, i, PL_KEEP_LOGS, p->w.rules[i].logs, &p->losses[i].logs, err);
+        r = drop_rest(p, i, RESULTS, p->w.rules[i].results, &p->losses[i].results, err);
+        r = r < 0 ? r : drop_rest(p, i, LOGS, p->w.rules[i].logs, &p->losses[i].logs, err);
+    }
+    return r;
+}
+
+/* ---- of stages that are no more ---- */
+
+/* What goes of every job's rest when the query, with project and stage, says so. */
+static const struct over {
+    const char *is_over;
+    enum rest_kind kind;
+} overs[] = {
+#define NO_REPO "SELECT NOT EXISTS (SELECT 1 FROM repo WHERE project = ?1 AND name = ?2)" /* its rule is gone with it */
+    {NO_REPO, LOGS},
+    {NO_REPO, RESULTS},
+    /* nobody takes up what its jobs did */
+    {"SELECT EXISTS (SELECT 1 FROM repo WHERE project = ?1 AND name = ?2)"
+     " AND NOT EXISTS (SELECT 1 FROM stage WHERE project = ?1 AND name = ?2 AND current = 1)",
+     REUSE},
+};
+
+struct stage_name {
+    char project[PL_NAME_MAX_BYTES + 1], name[PL_NAME_MAX_BYTES + 1];
+};
+
+/* The next one that ever had a job: 1, or 0 when there is none. */
+static int next_stage(struct pl_conn *c, struct stage_name *s, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows,
+                         "SELECT project, stage FROM job WHERE (project, stage) > (?, ?) ORDER BY project, stage LIMIT 1", "ss",
+                         s->project, s->name);
+
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r > 0) {
+        snprintf(s->project, sizeof s->project, "%s", pl_col_text(&rows, 0));
+        snprintf(s->name, sizeof s->name, "%s", pl_col_text(&rows, 1));
+    }
+    return r;
+}
+
+/* Whether there is anything to drop: most have nothing, and the writer is not asked. */
+static int has_rest(struct pl_conn *c, const struct jobs *j, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int64_t is_over = 0;
+    int r = pl_sql_int(c, err, &is_over, j->still, "ss", j->project, j->stage);
+
+    if (r < 0 || !is_over)
+        return r;
+    r = find_jobs(c, j, 1, &rows, err);
+    return r < 0 ? r : pl_sql_next(c, &rows, err);
+}
+
+static int drop_over(struct passing *p, const struct stage_name *s, const struct over *o, struct pl_err *err)
+{
+    struct jobs j = {
+        .project = s->project, .stage = s->name, .rest = &rests[o->kind], .still = o->is_over, .before_us = INT64_MAX};
+    int r;
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->pass->db);
+
+        r = has_rest(rd.conn, &j, err);
+    }
+    return r <= 0 ? r : drop_jobs(p, &j, o->kind, o->kind == LOGS ? &p->deleted.logs : &p->deleted.results, err);
+}
+
+static int drop_overs(struct passing *p, struct pl_err *err)
+{
+    struct stage_name s = {0};
+    int r = p->pass->project ? 0 : 1;
+
+    while (r > 0) {
+        {
+            _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->pass->db);
+
+            r = next_stage(rd.conn, &s, err);
+        }
+        for (size_t i = 0; r > 0 && i < PL_ARRAY_SIZE(overs); i++) {
+            int e = drop_over(p, &s, &overs[i], err);
+
+            r = e < 0 ? e : r;
+        }
     }
     return r;
 }
@@ -257,7 +369,8 @@ static int make_report(struct passing *p, struct pl_err *err)
         r = list_commits(p, commits, &more, err);
     if (r < 0)
         return r;
-    p->pass->report = json_pack("{s:O, s:O, s:b}", "repos", repos, "commits", commits, "more", more);
+    p->pass->report = json_pack("{s:O, s:O, s:b, s:{s:I, s:I}}", "repos", repos, "commits", commits, "more", more, "deleted",
+                                "results", (json_int_t)p->deleted.results, "logs", (json_int_t)p->deleted.logs);
     return p->pass->report ? 0 : pl_err_nomem(err);
 }
 
@@ -308,7 +421,10 @@ static int decide(struct passing *p, struct pl_err *err)
     if (!p->losses)
         return pl_err_nomem(err);
     count_kept(p);
-    return 0;
+    r = 0;
+    for (size_t i = 0; i < p->w.world.n_commits && r == 0 && p->pass->going; i++)
+        r = is_dropped(p, i) ? note_going(&p->pass->going->commits, p->w.ids[i], err) : 0;
+    return r;
 }
 
 static int one_pass(struct pl_keep_pass *pass, struct pl_err *err)
@@ -319,6 +435,9 @@ static int one_pass(struct pl_keep_pass *pass, struct pl_err *err)
     if (r == 0 && !pass->dry_run)
         r = drop_commits(&p, err);
     r = r < 0 ? r : drop_rests(&p, err);
+    r = r < 0 ? r : drop_overs(&p, err);
+    for (size_t i = 0; p.losses && i < p.w.n_repos; i++)
+        pass->commits += (uint64_t)p.losses[i].commits;
     if (p.losses && !pass->dry_run) /* of a pass that was not finished too */
         told = pl_db_run(pass->db, PL_TX_UNLOGGED, tell, &p, r < 0 ? NULL : err);
     r = r < 0 ? r : told;
@@ -341,12 +460,50 @@ int pl_keep_pass(struct pl_keep_pass *pass, struct pl_err *err)
     int r = check_asked(pass, err);
 
     pass->report = NULL;
+    pass->commits = 0;
     if (r < 0)
         return r;
     r = PL_ERETRY;
     for (unsigned i = 0; i < PL_KEEP_TRIES && r == PL_ERETRY; i++)
         r = one_pass(pass, err);
     return r == PL_ERETRY ? pl_err_set(err, PL_EBUSY, "too much changed meanwhile: try again") : r;
+}
+
+static json_int_t number(const json_t *o, const char *key)
+{
+    return json_integer_value(json_object_get(o, key));
+}
+
+void pl_keep_pass_all(struct pl_keep_pass *pass)
+{
+    struct pl_err err = {0};
+    const json_t *one, *deleted;
+    size_t i;
+    int r = pl_keep_pass(pass, &err);
+
+    if (r < 0 && r != PL_ECANCELED)
+        pl_log_warn("keep", "not all that is to be dropped was: %s", err.msg);
+    json_array_foreach(json_object_get(pass->report, "repos"), i, one)
+    {
+        if (!pass->dry_run && (number(one, "commits") || number(one, "results") || number(one, "logs")))
+            pl_log_info("keep", "%s/%s: dropped %lld commits, the results of %lld jobs, the logs of %lld",
+                        json_string_value(json_object_get(one, "project")), json_string_value(json_object_get(one, "repo")),
+                        (long long)number(one, "commits"), (long long)number(one, "results"), (long long)number(one, "logs"));
+    }
+    deleted = json_object_get(pass->report, "deleted");
+    if (!pass->dry_run && (number(deleted, "results") || number(deleted, "logs")))
+        pl_log_info("keep", "stages that are no more: dropped the results of %lld jobs, the logs of %lld",
+                    (long long)number(deleted, "results"), (long long)number(deleted, "logs"));
+    json_decref(pass->report);
+    pass->report = NULL;
+}
+
+void pl_keep_going_finish(struct pl_keep_going *g)
+{
+    pl_map_finish(&g->commits, NULL);
+    pl_map_finish(&g->results, NULL);
+    pl_map_finish(&g->logs, NULL);
+    *g = (struct pl_keep_going){0};
 }
 
 /* ---- who asks for what was dropped ---- */
@@ -361,13 +518,14 @@ int pl_keep_check_job(struct pl_conn *c, int64_t job, enum pl_keep_of what, stru
     int r;
 
     snprintf(path, sizeof path, "$.keep.%s", names[what]);
-    r = pl_sql_query(c, err, &rows,
-                     "SELECT j.stage, j.run, j.finished_us, coalesce(json_extract(r.options, ?2), 0),"
-                     " ?3 AND EXISTS (SELECT 1 FROM log_segment WHERE job = ?1 AND blob IS x'') FROM job j LEFT JOIN repo r"
-                     " ON r.project = j.project AND r.name = j.stage WHERE j.id = ?1 AND j.final = 1"
-                     " AND NOT EXISTS (SELECT 1 FROM log_segment WHERE job = ?1 AND blob IS NOT x'' AND ?3)"
-                     " AND NOT EXISTS (SELECT 1 FROM attempt WHERE job = ?1 AND NOT ?3)",
-                     "isi", job, path, (int64_t)(what == PL_KEEP_LOGS));
+    r = pl_sql_query(
+        c, err, &rows,
+        "SELECT j.stage, j.run, j.finished_us, coalesce(json_extract(r.options, ?2), 0),"
+        " ?3 AND EXISTS (SELECT 1 FROM log_segment WHERE job = ?1 AND blob IS x''), r.id IS NULL FROM job j LEFT JOIN repo r"
+        " ON r.project = j.project AND r.name = j.stage WHERE j.id = ?1 AND j.final = 1"
+        " AND NOT EXISTS (SELECT 1 FROM log_segment WHERE job = ?1 AND blob IS NOT x'' AND ?3)"
+        " AND NOT EXISTS (SELECT 1 FROM attempt WHERE job = ?1 AND NOT ?3)",
+        "isi", job, path, (int64_t)(what == PL_KEEP_LOGS));
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r <= 0)
         return r;
@@ -375,6 +533,9 @@ int pl_keep_check_job(struct pl_conn *c, int64_t job, enum pl_keep_of what, stru
         return pl_err_set(err, PL_ENOTFOUND,
                           "the log of job %s of run %.8s was dropped before the daemon's database was recovered",
                           pl_col_text(&rows, 0), pl_col_text(&rows, 1));
+    if (pl_col_int(&rows, 5))
+        return pl_err_set(err, PL_ENOTFOUND, "%s of job %s of run %.8s is not kept: there is no stage \"%s\" any more",
+                          nouns[what], pl_col_text(&rows, 0), pl_col_text(&rows, 1), pl_col_text(&rows, 0));
     days = pl_col_int(&rows, 3);
     if (days <= 0 || pl_keep_until(pl_col_int(&rows, 2), (uint32_t)days) > pl_clock_wall_us())
         return 0;

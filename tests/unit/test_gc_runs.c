@@ -3,6 +3,7 @@
 #include "gc_world.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
 
 /* ---- copies ---- */
 
@@ -118,6 +119,59 @@ static void test_a_row_goes_a_day_after_its_object(void **state)
     assert_int_equal(count(g, "SELECT count(*) FROM pack_state"), 0);
 }
 
+/* ---- what could not be removed ---- */
+
+struct in_the_way {
+    struct gc_world *g;
+    int n;
+};
+
+/* A folder that is not empty in the place of each pack, or none. */
+static int stand_in_the_way(void *arg, const char *key, uint64_t size, struct pl_err *err)
+{
+    struct in_the_way *w = arg;
+    char path[PATH_MAX], inner[PATH_MAX + 8];
+
+    (void)size;
+    (void)err;
+    snprintf(path, sizeof path, "%s/%s", fixture_path(w->g->w.dir, "store"), key);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(inner, sizeof inner, "%s/x", path);
+    assert_int_equal(mkdir(inner, 0700), 0);
+    w->n++;
+    return 0;
+}
+
+static void test_what_is_removed_at_last_is_counted_then_and_once(void **state)
+{
+    struct gc_world *g = *state;
+    struct in_the_way way = {.g = g};
+    struct pl_gc_round round;
+    struct pl_err err = {0};
+    char command[PATH_MAX + 64];
+
+    push(g, "+a:300000", 1);
+    delete_head(g);
+    assert_true(one_round(g).again);
+    assert_int_equal(pl_object_list(g->w.objects, "p/default/", stand_in_the_way, &way, NULL), 0);
+    assert_true(try_round(g, &round, &err) < 0);
+    assert_int_equal(round.sums.freed_packs, 0);
+    assert_true(try_round(g, &round, &err) < 0);
+    assert_int_equal(round.sums.freed_packs, 0);
+    snprintf(command, sizeof command, "rm -r '%s'/p/default", fixture_path(g->w.dir, "store"));
+    assert_int_equal(system(command), 0);
+    round = one_round(g);
+    assert_int_equal(round.sums.freed_packs, way.n);
+    assert_true(round.sums.freed_bytes > 300000);
+    assert_int_equal(g->removed.len, way.n);
+    assert_int_equal(one_round(g).sums.freed_packs, 0);
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, run_sql, (void *)"UPDATE pack_state SET at_us = at_us - 86400000001", &err),
+              &err);
+    one_round(g);
+    assert_int_equal(g->removed.len, 0); /* with their rows */
+}
+
 /* ---- the thread ---- */
 
 static struct pl_gc *create(struct gc_world *g, int64_t every_ms)
@@ -166,6 +220,76 @@ static void test_who_asks_is_told_what_it_did(void **state)
     pl_gc_report_finish(&report);
     assert_int_equal(packs_there(g), 0);
     assert_int_equal(count(g, "SELECT count(*) FROM event WHERE type = 'gc'"), 1);
+    pl_gc_destroy(gc);
+}
+
+static void keep_one(struct gc_world *g)
+{
+    struct pl_keep keep = {.commits = 1};
+    struct pl_repo_args args = {.project = "default", .name = "digits", .keep = &keep};
+    struct pl_err err = {0};
+
+    assert_ok(pl_db_run(g->w.db, PL_TX_LOGGED, end_runs, NULL, &err), &err);
+    assert_ok(pl_db_run(g->w.db, PL_TX_LOGGED, pl_tx_repo_update, &args, &err), &err);
+}
+
+static void test_what_rules_drop_is_foreseen_counted_and_freed(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_gc_report report;
+    struct pl_err err = {0};
+    uint64_t number, foreseen;
+    struct pl_gc *gc;
+
+    for (size_t i = 0; i < 4; i++)
+        push(g, i % 2 ? "-a +b:300000" : "+a:300000 -b", i);
+    keep_one(g);
+    gc = create(g, 0);
+    assert_ok(pl_gc_begin(gc, true, &number, &err), &err);
+    report = wait_for(gc, number);
+    assert_int_equal(report.commits, 3);
+    foreseen = report.freed_bytes;
+    assert_true(foreseen > 900000);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(report.repos, 0), "commits")), 3);
+    pl_gc_report_finish(&report);
+    assert_int_equal(count(g, "SELECT count(*) FROM commit_"), 4);
+    assert_ok(pl_gc_begin(gc, false, &number, &err), &err);
+    report = wait_for(gc, number);
+    assert_int_equal(report.commits, 3);
+    assert_true(report.freed_bytes >= foreseen);
+    pl_gc_report_finish(&report);
+    assert_int_equal(count(g, "SELECT count(*) FROM commit_"), 1);
+    assert_int_equal(count(g, "SELECT json_extract(data, '$.commits') FROM event WHERE type = 'gc'"), 3);
+    assert_whole(g);
+    pl_gc_destroy(gc);
+}
+
+static void test_one_that_is_stopped_before_it_begins_says_so(void **state)
+{
+    struct gc_world *g = *state;
+    char index[PATH_MAX];
+    struct pl_gc_config config = {.db = g->w.db, .stores = g->w.stores, .index_dir = index};
+    struct pl_gc_report report;
+    struct pl_err err = {0};
+    uint64_t number;
+    struct pl_gc *gc;
+
+    snprintf(index, sizeof index, "%s/data/index", g->w.dir);
+    assert_ok(pl_gc_create(&config, &gc, &err), &err); /* its thread does not run yet */
+    for (uint64_t i = 1; i <= 2; i++) {
+        assert_ok(pl_gc_begin(gc, i == 2, &number, &err), &err);
+        assert_int_equal(number, i);
+        pl_gc_stop(gc);
+        report = wait_for(gc, number);
+        assert_true(report.number == i && report.dry_run == (i == 2) && report.finished_us);
+        assert_int_equal(report.error.code, PL_ECANCELED);
+    }
+    assert_ok(pl_gc_start(gc, &err), &err);
+    assert_ok(pl_gc_begin(gc, false, &number, &err), &err);
+    report = wait_for(gc, number);
+    assert_int_equal(report.number, 3);
+    assert_int_equal(report.error.code, 0);
+    pl_gc_report_finish(&report);
     pl_gc_destroy(gc);
 }
 
@@ -244,7 +368,10 @@ int main(void)
         GC(a_reader_finds_what_was_copied_meanwhile),
         GC(a_dry_run_says_whose_history_would_go_and_changes_nothing),
         GC(a_row_goes_a_day_after_its_object),
+        GC(what_is_removed_at_last_is_counted_then_and_once),
         GC(who_asks_is_told_what_it_did),
+        GC(what_rules_drop_is_foreseen_counted_and_freed),
+        GC(one_that_is_stopped_before_it_begins_says_so),
         GC(it_collects_by_the_clock),
         GC(it_collects_by_the_clock_however_often_it_is_started),
         GC(another_start_of_the_machine_makes_it_wait),

@@ -271,6 +271,94 @@ static void what_stays_has_a_history(void **state)
     assert_string_equal(there(k), "1245");
 }
 
+/* ---- what jobs of deleted stages left ---- */
+
+static int leave_rest(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    static const char *const sql[] = {
+        /* of a stage: gone with its repo, gone from its repo, and one that is */
+        "INSERT INTO repo(project, name, kind, created_us) VALUES ('default', 'left', 'output', 1), ('default', 'is', 'output', "
+        "1)",
+        "INSERT INTO pipeline(id, project, name, version, created_us, updated_us) VALUES (7, 'default', 'p', 1, 1, 1)",
+        "INSERT INTO stage(pipeline, version, position, project, name, spec, code_identity, current)"
+        " VALUES (7, 1, 0, 'default', 'is', '{}', x'00', 1)",
+        "INSERT INTO job(id, run, project, stage, version, pipeline, state, final, kept, created_us, finished_us)"
+        " SELECT value, printf('%032d', value), 'default', CASE value / 10 WHEN 1 THEN 'gone' WHEN 2 THEN 'left' ELSE 'is' END, "
+        "1,"
+        " 'p', 'failure', 1, value % 10 < 2, 1, 2 FROM json_each('[10, 11, 12, 13, 20, 21, 30, 31]')",
+        "INSERT INTO result(job, id, rows) SELECT id, 0, x'00' FROM job WHERE kept = 1",
+        "INSERT INTO log_segment(job, id, worker, blob, raw_bytes, created_us) SELECT id, 0, 'w', zeroblob(32), 1, 1 FROM job",
+        "INSERT INTO attempt(job, datum, attempt, state, finished_us) SELECT id, x'00', 1, 'success', 1 FROM job",
+        "INSERT INTO metric(job, id, datum, at_us, data) SELECT id, 0, x'00', 1, '{}' FROM job",
+    };
+    int r = 0;
+
+    (void)arg;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(sql) && r >= 0; i++)
+        r = pl_sql_exec(pl_tx_conn(tx), err, sql[i], "");
+    return PL_MIN(r, 0);
+}
+
+/* Of which jobs the table has something. */
+static char *jobs_in(struct keeping *k, const char *table)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(k->w.db);
+    char sql[128], *text = NULL;
+
+    snprintf(sql, sizeof sql, "SELECT coalesce(group_concat(job, ' '), '') FROM (SELECT job FROM %s ORDER BY job)", table);
+    assert_int_equal(pl_sql_text(rd.conn, NULL, &text, sql, ""), 0);
+    return text;
+}
+
+static void assert_jobs_in(struct keeping *k, const char *table, const char *want)
+{
+    _cleanup_free_ char *has = jobs_in(k, table);
+
+    assert_string_equal(has, want);
+}
+
+static void assert_deleted(const json_t *report, json_int_t results, json_int_t logs)
+{
+    const json_t *deleted = json_object_get(report, "deleted");
+
+    assert_int_equal(json_integer_value(json_object_get(deleted, "results")), results);
+    assert_int_equal(json_integer_value(json_object_get(deleted, "logs")), logs);
+}
+
+static void what_jobs_of_a_deleted_stage_left_goes(void **state)
+{
+    struct keeping *k = *state;
+    struct pl_keep_going going = {0};
+    struct pl_keep_pass foresee = {.db = k->w.db, .dry_run = true, .going = &going}, pass = {.db = k->w.db},
+                        one = {.db = k->w.db, .project = "default", .repo = "digits"};
+    struct pl_err err = {0};
+
+    assert_ok(pl_db_run(k->w.db, PL_TX_UNLOGGED, leave_rest, NULL, &err), &err);
+    assert_ok(pl_keep_pass(&one, &err), &err); /* is asked of one repo alone */
+    assert_ok(pl_keep_pass(&foresee, &err), &err);
+    assert_jobs_in(k, "log_segment", "10 11 12 13 20 21 30 31");
+    assert_deleted(foresee.report, 6, 4);
+    assert_int_equal(going.results.len, 6);
+    assert_int_equal(going.logs.len, 4);
+    assert_ok(pl_keep_pass(&pass, &err), &err);
+    assert_deleted(pass.report, 6, 4);
+    assert_jobs_in(k, "log_segment", "20 21 30 31"); /* the rule of its repo says how long */
+    assert_jobs_in(k, "attempt", "20 21 30 31");
+    assert_jobs_in(k, "metric", "20 21 30 31");
+    assert_jobs_in(k, "result", "30 31");
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(k->w.db);
+
+        assert_int_equal(pl_keep_check_job(rd.conn, 10, PL_KEEP_LOGS, &err), PL_ENOTFOUND);
+        assert_non_null(strstr(err.msg, "there is no stage"));
+        assert_int_equal(pl_keep_check_job(rd.conn, 20, PL_KEEP_LOGS, &err), 0);
+    }
+    json_decref(one.report);
+    json_decref(foresee.report);
+    json_decref(pass.report);
+    pl_keep_going_finish(&going);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +366,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_repo_that_goes_meanwhile_is_gone, setup, teardown),
         cmocka_unit_test_setup_teardown(stopped_it_leaves_the_rest, setup, teardown),
         cmocka_unit_test_setup_teardown(what_stays_has_a_history, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_jobs_of_a_deleted_stage_left_goes, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -230,6 +230,10 @@ static void test_a_log_whose_bytes_went_says_so(void **state)
     struct pl_buf out = {0};
     struct pl_err err = {0};
 
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, run_sql,
+                        (void *)"INSERT INTO repo(project, name, kind, created_us) VALUES ('default', 'train', 'output', 1)",
+                        &err),
+              &err);
     leave(g, (struct leaving){.n = 1, .state = "success", .log = &gone});
     leave(g, (struct leaving){.n = 2, .state = "success", .log = &stays});
     leave(g, (struct leaving){.n = 3, .state = "success"});
