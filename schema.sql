@@ -278,6 +278,8 @@ CREATE TABLE pin (                       -- packs that a session was told of, or
     PRIMARY KEY (session, pack)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX pin_by_pack ON pin(pack);
+
 CREATE TABLE pack_state (                -- [log] packs that are not simply live
     project TEXT NOT NULL,
     pack    BLOB NOT NULL,

@@ -197,13 +197,16 @@ static int collect_project(struct pl_gc *gc, const char *name, bool dry, const s
 static int is_due(struct pl_gc *gc, const char *name, bool *ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(gc->config.db);
+    const struct project *p = pl_map_get(&gc->known, name, strlen(name));
+    struct pl_store *store = pl_stores_peek(gc->config.stores, name);
     int64_t first, oldest;
     int r = pl_sql_int(rd.conn, err, &first,
                        "SELECT coalesce(min(seq), 9223372036854775807) FROM pack_state WHERE project = ? AND state = 'condemned'",
                        "s", name);
 
     r = r < 0 ? r : pl_gc_oldest(rd.conn, name, pl_clock_wall_us(), &oldest, err);
-    *ret = r == 0 && first != INT64_MAX && first <= oldest && settled(gc);
+    *ret = r == 0 && first != INT64_MAX && first <= oldest && settled(gc) &&
+           (!p || !store || pl_store_quiet_since(store, p->condemned_at));
     return r;
 }
 

@@ -14,6 +14,7 @@ struct state_row {
     struct pl_hash pack;
     int64_t seq, at_us;
     bool doomed;
+    bool met; /* the store knows the pack */
 };
 
 /* Packs that take the same step. */
@@ -84,7 +85,7 @@ static int add_row(struct round *r, const struct state_row *row, struct pl_err *
     return pl_map_put(&r->by_pack, row->pack.b, PL_HASH_BYTES, (void *)(uintptr_t)r->n_rows, NULL, err);
 }
 
-static const struct state_row *row_of(const struct round *r, const struct pl_hash *pack)
+static struct state_row *row_of(const struct round *r, const struct pl_hash *pack)
 {
     uintptr_t at = (uintptr_t)pl_map_get(&r->by_pack, pack->b, PL_HASH_BYTES);
 
@@ -177,8 +178,10 @@ static int add(struct step *s, const struct pl_hash *pack, const char *state, ui
 
 static int judge(struct round *r, const struct pl_gc_pack *p, struct pl_err *err)
 {
-    const struct state_row *row = row_of(r, &p->id);
+    struct state_row *row = row_of(r, &p->id);
 
+    if (row)
+        row->met = true;
     if (!row)
         return p->judged && !pl_gc_pack_needed(p) ? add(&r->condemn, &p->id, PL_PACK_CONDEMNED, object_bytes(p), err) : 0;
     if (pl_gc_pack_needed(p))
@@ -189,6 +192,17 @@ static int judge(struct round *r, const struct pl_gc_pack *p, struct pl_err *err
     r->g->sums.waiting_packs++;
     r->g->sums.waiting_bytes += object_bytes(p);
     return 0;
+}
+
+/* A condemned pack that left the store by another way is nobody's to wait for, or to remove: should it come back, it is judged anew. */
+static int forget_lost(struct round *r, struct pl_err *err)
+{
+    int e = 0;
+
+    for (size_t i = 0; i < r->n_rows && e == 0; i++)
+        if (!r->rows[i].met && !r->rows[i].doomed)
+            e = add(&r->revive, &r->rows[i].pack, PL_PACK_REVIVED, 0, err);
+    return e;
 }
 
 /* Memory first: from here on nobody is shown, or finds, what is about to be condemned, or doomed. */
@@ -221,14 +235,16 @@ static int take(struct round *r, struct step *s, struct pl_err *err)
     struct pl_err ignored;
     int e = 0;
 
-    for (size_t at = 0; at < s->n && e == 0; at += PL_GC_TX_PACKS) {
+    for (size_t at = 0; at < s->n && e == 0;) {
         struct pl_gc_tx_args args = {.project = r->g->project,
                                      .changes = s->list + at,
-                                     .n = PL_MIN(s->n - at, (size_t)PL_GC_TX_PACKS)};
+                                     .n = PL_MIN(s->n - at, (size_t)PL_GC_TX_PACKS),
+                                     .budget_us = PL_GC_TX_US};
 
         e = pl_db_run(r->g->db, PL_TX_LOGGED, pl_tx_gc, &args, err);
         for (size_t i = 0; i < args.n && e < 0; i++)
             args.changes[i].done = false;
+        at += args.seen;
     }
     return e < 0 ? (set_back(r, s, &ignored), e) : set_back(r, s, err);
 }
@@ -437,6 +453,7 @@ int pl_gc_collect(struct pl_gc_round *g, struct pl_err *err)
     e = e < 0 ? e : pl_store_flush(r.store, err);
     for (size_t i = 0; i < r.n_packs && e == 0; i++)
         e = judge(&r, &r.packs[i], err);
+    e = e < 0 ? e : forget_lost(&r, err);
     e = e < 0 ? e : carry_out(&r, err);
     if (e == 0 && r.condemned)
         e = look_ahead(&r, pl_db_log_seq(g->db), err);

@@ -1,5 +1,6 @@
 #include "gc_tx.h"
 
+#include "storage/base/clock.h"
 #include "storage/dataset/stores.h"
 
 #include <stdio.h>
@@ -40,8 +41,8 @@ static int check_pins(struct pl_tx *tx, const char *project, struct pl_gc_change
 {
     int64_t pins = 0;
     int r = pl_sql_int(pl_tx_conn(tx), err, &pins,
-                       "SELECT EXISTS (SELECT 1 FROM session s CROSS JOIN pin p ON p.session = s.id AND p.pack = ?"
-                       " WHERE s.project = ? AND s.lease_us >= ?)",
+                       "SELECT EXISTS (SELECT 1 FROM pin p CROSS JOIN session s ON s.id = p.session"
+                       " WHERE p.pack = ? AND s.project = ? AND s.lease_us >= ?)",
                        "bsi", change->pack.b, (size_t)PL_HASH_BYTES, project, pl_tx_now_us(tx));
 
     change->done = change->done && !pins;
@@ -51,12 +52,15 @@ static int check_pins(struct pl_tx *tx, const char *project, struct pl_gc_change
 int pl_tx_gc(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_gc_tx_args *a = arg;
+    int64_t began_us = pl_clock_mono_us();
     int r = 0;
 
-    for (size_t i = 0; i < a->n && r == 0; i++) {
-        struct pl_gc_change *c = &a->changes[i];
+    for (a->seen = 0; a->seen < a->n && r == 0; a->seen++) {
+        struct pl_gc_change *c = &a->changes[a->seen];
         char now[PL_GC_STATE_BYTES];
 
+        if (a->seen > 0 && a->budget_us && pl_clock_mono_us() - began_us >= a->budget_us)
+            break;
         r = pl_gc_state(pl_tx_conn(tx), a->project, &c->pack, now, err);
         c->done = r == 0 && may_follow(now, c->state);
         if (c->done && !pl_streq(c->state, PL_PACK_REVIVED))

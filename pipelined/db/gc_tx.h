@@ -5,7 +5,8 @@
 #include "storage/dataset/gc.h"
 #include "storage/pack/store.h"
 
-#define PL_GC_TX_PACKS 4096u /* changes in one transaction: 0.9 MiB of log */
+#define PL_GC_TX_PACKS 4096u /* changes in one transaction: 0.9 MiB of log, */
+#define PL_GC_TX_US    2000  /* but after so long it ends with what it has: others wait to write */
 
 struct pl_gc_change {
     struct pl_hash pack;
@@ -17,6 +18,8 @@ struct pl_gc_tx_args {
     const char *project;
     struct pl_gc_change *changes;
     size_t n;
+    int64_t budget_us; /* of this transaction; 0 = none */
+    size_t seen;       /* out: so many of them, the first ones, were looked at: at least one, all without a budget */
 };
 /* Logged. Takes each step that the pack's state allows, and that nobody's pin forbids; what somebody else has moved on meanwhile is left
  * alone. arg: struct pl_gc_tx_args. */

@@ -5,7 +5,7 @@
  *   (absent) ───▶ live ──────────────────────────────────────────────────▶ condemned
  *                  ▲                                                        │      │
  *                  └── a commit names one of its records (same transaction),┘      │ all who were there when it was condemned have ended;
- *                      or a mark meets one                                         ▼ then a mark met nothing of it
+ *                      or a mark meets one; or the store lost the pack             ▼ then a mark met nothing of it
  *                                                                                doomed ──▶ its object is removed, then its row
  *
  * condemned, doomed and what lives again are records of the log (pack_state), so a crash leaves no state in between: whoever collects next

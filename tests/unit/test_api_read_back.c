@@ -3,8 +3,7 @@
 #include "signed_fixture.h"
 
 #include "storage/base/clock.h"
-
-#define STALL_MS 30000 /* PL_S3_STALL_MS */
+#include "storage/object/s3_client.h"
 
 /* ---- a pack that lies ---- */
 
@@ -311,7 +310,7 @@ static void a_daemon_that_stops_does_not_wait_for_what_is_read_back(void **state
     atomic_store(&t.told, NULL);
     pl_api_stop(t.api, FIXTURE_WAIT_MS);
     fixture_await_loop();
-    assert_true(pl_clock_mono_ms() - began_ms < STALL_MS - 5000);
+    assert_true(pl_clock_mono_ms() - began_ms < PL_S3_STALL_MS - 5000);
     t.api = pl_api_destroy(t.api);
     pl_stores_close(t.stores);
     s3_mock_chaos(mock, 0, 0);

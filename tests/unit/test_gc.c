@@ -455,6 +455,54 @@ static void test_an_unread_pack_that_lives_again_is_unread_still_and_so_it_is_af
     pl_buf_finish(&ops);
 }
 
+/* ---- the writer, for whom others wait ---- */
+
+static void test_a_transaction_that_has_taken_its_time_ends_with_what_it_has(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_gc_change changes[5] = {0};
+    struct pl_gc_tx_args args = {.project = "default", .changes = changes, .n = 5, .budget_us = 1};
+    struct pl_err err = {0};
+    unsigned n = 0;
+
+    for (size_t i = 0; i < 5; i++) {
+        memset(changes[i].pack.b, (int)i + 1, PL_HASH_BYTES);
+        changes[i].state = PL_PACK_CONDEMNED;
+    }
+    while (args.n) {
+        assert_ok(pl_db_run(g->w.db, PL_TX_LOGGED, pl_tx_gc, &args, &err), &err);
+        assert_in_range(args.seen, 1, args.n);
+        for (size_t i = 0; i < args.n; i++)
+            assert_int_equal(args.changes[i].done, i < args.seen);
+        args.changes += args.seen;
+        args.n -= args.seen;
+        n++;
+    }
+    assert_true(n > 1);
+    assert_int_equal(count(g, "SELECT count(*) FROM pack_state"), 5);
+}
+
+/* Whether somebody has pinned a pack is asked of each pack alone, however many pins and sessions there are. */
+static void test_pins_are_found_by_their_pack(void **state)
+{
+    struct gc_world *g = *state;
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(g->w.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    struct pl_err err = {0};
+    int by_pack = 0;
+
+    assert_ok(pl_sql_query(rd.conn, &err, &rows,
+                           "EXPLAIN QUERY PLAN SELECT EXISTS (SELECT 1 FROM pin p CROSS JOIN session s ON s.id = p.session"
+                           " WHERE p.pack = x'00' AND s.project = 'default' AND s.lease_us >= 1)",
+                           ""),
+              &err);
+    while (pl_sql_next(rd.conn, &rows, &err) > 0) {
+        by_pack += strstr(pl_col_text(&rows, 3), "INDEX pin_by_pack") != NULL;
+        assert_false(strncmp(pl_col_text(&rows, 3), "SCAN", 4) == 0 && !strstr(pl_col_text(&rows, 3), "CONSTANT"));
+    }
+    assert_int_equal(by_pack, 1);
+}
+
 /* ---- crashes ---- */
 
 static void test_it_goes_on_from_what_was_condemned(void **state)
@@ -468,6 +516,34 @@ static void test_it_goes_on_from_what_was_condemned(void **state)
     start_anew(g);
     collect(g);
     assert_int_equal(packs_there(g), 0);
+}
+
+static int64_t due(struct gc_world *g)
+{
+    return count(g, "SELECT count(*) FROM pack_state WHERE state = 'condemned'");
+}
+
+/* It vanished, or lied and was taken out: nothing is left to be doomed, and nobody shall look for it again and again. */
+static void test_what_was_condemned_and_is_there_no_more_is_forgotten(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_session_args s;
+    struct pl_buf ops = {0};
+    struct pl_hash chunk = condemned_chunk(g, &s, &ops);
+    struct pl_location at;
+    struct pl_err err = {0};
+
+    assert_ok(pl_store_locate(store_of(g), &chunk, &at, &err), &err);
+    one_round(g);
+    assert_int_equal(due(g), 1); /* it waits for the session */
+    pl_store_drop_pack(store_of(g), &at.pack);
+    one_round(g);
+    assert_int_equal(due(g), 0);
+    start_anew(g); /* the object was there all the same: it is judged as any other */
+    assert_true(pl_store_has(store_of(g), &chunk));
+    close_session(g, &s);
+    assert_int_equal(collect(g), 1);
+    pl_buf_finish(&ops);
 }
 
 static void test_what_was_doomed_and_not_removed_is_not_seen_and_goes_at_last(void **state)
@@ -558,7 +634,10 @@ int main(void)
         GC(a_second_mark_finds_what_came_to_be_needed),
         GC(what_is_good_does_not_go_for_the_sake_of_what_may_lie),
         GC(an_unread_pack_that_lives_again_is_unread_still_and_so_it_is_after_a_start),
+        GC(a_transaction_that_has_taken_its_time_ends_with_what_it_has),
+        GC(pins_are_found_by_their_pack),
         GC(it_goes_on_from_what_was_condemned),
+        GC(what_was_condemned_and_is_there_no_more_is_forgotten),
         GC(what_was_doomed_and_not_removed_is_not_seen_and_goes_at_last),
         GC(states_follow_one_another_and_nothing_else),
     };
