@@ -24,6 +24,7 @@ struct login_code {
     struct pl_hash hash;               /* of the code: what lies in memory is not the secret */
     int64_t until_ms;                  /* monotonic; 0 = free */
     char subject[PL_TOKEN_ID_HEX + 1]; /* whose session it begins */
+    char user[PL_USER_MAX + 1];        /* who asked for it */
 };
 
 /* The first `bits` of an address; those of IPv4 behind ::ffff:. */
@@ -53,7 +54,6 @@ struct pl_guard {
 
     pthread_mutex_t lock; /* the rest */
     struct login_code codes[PL_LOGIN_CODES_MAX];
-    size_t next_code;
     struct pl_rate failures;
     struct pl_rate_bucket buckets[PL_GUARD_ADDRESSES];
 };
@@ -608,21 +608,45 @@ int pl_guard_check_again(struct pl_http_request *req, void *guard, struct pl_err
 
 /* ---- login links ---- */
 
+/* A place for one more: a free one, else the oldest of whoever has most. With the lock held. */
+static struct login_code *code_place(struct pl_guard *g, int64_t now)
+{
+    struct login_code *found = NULL;
+    size_t most = 0;
+
+    for (size_t i = 0; i < PL_LOGIN_CODES_MAX; i++) {
+        struct login_code *c = &g->codes[i];
+        size_t n = 0;
+
+        if (c->until_ms <= now)
+            return c;
+        for (size_t k = 0; k < PL_LOGIN_CODES_MAX; k++)
+            n += pl_streq(g->codes[k].user, c->user);
+        if (n > most || (n == most && c->until_ms < found->until_ms)) {
+            most = n;
+            found = c;
+        }
+    }
+    return found;
+}
+
 int pl_guard_login_code(struct pl_guard *g, const struct pl_principal *who, char out[PL_LOGIN_CODE_HEX + 1], struct pl_err *err)
 {
     uint8_t random[PL_LOGIN_CODE_HEX / 2];
-    struct login_code code = {.until_ms = pl_clock_mono_ms() + PL_LOGIN_CODE_MS, .subject = DAEMON_SUBJECT};
+    int64_t now = pl_clock_mono_ms();
+    struct login_code code = {.until_ms = now + PL_LOGIN_CODE_MS, .subject = DAEMON_SUBJECT};
 
     if (who->kind != PL_PRINCIPAL_DAEMON && !*who->token)
         return pl_err_hint(err, pl_err_set(err, PL_EINVAL, "a login link stands on a token, and %s came without one", who->name),
                            "Whoever a proxy lets in needs none: open the page through it.");
     if (who->kind != PL_PRINCIPAL_DAEMON)
         snprintf(code.subject, sizeof code.subject, "%s", who->token);
+    snprintf(code.user, sizeof code.user, "%s", who->name);
     pl_random_bytes(random, sizeof random);
     pl_hex_encode(random, sizeof random, out);
     pl_hash_sha256(out, PL_LOGIN_CODE_HEX, &code.hash);
     pthread_mutex_lock(&g->lock);
-    g->codes[g->next_code++ % PL_LOGIN_CODES_MAX] = code;
+    *code_place(g, now) = code;
     pthread_mutex_unlock(&g->lock);
     return 0;
 }

@@ -65,8 +65,8 @@ int pl_guard_check_again(struct pl_http_request *req, void *guard, struct pl_err
  * many of them. Also for the gateway's signatures. */
 int pl_guard_refuse(struct pl_guard *g, const char *peer, int code, struct pl_err *err);
 
-/* A code for one login, as `who`: the session stands on the token that they came with, and ends with it. The oldest code goes when there
- * are too many. PL_EINVAL: they came without a token. */
+/* A code for one login, as `who`: the session stands on the token that they came with, and ends with it. When there are too
+ * many the oldest goes of whoever has most. PL_EINVAL: they came without a token. */
 PL_MUST_CHECK
 int pl_guard_login_code(struct pl_guard *g, const struct pl_principal *who, char out[PL_LOGIN_CODE_HEX + 1], struct pl_err *err);
 /* Spends the code and makes the cookie's value; whose it is, a reference for the caller. PL_EAUTH: unknown, used, too old, or its token is

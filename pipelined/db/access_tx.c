@@ -46,6 +46,18 @@ static int check_count(struct pl_tx *tx, const char *count, int64_t max, const c
     return r;
 }
 
+/* Nobody takes what there may be of all. */
+static int check_own(struct pl_tx *tx, const char *count, const char *user, const char *what, struct pl_err *err)
+{
+    int64_t n = 0;
+    int r = pl_sql_int(pl_tx_conn(tx), err, &n, count, "s", user);
+
+    if (r == 0 && n >= PL_USER_KEYS_MAX)
+        r = pl_err_set(err, PL_ELIMIT, "user \"%s\" has %lld %s already, which is the most: delete what nobody uses", user,
+                       (long long)n, what);
+    return r;
+}
+
 static int read_roles(struct pl_tx *tx, const char *user, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -156,6 +168,7 @@ int pl_tx_token_create(struct pl_tx *tx, void *arg, struct pl_err *err)
     struct pl_credential_args *a = arg;
     int r = need_user(tx, a->user, err);
 
+    r = r < 0 ? r : check_own(tx, "SELECT count(*) FROM token WHERE user = ?", a->user, "tokens", err);
     r = r < 0 ? r : check_count(tx, "SELECT count(*) FROM token", PL_TOKENS_MAX, "tokens", err);
     r = r < 0 ? r : pl_tx_emit(tx, PL_RECORD_TOKEN, credential_record(tx, a, token_known(a)), err);
     return r < 0 ? r : pl_tx_audit(tx, &a->audit, err);
@@ -178,6 +191,7 @@ int pl_tx_s3_key_create(struct pl_tx *tx, void *arg, struct pl_err *err)
     struct pl_credential_args *a = arg;
     int r = need_user(tx, a->user, err);
 
+    r = r < 0 ? r : check_own(tx, "SELECT count(*) FROM s3_key WHERE user = ?", a->user, "S3 keys", err);
     r = r < 0 ? r : check_count(tx, "SELECT count(*) FROM s3_key", PL_S3_KEYS_MAX, "S3 keys", err);
     r = r < 0 ? r
               : pl_tx_emit(tx, PL_RECORD_S3_KEY, credential_record(tx, a, json_pack("{s:s}", "access_key", a->access_key)), err);

@@ -7,6 +7,7 @@
 #define PL_USERS_MAX      16384
 #define PL_TOKENS_MAX     65536
 #define PL_S3_KEYS_MAX    65536
+#define PL_USER_KEYS_MAX  1000 /* tokens of one user; S3 keys as well */
 #define PL_AUDIT_DAYS     366
 #define PL_AUDIT_ROWS_MAX 1000000
 

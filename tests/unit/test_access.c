@@ -4,6 +4,7 @@
 #include "api_fixture.h"
 
 #include "pipelined/api/api_internal.h"
+#include "pipelined/db/access_tx.h"
 
 #define EVERYTHING ""
 
@@ -573,6 +574,64 @@ static void what_was_refused_is_told_and_cannot_flood_the_audit(void **state)
 
 /* ---- what the log gives back ---- */
 
+/* pl_tx_fn: PL_USER_KEYS_MAX tokens and S3 keys of a user, less the token that they came with. */
+static int make_all(struct pl_tx *tx, void *arg, struct pl_err *why)
+{
+    int r = 0;
+
+    for (int i = 0; i < PL_USER_KEYS_MAX && r == 0; i++) {
+        char key[PL_S3_KEY_CHARS + 1];
+        struct pl_credential_args one = {.user = arg,
+                                         .name = "",
+                                         .role = "reader",
+                                         .scope = "",
+                                         .access_key = key,
+                                         .sealed = "x",
+                                         .sealed_len = 1,
+                                         .audit = {.who = "daemon", .verb = "create"}};
+
+        snprintf(key, sizeof key, "PL%018d", i);
+        pl_hash_sha256(key, strlen(key), &one.hash);
+        r = i ? pl_tx_token_create(tx, &one, why) : 0;
+        r = r < 0 ? r : pl_tx_s3_key_create(tx, &one, why);
+    }
+    return r;
+}
+
+static void one_user_takes_no_more_than_theirs(void **state)
+{
+    struct person greedy = make_person("greedy", EVERYTHING, "reader", ""),
+                  other = make_person("other", EVERYTHING, "reader", "");
+
+    (void)state;
+    MUST(pl_db_run(t.db, PL_TX_LOGGED, make_all, greedy.name, &err));
+    for (size_t i = 0; i < 2; i++) {
+        const char *path = i ? "/api/v1/s3-keys" : "/api/v1/tokens";
+
+        assert_int_equal(status_as(greedy.header, "POST", path, "{}"), pl_err_info(PL_ELIMIT)->http_status);
+        assert_non_null(strstr(last_body, "user \\\"greedy\\\" has 1000"));
+        assert_int_equal(status_as(other.header, "POST", path, "{}"), 201);
+    }
+    pl_principal_unref(greedy.who);
+    pl_principal_unref(other.who);
+}
+
+static void login_links_of_others_are_not_pushed_out(void **state)
+{
+    struct person noisy = make_person("noisy", EVERYTHING, "reader", "");
+    json_t *link = ask_json(201, "POST", "/api/v1/login-links", "");
+    struct answer a;
+
+    (void)state;
+    for (int i = 0; i < 2 * PL_LOGIN_CODES_MAX; i++)
+        assert_int_equal(status_as(noisy.header, "POST", "/api/v1/login-links", ""), 201);
+    a = ask_with("GET", strstr(text_at(link, "url"), "/login"), "", "", 0);
+    assert_int_equal(a.status, 303);
+    answer_free(&a);
+    json_decref(link);
+    pl_principal_unref(noisy.who);
+}
+
 static void users_and_tokens_come_back_from_the_log(void **state)
 {
     struct person p = make_person("bob", EVERYTHING, "reader", ""), gone = make_person("gone", EVERYTHING, "admin", "");
@@ -631,6 +690,8 @@ int main(void)
         TEST(an_s3_key_is_found_with_its_secret_till_it_is_deleted),
         TEST(the_audit_tells_who_did_what),
         TEST(what_was_refused_is_told_and_cannot_flood_the_audit),
+        TEST(one_user_takes_no_more_than_theirs),
+        TEST(login_links_of_others_are_not_pushed_out),
         TEST(users_and_tokens_come_back_from_the_log),
     };
 
