@@ -134,17 +134,6 @@ static int read_payload(struct pl_s3_body *b, const struct pl_s3_request *q, str
     return 0;
 }
 
-static bool read_number(const char *text, uint64_t *ret)
-{
-    char *end;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    *ret = strtoull(text, &end, 10);
-    return !errno && !*end;
-}
-
 static int read_length(struct pl_s3_body *b, const struct pl_s3_request *q, uint64_t max, struct pl_err *err)
 {
     int64_t length = pl_http_body_length(q->http);
@@ -152,7 +141,7 @@ static int read_length(struct pl_s3_body *b, const struct pl_s3_request *q, uint
 
     if (b->framed && !decoded)
         return pl_s3_error(err, PL_S3_MISSING_LENGTH);
-    if (b->framed && !read_number(decoded, &b->length))
+    if (b->framed && !pl_s3_number(decoded, &b->length))
         return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "x-amz-decoded-content-length \"%.40s\" is no length.", decoded);
     if (!b->framed && length < 0)
         return pl_s3_error(err, PL_S3_MISSING_LENGTH);

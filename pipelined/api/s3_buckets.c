@@ -23,21 +23,22 @@ static int add_bucket(struct pl_buf *out, const char *name, int64_t created_us, 
     return r < 0 ? r : pl_s3_xml_close(out, "Bucket", err);
 }
 
-/* Every repo's master and its other branches. */
+/* Of every repo that who asks may read: master and its other branches. */
 static int add_buckets(struct pl_s3_request *q, struct pl_buf *out, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(q->api->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     char name[PL_S3_BUCKET_MAX + 1];
-    int r = pl_sql_query(rd.conn, err, &rows,
-                         "SELECT r.project, r.name, 'master', r.created_us FROM repo r"
-                         " UNION ALL SELECT r.project, r.name, b.name, b.created_us FROM branch b JOIN repo r ON r.id = b.repo"
-                         " WHERE b.name != 'master' ORDER BY 1, 2, 3 LIMIT ?",
-                         "i", (int64_t)BUCKETS_MAX);
+    int r;
 
+    rd.conn->readable = pl_api_readable;
+    rd.conn->who = q->who;
+    r = pl_sql_query(rd.conn, err, &rows,
+                     "SELECT r.project, r.name, 'master', r.created_us FROM repo r WHERE readable(r.project, r.name)"
+                     " UNION ALL SELECT r.project, r.name, b.name, b.created_us FROM branch b JOIN repo r ON r.id = b.repo"
+                     " WHERE b.name != 'master' AND readable(r.project, r.name) ORDER BY 1, 2, 3 LIMIT ?",
+                     "i", (int64_t)BUCKETS_MAX);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
-        if (!pl_principal_may(q->who, PL_VERB_READ, pl_col_text(&rows, 0), pl_col_text(&rows, 1)))
-            continue;
         pl_s3_bucket_name(pl_col_text(&rows, 0), pl_col_text(&rows, 1), pl_col_text(&rows, 2), name);
         r = add_bucket(out, name, pl_col_int(&rows, 3), err);
     }

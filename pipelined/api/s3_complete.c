@@ -45,7 +45,8 @@ static int write_answer(const struct pl_s3_request *q, const struct complete *c,
     int r = pl_s3_xml_begin(out, "CompleteMultipartUploadResult", true, NULL);
 
     pl_s3_quote(c->etag, quoted);
-    snprintf(location, sizeof location, "http://%s%.1500s", host ? host : "", pl_http_path(q->http));
+    snprintf(location, sizeof location, "http%s://%s%.1500s", q->api->config.tls ? "s" : "", host ? host : "",
+             pl_http_path(q->http));
     r = r < 0 ? r : pl_s3_xml_add(out, "Location", location, NULL);
     r = r < 0 ? r : pl_s3_xml_add(out, "Bucket", q->bucket, NULL);
     r = r < 0 ? r : pl_s3_xml_add(out, "Key", q->key, NULL);
@@ -238,10 +239,11 @@ static int check_whole(const struct pl_s3_request *q, const struct complete *c, 
 {
     const struct pl_s3_sum_info *info = pl_s3_sum_info(pl_s3_upload_head(c->upload)->sum);
     const char *said = info ? pl_s3_header(q, info->header) : NULL, *size = pl_s3_header(q, "x-amz-mp-object-size");
+    uint64_t expected;
 
     if (said && !pl_streq(said, c->sum_text))
         return pl_err_set(err, PL_S3_BAD_DIGEST, "The %s you specified did not match the calculated checksum.", info->name);
-    if (size && strtoull(size, NULL, 10) != c->size)
+    if (size && (!pl_s3_number(size, &expected) || expected != c->size))
         return pl_err_set(err, PL_S3_INVALID_REQUEST,
                           "The provided 'x-amz-mp-object-size' header does not match what was computed: %llu.",
                           (unsigned long long)c->size);
@@ -270,7 +272,7 @@ static bool is_done(struct pl_s3_request *q)
 {
     struct complete c = {0};
 
-    if (!pl_s3_upload_ended(q->s3->uploads, pl_s3_query(q, "uploadId"), q->key, c.etag, c.version))
+    if (!pl_s3_upload_ended(q->s3->uploads, q->target.row.id, pl_s3_query(q, "uploadId"), q->key, c.etag, c.version))
         return false;
     answer(q, &c, PL_S3_SUM_NONE);
     return true;

@@ -91,6 +91,9 @@ void pl_s3_refuse(struct pl_s3_request *q, const struct pl_err *err);
 const char *pl_s3_audit_target(const struct pl_s3_request *q, char out[512]);
 const char *pl_s3_query(const struct pl_s3_request *q, const char *name); /* NULL: not there */
 const char *pl_s3_header(const struct pl_s3_request *q, const char *name);
+const char *pl_s3_query_or_empty(const struct pl_s3_request *q, const char *name);
+/* Digits alone, of a number that fits. */
+bool pl_s3_number(const char *text, uint64_t *ret);
 /* A number from 0 to `max`; more is `max`. PL_S3_INVALID_ARGUMENT. */
 PL_MUST_CHECK
 int pl_s3_query_number(const struct pl_s3_request *q, const char *name, uint64_t fallback, uint64_t max, uint64_t *ret,

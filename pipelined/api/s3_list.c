@@ -47,12 +47,12 @@ static void list_finish(struct list *l)
 
 /* ---- lines ---- */
 
-static int add_text(const struct list *l, struct pl_buf *out, const char *element, const char *text, struct pl_err *err)
+int pl_s3_add_text(bool url, struct pl_buf *out, const char *element, const char *text, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf escaped = {0};
     int r;
 
-    if (!l->url)
+    if (!url)
         return pl_s3_xml_add(out, element, text, err);
     r = pl_uri_escape(text, true, &escaped, err);
     if (r == 0 && !pl_buf_str(&escaped))
@@ -78,7 +78,7 @@ static int add_key(struct list *l, const char *key, const struct pl_branch_file 
     pl_s3_etag(&f->entry, &f->attributes, etag);
     pl_s3_quote(etag, quoted);
     pl_s3_iso_time(pl_s3_modified(&l->view, f), time);
-    r = r < 0 ? r : add_text(l, out, "Key", key, err);
+    r = r < 0 ? r : pl_s3_add_text(l->url, out, "Key", key, err);
     r = r < 0 ? r : pl_s3_xml_add(out, "LastModified", time, err);
     r = r < 0 ? r : pl_s3_xml_add(out, "ETag", quoted, err);
     r = r < 0 ? r : pl_s3_xml_add_u64(out, "Size", f->entry.kind == PL_KIND_DIR ? 0 : f->entry.size, err);
@@ -91,7 +91,7 @@ static int add_prefix(struct list *l, const char *prefix, struct pl_err *err)
 {
     int r = pl_s3_xml_open(&l->prefixes, "CommonPrefixes", err);
 
-    r = r < 0 ? r : add_text(l, &l->prefixes, "Prefix", prefix, err);
+    r = r < 0 ? r : pl_s3_add_text(l->url, &l->prefixes, "Prefix", prefix, err);
     return r < 0 ? r : pl_s3_xml_close(&l->prefixes, "CommonPrefixes", err);
 }
 
@@ -309,11 +309,6 @@ static int read_place(struct list *l, struct pl_err *err)
     return 0;
 }
 
-static const char *text_or_empty(const char *text)
-{
-    return text ? text : "";
-}
-
 static int read_question(struct list *l, struct pl_err *err)
 {
     const char *encoding = pl_s3_query(l->q, "encoding-type"), *owner = pl_s3_query(l->q, "fetch-owner");
@@ -321,9 +316,9 @@ static int read_question(struct list *l, struct pl_err *err)
     int r;
 
     l->v2 = type && pl_streq(type, "2");
-    l->prefix = text_or_empty(pl_s3_query(l->q, "prefix"));
+    l->prefix = pl_s3_query_or_empty(l->q, "prefix");
     l->prefix_len = strlen(l->prefix);
-    l->delimiter = text_or_empty(pl_s3_query(l->q, "delimiter"));
+    l->delimiter = pl_s3_query_or_empty(l->q, "delimiter");
     l->delimiter_len = strlen(l->delimiter);
     l->owner = owner && pl_streq(owner, "true");
     if (encoding && *encoding && !pl_streq(encoding, "url"))
@@ -347,18 +342,18 @@ static int add_token(const struct list *l, struct pl_buf *out, struct pl_err *er
 
 static int add_places(const struct list *l, struct pl_buf *out, struct pl_err *err)
 {
-    const char *token = pl_s3_query(l->q, "continuation-token"), *after = pl_s3_query(l->q, l->v2 ? "start-after" : "marker");
+    const char *token = pl_s3_query(l->q, "continuation-token"), *after = pl_s3_query(l->q, "start-after");
     int r = 0;
 
     if (!l->v2) {
-        r = add_text(l, out, "Marker", text_or_empty(after), err);
-        return r < 0 || !l->truncated || !l->delimiter_len ? r : add_text(l, out, "NextMarker", l->place, err);
+        r = pl_s3_add_text(l->url, out, "Marker", pl_s3_query_or_empty(l->q, "marker"), err);
+        return r < 0 || !l->truncated || !l->delimiter_len ? r : pl_s3_add_text(l->url, out, "NextMarker", l->place, err);
     }
     r = pl_s3_xml_add_u64(out, "KeyCount", l->n, err);
     if (r == 0 && token)
         r = pl_s3_xml_add(out, "ContinuationToken", token, err);
     if (r == 0 && after)
-        r = add_text(l, out, "StartAfter", after, err);
+        r = pl_s3_add_text(l->url, out, "StartAfter", after, err);
     return r < 0 || !l->truncated ? r : add_token(l, out, err);
 }
 
@@ -367,11 +362,11 @@ static int answer(const struct list *l, struct pl_buf *out, struct pl_err *err)
     int r = pl_s3_xml_begin(out, "ListBucketResult", true, err);
 
     r = r < 0 ? r : pl_s3_xml_add(out, "Name", l->q->bucket, err);
-    r = r < 0 ? r : add_text(l, out, "Prefix", l->prefix, err);
+    r = r < 0 ? r : pl_s3_add_text(l->url, out, "Prefix", l->prefix, err);
     r = r < 0 ? r : add_places(l, out, err);
     r = r < 0 ? r : pl_s3_xml_add_u64(out, "MaxKeys", l->max_keys, err);
     if (r == 0 && l->delimiter_len)
-        r = add_text(l, out, "Delimiter", l->delimiter, err);
+        r = pl_s3_add_text(l->url, out, "Delimiter", l->delimiter, err);
     if (r == 0 && l->url)
         r = pl_s3_xml_add(out, "EncodingType", "url", err);
     r = r < 0 ? r : pl_s3_xml_add(out, "IsTruncated", l->truncated ? "true" : "false", err);

@@ -20,19 +20,6 @@ static int add_person(struct pl_buf *out, const char *element, const char *id, c
     return r < 0 ? r : pl_s3_xml_close(out, element, err);
 }
 
-static int add_text(bool url, struct pl_buf *out, const char *element, const char *text, struct pl_err *err)
-{
-    _cleanup_(pl_buf_finish) struct pl_buf escaped = {0};
-    int r;
-
-    if (!url)
-        return pl_s3_xml_add(out, element, text, err);
-    r = pl_uri_escape(text, true, &escaped, err);
-    if (r == 0 && !pl_buf_str(&escaped))
-        return pl_err_nomem(err);
-    return r < 0 ? r : pl_s3_xml_add(out, element, (const char *)escaped.data, err);
-}
-
 /* ---- ListParts ---- */
 
 static int add_part(struct pl_buf *out, const struct pl_s3_part *p, enum pl_s3_sum_kind kind, struct pl_err *err)
@@ -136,7 +123,7 @@ static int add_upload(struct uploads_page *p, const struct pl_s3_upload *u, stru
     int r = pl_s3_xml_open(&p->uploads, "Upload", err);
 
     pl_s3_iso_time(head->created_us, time);
-    r = r < 0 ? r : add_text(p->url, &p->uploads, "Key", head->key, err);
+    r = r < 0 ? r : pl_s3_add_text(p->url, &p->uploads, "Key", head->key, err);
     r = r < 0 ? r : pl_s3_xml_add(&p->uploads, "UploadId", pl_s3_upload_id(u), err);
     r = r < 0 ? r : add_person(&p->uploads, "Initiator", head->author, head->author, err);
     r = r < 0 ? r : add_person(&p->uploads, "Owner", head->author, head->author, err);
@@ -150,7 +137,7 @@ static int add_shared(struct uploads_page *p, const char *key, size_t len, struc
     int r = pl_s3_xml_open(&p->prefixes, "CommonPrefixes", err);
 
     snprintf(p->shared, sizeof p->shared, "%.*s", (int)len, key);
-    r = r < 0 ? r : add_text(p->url, &p->prefixes, "Prefix", p->shared, err);
+    r = r < 0 ? r : pl_s3_add_text(p->url, &p->prefixes, "Prefix", p->shared, err);
     return r < 0 ? r : pl_s3_xml_close(&p->prefixes, "CommonPrefixes", err);
 }
 
@@ -191,25 +178,20 @@ static int take_upload(struct uploads_page *p, const struct pl_s3_upload *u, str
     return r < 0 ? r : 1;
 }
 
-static const char *text_or_empty(const char *text)
-{
-    return text ? text : "";
-}
-
 static int answer_uploads(const struct pl_s3_request *q, const struct uploads_page *p, struct pl_buf *out, struct pl_err *err)
 {
     int r = pl_s3_xml_begin(out, "ListMultipartUploadsResult", true, err);
 
     r = r < 0 ? r : pl_s3_xml_add(out, "Bucket", q->bucket, err);
-    r = r < 0 ? r : add_text(p->url, out, "KeyMarker", p->key_marker, err);
+    r = r < 0 ? r : pl_s3_add_text(p->url, out, "KeyMarker", p->key_marker, err);
     r = r < 0 ? r : pl_s3_xml_add(out, "UploadIdMarker", p->id_marker, err);
     if (r == 0 && p->truncated && p->last_key) {
-        r = add_text(p->url, out, "NextKeyMarker", p->last_key, err);
+        r = pl_s3_add_text(p->url, out, "NextKeyMarker", p->last_key, err);
         r = r < 0 ? r : pl_s3_xml_add(out, "NextUploadIdMarker", p->last_id, err);
     }
-    r = r < 0 ? r : add_text(p->url, out, "Prefix", p->prefix, err);
+    r = r < 0 ? r : pl_s3_add_text(p->url, out, "Prefix", p->prefix, err);
     if (r == 0 && p->delimiter_len)
-        r = add_text(p->url, out, "Delimiter", p->delimiter, err);
+        r = pl_s3_add_text(p->url, out, "Delimiter", p->delimiter, err);
     if (r == 0 && p->url)
         r = pl_s3_xml_add(out, "EncodingType", "url", err);
     r = r < 0 ? r : pl_s3_xml_add_u64(out, "MaxUploads", p->max, err);
@@ -221,11 +203,11 @@ static int answer_uploads(const struct pl_s3_request *q, const struct uploads_pa
 
 int pl_s3_list_uploads(struct pl_s3_request *q, struct pl_err *err)
 {
-    _cleanup_(page_finish) struct uploads_page p = {.prefix = text_or_empty(pl_s3_query(q, "prefix")),
-                                                    .delimiter = text_or_empty(pl_s3_query(q, "delimiter")),
-                                                    .key_marker = text_or_empty(pl_s3_query(q, "key-marker")),
-                                                    .id_marker = text_or_empty(pl_s3_query(q, "upload-id-marker")),
-                                                    .url = pl_streq(text_or_empty(pl_s3_query(q, "encoding-type")), "url"),
+    _cleanup_(page_finish) struct uploads_page p = {.prefix = pl_s3_query_or_empty(q, "prefix"),
+                                                    .delimiter = pl_s3_query_or_empty(q, "delimiter"),
+                                                    .key_marker = pl_s3_query_or_empty(q, "key-marker"),
+                                                    .id_marker = pl_s3_query_or_empty(q, "upload-id-marker"),
+                                                    .url = pl_streq(pl_s3_query_or_empty(q, "encoding-type"), "url"),
                                                     .uploads = {.max = PAGE_MAX},
                                                     .prefixes = {.max = PAGE_MAX}};
     _cleanup_(pl_buf_finish) struct pl_buf out = {.max = 3 * PAGE_MAX};

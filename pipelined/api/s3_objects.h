@@ -5,6 +5,10 @@
 #include "open_put.h"
 #include "s3_internal.h"
 
+/* An element; `url`: percent-encoded, as encoding-type wants it. */
+PL_MUST_CHECK
+int pl_s3_add_text(bool url, struct pl_buf *out, const char *element, const char *text, struct pl_err *err);
+
 /* ---- reading ---- */
 
 /* What a key names: a file, or with a slash at its end a directory that is there: 1; or 0. */

@@ -17,6 +17,24 @@ const char *pl_s3_query(const struct pl_s3_request *q, const char *name)
     return pl_http_query(q->http, name);
 }
 
+const char *pl_s3_query_or_empty(const struct pl_s3_request *q, const char *name)
+{
+    const char *text = pl_s3_query(q, name);
+
+    return text ? text : "";
+}
+
+bool pl_s3_number(const char *text, uint64_t *ret)
+{
+    char *end;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    *ret = strtoull(text, &end, 10);
+    return !errno && !*end;
+}
+
 const char *pl_s3_header(const struct pl_s3_request *q, const char *name)
 {
     return pl_http_header(q->http, name);

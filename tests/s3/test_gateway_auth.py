@@ -130,6 +130,10 @@ def test_over_tls_with_a_ca_of_ones_own(make_daemon, tmp_path):
     trusting.create_bucket(Bucket=BUCKET)
     trusting.upload_fileobj(io.BytesIO(body), BUCKET, "parts/of/it")  # more than 8 MiB: in parts
     assert trusting.get_object(Bucket=BUCKET, Key="parts/of/it")["Body"].read() == body
+    upload = {"Bucket": BUCKET, "Key": "one", "UploadId": trusting.create_multipart_upload(Bucket=BUCKET, Key="one")["UploadId"]}
+    parts = [{"PartNumber": 1, "ETag": trusting.upload_part(**upload, PartNumber=1, Body=b"1")["ETag"]}]
+    made = trusting.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts})
+    assert made["Location"] == f"{d.get('/status')['s3_url']}/{BUCKET}/one"
     with pytest.raises(botocore.exceptions.SSLError):
         client(Authority(tmp_path / "other").ca).list_buckets()
 

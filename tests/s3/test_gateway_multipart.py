@@ -108,6 +108,9 @@ def test_what_does_not_fit_together_is_refused(shared, s3):
     assert ask(b"<CompleteMultipartUpload/>") == ask(b"") == ask(b"<Part/>") == "MalformedXML"
     entries = "".join(f"<Part><PartNumber>{n}</PartNumber><ETag>{one['ETag']}</ETag></Part>" for n in range(1, 10002))
     assert ask(f"<CompleteMultipartUpload>{entries}</CompleteMultipartUpload>".encode()) == "InvalidArgument"
+    part = f"<CompleteMultipartUpload><Part><PartNumber>3</PartNumber><ETag>{three['ETag']}</ETag></Part></CompleteMultipartUpload>".encode()
+    for size in ("5", "4x", "-4", "0x4", "99999999999999999999"):
+        assert gate.ask("POST", f"/{BUCKET}/bad", {"uploadId": upload["UploadId"]}, {"x-amz-mp-object-size": size}, part).code == "InvalidRequest", size
     complete(s3, upload, [one, three])
 
 

@@ -173,6 +173,27 @@ static void one_author_leaves_room_for_others(void **state)
     end(&k);
 }
 
+static void what_came_of_one_is_told_of_its_own_repo_alone(void **state)
+{
+    char id[40], etag[64], version[33];
+    struct pl_s3_upload *u;
+    struct pl_err err;
+    struct kept k;
+
+    (void)state;
+    begin(&k);
+    make(&k, "a", REPO, 0, id);
+    assert_ok(pl_s3_upload_find(k.all, "default", "r", "master", "k", id, &u, &err), &err);
+    assert_ok(pl_s3_upload_end(u, "the etag", "the version", &err), &err);
+    pl_s3_upload_unref(u);
+    assert_true(pl_s3_upload_ended(k.all, REPO, id, "k", etag, version));
+    assert_string_equal(etag, "the etag");
+    assert_string_equal(version, "the version");
+    assert_false(pl_s3_upload_ended(k.all, REPO + 1, id, "k", etag, version));
+    assert_false(pl_s3_upload_ended(k.all, REPO, id, "other", etag, version));
+    end(&k);
+}
+
 static void uploads_end_with_their_repo(void **state)
 {
     char gone[40], stays[40];
@@ -199,6 +220,7 @@ int main(void)
         cmocka_unit_test(what_is_left_alone_for_a_week_ends_while_the_daemon_runs),
         cmocka_unit_test(an_upload_that_waits_has_no_file_open),
         cmocka_unit_test(one_author_leaves_room_for_others),
+        cmocka_unit_test(what_came_of_one_is_told_of_its_own_repo_alone),
         cmocka_unit_test(uploads_end_with_their_repo),
     };
 
