@@ -169,6 +169,9 @@ static int set_authorization(const struct pl_kubeconfig *c, const char *token, s
 {
     _cleanup_free_ char *pair = NULL, *base64 = NULL;
 
+    for (const char *at = token != NULL ? token : ""; *at != '\0'; at++)
+        if (*at <= ' ' || *at == 0x7f) /* would end up as another header */
+            return pl_err_set(err, PL_EAUTH, "the token for %s holds bytes that no token has", c->server);
     if (token != NULL) {
         if (asprintf(&a->authorization, "Authorization: Bearer %s", token) >= 0)
             return 0;

@@ -389,7 +389,8 @@ int64_t pl_kube_watch_next(struct pl_kube_watch *w, int64_t now_ms, struct pl_ku
 
 static void wait_some(struct pl_kube_watch *w, int64_t now_ms, uint32_t asked_s)
 {
-    const int64_t whole = PL_MIN((int64_t)PL_KUBE_BACKOFF_MOST, (int64_t)PL_KUBE_BACKOFF_MS << PL_MIN(w->failures, 10u));
+    const int64_t first = w->config.pause_ms > 0 ? w->config.pause_ms : PL_KUBE_BACKOFF_MS;
+    const int64_t whole = PL_MIN((int64_t)PL_KUBE_BACKOFF_MOST, first << PL_MIN(w->failures, 10u));
     const int64_t some = whole / 2 + (int64_t)(pl_splitmix64(&w->random) % (uint64_t)(whole / 2 + 1));
 
     w->failures++;

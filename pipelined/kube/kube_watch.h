@@ -41,6 +41,7 @@ struct pl_kube_watch_config {
     const char *labels, *fields; /* selectors; NULL = none */
     const char *keep;            /* kube_scan.h; NULL = all */
     unsigned page;               /* objects a page; 0 = PL_KUBE_PAGE */
+    int64_t pause_ms;            /* the first pause; 0 = PL_KUBE_BACKOFF_MS */
     uint64_t seed;
     /* `object` is borrowed, NULL with SYNCED. Negative ends the request with that error; it is made again later. */
     int (*event)(void *self, enum pl_kube_event e, json_t *object, struct pl_err *err);

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <strings.h>
 
+#define NAME_BYTES "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+
 /* Files as they were read; what is taken out of them says from which one. */
 struct file {
     const char *path;
@@ -252,6 +254,8 @@ static int take_cluster(const struct entry *e, struct pl_kubeconfig *c, struct p
     if (c->proxy_url != NULL && strncmp(c->proxy_url, "http://", 7) != 0 && strncmp(c->proxy_url, "https://", 8) != 0 &&
         strncmp(c->proxy_url, "socks5://", 9) != 0)
         return wrong(e, "proxy-url", "is no address of a proxy: http://, https:// or socks5://", err);
+    if (c->tls_server_name != NULL && strspn(c->tls_server_name, NAME_BYTES) != strlen(c->tls_server_name))
+        return wrong(e, "tls-server-name", "is no name of a host", err);
     if (c->insecure && (c->ca_data != NULL || c->ca_file != NULL))
         return wrong(e, "insecure-skip-tls-verify", "and a certificate-authority exclude each other", err);
     return 0;
