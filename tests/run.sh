@@ -9,7 +9,9 @@
 #   model      spin over the models of protocols: garbage collection
 #   s3         the programs against real S3 servers (radosgw, versitygw), real S3 clients against the gateway; s3-more: minio as the server.
 #              What Debian does not have is built or fetched once, into PL_TEST_CACHE (~/.cache/pipelined-tests)
-#   git kube kube-real web
+#   kube       the Kubernetes client against a real control plane (etcd, kube-apiserver, kube-scheduler; built once into the same cache,
+#              some 14 minutes of a core)
+#   git kube-real web
 # PL_PYTEST: more arguments for pytest, e.g. "-k push -x".
 set -u
 
@@ -189,6 +191,13 @@ group_s3() {
     PL_S3_SERVERS=$servers run_pytest tests/s3 "$@"
 }
 
+group_kube() {
+    install_packages build run test demo kube || return 1
+    build_asan || return 1
+    one "control plane" $python tests/kube/control_plane.py build || return 1
+    run_pytest tests/kube
+}
+
 group_model() {
     install_packages model || return 1
     run_pytest tests/model
@@ -218,7 +227,7 @@ group_fuzz() {
 # Whether a group has tests yet.
 has_tests() {
     case $1 in
-    check | unit | daemon | model | s3 | s3-more | fuzz) return 0 ;;
+    check | unit | daemon | model | s3 | s3-more | kube | fuzz) return 0 ;;
     *) return 1 ;;
     esac
 }
@@ -233,6 +242,7 @@ run_group() {
     daemon) group_daemon ;;
     s3) group_s3 "radosgw versitygw" ;;
     s3-more) group_s3 minio -k "not gateway" ;;
+    kube) group_kube ;;
     model) group_model ;;
     fuzz) group_fuzz ;;
     esac || {

@@ -1,0 +1,154 @@
+"""A real control plane on loopback for tests: etcd (Debian's), kube-apiserver and kube-scheduler, built once from Go modules.
+
+They lie in a cache outside the tree (tests/s3/servers.py): PL_TEST_CACHE, else ~/.cache/pipelined-tests. A cold build takes about 14 minutes of a core.
+    python3 control_plane.py build          makes the cache warm
+    python3 control_plane.py run FOLDER     serves until it is interrupted; prints one JSON line with the kubeconfigs
+"""
+import base64
+import importlib.util
+import json
+import os
+import pathlib
+import shutil
+import signal
+import ssl
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+
+HERE = pathlib.Path(__file__).resolve().parent
+VERSION = "v1.34.2"
+PROGRAMS = ("kube-apiserver", "kube-scheduler")
+ADMIN = "admin-token-of-the-tests"
+NOBODY = "token-of-somebody-without-rights"
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location("s3_servers", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+servers = load(HERE.parent / "s3" / "servers.py")
+Unavailable = servers.Unavailable
+
+
+def programs():
+    """The folder with the programs."""
+    def make(folder):
+        major, minor = VERSION.removeprefix("v").split(".")[:2]
+        name = "k8s.io/component-base/version"
+        flags = f"-s -w -X {name}.gitVersion={VERSION} -X {name}.gitMajor={major} -X {name}.gitMinor={minor}"
+        with tempfile.TemporaryDirectory(dir=servers.cache(), prefix="go-build-") as scratch:
+            source = pathlib.Path(scratch) / "module"
+            source.mkdir()
+            for file in ("go.mod", "go.sum"):
+                shutil.copy(HERE / file, source)
+            env = {**os.environ, "GOPATH": f"{scratch}/path", "GOCACHE": f"{scratch}/cache", "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local",
+                   "CGO_ENABLED": "0"}
+            servers.command("nice", servers.go(), "build", "-trimpath", "-ldflags", flags, "-o", f"{folder}/",
+                            *(f"k8s.io/kubernetes/cmd/{program}" for program in PROGRAMS), cwd=source, env=env)
+
+    return servers.cached(f"kubernetes-{VERSION}", make)
+
+
+class ControlPlane(servers.Server):
+    """`start` returns once it is ready and the namespace "default" is there."""
+
+    name = "kubernetes"
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.etcd_port, self.peer_port, self.scheduler_port = (servers.free_port() for _ in range(3))
+        self.certs = self.folder / "certs"
+
+    @property
+    def endpoint(self):
+        return f"https://127.0.0.1:{self.port}"
+
+    def request(self, method, path, body=None, token=ADMIN, content_type="application/json"):
+        """-> (status, JSON of the answer)."""
+        asked = urllib.request.Request(self.endpoint + path, method=method, data=None if body is None else json.dumps(body).encode(),
+                                       headers={"Authorization": f"Bearer {token}", "Content-Type": content_type})
+        context = ssl.create_default_context(cafile=str(self.certs / "apiserver.crt"))
+        try:
+            with urllib.request.urlopen(asked, timeout=30, context=context) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as refusal:
+            return refusal.code, json.load(refusal)
+
+    def is_ready(self):
+        try:
+            return (self.certs / "apiserver.crt").exists() and self.request("GET", "/api/v1/namespaces/default")[0] == 200
+        except (OSError, ValueError):
+            return False
+
+    def start(self):
+        self.launch()
+        self.until("answer", self.is_ready)
+        return self
+
+    def make_keys(self):
+        """What accounts are signed with; a CA for clients, and one of them."""
+        self.certs.mkdir(exist_ok=True)
+        made = (("genrsa", "-out", "sa.key", "2048"),
+                ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=tests", "-days", "30"),
+                ("req", "-newkey", "rsa:2048", "-nodes", "-keyout", "client.key", "-out", "client.csr", "-subj", "/O=system:masters/CN=tester"),
+                ("x509", "-req", "-in", "client.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-out", "client.crt", "-days", "30"))
+        for words in made:
+            servers.command("openssl", *words, cwd=self.certs)
+        (self.folder / "tokens.csv").write_text(f'{ADMIN},admin,admin,"system:masters"\n{NOBODY},nobody,nobody\n', encoding="ascii")
+
+    def launch(self):
+        if not shutil.which("etcd"):
+            raise Unavailable("etcd is missing: apt-get install --no-install-recommends etcd-server")
+        folder, peer = programs(), f"http://127.0.0.1:{self.peer_port}"
+        client = f"http://127.0.0.1:{self.etcd_port}"
+        self.make_keys()
+        self.spawn("etcd", "--data-dir", self.folder / "etcd", "--listen-client-urls", client, "--advertise-client-urls", client,
+                   "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}",
+                   env={"ETCD_UNSUPPORTED_ARCH": os.uname().machine.replace("aarch64", "arm64")})
+        self.spawn(folder / "kube-apiserver", f"--etcd-servers={client}", f"--cert-dir={self.certs}", "--bind-address=127.0.0.1",
+                   f"--secure-port={self.port}", f"--token-auth-file={self.folder / 'tokens.csv'}", "--authorization-mode=RBAC,Node",
+                   "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={self.certs / 'sa.key'}",
+                   f"--service-account-signing-key-file={self.certs / 'sa.key'}", "--service-cluster-ip-range=10.96.0.0/16",
+                   f"--client-ca-file={self.certs / 'ca.crt'}", "--allow-privileged=true", "--disable-admission-plugins=ServiceAccount")
+        self.until("certificate", (self.certs / "apiserver.crt").exists)
+        self.spawn(folder / "kube-scheduler", f"--kubeconfig={self.kubeconfig()}", f"--authentication-kubeconfig={self.kubeconfig()}",
+                   f"--authorization-kubeconfig={self.kubeconfig()}", "--leader-elect=false", "--bind-address=127.0.0.1",
+                   f"--secure-port={self.scheduler_port}", f"--cert-dir={self.folder / 'scheduler'}", "--kube-api-qps=500",
+                   "--kube-api-burst=1000")
+
+    def kubeconfig(self, name="admin", user=None, **cluster):
+        """The path of a kubeconfig with this user (default: the admin's token). Text or data; JSON is YAML."""
+        path = self.folder / f"{name}.kubeconfig"
+        cluster = {"server": self.endpoint, "certificate-authority": "certs/apiserver.crt", **cluster}
+        path.write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": name, "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "u", "user": user or {"token": ADMIN}}],
+            "contexts": [{"name": name, "context": {"cluster": "c", "user": "u", "namespace": "default"}}]}, indent=1), encoding="ascii")
+        return path
+
+    def pem(self, name):
+        return base64.b64encode((self.certs / name).read_bytes()).decode()
+
+
+def main():
+    if sys.argv[1:] == ["build"]:
+        print(programs())
+        return
+    if len(sys.argv) != 3 or sys.argv[1] != "run":
+        sys.exit("control_plane.py build | run FOLDER")
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    plane = ControlPlane(sys.argv[2]).start()
+    print(json.dumps({"endpoint": plane.endpoint, "kubeconfig": str(plane.kubeconfig())}), flush=True)
+    try:
+        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+    finally:
+        plane.stop()
+
+
+if __name__ == "__main__":
+    main()
