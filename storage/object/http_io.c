@@ -110,7 +110,7 @@ static void forget_answer(struct pl_http_exchange *x)
     x->total = x->length = UINT64_MAX;
     x->retry_after_s = 0;
     x->chunked = false;
-    x->etag[0] = x->region[0] = x->location[0] = x->content_type[0] = x->request_id[0] = '\0';
+    x->etag[0] = x->region[0] = x->location[0] = '\0';
 }
 
 static size_t on_header(char *line, size_t size, size_t count, void *arg)
@@ -127,9 +127,7 @@ static size_t on_header(char *line, size_t size, size_t count, void *arg)
     }
     if (header_is(line, n, "ETag", x->etag, sizeof(x->etag)) ||
         header_is(line, n, "x-amz-bucket-region", x->region, sizeof(x->region)) ||
-        header_is(line, n, "Location", x->location, sizeof(x->location)) ||
-        header_is(line, n, "Content-Type", x->content_type, sizeof(x->content_type)) ||
-        header_is(line, n, "x-amz-request-id", x->request_id, sizeof(x->request_id)))
+        header_is(line, n, "Location", x->location, sizeof(x->location)))
         return n;
     if (header_is(line, n, "Date", value, sizeof(value)))
         x->date_s = http_date(value);

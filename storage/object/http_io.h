@@ -67,7 +67,7 @@ struct pl_http_exchange {
     uint64_t length;        /* Content-Length, UINT64_MAX without */
     bool chunked;           /* without either the body's end is that of the connection: a cut one looks whole */
     uint32_t retry_after_s; /* 0 = none */
-    char etag[96], region[64], location[1536], content_type[64], request_id[64];
+    char etag[96], region[64], location[1536];
 
     void (*done)(struct pl_http_exchange *x); /* on the I/O thread: must not block; may free or submit again */
     void *arg;

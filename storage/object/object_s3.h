@@ -1,8 +1,8 @@
 /* object_s3: the driver of S3 buckets, over s3_client: object_s3 (open, put, remove), object_s3_read, object_s3_list, object_s3_sign
  * (presigned requests, and what the server honours of them).
  *
- * Objects are made by one PUT each, keys are never reused, and an ETag is never taken for a hash. Memory: what callers bring, and
- * PL_S3_RANGE_BYTES × PL_S3_RANGES a large read in flight. */
+ * Objects are made by one PUT each, keys are never reused, and an ETag is never taken for a hash. Memory: what callers bring,
+ * PL_S3_MEMORY_BYTES, and, in local_fd, PL_OBJECT_CACHE_LOADS objects at a time (each and PL_S3_RANGE_BYTES while it grows). */
 #pragma once
 
 #include "object.h"
@@ -15,6 +15,9 @@
 #define PL_S3_OBJECT_MAX   ((size_t)256 << 20) /* that local_fd takes in */
 #define PL_S3_EMPTY_PAGES  100u                /* of a list in a row: then it has no end */
 #define PL_S3_PROBE_PREFIX "tmp/"
+/* With so many connections busy: their buffers, and what is said on them. */
+#define PL_S3_MEMORY_BYTES(connections)                                                                                          \
+    ((size_t)(connections) * (2 * (size_t)PL_HTTP_IO_BUFFER_BYTES + ((size_t)128 << 10)) + ((size_t)1 << 20))
 
 /* pl_object_open of an s3:// URL. */
 PL_MUST_CHECK
