@@ -177,8 +177,9 @@ CREATE TABLE result (                    -- results of unfinished jobs: what a r
 CREATE TABLE worker (                    -- workers that were started and are not known to be gone
     id          INTEGER PRIMARY KEY,
     stage       INTEGER NOT NULL,        -- stage.id: the version it serves
-    incarnation TEXT NOT NULL DEFAULT '',
-    gpus        TEXT NOT NULL DEFAULT '[]',
+    incarnation TEXT NOT NULL DEFAULT '', -- '': it never attached
+    pod         INTEGER NOT NULL DEFAULT 0, -- 0 a process, 1 a pod without GPUs, 2 with those of its stage
+    gpus        TEXT NOT NULL DEFAULT '[]', -- slots of this machine
     host        TEXT NOT NULL DEFAULT '',
     pid         INTEGER NOT NULL DEFAULT 0,
     pid_start   INTEGER NOT NULL DEFAULT 0, -- start time in clock ticks since boot: the same pid of another process is not it

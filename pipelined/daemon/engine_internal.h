@@ -103,8 +103,12 @@ struct pl_ejob *pl_ejob_ref(struct pl_ejob *j);
 void pl_ejob_unref(struct pl_ejob *j);
 void pl_eresult_finish(struct pl_eresult *r);
 
+/* As in the column `pod` of `worker`. */
+enum pl_pod_kind { PL_NO_POD, PL_POD_WITHOUT_GPU, PL_POD_WITH_GPU };
+
 struct pl_eworker {
     uint64_t id;
+    enum pl_pod_kind pod;
     struct pl_estage *stage;
     char incarnation[64];
     uint16_t gpus[PL_SCHED_WORKER_GPUS_MAX];
@@ -230,6 +234,9 @@ int pl_engine_stage(struct pl_engine *e, uint64_t version, struct pl_estage **re
 PL_MUST_CHECK
 int pl_engine_load_stages(struct pl_engine *e, int64_t after, struct pl_estage ***ret, size_t *ret_n, struct pl_err *err);
 void pl_engine_take_stages(struct pl_engine *e, struct pl_estage **list, size_t n);
+/* Number of the shape of its pods, 0 where workers are processes. Loop. */
+PL_MUST_CHECK
+int pl_engine_shape(struct pl_engine *e, const struct pl_estage *s, bool gpu, uint64_t *ret, struct pl_err *err);
 /* Gives a stage version to the scheduler. */
 PL_MUST_CHECK
 int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err *err);
@@ -355,6 +362,12 @@ PL_MUST_CHECK
 int pl_engine_add_worker(struct pl_engine *e, uint64_t id, struct pl_estage *stage, const uint16_t *gpus, size_t n_gpus,
                          struct pl_eworker **ret, struct pl_err *err);
 void pl_eworker_free(void *worker);
+/* What the executor is told of it, less what the scheduler gave it of this machine. Borrows from the worker and `texts`. */
+struct pl_engine_worker_texts {
+    char name[32], token[128];
+};
+void pl_engine_worker_spec(const struct pl_engine *e, const struct pl_eworker *w, struct pl_engine_worker_texts *texts,
+                           struct pl_worker_spec *ret);
 /* Writes what attach told of it. */
 void pl_engine_worker_attached_row(struct pl_engine *e, const struct pl_eworker *w);
 void pl_engine_worker_token(const struct pl_engine *e, uint64_t id, char out[128]);

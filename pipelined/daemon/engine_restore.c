@@ -413,6 +413,7 @@ static int restore_runs(struct pl_engine *e, struct pl_err *err)
 
 struct worker_row {
     int64_t id, stage, pid, pid_start;
+    enum pl_pod_kind pod;
     uint16_t gpus[PL_SCHED_WORKER_GPUS_MAX];
     size_t n_gpus;
     char incarnation[64], host[128];
@@ -423,8 +424,8 @@ static int read_worker(struct pl_engine *e, int64_t id, struct worker_row *ret, 
     const struct pl_db_reading rd = {NULL, e->conn};
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     _cleanup_(json_decrefp) json_t *gpus = NULL;
-    int r = pl_sql_query(rd.conn, err, &rows, "SELECT stage, incarnation, gpus, host, pid, pid_start FROM worker WHERE id = ?",
-                         "i", id);
+    int r = pl_sql_query(rd.conn, err, &rows,
+                         "SELECT stage, incarnation, gpus, host, pid, pid_start, pod FROM worker WHERE id = ?", "i", id);
 
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
     if (r <= 0)
@@ -440,11 +441,21 @@ static int read_worker(struct pl_engine *e, int64_t id, struct worker_row *ret, 
     snprintf(ret->host, sizeof ret->host, "%s", pl_col_text(&rows, 3));
     ret->pid = pl_col_int(&rows, 4);
     ret->pid_start = pl_col_int(&rows, 5);
+    ret->pod = (enum pl_pod_kind)pl_col_int(&rows, 6);
     return 0;
+}
+
+/* A worker whose stage is no more, or that the scheduler does not take. */
+static void send_away(struct pl_engine *e, const struct pl_worker_spec *spec, const struct worker_row *row)
+{
+    e->executor->ops->adopt(e->executor, spec, row->pid, row->pid_start);
+    e->executor->ops->stop(e->executor, spec->id, true);
 }
 
 static int restore_worker(struct pl_engine *e, int64_t id, struct pl_err *err)
 {
+    struct pl_engine_worker_texts texts;
+    struct pl_worker_spec spec = {.id = (uint64_t)id};
     struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_WORKER};
     struct worker_row row = {0};
     struct pl_estage *stage;
@@ -453,8 +464,7 @@ static int restore_worker(struct pl_engine *e, int64_t id, struct pl_err *err)
 
     r = r < 0 ? r : pl_engine_stage(e, (uint64_t)row.stage, &stage, err);
     if (r == PL_ENOTFOUND) {
-        e->executor->ops->adopt(e->executor, (uint64_t)id, row.pid, row.pid_start);
-        e->executor->ops->stop(e->executor, (uint64_t)id, true);
+        send_away(e, &spec, &row);
         return 0;
     }
     r = r < 0 ? r : pl_engine_add_worker(e, (uint64_t)id, stage, row.gpus, row.n_gpus, &w, err);
@@ -462,16 +472,21 @@ static int restore_worker(struct pl_engine *e, int64_t id, struct pl_err *err)
         return r;
     snprintf(w->incarnation, sizeof w->incarnation, "%s", row.incarnation);
     snprintf(w->host, sizeof w->host, "%s", row.host);
+    w->pod = row.pod;
+    pl_engine_worker_spec(e, w, &texts, &spec);
     ev.worker.id = (uint64_t)id;
     ev.worker.stage = stage->stage;
     ev.worker.version = stage->version;
     ev.worker.gpus = row.gpus;
     ev.worker.n_gpus = row.n_gpus;
-    r = pl_engine_feed(e, &ev, err);
-    e->executor->ops->adopt(e->executor, (uint64_t)id, row.pid, row.pid_start);
+    ev.worker.starting = !row.incarnation[0];
+    r = row.pod ? pl_engine_shape(e, stage, spec.gpu, &ev.worker.shape, err) : 0;
+    r = r < 0 ? r : pl_engine_feed(e, &ev, err);
     if (r < 0) {
         pl_log_warn("engine", "worker %lld is not taken back: %s", (long long)id, err->msg);
-        e->executor->ops->stop(e->executor, (uint64_t)id, true);
+        send_away(e, &spec, &row);
+    } else {
+        e->executor->ops->adopt(e->executor, &spec, row.pid, row.pid_start);
     }
     return 0;
 }

@@ -167,6 +167,23 @@ void pl_engine_take_stages(struct pl_engine *e, struct pl_estage **list, size_t 
     free(list);
 }
 
+int pl_engine_shape(struct pl_engine *e, const struct pl_estage *s, bool gpu, uint64_t *ret, struct pl_err *err)
+{
+    *ret = 0;
+    if (!e->executor->ops->shape)
+        return 0;
+    return e->executor->ops->shape(e->executor, s->project, s->def, s->version, gpu, ret, err);
+}
+
+/* Of its pods, where workers are pods. */
+static int find_shapes(struct pl_engine *e, const struct pl_estage *s, struct pl_sched_stage *ret, struct pl_err *err)
+{
+    const bool gpu = s->def->gpu.count > 0;
+    int r = pl_engine_shape(e, s, gpu, &ret->shape, err);
+
+    return r < 0 || !gpu || s->def->gpu.required ? r : pl_engine_shape(e, s, false, &ret->cpu_shape, err);
+}
+
 int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err *err)
 {
     const struct pl_stage *d = s->def;
@@ -202,7 +219,8 @@ int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err 
                                        .max_failed = d->max_failed.count,
                                        .max_failed_share = d->max_failed.share,
                                        .max_failed_ppm = d->max_failed.ppm};
-    r = pl_engine_feed(e, &ev, err);
+    r = find_shapes(e, s, &ev.stage, err);
+    r = r < 0 ? r : pl_engine_feed(e, &ev, err);
     if (r < 0)
         return pl_err_wrap(err, r, "stage %s", d->name);
     return pl_map_put(&e->current, &s->stage, sizeof s->stage, s, NULL, err);

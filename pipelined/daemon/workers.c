@@ -97,13 +97,14 @@ struct report {
     struct pl_engine *engine;
     uint64_t id;
     enum pl_sched_event_kind kind;
-    char text[512];
+    bool on, counts;
+    char text[PL_SCHED_MESSAGE_MAX];
 };
 
 static void deliver(void *arg)
 {
     struct report *p = arg;
-    struct pl_sched_event ev = {.kind = p->kind, .id = p->id, .text = p->text};
+    struct pl_sched_event ev = {.kind = p->kind, .id = p->id, .text = p->text, .on = p->on, .counts = p->counts};
     struct pl_err err = {0};
 
     if (pl_engine_feed(p->engine, &ev, &err) < 0)
@@ -111,23 +112,32 @@ static void deliver(void *arg)
     free(p);
 }
 
-static void report(struct pl_engine *e, uint64_t id, enum pl_sched_event_kind kind, const char *text)
+/* `what`: kind, on and counts. */
+static void report_as(struct pl_engine *e, uint64_t id, struct report what, const char *text)
 {
-    struct report *p = calloc(1, sizeof *p);
+    struct report *p = malloc(sizeof *p);
 
     if (!p)
         return;
-    *p = (struct report){.engine = e, .id = id, .kind = kind};
+    *p = what;
+    p->engine = e;
+    p->id = id;
     snprintf(p->text, sizeof p->text, "%s", text);
     pl_engine_post(e, "engine.worker", deliver, p);
+}
+
+static void report(struct pl_engine *e, uint64_t id, enum pl_sched_event_kind kind, const char *text)
+{
+    report_as(e, id, (struct report){.kind = kind}, text);
 }
 
 /* ---- rows of `worker` ---- */
 
 struct worker_row {
     int64_t id, stage, pid, pid_start;
-    char gpus[128], host[128], incarnation[64];
-    enum { ROW_STARTED, ROW_ATTACHED, ROW_GONE } what;
+    int pod; /* of the row */
+    char gpus[8 * PL_SCHED_WORKER_GPUS_MAX], host[128], incarnation[64];
+    enum { ROW_STARTED, ROW_ATTACHED, ROW_PLACED, ROW_GONE } what;
 };
 
 static int worker_row_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
@@ -138,9 +148,12 @@ static int worker_row_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 
     switch (w->what) {
     case ROW_STARTED:
-        r = pl_sql_exec(c, err,
-                        "INSERT INTO worker(id, stage, gpus, host, pid, pid_start, created_us) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                        "iissiii", w->id, w->stage, w->gpus, w->host, w->pid, w->pid_start, pl_tx_now_us(tx));
+        r = pl_sql_exec(
+            c, err, "INSERT INTO worker(id, stage, pod, gpus, host, pid, pid_start, created_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "iiissiii", w->id, w->stage, (int64_t)w->pod, w->gpus, w->host, w->pid, w->pid_start, pl_tx_now_us(tx));
+        break;
+    case ROW_PLACED:
+        r = pl_sql_exec(c, err, "UPDATE worker SET host = ? WHERE id = ?", "si", w->host, w->id);
         break;
     case ROW_ATTACHED:
         r = pl_sql_exec(c, err, "UPDATE worker SET incarnation = ? WHERE id = ?", "si", w->incarnation, w->id);
@@ -155,6 +168,7 @@ static int worker_row_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
                                json_pack("{s:I, s:s}", "id", (json_int_t)w->id, "change",
                                          w->what == ROW_STARTED    ? "started"
                                          : w->what == ROW_ATTACHED ? "attached"
+                                         : w->what == ROW_PLACED   ? "placed"
                                                                    : "gone"),
                                err);
 }
@@ -200,6 +214,7 @@ static void on_started(void *self, uint64_t id, const char *host, int64_t pid, i
     snprintf(w->host, sizeof w->host, "%s", host);
     snprintf(row.host, sizeof row.host, "%s", host);
     row.stage = (int64_t)w->stage->version;
+    row.pod = w->pod;
     strcpy(row.gpus, "[");
     for (uint32_t i = 0; i < w->n_gpus; i++)
         used += (size_t)snprintf(row.gpus + used, sizeof row.gpus - used, "%s%u", i ? "," : "", w->gpus[i]);
@@ -207,7 +222,26 @@ static void on_started(void *self, uint64_t id, const char *host, int64_t pid, i
     write_worker(e, &row);
 }
 
-static void on_exited(void *self, uint64_t id, const char *text)
+static void on_placed(void *self, uint64_t id, const char *node, bool up)
+{
+    struct pl_engine *e = self;
+    struct pl_eworker *w = pl_engine_worker(e, id);
+    struct worker_row row = {.id = (int64_t)id, .what = ROW_PLACED};
+
+    if (w && !pl_streq(w->host, node)) {
+        snprintf(w->host, sizeof w->host, "%s", node);
+        snprintf(row.host, sizeof row.host, "%s", node);
+        write_worker(e, &row);
+    }
+    report_as(e, id, (struct report){.kind = PL_SCHED_EV_WORKER_PLACED, .on = up}, "");
+}
+
+static void on_waits(void *self, uint64_t id, const char *text)
+{
+    report(self, id, PL_SCHED_EV_WORKER_WAITS, text);
+}
+
+static void on_exited(void *self, uint64_t id, const struct pl_executor_end *end)
 {
     struct pl_engine *e = self;
     struct pl_eworker *w = pl_map_remove(&e->workers, &id, sizeof id);
@@ -219,17 +253,75 @@ static void on_exited(void *self, uint64_t id, const char *text)
     if (w)
         pl_eworker_free(w);
     write_worker(e, &row);
-    report(e, id, PL_SCHED_EV_WORKER_EXITED, text);
+    report_as(e, id, (struct report){.kind = PL_SCHED_EV_WORKER_EXITED, .on = end->hopeless, .counts = end->counts}, end->text);
+}
+
+/* ---- shapes of pods ---- */
+
+struct shape_report {
+    struct pl_engine *engine;
+    struct pl_sched_shape shape;
+    char text[PL_SCHED_MESSAGE_MAX];
+};
+
+static void deliver_shape(void *arg)
+{
+    struct shape_report *p = arg;
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_SHAPE, .shape = p->shape};
+    struct pl_err err = {0};
+
+    ev.shape.text = p->text;
+    if (pl_engine_feed(p->engine, &ev, &err) < 0)
+        pl_log_warn("engine", "shape %" PRIx64 " of pods: %s", p->shape.id, err.msg);
+    free(p);
+}
+
+static void on_shape(void *self, const struct pl_sched_shape *shape)
+{
+    struct pl_engine *e = self;
+    struct shape_report *p = malloc(sizeof *p);
+
+    if (!p) {
+        pl_engine_fail(e, "memory for a shape of pods");
+        return;
+    }
+    *p = (struct shape_report){.engine = e, .shape = *shape};
+    snprintf(p->text, sizeof p->text, "%s", shape->text ? shape->text : "");
+    if (e->restoring)
+        deliver_shape(p); /* workers that are restored have one */
+    else
+        pl_engine_post(e, "engine.shape", deliver_shape, p);
 }
 
 struct pl_executor_events pl_engine_executor_events(struct pl_engine *e)
 {
-    return (struct pl_executor_events){e, on_started, on_exited};
+    return (struct pl_executor_events){e, on_started, on_exited, on_placed, on_waits, on_shape};
+}
+
+void pl_engine_worker_spec(const struct pl_engine *e, const struct pl_eworker *w, struct pl_engine_worker_texts *texts,
+                           struct pl_worker_spec *ret)
+{
+    const struct pl_resources *resources = &w->stage->def->resources;
+
+    snprintf(texts->name, sizeof texts->name, "%" PRIu64, w->id);
+    pl_engine_worker_token(e, w->id, texts->token);
+    *ret = (struct pl_worker_spec){.id = w->id,
+                                   .name = texts->name,
+                                   .project = w->stage->project,
+                                   .stage = w->stage->def->name,
+                                   .def = w->stage->def,
+                                   .version = w->stage->version,
+                                   .gpu = w->pod == PL_POD_WITH_GPU,
+                                   .token = texts->token,
+                                   .gpus = w->gpus,
+                                   .n_gpus = w->n_gpus,
+                                   .disk_bytes = (uint64_t)resources->disk_bytes,
+                                   .shm_bytes = (uint64_t)resources->shm_bytes};
 }
 
 void pl_engine_start_worker(struct pl_engine *e, const struct pl_sched_action *a)
 {
-    char name[32], token[128];
+    struct pl_engine_worker_texts texts;
     struct pl_estage *stage;
     struct pl_eworker *w;
     struct pl_worker_spec spec;
@@ -241,19 +333,11 @@ void pl_engine_start_worker(struct pl_engine *e, const struct pl_sched_action *a
         report(e, a->worker.id, PL_SCHED_EV_START_FAILED, err.msg);
         return;
     }
-    snprintf(name, sizeof name, "%" PRIu64, a->worker.id);
-    pl_engine_worker_token(e, a->worker.id, token);
-    spec = (struct pl_worker_spec){.id = a->worker.id,
-                                   .name = name,
-                                   .project = stage->project,
-                                   .stage = stage->def->name,
-                                   .token = token,
-                                   .gpus = w->gpus,
-                                   .n_gpus = w->n_gpus,
-                                   .cpu_milli = a->worker.cpu_milli,
-                                   .memory_bytes = a->worker.memory_bytes,
-                                   .disk_bytes = (uint64_t)stage->def->resources.disk_bytes,
-                                   .shm_bytes = (uint64_t)stage->def->resources.shm_bytes};
+    if (a->worker.shape)
+        w->pod = a->worker.gpu ? PL_POD_WITH_GPU : PL_POD_WITHOUT_GPU;
+    pl_engine_worker_spec(e, w, &texts, &spec);
+    spec.cpu_milli = a->worker.cpu_milli;
+    spec.memory_bytes = a->worker.memory_bytes;
     r = e->executor->ops->start(e->executor, &spec, &err);
     if (r < 0) {
         pl_map_remove(&e->workers, &a->worker.id, sizeof a->worker.id);

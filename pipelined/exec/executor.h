@@ -2,6 +2,8 @@
  * decides, the executor carries out and reports; it holds no decisions of its own. Everything here happens on the loop's thread. */
 #pragma once
 
+#include "pipelined/core/sched/sched.h"
+#include "pipelined/core/spec.h"
 #include "pipelined/net/loop.h"
 #include "storage/base/err.h"
 #include <jansson.h>
@@ -15,8 +17,11 @@ struct pl_worker_spec {
     uint64_t id;
     const char *name; /* the id as text: --worker */
     const char *project, *stage;
-    const char *token;    /* of this worker alone */
-    const uint16_t *gpus; /* slots, exclusively its own; none for a CPU worker */
+    const struct pl_stage *def; /* NULL: an adopted one whose stage is no more; it is stopped at once */
+    uint64_t version;           /* of the stage */
+    bool gpu;                   /* of a pod: it gets the stage's GPUs */
+    const char *token;          /* of this worker alone */
+    const uint16_t *gpus;       /* slots, exclusively its own; none for a CPU worker */
     size_t n_gpus;
     uint32_t cpu_milli;
     uint64_t memory_bytes; /* 0 = no limit */
@@ -30,13 +35,22 @@ struct pl_executor_capacity {
     uint32_t gpu_offered;
 };
 
+/* How a worker ended. */
+struct pl_executor_end {
+    const char *text;      /* "exit code 1", "killed by signal 9" */
+    bool hopeless, counts; /* as WORKER_EXITED of the scheduler says */
+};
+
 /* What the engine is told. */
 struct pl_executor_events {
     void *self;
     void (*started)(void *self, uint64_t id, const char *host, int64_t pid, int64_t pid_start);
-    /* It is gone for certain, with all its processes: exactly once for each that was started or adopted. `text` says how, e.g.
-     * "exit code 1", "killed by signal 9". */
-    void (*exited)(void *self, uint64_t id, const char *text);
+    /* It is gone for certain, with all its processes: exactly once for each that was started or adopted. */
+    void (*exited)(void *self, uint64_t id, const struct pl_executor_end *end);
+    /* Of pods: WORKER_PLACED, with the node that took it; WORKER_WAITS; SHAPE. Not within a call of `start` or `adopt`. */
+    void (*placed)(void *self, uint64_t id, const char *node, bool up);
+    void (*waits)(void *self, uint64_t id, const char *text);
+    void (*shape)(void *self, const struct pl_sched_shape *shape);
 };
 
 struct pl_executor_ops {
@@ -46,7 +60,12 @@ struct pl_executor_ops {
     /* `kill`: at once, with everything it started; else it is asked to give back and end. Unknown ids: exited is called. */
     void (*stop)(struct pl_executor *x, uint64_t id, bool kill);
     /* A worker of the daemon's last life: watched if it still lives, else reported as exited (later, not within the call). */
-    void (*adopt)(struct pl_executor *x, uint64_t id, int64_t pid, int64_t pid_start);
+    void (*adopt)(struct pl_executor *x, const struct pl_worker_spec *spec, int64_t pid, int64_t pid_start);
+    /* Where workers are pods: the number of the shape (sched.h) that those of the stage have, with its GPUs or without; what that
+     * shape is like is told by the event, also within the call. Of a stage that can be no pod a shape that is not offered, which
+     * says why. NULL: workers are processes and take the machine's capacity. PL_ENOMEM. */
+    int (*shape)(struct pl_executor *x, const char *project, const struct pl_stage *def, uint64_t version, bool gpu,
+                 uint64_t *ret, struct pl_err *err);
     /* All that the daemon's last lives wrote down have been adopted: what they left else, of workers that they were killed before or while
      * writing down, goes once nobody holds it. Nothing is reported. May be NULL. */
     void (*sweep)(struct pl_executor *x);

@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 #include <uv.h>
 
-#define PL_GPUS_MAX 64
+#define SLOTS_MAX 64
 
 struct local {
     struct pl_executor base;
@@ -28,8 +28,8 @@ struct local {
     char *data_dir, *store_dir, *ca, *program, *sandbox;
     struct pl_nvml *nvml;
     unsigned gpus;
-    unsigned minors[PL_GPUS_MAX]; /* of each slot: NVML counts in the order of the bus, device nodes need not */
-    struct pl_map workers;        /* id → struct worker */
+    unsigned minors[SLOTS_MAX]; /* of each slot: NVML counts in the order of the bus, device nodes need not */
+    struct pl_map workers;      /* id → struct worker */
     char host[128];
     struct pl_timer *grace;
     bool closing;
@@ -174,7 +174,7 @@ static void forget(struct worker *w)
     drop(w);
     sweep_work(l, id);
     if (!stray)
-        l->events.exited(l->events.self, id, text);
+        l->events.exited(l->events.self, id, &(struct pl_executor_end){.text = text});
     all_gone(l);
 }
 
@@ -273,7 +273,7 @@ static void make_env(struct command *c)
 
 static unsigned local_device(struct pl_executor *x, uint32_t slot)
 {
-    return ((struct local *)x)->minors[PL_MIN(slot, PL_GPUS_MAX - 1u)];
+    return ((struct local *)x)->minors[PL_MIN(slot, SLOTS_MAX - 1u)];
 }
 
 static void make_command(struct local *l, const struct pl_worker_spec *spec, const char *url, struct command *c)
@@ -455,9 +455,10 @@ static void on_pidfd(uv_poll_t *handle, int status, int events)
     agent_gone(w, "it ended after its daemon");
 }
 
-static void local_adopt(struct pl_executor *x, uint64_t id, int64_t pid, int64_t pid_start)
+static void local_adopt(struct pl_executor *x, const struct pl_worker_spec *spec, int64_t pid, int64_t pid_start)
 {
     struct local *l = (struct local *)x;
+    const uint64_t id = spec->id;
     struct worker *w = new_worker(l, id, NULL);
     char path[4200];
 
@@ -643,12 +644,12 @@ static int count_gpus(struct local *l, int wanted, struct pl_err *err)
 
     struct pl_nvml_gpu gpu;
 
-    if (wanted > PL_GPUS_MAX)
-        return pl_err_set(err, PL_EINVAL, "--gpus %d: at most %d", wanted, PL_GPUS_MAX);
+    if (wanted > SLOTS_MAX)
+        return pl_err_set(err, PL_EINVAL, "--gpus %d: at most %d", wanted, SLOTS_MAX);
     if (pl_nvml_open(&l->nvml, &why) < 0)
         pl_log_debug("exec", "%s", why.msg);
-    l->gpus = wanted >= 0 ? (unsigned)wanted : l->nvml ? PL_MIN(pl_nvml_count(l->nvml), PL_GPUS_MAX) : 0;
-    for (unsigned i = 0; i < PL_GPUS_MAX; i++)
+    l->gpus = wanted >= 0 ? (unsigned)wanted : l->nvml ? PL_MIN(pl_nvml_count(l->nvml), SLOTS_MAX) : 0;
+    for (unsigned i = 0; i < SLOTS_MAX; i++)
         l->minors[i] = l->nvml && i < pl_nvml_count(l->nvml) && pl_nvml_read(l->nvml, i, &gpu, NULL) == 0 ? gpu.minor : i;
     return 0;
 }

@@ -575,7 +575,7 @@ static void bad_events_are_refused_and_change_nothing(void **state)
     assert_int_equal(kit_try(&k, kit_stage(3, 102, (struct pl_sched_stage){0})), PL_EINVAL); /* 1 → 2 → 3 → 1 */
     assert_int_equal(kit_try(&k, kit_stage(3, 103, (struct pl_sched_stage){0})), PL_EINVAL); /* itself */
     assert_int_equal(kit_try(&k, kit_stage(1, 103, (struct pl_sched_stage){0})), PL_EEXISTS);
-    assert_int_equal(kit_try(&k, kit_stage(3, 1, (struct pl_sched_stage){.gpu_count = 17})), PL_ELIMIT);
+    assert_int_equal(kit_try(&k, kit_stage(3, 1, (struct pl_sched_stage){.gpu_count = PL_SCHED_WORKER_GPUS_MAX + 1})), PL_ELIMIT);
     foreign.stage.output.repo = 101;
     assert_int_equal(kit_try(&k, foreign), PL_EINVAL);
     assert_int_equal(kit_try(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_STAGE_REMOVED, .id = 9}), PL_ENOTFOUND);

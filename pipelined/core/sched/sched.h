@@ -77,7 +77,7 @@
 #define PL_SCHED_GAP_MS          10000 /* time between two events counts up to this: a daemon that stood still expires nothing */
 #define PL_SCHED_BEAT_MS         5000  /* a TICK is asked for at least so often while anything is timed */
 #define PL_SCHED_GPUS_MAX        1024  /* slots of the executor */
-#define PL_SCHED_WORKER_GPUS_MAX 16    /* slots of one worker */
+#define PL_SCHED_WORKER_GPUS_MAX 64    /* slots of one worker */
 #define PL_SCHED_STAGES_MAX      (1u << 20)
 #define PL_SCHED_SHAPES_MAX      (1u << 16)
 #define PL_SCHED_JOBS_MAX        (1u << 22) /* kept at once */
@@ -401,7 +401,8 @@ struct pl_sched_action {
             uint64_t stage, version;
             uint64_t job; /* START_WORKER: for which it was started */
             bool kill;
-            uint64_t shape;  /* of its pod; 0 = a process of this machine, with: */
+            uint64_t shape;  /* of its pod; 0 = a process of this machine, with what is below */
+            bool gpu;        /* of a pod: it has the stage's GPUs */
             uint32_t n_gpus; /* 0 = CPU */
             uint16_t gpus[PL_SCHED_WORKER_GPUS_MAX];
             uint32_t cpu_milli;

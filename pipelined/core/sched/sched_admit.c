@@ -220,6 +220,7 @@ static void start(struct pl_sched *s, struct version *v, enum device device)
     a->worker.version = v->def.version;
     a->worker.job = TAILQ_FIRST(&v->stage->lane)->id;
     a->worker.shape = w->shape ? w->shape->id : 0;
+    a->worker.gpu = w->shape && w->on_gpu;
     a->worker.n_gpus = w->n_gpus;
     memcpy(a->worker.gpus, w->gpus, sizeof(w->gpus));
     a->worker.cpu_milli = (uint32_t)w->cpu_milli;
