@@ -227,7 +227,7 @@ static const struct {
      "OOMKilled: node n1 had no memory left, and the stage has no limit",
      137},
     {"{" NODE ", \"status\": {\"phase\": \"Failed\", \"reason\": \"DeadlineExceeded\", \"message\": \"Pod was active on the node "
-              "longer than the "
+     "longer than the "
      "specified deadline\"}}",
      NULL,
      {0},
@@ -236,7 +236,7 @@ static const struct {
      -1},
     /* nobody's doing: again, elsewhere */
     {"{" NODE ", \"status\": {\"phase\": \"Failed\", \"reason\": \"Evicted\", \"message\": \"The node was low on resource: "
-              "ephemeral-storage.\", " BOTH(ENDED("137", "Error", "")) "}}",
+     "ephemeral-storage.\", " BOTH(ENDED("137", "Error", "")) "}}",
      NULL,
      {0},
      PL_POD_ELSEWHERE,
@@ -268,7 +268,7 @@ static const struct {
      "UnexpectedAdmissionError: Allocate failed",
      -1},
     {"{" NODE ", \"status\": {\"phase\": \"Failed\", \"reason\": \"OutOfnvidia.com/gpu\", \"message\": \"Node didn't have enough "
-              "resource\"}}",
+     "resource\"}}",
      NULL,
      {0},
      PL_POD_ELSEWHERE,
@@ -282,7 +282,7 @@ static const struct {
      "NodeAffinity: ",
      -1},
     {"{" NODE ", \"status\": {\"phase\": \"Failed\", \"reason\": \"Terminated\", \"message\": \"Pod was terminated in response "
-              "to imminent node "
+     "to imminent node "
      "shutdown.\"}}",
      NULL,
      {0},

@@ -1,0 +1,709 @@
+#include "offer.h"
+
+#include "pipelined/core/quantity.h"
+#include "storage/base/map.h"
+
+#include <stdio.h>
+
+#define PRODUCTS_MAX 4u /* labels of one node that name a product */
+
+/* Labels whose value is a product; the first is of GPU Feature Discovery. */
+static const char *const product_labels[] = {PL_GPU_PRODUCT, "cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator",
+                                             "karpenter.k8s.aws/instance-gpu-name", "kubernetes.azure.com/accelerator"};
+/* Labels that a node without GPUs has not. */
+static const char *const gpu_labels[] = {"nvidia.com/gpu.present", "cloud.google.com/gke-accelerator",
+                                         "k8s.amazonaws.com/accelerator", "karpenter.k8s.aws/instance-gpu-name",
+                                         "kubernetes.azure.com/accelerator"};
+
+struct amount {
+    uint32_t name; /* in o->names */
+    uint32_t count;
+};
+
+/* What makes nodes alike; zeroed before it is filled, so that bytes compare. */
+struct shape_key {
+    uint32_t cpus, gib, labels; /* labels: bits of gpu_labels */
+    uint32_t n, n_products;
+    struct amount amounts[PL_OFFER_AMOUNTS_MAX]; /* by name */
+    struct {
+        uint32_t label, value; /* label: index in product_labels */
+    } products[PRODUCTS_MAX];
+};
+
+struct shape {
+    struct shape_key key;
+    int64_t cpu_milli, memory_bytes; /* the most that one of them has */
+    int64_t seen_ms;
+    uint64_t used[PL_OFFER_AMOUNTS_MAX]; /* of key.amounts, on all nodes */
+    uint32_t nodes;
+    bool stays, taken;
+};
+
+struct node {
+    struct shape *shape; /* NULL: only its pods are known */
+    uint32_t pods, n;
+    struct amount used[PL_OFFER_AMOUNTS_MAX];
+};
+
+struct held {
+    struct node *node;
+    uint32_t n;
+    struct amount amounts[];
+};
+
+struct pl_offer {
+    char *names[PL_OFFER_NAMES_MAX];
+    uint32_t n_names;
+    struct shape *shapes; /* PL_OFFER_SHAPES_MAX */
+    uint32_t n_shapes;    /* places ever taken */
+    struct pl_map nodes, pods;
+    bool without_pods;
+    struct pl_gpu_product *products; /* of pl_offer_describe */
+    const char **labels, **resources;
+};
+
+int pl_offer_create(struct pl_offer **ret, struct pl_err *err)
+{
+    struct pl_offer *o = calloc(1, sizeof(*o));
+
+    if (o != NULL)
+        o->shapes = calloc(PL_OFFER_SHAPES_MAX, sizeof(*o->shapes));
+    if (o == NULL || o->shapes == NULL) {
+        free(o);
+        return pl_err_nomem(err);
+    }
+    *ret = o;
+    return 0;
+}
+
+struct pl_offer *pl_offer_destroy(struct pl_offer *o)
+{
+    if (o == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < o->n_names; i++)
+        free(o->names[i]);
+    pl_map_finish(&o->nodes, free);
+    pl_map_finish(&o->pods, free);
+    free(o->shapes);
+    free(o->products);
+    free(o->labels);
+    free(o->resources);
+    free(o);
+    return NULL;
+}
+
+void pl_offer_without_pods(struct pl_offer *o)
+{
+    o->without_pods = true;
+}
+
+static int name_of(struct pl_offer *o, const char *text, uint32_t *ret, struct pl_err *err)
+{
+    for (*ret = 0; *ret < o->n_names; (*ret)++)
+        if (pl_streq(o->names[*ret], text))
+            return 0;
+    if (o->n_names == PL_OFFER_NAMES_MAX)
+        return pl_err_set(err, PL_ELIMIT, "more than %u names of resources and products in the cluster", PL_OFFER_NAMES_MAX);
+    o->names[o->n_names] = strdup(text);
+    if (o->names[o->n_names] == NULL)
+        return pl_err_nomem(err);
+    o->n_names++;
+    return 0;
+}
+
+/* "0" and what is no quantity are nothing. */
+static int64_t bytes_of(const json_t *value)
+{
+    int64_t n = 0;
+
+    if (json_is_integer(value))
+        return json_integer_value(value);
+    return json_is_string(value) && pl_quantity_bytes(json_string_value(value), &n, NULL) == 0 ? n : 0;
+}
+
+static int64_t milli_of(const json_t *value)
+{
+    int64_t n = 0;
+
+    if (json_is_integer(value))
+        return json_integer_value(value) * 1000;
+    return json_is_string(value) && pl_quantity_cpu(json_string_value(value), &n, NULL) == 0 ? n : 0;
+}
+
+/* A name with a domain that is not Kubernetes' own. */
+static bool is_extended(const char *name)
+{
+    return strchr(name, '/') != NULL && strncmp(name, "kubernetes.io/", 14) != 0 && strncmp(name, "hugepages-", 10) != 0;
+}
+
+/* --- shapes */
+
+static int add_amounts(struct pl_offer *o, const json_t *resources, struct shape_key *key, struct pl_err *err)
+{
+    const char *name;
+    json_t *value;
+    int r;
+
+    json_object_foreach((json_t *)(uintptr_t)resources, name, value)
+    {
+        int64_t count = is_extended(name) ? bytes_of(value) : 0;
+        struct amount one = {.count = (uint32_t)PL_MIN(count, UINT32_MAX)};
+        uint32_t at = key->n;
+
+        if (count <= 0 || key->n == PL_OFFER_AMOUNTS_MAX)
+            continue;
+        r = name_of(o, name, &one.name, err);
+        if (r < 0)
+            return r;
+        for (; at > 0 && key->amounts[at - 1].name > one.name; at--)
+            key->amounts[at] = key->amounts[at - 1];
+        key->amounts[at] = one;
+        key->n++;
+    }
+    return 0;
+}
+
+static int add_labels(struct pl_offer *o, const json_t *labels, struct shape_key *key, struct pl_err *err)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; i < PL_ARRAY_SIZE(gpu_labels); i++)
+        if (json_object_get(labels, gpu_labels[i]) != NULL)
+            key->labels |= 1u << i;
+    for (uint32_t i = 0; i < PL_ARRAY_SIZE(product_labels) && r == 0 && key->n_products < PRODUCTS_MAX; i++) {
+        const char *value = json_string_value(json_object_get(labels, product_labels[i]));
+
+        if (value == NULL)
+            continue;
+        key->products[key->n_products].label = i;
+        r = name_of(o, value, &key->products[key->n_products].value, err);
+        key->n_products += r == 0;
+    }
+    return r;
+}
+
+static int key_of(struct pl_offer *o, const json_t *resources, const json_t *labels, struct shape_key *key, struct pl_err *err)
+{
+    int r;
+
+    memset(key, 0, sizeof(*key));
+    key->cpus = (uint32_t)PL_MIN(milli_of(json_object_get(resources, "cpu")) / 1000, UINT32_MAX);
+    key->gib = (uint32_t)PL_MIN(bytes_of(json_object_get(resources, "memory")) >> 30, UINT32_MAX);
+    r = add_amounts(o, resources, key, err);
+    return r < 0 ? r : add_labels(o, labels, key, err);
+}
+
+/* The shape, or a free place for it: one never taken, or the longest unseen. */
+static struct shape *place_of(struct pl_offer *o, const struct shape_key *key)
+{
+    struct shape *oldest = NULL;
+
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        struct shape *s = &o->shapes[i];
+
+        if (s->taken && memcmp(&s->key, key, sizeof(*key)) == 0)
+            return s;
+        if (!s->taken || (s->nodes == 0 && !s->stays && (oldest == NULL || (oldest->taken && s->seen_ms < oldest->seen_ms))))
+            oldest = s;
+    }
+    if ((oldest == NULL || oldest->taken) && o->n_shapes < PL_OFFER_SHAPES_MAX)
+        return &o->shapes[o->n_shapes++];
+    if (oldest != NULL)
+        oldest->taken = false;
+    return oldest;
+}
+
+static int shape_of(struct pl_offer *o, const struct shape_key *key, struct shape **ret, struct pl_err *err)
+{
+    struct shape *s = place_of(o, key);
+
+    if (s == NULL)
+        return pl_err_set(err, PL_ELIMIT, "nodes of more than %u shapes", PL_OFFER_SHAPES_MAX);
+    if (!s->taken)
+        *s = (struct shape){.key = *key, .taken = true};
+    *ret = s;
+    return 0;
+}
+
+/* --- nodes */
+
+/* What the node's pods hold goes to or from its shape. */
+static void count_used(struct shape *shape, const struct amount *amounts, uint32_t n, bool add)
+{
+    for (uint32_t i = 0; shape != NULL && i < shape->key.n; i++)
+        for (uint32_t k = 0; k < n; k++)
+            if (shape->key.amounts[i].name == amounts[k].name)
+                shape->used[i] += add ? amounts[k].count : -(uint64_t)amounts[k].count;
+}
+
+static void leave_shape(struct node *node, int64_t now_ms)
+{
+    if (node->shape == NULL)
+        return;
+    count_used(node->shape, node->used, node->n, false);
+    node->shape->nodes--;
+    node->shape->seen_ms = now_ms;
+    node->shape = NULL;
+}
+
+static int node_named(struct pl_offer *o, const char *name, struct node **ret, struct pl_err *err)
+{
+    struct node *node = pl_map_get(&o->nodes, name, strlen(name));
+
+    if (node == NULL) {
+        node = calloc(1, sizeof(*node));
+        if (node == NULL || pl_map_put(&o->nodes, name, strlen(name), node, NULL, NULL) < 0) {
+            free(node);
+            return pl_err_nomem(err);
+        }
+    }
+    *ret = node;
+    return 0;
+}
+
+int pl_offer_node(struct pl_offer *o, const json_t *node, int64_t now_ms, struct pl_err *err)
+{
+    const json_t *metadata = json_object_get(node, "metadata"),
+                 *has = json_object_get(json_object_get(node, "status"), "allocatable");
+    const char *name = json_string_value(json_object_get(metadata, "name"));
+    struct shape_key key;
+    struct shape *shape;
+    struct node *n;
+    int r = name != NULL ? key_of(o, has, json_object_get(metadata, "labels"), &key, err)
+                         : pl_err_set(err, PL_EINVAL, "a node without a name");
+
+    r = r < 0 ? r : node_named(o, name, &n, err);
+    if (r < 0)
+        return r;
+    if (n->shape == NULL || memcmp(&n->shape->key, &key, sizeof(key)) != 0) {
+        leave_shape(n, now_ms);
+        r = shape_of(o, &key, &shape, err);
+        if (r < 0)
+            return r;
+        n->shape = shape;
+        shape->nodes++;
+        count_used(shape, n->used, n->n, true);
+    }
+    n->shape->seen_ms = now_ms;
+    n->shape->cpu_milli = PL_MAX(n->shape->cpu_milli, milli_of(json_object_get(has, "cpu")));
+    n->shape->memory_bytes = PL_MAX(n->shape->memory_bytes, bytes_of(json_object_get(has, "memory")));
+    return 0;
+}
+
+void pl_offer_node_gone(struct pl_offer *o, const char *name, int64_t now_ms)
+{
+    struct node *node = pl_map_get(&o->nodes, name, strlen(name));
+
+    if (node == NULL)
+        return;
+    leave_shape(node, now_ms);
+    if (node->pods == 0)
+        free(pl_map_remove(&o->nodes, name, strlen(name)));
+}
+
+/* --- pods */
+
+static void add_request(struct pl_offer_request *to, const char *name, int64_t count, bool sum)
+{
+    size_t i = 0;
+
+    while (i < to->n && !pl_streq(to->extended[i].name, name))
+        i++;
+    if (i == PL_OFFER_AMOUNTS_MAX)
+        return;
+    if (i == to->n) {
+        to->extended[to->n].name = name;
+        to->extended[to->n++].count = 0;
+    }
+    to->extended[i].count = sum ? to->extended[i].count + count : PL_MAX(to->extended[i].count, count);
+}
+
+/* Extended resources stand in the limits, which requests equal. */
+static void add_container(struct pl_offer_request *to, const json_t *container, bool sum)
+{
+    const json_t *resources = json_object_get(container, "resources"), *limits = json_object_get(resources, "limits"),
+                 *requests = json_object_get(resources, "requests"), *cpu = json_object_get(requests, "cpu"),
+                 *memory = json_object_get(requests, "memory");
+    int64_t milli = milli_of(cpu != NULL ? cpu : json_object_get(limits, "cpu")),
+            bytes = bytes_of(memory != NULL ? memory : json_object_get(limits, "memory"));
+    const char *name;
+    json_t *value;
+
+    to->cpu_milli = sum ? to->cpu_milli + milli : PL_MAX(to->cpu_milli, milli);
+    to->memory_bytes = sum ? to->memory_bytes + bytes : PL_MAX(to->memory_bytes, bytes);
+    json_object_foreach((json_t *)(uintptr_t)limits, name, value)
+    {
+        if (is_extended(name) && bytes_of(value) > 0)
+            add_request(to, name, bytes_of(value), sum);
+    }
+}
+
+void pl_offer_request(const json_t *pod, struct pl_offer_request *ret)
+{
+    const json_t *spec = json_object_get(pod, "spec"), *container;
+    size_t i;
+
+    *ret = (struct pl_offer_request){0};
+    json_array_foreach(json_object_get(spec, "containers"), i, container)
+    {
+        add_container(ret, container, true);
+    }
+    json_array_foreach(json_object_get(spec, "initContainers"), i, container)
+    {
+        add_container(ret, container, false);
+    }
+}
+
+static void count_held(struct held *held, bool add)
+{
+    struct node *node = held->node;
+
+    count_used(node->shape, held->amounts, held->n, add);
+    node->pods += add ? 1u : -1u;
+    for (uint32_t k = 0; k < held->n; k++) {
+        uint32_t i = 0;
+
+        while (i < node->n && node->used[i].name != held->amounts[k].name)
+            i++;
+        if (i == node->n && node->n < PL_OFFER_AMOUNTS_MAX)
+            node->used[node->n++] = (struct amount){held->amounts[k].name, 0};
+        if (i < node->n)
+            node->used[i].count += add ? held->amounts[k].count : -held->amounts[k].count;
+    }
+}
+
+void pl_offer_pod_gone(struct pl_offer *o, const char *uid)
+{
+    struct held *held = pl_map_remove(&o->pods, uid, strlen(uid));
+
+    if (held != NULL)
+        count_held(held, false);
+    free(held);
+}
+
+static bool holds(const json_t *pod)
+{
+    const char *phase = json_string_value(json_object_get(json_object_get(pod, "status"), "phase"));
+
+    return phase == NULL || (!pl_streq(phase, "Succeeded") && !pl_streq(phase, "Failed"));
+}
+
+int pl_offer_pod(struct pl_offer *o, const json_t *pod, struct pl_err *err)
+{
+    const char *uid = json_string_value(json_object_get(json_object_get(pod, "metadata"), "uid")),
+               *name = json_string_value(json_object_get(json_object_get(pod, "spec"), "nodeName"));
+    struct pl_offer_request request;
+    struct held *held;
+    int r;
+
+    if (uid == NULL)
+        return pl_err_set(err, PL_EINVAL, "a pod without a uid");
+    pl_offer_pod_gone(o, uid);
+    pl_offer_request(pod, &request);
+    if (name == NULL || request.n == 0 || !holds(pod))
+        return 0;
+    held = calloc(1, sizeof(*held) + request.n * sizeof(*held->amounts));
+    r = held != NULL ? node_named(o, name, &held->node, err) : pl_err_nomem(err);
+    for (size_t i = 0; i < request.n && r == 0; i++) {
+        held->amounts[i].count = (uint32_t)PL_MIN(request.extended[i].count, UINT32_MAX);
+        r = name_of(o, request.extended[i].name, &held->amounts[i].name, err);
+        held->n++;
+    }
+    r = r < 0 ? r : pl_map_put(&o->pods, uid, strlen(uid), held, NULL, err);
+    if (r < 0) {
+        free(held);
+        return r;
+    }
+    count_held(held, true);
+    return 0;
+}
+
+/* --- shapes from elsewhere */
+
+int pl_offer_shape(struct pl_offer *o, const json_t *shape, struct pl_err *err)
+{
+    const json_t *seen = json_object_get(shape, "seen_ms"), *products = json_object_get(shape, "products");
+    json_t *resources =
+        json_object_get(shape, "resources") != NULL ? json_copy(json_object_get(shape, "resources")) : json_object();
+    struct shape_key key;
+    struct shape *s;
+    int r = 0;
+
+    if (!json_is_object(shape) || !json_is_object(resources) || (products != NULL && !json_is_object(products)))
+        r = pl_err_set(err, PL_EINVAL,
+                       "a shape is an object with \"cpu\", \"memory\" and \"resources\", such as {\"nvidia.com/gpu\": 8}");
+    else if (milli_of(json_object_get(shape, "cpu")) <= 0 || bytes_of(json_object_get(shape, "memory")) <= 0)
+        r = pl_err_set(err, PL_EINVAL, "a shape has a \"cpu\" such as \"96\" and a \"memory\" such as \"1Ti\"");
+    else if (json_object_set(resources, "cpu", json_object_get(shape, "cpu")) < 0 ||
+             json_object_set(resources, "memory", json_object_get(shape, "memory")) < 0)
+        r = pl_err_nomem(err);
+    r = r < 0 ? r : key_of(o, resources, products, &key, err);
+    json_decref(resources);
+    r = r < 0 ? r : shape_of(o, &key, &s, err);
+    if (r < 0)
+        return r;
+    s->stays = s->stays || seen == NULL;
+    s->seen_ms = PL_MAX(s->seen_ms, json_integer_value(seen));
+    s->cpu_milli = PL_MAX(s->cpu_milli, milli_of(json_object_get(shape, "cpu")));
+    s->memory_bytes = PL_MAX(s->memory_bytes, bytes_of(json_object_get(shape, "memory")));
+    return 0;
+}
+
+static json_t *shape_json(const struct pl_offer *o, const struct shape *s)
+{
+    json_t *resources = json_object(), *products = json_object();
+    char cpu[32], memory[32];
+    bool ok = true;
+
+    for (uint32_t i = 0; i < s->key.n; i++)
+        ok = ok && json_object_set_new(resources, o->names[s->key.amounts[i].name], json_integer(s->key.amounts[i].count)) == 0;
+    for (uint32_t i = 0; i < s->key.n_products; i++)
+        ok = ok && json_object_set_new(products, product_labels[s->key.products[i].label],
+                                       json_string(o->names[s->key.products[i].value])) == 0;
+    if (!ok) {
+        json_decref(resources);
+        json_decref(products);
+        return NULL;
+    }
+    return json_pack("{s:s, s:s, s:o, s:o, s:I}", "cpu", pl_quantity_cpu_text(PL_MAX(s->cpu_milli, 1), cpu), "memory",
+                     pl_quantity_bytes_text(PL_MAX(s->memory_bytes, 1), memory), "resources", resources, "products", products,
+                     "seen_ms", (json_int_t)s->seen_ms);
+}
+
+json_t *pl_offer_shapes(const struct pl_offer *o)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < o->n_shapes && list != NULL; i++) {
+        if (!o->shapes[i].taken || o->shapes[i].stays)
+            continue;
+        if (json_array_append_new(list, shape_json(o, &o->shapes[i])) < 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
+void pl_offer_expire(struct pl_offer *o, int64_t now_ms)
+{
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        struct shape *s = &o->shapes[i];
+
+        if (s->nodes == 0 && !s->stays && s->seen_ms + PL_OFFER_SEEN_MS < now_ms)
+            s->taken = false;
+    }
+}
+
+/* --- answers */
+
+static int64_t amount_of(const struct pl_offer *o, const struct shape *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->key.n; i++)
+        if (pl_streq(o->names[s->key.amounts[i].name], name))
+            return s->key.amounts[i].count;
+    return 0;
+}
+
+static bool has_extended(const struct pl_offer *o, const struct shape *s, const struct pl_offer_request *request)
+{
+    for (size_t i = 0; i < request->n; i++)
+        if (amount_of(o, s, request->extended[i].name) < request->extended[i].count)
+            return false;
+    return true;
+}
+
+static void PL_PRINTF(3, 4) append(char *text, size_t *at, const char *fmt, ...);
+static void append(char *text, size_t *at, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (*at >= PL_OFFER_WHY_BYTES - 1)
+        return;
+    va_start(ap, fmt);
+    *at += (size_t)vsnprintf(text + *at, PL_OFFER_WHY_BYTES - *at, fmt, ap);
+    va_end(ap);
+}
+
+static const char *product_of(const struct pl_offer *o, const struct shape *s)
+{
+    return s->key.n_products > 0 ? o->names[s->key.products[0].value] : "";
+}
+
+/* Of one resource: "NVIDIA-A100-SXM4-40GB: 16, 12 free; Tesla-T4: 4, 4 free". Shapes of one product are told together. */
+static void append_products(const struct pl_offer *o, uint32_t name, char *why, size_t *at)
+{
+    bool first = true;
+
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        const char *product = product_of(o, &o->shapes[i]);
+        uint64_t all = 0, used = 0;
+        bool before = false;
+
+        for (uint32_t j = 0; j < o->n_shapes && !before; j++) {
+            const struct shape *s = &o->shapes[j];
+
+            for (uint32_t k = 0; k < s->key.n && s->taken; k++) {
+                if (s->key.amounts[k].name != name || !pl_streq(product_of(o, s), product))
+                    continue;
+                before = j < i;
+                all += (uint64_t)s->key.amounts[k].count * s->nodes;
+                used += s->used[k];
+            }
+        }
+        if (before || (all == 0 && amount_of(o, &o->shapes[i], o->names[name]) == 0) || !o->shapes[i].taken)
+            continue;
+        append(why, at, "%s%s%s%llu", first ? " (" : "; ", product, product[0] != '\0' ? ": " : "", (unsigned long long)all);
+        if (!o->without_pods)
+            append(why, at, ", %llu free", (unsigned long long)(all > used ? all - used : 0));
+        first = false;
+    }
+    if (!first)
+        append(why, at, ")");
+}
+
+static void append_known(const struct pl_offer *o, char *why, size_t *at)
+{
+    bool first = true;
+
+    for (uint32_t name = 0; name < o->n_names; name++) {
+        bool known = false;
+
+        for (uint32_t i = 0; i < o->n_shapes && !known; i++)
+            known = o->shapes[i].taken && amount_of(o, &o->shapes[i], o->names[name]) > 0;
+        if (!known)
+            continue;
+        append(why, at, "%s%s", first ? "; known: " : ", ", o->names[name]);
+        append_products(o, name, why, at);
+        first = false;
+    }
+    if (first)
+        append(why, at, "; no node has such resources");
+}
+
+/* The first of the resources that no node has enough of. */
+static bool lacks_one(const struct pl_offer *o, const struct pl_offer_request *request, char *why)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < request->n; i++) {
+        const char *name = request->extended[i].name;
+        int64_t most = 0;
+
+        for (uint32_t k = 0; k < o->n_shapes; k++)
+            if (o->shapes[k].taken)
+                most = PL_MAX(most, amount_of(o, &o->shapes[k], name));
+        if (most >= request->extended[i].count)
+            continue;
+        if (most == 0)
+            append(why, &at, "no node offers %s", name);
+        else
+            append(why, &at, "no node offers %lld %s: one has %lld at most", (long long)request->extended[i].count, name,
+                   (long long)most);
+        append_known(o, why, &at);
+        return true;
+    }
+    return false;
+}
+
+/* Of the nodes that have the resources, the one with the most memory. */
+static void lacks_room(const struct pl_offer *o, const struct pl_offer_request *request, char *why)
+{
+    const struct shape *best = NULL;
+    char cpu[32], memory[32], has_cpu[32], has_memory[32];
+    size_t at = 0;
+
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        const struct shape *s = &o->shapes[i];
+
+        if (s->taken && has_extended(o, s, request) && (best == NULL || s->memory_bytes > best->memory_bytes))
+            best = s;
+    }
+    if (best == NULL) {
+        append(why, &at, "no node offers all of");
+        for (size_t i = 0; i < request->n; i++)
+            append(why, &at, "%s %lld %s", i > 0 ? "," : "", (long long)request->extended[i].count, request->extended[i].name);
+        append_known(o, why, &at);
+        return;
+    }
+    append(why, &at, "no node has cpu %s and memory %s", pl_quantity_cpu_text(PL_MAX(request->cpu_milli, 1), cpu),
+           pl_quantity_bytes_text(PL_MAX(request->memory_bytes, 1), memory));
+    for (size_t i = 0; i < request->n; i++)
+        append(why, &at, " beside %lld %s", (long long)request->extended[i].count, request->extended[i].name);
+    append(why, &at, ": the largest has cpu %s and memory %s", pl_quantity_cpu_text(PL_MAX(best->cpu_milli, 1), has_cpu),
+           pl_quantity_bytes_text(PL_MAX(best->memory_bytes, 1), has_memory));
+}
+
+bool pl_offer_has(const struct pl_offer *o, const struct pl_offer_request *request, char why[PL_OFFER_WHY_BYTES])
+{
+    bool any = false;
+
+    why[0] = '\0';
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        const struct shape *s = &o->shapes[i];
+
+        any = any || s->taken;
+        if (s->taken && s->cpu_milli >= request->cpu_milli && s->memory_bytes >= request->memory_bytes &&
+            has_extended(o, s, request))
+            return true;
+    }
+    if (any && !lacks_one(o, request, why))
+        lacks_room(o, request, why);
+    return !any;
+}
+
+/* --- for the renderer */
+
+static size_t describe_products(struct pl_offer *o)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        for (uint32_t k = 0; k < o->shapes[i].key.n_products && o->shapes[i].taken; k++) {
+            const struct pl_gpu_product one = {product_labels[o->shapes[i].key.products[k].label],
+                                               o->names[o->shapes[i].key.products[k].value]};
+            size_t j = 0;
+
+            while (j < n && !(o->products[j].label == one.label && o->products[j].value == one.value))
+                j++;
+            if (j == n)
+                o->products[n++] = one;
+        }
+    }
+    return n;
+}
+
+int pl_offer_describe(struct pl_offer *o, struct pl_pod_cluster *ret, struct pl_err *err)
+{
+    uint32_t labels = 0;
+    size_t n = 0, n_resources = 0;
+
+    if (o->products == NULL)
+        o->products = calloc(PRODUCTS_MAX * PL_OFFER_SHAPES_MAX, sizeof(*o->products));
+    if (o->labels == NULL)
+        o->labels = calloc(PL_ARRAY_SIZE(gpu_labels), sizeof(*o->labels));
+    if (o->resources == NULL)
+        o->resources = calloc(PL_OFFER_NAMES_MAX, sizeof(*o->resources));
+    if (o->products == NULL || o->labels == NULL || o->resources == NULL)
+        return pl_err_nomem(err);
+    for (uint32_t i = 0; i < o->n_shapes; i++)
+        labels |= o->shapes[i].taken ? o->shapes[i].key.labels : 0;
+    for (uint32_t i = 0; i < PL_ARRAY_SIZE(gpu_labels); i++)
+        if ((labels >> i & 1) != 0)
+            o->labels[n++] = gpu_labels[i];
+    for (uint32_t name = 0; name < o->n_names; name++) {
+        bool known = false;
+
+        for (uint32_t i = 0; i < o->n_shapes && !known; i++)
+            known = o->shapes[i].taken && amount_of(o, &o->shapes[i], o->names[name]) > 0;
+        if (known)
+            o->resources[n_resources++] = o->names[name];
+    }
+    ret->products = o->products;
+    ret->n_products = describe_products(o);
+    ret->gpu_labels = o->labels;
+    ret->n_gpu_labels = n;
+    ret->resources = o->resources;
+    ret->n_resources = n_resources;
+    return 0;
+}

@@ -1,0 +1,352 @@
+// link: pl_kube pl_core
+/* offer: what a cluster could give a pod, in sentences;  pod_ramp: how many pods may wait for it at once. */
+#include "pipelined/kube/offer.h"
+#include "pipelined/kube/pod_ramp.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#define A100 "\"nvidia.com/gpu.present\": \"true\", \"nvidia.com/gpu.product\": \"NVIDIA-A100-SXM4-40GB\""
+#define T4                                                                                                                       \
+    "\"nvidia.com/gpu.present\": \"true\", \"nvidia.com/gpu.product\": \"Tesla-T4\", \"cloud.google.com/gke-accelerator\": "     \
+    "\"nvidia-tesla-t4\""
+#define DAY (24LL * 3600 * 1000)
+
+static struct pl_offer *offer_of(void)
+{
+    struct pl_offer *o = NULL;
+
+    assert_int_equal(pl_offer_create(&o, NULL), 0);
+    return o;
+}
+
+static void node(struct pl_offer *o, const char *name, const char *cpu, const char *memory, const char *extended,
+                 const char *labels, int64_t now_ms)
+{
+    char text[1024];
+    struct pl_err err = {0};
+    json_t *json;
+
+    (void)snprintf(text, sizeof(text),
+                   "{\"metadata\": {\"name\": \"%s\", \"labels\": {%s}}, \"status\": {\"allocatable\": {\"cpu\": \"%s\", "
+                   "\"memory\": \"%s\", "
+                   "\"pods\": \"110\"%s%s}}}",
+                   name, labels, cpu, memory, extended[0] != '\0' ? ", " : "", extended);
+    json = json_loads(text, 0, NULL);
+    assert_non_null(json);
+    if (pl_offer_node(o, json, now_ms, &err) < 0)
+        fail_msg("%s", err.msg);
+    json_decref(json);
+}
+
+static void pod(struct pl_offer *o, const char *uid, const char *on, const char *limits, const char *phase)
+{
+    char text[1024];
+    json_t *json;
+
+    (void)snprintf(text, sizeof(text),
+                   "{\"metadata\": {\"uid\": \"%s\"}, \"spec\": {\"nodeName\": \"%s\", \"containers\": [{\"name\": \"c\", "
+                   "\"resources\": {\"limits\": "
+                   "{%s}}}]}, \"status\": {\"phase\": \"%s\"}}",
+                   uid, on, limits, phase);
+    json = json_loads(text, 0, NULL);
+    assert_non_null(json);
+    assert_int_equal(pl_offer_pod(o, json, NULL), 0);
+    json_decref(json);
+}
+
+/* What a pod with these limits is told: "" when it could run. */
+static const char *told(const struct pl_offer *o, const char *limits)
+{
+    static char why[PL_OFFER_WHY_BYTES];
+    struct pl_offer_request request;
+    char text[512];
+    json_t *json;
+    bool has;
+
+    (void)snprintf(text, sizeof(text), "{\"spec\": {\"containers\": [{\"resources\": {\"limits\": {%s}}}]}}", limits);
+    json = json_loads(text, 0, NULL);
+    assert_non_null(json);
+    pl_offer_request(json, &request);
+    has = pl_offer_has(o, &request, why);
+    assert_int_equal(has, why[0] == '\0');
+    json_decref(json);
+    return why;
+}
+
+/* Two nodes of 8 A100, one of 4 T4, one without; 4 of the A100 are held. */
+static struct pl_offer *cluster(void)
+{
+    struct pl_offer *o = offer_of();
+
+    node(o, "a1", "96", "1000Gi", "\"nvidia.com/gpu\": \"8\"", A100, 1);
+    node(o, "a2", "96", "1000Gi", "\"nvidia.com/gpu\": \"8\"", A100, 1);
+    node(o, "t1", "16", "60Gi", "\"nvidia.com/gpu\": \"4\", \"rdma/hca\": \"1\"", T4, 1);
+    node(o, "c1", "64", "250Gi", "", "", 1);
+    pod(o, "u1", "a1", "\"nvidia.com/gpu\": \"3\"", "Running");
+    pod(o, "u2", "a2", "\"nvidia.com/gpu\": 1, \"cpu\": \"2\"", "Pending");
+    pod(o, "u3", "a2", "\"nvidia.com/gpu\": \"2\"", "Succeeded");
+    pod(o, "u4", "c1", "\"cpu\": \"2\"", "Running");
+    return o;
+}
+
+static void what_no_node_could_give_is_told_with_what_is_known(void **state)
+{
+    static const struct {
+        const char *limits, *says;
+    } cases[] = {
+        {"", ""},
+        {"\"nvidia.com/gpu\": \"8\"", ""}, /* held ones come free */
+        {"\"nvidia.com/gpu\": \"8\", \"cpu\": \"90\", \"memory\": \"900Gi\"", ""},
+        {"\"nvidia.com/gpux\": \"1\"", "no node offers nvidia.com/gpux; known: nvidia.com/gpu (NVIDIA-A100-SXM4-40GB: 16, 12 "
+                                       "free; Tesla-T4: 4, 4 free), rdma/hca (Tesla-T4: "
+                                       "1, 1 free)"},
+        {"\"nvidia.com/gpu\": \"16\"", "no node offers 16 nvidia.com/gpu: one has 8 at most; known: nvidia.com/gpu (NVIDIA-A100"},
+        {"\"nvidia.com/gpu\": \"8\", \"rdma/hca\": \"1\"", "no node offers all of 8 nvidia.com/gpu, 1 rdma/hca; known: "},
+        {"\"nvidia.com/gpu\": \"2\", \"cpu\": \"200\", \"memory\": \"10Gi\"",
+         "no node has cpu 200 and memory 10Gi beside 2 nvidia.com/gpu: the largest has cpu 96 and memory 1000Gi"},
+        {"\"memory\": \"2Ti\", \"cpu\": \"1\"", "no node has cpu 1 and memory 2Ti: the largest has cpu 96 and memory 1000Gi"},
+    };
+    struct pl_offer *o = cluster();
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        const char *got = told(o, cases[i].limits);
+
+        if (strncmp(got, cases[i].says, strlen(cases[i].says)) != 0 || (cases[i].says[0] == '\0' && got[0] != '\0'))
+            fail_msg("%s\nis told: %s", cases[i].limits, got);
+    }
+    pl_offer_destroy(o);
+}
+
+static void nothing_known_is_no_reason_to_refuse(void **state)
+{
+    struct pl_offer *o = offer_of();
+
+    (void)state;
+    assert_string_equal(told(o, "\"nvidia.com/gpux\": \"1\""), "");
+    node(o, "c1", "64", "250Gi", "", "", 1);
+    assert_string_equal(told(o, "\"nvidia.com/gpu\": \"1\""), "no node offers nvidia.com/gpu; no node has such resources");
+    pl_offer_destroy(o);
+}
+
+static void what_is_free_follows_pods_and_nodes(void **state)
+{
+#define FREE(text) "no node offers x/y; known: nvidia.com/gpu (NVIDIA-A100-SXM4-40GB: " text ")"
+    struct pl_offer *o = offer_of();
+
+    (void)state;
+    pod(o, "early", "a1", "\"nvidia.com/gpu\": \"2\"", "Running"); /* before its node is known */
+    node(o, "a1", "96", "1000Gi", "\"nvidia.com/gpu\": \"8\"", A100, 1);
+    assert_string_equal(told(o, "\"x/y\": 1"), FREE("8, 6 free"));
+    pod(o, "u2", "a1", "\"nvidia.com/gpu\": \"1\"", "Running");
+    pod(o, "u2", "a1", "\"nvidia.com/gpu\": \"1\"", "Running"); /* told again */
+    assert_string_equal(told(o, "\"x/y\": 1"), FREE("8, 5 free"));
+    pod(o, "u2", "a1", "\"nvidia.com/gpu\": \"1\"", "Failed");
+    assert_string_equal(told(o, "\"x/y\": 1"), FREE("8, 6 free"));
+    node(o, "a1", "96", "1000Gi", "\"nvidia.com/gpu\": \"7\"", A100, 2); /* one is broken */
+    pl_offer_expire(o, 2 + PL_OFFER_SEEN_MS + 1);
+    assert_string_equal(told(o, "\"x/y\": 1"), FREE("7, 5 free"));
+    node(o, "a2", "96", "1001Gi", "\"nvidia.com/gpu\": \"7\"", A100, 2);
+    assert_string_equal(told(o, "\"x/y\": 1"), FREE("14, 12 free"));
+    pl_offer_pod_gone(o, "early");
+    pl_offer_pod_gone(o, "early");
+    pl_offer_pod_gone(o, "never");
+    assert_string_equal(told(o, "\"x/y\": 1"), FREE("14, 14 free"));
+    pl_offer_without_pods(o);
+    assert_string_equal(told(o, "\"x/y\": 1"), FREE("14"));
+    pl_offer_destroy(o);
+}
+
+static void shapes_outlive_their_nodes_for_thirty_days(void **state)
+{
+    struct pl_offer *o = cluster(), *next = offer_of();
+    json_t *shapes;
+
+    (void)state;
+    pl_offer_node_gone(o, "a1", 5 * DAY);
+    pl_offer_node_gone(o, "a2", 6 * DAY);
+    pl_offer_node_gone(o, "nobody", 6 * DAY);
+    assert_string_equal(told(o, "\"nvidia.com/gpu\": \"8\""), "");
+    pl_offer_expire(o, 35 * DAY);
+    assert_string_equal(told(o, "\"nvidia.com/gpu\": \"8\""), "");
+    shapes = pl_offer_shapes(o); /* the next life of the daemon */
+    for (size_t i = 0; i < json_array_size(shapes); i++)
+        assert_int_equal(pl_offer_shape(next, json_array_get(shapes, i), NULL), 0);
+    json_decref(shapes);
+    assert_string_equal(told(next, "\"nvidia.com/gpu\": \"8\", \"cpu\": \"96\", \"memory\": \"1000Gi\""), "");
+    assert_non_null(strstr(told(next, "\"x/y\": 1"), "NVIDIA-A100-SXM4-40GB: 0, 0 free"));
+    pl_offer_expire(o, 36 * DAY + 1);
+    assert_non_null(strstr(told(o, "\"nvidia.com/gpu\": \"8\""), "no node offers 8 nvidia.com/gpu: one has 4 at most"));
+    pl_offer_destroy(o);
+    pl_offer_destroy(next);
+}
+
+static void shapes_of_the_configuration_stay(void **state)
+{
+    static const char *const wrong[] = {"[]", "{}", "{\"cpu\": \"4\", \"memory\": 0, \"resources\": {}}",
+                                        "{\"cpu\": \"4\", \"memory\": \"1Gi\", \"resources\": 7}"};
+    struct pl_offer *o = cluster();
+    json_t *shape = json_loads("{\"cpu\": \"192\", \"memory\": \"2Ti\", \"resources\": {\"nvidia.com/gpu\": 16}, \"products\": "
+                               "{\"nvidia.com/gpu.product\": \"NVIDIA-H100-80GB-HBM3\"}}",
+                               0, NULL);
+    struct pl_err err = {0};
+
+    (void)state;
+    assert_int_equal(pl_offer_shape(o, shape, NULL), 0);
+    pl_offer_expire(o, 1000 * DAY);
+    assert_string_equal(told(o, "\"nvidia.com/gpu\": \"16\""), "");
+    for (size_t i = 0; i < PL_ARRAY_SIZE(wrong); i++) {
+        json_t *bad = json_loads(wrong[i], 0, NULL);
+
+        assert_int_equal(pl_offer_shape(o, bad, &err), PL_EINVAL);
+        json_decref(bad);
+    }
+    json_decref(shape);
+    pl_offer_destroy(o);
+}
+
+static void the_renderer_is_told_labels_products_and_resources(void **state)
+{
+    struct pl_offer *o = cluster();
+    struct pl_pod_cluster facts = {0};
+
+    (void)state;
+    assert_int_equal(pl_offer_describe(o, &facts, NULL), 0);
+    assert_int_equal(facts.n_products, 3);
+    assert_string_equal(facts.products[0].label, PL_GPU_PRODUCT);
+    assert_string_equal(facts.products[0].value, "NVIDIA-A100-SXM4-40GB");
+    assert_string_equal(facts.products[2].label, "cloud.google.com/gke-accelerator");
+    assert_int_equal(facts.n_gpu_labels, 2);
+    assert_string_equal(facts.gpu_labels[0], "nvidia.com/gpu.present");
+    assert_int_equal(facts.n_resources, 2);
+    assert_string_equal(facts.resources[1], "rdma/hca");
+    pl_offer_destroy(o);
+}
+
+static void a_request_is_what_the_scheduler_counts(void **state)
+{
+    json_t *json = json_loads(
+        "{\"spec\": {\"containers\": [{\"resources\": {\"requests\": {\"cpu\": \"500m\", \"memory\": \"1Gi\"}, \"limits\": "
+        "{\"cpu\": \"4\", \"nvidia.com/gpu\": \"2\"}}}, {\"resources\": {\"limits\": {\"cpu\": \"1\", \"memory\": \"1Gi\"}}}], "
+        "\"initContainers\": [{\"resources\": {\"requests\": {\"cpu\": \"3\", \"memory\": \"1Mi\"}}}]}}",
+        0, NULL);
+    struct pl_offer_request request;
+
+    (void)state;
+    pl_offer_request(json, &request);
+    assert_int_equal(request.cpu_milli, 3000);
+    assert_int_equal(request.memory_bytes, 2LL << 30);
+    assert_int_equal(request.n, 1);
+    assert_string_equal(request.extended[0].name, "nvidia.com/gpu");
+    assert_int_equal(request.extended[0].count, 2);
+    json_decref(json);
+}
+
+/* Allocatable memory differs from node to node by some MiB: they are of one shape all the same. */
+static void a_large_cluster_is_a_few_shapes(void **state)
+{
+    unsigned nodes = getenv("PL_OFFER_NODES") ? (unsigned)atoi(getenv("PL_OFFER_NODES")) : 2000;
+    struct pl_offer *o = offer_of();
+    struct timespec from, to;
+    char name[32], memory[32], uid[48];
+    json_t *shapes;
+
+    (void)state;
+    for (unsigned i = 0; i < nodes; i++) {
+        (void)snprintf(name, sizeof(name), "node-%u", i);
+        (void)snprintf(memory, sizeof(memory), "%uMi", 512000 + i % 900);
+        node(o, name, i % 3 ? "64" : "96", memory, i % 2 ? "\"nvidia.com/gpu\": \"8\"" : "", i % 4 ? A100 : T4, 1);
+    }
+    for (unsigned i = 0; i < 5 * nodes; i++) {
+        (void)snprintf(name, sizeof(name), "node-%u", i % nodes);
+        (void)snprintf(uid, sizeof(uid), "00000000-0000-4000-8000-%012u", i);
+        pod(o, uid, name, i / nodes == 0 ? "\"nvidia.com/gpu\": \"1\"" : "\"cpu\": \"1\"", "Running");
+    }
+    shapes = pl_offer_shapes(o);
+    assert_in_range(json_array_size(shapes), 2, 24);
+    json_decref(shapes);
+    (void)clock_gettime(CLOCK_MONOTONIC, &from);
+    for (unsigned i = 0; i < 100; i++)
+        (void)told(o, "\"nvidia.com/gpux\": \"1\"");
+    (void)clock_gettime(CLOCK_MONOTONIC, &to);
+    print_message("%u nodes, %u pods: %.1f µs an answer\n", nodes, 5 * nodes,
+                  ((double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec)) / 1e3 / 100);
+    pl_offer_destroy(o);
+}
+
+static void one_pod_goes_first_and_each_that_is_bound_lets_more_follow(void **state)
+{
+    static const uint32_t want[] = {2, 4, 8, 16, 20, 20, 20, 20, 20, 20, 22, 24};
+    struct pl_ramp r;
+
+    (void)state;
+    pl_ramp_init(&r);
+    assert_int_equal(pl_ramp_room(&r, 0, 100), 1);
+    assert_int_equal(pl_ramp_room(&r, 1, 100), 0);
+    assert_int_equal(pl_ramp_room(&r, 0, 0), 0);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(want); i++) {
+        pl_ramp_bound(&r, 10000 + (int64_t)i * 50);
+        assert_int_equal(r.pending_max, want[i]);
+    }
+    assert_int_equal(pl_ramp_room(&r, 4, 100), 20);
+    assert_int_equal(pl_ramp_room(&r, 4, 7), 7);
+    pl_ramp_bound(&r, 11700); /* a slow one: the last second had no other */
+    assert_int_equal(r.pending_max, PL_RAMP_STEP);
+    pl_ramp_refused(&r);
+    assert_int_equal(r.pending_max, 1);
+    pl_ramp_bound(&r, 11800);
+    assert_int_equal(r.pending_max, 2);
+}
+
+static void at_speed_twice_what_a_second_binds_may_wait(void **state)
+{
+    struct pl_ramp r;
+
+    (void)state;
+    pl_ramp_init(&r);
+    for (int64_t ms = 0; ms < 5000; ms += 5) /* 200 a second */
+        pl_ramp_bound(&r, ms);
+    assert_in_range(r.pending_max, 360, 400);
+}
+
+static void fifteen_minutes_without_a_binding_begin_anew(void **state)
+{
+    struct pl_ramp r;
+
+    (void)state;
+    pl_ramp_init(&r);
+    for (int64_t i = 0; i < 5; i++)
+        pl_ramp_bound(&r, i);
+    assert_int_equal(r.pending_max, 20);
+    assert_false(pl_ramp_waiting(&r, 0, PL_RAMP_QUIET_MS * 2)); /* nobody waits */
+    assert_int_equal(r.pending_max, 20);
+    assert_false(pl_ramp_waiting(&r, 3, PL_RAMP_QUIET_MS * 2)); /* since now */
+    assert_false(pl_ramp_waiting(&r, 3, PL_RAMP_QUIET_MS * 3 - 1));
+    assert_true(pl_ramp_waiting(&r, 3, PL_RAMP_QUIET_MS * 3));
+    assert_int_equal(r.pending_max, 1);
+    assert_false(pl_ramp_waiting(&r, 3, PL_RAMP_QUIET_MS * 4));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_no_node_could_give_is_told_with_what_is_known),
+        cmocka_unit_test(nothing_known_is_no_reason_to_refuse),
+        cmocka_unit_test(what_is_free_follows_pods_and_nodes),
+        cmocka_unit_test(shapes_outlive_their_nodes_for_thirty_days),
+        cmocka_unit_test(shapes_of_the_configuration_stay),
+        cmocka_unit_test(the_renderer_is_told_labels_products_and_resources),
+        cmocka_unit_test(a_request_is_what_the_scheduler_counts),
+        cmocka_unit_test(a_large_cluster_is_a_few_shapes),
+        cmocka_unit_test(one_pod_goes_first_and_each_that_is_bound_lets_more_follow),
+        cmocka_unit_test(at_speed_twice_what_a_second_binds_may_wait),
+        cmocka_unit_test(fifteen_minutes_without_a_binding_begin_anew),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
