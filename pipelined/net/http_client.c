@@ -5,6 +5,7 @@
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
 #include "storage/object/curl_library.h"
+#include "storage/object/this_host.h"
 #include <ctype.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -48,18 +49,9 @@ struct transfer {
 /* No proxy is asked for what is on this machine, whatever the environment says. */
 bool pl_http_url_is_local(const char *url)
 {
-    static const char *const hosts[] = {"localhost", "127.", "[::1]"};
     const char *host = strstr(url, "://") + 3, *at = strchr(host, '@');
 
-    if (at && at < host + strcspn(host, "/"))
-        host = at + 1;
-    for (size_t i = 0; i < PL_ARRAY_SIZE(hosts); i++) {
-        size_t n = strlen(hosts[i]);
-
-        if (strncasecmp(host, hosts[i], n) == 0 && (hosts[i][n - 1] == '.' || strchr(":/", host[n])))
-            return true;
-    }
-    return false;
+    return pl_this_host(at && at < host + strcspn(host, "/") ? at + 1 : host);
 }
 
 static int take_url(struct pl_http_client *c, const char *url, struct pl_err *err)

@@ -4,6 +4,7 @@
 #include "s3_answer.h"
 #include "sigv4_query.h"
 #include "storage/base/clock.h"
+#include "this_host.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -568,15 +569,10 @@ void pl_s3_call_finish(struct pl_s3_call *call)
     pl_buf_finish(&call->x.problem);
 }
 
-/* No proxy leads to what is on this machine. */
-static bool is_here(const char *host)
-{
-    return strncmp(host, "127.", 4) == 0 || strncasecmp(host, "localhost", 9) == 0 || strncmp(host, "[::1]", 5) == 0;
-}
-
 static int client_init(struct pl_s3_client *c, const struct pl_s3_client_config *config, struct pl_err *err)
 {
-    struct pl_http_io_config io = {.connections = c->connections, .ca = config->ca, .no_proxy = is_here(config->place.host)};
+    /* no proxy leads to what is on this machine */
+    struct pl_http_io_config io = {.connections = c->connections, .ca = config->ca, .no_proxy = pl_this_host(config->place.host)};
     struct pl_s3_creds_config creds = config->creds;
     char origin[PL_S3_HOST_MAX + 9];
     int r = pl_http_io_create(&io, &c->io, err);

@@ -3,6 +3,7 @@
 #include "s3_xml.h"
 #include "sigv4_query.h"
 #include "storage/base/io.h"
+#include "this_host.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -50,18 +51,19 @@ int pl_s3_source_web_identity(struct pl_s3_source *s, const struct pl_s3_creds_c
 /* A plain http URL must not carry the token off this machine: only loopback and the two link-local addresses of the agents. */
 static bool container_url_ok(const char *url)
 {
-    static const char *const hosts[] = {"127.", "localhost", "[::1]", "169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"};
+    static const char *const agents[] = {"169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"};
 
     if (strncmp(url, "https://", 8) == 0)
         return true;
-    for (size_t i = 0; i < PL_ARRAY_SIZE(hosts); i++) {
-        const size_t n = strlen(hosts[i]);
+    if (strncmp(url, "http://", 7) != 0 || memchr(url + 7, '@', strcspn(url + 7, "/")) != NULL)
+        return false;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(agents); i++) {
+        const size_t n = strlen(agents[i]);
 
-        if (strncmp(url, "http://", 7) == 0 && strncmp(url + 7, hosts[i], n) == 0 &&
-            (i == 0 || url[7 + n] == '\0' || url[7 + n] == '/' || url[7 + n] == ':'))
+        if (strncmp(url + 7, agents[i], n) == 0 && strchr("/:", url[7 + n]) != NULL) /* or its end */
             return true;
     }
-    return false;
+    return pl_this_host(url + 7);
 }
 
 int pl_s3_source_container(struct pl_s3_source *s, struct pl_err *err)

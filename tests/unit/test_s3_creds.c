@@ -228,6 +228,9 @@ static void the_first_source_that_knows_counts(void **state)
 
 static void half_a_source_is_refused(void **state)
 {
+    static const char *const strangers[] = {"http://metadata.example/", "http://127.metadata.example/",
+                                            "http://localhost:x@metadata.example/", "http://169.254.170.2:80@metadata.example/",
+                                            "http://169.254.170.20/"};
     struct pl_s3_creds *c = NULL;
     struct pl_err err;
 
@@ -235,8 +238,10 @@ static void half_a_source_is_refused(void **state)
     assert_int_equal(pl_s3_creds_create(&(struct pl_s3_creds_config){.access_key = "a"}, io, &c, &err), PL_EINVAL);
     assert_int_equal(pl_s3_creds_create(&(struct pl_s3_creds_config){.secret = "a"}, io, &c, &err), PL_EINVAL);
     assert_int_equal(pl_s3_creds_create(&(struct pl_s3_creds_config){.profile = "none"}, io, &c, &err), PL_EINVAL);
-    setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://metadata.example/", 1); /* would carry the token through the net */
-    assert_int_equal(pl_s3_creds_create(&(struct pl_s3_creds_config){0}, io, &c, &err), PL_EINVAL);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(strangers); i++) { /* would carry the token through the net */
+        setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", strangers[i], 1);
+        assert_int_equal(pl_s3_creds_create(&(struct pl_s3_creds_config){0}, io, &c, &err), PL_EINVAL);
+    }
     setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "x", 1);
     assert_int_equal(pl_s3_creds_create(&(struct pl_s3_creds_config){0}, io, &c, &err), PL_EINVAL);
     setenv("AWS_ACCESS_KEY_ID", "a", 1);

@@ -6,6 +6,7 @@
 #include "storage/object/s3_answer.h"
 #include "storage/object/s3_profile.h"
 #include "storage/object/s3_url.h"
+#include "storage/object/this_host.h"
 
 static void places_give_their_urls(void **state)
 {
@@ -127,6 +128,29 @@ static void a_redirect_leads_to_the_same_object(void **state)
         if (follows)
             assert_string_equal(pl_s3_place_path(&p, cases[i].key, path), cases[i].path);
     }
+}
+
+static void this_host_is_not_whoever_begins_like_it(void **state)
+{
+    static const char *const own[] = {"localhost", "LocalHost:80", "bucket.localhost:9000", "127.0.0.1", "127.1.2.3:1/path",
+                                      "[::1]",     "[::1]:9000"};
+    static const char *const others[] = {"127.example.org",
+                                         "127.0.0.1.example.org",
+                                         "localhost.example.org",
+                                         "localhostile",
+                                         "128.0.0.1",
+                                         "[::2]",
+                                         "[::1].example.org",
+                                         "10.127.0.0",
+                                         "",
+                                         "127.0.0.1@example.org",
+                                         "localhost:x@example.org"};
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(own); i++)
+        assert_true(pl_this_host(own[i]));
+    for (size_t i = 0; i < PL_ARRAY_SIZE(others); i++)
+        assert_false(pl_this_host(others[i]));
 }
 
 static void answers_have_their_class(void **state)
@@ -262,6 +286,7 @@ int main(void)
         cmocka_unit_test(places_that_are_none_are_refused_by_name),
         cmocka_unit_test(a_bucket_that_moves_takes_amazons_host_along),
         cmocka_unit_test(a_redirect_leads_to_the_same_object),
+        cmocka_unit_test(this_host_is_not_whoever_begins_like_it),
         cmocka_unit_test(answers_have_their_class),
         cmocka_unit_test(problems_are_read_and_nothing_else),
         cmocka_unit_test(the_checksum_is_castagnolis),
