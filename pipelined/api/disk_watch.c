@@ -16,6 +16,7 @@ struct place {
     bool refuses; /* pushes, when it is full */
     uint64_t free_bytes, total_bytes;
     enum pl_room room;
+    bool looked_at; /* just now, by somebody */
 };
 
 struct pl_disk_watch {
@@ -94,21 +95,46 @@ static void tell(struct pl_disk_watch *w, const struct place *p)
 
 /* ---- looking ---- */
 
-/* Under the lock, so that changes are told in their order. A disk that does not answer stays as it was. */
-static void look_at(struct pl_disk_watch *w, struct place *p)
+/* Under the lock, so that changes are told in their order. */
+static void take_in(struct pl_disk_watch *w, struct place *p, const struct statvfs *fs)
 {
     enum pl_room before = p->room;
-    struct statvfs fs;
 
-    if (statvfs(p->path, &fs) < 0)
-        return;
-    p->free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-    p->total_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
+    p->free_bytes = (uint64_t)fs->f_bavail * fs->f_frsize;
+    p->total_bytes = (uint64_t)fs->f_blocks * fs->f_frsize;
     p->room = pl_room_next(before, p->free_bytes, p->total_bytes);
     if (p->room == PL_ROOM_FULL && !p->refuses)
         p->room = PL_ROOM_LOW;
     if (p->room != before)
         tell(w, p);
+}
+
+static bool begin_look(struct pl_disk_watch *w, struct place *p)
+{
+    bool mine;
+
+    pthread_mutex_lock(&w->lock);
+    mine = !p->looked_at;
+    p->looked_at = true;
+    pthread_mutex_unlock(&w->lock);
+    return mine;
+}
+
+/* One asks the disk at a time, without the lock: it may take long to answer, or never do, and the others go by what was known before. A disk
+ * that answers with an error stays as it was. */
+static void look_at(struct pl_disk_watch *w, struct place *p)
+{
+    struct statvfs fs;
+    int r;
+
+    if (!begin_look(w, p))
+        return;
+    r = statvfs(p->path, &fs);
+    pthread_mutex_lock(&w->lock);
+    if (r == 0)
+        take_in(w, p, &fs);
+    p->looked_at = false;
+    pthread_mutex_unlock(&w->lock);
 }
 
 static void look(struct pl_disk_watch *w)
@@ -139,8 +165,8 @@ static int admit(struct pl_disk_watch *w, uint64_t bytes, bool spooled, struct p
 {
     int r = 0;
 
-    pthread_mutex_lock(&w->lock);
     look(w);
+    pthread_mutex_lock(&w->lock);
     for (size_t i = 0; i < w->n && r == 0; i++) {
         const struct place *p = &w->places[i];
         bool spool = spooled && i == w->n - 1, store = p->refuses && i == 0;
@@ -166,8 +192,8 @@ json_t *pl_disk_watch_json(struct pl_disk_watch *w)
 {
     json_t *list = json_array();
 
-    pthread_mutex_lock(&w->lock);
     look(w);
+    pthread_mutex_lock(&w->lock);
     for (size_t i = 0; i < w->n; i++) {
         const struct place *p = &w->places[i];
 
@@ -183,9 +209,7 @@ json_t *pl_disk_watch_json(struct pl_disk_watch *w)
 
 void pl_disk_watch_look(struct pl_disk_watch *w)
 {
-    pthread_mutex_lock(&w->lock);
     look(w);
-    pthread_mutex_unlock(&w->lock);
 }
 
 /* ---- start and end ---- */

@@ -2,7 +2,8 @@
  * is told to. A change is logged, told as event `store.low`, and stands in the status.
  *
  * Of a store that is a folder both disks count. A bucket's room is its server's to tell: then the folder's disk is watched and told of, and
- * refuses but bodies that would be kept there until they are whole. Any thread. */
+ * refuses but bodies that would be kept there until they are whole. Any thread; while a disk takes its time to answer one of them, the
+ * others go by what it said before. */
 #pragma once
 
 #include "pipelined/core/disk_room.h"
