@@ -195,6 +195,9 @@ static int intake_write(void *self, const void *data, size_t n, struct pl_err *e
 static int intake_finish(struct intake *in, struct pl_http_request *req, const struct pl_err *failure, struct pl_err *err)
 {
     int r = failure ? failure->code : pl_guard_check_again(req, in->api->guard, err);
+
+    /* a session that has lasted until now has held its pin all the while: the pack of that id was not removed meanwhile */
+    r = r < 0 ? r : pl_session_use(in->api->config.db, pl_http_query(req, "session"), pl_store_project(in->store), err);
     struct pl_brought b;
 
     pl_closep(&in->fd);

@@ -9,9 +9,11 @@
 #include "storage/base/io.h"
 #include "storage/base/log.h"
 #include "storage/base/map.h"
+#include "storage/base/path.h"
 #include "storage/dataset/stores.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -52,6 +54,58 @@ void pl_gc_report_finish(struct pl_gc_report *r)
     r->repos = NULL;
 }
 
+static bool is_stopped(void *self)
+{
+    struct pl_gc *gc = self;
+
+    return atomic_load(&gc->stop);
+}
+
+/* ---- what the store has ---- */
+
+#define LISTED ".listed" /* in index_dir: each project of which packs were there has a folder; whatever comes later gets one */
+
+struct listing {
+    struct pl_gc *gc;
+    char last[PL_NAME_MAX_BYTES + 1];
+};
+
+/* p/PROJECT/…, in order. */
+static int note_key(void *arg, const char *key, uint64_t size, struct pl_err *err)
+{
+    struct listing *l = arg;
+    const char *name = key + 2, *end = strchr(name, '/');
+    char path[PATH_MAX];
+
+    (void)size;
+    if (is_stopped(l->gc))
+        return pl_err_set(err, PL_ECANCELED, "the collection was stopped");
+    if (!end || (size_t)(end - name) >= sizeof l->last ||
+        ((size_t)(end - name) == strlen(l->last) && strncmp(name, l->last, (size_t)(end - name)) == 0))
+        return 0;
+    snprintf(l->last, sizeof l->last, "%.*s", (int)(end - name), name);
+    if (pl_name_check("project", l->last, NULL) < 0)
+        return 0;
+    snprintf(path, sizeof path, "%s/%s", l->gc->index_dir, l->last);
+    return pl_io_mkdirs(path, 0700, err);
+}
+
+/* Once in the life of index_dir: after a recovery, and where somebody has cleared it away, nothing tells of projects that were deleted but the
+ * packs that they have left. */
+static int list_store(struct pl_gc *gc, struct pl_err *err)
+{
+    struct listing l = {.gc = gc};
+    char path[PATH_MAX];
+    int r;
+
+    snprintf(path, sizeof path, "%s/" LISTED, gc->index_dir);
+    if (access(path, F_OK) == 0)
+        return 0;
+    r = pl_object_list(pl_db_objects(gc->config.db), "p/", note_key, &l, err);
+    r = r < 0 ? r : pl_io_mkdirs(path, 0700, err);
+    return r < 0 ? pl_err_wrap(err, r, "list the projects of the store") : 0;
+}
+
 /* ---- the projects ---- */
 
 static int add_project(json_t *list, const char *name, struct pl_err *err)
@@ -88,13 +142,6 @@ static int list_projects(struct pl_gc *gc, json_t *list, struct pl_err *err)
 }
 
 /* ---- a collection ---- */
-
-static bool is_stopped(void *self)
-{
-    struct pl_gc *gc = self;
-
-    return atomic_load(&gc->stop);
-}
 
 static void note(void *self, const char *phase, uint64_t done, uint64_t all)
 {
@@ -256,10 +303,15 @@ static int collect_each(struct pl_gc *gc, enum why why, const struct pl_keep_goi
 static int collect_all(struct pl_gc *gc, enum why why, struct pl_err *err)
 {
     struct pl_keep_going going = {0};
-    int r;
+    struct pl_err why_not = {0};
+    int listed = why == LOOKING ? 0 : list_store(gc, &why_not), r;
 
     keep(gc, why, &going);
     r = collect_each(gc, why, &going, err);
+    if (r == 0 && listed < 0) {
+        *err = why_not;
+        r = listed;
+    }
     pl_keep_going_finish(&going);
     return r;
 }

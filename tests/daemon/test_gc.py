@@ -1,10 +1,13 @@
 """Garbage collection of a running daemon: space comes back, nothing that is needed goes, whoever writes or computes is waited for."""
 
+import json
 import os
 import random
 
 import pytest
 from conftest import HttpError, sh, wait_until
+from slow_request import SlowRequest
+from test_clock import Clock, library  # noqa: F401 (a fixture)
 
 DAEMON_OPTIONS = ["--gc-every", "0s", "--linger", "0s"]
 
@@ -111,6 +114,20 @@ def test_a_daemon_that_is_killed_goes_on_with_what_it_had_condemned(daemon):
     report = collect(d)
     assert report["freed_bytes"] > 500_000 and report["waiting_packs"] == 0
     assert store_bytes(d) == 0
+
+
+def test_a_session_that_ends_while_a_pack_comes_takes_none(make_daemon, library, tmp_path):  # noqa: F811
+    clock = Clock(library, tmp_path / "jump")
+    d = make_daemon(*DAEMON_OPTIONS).start(env=clock.env)
+    answers = []
+    for later in (0, 3600):
+        session = d.post("/sessions", {"project": "default"})["session"]
+        path = f"/api/v1/projects/default/packs/{'ab' * 32}?session={session}"
+        request = SlowRequest(d.url, "PUT", path, {"Authorization": f"Bearer {d.token}"}, 100)
+        clock.set(later)
+        status, body = request.end(bytes(100))
+        answers.append((status, json.loads(body)["error"]["code"]))
+    assert answers[0][1] == "protocol" and answers[1][1] == "retry", answers
 
 
 def test_its_routes_refuse_what_they_cannot_do(daemon):

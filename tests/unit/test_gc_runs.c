@@ -293,6 +293,54 @@ static void test_one_that_is_stopped_before_it_begins_says_so(void **state)
     pl_gc_destroy(gc);
 }
 
+/* Vision with a repo and a push, deleted. */
+static void delete_vision(struct gc_world *g)
+{
+    struct pl_repo_args repo = {.project = "vision", .name = "cats"}, project = {.name = "vision"};
+    struct pl_err err = {0};
+    static const size_t steps[] = {2, 3, 5};
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(steps); i++)
+        assert_ok(world_step(&g->w, steps[i], &err), &err);
+    assert_ok(pl_db_run(g->w.db, PL_TX_LOGGED, end_runs, NULL, &err), &err);
+    assert_ok(pl_db_run(g->w.db, PL_TX_LOGGED, pl_tx_repo_delete, &repo, &err), &err);
+    assert_ok(pl_db_run(g->w.db, PL_TX_LOGGED, pl_tx_project_delete, &project, &err), &err);
+}
+
+static size_t packs_of_vision(struct gc_world *g)
+{
+    size_t n = 0;
+
+    assert_int_equal(pl_object_list(g->w.objects, "p/vision/", count_object, &n, NULL), 0);
+    return n;
+}
+
+static void test_packs_of_a_deleted_project_go_where_the_folder_is_new(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_gc_report report;
+    struct pl_err err = {0};
+    char command[PATH_MAX + 64];
+    uint64_t number;
+    struct pl_gc *gc;
+
+    push(g, "+a:3000", 1);
+    delete_vision(g);
+    assert_true(packs_of_vision(g) > 0);
+    world_close(&g->w);
+    snprintf(command, sizeof command, "rm -r '%s'/data/index", g->w.dir);
+    assert_int_equal(system(command), 0);
+    assert_ok(world_open(&g->w, "data", &err), &err);
+    gc = create(g, 0);
+    assert_ok(pl_gc_begin(gc, false, &number, &err), &err);
+    report = wait_for(gc, number);
+    assert_int_equal(report.error.code, 0);
+    pl_gc_report_finish(&report);
+    pl_gc_destroy(gc);
+    assert_int_equal(packs_of_vision(g), 0);
+    assert_whole(g);
+}
+
 static void test_it_collects_by_the_clock(void **state)
 {
     struct gc_world *g = *state;
@@ -372,6 +420,7 @@ int main(void)
         GC(who_asks_is_told_what_it_did),
         GC(what_rules_drop_is_foreseen_counted_and_freed),
         GC(one_that_is_stopped_before_it_begins_says_so),
+        GC(packs_of_a_deleted_project_go_where_the_folder_is_new),
         GC(it_collects_by_the_clock),
         GC(it_collects_by_the_clock_however_often_it_is_started),
         GC(another_start_of_the_machine_makes_it_wait),
