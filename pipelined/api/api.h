@@ -52,9 +52,10 @@ struct pl_api_config {
     const char *worker_url;   /* its host is ours, too; "" = none */
     const char *proxy_header; /* as in pl_guard_config; "" = none */
     const char *proxy_addresses;
-    const char *s3_listen;                   /* the S3 gateway's; "" or NULL: there is none */
-    const char *s3_domain, *s3_cors;         /* as in pl_s3_config; NULL = "" */
-    int64_t gc_every_ms;                     /* garbage is collected so often; 0 = when somebody asks */
+    const char *s3_listen;           /* the S3 gateway's; "" or NULL: there is none */
+    const char *s3_domain, *s3_cors; /* as in pl_s3_config; NULL = "" */
+    int64_t confirm_above_s;         /* seconds of GPUs: an update that may take more must be confirmed; −1 = none need be */
+    int64_t gc_every_ms;             /* garbage is collected so often; 0 = when somebody asks */
     const struct pl_http_route *more_routes; /* the daemon's own (workers) */
     size_t n_more_routes;
 };

@@ -246,24 +246,27 @@ static int store_specs(struct setting *s, struct pl_err *err)
 
 static json_t *set_reply(const struct setting *s)
 {
-    return json_pack("{s:s, s:s, s:I, s:b, s:s, s:O, s:o}", "project", s->spec->project, "pipeline", s->spec->pipeline, "version",
-                     (json_int_t)s->args.version, "changed", (int)s->args.changed, "run", s->args.run, "stages", s->args.changes,
-                     "warnings", problems_json(s->problems.warnings, s->problems.n_warnings));
+    return json_pack("{s:s, s:s, s:I, s:b, s:s, s:O, s:I, s:o}", "project", s->spec->project, "pipeline", s->spec->pipeline,
+                     "version", (json_int_t)s->args.version, "changed", (int)s->args.changed, "run", s->args.run, "stages",
+                     s->args.changes, "gpu_s", (json_int_t)s->args.gpu_s, "warnings",
+                     problems_json(s->problems.warnings, s->problems.n_warnings));
 }
 
 static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(setting_finish) struct setting s = {.api = a, .req = req};
     const char *project = NULL;
-    int update = 0, dry_run = 0, r;
+    int update = 0, dry_run = 0, yes = 0, r;
     json_t *code = NULL;
 
     s.filename = "spec.json";
-    r = pl_api_body(req, &s.body, err, "{s:s, s?:s, s?:s, s?:o, s?:b, s?:b}", "spec", &s.text, "filename", &s.filename, "project",
-                    &project, "code", &code, "update", &update, "dry_run", &dry_run);
+    r = pl_api_body(req, &s.body, err, "{s:s, s?:s, s?:s, s?:o, s?:b, s?:b, s?:b}", "spec", &s.text, "filename", &s.filename,
+                    "project", &project, "code", &code, "update", &update, "dry_run", &dry_run, "yes", &yes);
     s.args.filename = s.filename;
     s.args.update = update;
     s.args.dry_run = dry_run;
+    s.args.confirmed = yes || !update;
+    s.args.confirm_above_s = a->config.confirm_above_s;
     r = r < 0 ? r : parse(&s, project, err);
     r = r < 0 ? r : read_code(&s, code, err);
     r = r < 0 ? r : store_specs(&s, err);
@@ -486,7 +489,8 @@ static const struct pl_api_route routes[] = {
      .body_max = SPEC_BODY_MAX,
      .verb = PL_VERB_DEFINE,
      .asks = true,
-     .summary = "Creates a pipeline, or with `update` changes one; with `dry_run` only says what would happen.",
+     .summary = "Creates a pipeline, or with `update` changes one; with `dry_run` only says what would happen. An "
+                "update whose jobs may take more than `confirm_above` wants `yes`.",
      .request = "PipelineSet",
      .reply = "PipelineSetReply"},
     {.method = "GET",
@@ -519,10 +523,12 @@ static const struct pl_api_schema schemas[] = {
     {"Pipeline", "project:string name:string version:integer created_us:integer updated_us:integer stages:Stage[] "
                  "filename:string? spec:string?"},
     {"PipelineList", "pipelines:Pipeline[] next:string?"},
-    {"PipelineSet", "spec:string filename:string? project:string? code:object? update:boolean? dry_run:boolean?"},
-    {"StageChange", "stage:string change:string"},
+    {"PipelineSet", "spec:string filename:string? project:string? code:object? update:boolean? dry_run:boolean? yes:boolean?"},
+    {"RunAgain", "datums:integer of:integer at_most:boolean gpu_s:integer? worker_s:integer?"},
+    {"StageChange", "stage:string change:string what:string? again:RunAgain?"},
     {"PipelineSetReply",
-     "project:string pipeline:string version:integer changed:boolean run:string stages:StageChange[] warnings:string[]"},
+     "project:string pipeline:string version:integer changed:boolean run:string stages:StageChange[] gpu_s:integer "
+     "warnings:string[]"},
     {"PipelineRun", "stage:string? force:boolean?"},
     {"PipelineRunReply", "run:string stages:string[]"},
     {"PipelineDeleted", "project:string deleted:string"},

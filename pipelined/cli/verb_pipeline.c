@@ -87,7 +87,7 @@ static int store_code(struct setting *s, struct pl_err *err)
     return r;
 }
 
-static int send_spec(struct setting *s, bool dry_run, struct pl_err *err)
+static int send_spec(struct setting *s, bool dry_run, bool yes, struct pl_err *err)
 {
     const char *slash = strrchr(s->file.filename, '/');
     json_t *text = json_stringn((const char *)s->file.text.data, s->file.text.len);
@@ -97,10 +97,56 @@ static int send_spec(struct setting *s, bool dry_run, struct pl_err *err)
     json_decref(s->answer);
     s->answer = NULL;
     return pl_cli_call(s->c, "POST", "/api/v1/pipelines",
-                       json_pack("{s:o, s:s, s:s, s:O, s:b, s:b}", "spec", text, "filename", slash ? slash + 1 : s->file.filename,
-                                 "project", s->file.spec->project, "code", s->code, "update", (int)s->update, "dry_run",
-                                 (int)dry_run),
+                       json_pack("{s:o, s:s, s:s, s:O, s:b, s:b, s:b}", "spec", text, "filename",
+                                 slash ? slash + 1 : s->file.filename, "project", s->file.spec->project, "code", s->code,
+                                 "update", (int)s->update, "dry_run", (int)dry_run, "yes", (int)yes),
                        &s->answer, err);
+}
+
+/* 1203441 → "1,203,441" */
+static const char *with_commas(json_int_t n, char out[32])
+{
+    char digits[24];
+    size_t at = 0;
+    int len = snprintf(digits, sizeof digits, "%" JSON_INTEGER_FORMAT, n);
+
+    for (int i = 0; i < len; i++) {
+        if (i && (len - i) % 3 == 0)
+            out[at++] = ',';
+        out[at++] = digits[i];
+    }
+    out[at] = '\0';
+    return out;
+}
+
+/* "~310 GPU-hours at the last job's rate"; "" when nobody knows. */
+static void price_text(const json_t *again, char out[64])
+{
+    json_int_t gpu_s = pl_show_int_at(again, "gpu_s"), s = gpu_s ? gpu_s : pl_show_int_at(again, "worker_s");
+    const char *unit = s < 60 ? "seconds" : s < 3600 ? "minutes" : "hours";
+    double n = (double)s / (s < 60 ? 1 : s < 3600 ? 60 : 3600);
+
+    *out = '\0';
+    if (s)
+        snprintf(out, 64, ", ~%.*f %s-%s at the last job's rate", n < 10 && s >= 60, n, gpu_s ? "GPU" : "worker", unit);
+}
+
+/* What an update runs again of a stage; "" of a new one. */
+static void again_text(const json_t *change, char out[PL_SHOW_TEXT_MAX])
+{
+    const json_t *again = pl_show_at(change, "again");
+    json_int_t n = pl_show_int_at(again, "datums"), of = pl_show_int_at(again, "of");
+    char some[32], all[32], price[64];
+
+    price_text(again, price);
+    if (!again)
+        *out = '\0';
+    else if (n == 0)
+        snprintf(out, PL_SHOW_TEXT_MAX, ": nothing to run again");
+    else
+        snprintf(out, PL_SHOW_TEXT_MAX, ": %s%s of %s datum%s to run%s",
+                 json_is_true(pl_show_at(again, "at_most")) ? "up to " : "", with_commas(n, some), with_commas(of, all),
+                 of == 1 ? "" : "s", price);
 }
 
 static void print_changes(const struct setting *s)
@@ -110,19 +156,24 @@ static void print_changes(const struct setting *s)
 
     json_array_foreach(pl_show_at(s->answer, "stages"), i, one)
     {
-        pl_show_say(s->c, "  %-20s %s\n", pl_show_text_at(one, "stage"), pl_show_text_at(one, "change"));
+        const char *what = pl_show_text_at(one, "what");
+        char again[PL_SHOW_TEXT_MAX];
+
+        again_text(one, again);
+        pl_show_say(s->c, "  %-20s %s%s\n", pl_show_text_at(one, "stage"), *what ? what : pl_show_text_at(one, "change"), again);
     }
 }
 
-/* On a terminal an update says what it would do and asks. */
-static int confirm(struct setting *s, struct pl_err *err)
+/* On a terminal an update says what it would do and asks; `*ret_yes`: it may cost what it wants. */
+static int confirm(struct setting *s, bool *ret_yes, struct pl_err *err)
 {
     char answer[16] = "";
     int r;
 
-    if (!s->update || s->c->json || pl_cli_flag(s->c, "yes") || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+    *ret_yes = pl_cli_flag(s->c, "yes");
+    if (!s->update || s->c->json || *ret_yes || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
         return 0;
-    r = send_spec(s, true, err);
+    r = send_spec(s, true, false, err);
     if (r < 0 || !json_is_true(pl_show_at(s->answer, "changed")))
         return r;
     print_changes(s);
@@ -130,6 +181,7 @@ static int confirm(struct setting *s, struct pl_err *err)
     fflush(stdout);
     if (!fgets(answer, sizeof answer, stdin) || (*answer != 'y' && *answer != 'Y'))
         return pl_err_set(err, PL_ECANCELED, "nothing was changed");
+    *ret_yes = true;
     return 0;
 }
 
@@ -163,14 +215,14 @@ static int say(const struct setting *s, bool dry_run, struct pl_err *err)
 /* The spec that the file is at. */
 static int set_one(struct setting *s, struct pl_err *err)
 {
-    bool dry_run = pl_cli_flag(s->c, "dry-run");
+    bool dry_run = pl_cli_flag(s->c, "dry-run"), yes = false;
     int tries = 3, r;
 
     do {
         json_object_clear(s->code);
         r = store_code(s, err);
-        r = r < 0 || dry_run ? r : confirm(s, err);
-        r = r < 0 ? r : send_spec(s, dry_run, err);
+        r = r < 0 || dry_run || yes ? r : confirm(s, &yes, err);
+        r = r < 0 ? r : send_spec(s, dry_run, yes, err);
     } while (r == PL_ERETRY && --tries > 0);
     return r < 0 ? r : say(s, dry_run, err);
 }
@@ -313,7 +365,7 @@ static const struct pl_option create_options[] = {{"file", 'f', "SPEC", "the spe
                                                   {0}};
 static const struct pl_option update_options[] = {{"file", 'f', "SPEC", "the spec, JSON; - for standard input"},
                                                   {"dry-run", 0, NULL, "say what would happen, change nothing"},
-                                                  {"yes", 'y', NULL, "do not ask"},
+                                                  {"yes", 'y', NULL, "do not ask, whatever it runs again"},
                                                   {0}};
 static const struct pl_option run_options[] = {{"stage", 0, "STAGE", "this one and what follows from it"},
                                                {"force", 0, NULL, "every datum again, also those whose results are there"},
@@ -341,7 +393,7 @@ static const struct pl_verb verbs[] = {
      0,
      update_options,
      update_pipeline,
-     "Changes a pipeline to what the spec says now; what did not change is not run again.",
+     "Changes a pipeline to what the spec says now, and says what that runs again. Much GPU time (confirm_above) wants --yes.",
      {"update pipeline -f spec.json", "update pipeline -f spec.json --dry-run", "update pipeline -f spec.json --yes"}},
     {"run",
      "pipeline",

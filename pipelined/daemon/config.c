@@ -100,6 +100,8 @@ static const struct field {
     {"checkpoint_every", COUNT, offsetof(struct pl_config, checkpoint_every), "1000", "N",
      "Log objects after which a checkpoint of the log goes into the store (1 to 1000000); one a day in any case when there is "
      "something new."},
+    {"confirm_above", NUMBER, offsetof(struct pl_config, confirm_above), "10", "N",
+     "GPU-hours: an update of a pipeline whose jobs may take more, as far as is known, wants --yes; -1: none does."},
     {"gc_every", DURATION, offsetof(struct pl_config, gc_every_ms), "24h", "DURATION",
      "How often data that nothing needs any more is removed from the store; 0s: only when somebody asks (pipelinectl gc)."},
     {"log_level", TEXT, offsetof(struct pl_config, log_level), "info", "LEVEL",

@@ -30,6 +30,7 @@ struct pl_config {
     int64_t linger_ms;
     int64_t drain_ms;
     int64_t checkpoint_every; /* log objects */
+    int64_t confirm_above;    /* GPU-hours; -1 = updates need no word */
     int64_t gc_every_ms;      /* 0 = only when asked */
     bool behind_proxy;
     bool show_help, show_version, show_doc;

@@ -473,6 +473,8 @@ static int start_api(struct daemon *d, struct pl_err *err)
                               .worker_url = d->config->worker_url,
                               .proxy_header = d->config->proxy_header,
                               .proxy_addresses = d->config->proxy_addresses,
+                              .confirm_above_s =
+                                  d->config->confirm_above < 0 ? -1 : PL_MIN(d->config->confirm_above, INT32_MAX) * 3600,
                               .gc_every_ms = d->config->gc_every_ms};
     struct pl_api *api = NULL;
     int r;

@@ -5,6 +5,7 @@
 #include "pipelined/db/names.h"
 #include "pipelined/db/pipeline_circle.h"
 #include "pipelined/db/repo_tx.h"
+#include "pipelined/db/update_price.h"
 
 #include <stdio.h>
 
@@ -294,12 +295,27 @@ static int next_version(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_
     return r;
 }
 
+/* What it may run again is told, and must be confirmed when it is much. */
+static int price(struct pl_tx *tx, struct pl_pipeline_args *a, const json_t *runs, struct pl_err *err)
+{
+    int r = pl_update_price(pl_tx_conn(tx), a, runs, a->changes, &a->gpu_s, err);
+
+    if (r < 0 || a->dry_run || a->confirmed || a->confirm_above_s < 0 || a->gpu_s <= a->confirm_above_s)
+        return r;
+    r = pl_err_set(
+        err, PL_ECONFIRM,
+        "pipeline \"%s\": the update may run what took %.1f GPU-hours, and above %.1f (confirm_above) it must be confirmed",
+        a->spec->pipeline, (double)a->gpu_s / 3600, (double)a->confirm_above_s / 3600);
+    return pl_err_hint(err, r, "pipelinectl update pipeline -f FILE --dry-run says what would run, --yes does it");
+}
+
 /* The new version and its run. */
 static int make_version(struct pl_tx *tx, struct pl_pipeline_args *a, json_t *stages, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *runs = json_array();
     int r = changed_to_run(tx, a, runs, err);
 
+    r = r < 0 ? r : price(tx, a, runs, err);
     if (r < 0)
         return r;
     a->changed = true;
@@ -319,6 +335,7 @@ int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err)
     a->changes = json_array();
     a->changed = false;
     a->run[0] = '\0';
+    a->gpu_s = 0;
     r = stages && a->changes ? 0 : pl_err_nomem(err);
     if (r == 0 && a->stands_on && !a->dry_run)
         r = pl_tx_revive(tx, a->spec->project, a->stands_on, err);

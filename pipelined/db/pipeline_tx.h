@@ -20,15 +20,18 @@ struct pl_pipeline_args {
     const struct pl_pack_set *stands_on; /* hidden packs of code and specs, which live again with it; NULL = none */
     bool update;                         /* it may exist */
     bool dry_run;                        /* everything is checked, nothing is kept: returns PL_ECANCELED */
+    bool confirmed;                      /* whatever it costs */
+    int64_t confirm_above_s;             /* of GPUs: an update that may take more must be confirmed; −1 = none need be */
     /* out */
     bool changed;
     int64_t version;
     char run[PL_ID_HEX + 1]; /* "" = nothing to run yet */
-    json_t *changes;         /* [{stage, change: "new"|"changed"|"unchanged"|"removed"}]; new reference */
+    int64_t gpu_s;           /* what it may take, as update_price.h says */
+    json_t *changes; /* [{stage, change: "new"|"changed"|"unchanged"|"removed", what, again (update_price.h)}]; new reference */
 };
 
 /* arg: struct pl_pipeline_args. PL_EEXISTS (create of an existing one), PL_EINUSE (a name belongs to another pipeline or to a plain repo),
- * PL_ENOTFOUND (an input repo), PL_EINVAL (a circle through other pipelines). */
+ * PL_ENOTFOUND (an input repo), PL_EINVAL (a circle through other pipelines), PL_ECONFIRM (above `confirm_above_s`). */
 PL_MUST_CHECK
 int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err);
 

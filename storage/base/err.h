@@ -63,7 +63,9 @@
     X(EINTERNAL, 39, "internal", 500, 1, 0, "The program found itself in a state it does not know.",                             \
       "Report it with the message.")                                                                                             \
     X(ETLS, 40, "untrusted", 502, 6, 0, "The server's certificate is not one that is trusted.",                                  \
-      "Name the file of its CA: --ca FILE, or PIPELINED_CA.")
+      "Name the file of its CA: --ca FILE, or PIPELINED_CA.")                                                                    \
+    X(ECONFIRM, 41, "not_confirmed", 409, 5, 0, "The change costs more than is done without being asked for.",                   \
+      "See what it would run (--dry-run), then confirm it (--yes).")
 
 enum {
 #define PL_ERROR_ENUM(name, value, ...) PL_##name = -(value),

@@ -2,11 +2,14 @@
 
 import json
 import os
+import pty
+import re
 import signal
+import sqlite3
 import subprocess
 
 import pytest
-from conftest import BIN, wait_until
+from conftest import BIN, HttpError, wait_until
 from test_cli_data import Cli
 
 FAILED, USAGE, NOT_FOUND, CONFLICT, INVALID = 1, 2, 3, 4, 5
@@ -89,6 +92,68 @@ def test_an_update_runs_what_changed(pair):
     pair("wait", "run", done["run"])
     assert pair("cat", "copy@master:/up").out == "HELLO"
     assert [pair.json("inspect", "job", stage)["version"] for stage in ("copy", "count")] == [2, 2]
+
+
+# --- what an update costs
+
+def on_a_terminal(ctl, answer, *args):
+    """→ exit code, what was shown. The program believes that somebody sits there, who gives one answer."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([os.path.join(BIN, "pipelinectl"), "--data", ctl.d.dir, "--project", ctl.name, *args], cwd=ctl.folder, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        while chunk := read_or_end(ours):
+            shown += chunk
+            if shown.endswith(b"[y/N] "):
+                os.write(ours, answer + b"\n")
+        os.close(ours)
+    return process.returncode, shown.decode().replace("\r\n", "\n")
+
+
+def read_or_end(fd):
+    try:
+        return os.read(fd, 4096)
+    except OSError:  # EIO: nobody has the other side any more
+        return b""
+
+
+def test_an_update_says_what_it_runs_again_and_asks_on_a_terminal(pair):
+    pair.write("code/run.sh", "tr a-z A-Z <$in >$PL_OUT/up\n")
+    pair.spec({**COPY, "env": {"A": "1"}}, COUNT)
+    said = pair("update", "pipeline", "-f", "spec.json", "--dry-run").out
+    assert re.search(r"copy +env, code: 1 of 1 datum to run(, ~\d worker-seconds at the last job's rate)?\n", said), said
+    assert re.search(r"count +unchanged: up to 1 of 1 datum to run", said), said
+    status, shown = on_a_terminal(pair, b"n", "update", "pipeline", "-f", "spec.json")
+    assert status == FAILED and "env, code: 1 of 1 datum to run" in shown and "update pipeline p? [y/N]" in shown and "nothing was changed" in shown
+    assert pair.json("inspect", "pipeline", "p")["version"] == 1
+    status, shown = on_a_terminal(pair, b"y", "update", "pipeline", "-f", "spec.json")
+    assert status == 0 and "pipeline p updated (version 2)" in shown, shown
+    pair.spec({**COPY, "env": {"A": "1"}, "workers": 3}, COUNT)
+    assert re.search(r"copy +workers 1 → 3: nothing to run again\n", pair("update", "pipeline", "-f", "spec.json", "--dry-run").out)
+
+
+def test_an_update_that_costs_much_wants_yes(make_daemon, tmp_path):
+    """The job's GPU time is written into the database: a GPU of 12 hours is none that a test has."""
+    daemon = make_daemon("--gpus", "1", sandbox="none").start()
+    ctl = Work(daemon.default, tmp_path)
+    stage = lambda run: {"name": "s", "input": {"repo": "in"}, "run": ["sh", "-c", run], "gpu": 1}
+    ctl.spec(stage("true"))
+    ctl("create", "pipeline", "-f", "spec.json")
+    ctl("wait", "run", ctl.push("hello"), "--timeout", "60s")
+    daemon.stop()
+    with sqlite3.connect(os.path.join(daemon.dir, "pipelined.db")) as db:
+        db.execute("UPDATE job SET ms = json_set(ms, '$.gpu', 12 * 3600 * 1000) WHERE stage = 's'")
+    db.close()
+    daemon.start()
+    ctl.spec(stage(": other"))
+    said = ctl.fails(INVALID, "update", "pipeline", "-f", "spec.json")
+    assert "12.0 GPU-hours, and above 10.0 (confirm_above)" in said and "--yes" in said
+    with pytest.raises(HttpError) as e:
+        daemon.pipeline(json.loads((ctl.folder / "spec.json").read_text()), update=True)
+    assert (e.value.status, e.value.error["code"]) == (409, "not_confirmed")
+    assert "run: 1 of 1 datum to run, ~12 GPU-hours at the last job's rate" in ctl("update", "pipeline", "-f", "spec.json", "--dry-run").out
+    answer = ctl.json("update", "pipeline", "-f", "spec.json", "--yes")
+    assert (answer["version"], answer["gpu_s"]) == (2, 12 * 3600)
 
 
 def test_the_code_is_what_git_takes(pair):

@@ -4,15 +4,24 @@
 
 struct result {
     bool changed;
-    int64_t version;
+    int64_t version, gpu_s;
     char run[PL_ID_HEX + 1];
     char changes[256]; /* "prepare new, train unchanged" */
+    char price[512];   /* "prepare [run] 3/3 20s 10s, train ≤2/2 ?" */
 };
+
+static struct {
+    bool confirmed;
+    int64_t above_s;
+} asked = {.above_s = -1};
 
 static int setup(void **state)
 {
     struct world *w = calloc(1, sizeof *w);
     struct pl_err err = {0};
+
+    asked.confirmed = false;
+    asked.above_s = -1;
 
     w->dir = fixture_dir();
     assert_ok(world_open(w, "data", &err), &err);
@@ -40,11 +49,37 @@ static void push(struct world *w, const char *repo)
     assert_ok(world_push(w, &s, 0, &ret, &err), &err);
 }
 
+static void add_price(const json_t *change, struct result *ret)
+{
+    const json_t *again = json_object_get(change, "again"), *gpu = json_object_get(again, "gpu_s");
+    const char *what = json_string_value(json_object_get(change, "what"));
+    size_t n = strlen(ret->price), room = sizeof ret->price - n;
+
+    if (!what && !again)
+        return;
+    n += (size_t)snprintf(ret->price + n, room, "%s%s", n ? ", " : "", json_string_value(json_object_get(change, "stage")));
+    if (what)
+        n += (size_t)snprintf(ret->price + n, sizeof ret->price - n, " [%s]", what);
+    if (!again)
+        return;
+    n += (size_t)snprintf(ret->price + n, sizeof ret->price - n, " %s%d/%d",
+                          json_is_true(json_object_get(again, "at_most")) ? "up to " : "",
+                          (int)json_integer_value(json_object_get(again, "datums")),
+                          (int)json_integer_value(json_object_get(again, "of")));
+    snprintf(ret->price + n, sizeof ret->price - n, json_is_null(gpu) ? " ?" : " %ds %ds", (int)json_integer_value(gpu),
+             (int)json_integer_value(json_object_get(again, "worker_s")));
+}
+
 /* `text` is a spec with ' for ". */
 static int set(struct world *w, const char *text, bool update, bool dry_run, struct result *ret, struct pl_err *err)
 {
     struct pl_stage_code code[8] = {0};
-    struct pl_pipeline_args args = {.code = code, .filename = "t.json", .update = update, .dry_run = dry_run};
+    struct pl_pipeline_args args = {.code = code,
+                                    .filename = "t.json",
+                                    .update = update,
+                                    .dry_run = dry_run,
+                                    .confirmed = asked.confirmed,
+                                    .confirm_above_s = asked.above_s};
     struct pl_spec *spec = NULL;
     char json[4096];
     json_t *one;
@@ -63,8 +98,9 @@ static int set(struct world *w, const char *text, bool update, bool dry_run, str
     args.effective_spec = args.user_spec;
     *err = (struct pl_err){0};
     r = pl_db_run(w->db, PL_TX_LOGGED, pl_tx_pipeline_set, &args, err);
-    *ret = (struct result){.changed = args.changed, .version = args.version};
+    *ret = (struct result){.changed = args.changed, .version = args.version, .gpu_s = args.gpu_s};
     strcpy(ret->run, args.run);
+    json_array_foreach(args.changes, i, one) add_price(one, ret);
     json_array_foreach(args.changes, i, one)
         snprintf(ret->changes + strlen(ret->changes), sizeof ret->changes - strlen(ret->changes), "%s%s %s", i ? ", " : "",
                  json_string_value(json_object_get(one, "stage")), json_string_value(json_object_get(one, "change")));
@@ -189,6 +225,143 @@ static void test_a_changed_stage_runs_and_what_reads_it(void **state)
     assert_string_equal(list(w, STAGES), "2 a, 2 b, 2 c");
     assert_string_equal(list(w, "SELECT version || ' ' || name FROM stage WHERE current = 0 ORDER BY position"), "1 a, 1 b, 1 c");
 }
+
+/* ---- what an update costs ---- */
+
+struct past_job {
+    const char *stage, *run; /* of the run: a digit */
+    int total, done, failed, gpu_ms, held_ms;
+};
+
+static int add_past_job(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    const struct past_job *j = arg;
+    char counts[128], ms[128], run[PL_ID_HEX + 1];
+
+    memset(run, *j->run, PL_ID_HEX);
+    run[PL_ID_HEX] = '\0';
+    snprintf(counts, sizeof counts, "{\"total\": %d, \"done\": %d, \"failed\": %d}", j->total, j->done, j->failed);
+    snprintf(ms, sizeof ms, "{\"gpu\": %d, \"held\": %d}", j->gpu_ms, j->held_ms);
+    return pl_sql_exec(pl_tx_conn(tx), err,
+                       "INSERT INTO job(run, project, stage, version, pipeline, state, counts, ms, planned, final, created_us)"
+                       " VALUES (?, 'default', ?, 1, 'flow', 'success', ?, ?, 1, 1, 1)",
+                       "ssss", run, j->stage, counts, ms);
+}
+
+static void past_job(struct world *w, const char *stage, const char *run, int total, int done, int failed, int gpu_ms,
+                     int held_ms)
+{
+    struct past_job j = {stage, run, total, done, failed, gpu_ms, held_ms};
+    struct pl_err err = {0};
+
+    assert_ok(pl_db_run(w->db, PL_TX_UNLOGGED, add_past_job, &j, &err), &err);
+}
+
+/* As if it had written something. */
+static int prepare_has_head(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    int r = pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM branch WHERE repo = (SELECT id FROM repo WHERE name = 'prepare')", "");
+
+    (void)arg;
+
+    return r < 0 ? r
+                 : pl_sql_exec(pl_tx_conn(tx), err,
+                               "INSERT INTO branch(repo, name, head, created_us)"
+                               " SELECT id, 'master', (SELECT max(id) FROM commit_), 1 FROM repo"
+                               " WHERE name = 'prepare'",
+                               "");
+}
+
+/* Stages "prepare" (of digits) and "train" (of prepare), each with more of its spec. */
+static const char *flow_with(const char *prepare, const char *train)
+{
+    static char text[1024];
+
+    snprintf(text, sizeof text,
+             "{'pipeline': 'flow', 'stages': [{'name': 'prepare', 'input': {'repo': 'digits', 'glob': '/*'}, %s},"
+             " {'name': 'train', 'input': {'repo': 'prepare'}, %s}]}",
+             prepare, train);
+    return text;
+}
+
+#define RUN "'run': ['x']"
+
+static void test_an_update_says_what_it_runs_again_and_what_that_took(void **state)
+{
+    static const struct {
+        const char *prepare, *train, *price;
+        int gpu_s;
+    } cases[] = {
+        {RUN ", 'image': 'app:1.5'", RUN, "prepare [image app:1.4 → app:1.5] 4/4 0s 8s, train up to 2/2 200s 220s", 200},
+        {RUN ", 'image': 'app:1.4'", RUN ", 'env': {'A': '1'}", "train [env] 2/2 200s 220s", 200},
+        {RUN ", 'image': 'app:1.4', 'workers': 7", RUN, "prepare [workers 1 → 7] 0/4 0s 0s, train 0/2 0s 0s", 0},
+        {RUN ", 'image': 'app:1.4', 'cache': {'salt': 's'}", RUN, "prepare [cache] 4/4 0s 8s, train up to 2/2 200s 220s", 200},
+        {"'run': ['y', 'z'], 'image': 'app:1.4', 'cache': {'code': false}", RUN,
+         "prepare [cache, run] 4/4 0s 8s, train up to 2/2 200s 220s", 200},
+    };
+    struct world *w = *state;
+    struct pl_err err = {0};
+    struct result r;
+
+    push(w, "digits");
+    r = make(w, flow_with(RUN ", 'image': 'app:1.4'", RUN));
+    assert_string_equal(r.price, "");
+    past_job(w, "prepare", "1", 9, 9, 0, 0, 9000);
+    past_job(w, "prepare", "2", 3, 2, 1, 0, 6000); /* the last one that ran something: 2 s each */
+    past_job(w, "prepare", "3", 4, 0, 0, 0, 0);    /* the last one */
+    past_job(w, "train", "1", 2, 1, 0, 100000, 110000);
+    assert_ok(pl_db_run(w->db, PL_TX_UNLOGGED, prepare_has_head, NULL, &err), &err);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        assert_int_equal(set(w, flow_with(cases[i].prepare, cases[i].train), true, true, &r, &err), PL_ECANCELED);
+        assert_string_equal(r.price, cases[i].price);
+        assert_int_equal(r.gpu_s, cases[i].gpu_s);
+    }
+}
+
+static void test_a_change_of_the_input_runs_at_most_all(void **state)
+{
+    struct world *w = *state;
+    struct result r;
+
+    push(w, "digits");
+    make(w, "{'pipeline': 'p', 'stages': [" STAGE("a", "digits") "]}");
+    past_job(w, "a", "1", 5, 0, 0, 0, 0); /* it never ran anything */
+    r = make(w, "{'pipeline': 'p', 'stages': [{'name': 'a', 'run': ['x'], 'input': {'repo': 'digits', 'glob': '/**'}}, " STAGE(
+                    "b", "digits") "]}");
+    assert_string_equal(r.price, "a [input] up to 5/5 ?");
+}
+
+static void test_what_costs_much_wants_a_word(void **state)
+{
+    struct world *w = *state;
+    struct pl_err err = {0};
+    struct result r;
+
+    push(w, "digits");
+    make(w, flow_with(RUN, RUN));
+    past_job(w, "train", "1", 2, 2, 0, 7200000, 7200000);
+    assert_ok(pl_db_run(w->db, PL_TX_UNLOGGED, prepare_has_head, NULL, &err), &err);
+    asked.above_s = 7199;
+    assert_int_equal(set(w, flow_with(RUN, "'run': ['y']"), true, false, &r, &err), PL_ECONFIRM);
+    assert_string_equal(err.msg,
+                        "pipeline \"flow\": the update may run what took 2.0 GPU-hours, and above 2.0 (confirm_above) it "
+                        "must be confirmed");
+    assert_non_null(strstr(err.hint, "--yes"));
+    assert_string_equal(list(w, STAGES), "1 prepare, 1 train");
+    assert_int_equal(set(w, flow_with(RUN, "'run': ['y']"), true, true, &r, &err), PL_ECANCELED);
+    assert_ok(set(w, flow_with(RUN, RUN ", 'workers': 3"), true, false, &r, &err), &err);
+    asked.above_s = 7200;
+    assert_ok(set(w, flow_with(RUN, "'run': ['y']"), true, false, &r, &err), &err);
+    asked.above_s = 0;
+    asked.confirmed = true;
+    assert_ok(set(w, flow_with(RUN, "'run': ['z']"), true, false, &r, &err), &err);
+    asked.above_s = -1;
+    asked.confirmed = false;
+    assert_ok(set(w, flow_with(RUN, "'run': ['0']"), true, false, &r, &err), &err);
+    assert_int_equal(r.version, 5);
+}
+
+/* ---- going away ---- */
 
 static void test_a_removed_stage_leaves_its_repo_which_can_then_be_deleted(void **state)
 {
@@ -572,6 +745,9 @@ int main(void)
         T(test_only_stages_with_all_inputs_run),
         T(test_the_same_spec_again_is_no_change_however_it_is_written),
         T(test_a_changed_stage_runs_and_what_reads_it),
+        T(test_an_update_says_what_it_runs_again_and_what_that_took),
+        T(test_a_change_of_the_input_runs_at_most_all),
+        T(test_what_costs_much_wants_a_word),
         T(test_a_removed_stage_leaves_its_repo_which_can_then_be_deleted),
         T(test_create_does_not_change_what_exists),
         T(test_a_dry_run_says_what_would_change_and_keeps_nothing),
