@@ -1,7 +1,8 @@
-/* kube_rows KUBECONFIG rows | namespaces: what the client must do against any API server, against the one that the file names; or the
- * names of its namespaces. For test_client.py. */
+/* kube_rows KUBECONFIG rows | namespaces | access: what the client must do against any API server, against the one that the file names; the
+ * names of its namespaces; what is off for want of rights. For test_client.py. */
 #include "tests/unit/kube_rows.h"
 
+#include "pipelined/kube/kube_access.h"
 #include "storage/base/hash.h"
 
 static struct pl_kube_client *connect_to(const char *file, struct pl_err *err)
@@ -52,6 +53,18 @@ static int print_namespaces(struct pl_kube_client *c, struct pl_err *err)
     return 0;
 }
 
+static int print_access(struct pl_kube_client *c, struct pl_err *err)
+{
+    struct pl_kube_access access;
+    struct pl_buf lines = {0};
+    int r = pl_kube_access_ask(c, pl_kube_client_namespace(c), &access, &lines, err);
+
+    if (r == 0)
+        printf("pods: %s\n%s", access.on[PL_KUBE_MAY_PODS] ? "yes" : "no", lines.len > 0 ? pl_buf_str(&lines) : "");
+    pl_buf_finish(&lines);
+    return r < 0;
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {KUBE_ROWS};
@@ -63,6 +76,8 @@ int main(int argc, char **argv)
     place.client = connect_to(argv[1], &err);
     if (place.client != NULL && pl_streq(argv[2], "rows"))
         failed = cmocka_run_group_tests(tests, take_place, NULL);
+    else if (place.client != NULL && pl_streq(argv[2], "access"))
+        failed = print_access(place.client, &err);
     else if (place.client != NULL)
         failed = print_namespaces(place.client, &err);
     if (err.code != 0)

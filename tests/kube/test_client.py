@@ -55,3 +55,20 @@ def test_who_is_not_trusted_and_who_is_nobody_is_said(plane):
     assert done.returncode == 1 and "Unauthorized" in done.stderr
     done = rows(plane.kubeconfig("nobody", {"token": control_plane.NOBODY}), "namespaces")
     assert done.returncode == 1 and 'namespaces is forbidden: User "nobody" cannot list resource "namespaces"' in done.stderr
+
+
+def test_what_we_may_is_asked_and_what_is_off_is_said(plane):
+    assert rows(plane.kubeconfig(), "access").stdout == "pods: yes\n"
+    done = rows(plane.kubeconfig("nobody", {"token": control_plane.NOBODY}), "access")
+    assert done.returncode == 0 and done.stdout.startswith("pods: no\ncreate pods, get pods, list pods, watch pods, delete pods: not allowed: "), done.stderr
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "get", "list", "watch", "delete"]},
+             {"apiGroups": [""], "resources": ["configmaps", "secrets"], "verbs": ["get"]},
+             {"apiGroups": [""], "resources": ["events"], "verbs": ["list", "watch"]}]
+    api = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+    assert plane.request("POST", f"{api}/roles", {"metadata": {"name": "few"}, "rules": rules})[0] == 201
+    assert plane.request("POST", f"{api}/rolebindings", {
+        "metadata": {"name": "few"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "few"},
+        "subjects": [{"kind": "User", "name": "nobody", "apiGroup": "rbac.authorization.k8s.io"}]})[0] == 201
+    lines = rows(plane.kubeconfig("nobody", {"token": control_plane.NOBODY}), "access").stdout.splitlines()
+    assert lines[0] == "pods: yes" and len(lines) == 8, lines
+    assert any(line.startswith("list nodes (cluster), watch nodes (cluster): not allowed: ") for line in lines)
