@@ -48,12 +48,12 @@ static int check_params(const struct pl_http_request *req, const char *pattern, 
 }
 
 /* Of what was refused to somebody who is known. */
-static void tell_refusal(const struct pl_api_bound *bound, const struct pl_http_request *req)
+void pl_api_refused(struct pl_api *a, const struct pl_http_request *req)
 {
     char target[512];
 
     snprintf(target, sizeof target, "%s %.480s", pl_http_method(req), pl_http_path(req));
-    pl_api_audit_refused(bound->api, pl_http_context(req), pl_http_peer(req), target);
+    pl_api_audit_refused(a, pl_http_context(req), pl_http_peer(req), target);
 }
 
 static void on_request(struct pl_http_request *req, void *arg)
@@ -79,7 +79,7 @@ static void on_request(struct pl_http_request *req, void *arg)
         json_decref(value);
         err.code = r;
         if (r == PL_EFORBIDDEN)
-            tell_refusal(bound, req);
+            pl_api_refused(bound->api, req);
         if (pl_lack_taken()) { /* whatever it looked like */
             err = (struct pl_err){0};
             pl_err_nomem(&err);

@@ -62,6 +62,9 @@ struct pl_api_config {
 
 struct pl_api;
 
+/* Tells the audit that a request of `more_routes` was refused to who sent it, unless of theirs too much is told already. Any thread, does
+ * not block. */
+void pl_api_refused(struct pl_api *a, const struct pl_http_request *req);
 /* Listens and serves. */
 PL_MUST_CHECK
 int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct pl_err *err);

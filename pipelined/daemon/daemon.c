@@ -173,6 +173,14 @@ static void on_pack_state(void *arg, const char *project, const struct pl_hash *
     pl_gc_pack_state(d->stores, project, pack, state);
 }
 
+static void on_worker_refused(void *arg, const struct pl_http_request *req)
+{
+    const struct daemon *d = arg;
+
+    if (d->api)
+        pl_api_refused(d->api, req);
+}
+
 static void on_engine_failed(void *arg, const char *what)
 {
     struct daemon *d = arg;
@@ -377,6 +385,8 @@ static int start_engine(struct daemon *d, struct pl_err *err)
                                  .master_key = d->master_key,
                                  .epoch = (uint64_t)read_epoch(d),
                                  .linger_ms = d->config->linger_ms ? d->config->linger_ms : -1,
+                                 .refused = on_worker_refused,
+                                 .refused_arg = d,
                                  .failed = on_engine_failed,
                                  .failed_arg = d};
     struct pl_exec_local_config x = {.loop = d->loop,

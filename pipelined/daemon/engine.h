@@ -25,6 +25,9 @@ struct pl_engine_config {
     const uint8_t *master_key; /* 32 bytes: workers' tokens are made from it */
     uint64_t epoch;            /* of this start of the daemon: ids given out are above epoch << 32 */
     int64_t linger_ms;         /* 0 = the scheduler's default */
+    /* A request of a worker is refused as not its own (PL_EFORBIDDEN): for the audit. Loop; does not block. */
+    void (*refused)(void *arg, const struct pl_http_request *req);
+    void *refused_arg;
     /* It cannot go on: the daemon must end. Loop; once. */
     void (*failed)(void *arg, const char *what);
     void *failed_arg;

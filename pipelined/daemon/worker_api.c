@@ -35,8 +35,10 @@ static int worker_of(struct pl_engine *e, struct pl_http_request *req, const cha
     id = strtoull(text, &end, 10);
     if (!*text || *end)
         return pl_err_set(err, PL_EPROTO, "\"worker\" is \"%s\", not a worker's id", text);
-    if (who->kind == PL_PRINCIPAL_WORKER && who->worker != id)
+    if (who->kind == PL_PRINCIPAL_WORKER && who->worker != id) {
+        e->config.refused(e->config.refused_arg, req);
         return pl_err_set(err, PL_EFORBIDDEN, "this token belongs to another worker than %s", text);
+    }
     *ret = pl_engine_worker(e, id);
     if (!*ret)
         return pl_err_set(err, PL_ENOTFOUND, "worker %s is not known here: it was stopped, or its daemon is another one", text);

@@ -345,7 +345,8 @@ def test_a_stolen_workers_token_opens_its_own_lease_and_no_other(project, gate):
     assert status_of(d, "GET", "/repos", token=token) == 403
     gate.open()
     assert project.wait(run)["state"] == "success" and project.read("theirs", "f") == b"theirs\n" and project.read("mine", "f") == b"mine\n"
-    wait_until(lambda: [a for a in d.get("/audit", user=f"worker {mine}")["audit"] if a["verb"] == "refused"], "the audit to tell of it")
+    told = lambda: {a["target"] for a in d.get("/audit", user=f"worker {mine}")["audit"] if a["verb"] == "refused"}
+    wait_until(lambda: {"POST /api/v1/worker/attach", "POST /api/v1/worker/log", "GET /api/v1/repos"} <= told(), lambda: f"the audit to tell of it: {told()}")
 
 
 def test_every_route_is_closed_to_strangers_and_workers_have_theirs(shared):
