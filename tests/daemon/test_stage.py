@@ -82,6 +82,29 @@ def test_the_sandbox_hides_the_daemon_and_refuses_changes_of_inputs(project):
     assert project.contents("s") == {"data": b"hidden\n", "input": b"refused\n", "usr": b"refused\n", "tmp": b"yes\n"}
 
 
+@pytest.mark.skipif(SANDBOX != "bwrap", reason="without namespaces network: false is refused")
+def test_a_stage_without_network_has_its_own_loopback_alone(project):
+    listing = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' ' | sort | tr '\\n' ' ' >$PL_OUT/devices"
+    project.repo("in").stages({**sh("with", listing), "network": True}, {**sh("without", listing), "network": False})
+    project.run("in", {"a": "1"})
+    with open("/proc/net/dev") as f:
+        devices = sorted(line.split(":")[0].strip() for line in f.readlines()[2:])
+    assert project.read("without", "devices").decode().split() == ["lo"]
+    assert project.read("with", "devices").decode().split() == devices
+
+
+def test_what_one_machine_cannot_do_is_refused_and_what_it_passes_over_is_warned_of(project):
+    project.repo("in")
+    with pytest.raises(HttpError) as refused:
+        project.stages({**sh("s", "true"), "gpu": {"share": {"mode": "mig", "profile": "1g.5gb"}}})
+    assert "stages[0].gpu.share.mode: a part of a GPU is given on Kubernetes" in refused.value.error["message"]
+    told = project.stages({**sh("s", "echo 1 >$PL_OUT/x"), "placement": {"queue": "a"}, "user": 1000})
+    for field in ("placement", "user"):
+        assert any(f"stages[0].{field}: s: not looked at on one machine" in warning for warning in told["warnings"]), told
+    project.run("in", {"a": "1"})
+    assert project.contents("s") == {"x": b"1\n"}
+
+
 def test_the_seed_belongs_to_the_datum_and_its_content(project):
     project.repo("in").stages(sh("s", "printf %s $PL_SEED >$PL_OUT/$(basename $PL_INPUT_IN)", glob="/*", cache=False))
     project.run("in", {"a": "1", "b": "2"})

@@ -83,7 +83,7 @@ static const struct golden goldens[] = {
            "\"scheduler\": \"other\""),
      CLUSTER_UNKNOWN},
     {"patched",
-     "\"placement\": {\"pod_spec\": {\"dnsPolicy\": \"None\", \"tolerations\": [{\"operator\": \"Exists\"}]}, \"pod_patch\": "
+     "\"placement\": {\"pod_spec\": {\"dnsPolicy\": \"Default\", \"tolerations\": [{\"operator\": \"Exists\"}]}, \"pod_patch\": "
      "{\"containers\": "
      "[{\"name\": \"main\", \"env\": [{\"name\": \"A\", \"value\": \"b\"}], \"resources\": {\"limits\": {\"rdma/hca\": 1}}}], "
      "\"volumes\": "
