@@ -29,6 +29,7 @@
     X(trees)                                                                                                                     \
     X(events)                                                                                                                    \
     X(pipelines)                                                                                                                 \
+    X(defaults)                                                                                                                  \
     X(runs)                                                                                                                      \
     X(logs)                                                                                                                      \
     X(why)                                                                                                                       \

@@ -2,6 +2,7 @@
 #include "api_internal.h"
 
 #include "pipelined/core/identity.h"
+#include "pipelined/db/defaults_tx.h"
 #include "pipelined/db/manual_run.h"
 #include "pipelined/db/pipeline_tx.h"
 #include "storage/dataset/reach.h"
@@ -17,8 +18,15 @@ struct context {
     struct pl_conn *conn;
     const struct pl_principal *who;
     char owner[PL_NAME_MAX_BYTES + 1];
+    char *defaults[3];    /* of the cluster, of the project, NULL */
     struct pl_err failed; /* its answers are void */
 };
+
+static void context_finish(struct context *c)
+{
+    free(c->defaults[0]);
+    free(c->defaults[1]);
+}
 
 static bool find_repo(struct context *c, const char *project, const char *repo, struct pl_repo_row *ret)
 {
@@ -56,6 +64,17 @@ static const char *stage_owner(void *self, const char *project, const char *stag
         return find_repo(c, project, stage, &repo) && repo.output ? "" : NULL;
     snprintf(c->owner, sizeof c->owner, "%s", owner);
     return c->owner;
+}
+
+static const char *const *defaults(void *self, const char *project)
+{
+    struct context *c = self;
+    struct pl_err err = {0};
+
+    if (pl_db_defaults_read(c->conn, NULL, &c->defaults[0], &err) < 0 ||
+        pl_db_defaults_read(c->conn, project, &c->defaults[1], &err) < 0)
+        c->failed = err;
+    return (const char *const *)c->defaults;
 }
 
 static json_t *problems_json(const struct pl_spec_problem *list, size_t n)
@@ -112,10 +131,11 @@ static int may_set(const struct setting *s, struct pl_err *err)
 static int parse(struct setting *s, const char *project, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s->api->config.db);
-    struct context c = {.conn = rd.conn, .who = pl_http_context(s->req)};
+    _cleanup_(context_finish) struct context c = {.conn = rd.conn, .who = pl_http_context(s->req)};
     const struct pl_api_config *config = &s->api->config;
     struct pl_spec_context ctx = {.self = &c,
                                   .project = project,
+                                  .defaults = defaults,
                                   .repo_exists = repo_exists,
                                   .stage_owner = stage_owner,
                                   .no_sandbox = config->no_sandbox,

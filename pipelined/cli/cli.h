@@ -23,6 +23,7 @@
     X(get)                                                                                                                       \
     X(file)                                                                                                                      \
     X(pipeline)                                                                                                                  \
+    X(defaults)                                                                                                                  \
     X(run)                                                                                                                       \
     X(wait)                                                                                                                      \
     X(rerun)                                                                                                                     \

@@ -34,6 +34,18 @@ static int spec_refuse(const struct pl_spec_errors *errs, struct pl_err *err)
     return pl_err_field(err, r, errs->errors[0].path);
 }
 
+/* Merges them over what is there. Takes `more`; NULL: there was no memory for it. */
+static void spec_add_defaults(struct spec_reader *r, json_t *more)
+{
+    json_t *merged = more != NULL ? pl_spec_merge_patch(r->defaults, more) : NULL;
+
+    if (merged == NULL)
+        r->failed = PL_ENOMEM;
+    json_decref(r->defaults);
+    json_decref(more);
+    r->defaults = merged;
+}
+
 /* What other fields depend on is known before they are read, in whatever order the text has them. */
 static void spec_read_file(struct spec_reader *r, json_t *root)
 {
@@ -41,11 +53,11 @@ static void spec_read_file(struct spec_reader *r, json_t *root)
     const char *fallback = r->ctx != NULL && r->ctx->project != NULL ? r->ctx->project : PL_DEFAULT_PROJECT;
 
     r->spec->project = pl_spec_strdup(r, json_is_string(project) ? json_string_value(project) : fallback);
-    if (json_is_object(defaults)) {
-        r->defaults = pl_spec_merge_patch(NULL, defaults);
-        if (r->defaults == NULL)
-            r->failed = PL_ENOMEM;
-    }
+    if (r->failed == 0 && r->ctx != NULL && r->ctx->defaults != NULL)
+        for (const char *const *text = r->ctx->defaults(r->ctx->self, r->spec->project); *text != NULL; text++)
+            spec_add_defaults(r, json_loads(*text, 0, NULL));
+    if (json_is_object(defaults))
+        spec_add_defaults(r, json_incref(defaults));
     if (r->failed == 0 && !json_is_object(root))
         pl_spec_problem(r, "a spec is an object: {\"pipeline\": …, \"stages\": […]}");
     else if (r->failed == 0)
@@ -56,20 +68,26 @@ static void spec_read_file(struct spec_reader *r, json_t *root)
     json_decref(r->defaults);
 }
 
-static int spec_parse(struct spec_reader *r, struct pl_err *err)
+static int spec_load(struct spec_reader *r, json_t **ret, struct pl_err *err)
 {
-    json_error_t unused;
     struct pl_json_pos at;
-    json_t *root, *theirs = NULL;
     int code;
 
     _Static_assert(PL_JSON_MAX_BYTES == PL_SPEC_MAX_BYTES && PL_JSON_DEPTH_MAX == PL_SPEC_DEPTH_MAX, "one bound, two names");
     code = pl_json_check(r->text, r->len, &at, err);
     if (code < 0)
         return spec_not_json(r, at, code, err);
-    root = json_loadb(r->text, r->len, JSON_REJECT_DUPLICATES, &unused);
-    if (root == NULL) /* the scanner gives jansson's verdict: what is left is memory */
-        return pl_err_nomem(err);
+    *ret = json_loadb(r->text, r->len, JSON_REJECT_DUPLICATES, NULL);
+    return *ret != NULL ? 0 : pl_err_nomem(err); /* the scanner gives jansson's verdict: what is left is memory */
+}
+
+static int spec_parse(struct spec_reader *r, struct pl_err *err)
+{
+    json_t *root = NULL, *theirs = NULL;
+    int code = spec_load(r, &root, err);
+
+    if (code < 0)
+        return code;
     if (pl_pachyderm_is(root)) {
         theirs = root;
         root = pl_pachyderm_map(r, theirs);
@@ -85,34 +103,76 @@ static int spec_parse(struct spec_reader *r, struct pl_err *err)
     return r->errs->n_errors > 0 ? spec_refuse(r->errs, err) : 0;
 }
 
-int pl_spec_parse(const char *text, size_t len, const char *filename, const struct pl_spec_context *ctx, struct pl_spec **ret,
-                  struct pl_spec_errors *errs, struct pl_err *err)
+static int spec_parse_defaults(struct spec_reader *r, struct pl_err *err)
+{
+    json_t *root = NULL;
+    int code = spec_load(r, &root, err);
+
+    if (code < 0)
+        return code;
+    spec_add_defaults(r, json_incref(root));
+    if (r->failed == 0)
+        pl_spec_type_defaults.read(r, &(struct spec_field){.type = &pl_spec_type_defaults}, root, NULL);
+    json_decref(r->defaults);
+    r->defaults = root;
+    if (r->failed < 0)
+        return pl_err_nomem(err);
+    return r->errs->n_errors > 0 ? spec_refuse(r->errs, err) : 0;
+}
+
+/* One reading, into a spec of its own; what there is to know of the text stands in `r`. */
+static int spec_run(struct spec_reader *r, int (*parse)(struct spec_reader *r, struct pl_err *err), struct pl_spec **ret,
+                    struct pl_err *err)
 {
     _cleanup_(pl_spec_destroyp) struct pl_spec *spec = NULL;
     _cleanup_free_ struct pl_spec_errors *own = NULL;
-    struct spec_reader reader = {.text = text, .len = len, .filename = filename, .ctx = ctx, .errs = errs};
     struct pl_arena *arena = pl_arena_create(0);
     struct pl_err unused = {0};
-    int r;
+    int code;
 
-    if (errs == NULL)
-        reader.errs = own = calloc(1, sizeof(*own));
+    if (r->errs == NULL)
+        r->errs = own = calloc(1, sizeof(*own));
     else
-        memset(errs, 0, sizeof(*errs));
+        memset(r->errs, 0, sizeof(*r->errs));
     spec = arena != NULL ? pl_arena_alloc(arena, sizeof(*spec)) : NULL;
-    if (spec == NULL || reader.errs == NULL) {
+    if (spec == NULL || r->errs == NULL) {
         pl_arena_destroy(arena);
         spec = NULL;
         return pl_err_nomem(err);
     }
-    spec->arena = reader.arena = arena;
-    reader.spec = spec;
-    r = spec_parse(&reader, err != NULL ? err : &unused);
-    pl_buf_finish(&reader.path);
-    if (r < 0)
-        return r;
+    spec->arena = r->arena = arena;
+    r->spec = spec;
+    code = parse(r, err != NULL ? err : &unused);
+    pl_buf_finish(&r->path);
+    r->errs = own != NULL ? NULL : r->errs;
+    if (code < 0)
+        return code;
     *ret = TAKE_PTR(spec);
     return 0;
+}
+
+int pl_spec_parse(const char *text, size_t len, const char *filename, const struct pl_spec_context *ctx, struct pl_spec **ret,
+                  struct pl_spec_errors *errs, struct pl_err *err)
+{
+    struct spec_reader reader = {.text = text, .len = len, .filename = filename, .ctx = ctx, .errs = errs};
+
+    return spec_run(&reader, spec_parse, ret, err);
+}
+
+int pl_spec_defaults_read(const char *text, size_t len, const char *filename, struct pl_buf *ret, struct pl_spec_errors *errs,
+                          struct pl_err *err)
+{
+    struct spec_reader reader = {.text = text, .len = len, .filename = filename, .errs = errs};
+    _cleanup_(pl_spec_destroyp) struct pl_spec *spec = NULL;
+    _cleanup_free_ char *json = NULL;
+    int r = spec_run(&reader, spec_parse_defaults, &spec, err);
+
+    if (r == 0) {
+        json = pl_json_text(reader.defaults, JSON_COMPACT | JSON_SORT_KEYS);
+        r = json != NULL ? pl_buf_add_str(ret, json, err) : pl_err_nomem(err);
+    }
+    json_decref(reader.defaults);
+    return r;
 }
 
 struct pl_spec *pl_spec_destroy(struct pl_spec *spec)

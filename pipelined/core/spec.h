@@ -308,6 +308,9 @@ struct pl_spec_context {
     /* Who owns the name as an output repo: the pipeline's name, "" when that is no more (whoever comes may go on with it), NULL when
      * there is no such repo or it is a plain one. */
     const char *(*stage_owner)(void *self, const char *project, const char *stage);
+    /* What goes beneath the file's own `defaults` in that project, the one furthest down first, NULL behind the last: each as
+     * pl_spec_defaults_read gave it. They hold until the reading is over. */
+    const char *const *(*defaults)(void *self, const char *project);
     bool no_sandbox; /* stages run without one, so that there is no /pfs: a command that names it is a problem */
     bool local; /* stages run on one machine: what only a cluster can do is a problem, what only says where pods run a warning */
 };
@@ -318,6 +321,11 @@ struct pl_spec_context {
 PL_MUST_CHECK
 int pl_spec_parse(const char *text, size_t len, const char *filename, const struct pl_spec_context *ctx, struct pl_spec **ret,
                   struct pl_spec_errors *errs, struct pl_err *err);
+/* Reads an object with fields of a stage, for pl_spec_context.defaults: `ret` gets it as JSON, nulls too, for they remove what is further
+ * down. Errors as pl_spec_parse's, positions as there. */
+PL_MUST_CHECK
+int pl_spec_defaults_read(const char *text, size_t len, const char *filename, struct pl_buf *ret, struct pl_spec_errors *errs,
+                          struct pl_err *err);
 struct pl_spec *pl_spec_destroy(struct pl_spec *spec);
 static inline void pl_spec_destroyp(struct pl_spec **spec)
 {

@@ -17,7 +17,9 @@ static const struct spec_field fields_of_file[] = {
     {.name = "defaults",
      FIELD(defaults, pl_spec, stages),
      .child = &pl_spec_object_stage,
-     .doc = "Merged under every stage (RFC 7396): a stage overrides field by field, `null` removes."},
+     .doc =
+         "Merged under every stage (RFC 7396): a stage overrides field by field, `null` removes. Beneath them are those of the "
+         "project, and beneath these the cluster's (`pipelinectl update defaults`)."},
     {.name = "stages",
      FIELD(stages, pl_spec, stages),
      .child = &pl_spec_object_stage,

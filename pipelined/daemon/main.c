@@ -5,7 +5,7 @@
  *   server, contexts     where the daemon is, and its token;  push, code_folder, local_tree, spec_file, jobs, beside: what several
  *                        verbs do
  *     verb_put, verb_get, verb_file, verb_commit, verb_branch, verb_repo, verb_project                 data
- *     verb_pipeline, verb_run, verb_rerun, verb_job, verb_logs, verb_metrics, verb_wait, verb_why, verb_status     work;  verb_login, verb_gc
+ *     verb_pipeline, verb_defaults, verb_run, verb_rerun, verb_job, verb_logs, verb_metrics, verb_wait, verb_why, verb_status     work;  verb_login, verb_gc
  *     verb_access, verb_s3 (credential: what a token or key is made with)          who may
  *     verb_offline, verb_plan (given_inputs: folders in the place of repos)                            without a daemon
  *     verb_recover, verb_fsck, verb_keep, verb_mirror (store_url: a store by its address)                         what is kept
@@ -32,7 +32,7 @@
  *     routes_repos, routes_branches, routes_commits, routes_open, routes_files, routes_diff, routes_packs,
  *     routes_signed (URLs for packs in a bucket; read_back reads what was put there, and takes out what lies),
  *     routes_trees                                                                                      data
- *     routes_pipelines, routes_runs, routes_logs, routes_why, routes_status, routes_fsck, routes_keep                work
+ *     routes_pipelines, routes_defaults, routes_runs, routes_logs, routes_why, routes_status, routes_fsck, routes_keep                work
  *     routes_access (who may), routes_gc, routes_events, routes_openapi, routes_page                                                        the rest
  *   s3_gateway           the same repos as S3 buckets, on a port of their own: s3_ops is the table of S3's operations, s3_request reads and
  *                        verifies, s3_target knows buckets, s3_headers what is said beside the bytes, s3_error S3's codes
@@ -58,7 +58,7 @@
  *   snapshot, recover    a copy of the database for a checkpoint; all of it anew from checkpoint and log, and without what had gone: regained
  *   opens                open commits: opens_writer (groups of puts, on the disk before they are answered), opens_view, opens_end,
  *                        opens_told, opens_needs; each is a file: storage/dataset/op_spool;  branch_view: a branch with what gathers on it, heads
- *   repo_tx, commit_tx, push (attributes_edit: the second tree of a commit), pipeline_tx, pipeline_circle, update_price, manual_run, rerun (aside:
+ *   repo_tx, defaults_tx, commit_tx, push (attributes_edit: the second tree of a commit), pipeline_tx, pipeline_circle, update_price, manual_run, rerun (aside:
  *                        onto a branch of its own), job_tx,
  *   keep_pass (keep_world: all commits and what stands on them)   what repos keep no more is dropped
  *   access_tx, brought_tx   the transactions;   stage_log: what stages print

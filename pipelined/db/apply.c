@@ -59,8 +59,10 @@ static int apply_project(struct pl_conn *c, const json_t *o, uint64_t seq, struc
 
 static int apply_project_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
+    int r = pl_sql_exec(c, err, "DELETE FROM defaults WHERE scope = 'project/' || ?", "s", str(o, "name"));
+
     (void)seq;
-    return pl_sql_exec(c, err, "DELETE FROM project WHERE name = ?", "s", str(o, "name"));
+    return r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM project WHERE name = ?", "s", str(o, "name"));
 }
 
 static int apply_repo(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
