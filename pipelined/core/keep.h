@@ -16,6 +16,9 @@
 
 #define PL_KEEP_MAX         1000000    /* of each number of a rule */
 #define PL_KEEP_COMMITS_MAX (1u << 20) /* of all repos, in one decision: with their names and provenance some 200 MiB */
+#define PL_KEEP_REPOS_MAX   (1u << 17) /* with their names some 50 MiB */
+#define PL_KEEP_HEADS_MAX   (1u << 18) /* of branches: 1 MiB */
+#define PL_KEEP_EDGES_MAX   (1u << 24) /* commits named by others' provenance: 128 MiB */
 #define PL_KEEP_NONE        UINT32_MAX
 #define PL_KEEP_DAY_US      86400000000LL
 

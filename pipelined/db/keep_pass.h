@@ -40,8 +40,9 @@ struct pl_keep_pass {
     struct pl_keep_going *going; /* a dry run's: added to. May be NULL */
 };
 
-/* Blocks, for as long as it takes: on the pool. PL_ENOTFOUND (the repo); PL_ELIMIT: more than PL_KEEP_COMMITS_MAX commits; PL_EBUSY: others
- * were faster PL_KEEP_TRIES times; PL_ECANCELED: stopped. What was dropped by then is dropped. `report` is the caller's. */
+/* Blocks, for as long as it takes: on the pool. PL_ENOTFOUND (the repo); PL_ELIMIT: more than PL_KEEP_COMMITS_MAX commits, or another bound
+ * of keep.h; PL_EBUSY: others were faster PL_KEEP_TRIES times; PL_ECANCELED: stopped. What was dropped by then is dropped. `report` is the
+ * caller's. */
 PL_MUST_CHECK
 int pl_keep_pass(struct pl_keep_pass *pass, struct pl_err *err);
 /* A pass over everything, as the daemon makes them by itself: what was dropped, and that it failed, stands in the daemon's log. */

@@ -64,6 +64,12 @@ static uint32_t find_id(const struct pl_keep_db *w, int64_t id)
     return lo < w->world.n_commits && w->ids[lo] == id ? (uint32_t)lo : PL_KEEP_NONE;
 }
 
+static int too_many(size_t n, const char *what, size_t max, struct pl_err *err)
+{
+    return n > max ? pl_err_set(err, PL_ELIMIT, "%zu %s are more than the %zu that keep decides about", n, what, max) : 0;
+}
+
+/* Room for one more. */
 static int grow(void *list, size_t n, size_t *cap, size_t size, struct pl_err *err)
 {
     void **p = list, *grown;
@@ -110,6 +116,7 @@ static int read_repos(struct pl_keep_db *w, struct pl_conn *c, struct pl_err *er
     int64_t n = 0;
     int r = pl_sql_int(c, err, &n, "SELECT count(*) FROM repo", "");
 
+    r = r < 0 ? r : too_many((size_t)n, "repos", PL_KEEP_REPOS_MAX, err);
     if (r < 0)
         return r;
     w->repos = calloc((size_t)n + 1, sizeof *w->repos);
@@ -161,9 +168,7 @@ static int read_commits(struct pl_keep_db *w, struct pl_conn *c, struct pl_err *
     int64_t n = 0;
     int r = pl_sql_int(c, err, &n, "SELECT count(*) FROM commit_", "");
 
-    if (r == 0 && n > (int64_t)PL_KEEP_COMMITS_MAX)
-        r = pl_err_set(err, PL_ELIMIT, "%lld commits are more than the %u that keep decides about", (long long)n,
-                       PL_KEEP_COMMITS_MAX);
+    r = r < 0 ? r : too_many((size_t)n, "commits", PL_KEEP_COMMITS_MAX, err);
     r = r < 0 ? r : make_room(w, (size_t)n, err);
     r = r < 0 ? r
               : pl_sql_query(
@@ -184,8 +189,11 @@ static int read_heads(struct pl_keep_db *w, struct pl_conn *c, struct pl_err *er
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
         uint32_t head = find_id(w, pl_col_int(&rows, 0));
 
-        r = grow(&w->heads, w->world.n_heads, &w->cap_heads, sizeof *w->heads, err);
-        if (r == 0 && head != PL_KEEP_NONE)
+        r = too_many(w->world.n_heads + 1, "branches", PL_KEEP_HEADS_MAX, err);
+        r = r < 0 ? r : grow(&w->heads, w->world.n_heads, &w->cap_heads, sizeof *w->heads, err);
+        if (r < 0)
+            return r;
+        if (head != PL_KEEP_NONE)
             w->heads[w->world.n_heads++] = head;
     }
     w->world.heads = w->heads;
@@ -204,8 +212,11 @@ static int read_edges(struct pl_keep_db *w, struct pl_conn *c, struct pl_err *er
         uint32_t commit = find_id(w, pl_col_int(&rows, 0)),
                  source = find_named(w, pl_col_text(&rows, 1), pl_col_text(&rows, 2), pl_col_text(&rows, 3));
 
-        r = grow(&w->edges, w->world.n_edges, &w->cap_edges, sizeof *w->edges, err);
-        if (r == 0 && commit != PL_KEEP_NONE && source < commit)
+        r = too_many(w->world.n_edges + 1, "sources of commits", PL_KEEP_EDGES_MAX, err);
+        r = r < 0 ? r : grow(&w->edges, w->world.n_edges, &w->cap_edges, sizeof *w->edges, err);
+        if (r < 0)
+            return r;
+        if (commit != PL_KEEP_NONE && source < commit)
             w->edges[w->world.n_edges++] = (struct pl_keep_edge){commit, source};
     }
     w->world.edges = w->edges;

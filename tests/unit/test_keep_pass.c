@@ -359,6 +359,36 @@ static void what_jobs_of_a_deleted_stage_left_goes(void **state)
     pl_keep_going_finish(&going);
 }
 
+/* ---- bounds ---- */
+
+static int make_many(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    return PL_MIN(pl_sql_exec(pl_tx_conn(tx), err, arg, ""), 0);
+}
+
+static void more_than_it_decides_about_is_refused(void **state)
+{
+    static const struct {
+        const char *sql, *says;
+    } table[] = {
+        {"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 262144) INSERT INTO branch(repo, name, head,"
+         " created_us) SELECT (SELECT min(id) FROM repo), 'b' || i, (SELECT max(id) FROM commit_), 1 FROM n",
+         "262145 branches are more than the 262144"},
+        {"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 131072) INSERT INTO repo(project, name, kind,"
+         " created_us) SELECT 'default', 'r' || i, 'input', 1 FROM n",
+         "131073 repos are more than the 131072"},
+    };
+    struct keeping *k = *state;
+    struct pl_err err = {0};
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(table); i++) {
+        assert_ok(pl_db_run(k->w.db, PL_TX_UNLOGGED, make_many, (void *)(uintptr_t)table[i].sql, &err), &err);
+        assert_int_equal(pass_over(k, &err), PL_ELIMIT);
+        if (!strstr(err.msg, table[i].says))
+            fail_msg("row %zu: %s", i, err.msg);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +397,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(stopped_it_leaves_the_rest, setup, teardown),
         cmocka_unit_test_setup_teardown(what_stays_has_a_history, setup, teardown),
         cmocka_unit_test_setup_teardown(what_jobs_of_a_deleted_stage_left_goes, setup, teardown),
+        cmocka_unit_test_setup_teardown(more_than_it_decides_about_is_refused, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
