@@ -31,13 +31,19 @@ static bool is_stopping(void *arg)
     return atomic_load(&c->stopping);
 }
 
-/* Loop: the day counts from the newest one. */
+static void begin(struct pl_log_ckpt *c);
+
+/* Loop: the day counts from the newest one. What was logged while it was written may make the next one due, and nothing else may come. */
 static void on_ended(void *arg)
 {
     struct pl_log_ckpt *c = arg;
 
-    if (!atomic_load(&c->stopping))
-        pl_timer_start(c->day, (uint64_t)DAY_MS);
+    atomic_store(&c->writing, false);
+    if (atomic_load(&c->stopping))
+        return;
+    pl_timer_start(c->day, (uint64_t)DAY_MS);
+    if (atomic_load(&c->seq) >= atomic_load(&c->due))
+        begin(c);
 }
 
 /* On the pool. */
@@ -60,7 +66,6 @@ static void write_it(void *arg)
         if (r != PL_ECANCELED)
             pl_log_warn("ckpt", "no checkpoint of the log: %s; the log has it all, recovery takes longer", err.msg);
     }
-    atomic_store(&c->writing, false);
     pl_loop_post_work(c->config.loop, &c->ended, "ckpt.ended", on_ended, c);
 }
 

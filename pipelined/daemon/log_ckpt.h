@@ -2,7 +2,7 @@
  * that fails is tried again after a tenth of that, or with the day. Stopping gives up one that is under way.
  *
  *        objects since the last ≥ every,  or 24 h and ≥ 1
- *   idle ──────────────────────────────────────────────▶ writing ──▶ idle */
+ *   idle ──────────────────────────────────────────────▶ writing ──▶ idle         what was logged meanwhile counts for the next one */
 #pragma once
 
 #include "pipelined/db/db.h"

@@ -248,6 +248,15 @@ def flip_bit(path, at):
         f.write(bytes([byte ^ 1]))
 
 
+def test_what_is_logged_while_a_checkpoint_is_written_makes_the_next_one_due(make_daemon):
+    d = make_daemon("--checkpoint-every", "1").start()
+    store = os.path.join(d.dir, "store")
+    d.default.repo("in")
+    for i in range(10):  # the commit is logged, and then its run's end
+        d.default.push("in", "f", str(i))
+        wait_until(lambda: checkpoints(store)[-1:] == sorted(os.listdir(os.path.join(store, "log")))[-1:], "one of all that is logged")
+
+
 def test_checkpoints_are_made_and_a_recovery_begins_with_the_newest_good_one(make_daemon):
     store = os.path.join(make_daemon(name="store").root, "s")
     first = make_daemon("--store", f"file://{store}", "--checkpoint-every", "5").start()
