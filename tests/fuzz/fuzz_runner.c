@@ -1,6 +1,7 @@
 // link: pl_base
-/* Any bytes as what the agent sends to pl-runner, in pieces of the size that the first byte says: commands that lie whole within their
- * frame, or the runner ends. The program's source is taken in with its ends and its processes taken away: nothing is started. */
+/* Any bytes as what the agent sends to pl-runner, in pieces of the size that the first byte says, which is in a pod when that is odd:
+ * commands that lie whole within their frame, or the runner ends. The program's source is taken in with its ends and its processes taken
+ * away: nothing is started. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdint.h>
@@ -18,6 +19,7 @@ static jmp_buf ended;
 #define main                           runner_main
 int runner_main(int argc, char **argv);
 #include "pipelined/agent/runner.c"
+#include "pipelined/agent/runner_pod.c"
 
 static void must(bool ok)
 {
@@ -46,11 +48,15 @@ static pid_t no_fork(void)
     return -1;
 }
 
+static char *const no_folders[] = {NULL};
+
 static void receive(const uint8_t *data, size_t n, size_t piece)
 {
     struct runner *r = &the_runner;
 
     r->in_len = 0;
+    r->pod = piece & 1;
+    r->shared = no_folders;
     while (n > 0) {
         size_t now = n < piece ? n : piece;
 
