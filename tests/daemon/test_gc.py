@@ -81,6 +81,26 @@ def test_what_pipelines_need_stays(daemon):
     assert_whole(d)
 
 
+def test_nothing_is_left_of_a_deleted_project(daemon):
+    """Neither logs nor results of its failed jobs nor code are of use to anybody then."""
+    d = daemon
+    d.default.repo("kept")
+    d.push("kept", "x", noise(1000))
+    p = d.project("gone")
+    p.repo("in")
+    p.stages(sh("s", 'head -c 99999 /dev/urandom | tee "$PL_OUT/${PL_INPUT_IN##*/}" | base64; ! grep -q bad "$PL_INPUT_IN"', glob="/*"))
+    run = p.run("in", {"a": "good", "b": "bad"}, state="failure")
+    assert len(p.logs("s", run=run["id"])) > 200_000
+    assert collect(d)["freed_packs"] == 0
+    d.http("DELETE", "/api/v1/pipelines/gone/p")
+    d.http("DELETE", "/api/v1/repos/gone/in")
+    d.http("DELETE", "/api/v1/projects/gone")
+    wait_until(lambda: collect(d)["waiting_packs"] == 0, "nobody to be left")
+    assert not [name for _, _, names in os.walk(os.path.join(d.dir, "store", "p", "gone")) for name in names]
+    assert d.read("kept", "x") == noise(1000)
+    assert_whole(d)
+
+
 def test_a_task_that_runs_is_waited_for(daemon, gate):
     d = daemon
     p = d.default.repo("in", "old")
