@@ -58,6 +58,7 @@ class ControlPlane(servers.Server):
     """`start` returns once it is ready and the namespace "default" is there."""
 
     name = "kubernetes"
+    token = ADMIN
 
     def __init__(self, folder):
         super().__init__(folder)
@@ -121,14 +122,14 @@ class ControlPlane(servers.Server):
                    f"--secure-port={self.scheduler_port}", f"--cert-dir={self.folder / 'scheduler'}", "--kube-api-qps=500",
                    "--kube-api-burst=1000")
 
-    def kubeconfig(self, name="admin", user=None, **cluster):
+    def kubeconfig(self, name="admin", user=None, namespace="default", **cluster):
         """The path of a kubeconfig with this user (default: the admin's token). Text or data; JSON is YAML."""
         path = self.folder / f"{name}.kubeconfig"
         cluster = {"server": self.endpoint, "certificate-authority": "certs/apiserver.crt", **cluster}
         path.write_text(json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": name, "clusters": [{"name": "c", "cluster": cluster}],
             "users": [{"name": "u", "user": user or {"token": ADMIN}}],
-            "contexts": [{"name": name, "context": {"cluster": "c", "user": "u", "namespace": "default"}}]}, indent=1), encoding="ascii")
+            "contexts": [{"name": name, "context": {"cluster": "c", "user": "u", "namespace": namespace}}]}, indent=1), encoding="ascii")
         return path
 
     def pem(self, name):
