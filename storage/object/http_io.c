@@ -5,11 +5,14 @@
 
 #include <ctype.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <strings.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #define SYSTEM_BUNDLE "/etc/ssl/certs/ca-certificates.crt" /* where libcurl of Debian looks by itself */
@@ -50,6 +53,8 @@ struct pl_http_io {
     struct queue waiting;
     struct pl_http_run runs[PL_HTTP_IO_CONNECTIONS_MAX];
     unsigned n_running;
+    int sockets[2 * PL_HTTP_IO_CONNECTIONS_MAX]; /* that are open */
+    unsigned n_sockets;
     struct pl_http_timer *timers; /* by due time */
 };
 
@@ -113,6 +118,36 @@ static void forget_answer(struct pl_http_exchange *x)
     x->etag[0] = x->region[0] = x->location[0] = '\0';
 }
 
+static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
+{
+    struct pl_http_io *io = arg;
+    const int fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+
+    (void)purpose;
+    if (fd >= 0 && io->n_sockets < PL_ARRAY_SIZE(io->sockets))
+        io->sockets[io->n_sockets++] = fd;
+    return fd >= 0 ? fd : CURL_SOCKET_BAD;
+}
+
+static int on_close(void *arg, curl_socket_t fd)
+{
+    struct pl_http_io *io = arg;
+
+    for (unsigned i = 0; i < io->n_sockets; i++)
+        if (io->sockets[i] == fd)
+            io->sockets[i] = io->sockets[--io->n_sockets];
+    return close(fd);
+}
+
+/* Servers that send an answer's head and body apart (radosgw) wait with the body until the head is acknowledged, which Linux does after 40 ms
+ * where requests follow answers: a log of many small objects would be read no faster than that. libcurl does not tell which socket a
+ * request is on. */
+static void acknowledge(const struct pl_http_io *io)
+{
+    for (unsigned i = 0; i < io->n_sockets; i++)
+        (void)setsockopt(io->sockets[i], IPPROTO_TCP, TCP_QUICKACK, &(int){1}, sizeof(int));
+}
+
 static size_t on_header(char *line, size_t size, size_t count, void *arg)
 {
     struct pl_http_run *run = arg;
@@ -123,6 +158,7 @@ static size_t on_header(char *line, size_t size, size_t count, void *arg)
     moved(run);
     if (n > 5 && memcmp(line, "HTTP/", 5) == 0) {
         forget_answer(x); /* of a 100 that came before */
+        acknowledge(run->io);
         return n;
     }
     if (header_is(line, n, "ETag", x->etag, sizeof(x->etag)) ||
@@ -295,6 +331,10 @@ static void set_options(struct pl_http_run *run)
     set(h, CURLOPT_WRITEFUNCTION, on_body);
     set(h, CURLOPT_WRITEDATA, run);
     set(h, CURLOPT_PRIVATE, run);
+    set(h, CURLOPT_OPENSOCKETFUNCTION, on_open);
+    set(h, CURLOPT_OPENSOCKETDATA, run->io);
+    set(h, CURLOPT_CLOSESOCKETFUNCTION, on_close);
+    set(h, CURLOPT_CLOSESOCKETDATA, run->io);
     if (io->ca != NULL)
         set(h, CURLOPT_CAINFO, io->ca);
     if (io->ca != NULL || io->has_bundle)
