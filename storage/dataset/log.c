@@ -10,6 +10,7 @@
 #define LOG_VERSION         1
 #define RECORD_HEADER_BYTES 8
 #define NEAR                16 /* objects: so close to the end of a log that grows */
+#define STRIDE_MAX          1024
 
 void pl_log_key(uint64_t seq, char out[PL_LOG_KEY_BYTES])
 {
@@ -284,46 +285,73 @@ int pl_log_replay_ahead(struct pl_object_store *objects, struct pl_log_head *hea
     return r;
 }
 
-/* Whether fewer than NEAR objects follow `seq`. */
-static int is_near_end(struct pl_object_store *objects, uint64_t seq, bool *ret, struct pl_err *err)
+/* Whether object `seq` is there. */
+static int is_there(struct pl_object_store *objects, uint64_t seq, bool *ret, struct pl_err *err)
 {
     char key[PL_LOG_KEY_BYTES];
     uint64_t size;
     int r;
 
-    pl_log_key(seq + NEAR, key);
+    pl_log_key(seq, key);
     r = pl_object_size(objects, key, &size, err);
-    *ret = r == PL_ENOTFOUND;
+    *ret = r == 0;
     return r == PL_ENOTFOUND ? 0 : r;
 }
 
-int pl_log_replay(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_sink *sink, struct pl_err *err)
+/* All but the last few objects, several at once: read one after another, they would come more slowly than whoever is at work writes. Each
+ * stride that ends before the log does is twice as long as the one before. */
+static int replay_strides(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_sink *sink,
+                          struct pl_err *err)
+{
+    uint64_t stride = NEAR;
+    bool there = false;
+    int r;
+
+    while ((r = is_there(objects, head->seq + stride, &there, err)) == 0 && (there || stride > NEAR)) {
+        r = there ? pl_log_replay_ahead(objects, head, head->seq + stride, sink, err) : 0;
+        if (r < 0)
+            return r;
+        stride = there ? PL_MIN(stride * 2, (uint64_t)STRIDE_MAX) : NEAR;
+    }
+    return r;
+}
+
+/* At most NEAR objects, one after another. PL_ENOTFOUND: it was fewer, and they were the last. */
+static int replay_few(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_sink *sink,
+                      struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};
-    const uint64_t first = head->seq;
-    uint64_t end = UINT64_MAX;
     char key[PL_LOG_KEY_BYTES];
-    bool durable = false, near = false;
-    int r = 0;
+    bool durable = !sink || sink->look_only;
 
-    while (head->seq < end) {
+    for (unsigned i = 0; i < NEAR; i++) {
+        int r;
+
         pl_log_key(head->seq + 1, key);
         pl_buf_clear(&bytes);
         r = pl_object_get(objects, key, 0, PL_OBJECT_TO_END, &bytes, err);
         if (r == PL_ENOTFOUND)
-            return 0;
-        if (r == 0 && !durable && sink && !sink->look_only)
+            return r;
+        if (r == 0 && !durable)
             r = make_name_durable(objects, key, &bytes, err); /* one flush does it for all of the folder's names */
         durable = true;
         r = r < 0 ? r : pl_log_decode(bytes.data, bytes.len, head, sink, err);
-        if (r == 0 && !near && (head->seq - first) % NEAR == 0)
-            r = is_near_end(objects, head->seq, &near, err);
         if (r < 0)
             return pl_err_wrap(err, r, "%s", key);
-        if (near && end == UINT64_MAX) /* whoever writes as fast as we read would lead us on for ever */
-            end = head->seq + NEAR;
     }
     return 0;
+}
+
+int pl_log_replay(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_sink *sink, struct pl_err *err)
+{
+    static const struct pl_log_sink nobody = {.look_only = true};
+    int r = replay_few(objects, head, sink, err);
+
+    if (r == 0)
+        r = replay_strides(objects, head, sink ? sink : &nobody, err);
+    if (r == 0) /* whoever writes as fast as we read would lead us on for ever */
+        r = replay_few(objects, head, sink, err);
+    return r == PL_ENOTFOUND ? 0 : r;
 }
 
 int pl_log_follow(struct pl_object_store *objects, struct pl_log_head *head, struct pl_err *err)

@@ -6,12 +6,15 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "storage/base/io.h"
 #include "storage/dataset/log.h"
 #include "storage/dataset/record.h"
+#include "storage/object/object.h"
 
 /* Computed by an independent encoder of the layout in log.h. */
 #define GOLDEN_LOG_OBJECT "5f07d194a88d421d0096f2821c4e5edb7649d6e1689968d7d950ee1d246c52a3"
@@ -223,6 +226,81 @@ static void test_a_full_disk_leaves_no_object_and_the_next_append_works(void **s
     pl_log_batch_finish(&batch);
 }
 
+/* ---- a log that is far away ---- */
+
+static struct {
+    struct pl_object_store store, *near;
+    struct pl_object_ops ops;
+    pthread_mutex_t lock;
+    pthread_cond_t came;
+    unsigned under_way, most, gets;
+} far;
+
+/* From the 17th on each waits for company, for a while. */
+static int far_get(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret,
+                   struct pl_err *err)
+{
+    struct timespec until;
+    int timed_out = 0;
+
+    (void)s;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 20;
+    pthread_mutex_lock(&far.lock);
+    far.gets++;
+    far.most = PL_MAX(far.most, ++far.under_way);
+    pthread_cond_broadcast(&far.came);
+    while (far.gets > 16 && far.most < 2 && timed_out == 0)
+        timed_out = pthread_cond_timedwait(&far.came, &far.lock, &until);
+    far.under_way--;
+    pthread_mutex_unlock(&far.lock);
+    return pl_object_get(far.near, key, offset, len, ret, err);
+}
+
+static int far_size(struct pl_object_store *s, const char *key, uint64_t *ret, struct pl_err *err)
+{
+    (void)s;
+    return pl_object_size(far.near, key, ret, err);
+}
+
+static void make_far(struct pl_object_store *near)
+{
+    memset(&far, 0, sizeof far);
+    pthread_mutex_init(&far.lock, NULL);
+    pthread_cond_init(&far.came, NULL);
+    far.near = near;
+    far.ops = (struct pl_object_ops){.get = far_get, .size = far_size};
+    far.store.ops = &far.ops;
+}
+
+/* Else a daemon that takes a store over reads behind one that writes, for ever. */
+static void test_a_long_log_is_read_several_objects_at_a_time(void **state)
+{
+    char *dir = temp_dir();
+    struct pl_object_store *near;
+    struct pl_log_head head = new_head(), reader = new_head();
+    struct pl_log_batch batch = {0};
+    struct seen seen = {0};
+    struct pl_log_sink sink = sink_of(&seen);
+    bool unknown = false;
+
+    (void)state;
+    sink.look_only = true;
+    assert_int_equal(pl_object_file_open(dir, &near, NULL), 0);
+    add(&batch, PL_RECORD_PROJECT, "{}");
+    for (int i = 0; i < 300; i++)
+        assert_int_equal(pl_log_append(near, &head, &batch, &unknown, NULL), 0);
+    make_far(near);
+    assert_int_equal(pl_log_replay(&far.store, &reader, &sink, NULL), 0);
+    assert_int_equal(reader.seq, 300);
+    assert_int_equal(seen.records, 300);
+    assert_true(far.most > 1);
+    pl_object_close(near);
+    assert_int_equal(pl_io_remove_tree(dir, NULL), 0);
+    free(dir);
+    pl_log_batch_finish(&batch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +311,7 @@ int main(void)
         cmocka_unit_test(test_a_transaction_past_the_limit_is_refused_with_its_size),
         cmocka_unit_test(test_the_second_writer_of_a_number_is_fenced),
         cmocka_unit_test(test_a_full_disk_leaves_no_object_and_the_next_append_works),
+        cmocka_unit_test(test_a_long_log_is_read_several_objects_at_a_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
