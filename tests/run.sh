@@ -167,7 +167,7 @@ group_unit() {
     run_cmocka "$top/build/asan" $(unit_tests)
 
     title "unit, thread sanitizer"
-    threaded=$(unit_tests 'pthread|pl_pool_|pl_loop_|threads')
+    threaded=$(unit_tests 'pthread|pl_pool_|pl_loop_|threads|pl_heads_|gc_world|s3_mock')
     [ -n "$threaded" ] || return 0
     one "build with gcc, thread sanitizer" compile "$top/build/tsan" "$threaded" -DPL_SANITIZE=thread || return 1
     # shellcheck disable=SC2086
