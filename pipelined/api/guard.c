@@ -323,13 +323,16 @@ static bool host_ours(const struct pl_guard *g, const char *header)
     return g->any_address && is_literal(host);
 }
 
-/* A page is ours when it came from the very host and port that it now talks to, or from the public URL. */
-static bool origin_ours(const struct pl_guard *g, const char *origin, const char *host)
+/* A page is ours when it came from the very host and port that it now talks to, or from the public URL. One that came in the clear, which
+ * anybody on the way can write, does not talk over TLS; the other way round TLS may have ended at a proxy. */
+static bool origin_ours(const struct pl_guard *g, const struct pl_http_request *req, const char *origin, const char *host)
 {
     const char *authority = strstr(origin, "://");
 
     if (*g->public_origin && strcasecmp(origin, g->public_origin) == 0)
         return true;
+    if (pl_http_tls(req) && strncasecmp(origin, "https:", 6) != 0)
+        return false;
     return authority && strcasecmp(authority + 3, host) == 0;
 }
 
@@ -344,7 +347,7 @@ static int check_names(const struct pl_guard *g, const struct pl_http_request *r
 
     if (!host || !host_ours(g, host))
         return pl_err_set(err, PL_EHOST, "\"%.200s\" is no name of this daemon", host ? host : "");
-    if (origin && !only_reads(req) && !origin_ours(g, origin, host))
+    if (origin && !only_reads(req) && !origin_ours(g, req, origin, host))
         return pl_err_set(err, PL_EORIGIN, "a page of %.200s may not change anything here", origin);
     return 0;
 }

@@ -397,6 +397,11 @@ const char *pl_http_peer(const struct pl_http_request *r)
     return r->peer;
 }
 
+bool pl_http_tls(const struct pl_http_request *r)
+{
+    return r->server->tls;
+}
+
 uint64_t pl_http_request_id(const struct pl_http_request *r)
 {
     return r->id;

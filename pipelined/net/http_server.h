@@ -126,6 +126,8 @@ const char *pl_http_header(const struct pl_http_request *r, const char *name);
 bool pl_http_cookie(const struct pl_http_request *r, const char *name, char *out, size_t size);
 /* The client's address as text, without the port. */
 const char *pl_http_peer(const struct pl_http_request *r);
+/* Whether it came over TLS. */
+bool pl_http_tls(const struct pl_http_request *r);
 /* The request's number, for logs and X-Request-Id (which every reply carries). */
 uint64_t pl_http_request_id(const struct pl_http_request *r);
 /* The route that matched; NULL in a guard for an unknown path. */

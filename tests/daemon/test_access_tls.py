@@ -226,6 +226,16 @@ def ask_with_cookie(d, authority, cookie):
     return c.getresponse().read()
 
 
+def test_a_page_that_came_without_tls_changes_nothing_over_it(secure, authority):
+    """Who sits on the way can show any page as http:// of the daemon's own host and port."""
+    body = json.dumps({"name": "by-a-page"})
+    own, plain = f"https://127.0.0.1:{secure.port}", f"http://127.0.0.1:{secure.port}"
+    status, _, said = ask(secure, authority, "POST", "/repos", body, Origin=plain)
+    assert (status, json.loads(said)["error"]["code"]) == (403, "foreign_origin"), said
+    assert ask(secure, authority, "POST", "/repos", body, Origin=own)[0] == 201
+    assert ask(secure, authority, "GET", "/repos", Origin=plain)[0] == 200
+
+
 @pytest.mark.parametrize("how", ["by itself", "on SIGHUP"])
 def test_a_new_certificate_is_shown(secure, authority, pair, how):
     d = secure
