@@ -11,28 +11,28 @@
 
 /* ---- the end ---- */
 
-/* Nobody writes to it any more, and what waits is written. PL_ERETRY: another one ends it. */
-static int begin_end(struct pl_open *c, struct pl_err *err)
+int pl_open_begin_end(struct pl_open *c, struct pl_err *err)
 {
     struct pl_opens *o = c->o;
     int r = 0;
 
     pthread_mutex_lock(&o->lock);
-    if (c->state == PL_OPEN_OPEN)
+    if (c->state == PL_OPEN_OPEN || c->queued)
         c->state = PL_OPEN_ENDING;
     else
         r = pl_err_set(err, PL_ERETRY, "commit %.8s is %s", pl_open_head(c)->commit,
                        c->state == PL_OPEN_ENDING ? "being finished" : "open no more");
+    c->queued = false; /* whose job finds that somebody was faster */
     while (r == 0 && c->pending)
         pthread_cond_wait(&o->ended, &o->lock);
     pthread_mutex_unlock(&o->lock);
     return r;
 }
 
-static void set_state(struct pl_open *c, enum pl_open_state state)
+void pl_open_again(struct pl_open *c)
 {
     pthread_mutex_lock(&c->o->lock);
-    c->state = state;
+    c->state = PL_OPEN_OPEN;
     pthread_cond_broadcast(&c->o->ended);
     pthread_cond_signal(&c->o->wake); /* something else may be due now */
     pthread_mutex_unlock(&c->o->lock);
@@ -114,19 +114,19 @@ static int finish(struct pl_open *c, const char *message, struct pl_push_result 
 
 int pl_open_finish(struct pl_open *c, const char *message, struct pl_push_result *ret, struct pl_err *err)
 {
-    int r = begin_end(c, err);
+    int r = pl_open_begin_end(c, err);
 
     if (r < 0)
         return r;
     r = finish(c, message, ret, err);
     if (r < 0)
-        set_state(c, PL_OPEN_OPEN);
+        pl_open_again(c);
     return r;
 }
 
 int pl_open_abort(struct pl_open *c, const char *why, struct pl_err *err)
 {
-    int r = begin_end(c, err);
+    int r = pl_open_begin_end(c, err);
 
     if (r < 0)
         return r;
@@ -161,7 +161,7 @@ static struct pl_open *oldest(struct pl_opens *o, const char *project, const cha
     return c;
 }
 
-static void wait_for_end(struct pl_open *c)
+void pl_open_wait_end(struct pl_open *c)
 {
     struct pl_opens *o = c->o;
 
@@ -180,7 +180,7 @@ int pl_opens_flush(struct pl_opens *o, const char *project, const char *repo, co
     while (r == 0 && (c = oldest(o, project, repo, branch))) {
         r = pl_open_finish(c, NULL, &result, err);
         if (r == PL_ERETRY) {
-            wait_for_end(c);
+            pl_open_wait_end(c);
             r = 0;
         }
         pl_open_unref(c);
@@ -243,7 +243,7 @@ static void failed_by_clock(struct pl_open *c, int r, const struct pl_err *err)
     pthread_mutex_unlock(&c->o->lock);
     if (is_final(r))
         pl_open_event(c, "blocked", err->msg);
-    set_state(c, PL_OPEN_OPEN);
+    pl_open_again(c);
 }
 
 /* At the daemon's start the wall clock has said how long it was idle already; from then on the monotonic one counts, since a clock that
@@ -269,19 +269,13 @@ static bool is_idle_now(struct pl_open *c)
     return idle;
 }
 
-/* On the pool, for one in the state ENDING: what was due for it. */
-static void end_job(void *arg)
+/* What was due for it, which is in the state ENDING. */
+static void end_by_clock(struct pl_open *c)
 {
-    struct pl_open *c = arg;
-    struct pl_opens *o = c->o;
     struct pl_push_result result;
     struct pl_err err = {0};
     int r;
 
-    pthread_mutex_lock(&o->lock);
-    while (c->pending)
-        pthread_cond_wait(&o->ended, &o->lock);
-    pthread_mutex_unlock(&o->lock);
     if (pl_open_head(c)->gathered && !*c->blocked) {
         r = finish(c, NULL, &result, &err);
         if (r < 0)
@@ -290,8 +284,25 @@ static void end_job(void *arg)
         pl_open_ends(c, NULL, "nothing was written to it for a day");
         pl_open_gone(c);
     } else {
-        set_state(c, PL_OPEN_OPEN);
+        pl_open_again(c);
     }
+}
+
+/* On the pool. Whoever waited for its end while the pool had no thread for it has ended it already. */
+static void end_job(void *arg)
+{
+    struct pl_open *c = arg;
+    struct pl_opens *o = c->o;
+    bool mine;
+
+    pthread_mutex_lock(&o->lock);
+    mine = c->queued;
+    c->queued = false;
+    while (mine && c->pending)
+        pthread_cond_wait(&o->ended, &o->lock);
+    pthread_mutex_unlock(&o->lock);
+    if (mine)
+        end_by_clock(c);
     pthread_mutex_lock(&o->lock);
     o->jobs--;
     pthread_cond_broadcast(&o->ended);
@@ -342,11 +353,13 @@ int64_t pl_opens_due(struct pl_opens *o, int64_t now_ms)
             continue;
         }
         c->state = PL_OPEN_ENDING;
+        c->queued = true;
         c->refs++;
         o->jobs++;
         if (pl_pool_submit(o->config.pool, end_job, c, NULL) == 0)
             continue;
         c->state = PL_OPEN_OPEN;
+        c->queued = false;
         c->refs--;
         o->jobs--;
         next = PL_MIN(next, now_ms + PL_OPEN_RETRY_MS);

@@ -24,6 +24,7 @@ struct pl_open {
     size_t pending;                     /* waiting or being written */
     struct pl_open *next_ready;
     bool ready, packing;
+    bool queued;  /* ENDING, and nobody is at it yet: whoever comes first does it, the pool's job or who waits for the end */
     bool written; /* something was */
     int64_t window_ms;
     uint64_t packed_group;     /* records of the spool up to this group are in packs */
@@ -75,6 +76,13 @@ void pl_opens_writer_stop(struct pl_opens *o);
 
 /* opens_end: what the clock says is due; the time (monotonic ms) at which to look again. Under o->lock. */
 int64_t pl_opens_due(struct pl_opens *o, int64_t now_ms);
+/* ENDING is ours: nobody writes to it any more, and what waits is written. PL_ERETRY: another one ends it, or has. */
+PL_MUST_CHECK
+int pl_open_begin_end(struct pl_open *c, struct pl_err *err);
+/* It does not end after all. */
+void pl_open_again(struct pl_open *c);
+/* Until whoever is at it has ended it, or opened it again, or all stops. */
+void pl_open_wait_end(struct pl_open *c);
 /* Takes it out of the list and its file away. */
 void pl_open_gone(struct pl_open *c);
 /* An event; failing to write it is not told to anybody. */

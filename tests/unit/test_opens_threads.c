@@ -251,6 +251,80 @@ static void test_a_repo_that_goes_takes_its_own_open_commits_and_no_others(void 
     assert_false(pl_opens_has(world.opens, pl_open_head(c)->commit));
 }
 
+/* ---- a pool that has no thread to spare ---- */
+
+struct plug {
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    bool in, out;
+};
+
+static void plug_job(void *arg)
+{
+    struct plug *p = arg;
+
+    pthread_mutex_lock(&p->lock);
+    p->in = true;
+    pthread_cond_broadcast(&p->cond);
+    while (!p->out)
+        pthread_cond_wait(&p->cond, &p->lock);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void plug_in(struct plug *p)
+{
+    struct pl_err err = {0};
+
+    assert_ok(pl_pool_submit(world.pool, plug_job, p, &err), &err);
+    pthread_mutex_lock(&p->lock);
+    while (!p->in)
+        pthread_cond_wait(&p->cond, &p->lock);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void plug_out(struct plug *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->out = true;
+    pthread_cond_broadcast(&p->cond);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* Its job for the pool is waiting: puts go into another one. */
+static void wait_until_due(const char *id)
+{
+    struct pl_err err = {0};
+    bool same = true;
+
+    while (same) {
+        _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+
+        assert_ok(pl_opens_gather(world.opens, &gathered, 1, &c, &err), &err);
+        same = pl_streq(pl_open_head(c)->commit, id);
+    }
+}
+
+/* All threads of the pool may be such that wait for what gathers. */
+static void test_who_waits_for_an_end_needs_no_thread_of_the_pool(void **state)
+{
+    struct plug plug = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, false};
+    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    struct pl_err err = {0};
+    char *text;
+
+    (void)state;
+    plug_in(&plug);
+    assert_ok(pl_opens_gather(world.opens, &gathered, 1, &c, &err), &err);
+    assert_ok(open_put(c, "+a:10", 'x', &err), &err);
+    wait_until_due(pl_open_head(c)->commit);
+    assert_ok(pl_opens_flush(world.opens, "default", "digits", "master", &err), &err);
+    text = opens_state(&world);
+    assert_string_equal(text, "digits a:10:x; vault");
+    free(text);
+    plug_out(&plug);
+    pl_pool_drain(world.pool); /* the job finds nothing to do */
+}
+
 static int setup(void **state)
 {
     struct pl_err err = {0};
@@ -275,10 +349,10 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(test_puts_reads_packs_and_ends_at_once),
-        T(test_the_clock_finishes_while_others_put),
-        T(test_what_was_answered_is_there_after_a_stop),
-        T(test_a_repo_that_goes_takes_its_own_open_commits_and_no_others),
+        T(test_puts_reads_packs_and_ends_at_once),          T(test_the_clock_finishes_while_others_put),
+        T(test_what_was_answered_is_there_after_a_stop),    T(test_a_repo_that_goes_takes_its_own_open_commits_and_no_others),
+        T(test_nothing_gets_into_what_is_taken_away_empty), T(test_what_gathers_ends_with_its_branch),
+        T(test_what_has_something_is_not_taken_away),       T(test_who_waits_for_an_end_needs_no_thread_of_the_pool),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
