@@ -111,55 +111,39 @@ int pl_s3_create_bucket(struct pl_s3_request *q, struct pl_err *err)
 
 /* ---- DeleteBucket ---- */
 
-static int not_empty(struct pl_err *err)
+static int remove_branch(void *self, struct pl_err *err)
 {
-    return pl_s3_error(err, PL_S3_BUCKET_NOT_EMPTY);
-}
-
-static int holds_something(void *self, struct pl_open *c)
-{
-    const struct pl_s3_target *t = self;
-    struct pl_open_info info;
-
-    pl_open_info(c, &info);
-    return info.operations && (pl_streq(t->branch, "master") || pl_streq(t->branch, pl_open_head(c)->branch)) ? PL_EINUSE : 0;
-}
-
-/* A branch that is empty goes alone; master takes its repo along, when all other branches are empty as well. */
-static int check_empty(struct pl_s3_request *q, struct pl_s3_target *t, bool whole, struct pl_err *err)
-{
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = {0};
-    int64_t files = 0;
-    int r = pl_opens_each(q->api->opens, t->project, t->repo, holds_something, t);
-
-    if (r < 0)
-        return r == PL_EINUSE ? not_empty(err) : pl_err_nomem(err);
-    rd = pl_db_read(q->api->config.db);
-    r = pl_sql_int(rd.conn, err, &files,
-                   "SELECT coalesce(sum(c.files), 0) FROM branch b JOIN commit_ c ON c.id = b.head"
-                   " WHERE b.repo = ? AND (? OR b.name = ?)",
-                   "iis", t->row.id, (int64_t)whole, t->branch);
-
-    return r < 0 ? r : files ? not_empty(err) : 0;
-}
-
-static int remove_branch(struct pl_s3_request *q, const struct pl_s3_target *t, struct pl_err *err)
-{
-    struct pl_branch_args args = {.project = t->project, .repo = t->repo, .name = t->branch};
+    struct pl_s3_request *q = self;
+    const struct pl_s3_target *t = &q->target;
+    struct pl_branch_args args = {.project = t->project, .repo = t->repo, .name = t->branch, .empty = true};
 
     return pl_db_run(q->api->config.db, PL_TX_LOGGED, pl_tx_branch_delete, &args, err);
 }
 
-static int remove_repo(struct pl_s3_request *q, const struct pl_s3_target *t, struct pl_err *err)
+static int remove_repo(void *self, struct pl_err *err)
 {
-    struct pl_repo_args args = {.project = t->project, .name = t->repo};
+    struct pl_s3_request *q = self;
+    const struct pl_s3_target *t = &q->target;
+    struct pl_repo_args args = {.project = t->project, .name = t->repo, .empty = true};
     int r = pl_db_run(q->api->config.db, PL_TX_LOGGED, pl_tx_repo_delete, &args, err);
+
+    if (r == 0)
+        pl_s3_drop_repo(q->s3, args.id);
+    return r;
+}
+
+/* A branch goes alone; master takes its repo along, when all other branches are empty as well. Nothing that was put meanwhile goes with
+ * them. */
+static int remove_empty(struct pl_s3_request *q, bool whole, struct pl_err *err)
+{
+    const struct pl_s3_target *t = &q->target;
+    int r = pl_opens_flush(q->api->opens, t->project, t->repo, t->branch, err);
 
     if (r < 0)
         return r;
-    pl_opens_drop_repo(q->api->opens, t->project, t->repo, args.id);
-    pl_s3_drop_repo(q->s3, args.id);
-    return 0;
+    r = pl_opens_while_empty(q->api->opens, t->project, t->repo, whole ? NULL : t->branch, whole ? remove_repo : remove_branch, q,
+                             err);
+    return r == PL_ECONFLICT ? pl_s3_error(err, PL_S3_BUCKET_NOT_EMPTY) : r;
 }
 
 int pl_s3_delete_bucket(struct pl_s3_request *q, struct pl_err *err)
@@ -172,9 +156,7 @@ int pl_s3_delete_bucket(struct pl_s3_request *q, struct pl_err *err)
     r = r < 0 ? r : pl_s3_target(q, whole ? PL_VERB_REMOVE : PL_VERB_WRITE, err);
     if (r < 0)
         return r;
-    r = pl_opens_flush(q->api->opens, t->project, t->repo, t->branch, err);
-    r = r < 0 ? r : check_empty(q, t, whole, err);
-    r = r < 0 ? r : whole ? remove_repo(q, t, err) : remove_branch(q, t, err);
+    r = remove_empty(q, whole, err);
     if (r < 0)
         return r;
     pl_api_audit(q->api, q->http, q->who, whole ? "remove" : "write", pl_s3_audit_target(q, target));

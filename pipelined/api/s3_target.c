@@ -191,8 +191,13 @@ int pl_s3_view(struct pl_s3_request *q, const struct pl_s3_target *t, const char
 
 int pl_s3_gather(struct pl_s3_request *q, const struct pl_s3_target *t, struct pl_open **ret, struct pl_err *err)
 {
-    struct pl_open_args args = {
-        .project = t->project, .repo = t->repo, .branch = t->branch, .message = "by S3", .author = q->who->name};
+    struct pl_open_args args = {.project = t->project,
+                                .repo = t->repo,
+                                .branch = t->branch,
+                                .message = "by S3",
+                                .author = q->who->name,
+                                .must_exist = !pl_streq(t->branch, "master")};
+    int64_t window_ms = t->row.commit_window_ms ? t->row.commit_window_ms : PL_S3_WINDOW_MS;
 
-    return pl_opens_gather(q->api->opens, &args, t->row.commit_window_ms ? t->row.commit_window_ms : PL_S3_WINDOW_MS, ret, err);
+    return no_bucket(err, pl_opens_gather(q->api->opens, &args, window_ms, ret, err)); /* it may be gone by now */
 }

@@ -57,7 +57,7 @@
  *   db                   the writer thread and group commit; open (lock, schema, replay), epoch (the log is ours), apply (one record), sql, names (look-ups)
  *   snapshot, recover    a copy of the database for a checkpoint; all of it anew from checkpoint and log, and without what had gone: regained
  *   opens                open commits: opens_writer (groups of puts, on the disk before they are answered), opens_view, opens_end,
- *                        opens_told, opens_needs; each is a file: storage/dataset/op_spool;  branch_view: a branch with what gathers on it, heads
+ *                        opens_told, opens_needs, opens_shut; each is a file: storage/dataset/op_spool;  branch_view: a branch with what gathers on it, heads
  *   repo_tx, defaults_tx, commit_tx, push (attributes_edit: the second tree of a commit), pipeline_tx, pipeline_circle, update_price, manual_run, rerun (aside:
  *                        onto a branch of its own), job_tx,
  *   keep_pass (keep_world: all commits and what stands on them)   what repos keep no more is dropped

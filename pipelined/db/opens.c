@@ -117,6 +117,14 @@ static int adopt(struct pl_opens *o, struct pl_op_spool *spool, struct pl_op_tab
 
 /* ---- start ---- */
 
+static int check_branch(struct pl_conn *c, int64_t repo, const struct pl_open_args *args, struct pl_err *err)
+{
+    int64_t id;
+    int r = pl_sql_int(c, err, &id, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", repo, args->branch);
+
+    return r == PL_ENOTFOUND ? pl_err_set(err, r, "repo \"%s\" has no branch \"%s\"", args->repo, args->branch) : r;
+}
+
 static int make_spool(struct pl_opens *o, const struct pl_open_args *args, bool gathered, struct pl_op_spool **ret,
                       struct pl_err *err)
 {
@@ -142,6 +150,8 @@ static int make_spool(struct pl_opens *o, const struct pl_open_args *args, bool 
         r = r < 0 ? r : pl_db_branch_head(rd.conn, repo.id, args->branch, &row, err);
         if (r == 0)
             r = pl_db_check_new_branch(rd.conn, repo.id, args->branch, err);
+        if (r == 0 && args->must_exist)
+            r = check_branch(rd.conn, repo.id, args, err);
     }
     if (r < 0)
         return r;
@@ -180,15 +190,27 @@ static int start(struct pl_opens *o, const struct pl_open_args *args, int64_t wi
     return r;
 }
 
+/* Not while the branch is shut. */
+static int start_when_open(struct pl_opens *o, const struct pl_open_args *args, struct pl_open **ret, struct pl_err *err)
+{
+    bool shut;
+    int r = 0;
+
+    do {
+        pl_opens_wait_shut(o, args);
+        pthread_mutex_lock(&o->start_lock);
+        shut = pl_opens_is_shut(o, args);
+        r = shut ? 0 : start(o, args, 0, ret, err);
+        pthread_mutex_unlock(&o->start_lock);
+    } while (shut);
+    return r;
+}
+
 int pl_opens_start(struct pl_opens *o, const struct pl_open_args *args, struct pl_open **ret, struct pl_err *err)
 {
     int r = pl_opens_flush(o, args->project, args->repo, args->branch, err);
 
-    if (r < 0)
-        return r;
-    pthread_mutex_lock(&o->start_lock);
-    r = start(o, args, 0, ret, err);
-    pthread_mutex_unlock(&o->start_lock);
+    r = r < 0 ? r : start_when_open(o, args, ret, err);
     if (r == 0)
         pl_open_event(*ret, "started", NULL);
     return r;
@@ -231,10 +253,11 @@ int pl_opens_gather(struct pl_opens *o, const struct pl_open_args *args, int64_t
     struct pl_open *c = gathering(o, args, window_ms);
     int r = 0;
 
-    if (!c) {
+    while (r == 0 && !c) {
+        pl_opens_wait_shut(o, args);
         pthread_mutex_lock(&o->start_lock);
         c = gathering(o, args, window_ms); /* somebody may have been faster */
-        r = c ? 0 : start(o, args, window_ms, &c, err);
+        r = c || pl_opens_is_shut(o, args) ? 0 : start(o, args, window_ms, &c, err);
         pthread_mutex_unlock(&o->start_lock);
     }
     if (r == 0)
@@ -320,8 +343,7 @@ int pl_opens_gathering(struct pl_opens *o, const char *project, const char *repo
     return 0;
 }
 
-/* References of all of a repo; malloc'ed. */
-static int list_refs(struct pl_opens *o, const char *project, const char *repo, struct pl_open ***ret, size_t *ret_n)
+int pl_opens_list(struct pl_opens *o, const char *project, const char *repo, struct pl_open ***ret, size_t *ret_n)
 {
     struct pl_open **list;
 
@@ -343,7 +365,7 @@ int pl_opens_each(struct pl_opens *o, const char *project, const char *repo, int
 {
     _cleanup_free_ struct pl_open **list = NULL;
     size_t n;
-    int r = list_refs(o, project, repo, &list, &n);
+    int r = pl_opens_list(o, project, repo, &list, &n);
 
     for (size_t i = 0; i < n; i++) {
         if (r == 0)

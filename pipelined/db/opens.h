@@ -61,6 +61,7 @@ struct pl_opens *pl_opens_close(struct pl_opens *o);
 
 struct pl_open_args {
     const char *project, *repo, *branch, *message, *author;
+    bool must_exist; /* the branch: PL_ENOTFOUND when it does not; else it is made with the commit */
 };
 
 /* Starts one on the branch's head. Blocks: on the pool. PL_ENOTFOUND, PL_EOUTPUT, PL_ELIMIT. */
@@ -166,6 +167,13 @@ int pl_opens_flush(struct pl_opens *o, const char *project, const char *repo, co
 /* The same for every branch that a stage of the pipeline reads. Blocks. */
 PL_MUST_CHECK
 int pl_opens_flush_inputs(struct pl_opens *o, const char *project, const char *pipeline, struct pl_err *err);
+/* Calls `act` while nothing can get into what is open on the repo's branch, or on any of its branches (`branch` NULL), and all of that is
+ * empty: who would write waits until it has returned, and finds then what it left. What gathered ends when `act` succeeds, with the whole
+ * repo also what was started. PL_ECONFLICT: something has operations; then `act` is not called. Blocks: on the pool. PL_ESTOPPING, errors
+ * of `act`. */
+PL_MUST_CHECK
+int pl_opens_while_empty(struct pl_opens *o, const char *project, const char *repo, const char *branch,
+                         int (*act)(void *self, struct pl_err *err), void *self, struct pl_err *err);
 /* The repo with this row id is gone: so are its open commits, but not those of another that has its name by now. */
 void pl_opens_drop_repo(struct pl_opens *o, const char *project, const char *repo, int64_t repo_id);
 

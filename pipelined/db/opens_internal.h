@@ -48,6 +48,12 @@ struct pl_open {
     pthread_mutex_t view_lock; /* one view is made at a time */
 };
 
+/* What nobody may write to for the moment. */
+struct pl_opens_shut {
+    struct pl_opens_shut *next;
+    const char *project, *repo, *branch; /* branch: NULL = all */
+};
+
 struct pl_opens {
     struct pl_opens_config config;
     char *dir;
@@ -57,8 +63,9 @@ struct pl_opens {
     pthread_mutex_t lock;       /* what follows */
     pthread_cond_t wake;        /* of the writer */
     pthread_cond_t room;        /* in the queue */
-    pthread_cond_t ended;       /* something was written, or ended */
+    pthread_cond_t ended;       /* something was written, or ended, or is shut no more */
     struct pl_open *list;
+    struct pl_opens_shut *shut;
     size_t n;
     struct pl_open *ready_first, *ready_last;
     size_t queue_bytes;
@@ -76,6 +83,12 @@ void pl_opens_writer_stop(struct pl_opens *o);
 
 /* opens_end: what the clock says is due; the time (monotonic ms) at which to look again. Under o->lock. */
 int64_t pl_opens_due(struct pl_opens *o, int64_t now_ms);
+/* References of all of a repo; malloc'ed. */
+PL_MUST_CHECK
+int pl_opens_list(struct pl_opens *o, const char *project, const char *repo, struct pl_open ***ret, size_t *ret_n);
+/* opens_shut: whether the branch is shut; waits until it is not, or all stops. */
+bool pl_opens_is_shut(struct pl_opens *o, const struct pl_open_args *args);
+void pl_opens_wait_shut(struct pl_opens *o, const struct pl_open_args *args);
 /* ENDING is ours: nobody writes to it any more, and what waits is written. PL_ERETRY: another one ends it, or has. */
 PL_MUST_CHECK
 int pl_open_begin_end(struct pl_open *c, struct pl_err *err);

@@ -196,6 +196,18 @@ static int find_reader(struct pl_tx *tx, const char *project, const char *repo, 
                                repo);
 }
 
+/* That the head of the branch, or of each (`branch` NULL), has no files. */
+static int check_empty(struct pl_tx *tx, int64_t repo, const char *branch, struct pl_err *err)
+{
+    int64_t files = 0;
+    int r = pl_sql_int(pl_tx_conn(tx), err, &files,
+                       "SELECT coalesce(sum(c.files), 0) FROM branch b JOIN commit_ c ON c.id = b.head"
+                       " WHERE b.repo = ? AND (? OR b.name = ?)",
+                       "iis", repo, (int64_t)!branch, branch ? branch : "");
+
+    return r == 0 && files ? pl_err_set(err, PL_ECONFLICT, "it is not empty: it has %lld files", (long long)files) : r;
+}
+
 int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_repo_args *a = arg;
@@ -211,6 +223,8 @@ int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = r == PL_ENOTFOUND ? 0 : r;
     if (r == 0 && !a->force)
         r = find_reader(tx, a->project, a->name, NULL, err);
+    if (r == 0 && a->empty)
+        r = check_empty(tx, row.id, NULL, err);
     if (r < 0)
         return r;
     a->changed = true;
@@ -284,6 +298,7 @@ int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     if (repo.output && !made)
         return pl_err_set(err, PL_EOUTPUT, "branch \"%s\" of repo \"%s\" is a stage's: delete its pipeline", a->name, a->repo);
     r = a->force ? 0 : find_reader(tx, a->project, a->repo, a->name, err);
+    r = r < 0 || !a->empty ? r : check_empty(tx, repo.id, a->name, err);
     if (r < 0)
         return r;
     return pl_tx_emit(tx, PL_RECORD_BRANCH_DELETE,

@@ -12,6 +12,7 @@ struct pl_repo_args {
     bool exist_ok; /* create: an existing repo of the same kind is fine */
     bool output;   /* create: made for a stage */
     bool force;    /* delete: although a current stage reads it */
+    bool empty;    /* delete: only when no branch's head has a file */
     bool changed;  /* out: something was made, set or removed */
     int64_t id;    /* delete: out: the row that it was */
     /* Options, of input repos. */
@@ -34,7 +35,8 @@ int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* Sets what is given of description (NULL = as it is) and options. PL_EINVAL, PL_EOUTPUT, PL_ENOTFOUND. */
 PL_MUST_CHECK
 int pl_tx_repo_update(struct pl_tx *tx, void *arg, struct pl_err *err);
-/* PL_EINUSE: a stage of a pipeline reads it (unless force) or writes it (delete the pipeline). */
+/* PL_EINUSE: a stage of a pipeline reads it (unless force) or writes it (delete the pipeline). PL_ECONFLICT: it is not empty, but shall
+ * be. */
 PL_MUST_CHECK
 int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
 
@@ -44,11 +46,12 @@ struct pl_branch_args {
     const char *name;
     const char *from;            /* create: a ref of the same repo, "" = no commit */
     bool force;                  /* delete: although a current stage reads it */
+    bool empty;                  /* delete: only when its head has no file */
     char started[PL_ID_HEX + 1]; /* out of create: the run of the stages that read it; "" = there are none, or no commit */
 };
 
 PL_MUST_CHECK
 int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err);
-/* PL_EINUSE: a stage of a pipeline reads it (unless force). PL_EOUTPUT, PL_ENOTFOUND. */
+/* PL_EINUSE: a stage of a pipeline reads it (unless force). PL_EOUTPUT, PL_ENOTFOUND. PL_ECONFLICT: it is not empty, but shall be. */
 PL_MUST_CHECK
 int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err);

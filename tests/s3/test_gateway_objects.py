@@ -378,6 +378,35 @@ def test_only_an_empty_bucket_is_deleted(shared, s3, bucket):
     assert code_of(s3.delete_bucket, Bucket=bucket)[0] == "NoSuchBucket"
 
 
+@pytest.mark.parametrize("branch", ["", "dev."])
+def test_what_is_put_while_a_bucket_is_deleted_is_refused_or_keeps_it(gate, branch):
+    def put(s3, bucket, results, at):
+        try:
+            s3.put_object(Bucket=bucket, Key=f"k{at}", Body=b"x")
+            results[at] = True
+        except botocore.exceptions.ClientError as refused:
+            assert refused.response["Error"]["Code"] == "NoSuchBucket", refused
+            results[at] = False
+
+    clients = [gate.client() for _ in range(6)]
+    for i in range(20 * int(os.environ.get("PL_GATEWAY_ROUNDS", "1"))):
+        bucket = f"{branch}gone{i}" if branch else f"went{i}"
+        clients[0].create_bucket(Bucket=bucket)
+        done = {}
+        with concurrent.futures.ThreadPoolExecutor(len(clients)) as pool:
+            deletion = pool.submit(clients[0].delete_bucket, Bucket=bucket)
+            puts = [pool.submit(put, s3, bucket, done, at) for at, s3 in enumerate(clients[1:])]
+            for each in puts:
+                each.result()
+            refused = deletion.exception()
+        kept = [f"k{at}" for at in sorted(done) if done[at]]
+        if refused:
+            assert refused.response["Error"]["Code"] == "BucketNotEmpty", refused
+        if kept:
+            assert refused, "deleted with what was answered"
+            assert keys(clients[0].list_objects_v2(Bucket=bucket)) == kept
+
+
 def test_puts_gather_for_the_window_of_the_repo(shared, s3, bucket):
     shared.http("PATCH", f"/api/v1/repos/default/{bucket}", {"commit_window": "60s"})
     version = s3.put_object(Bucket=bucket, Key="a", Body=b"1")["VersionId"]

@@ -251,6 +251,114 @@ static void test_a_repo_that_goes_takes_its_own_open_commits_and_no_others(void 
     assert_false(pl_opens_has(world.opens, pl_open_head(c)->commit));
 }
 
+/* ---- what is taken away when it is empty ---- */
+
+struct removal {
+    struct pl_open *open;
+    pthread_t late;
+    int written, gathered;
+};
+
+static int nothing(void *self, struct pl_err *err)
+{
+    (void)self;
+    (void)err;
+    return 0;
+}
+
+/* Asks for what gathers while it is being taken away. */
+static void *late_main(void *arg)
+{
+    struct removal *a = arg;
+    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    struct pl_err err = {0};
+
+    a->gathered = pl_opens_gather(world.opens, &gathered, PL_OPEN_WINDOW_MAX_MS, &c, &err);
+    return NULL;
+}
+
+static int remove_digits(void *self, struct pl_err *err)
+{
+    struct removal *a = self;
+    struct pl_repo_args args = {.project = "default", .name = "digits", .empty = true};
+    struct pl_err refused = {0};
+
+    a->written = open_put(a->open, "+late:10", 'x', &refused);
+    assert_int_equal(pthread_create(&a->late, NULL, late_main, a), 0);
+    return pl_db_run(world.w.db, PL_TX_LOGGED, pl_tx_repo_delete, &args, err);
+}
+
+static void test_nothing_gets_into_what_is_taken_away_empty(void **state)
+{
+    struct removal a = {0};
+    struct pl_err err = {0};
+    char id[PL_ID_HEX + 1];
+
+    (void)state;
+    assert_ok(pl_opens_gather(world.opens, &gathered, PL_OPEN_WINDOW_MAX_MS, &a.open, &err), &err);
+    snprintf(id, sizeof id, "%s", pl_open_head(a.open)->commit);
+    assert_ok(pl_opens_while_empty(world.opens, "default", "digits", NULL, remove_digits, &a, &err), &err);
+    assert_int_equal(pthread_join(a.late, NULL), 0);
+    assert_int_equal(a.written, PL_ERETRY);
+    assert_int_equal(a.gathered, PL_ENOTFOUND);
+    assert_false(pl_opens_has(world.opens, id));
+    pl_open_unref(a.open);
+}
+
+/* What is left of a deleted branch is not put into. */
+static void test_what_gathers_ends_with_its_branch(void **state)
+{
+    const struct pl_open_args side = {.project = "default", .repo = "digits", .branch = "side", .must_exist = true};
+    struct pl_branch_args branch = {.project = "default", .repo = "digits", .name = "side", .from = ""};
+    _cleanup_(pl_open_unrefp) struct pl_open *started = NULL, *c = NULL, *late = NULL;
+    struct pl_err err = {0};
+
+    (void)state;
+    assert_int_equal(pl_opens_gather(world.opens, &side, 1, &c, &err), PL_ENOTFOUND);
+    assert_ok(pl_db_run(world.w.db, PL_TX_LOGGED, pl_tx_branch_create, &branch, &err), &err);
+    assert_ok(pl_opens_start(world.opens, &side, &started, &err), &err);
+    assert_ok(pl_opens_gather(world.opens, &side, PL_OPEN_WINDOW_MAX_MS, &c, &err), &err);
+    assert_ok(pl_opens_while_empty(world.opens, "default", "digits", "side", nothing, NULL, &err), &err);
+    assert_int_equal(open_put(c, "+late:10", 'x', &err), PL_ERETRY);
+    assert_ok(open_put(started, "+a:10", 'x', &err), &err);
+    assert_ok(pl_db_run(world.w.db, PL_TX_LOGGED, pl_tx_branch_delete, &branch, &err), &err);
+    assert_int_equal(pl_opens_gather(world.opens, &side, 1, &late, &err), PL_ENOTFOUND);
+}
+
+static int unexpected(void *self, struct pl_err *err)
+{
+    (void)self;
+    (void)err;
+    fail();
+    return 0;
+}
+
+static int refused(void *self, struct pl_err *err)
+{
+    (void)self;
+    return pl_err_set(err, PL_EINUSE, "for the test");
+}
+
+static void test_what_has_something_is_not_taken_away(void **state)
+{
+    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    struct pl_repo_args args = {.project = "default", .name = "digits", .empty = true};
+    struct pl_branch_args branch = {.project = "default", .repo = "digits", .name = "master", .empty = true};
+    struct pl_err err = {0};
+
+    (void)state;
+    assert_ok(pl_opens_gather(world.opens, &gathered, PL_OPEN_WINDOW_MAX_MS, &c, &err), &err);
+    assert_int_equal(pl_opens_while_empty(world.opens, "default", "digits", "master", refused, NULL, &err), PL_EINUSE);
+    assert_ok(open_put(c, "+a:10", 'x', &err), &err); /* it is open as before */
+    assert_int_equal(pl_opens_while_empty(world.opens, "default", "digits", "master", unexpected, NULL, &err), PL_ECONFLICT);
+    assert_int_equal(pl_opens_while_empty(world.opens, "default", "digits", NULL, unexpected, NULL, &err), PL_ECONFLICT);
+    assert_int_equal(pl_opens_while_empty(world.opens, "default", "digits", "other", refused, NULL, &err), PL_EINUSE);
+    assert_ok(open_put(c, "+b:10", 'x', &err), &err);
+    assert_ok(pl_opens_flush(world.opens, "default", "digits", "master", &err), &err);
+    assert_int_equal(pl_db_run(world.w.db, PL_TX_LOGGED, pl_tx_branch_delete, &branch, &err), PL_ECONFLICT);
+    assert_int_equal(pl_db_run(world.w.db, PL_TX_LOGGED, pl_tx_repo_delete, &args, &err), PL_ECONFLICT);
+}
+
 /* ---- a pool that has no thread to spare ---- */
 
 struct plug {
