@@ -11,7 +11,8 @@
 
 #define CONFIG_MAX_BYTES (1u << 20)
 
-enum kind { TEXT, NUMBER, COUNT, DURATION, SWITCH };
+/* TREE: an object or a list of the file alone; its fallback says which. */
+enum kind { TEXT, NUMBER, COUNT, DURATION, SWITCH, TREE };
 
 static const struct field {
     const char *key; /* in the file, "a.b" for {"a": {"b": …}}; the option is "--" and it, with - for _ and . */
@@ -20,7 +21,7 @@ static const struct field {
     const char *fallback;
     const char *value; /* in --help */
     const char *doc;
-    bool file_only; /* no option: command lines are seen by all */
+    bool file_only; /* no option: command lines are seen by all, or hold no trees */
 } fields[] = {
     {"data", TEXT, offsetof(struct pl_config, data), "", "DIR",
      "Folder of the daemon: database, token, index, cache, logs. Default: ~/.local/share/pipelined, for root "
@@ -80,8 +81,51 @@ static const struct field {
      "S3: no other daemon ever uses this store. Needed where the server has no put-if-absent; then nothing fences a second one."},
     {"store.cache_mib", COUNT, offsetof(struct pl_config, store_cache_mib), "4096", "N",
      "S3: MiB of packs that are kept under DIR/cache/packs, of trees above all."},
-    {"executor", TEXT, offsetof(struct pl_config, executor), "local", "NAME",
-     "What starts workers: local (processes of this machine)."},
+    {"executor", TEXT, offsetof(struct pl_config, executor), "local", "local|kubernetes",
+     "What starts workers: local (processes of this machine) or kubernetes (pods)."},
+    {"kubernetes.kubeconfig", TEXT, offsetof(struct pl_config, kube.kubeconfig), "", "FILE",
+     "Who the daemon is to the cluster: kubeconfig files as in KUBECONFIG. Default: KUBECONFIG, ~/.kube/config, the pod's own "
+     "account."},
+    {"kubernetes.context", TEXT, offsetof(struct pl_config, kube.context), "", "NAME",
+     "The context of the kubeconfig. Default: its current one."},
+    {"kubernetes.namespace", TEXT, offsetof(struct pl_config, kube.namespace), "", "NAME",
+     "The namespace of stages' pods, which holds no secret of the daemon. Default: the context's."},
+    {"kubernetes.image", TEXT, offsetof(struct pl_config, kube.image), "", "IMAGE",
+     "The image with pipelined's programs, for the agent beside each command. Needed with --executor kubernetes."},
+    {"kubernetes.default_image", TEXT, offsetof(struct pl_config, kube.default_image), "", "IMAGE",
+     "The image of stages that name none. Default: such stages cannot be pods."},
+    {"kubernetes.pull_secrets", TEXT, offsetof(struct pl_config, kube.pull_secrets), "", "NAMES",
+     "Secrets of the namespace by which images are pulled, separated by commas."},
+    {"kubernetes.arch", TEXT, offsetof(struct pl_config, kube.arch), "", "NAMES",
+     "Architectures that kubernetes.image is for (amd64, arm64), separated by commas: pods go to such nodes alone. Default: "
+     "any."},
+    {"kubernetes.owner", TEXT, offsetof(struct pl_config, kube.owner), "", "NAME",
+     "ConfigMap of the namespace that pods belong to: when it is deleted, they go. Default: none."},
+    {"kubernetes.ca", TEXT, offsetof(struct pl_config, kube.ca), "", "NAME",
+     "ConfigMap of the namespace whose ca.crt agents check the daemon's certificate with. Default: the image's certificates."},
+    {"kubernetes.trust_bundle", TEXT, offsetof(struct pl_config, kube.trust_bundle), "", "NAME",
+     "ConfigMap of the namespace whose ca.crt commands and agents trust, too."},
+    {"kubernetes.proxy_env", TREE, offsetof(struct pl_config, kube.proxy_env), "{}", "OBJECT",
+     "Variables of every container, as {\"HTTPS_PROXY\": \"http://…\", \"NO_PROXY\": \"…\"}.", true},
+    {"kubernetes.cpu_on_gpu_nodes", TEXT, offsetof(struct pl_config, kube.cpu_on_gpu_nodes), "avoid", "avoid|never|allow",
+     "Whether stages without GPU go to nodes that have some."},
+    {"kubernetes.mesh", SWITCH, offsetof(struct pl_config, kube.mesh), "false", "[true|false]",
+     "Service meshes may put their sidecars into stages' pods."},
+    {"kubernetes.agent_memory", TEXT, offsetof(struct pl_config, kube.agent_memory), "512Mi", "QUANTITY",
+     "Memory limit of the agent beside each command."},
+    {"kubernetes.node_cache", TEXT, offsetof(struct pl_config, kube.node_cache), "", "FOLDER",
+     "Folder of the nodes in which agents keep what they have read, where the namespace admits hostPath. Default: none."},
+    {"kubernetes.pod_template", TREE, offsetof(struct pl_config, kube.pod_template), "{}", "OBJECT",
+     "{\"metadata\": …, \"spec\": …} that is merged over every pod; containers are met by their name.", true},
+    {"kubernetes.gpu_shapes", TREE, offsetof(struct pl_config, kube.gpu_shapes), "[]", "LIST",
+     "Nodes that an autoscaler could bring: [{\"cpu\": N, \"memory\": QUANTITY, \"resources\": {NAME: COUNT}, \"products\": "
+     "{LABEL: "
+     "VALUE}}].",
+     true},
+    {"kubernetes.gpu_presets", TREE, offsetof(struct pl_config, kube.gpu_presets), "{}", "OBJECT",
+     "Presets of the gpu block beside the built-in ones (docs/kubernetes.md).", true},
+    {"kubernetes.trusted_projects", TEXT, offsetof(struct pl_config, kube.trusted_projects), "", "NAMES",
+     "Projects whose specs may ask for everything that a pod may, separated by commas."},
     {"gpus", NUMBER, offsetof(struct pl_config, gpus), "-1", "N",
      "GPU slots of this machine; -1: as NVIDIA's library counts, 0 without it."},
     {"sandbox", TEXT, offsetof(struct pl_config, sandbox), "bwrap", "bwrap|none",
@@ -130,6 +174,11 @@ static int set(struct pl_config *c, const struct field *f, const char *value, co
         *(char **)slot = copy;
         return 0;
     }
+    if (f->kind == TREE) {
+        json_decref(*(json_t **)slot);
+        *(json_t **)slot = json_loads(value, 0, NULL);
+        return *(json_t **)slot ? 0 : pl_err_nomem(err);
+    }
     if (f->kind == SWITCH) {
         if (!pl_streq(value, "true") && !pl_streq(value, "false"))
             return pl_err_set(err, PL_EINVAL, "%s is \"%s\": accepted are true and false", where, value);
@@ -153,11 +202,25 @@ static int set(struct pl_config *c, const struct field *f, const char *value, co
 static const char *const json_kinds[] = {
     [TEXT] = "a text", [NUMBER] = "a number", [COUNT] = "a number", [DURATION] = "a text", [SWITCH] = "true or false"};
 
+static int set_tree(struct pl_config *c, const struct field *f, const json_t *v, const char *where, struct pl_err *err)
+{
+    json_t **slot = (json_t **)(void *)((char *)c + f->offset);
+    const bool list = *f->fallback == '[';
+
+    if (list ? !json_is_array(v) : !json_is_object(v))
+        return pl_err_set(err, PL_EINVAL, "%s must be %s", where, list ? "a list" : "an object");
+    json_decref(*slot);
+    *slot = json_deep_copy(v);
+    return *slot ? 0 : pl_err_nomem(err);
+}
+
 static int set_value(struct pl_config *c, const struct field *f, const json_t *v, const char *where, struct pl_err *err)
 {
     const bool is_number = f->kind == NUMBER || f->kind == COUNT;
     char number[32];
 
+    if (f->kind == TREE)
+        return set_tree(c, f, v, where, err);
     if (is_number && json_is_integer(v)) {
         snprintf(number, sizeof number, "%lld", (long long)json_integer_value(v));
         return set(c, f, number, where, err);
@@ -274,8 +337,8 @@ static int read_option(struct pl_config *c, char **argv, int i, int argc, struct
         if (strlen(name) != len || strncmp(name, argv[i], len) != 0)
             continue;
         if (fields[k].file_only)
-            return pl_err_set(err, PL_EUSAGE, "%s is for the file of --config alone: command lines are seen by all",
-                              fields[k].key);
+            return pl_err_set(err, PL_EUSAGE, "%s is for the file of --config alone%s", fields[k].key,
+                              fields[k].kind == TREE ? "" : ": command lines are seen by all");
         if (fields[k].kind == SWITCH && !eq && (i + 1 >= argc || argv[i + 1][0] == '-')) {
             r = set(c, &fields[k], "true", name, err);
             return r < 0 ? r : 1;
@@ -331,6 +394,13 @@ static int read_options(int argc, char **argv, struct pl_config *c, struct pl_er
     return 0;
 }
 
+static int check_executor(const struct pl_config *c, struct pl_err *err)
+{
+    if (!pl_streq(c->executor, "local") && !pl_streq(c->executor, "kubernetes"))
+        return pl_err_set(err, PL_EINVAL, "--executor is \"%s\": accepted are local and kubernetes", c->executor);
+    return 0;
+}
+
 static int check_level(const char *name, struct pl_err *err)
 {
     enum pl_log_level level;
@@ -357,6 +427,7 @@ int pl_config_read(int argc, char **argv, struct pl_config *ret, struct pl_err *
     r = r < 0 ? r : read_options(argc, argv, &c, err);
     r = r < 0 ? r : set_default_data(&c, err);
     r = r < 0 ? r : check_level(c.log_level, err);
+    r = r < 0 ? r : check_executor(&c, err);
     if (r < 0) {
         pl_config_finish(&c);
         return r;
@@ -370,6 +441,8 @@ void pl_config_finish(struct pl_config *c)
     for (size_t i = 0; i < PL_ARRAY_SIZE(fields); i++)
         if (fields[i].kind == TEXT)
             free(*(char **)((char *)c + fields[i].offset));
+        else if (fields[i].kind == TREE)
+            json_decref(*(json_t **)(void *)((char *)c + fields[i].offset));
     memset(c, 0, sizeof *c);
 }
 
@@ -394,8 +467,8 @@ int pl_config_help(struct pl_buf *out, struct pl_err *err)
 
 int pl_config_markdown(struct pl_buf *out, struct pl_err *err)
 {
-    static const char *const kinds[] = {
-        [TEXT] = "text", [NUMBER] = "number", [COUNT] = "number", [DURATION] = "duration", [SWITCH] = "true or false"};
+    static const char *const kinds[] = {[TEXT] = "text",         [NUMBER] = "number",        [COUNT] = "number",
+                                        [DURATION] = "duration", [SWITCH] = "true or false", [TREE] = "object or list"};
     char name[64], option[68];
     int r = pl_buf_add_str(
         out,

@@ -4,6 +4,18 @@
 
 #include "storage/base/buf.h"
 
+#include <jansson.h>
+
+/* "kubernetes.…"; lists of names are texts, separated by commas. */
+struct pl_config_kube {
+    char *kubeconfig, *context, *namespace;
+    char *image, *default_image, *pull_secrets, *arch;
+    char *owner, *ca, *trust_bundle; /* ConfigMaps */
+    char *cpu_on_gpu_nodes, *agent_memory, *node_cache, *trusted_projects;
+    json_t *proxy_env, *pod_template, *gpu_shapes, *gpu_presets; /* never NULL */
+    bool mesh;
+};
+
 struct pl_config {
     char *data;   /* DIR */
     char *listen; /* ADDRESS:PORT */
@@ -13,7 +25,8 @@ struct pl_config {
     char *store_access_key, *store_secret_key, *store_session_token;
     bool store_exclusive;
     int64_t store_cache_mib;
-    char *executor;   /* local */
+    char *executor; /* local | kubernetes */
+    struct pl_config_kube kube;
     char *sandbox;    /* bwrap | none */
     char *public_url; /* "" */
     char *s3_listen;  /* ADDRESS:PORT; "" = no S3 gateway */

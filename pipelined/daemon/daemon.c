@@ -1,6 +1,7 @@
 #include "daemon.h"
 
 #include "engine.h"
+#include "kube_settings.h"
 #include "listen.h"
 #include "log_ckpt.h"
 
@@ -41,7 +42,8 @@ struct daemon {
     struct pl_pool *pool;
     struct pl_engine *engine;
     struct pl_executor *executor;
-    struct pl_api *_Atomic api; /* events come from the writer thread */
+    struct pl_kube_settings kube; /* the executor's, when it is kubernetes */
+    struct pl_api *_Atomic api;   /* events come from the writer thread */
     struct pl_timer *drain_timer, *look_timer, *keep_timer;
     char token[65];
     uint8_t master_key[32];
@@ -135,6 +137,11 @@ static int write_url(struct daemon *d, struct pl_err *err)
 
 /* ---- events and the end ---- */
 
+static bool with_pods(const struct daemon *d)
+{
+    return pl_streq(d->config->executor, "kubernetes");
+}
+
 static void on_event(void *arg, int64_t id, int64_t at_us, const char *type, const char *data)
 {
     struct daemon *d = arg;
@@ -209,6 +216,11 @@ static void on_signal(void *arg)
     }
     d->draining = true;
     pl_api_drain(d->api);
+    if (with_pods(d)) {
+        pl_log_info("daemon", "stopping: pods go on, and tell the next start what they did");
+        drained(d);
+        return;
+    }
     pl_log_info("daemon", "stopping: finishing what is under way");
     pl_timer_start(d->drain_timer, (uint64_t)d->config->drain_ms);
     pl_engine_drain(d->engine, drained, d);
@@ -375,6 +387,36 @@ static int64_t read_epoch(struct daemon *d)
     return pl_sql_int(rd.conn, NULL, &epoch, "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'epoch'", "") < 0 ? 1 : epoch;
 }
 
+static int start_local(struct daemon *d, struct pl_err *err)
+{
+    const struct pl_exec_local_config c = {.loop = d->loop,
+                                           .data_dir = d->config->data,
+                                           .store_dir = d->store_dir,
+                                           .ca = d->config->store_ca,
+                                           .sandbox = d->config->sandbox,
+                                           .gpus = (int)d->config->gpus,
+                                           .events = pl_engine_executor_events(d->engine)};
+
+    return pl_exec_local_create(&c, &d->executor, err);
+}
+
+/* pods' URL of the daemon is known when it listens. */
+static int start_kubernetes(struct daemon *d, struct pl_err *err)
+{
+    const struct pl_config_kube *k = &d->config->kube;
+    struct pl_exec_kubernetes_config c = {.loop = d->loop,
+                                          .kubeconfig = k->kubeconfig,
+                                          .context = k->context,
+                                          .settings = &d->kube.pods,
+                                          .gpu_shapes = k->gpu_shapes,
+                                          .trusted = d->kube.trusted,
+                                          .events = pl_engine_executor_events(d->engine)};
+    int r = pl_kube_settings_read(d->config, pl_db_store_id(d->db), &d->kube, err);
+
+    c.n_trusted = d->kube.n_trusted;
+    return r < 0 ? r : pl_exec_kubernetes_create(&c, &d->executor, err);
+}
+
 static int start_engine(struct daemon *d, struct pl_err *err)
 {
     struct pl_engine_config c = {.db = d->db,
@@ -389,22 +431,11 @@ static int start_engine(struct daemon *d, struct pl_err *err)
                                  .refused_arg = d,
                                  .failed = on_engine_failed,
                                  .failed_arg = d};
-    struct pl_exec_local_config x = {.loop = d->loop,
-                                     .data_dir = d->config->data,
-                                     .store_dir = d->store_dir,
-                                     .ca = d->config->store_ca,
-                                     .sandbox = d->config->sandbox,
-                                     .gpus = (int)d->config->gpus};
-    int r;
+    int r = pl_engine_create(&c, &d->engine, err);
 
-    if (!pl_streq(d->config->executor, "local"))
-        return pl_err_set(err, PL_EUNAVAILABLE, "--executor %s: accepted is local (kubernetes is not available yet)",
-                          d->config->executor);
-    r = pl_engine_create(&c, &d->engine, err);
     if (r < 0)
         return r;
-    x.events = pl_engine_executor_events(d->engine);
-    return pl_exec_local_create(&x, &d->executor, err);
+    return with_pods(d) ? start_kubernetes(d, err) : start_local(d, err);
 }
 
 static void split_hosts(struct daemon *d)
@@ -518,6 +549,7 @@ static int start(struct daemon *d, struct pl_err *err)
     r = r < 0 ? r : pl_timer_create(d->loop, "daemon.look", on_look, d, &d->look_timer, err);
     r = r < 0 ? r : pl_timer_create(d->loop, "daemon.keep", on_keep, d, &d->keep_timer, err);
     r = r < 0 ? r : start_api(d, err);
+    r = r < 0 || !with_pods(d) ? r : pl_kube_settings_url(&d->kube, d->config, pl_api_local_url(d->api), err);
     if (r == 0) {
         pl_timer_start(d->look_timer, LOOK_MS);
         pl_timer_start(d->keep_timer, KEEP_FIRST_MS);
@@ -579,6 +611,7 @@ static void stop(struct daemon *d)
     free(d->store_url);
     free(d->store_dir);
     free(d->hosts_text);
+    pl_kube_settings_finish(&d->kube);
     snprintf(path, sizeof path, "%s/pipelined.url", d->config->data);
     if (d->url_written)
         unlink(path);

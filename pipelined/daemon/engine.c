@@ -50,11 +50,13 @@ struct pl_ejob *pl_engine_job_by_key(struct pl_engine *e, const char *run, const
 }
 
 /* What a user should know of every job of the stage on this executor. */
-static json_t *warnings_of(const struct pl_estage *stage)
+static json_t *warnings_of(const struct pl_engine *e, const struct pl_estage *stage)
 {
     json_t *list = json_array();
     char text[512];
 
+    if (e->executor->ops->shape)
+        return list; /* pods are of the image, and held to their limits */
     if (stage->def->image) {
         snprintf(text, sizeof text, "image %.300s is part of the code's identity, but this executor runs on the host's files",
                  stage->def->image);
@@ -82,7 +84,7 @@ int pl_engine_add_job(struct pl_engine *e, uint64_t id, uint64_t order, const ch
     j->created_us = pl_clock_wall_us();
     j->stage = pl_estage_ref(stage);
     j->reason = strdup("");
-    j->warnings = warnings_of(stage);
+    j->warnings = warnings_of(e, stage);
     snprintf(j->run, sizeof j->run, "%s", run);
     r = j->reason && j->warnings ? 0 : pl_err_nomem(err);
     r = r < 0 ? r : pl_map_put(&e->jobs, &id, sizeof id, j, NULL, err);

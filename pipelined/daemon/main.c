@@ -81,6 +81,8 @@
  *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_base, job_rows, job_results, job_tried, job_commit,
  *                        job_whole; endings, later; workers, worker_doors (their tokens), worker_api, checkpoints
  *   local, nvml          workers as processes of this machine; its GPUs;   sandbox_probe: does bubblewrap work here?
+ *   kubernetes           workers as pods: pods (one of them), shapes (those that are alike), cluster (what it can offer), kube_feed (what it tells,
+ *                        on the loop);   kube_settings: what the configuration says of pods
  * Kubernetes, where stages can be pods: pipelined/kube
  *   kubeconfig           which cluster, and who we are (kube_yaml); kube_identity: the token in force; kube_exec: plugins that say who we are
  *   kube_scan            JSON as it arrives, less what nobody needs;  kube_status: refusals and what to do about them;  kube_rate: how many a second

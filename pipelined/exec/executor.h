@@ -1,4 +1,4 @@
-/* exec: what starts workers, behind one interface: `local` (child processes of this machine), later `kubernetes` (pods). The scheduler
+/* exec: what starts workers, behind one interface: `local` (child processes of this machine), `kubernetes` (pods). The scheduler
  * decides, the executor carries out and reports; it holds no decisions of its own. Everything here happens on the loop's thread. */
 #pragma once
 
@@ -100,6 +100,26 @@ struct pl_exec_local_config {
 /* PL_EINVAL (sandbox), PL_ENOTFOUND (the agent's program), PL_EUNAVAILABLE (bubblewrap does not work here). */
 PL_MUST_CHECK
 int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_executor **ret, struct pl_err *err);
+
+/* ---- kubernetes ---- */
+struct pl_pod_settings;
+
+struct pl_exec_kubernetes_config {
+    struct pl_loop *loop;
+    const char *kubeconfig, *context; /* files as in KUBECONFIG, and which context; "" = as kubectl, or the pod's own account */
+    struct pl_pod_settings
+        *settings; /* pod_render.h; what it points to outlives the executor. namespace NULL: the context's, filled in */
+    const json_t *gpu_shapes;   /* offer.h; NULL = none; borrowed for the call */
+    const char *const *trusted; /* projects whose specs may ask for everything; outlives */
+    size_t n_trusted;
+    struct pl_executor_events events;
+};
+
+/* Workers are pods. They outlive the daemon: shutdown leaves them, the next start adopts them, and those that nobody adopts are removed. Asks
+ * the cluster what it must know, and waits for that. PL_ENOTFOUND (no kubeconfig), PL_EAUTH, PL_ENET, PL_EFORBIDDEN (pods may not be made),
+ * PL_EINVAL. */
+PL_MUST_CHECK
+int pl_exec_kubernetes_create(const struct pl_exec_kubernetes_config *config, struct pl_executor **ret, struct pl_err *err);
 
 static inline struct pl_executor *pl_executor_destroy(struct pl_executor *x)
 {

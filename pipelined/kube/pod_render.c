@@ -407,8 +407,10 @@ static json_t *make_agent(struct pod_build *b)
                               WORKER_PROGRAM, "--sandbox", "pod", "env", env, "volumeMounts", mounts, "resources",
                               resources_of_ours(b), "securityContext", security_of_ours(b));
     json_t *command = json_object_get(agent, "command");
-    const char *options[][2] = {{"--url", s->worker_url}, {"--worker", b->name}, {"--work", "/pl"}};
+    char id[24];
+    const char *options[][2] = {{"--url", s->worker_url}, {"--worker", id}, {"--work", "/pl"}};
 
+    (void)snprintf(id, sizeof id, "%llu", (unsigned long long)b->worker->id);
     for (size_t i = 0; i < PL_ARRAY_SIZE(options); i++) {
         pl_pod_add(b, command, json_string(options[i][0]));
         pl_pod_add(b, command, json_string(options[i][1]));

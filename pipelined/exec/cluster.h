@@ -1,0 +1,30 @@
+/* cluster: what is known of the cluster that pods run on: what its nodes can offer, what a namespace enforces, which interfaces it serves.
+ * Asked once at the start; nodes and others' pods are followed. Functions are the loop's but for pl_cluster_create. */
+#pragma once
+
+#include "pipelined/exec/kube_feed.h"
+#include "pipelined/kube/kube_access.h"
+#include "pipelined/kube/offer.h"
+
+#define PL_CLUSTER_CHANGED_MS 500 /* changes of nodes are told together */
+
+struct pl_cluster;
+
+struct pl_cluster_config {
+    struct pl_loop *loop;
+    struct pl_kube_client *client;
+    const char *space;           /* copied */
+    const json_t *gpu_shapes;    /* list of shapes that nodes could have (offer.h); NULL = none; borrowed for the call */
+    void (*changed)(void *self); /* what is offered may be another now */
+    void *self;
+};
+
+/* Asks the cluster what it must know, and waits for that; what is not answered is said in the log and taken for the usual. Before the loop runs.
+ * PL_EAUTH, PL_ENET (nothing could be asked), PL_EFORBIDDEN (pods may not be made), PL_EINVAL, PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_cluster_create(const struct pl_cluster_config *config, struct pl_cluster **ret, struct pl_err *err);
+struct pl_cluster *pl_cluster_destroy(struct pl_cluster *c);
+/* For pl_pod_render; the cluster's until it changes. */
+const struct pl_pod_cluster *pl_cluster_facts(struct pl_cluster *c);
+const struct pl_offer *pl_cluster_offer(const struct pl_cluster *c);
+bool pl_cluster_may(const struct pl_cluster *c, enum pl_kube_feature feature);

@@ -1,0 +1,125 @@
+#include "pipelined/exec/kube_feed.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/queue.h>
+
+struct item {
+    enum pl_kube_event event;
+    json_t *object;
+    STAILQ_ENTRY(item) link;
+};
+STAILQ_HEAD(item_list, item);
+
+struct pl_kube_feed {
+    struct pl_kube_feed_config config;
+    struct pl_kube_informer *informer;
+    struct pl_loop_work work;
+    pthread_mutex_t lock;
+    struct item_list items; /* lock */
+    size_t n;               /* lock */
+    bool ending;
+};
+
+static void drop(struct item_list *list)
+{
+    struct item *i;
+
+    while ((i = STAILQ_FIRST(list))) {
+        STAILQ_REMOVE_HEAD(list, link);
+        json_decref(i->object);
+        free(i);
+    }
+}
+
+/* All that has come. One of these events may lead to the feed's end. */
+static void deliver(void *arg)
+{
+    struct pl_kube_feed *f = arg;
+    struct item_list items = STAILQ_HEAD_INITIALIZER(items);
+    struct item *i;
+
+    pthread_mutex_lock(&f->lock);
+    STAILQ_CONCAT(&items, &f->items);
+    f->n = 0;
+    pthread_mutex_unlock(&f->lock);
+    if (f->ending) {
+        drop(&items);
+        pthread_mutex_destroy(&f->lock);
+        free(f);
+        return;
+    }
+    while ((i = STAILQ_FIRST(&items)) && !f->ending) {
+        STAILQ_REMOVE_HEAD(&items, link);
+        f->config.event(f->config.self, i->event, i->object);
+        json_decref(i->object);
+        free(i);
+    }
+    drop(&items);
+}
+
+/* On the I/O thread. References are counted atomically, and nobody changes an object after this. */
+static int take(void *self, enum pl_kube_event e, json_t *object, struct pl_err *err)
+{
+    struct pl_kube_feed *f = self;
+    struct item *i = malloc(sizeof *i);
+    bool full;
+
+    if (!i)
+        return pl_err_nomem(err);
+    *i = (struct item){.event = e, .object = json_incref(object)};
+    pthread_mutex_lock(&f->lock);
+    full = f->n >= PL_KUBE_FEED_MAX;
+    if (!full) {
+        STAILQ_INSERT_TAIL(&f->items, i, link);
+        f->n++;
+    }
+    pthread_mutex_unlock(&f->lock);
+    if (full) {
+        json_decref(i->object);
+        free(i);
+        return pl_err_set(err, PL_EBUSY, "%u events wait already", PL_KUBE_FEED_MAX);
+    }
+    pl_loop_post_work(f->config.loop, &f->work, "kube.feed", deliver, f);
+    return 0;
+}
+
+int pl_kube_feed_create(const struct pl_kube_feed_config *config, struct pl_kube_feed **ret, struct pl_err *err)
+{
+    struct pl_kube_feed *f = calloc(1, sizeof *f);
+    const struct pl_kube_watch_config watch = {
+        .path = config->path, .labels = config->labels, .fields = config->fields, .keep = config->keep, .event = take, .self = f};
+    int r;
+
+    if (!f)
+        return pl_err_nomem(err);
+    f->config = *config;
+    pthread_mutex_init(&f->lock, NULL);
+    STAILQ_INIT(&f->items);
+    r = pl_kube_informer_create(config->client, &watch, &f->informer, err);
+    if (r < 0) {
+        pthread_mutex_destroy(&f->lock);
+        free(f);
+        return r;
+    }
+    *ret = f;
+    return 0;
+}
+
+struct pl_kube_feed *pl_kube_feed_destroy(struct pl_kube_feed *f)
+{
+    if (!f)
+        return NULL;
+    f->informer = pl_kube_informer_destroy(f->informer);
+    f->ending = true;
+    pl_loop_post_work(f->config.loop, &f->work, "kube.feed", deliver, f); /* behind what is posted; frees it */
+    return NULL;
+}
+
+void pl_kube_feed_problem(struct pl_kube_feed *f, char *out, size_t n)
+{
+    struct pl_kube_informer_view view;
+
+    pl_kube_informer_look(f->informer, &view);
+    snprintf(out, n, "%s", view.problem);
+}

@@ -1,0 +1,396 @@
+/* The executor `kubernetes`: workers as pods. What a pod's state means is pod_state's to say, how pods look pod_render's; here is what
+ * binds them to workers. Everything but the client's callbacks is on the loop. */
+#include "pipelined/exec/pods.h"
+
+#include "pipelined/kube/kubeconfig.h"
+#include "storage/base/clock.h"
+#include "storage/base/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define POD_KEEP   "metadata{annotations{pipelined.io/worker} deletionTimestamp} spec{nodeName} status"
+#define EVENT_KEEP "involvedObject{uid} reason message type count firstTimestamp lastTimestamp eventTime series"
+
+static struct kpod *pod_of(const struct kube *k, uint64_t id)
+{
+    return pl_map_get(&k->pods, &id, sizeof id);
+}
+
+static const char *text_at(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? text : "";
+}
+
+/* ---- start, stop, adopt ---- */
+
+static int kube_start(struct pl_executor *x, const struct pl_worker_spec *spec, struct pl_err *err)
+{
+    struct kube *k = (struct kube *)x;
+    struct pl_pod pod = {0};
+    struct kpod *p;
+    int r = pl_kube_render(k, spec, &pod, err);
+
+    if (r < 0)
+        return r;
+    p = pl_kpod_new(k, spec->id);
+    if (!p) {
+        pl_pod_finish(&pod);
+        return pl_err_nomem(err);
+    }
+    snprintf(p->name, sizeof p->name, "%s", pod.name);
+    p->body = TAKE_PTR(pod.pod);
+    p->claim = TAKE_PTR(pod.claim_template);
+    p->memory_bytes = spec->def->resources.memory_bytes;
+    p->shape = pl_kshape_of(k, spec->project, spec->def, spec->version, spec->gpu);
+    pl_kshape_pending(p, true);
+    pl_pod_finish(&pod);
+    k->events.started(k->events.self, spec->id, "", 0, 0);
+    pl_kpod_make(p);
+    return 0;
+}
+
+struct gone {
+    struct kube *kube;
+    uint64_t id;
+};
+
+/* Not within the caller's call: it is in the middle of carrying out a step. */
+static void report_gone(void *arg)
+{
+    struct gone *g = arg;
+    struct kube *k = g->kube;
+
+    k->events.exited(k->events.self, g->id, &(struct pl_executor_end){.text = "it was gone already"});
+    free(g);
+}
+
+static void kube_stop(struct pl_executor *x, uint64_t id, bool kill)
+{
+    struct kube *k = (struct kube *)x;
+    struct kpod *p = pod_of(k, id);
+    struct gone *g;
+
+    if (p) {
+        pl_kpod_delete(p, kill);
+        return;
+    }
+    g = malloc(sizeof *g);
+    if (!g)
+        return;
+    *g = (struct gone){k, id};
+    if (pl_loop_post(k->loop, "kube.gone", report_gone, g, NULL) < 0)
+        free(g); /* it is asked again */
+}
+
+static void kube_adopt(struct pl_executor *x, const struct pl_worker_spec *spec, int64_t pid, int64_t pid_start)
+{
+    struct kube *k = (struct kube *)x;
+    struct kpod *p = pl_kpod_new(k, spec->id);
+
+    (void)pid;
+    (void)pid_start;
+    if (!p)
+        return;
+    p->step = KPOD_THERE;
+    p->adopted = true;
+    if (!spec->def)
+        return; /* found by its worker's number */
+    pl_pod_name(k->settings->store_id, spec->project, spec->stage, spec->version, (uint32_t)spec->id, (uint32_t)(spec->id >> 32),
+                p->name);
+    p->memory_bytes = spec->def->resources.memory_bytes;
+    p->shape = pl_kshape_of(k, spec->project, spec->def, spec->version, spec->gpu);
+}
+
+/* ---- what the cluster says ---- */
+
+/* A pod of this store that no worker knows: of a daemon that died before it wrote it down. */
+static void remove_stray(struct kube *k, json_t *object)
+{
+    struct kpod *p = pl_kpod_new(k, 0);
+
+    if (!p)
+        return;
+    p->step = KPOD_GOING;
+    snprintf(p->name, sizeof p->name, "%s", text_at(json_object_get(object, "metadata"), "name"));
+    pl_kpod_seen(p, object);
+}
+
+static struct kpod *find(const struct kube *k, const json_t *object)
+{
+    const json_t *metadata = json_object_get(object, "metadata");
+    const char *uid = text_at(metadata, "uid"), *worker;
+    struct kpod *p = pl_map_get(&k->by_uid, uid, strlen(uid));
+
+    if (p)
+        return p;
+    worker = text_at(json_object_get(metadata, "annotations"), PL_POD_LABEL "worker");
+    p = pod_of(k, strtoull(worker, NULL, 10));
+    if (p && !p->name[0])
+        snprintf(p->name, sizeof p->name, "%s", text_at(metadata, "name"));
+    return p && pl_streq(p->name, text_at(metadata, "name")) ? p : NULL;
+}
+
+/* All pods that there are have been seen: who is not among them is gone. */
+static void synced(struct kube *k)
+{
+    const struct pl_map_slot *slot;
+    bool again = true;
+
+    while (again) { /* an end changes the map */
+        again = false;
+        for (size_t i = 0; !again && (slot = pl_map_next(&k->pods, &i));) {
+            struct kpod *p = slot->value;
+
+            if (!p->adopted || p->seen)
+                continue;
+            pl_kpod_gone(p, "its pod was gone when the daemon came back");
+            again = true;
+        }
+    }
+}
+
+static void on_pod(void *self, enum pl_kube_event e, json_t *object)
+{
+    struct kube *k = self;
+    struct kpod *p;
+
+    if (e == PL_KUBE_SYNCED) {
+        synced(k);
+        return;
+    }
+    p = find(k, object);
+    if (e == PL_KUBE_DELETED) {
+        if (p && (!p->uid[0] || pl_streq(p->uid, text_at(json_object_get(object, "metadata"), "uid"))))
+            pl_kpod_gone(p, "its pod was deleted");
+    } else if (p) {
+        pl_kpod_seen(p, object);
+    } else {
+        remove_stray(k, object);
+    }
+}
+
+static void on_event(void *self, enum pl_kube_event e, json_t *object)
+{
+    struct kube *k = self;
+    const char *uid = text_at(json_object_get(object, "involvedObject"), "uid");
+    struct kpod *p = e == PL_KUBE_ADDED || e == PL_KUBE_MODIFIED ? pl_map_get(&k->by_uid, uid, strlen(uid)) : NULL;
+
+    if (p)
+        pl_kpod_event(p, object);
+}
+
+static void on_changed(void *self)
+{
+    struct kube *k = self;
+    const struct pl_map_slot *slot;
+
+    for (size_t i = 0; (slot = pl_map_next(&k->shapes, &i));)
+        pl_kshape_look(k, slot->value);
+}
+
+/* Time has passed: for ramps, and for pods that wait for an image. */
+static void look(void *arg)
+{
+    struct kube *k = arg;
+    const struct pl_map_slot *slot;
+
+    on_changed(k);
+    for (size_t i = 0; (slot = pl_map_next(&k->by_uid, &i));) {
+        struct kpod *p = slot->value;
+
+        if (!p->up || p->stop)
+            pl_kpod_look(p);
+    }
+    pl_timer_start(k->timer, PL_POD_LOOK_MS);
+}
+
+/* ---- the rest of the interface ---- */
+
+static int kube_shape(struct pl_executor *x, const char *project, const struct pl_stage *def, uint64_t version, bool gpu,
+                      uint64_t *ret, struct pl_err *err)
+{
+    const struct kshape *s = pl_kshape_of((struct kube *)x, project, def, version, gpu);
+
+    if (!s)
+        return pl_err_nomem(err);
+    *ret = s->id;
+    return 0;
+}
+
+/* Pods are of shapes: nothing of one machine is counted. */
+static void kube_capacity(struct pl_executor *x, struct pl_executor_capacity *ret)
+{
+    (void)x;
+    *ret = (struct pl_executor_capacity){0};
+}
+
+static unsigned kube_device(struct pl_executor *x, uint32_t slot)
+{
+    (void)x;
+    return slot;
+}
+
+static json_t *kube_gpus(struct pl_executor *x)
+{
+    const struct kube *k = (struct kube *)x;
+
+    return json_pack("{s:s, s:s, s:[]}", "node", pl_kube_client_name(k->client), "driver", "", "gpus");
+}
+
+/* Pods outlive the daemon. */
+static void kube_shutdown(struct pl_executor *x, bool kill, void (*done)(void *arg), void *arg)
+{
+    (void)x;
+    (void)kill;
+    done(arg);
+}
+
+static void free_pods(struct pl_map *pods)
+{
+    const struct pl_map_slot *slot;
+
+    for (size_t i = 0; (slot = pl_map_next(pods, &i)); i = 0) {
+        struct kpod *p = slot->value;
+
+        p->shape = NULL;
+        pl_kpod_free(p); /* leaves both maps */
+    }
+}
+
+static void kube_destroy(struct pl_executor *x)
+{
+    struct kube *k = (struct kube *)x;
+
+    k->pods_feed = pl_kube_feed_destroy(k->pods_feed);
+    k->events_feed = pl_kube_feed_destroy(k->events_feed);
+    pl_timer_destroy(k->timer);
+    free_pods(&k->pods);
+    free_pods(&k->by_uid); /* of nobody */
+    k->cluster = pl_cluster_destroy(k->cluster);
+    k->client = pl_kube_client_destroy(k->client); /* ends what is under way: the loop frees those pods */
+    pl_map_finish(&k->pods, NULL);
+    pl_map_finish(&k->by_uid, NULL);
+    pl_map_finish(&k->shapes, pl_kshape_free);
+    free(k);
+}
+
+static const struct pl_executor_ops ops = {
+    .name = "kubernetes",
+    .start = kube_start,
+    .stop = kube_stop,
+    .adopt = kube_adopt,
+    .shape = kube_shape,
+    .capacity = kube_capacity,
+    .device = kube_device,
+    .gpus = kube_gpus,
+    .shutdown = kube_shutdown,
+    .destroy = kube_destroy,
+};
+
+/* ---- making it ---- */
+
+static int create_client(struct kube *k, const struct pl_exec_kubernetes_config *config, struct pl_err *err)
+{
+    const struct pl_kubeconfig_where where = {.files = *config->kubeconfig ? config->kubeconfig : NULL,
+                                              .context = *config->context ? config->context : NULL};
+    struct pl_kube_client_config client = {0};
+    int r = pl_kubeconfig_load(&where, &client.kubeconfig, err);
+
+    r = r < 0 ? r : pl_kube_client_create(&client, &k->client, err);
+    pl_kubeconfig_finish(&client.kubeconfig);
+    return r;
+}
+
+static int follow(struct kube *k, struct pl_err *err)
+{
+    char labels[200], path[300];
+    struct pl_kube_feed_config pods = {.loop = k->loop,
+                                       .client = k->client,
+                                       .path = k->pods_path,
+                                       .labels = labels,
+                                       .keep = POD_KEEP,
+                                       .event = on_pod,
+                                       .self = k};
+    struct pl_kube_feed_config events = {.loop = k->loop,
+                                         .client = k->client,
+                                         .path = path,
+                                         .fields = "involvedObject.kind=Pod",
+                                         .keep = EVENT_KEEP,
+                                         .event = on_event,
+                                         .self = k};
+    int r;
+
+    snprintf(labels, sizeof labels, PL_POD_LABEL "store=%s", k->settings->store_id);
+    snprintf(path, sizeof path, "/api/v1/namespaces/%s/events", k->space);
+    r = pl_kube_feed_create(&pods, &k->pods_feed, err);
+    if (r == 0 && pl_cluster_may(k->cluster, PL_KUBE_MAY_EVENTS))
+        r = pl_kube_feed_create(&events, &k->events_feed, err);
+    return r;
+}
+
+/* The ConfigMap that pods belong to. */
+static int find_owner(struct kube *k, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *object = NULL;
+    char path[600];
+    int r;
+
+    if (!k->settings->owner_name)
+        return 0;
+    snprintf(path, sizeof path, "/api/v1/namespaces/%.200s/configmaps/%.253s", k->space, k->settings->owner_name);
+    r = pl_kube_client_get(k->client, path, &object, err);
+    if (r < 0)
+        return pl_err_wrap(err, r, "kubernetes.owner: ConfigMap %s of namespace %s", k->settings->owner_name, k->space);
+    snprintf(k->owner_uid, sizeof k->owner_uid, "%s", text_at(json_object_get(object, "metadata"), "uid"));
+    k->settings->owner_uid = k->owner_uid;
+    return 0;
+}
+
+static int set_up(struct kube *k, const struct pl_exec_kubernetes_config *config, struct pl_err *err)
+{
+    struct pl_cluster_config cluster = {
+        .loop = k->loop, .space = k->space, .gpu_shapes = config->gpu_shapes, .changed = on_changed, .self = k};
+    int r = create_client(k, config, err);
+
+    if (r < 0)
+        return r;
+    snprintf(k->space, sizeof k->space, "%s",
+             k->settings->namespace ? k->settings->namespace : pl_kube_client_namespace(k->client));
+    k->settings->namespace = k->space;
+    snprintf(k->pods_path, sizeof k->pods_path, "/api/v1/namespaces/%.200s/pods", k->space);
+    cluster.client = k->client;
+    r = pl_timer_create(k->loop, "kube.look", look, k, &k->timer, err);
+    r = r < 0 ? r : find_owner(k, err);
+    r = r < 0 ? r : pl_cluster_create(&cluster, &k->cluster, err);
+    r = r < 0 ? r : follow(k, err);
+    if (r < 0)
+        return r;
+    pl_timer_start(k->timer, PL_POD_LOOK_MS);
+    pl_log_info("kubernetes", "workers are pods of namespace %s of %s", k->space, pl_kube_client_name(k->client));
+    return 0;
+}
+
+int pl_exec_kubernetes_create(const struct pl_exec_kubernetes_config *config, struct pl_executor **ret, struct pl_err *err)
+{
+    struct kube *k = calloc(1, sizeof *k);
+    int r;
+
+    if (!k)
+        return pl_err_nomem(err);
+    *k = (struct kube){.x.ops = &ops,
+                       .loop = config->loop,
+                       .settings = config->settings,
+                       .trusted = config->trusted,
+                       .n_trusted = config->n_trusted,
+                       .events = config->events};
+    r = set_up(k, config, err);
+    if (r < 0) {
+        kube_destroy(&k->x);
+        return r;
+    }
+    *ret = &k->x;
+    return 0;
+}

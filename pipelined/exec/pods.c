@@ -1,0 +1,331 @@
+#include "pipelined/exec/pods.h"
+
+#include "storage/base/clock.h"
+#include "storage/base/hash.h"
+#include "storage/base/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+struct kpod *pl_kpod_new(struct kube *k, uint64_t id)
+{
+    struct kpod *p = calloc(1, sizeof *p);
+
+    if (!p)
+        return NULL;
+    p->kube = k;
+    p->loop = k->loop;
+    p->id = id;
+    p->made_ms = p->waits_ms = pl_clock_mono_ms();
+    if (id && pl_map_put(&k->pods, &id, sizeof id, p, NULL, NULL) < 0) {
+        free(p);
+        return NULL;
+    }
+    return p;
+}
+
+static void leave_maps(struct kpod *p)
+{
+    struct kube *k = p->kube;
+
+    if (p->id && pl_map_get(&k->pods, &p->id, sizeof p->id) == p)
+        pl_map_remove(&k->pods, &p->id, sizeof p->id);
+    if (p->uid[0] && pl_map_get(&k->by_uid, p->uid, strlen(p->uid)) == p)
+        pl_map_remove(&k->by_uid, p->uid, strlen(p->uid));
+}
+
+static void destroy(struct kpod *p)
+{
+    json_decref(p->object);
+    json_decref(p->events);
+    json_decref(p->body);
+    json_decref(p->claim);
+    pl_kube_create_finish(&p->create);
+    pl_kube_delete_finish(&p->del);
+    free(p->text);
+    free(p->path);
+    free(p);
+}
+
+/* Is a request of it under way, or its answer on its way here? */
+static bool is_busy(const struct kpod *p)
+{
+    return p->step < KPOD_THERE || p->deleting;
+}
+
+void pl_kpod_free(struct kpod *p)
+{
+    leave_maps(p);
+    pl_kshape_pending(p, false);
+    if (is_busy(p))
+        p->kube = NULL; /* its callback frees it */
+    else
+        destroy(p);
+}
+
+static void know_uid(struct kpod *p, const char *uid)
+{
+    if (p->uid[0] || !*uid)
+        return;
+    snprintf(p->uid, sizeof p->uid, "%s", uid);
+    (void)!pl_map_put(&p->kube->by_uid, p->uid, strlen(p->uid), p, NULL, NULL); /* without memory it gets no events */
+}
+
+static void report(struct kpod *p, const char *text, bool hopeless, bool counts)
+{
+    struct kube *k = p->kube;
+
+    pl_kshape_pending(p, false);
+    if (p->reported || !p->id)
+        return;
+    p->reported = true;
+    k->events.exited(k->events.self, p->id, &(struct pl_executor_end){.text = text, .hopeless = hopeless, .counts = counts});
+}
+
+/* ---- making ---- */
+
+static void on_made(void *arg);
+
+static void made(struct pl_kube_create *op)
+{
+    struct kpod *p = op->arg;
+
+    pl_loop_post_work(p->loop, &p->work, "kube.made", on_made, p);
+}
+
+/* By what an object that is there already is known as the one that is to be made. */
+static void add_hash(struct kpod *p, const json_t *object, json_t *metadata)
+{
+    _cleanup_free_ char *spec = json_dumps(json_object_get(object, "spec"), JSON_COMPACT | JSON_SORT_KEYS);
+    json_t *annotations = json_object_get(metadata, "annotations");
+
+    if (!annotations && json_object_set_new(metadata, "annotations", json_object()) == 0)
+        annotations = json_object_get(metadata, "annotations");
+    if (p->step == KPOD_MAKING_CLAIM) /* one for all pods that ask for the same */
+        json_object_set_new(annotations, PL_KUBE_HASH, json_sprintf("%016" PRIx64, spec ? pl_xxh64(spec, strlen(spec), 0) : 0));
+    else
+        json_object_set_new(annotations, PL_KUBE_HASH, json_sprintf("%" PRIu64, p->id));
+}
+
+static void send(struct kpod *p, const char *collection, const json_t *object)
+{
+    json_t *metadata = json_object_get(object, "metadata");
+
+    add_hash(p, object, metadata);
+    free(p->text);
+    p->text = json_dumps(object, JSON_COMPACT);
+    pl_kube_create_finish(&p->create);
+    p->create = (struct pl_kube_create){.collection = collection,
+                                        .name = json_string_value(json_object_get(metadata, "name")),
+                                        .hash = json_string_value(
+                                            json_object_get(json_object_get(metadata, "annotations"), PL_KUBE_HASH)),
+                                        .body = p->text ? p->text : "",
+                                        .body_len = p->text ? strlen(p->text) : 0,
+                                        .done = made,
+                                        .arg = p};
+    pl_kube_create_start(p->kube->client, &p->create);
+}
+
+void pl_kpod_make(struct kpod *p)
+{
+    p->step = p->claim ? KPOD_MAKING_CLAIM : KPOD_MAKING;
+    if (p->claim) {
+        struct kube *k = p->kube;
+
+        free(p->path);
+        if (asprintf(&p->path, "/apis/resource.k8s.io/%s/namespaces/%s/resourceclaimtemplates", pl_cluster_facts(k->cluster)->dra,
+                     k->space) < 0)
+            p->path = NULL;
+        send(p, p->path ? p->path : "", p->claim);
+    } else {
+        send(p, p->kube->pods_path, p->body);
+    }
+}
+
+static void on_made(void *arg)
+{
+    struct kpod *p = arg;
+    const bool claim = p->step == KPOD_MAKING_CLAIM;
+    const struct pl_err err = p->create.err;
+    const bool hopeless = p->create.verdict == PL_KUBE_REFUSED;
+
+    p->step = KPOD_THERE; /* nothing is under way */
+    if (!p->kube) {
+        destroy(p);
+        return;
+    }
+    if (err.code < 0) {
+        report(p, err.msg, hopeless, false);
+        pl_kpod_free(p);
+        return;
+    }
+    if (claim) {
+        p->claim = (json_decref(p->claim), NULL);
+        if (p->stop) {
+            report(p, "it was told to end before its pod was made", false, false);
+            pl_kpod_free(p);
+        } else {
+            pl_kpod_make(p);
+        }
+        return;
+    }
+    p->made_ms = pl_clock_mono_ms();
+    know_uid(p, p->create.uid);
+    p->body = (json_decref(p->body), NULL);
+    pl_kpod_look(p);
+}
+
+/* ---- removing ---- */
+
+static void on_deleted(void *arg)
+{
+    struct kpod *p = arg;
+
+    p->deleting = false;
+    if (!p->kube) {
+        destroy(p);
+        return;
+    }
+    if (p->del.err.code < 0) {
+        pl_log_warn("kubernetes", "pod %s: %s", p->name, p->del.err.msg);
+        p->asked = KPOD_ASKED_NOTHING; /* again at the next look */
+    } else if (p->del.was_gone) {
+        pl_kpod_gone(p, "its pod was gone already");
+    } else if (p->kill) {
+        pl_kpod_delete(p, true); /* it may have been asked mildly */
+    }
+}
+
+static void deleted(struct pl_kube_delete *op)
+{
+    struct kpod *p = op->arg;
+
+    pl_loop_post_work(p->loop, &p->work, "kube.deleted", on_deleted, p);
+}
+
+void pl_kpod_delete(struct kpod *p, bool kill)
+{
+    p->stop = true;
+    p->kill = p->kill || kill;
+    if (is_busy(p) || !p->uid[0] || p->asked >= (p->kill ? KPOD_KILLED : KPOD_ASKED_TO_END))
+        return; /* later, or already */
+    free(p->path);
+    if (asprintf(&p->path, "%s/%s", p->kube->pods_path, p->name) < 0) {
+        p->path = NULL;
+        return;
+    }
+    pl_kube_delete_finish(&p->del);
+    p->del = (struct pl_kube_delete){.path = p->path, .uid = p->uid, .grace_s = p->kill ? 1 : -1, .done = deleted, .arg = p};
+    p->asked = p->kill ? KPOD_KILLED : KPOD_ASKED_TO_END;
+    p->deleting = true;
+    pl_kube_delete_start(p->kube->client, &p->del);
+}
+
+void pl_kpod_gone(struct kpod *p, const char *text)
+{
+    report(p, text, false, false);
+    pl_kpod_free(p);
+}
+
+/* ---- what is seen of it ---- */
+
+static void end(struct kpod *p, const struct pl_pod_state *st)
+{
+    const char *text = st->why[0] ? st->why : st->deleted ? "its pod was deleted" : "its pod is over";
+
+    report(p, text, st->verdict == PL_POD_GIVEN_UP, st->verdict == PL_POD_FAILED);
+    p->step = KPOD_GOING;
+    pl_kpod_delete(p, false);
+}
+
+static void tell_place(struct kpod *p, const struct pl_pod_state *st)
+{
+    struct kube *k = p->kube;
+    const bool up = st->verdict == PL_POD_RUNS, news = (st->bound && !p->bound) || (up && !p->up);
+
+    if (st->bound && !p->bound && p->shape)
+        pl_ramp_bound(&p->shape->ramp, pl_clock_mono_ms());
+    p->bound = p->bound || st->bound;
+    p->up = p->up || up;
+    if (st->bound)
+        pl_kshape_pending(p, false);
+    if (news)
+        k->events.placed(k->events.self, p->id, st->node ? st->node : "", up);
+}
+
+static void tell_why(struct kpod *p, const struct pl_pod_state *st)
+{
+    struct kube *k = p->kube;
+
+    if (st->no_growth && p->shape) {
+        pl_ramp_refused(&p->shape->ramp);
+        pl_kshape_look(k, p->shape);
+    }
+    if (st->verdict != PL_POD_WAITS || pl_streq(st->why, p->why))
+        return;
+    snprintf(p->why, sizeof p->why, "%s", st->why);
+    k->events.waits(k->events.self, p->id, p->why);
+}
+
+/* For one thing: another reason begins to count anew. */
+static void note_reason(struct kpod *p)
+{
+    const json_t *status = json_object_get(p->object, "status"), *main = NULL, *one;
+    const char *reason;
+    size_t i;
+
+    json_array_foreach(json_object_get(status, "containerStatuses"), i,
+                       one) if (pl_streq(json_string_value(json_object_get(one, "name")), "main")) main = one;
+    reason = json_string_value(json_object_get(json_object_get(json_object_get(main, "state"), "waiting"), "reason"));
+    if (!reason || pl_streq(reason, "ContainerCreating") || pl_streq(reason, "PodInitializing"))
+        p->waits_ms = pl_clock_mono_ms();
+}
+
+void pl_kpod_look(struct kpod *p)
+{
+    struct pl_pod_asked asked;
+    struct pl_pod_state st;
+
+    if (p->step == KPOD_GOING || p->stop)
+        pl_kpod_delete(p, p->kill);
+    if (p->step != KPOD_THERE)
+        return;
+    if (!p->object) {
+        if (!p->seen && pl_clock_mono_ms() - p->made_ms > PL_POD_UNSEEN_MS && !p->deleting)
+            pl_kpod_delete(p, true); /* answers that it is gone, or lets it be seen going */
+        return;
+    }
+    note_reason(p);
+    asked = (struct pl_pod_asked){.memory_bytes = p->memory_bytes, .waited_ms = pl_clock_mono_ms() - p->waits_ms};
+    pl_pod_state(p->object, p->events, &asked, &st);
+    if (st.verdict > PL_POD_RUNS) {
+        end(p, &st);
+        return;
+    }
+    tell_place(p, &st);
+    tell_why(p, &st);
+}
+
+void pl_kpod_seen(struct kpod *p, json_t *object)
+{
+    const char *uid = json_string_value(json_object_get(json_object_get(object, "metadata"), "uid"));
+
+    if (p->uid[0] && !pl_streq(p->uid, uid))
+        return; /* another one of that name */
+    know_uid(p, uid ? uid : "");
+    p->seen = true;
+    json_incref(object);
+    json_decref(p->object);
+    p->object = object;
+    pl_kpod_look(p);
+}
+
+void pl_kpod_event(struct kpod *p, json_t *event)
+{
+    if (!p->events)
+        p->events = json_array();
+    if (json_array_size(p->events) >= PL_POD_EVENTS_MAX)
+        json_array_remove(p->events, 0);
+    json_array_append(p->events, event);
+    pl_kpod_look(p);
+}

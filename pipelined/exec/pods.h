@@ -1,0 +1,102 @@
+/* pods: private to the executor `kubernetes`: a worker as a pod, and a shape of pods.
+ *
+ *   MAKING ──made──▶ THERE ──over, failed, gone, told to end──▶ GOING ──gone──▶ (freed)
+ *      └──refused──▶ (reported, freed)
+ *
+ * Its end is reported once, when it enters GOING by itself or is gone: from then on the engine knows nothing of it. */
+#pragma once
+
+#include "pipelined/exec/cluster.h"
+#include "pipelined/exec/executor.h"
+#include "pipelined/kube/kube_write.h"
+#include "pipelined/kube/pod_ramp.h"
+#include "pipelined/kube/pod_state.h"
+#include "storage/base/map.h"
+
+#define PL_POD_EVENTS_MAX 16u /* kept of a pod */
+#define PL_POD_LOOK_MS    2000
+#define PL_POD_UNSEEN_MS  60000 /* made, and in no list: it is gone */
+
+struct kshape {
+    uint64_t id;
+    struct pl_offer_request request; /* names are of */
+    json_t *pod;                     /* one like its pods */
+    struct pl_ramp ramp;
+    uint32_t pending;
+    bool broken; /* its stage can be no pod: `why` */
+    bool told, offered;
+    uint32_t told_max;
+    char why[PL_OFFER_WHY_BYTES];
+};
+
+enum kpod_step { KPOD_MAKING_CLAIM, KPOD_MAKING, KPOD_THERE, KPOD_GOING };
+
+struct kpod {
+    struct kube *kube;    /* NULL: the executor is no more, and it waits for its last callback */
+    struct pl_loop *loop; /* for callbacks, which must not look at kube */
+    uint64_t id;          /* of its worker; 0 = of nobody: it is removed */
+    char name[PL_POD_NAME_BYTES], uid[64];
+    enum kpod_step step;
+    struct kshape *shape; /* NULL: unknown */
+    int64_t memory_bytes;
+    bool pending;               /* counted in the shape */
+    bool reported;              /* its end */
+    bool stop, kill;            /* told to end while it was being made */
+    bool adopted, seen;         /* of an earlier life; in a list or watch */
+    bool bound, up;             /* told */
+    int64_t made_ms, waits_ms;  /* monotonic: when it was made; since when it waits for that: */
+    char why[PL_POD_WHY_BYTES]; /* last told */
+    json_t *object, *events;
+    json_t *body, *claim;
+    char *text, *path;
+    struct pl_kube_create create;
+    struct pl_kube_delete del;
+    bool deleting;
+    enum kpod_asked { KPOD_ASKED_NOTHING, KPOD_ASKED_TO_END, KPOD_KILLED } asked; /* the cluster has taken it */
+    struct pl_loop_work work;
+};
+
+struct kube {
+    struct pl_executor x;
+    struct pl_loop *loop;
+    struct pl_kube_client *client;
+    struct pl_cluster *cluster;
+    struct pl_pod_settings *settings;
+    const char *const *trusted;
+    size_t n_trusted;
+    struct pl_executor_events events;
+    struct pl_kube_feed *pods_feed, *events_feed;
+    struct pl_map pods;   /* worker id → kpod */
+    struct pl_map by_uid; /* uid → kpod */
+    struct pl_map shapes; /* id → kshape */
+    struct pl_timer *timer;
+    char space[256], pods_path[300], owner_uid[64];
+};
+
+/* ---- pods.c ---- */
+/* A pod of that worker, in no step yet. NULL without memory. */
+struct kpod *pl_kpod_new(struct kube *k, uint64_t id);
+/* Sends what is to be made. */
+void pl_kpod_make(struct kpod *p);
+/* Asks for its end, at once or by and by. */
+void pl_kpod_delete(struct kpod *p, bool kill);
+/* The cluster's word about it: an object, or that it is gone. */
+void pl_kpod_seen(struct kpod *p, json_t *object);
+void pl_kpod_gone(struct kpod *p, const char *text);
+/* An event of it. */
+void pl_kpod_event(struct kpod *p, json_t *event);
+/* Time has passed. */
+void pl_kpod_look(struct kpod *p);
+void pl_kpod_free(struct kpod *p);
+
+/* ---- shapes.c ---- */
+/* The shape of the pods of a stage, with or without its GPUs; told when it is new. NULL without memory. */
+struct kshape *pl_kshape_of(struct kube *k, const char *project, const struct pl_stage *def, uint64_t version, bool gpu);
+/* The pod waits for a node, or no longer. */
+void pl_kshape_pending(struct kpod *p, bool pending);
+void pl_kshape_free(void *shape);
+/* Looks again whether the cluster offers it, and at its ramp; tells what has changed. */
+void pl_kshape_look(struct kube *k, struct kshape *s);
+/* Renders the pod of a worker. As pl_pod_render. */
+PL_MUST_CHECK
+int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, struct pl_pod *ret, struct pl_err *err);
