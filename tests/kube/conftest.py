@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parent.parent / "daemon")]
 import containers  # noqa: E402  the folder must be on the path first
 import control_plane  # noqa: E402
 import kubelet as library  # noqa: E402

@@ -57,17 +57,19 @@ def why_not():
 
 
 class Cgroup:
-    """A bound on memory. The whole container is killed when it needs more, as on cgroup v2, whatever this machine has."""
+    """A bound on memory. `whole`: all of the container is killed when it needs more, as kubelets have it on version 2, whatever this machine has;
+    else one process, as on version 1 and by `singleProcessOOMKill`."""
 
     ROOTS = (("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.oom_control"), ("/sys/fs/cgroup", "memory.max", "memory.events"))
 
-    def __init__(self, name, limit_bytes):
+    def __init__(self, name, limit_bytes, whole):
         root, limit, self.events = self.place()
         self.folder = pathlib.Path(root) / f"pl-kubelet-{os.getpid()}-{name}"
         self.folder.mkdir()
         self.eventfd = None
         (self.folder / limit).write_text(str(limit_bytes))
-        if limit == "memory.max":
+        self.watched = whole and limit != "memory.max"
+        if whole and limit == "memory.max":
             (self.folder / "memory.oom.group").write_text("1")
 
     @classmethod
@@ -93,7 +95,7 @@ class Cgroup:
 
     def watch(self, loop, on_kill):
         """Version 1 kills one process, and tells by an eventfd that it is short of memory."""
-        if self.events != "memory.oom_control":
+        if not self.watched:
             return
         self.eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         with open(self.folder / self.events, "rb") as control:
@@ -169,8 +171,8 @@ def security(pod, container, image):
 class Process:
     """A container that runs. `started` is when its command did; `log` its output, a line as the CRI writes it."""
 
-    def __init__(self, name, folder):
-        self.name = name
+    def __init__(self, name, folder, whole=True):
+        self.name, self.whole = name, whole
         self.log = pathlib.Path(folder) / f"{name}.log"
         self.message = pathlib.Path(folder) / f"{name}.message"
         self.more = asyncio.Condition()  # of the log, or its end
@@ -192,6 +194,8 @@ class Process:
                 words += ["--perms", "1777" if folder.endswith("tmp") else "0755", "--dir" if readonly else "--tmpfs", folder]
         words += ["--proc", "/proc", "--dev", "/dev", "--ro-bind-try", "/sys", "/sys", "--perms", "0755", "--dir", "/.enter",
                   "--ro-bind", str(BIN / "pl-enter"), "/.enter/pl-enter", "--bind", str(self.message), "/dev/termination-log"]
+        if self.cgroup:
+            words += ["--ro-bind", str(self.cgroup.folder), str(self.cgroup.folder.parent)]
         for place, mount in places:
             for above in reversed([str(one) for one in pathlib.PurePosixPath(place).parents][:-1]):  # what bubblewrap makes itself is root's alone
                 words += ["--perms", "0755", "--dir", above]
@@ -210,9 +214,10 @@ class Process:
         report, reported = os.pipe()
         info, informed = os.pipe()
         try:
-            words = self.words(pod, container, image, mounts, env, reported, informed)
             if memory_bytes and Cgroup.place():
-                self.cgroup = Cgroup(f"{pod['metadata']['uid']}-{self.name}", memory_bytes)
+                self.cgroup = Cgroup(f"{pod['metadata']['uid']}-{self.name}", memory_bytes, self.whole)
+            words = self.words(pod, container, image, mounts, env, reported, informed)
+            if self.cgroup:
                 words = ["/bin/sh", "-c", 'echo 0 >"$1"; shift; exec "$@"', "sh", str(self.cgroup.folder / "cgroup.procs"), *words]
             self.process = await asyncio.create_subprocess_exec(*words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                                                 pass_fds=(reported, informed), limit=1 << 17)

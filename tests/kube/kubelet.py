@@ -76,11 +76,11 @@ class Node:
 
 class Kubelet:
     """`images`: {name: containers.Image}; without it every name is this machine's own root. `play(pod)`: nothing runs; an async function that gives
-    {container: exit code}, 0 without; pods.at_once, or one of the test's own."""
+    {container: exit code}, 0 without; pods.at_once, or one of the test's own. `whole`: containers.Cgroup."""
 
-    def __init__(self, plane, folder, nodes, images=None, play=None, namespace="default", connections=8):
+    def __init__(self, plane, folder, nodes, images=None, play=None, namespace="default", connections=8, whole=True):
         self.plane, self.folder, self.namespace = plane, pathlib.Path(folder), namespace
-        self.images, self.play = images, play
+        self.images, self.play, self.whole = images, play, whole
         self.nodes = {made["name"]: Node(made) for made in nodes}
         self.connections = connections
         self.pods = {}  # (namespace, name): as the watch last said
@@ -169,6 +169,8 @@ class Kubelet:
             await self.forget(f"/api/v1/nodes/{name}")
         await self.server.stop()
         self.api.close()
+        for _ in range(5):  # what closes itself does it in the loop's next rounds
+            await asyncio.sleep(0)
 
     async def forget(self, path):
         with contextlib.suppress(apiserver.Refused):

@@ -15,6 +15,7 @@ import volumes
 
 RETRY_S = 0.2  # a real kubelet's are 10 s and more
 LIVE = ("Pending", "Running")
+SANITIZER = re.compile(r"ERROR: (Address|Leak|Thread|Undefined)\w*|runtime error:|WARNING: ThreadSanitizer")
 IMAGE_NAME = re.compile(r"[a-z0-9]+([._/-]+[a-z0-9]+)*(:[0-9]+(/[a-z0-9._/-]+)?)?(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?")
 
 
@@ -307,7 +308,7 @@ class Pod(Worker):
         if made is None or self.stopping:
             return
         image, env = made
-        process = self.processes[container.name] = containers.Process(container.name, self.folder)
+        process = self.processes[container.name] = containers.Process(container.name, self.folder, self.kubelet.whole)
         memory = int(volumes.amount(container.spec.get("resources", {}).get("limits", {}).get("memory", "0")))
         spec = {**container.spec, **{key: [volumes.expand(word, env) for word in container.spec[key]] for key in ("command", "args")
                                      if key in container.spec}}
@@ -323,6 +324,8 @@ class Pod(Worker):
         if self.stopping:
             process.kill()
         code, oom = await process.end()
+        if found := SANITIZER.search(process.log.read_text(errors="replace") if process.log.exists() else ""):
+            self.kubelet.failures.append(AssertionError(f"{self.name}/{container.name}: {found.string[found.start():][:4000]}"))
         container.end(code, "OOMKilled" if oom else None, process.last_words(container.spec.get("terminationMessagePolicy"), code != 0), began)
         self.publish_soon()
 
