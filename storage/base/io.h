@@ -10,6 +10,11 @@ PL_MUST_CHECK
 int pl_io_write(int fd, const void *data, size_t n, const char *what, struct pl_err *err);
 PL_MUST_CHECK
 int pl_io_pwrite(int fd, const void *data, size_t n, uint64_t offset, const char *what, struct pl_err *err);
+/* Writes a new file, from its begin, while the disk takes what was written before: at most twice PL_IO_BEHIND_BYTES wait for it. Who else
+ * syncs a file on that disk, a log say, may have to wait for what others have under way there. Not synced at the end. */
+#define PL_IO_BEHIND_BYTES ((size_t)2 << 20)
+PL_MUST_CHECK
+int pl_io_write_behind(int fd, const struct iovec *iov, int n, const char *what, struct pl_err *err);
 /* Reads up to `n` bytes until the end of file; returns the count. */
 PL_MUST_CHECK
 ssize_t pl_io_read(int fd, void *out, size_t n, const char *what, struct pl_err *err);

@@ -128,12 +128,11 @@ static int file_name_it(struct object_file *f, const char *key, const char *temp
 static int file_write_temp(const char *temp, const struct iovec *iov, int n, const char *key, struct pl_err *err)
 {
     _cleanup_close_ int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    int r = 0;
+    int r;
 
     if (fd < 0)
         return pl_err_errno(err, errno, "create %s", temp);
-    for (int i = 0; i < n && r == 0; i++)
-        r = pl_io_write(fd, iov[i].iov_base, iov[i].iov_len, key, err);
+    r = pl_io_write_behind(fd, iov, n, key, err);
     return r < 0 ? r : pl_io_fdatasync(fd, key, err);
 }
 

@@ -69,6 +69,47 @@ static void a_failed_write_leaves_the_old_file_and_nothing_else(void **state)
     assert_ok(pl_io_write_file(path, "new", 3, 0644, &err), &err);
 }
 
+/* Pieces that end within, at and behind what goes to the disk at a time. */
+static void a_file_written_behind_has_all_its_pieces(void **state)
+{
+    static const size_t sizes[] = {0, 1, PL_IO_BEHIND_BYTES - 1, PL_IO_BEHIND_BYTES, 3 * PL_IO_BEHIND_BYTES + 5, 7};
+    struct iovec iov[PL_ARRAY_SIZE(sizes)];
+    _cleanup_(pl_buf_finish) struct pl_buf b = {0};
+    _cleanup_free_ uint8_t *bytes = NULL;
+    const char *path = fixture_path(dir, "f");
+    struct pl_err err;
+    size_t all = 0;
+    int fd;
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(sizes); i++)
+        all += sizes[i];
+    bytes = fixture_alloc(all, 1);
+    for (size_t i = 0, at = 0; i < PL_ARRAY_SIZE(sizes); at += sizes[i++])
+        iov[i] = (struct iovec){bytes + at, sizes[i]};
+    b.max = all;
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_ok(pl_io_write_behind(fd, iov, PL_ARRAY_SIZE(sizes), path, &err), &err);
+    close(fd);
+    assert_ok(pl_io_read_file(path, &b, &err), &err);
+    assert_int_equal(b.len, all);
+    assert_memory_equal(b.data, bytes, all);
+}
+
+static void a_failed_write_behind_is_told(void **state)
+{
+    _cleanup_free_ uint8_t *bytes = fixture_alloc(3 * PL_IO_BEHIND_BYTES, 1);
+    struct iovec iov = {bytes, 3 * PL_IO_BEHIND_BYTES};
+    const char *path = fixture_path(dir, "f");
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    struct pl_err err;
+
+    (void)state;
+    pl_io_fail_nth(PL_IO_WRITE, 3, ENOSPC);
+    assert_int_equal(pl_io_write_behind(fd, &iov, 1, path, &err), PL_ENOSPC);
+    close(fd);
+}
+
 static void reads_at_an_offset_are_exact(void **state)
 {
     const char *path = fixture_path(dir, "f");
@@ -187,6 +228,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_file_is_written_and_read_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_write_leaves_the_old_file_and_nothing_else, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_file_written_behind_has_all_its_pieces, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failed_write_behind_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(reads_at_an_offset_are_exact, setup, teardown),
         cmocka_unit_test_setup_teardown(a_process_can_be_made_to_end_at_any_call, setup, teardown),
         cmocka_unit_test_setup_teardown(rename_noreplace_never_replaces, setup, teardown),
