@@ -296,14 +296,21 @@ int pl_opens_find(struct pl_opens *o, const char *project, const char *repo, con
     return 0;
 }
 
-bool pl_opens_has(struct pl_opens *o, const char *text)
+static bool may_read(const struct pl_conn *conn, const struct pl_open *c)
+{
+    const struct pl_op_spool_head *h = pl_open_head(c);
+
+    return !conn || (conn->readable && conn->readable(conn->who, h->project, h->repo));
+}
+
+bool pl_opens_has(struct pl_opens *o, const struct pl_conn *conn, const char *text)
 {
     size_t len = strlen(text);
     bool has = false;
 
     pthread_mutex_lock(&o->lock);
     for (struct pl_open *c = o->list; c && !has; c = c->next)
-        has = starts_so(c, text, len);
+        has = starts_so(c, text, len) && may_read(conn, c);
     pthread_mutex_unlock(&o->lock);
     return has;
 }

@@ -61,7 +61,7 @@ struct pl_opens *pl_opens_close(struct pl_opens *o);
 
 struct pl_open_args {
     const char *project, *repo, *branch, *message, *author;
-    bool must_exist; /* the branch: PL_ENOTFOUND when it does not; else it is made with the commit */
+    bool must_exist;              /* the branch: PL_ENOTFOUND when it does not; else it is made with the commit */
 };
 
 /* Starts one on the branch's head. Blocks: on the pool. PL_ENOTFOUND, PL_EOUTPUT, PL_ELIMIT. */
@@ -76,8 +76,9 @@ int pl_opens_gather(struct pl_opens *o, const struct pl_open_args *args, int64_t
 PL_MUST_CHECK
 int pl_opens_find(struct pl_opens *o, const char *project, const char *repo, const char *text, bool branch_too,
                   struct pl_open **ret, struct pl_err *err);
-/* Whether an open commit of any repo has an id that starts so (at least 4 digits): its run is still to come. */
-bool pl_opens_has(struct pl_opens *o, const char *text);
+/* Whether an open commit of any repo that `conn` may read (NULL: of any) has an id that starts so (at least 4 digits): its run is still to
+ * come. */
+bool pl_opens_has(struct pl_opens *o, const struct pl_conn *conn, const char *text);
 struct pl_open *pl_open_ref(struct pl_open *c);
 struct pl_open *pl_open_unref(struct pl_open *c);
 static inline void pl_open_unrefp(struct pl_open **c)

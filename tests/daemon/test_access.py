@@ -105,6 +105,16 @@ def test_a_foreign_project_is_not_there(project):
     assert events and {e["data"]["project"] for e in events} == {other.name}
 
 
+def test_an_open_commit_is_nobodys_who_may_not_read_its_repo(project):
+    project.repo("in")
+    commit = project.d.http("POST", f"/api/v1/repos/{project.name}/in/branches/master/open", {})["id"]
+    one, two = names(project, "reads", "does_not")
+    user, none = User(project.d, one, (f"{project.name}/in", "reader")), User(project.d, two)
+    for text in (commit, commit[:8]):
+        assert user.get(f"/runs/{text}/wait?timeout_ms=1")["state"] == "running"
+        assert none.status("GET", f"/runs/{text}/wait?timeout_ms=1") == 404
+
+
 def test_a_run_shows_the_jobs_that_one_may_read(project):
     project.repo("in")
     project.stages(sh("open", "cp $PL_INPUT_IN/* $PL_OUT"), sh("shut", "cp $PL_INPUT_IN/* $PL_OUT"), sh("last", "cp $PL_INPUT_SHUT/* $PL_OUT", repo="shut"))

@@ -84,7 +84,7 @@ static void *reader_main(void *arg)
     (void)arg;
     while (left) {
         must(pl_opens_each(world.opens, "default", "digits", look_at, NULL), &err);
-        (void)pl_opens_has(world.opens, "0123");
+        (void)pl_opens_has(world.opens, NULL, "0123");
     }
     return NULL;
 }
@@ -246,9 +246,9 @@ static void test_a_repo_that_goes_takes_its_own_open_commits_and_no_others(void 
     assert_ok(pl_opens_start(world.opens, &args, &c, &err), &err);
     id = pl_open_head(c)->repo_id;
     pl_opens_drop_repo(world.opens, "default", "vault", id - 1);
-    assert_true(pl_opens_has(world.opens, pl_open_head(c)->commit));
+    assert_true(pl_opens_has(world.opens, NULL, pl_open_head(c)->commit));
     pl_opens_drop_repo(world.opens, "default", "vault", id);
-    assert_false(pl_opens_has(world.opens, pl_open_head(c)->commit));
+    assert_false(pl_opens_has(world.opens, NULL, pl_open_head(c)->commit));
 }
 
 /* ---- what is taken away when it is empty ---- */
@@ -301,7 +301,7 @@ static void test_nothing_gets_into_what_is_taken_away_empty(void **state)
     assert_int_equal(pthread_join(a.late, NULL), 0);
     assert_int_equal(a.written, PL_ERETRY);
     assert_int_equal(a.gathered, PL_ENOTFOUND);
-    assert_false(pl_opens_has(world.opens, id));
+    assert_false(pl_opens_has(world.opens, NULL, id));
     pl_open_unref(a.open);
 }
 
