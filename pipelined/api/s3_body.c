@@ -87,6 +87,8 @@ static int trailer(void *self, const char *name, const char *value, struct pl_er
     char lower[256];
     size_t n = strlen(name);
 
+    if (b->trailer_signed) /* its signature is the last of them: what comes behind it is anybody's */
+        return pl_s3_error(err, PL_S3_MALFORMED_TRAILER);
     if (b->signs_trailer && strcasecmp(name, TRAILER_SIGNATURE) == 0)
         return trailer_signature(b, value, err);
     if (!b->sum_trails || b->trailer_seen || strcasecmp(name, info->header) != 0 || n >= sizeof lower ||

@@ -115,8 +115,8 @@ class Gateway:
         return self.send(method, path, query, {**sent, **(unsigned or {})}, body, **more)
 
     # --- aws-chunked
-    def chunked(self, path, chunks, trailers=None, sign=True, lie=None, checksum_header=None, decoded=None):
-        """PUT with the body in these chunks. `lie(framing bytes)` changes what is sent."""
+    def chunked(self, path, chunks, trailers=None, sign=True, lie=None, checksum_header=None, decoded=None, behind=""):
+        """PUT with the body in these chunks. `lie(framing bytes)` changes what is sent; `behind`: lines behind the trailers' signature."""
         time = now()
         payload = {(True, False): "STREAMING-AWS4-HMAC-SHA256-PAYLOAD", (True, True): "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER",
                    (False, True): "STREAMING-UNSIGNED-PAYLOAD-TRAILER", (False, False): "STREAMING-UNSIGNED-PAYLOAD-TRAILER"}[(sign, bool(trailers))]
@@ -135,12 +135,12 @@ class Gateway:
                 extension = f";chunk-signature={previous}"
             body += f"{len(chunk):x}{extension}\r\n".encode() + chunk + (b"\r\n" if chunk else b"")
         if trailers:
-            lines = "".join(f"{name}:{value}\n" for name, value in trailers.items())
+            lines = "".join(f"{name}:{value}\n" for name, value in trailers.items() if value)
             body += lines.replace("\n", "\r\n").encode()
             if sign:
                 text = "\n".join(["AWS4-HMAC-SHA256-TRAILER", time, scope, previous, hashlib.sha256(lines.encode()).hexdigest()])
                 body += f"x-amz-trailer-signature:{hexhmac(key, text).hex()}\r\n".encode()
-        body += b"\r\n"
+        body += behind.encode() + b"\r\n"
         return self.send("PUT", path, None, sent, lie(body) if lie else body)
 
 

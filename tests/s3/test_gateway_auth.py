@@ -247,6 +247,8 @@ def test_trailers_that_lie_are_refused(gate):
     assert gate.chunked(path, CHUNKS, good, checksum_header="x-amz-nothing").code == "InvalidRequest"
     tampered = checksum("crc32", b"tampered").encode()
     assert gate.chunked(path, CHUNKS, good, lie=lambda b: b.replace(good["x-amz-checksum-crc32"].encode(), tampered)).code == "SignatureDoesNotMatch"
+    late = f"x-amz-checksum-crc32:{good['x-amz-checksum-crc32']}\r\n"
+    assert gate.chunked(path, CHUNKS, {"x-amz-checksum-crc32": ""}, behind=late).code == "MalformedTrailerError", "nobody signed it"
     assert gate.chunked(path, CHUNKS, good, sign=False, lie=lambda b: b[:b.index(b"x-amz-checksum")] + b"\r\n").code == "MalformedTrailerError"
     assert gate.chunked(path, CHUNKS, good, sign=False, lie=lambda b: b.replace(b"x-amz-checksum-crc32:", b"x" * 5000)).code == "MalformedTrailerError"
 
