@@ -272,7 +272,8 @@ static bool is_done(struct pl_s3_request *q)
 {
     struct complete c = {0};
 
-    if (!pl_s3_upload_ended(q->s3->uploads, q->target.row.id, pl_s3_query(q, "uploadId"), q->key, c.etag, c.version))
+    if (!pl_s3_upload_ended(q->s3->uploads, q->target.row.id, q->target.branch, pl_s3_query(q, "uploadId"), q->key, c.etag,
+                            c.version))
         return false;
     answer(q, &c, PL_S3_SUM_NONE);
     return true;

@@ -39,6 +39,7 @@ struct pl_s3_upload {
 
 struct ended {
     int64_t repo_id;
+    char branch[PL_NAME_MAX_BYTES + 1];
     char id[PL_S3_UPLOAD_ID_HEX + 1], key[PL_PATH_MAX_BYTES + 2], etag[64], version[33];
 };
 
@@ -469,6 +470,7 @@ static void remember(struct pl_s3_uploads *all, const struct pl_s3_upload *u, co
     struct ended *e = &all->ended[all->next_ended++ % ENDED_KEPT];
 
     e->repo_id = u->head.repo_id;
+    snprintf(e->branch, sizeof e->branch, "%s", u->head.branch);
     snprintf(e->id, sizeof e->id, "%s", u->id);
     snprintf(e->key, sizeof e->key, "%s", u->head.key);
     snprintf(e->etag, sizeof e->etag, "%s", etag);
@@ -501,8 +503,8 @@ int pl_s3_upload_end(struct pl_s3_upload *u, const char *etag, const char *versi
     return r < 0 ? r : pl_io_fsync_dir(all->dir, err);
 }
 
-bool pl_s3_upload_ended(struct pl_s3_uploads *all, int64_t repo_id, const char *id, const char *key, char ret_etag[64],
-                        char ret_version[33])
+bool pl_s3_upload_ended(struct pl_s3_uploads *all, int64_t repo_id, const char *branch, const char *id, const char *key,
+                        char ret_etag[64], char ret_version[33])
 {
     bool found = false;
 
@@ -510,7 +512,7 @@ bool pl_s3_upload_ended(struct pl_s3_uploads *all, int64_t repo_id, const char *
     for (size_t i = 0; i < ENDED_KEPT && !found; i++) {
         const struct ended *e = &all->ended[i];
 
-        found = *e->id && e->repo_id == repo_id && pl_streq(e->id, id) && pl_streq(e->key, key);
+        found = *e->id && e->repo_id == repo_id && pl_streq(e->branch, branch) && pl_streq(e->id, id) && pl_streq(e->key, key);
         if (found) {
             memcpy(ret_etag, e->etag, sizeof e->etag);
             memcpy(ret_version, e->version, sizeof e->version);

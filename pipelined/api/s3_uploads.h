@@ -71,9 +71,9 @@ int pl_s3_upload_parts(struct pl_s3_upload *u, struct pl_s3_part **ret, size_t *
  * a while for who asks again; NULL: nothing did. */
 PL_MUST_CHECK
 int pl_s3_upload_end(struct pl_s3_upload *u, const char *etag, const char *version, struct pl_err *err);
-/* What came of one that is completed, of that repo and key: true and both texts (64 and 33 bytes). */
-bool pl_s3_upload_ended(struct pl_s3_uploads *u, int64_t repo_id, const char *id, const char *key, char ret_etag[64],
-                        char ret_version[33]);
+/* What came of one that is completed, of that bucket and key: true and both texts (64 and 33 bytes). */
+bool pl_s3_upload_ended(struct pl_s3_uploads *u, int64_t repo_id, const char *branch, const char *id, const char *key,
+                        char ret_etag[64], char ret_version[33]);
 /* References of those of a bucket, by key, then id; malloc'ed. */
 PL_MUST_CHECK
 int pl_s3_uploads_list(struct pl_s3_uploads *u, const char *project, const char *repo, const char *branch,

@@ -186,11 +186,12 @@ static void what_came_of_one_is_told_of_its_own_repo_alone(void **state)
     assert_ok(pl_s3_upload_find(k.all, "default", "r", "master", "k", id, &u, &err), &err);
     assert_ok(pl_s3_upload_end(u, "the etag", "the version", &err), &err);
     pl_s3_upload_unref(u);
-    assert_true(pl_s3_upload_ended(k.all, REPO, id, "k", etag, version));
+    assert_true(pl_s3_upload_ended(k.all, REPO, "master", id, "k", etag, version));
     assert_string_equal(etag, "the etag");
     assert_string_equal(version, "the version");
-    assert_false(pl_s3_upload_ended(k.all, REPO + 1, id, "k", etag, version));
-    assert_false(pl_s3_upload_ended(k.all, REPO, id, "other", etag, version));
+    assert_false(pl_s3_upload_ended(k.all, REPO + 1, "master", id, "k", etag, version));
+    assert_false(pl_s3_upload_ended(k.all, REPO, "dev", id, "k", etag, version));
+    assert_false(pl_s3_upload_ended(k.all, REPO, "master", id, "other", etag, version));
     end(&k);
 }
 
