@@ -40,12 +40,16 @@ char *pl_show_clean(const char *text, char *out, size_t size)
     size_t n = 0;
 
     for (; *text && n + 1 < size; text++) {
-        unsigned char b = (unsigned char)*text;
+        unsigned char b = (unsigned char)*text, next = (unsigned char)text[1];
 
-        if (b == '\n' || b == '\t')
+        if (b == 0xc2 && next >= 0x80 && next <= 0x9f) { /* U+0080 to U+009F: one is as good as ESC [ */
+            out[n++] = '?';
+            text++;
+        } else if (b == '\n' || b == '\t') {
             out[n++] = ' ';
-        else
+        } else {
             out[n++] = b < 0x20 || b == 0x7f ? '?' : (char)b;
+        }
     }
     while (n && *text && (out[n - 1] & 0xc0) == 0x80) /* no half character at the cut */
         n--;
@@ -193,10 +197,12 @@ static void cell_text(const json_t *item, const struct pl_column *column, char o
 {
     const json_t *value = pl_show_at(item, column->key);
 
-    if (column->text)
+    if (column->text) {
         column->text(value, item, out);
-    else
+        pl_show_clean(out, out, PL_SHOW_TEXT_MAX); /* it may hold what somebody else has written */
+    } else {
         show_plain(value, out);
+    }
 }
 
 /* ---- the terminal ---- */

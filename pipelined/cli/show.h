@@ -57,5 +57,5 @@ void pl_show_say(const struct pl_cli *c, const char *fmt, ...) PL_PRINTF(2, 3);
 /* Everything printed has arrived. PL_EIO. */
 PL_MUST_CHECK
 int pl_show_flush(struct pl_err *err);
-/* Text of others without bytes that a terminal would obey, cut at `size`. Returns `out`. */
+/* Text of others without characters that a terminal would obey, cut at `size`. `out` may be `text`. Returns `out`. */
 char *pl_show_clean(const char *text, char *out, size_t size);

@@ -127,22 +127,45 @@ def test_a_broken_file_is_named(person):
         assert (done.returncode, "contexts.json" in done.stderr) == (FAILED, True), (text, done.stderr)
 
 
-class Stranger(http.server.BaseHTTPRequestHandler):
-    """A server that answers what s3 env asks for with texts that a shell would run."""
+class Strange(http.server.BaseHTTPRequestHandler):
+    """A server whose answers are `said`."""
+
+    status, said = 200, {}
 
     def log_message(self, *_):
         pass
 
     def answer(self):
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        evil = "x'; touch owned; echo '$(touch owned)`touch owned`\\"
-        body = json.dumps({"s3_url": evil, "store_id": "s", "access_key": evil, "secret_key": evil, "user": "u"}).encode()
-        self.send_response(200)
+        body = json.dumps(self.said).encode()
+        self.send_response(self.status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
     do_GET = do_POST = answer
+
+
+class Stranger(Strange):
+    """One that answers what s3 env asks for with texts that a shell would run."""
+
+    EVIL = "x'; touch owned; echo '$(touch owned)`touch owned`\\"
+    said = {"s3_url": EVIL, "store_id": "s", "access_key": EVIL, "secret_key": EVIL, "user": "u"}
+
+
+class Painter(Strange):
+    """One whose texts a terminal would obey."""
+
+    EVIL = "\x1b[2J\x9b2Jname\x7f"
+    said = {"users": [{"name": EVIL, "roles": [{"scope": EVIL, "role": EVIL}], "created_us": 1}],
+            "commits": [{"id": EVIL, "message": EVIL, "author": EVIL, "created_us": 1}],
+            "jobs": [{"project": "default", "stage": EVIL, "run": EVIL, "state": EVIL, "datums": {"total": 1}}],
+            "files": [{"path": EVIL, "kind": EVIL, "size": 1}]}
+
+
+class Refuser(Painter):
+    status = 409
+    said = {"error": {"code": "conflict", "message": Painter.EVIL, "hint": Painter.EVIL}}
 
 
 def test_what_a_server_says_is_no_command_of_the_shell(person):
@@ -156,3 +179,14 @@ def test_what_a_server_says_is_no_command_of_the_shell(person):
     done = subprocess.run(["sh", "-c", lines + 'printf %s "$AWS_ENDPOINT_URL"'], capture_output=True, text=True, cwd=person.home, check=True)
     assert done.stdout == said["AWS_ENDPOINT_URL"] and not (person.home / "owned").exists()
     assert whole == {"context": "strange", "url": url + '/"quoted"'}
+
+
+@pytest.mark.parametrize("server", [Painter, Refuser])
+@pytest.mark.parametrize("args", [("list", "user"), ("list", "commit", "r"), ("list", "job"), ("list", "file", "r@master")])
+def test_what_a_server_says_is_no_command_of_the_terminal(person, server, args):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), server) as listening:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        done = person(*args, "--server", f"http://127.0.0.1:{listening.server_port}", env={"PIPELINED_TOKEN": "t"}, ok=server is Painter)
+        listening.shutdown()
+    said = done.stderr if server is Refuser else done.stdout
+    assert "name" in said and not set("\x1b\x7f\x9b") & set(said), repr(said)
