@@ -11,6 +11,7 @@
 #include "http_io.h"
 #include "s3_creds.h"
 #include "s3_url.h"
+#include "s3_xml.h"
 
 #define PL_S3_CONNECTIONS   32u
 #define PL_S3_ATTEMPTS      12u
@@ -21,7 +22,7 @@
 #define PL_S3_SLOWEST       ((int64_t)256 << 10) /* bytes a second */
 #define PL_S3_CALL_HEADERS  8
 #define PL_S3_REDIRECTS_MAX 3u
-#define PL_S3_REPLY_MAX     (2u << 20) /* of an XML answer */
+#define PL_S3_REPLY_MAX     PL_S3_XML_BYTES_MAX /* of an XML answer */
 
 struct pl_s3_client_config {
     struct pl_s3_place place;

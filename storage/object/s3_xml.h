@@ -6,7 +6,8 @@
 
 #include "storage/base/buf.h"
 
-#define PL_S3_XML_BYTES_MAX (2u << 20) /* a page of 1,000 keys of 1,024 bytes, percent-encoded, with room */
+#define PL_S3_XML_BYTES_MAX                                                                                                      \
+    (4u << 20) /* a list of 1,000 keys of 1,024 bytes, each byte %XX, has 3 MiB and 1 KiB beside each key */
 #define PL_S3_XML_DEPTH_MAX 8
 #define PL_S3_XML_NODES_MAX 65536
 

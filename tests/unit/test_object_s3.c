@@ -196,6 +196,28 @@ static void what_was_not_asked_for_is_not_taken(void **state)
     place_close(&p);
 }
 
+/* A page of them has more than three bytes for each of a key. */
+static void a_page_of_the_longest_keys_of_others_is_read(void **state)
+{
+    static const char escaped[] = "\xc3\xa4"; /* %C3%A4 */
+    char key[PL_S3_KEY_MAX + 1];
+    struct listing l;
+    struct place p;
+
+    (void)state;
+    open_plain(&p);
+    for (int i = 0; i < 1000; i++) {
+        int n = snprintf(key, sizeof(key), "some/prefix/%04d", i);
+
+        for (; n + 2 <= PL_S3_KEY_MAX; n += 2)
+            memcpy(key + n, escaped, sizeof(escaped));
+        s3_mock_plant(p.mock, key, "x", 1);
+    }
+    table_must_put(p.store, "ours", "x");
+    assert_string_equal(list(p.store, "", -1, &l), "ours ");
+    place_close(&p);
+}
+
 static void what_was_removed_and_is_gone_is_known_to_be(void **state)
 {
     static const char *const keys[] = {"a", "b"};
@@ -730,6 +752,7 @@ int main(void)
         TEST(what_may_come_yet_is_not_said_to_be_refused),
         TEST(what_never_got_there_is_known_not_to_have),
         TEST(what_was_not_asked_for_is_not_taken),
+        TEST(a_page_of_the_longest_keys_of_others_is_read),
         TEST(what_was_removed_and_is_gone_is_known_to_be),
         TEST(a_refusal_is_final_and_says_why),
         TEST(wrong_keys_buckets_and_certificates_are_told_apart),
