@@ -155,6 +155,7 @@ static int sign(struct pl_s3_client *c, struct pl_s3_call *call)
         r = pl_sigv4_key(call->keys_->secret, &scope, &key, &call->err);
     if (r == 0)
         r = pl_sigv4_authorization(&q, &scope, &key, call->keys_->access_key, time, &authorization, NULL, &call->err);
+    explicit_bzero(&key, sizeof(key));
     if (r == 0 && pl_buf_str(&authorization) == NULL)
         r = pl_err_nomem(&call->err);
     pl_buf_clear(&call->text_);
@@ -668,6 +669,7 @@ int pl_s3_client_presign(struct pl_s3_client *c, const struct pl_s3_place *behin
     if (r == 0)
         *ret_expires_s = expires_s;
     explicit_bzero(&keys, sizeof(keys));
+    explicit_bzero(&day, sizeof(day));
     return r;
 }
 
