@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 
+#define GATHER_TRIES 64 /* when the commit that gathers is finished just then */
+
 struct put {
     struct pl_open_write write;
     struct pl_open_put_how how;
@@ -275,6 +277,20 @@ int pl_open_put_list(struct pl_open *c, const struct pl_tree_op *ops, size_t n, 
     p->write.n_ops = n;
     r = check_ops(p, err);
     return r < 0 ? r : send(&p, err);
+}
+
+int pl_open_put_gathered(struct pl_opens *o, const struct pl_open_args *args, int64_t window_ms,
+                         int (*put)(void *self, struct pl_open *c, struct pl_err *err), void *self, struct pl_err *err)
+{
+    int r = PL_ERETRY;
+
+    for (unsigned i = 0; i < GATHER_TRIES && r == PL_ERETRY; i++) {
+        _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+
+        r = pl_opens_gather(o, args, window_ms, &c, err);
+        r = r < 0 ? r : put(self, c, err);
+    }
+    return r;
 }
 
 int pl_open_put_ops(struct pl_http_request *req, struct pl_open *c, struct pl_spool *spool, uint64_t new_bytes,

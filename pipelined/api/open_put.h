@@ -16,6 +16,12 @@ PL_MUST_CHECK
 int pl_open_put_ops(struct pl_http_request *req, struct pl_open *c, struct pl_spool *spool, uint64_t new_bytes,
                     struct pl_err *err);
 
+/* Calls `put` with the commit that gathers (pl_opens_gather), and again with the next when that one takes nothing more: PL_ERETRY. Its
+ * other results are the call's. On the pool. */
+PL_MUST_CHECK
+int pl_open_put_gathered(struct pl_opens *o, const struct pl_open_args *args, int64_t window_ms,
+                         int (*put)(void *self, struct pl_open *c, struct pl_err *err), void *self, struct pl_err *err);
+
 /* ---- for other answers than those ---- */
 
 struct pl_open_put_how {

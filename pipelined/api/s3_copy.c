@@ -9,8 +9,6 @@
 
 #include <stdio.h>
 
-#define COPY_TRIES 64 /* when the commit that gathers is finished just then */
-
 /* ---- from where ---- */
 
 /* "[/]BUCKET/KEY[?versionId=…]", percent-encoded. */
@@ -188,38 +186,32 @@ static int check_itself(const struct pl_s3_request *q, const struct pl_s3_source
                       "object's metadata.");
 }
 
+struct copy {
+    struct pl_s3_request *q;
+    const struct pl_s3_source *source;
+    const char *path;
+    struct pl_attributes attributes;
+};
+
 /* One attempt, into `c`. From one project to another the bytes themselves go. */
-static int copy_into(struct pl_s3_request *q, struct pl_open *c, const struct pl_s3_source *s, const char *path,
-                     const struct pl_attributes *attributes, struct pl_err *err)
+static int copy_into(void *self, struct pl_open *c, struct pl_err *err)
 {
+    const struct copy *copy = self;
+    const struct pl_s3_source *s = copy->source;
+    struct pl_s3_request *q = copy->q;
     struct copied *copied = q->more;
     struct pl_open_put_how how = {.self = q,
                                   .check = pl_s3_has_write_conditions(q) ? pl_s3_write_conditions : NULL,
                                   .done = copy_done};
-    struct pl_tree_op op = {.op = PL_TREE_PUT, .path = path, .path_len = strlen(path), .entry = s->file.entry};
+    struct pl_tree_op op = {.op = PL_TREE_PUT, .path = copy->path, .path_len = strlen(copy->path), .entry = s->file.entry};
     int r;
 
     if (!pl_streq(s->target.project, q->target.project))
-        return pl_open_put_bytes(c, path, attributes, &copied->spool, &how, err);
+        return pl_open_put_bytes(c, copy->path, &copy->attributes, &copied->spool, &how, err);
     r = s->file.open == c ? 0 : pl_s3_source_keep(s, err);
     if (op.entry.kind != PL_KIND_DIR)
-        op.attributes = *attributes;
+        op.attributes = copy->attributes;
     return r < 0 ? r : pl_open_put_list(c, &op, 1, &how, err);
-}
-
-static int copy(struct pl_s3_request *q, const struct pl_s3_source *s, const char *path, const struct pl_buf *attributes,
-                struct pl_err *err)
-{
-    struct pl_attributes a = {attributes->data, attributes->len};
-    int r = PL_ERETRY;
-
-    for (unsigned i = 0; i < COPY_TRIES && r == PL_ERETRY; i++) {
-        _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
-
-        r = pl_s3_gather(q, &q->target, &c, err);
-        r = r < 0 ? r : copy_into(q, c, s, path, &a, err);
-    }
-    return r < 0 ? r : PL_S3_LATER;
 }
 
 static int begin_copy(struct pl_s3_request *q, const struct pl_s3_source *s, struct pl_err *err)
@@ -257,5 +249,5 @@ int pl_s3_copy_object(struct pl_s3_request *q, struct pl_err *err)
         r = pl_err_set(err, PL_S3_INVALID_ARGUMENT, "A folder (its key ends with /) is copied to a folder, a file to a file.");
     r = r < 0 ? r : begin_copy(q, &s, err);
     r = r < 0 ? r : copy_attributes(q, &s, replace, &attributes, err);
-    return r < 0 ? r : copy(q, &s, path, &attributes, err);
+    return r < 0 ? r : pl_s3_gather(q, copy_into, &(struct copy){q, &s, path, {attributes.data, attributes.len}}, err);
 }

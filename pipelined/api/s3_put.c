@@ -4,8 +4,6 @@
 
 #include <stdio.h>
 
-#define GATHER_TRIES 64 /* when the commit that gathers is finished just then */
-
 int pl_s3_key_path(const struct pl_s3_request *q, char ret_path[PL_PATH_MAX_BYTES + 1], bool *ret_dir, struct pl_err *err)
 {
     size_t len = q->key_len;
@@ -43,20 +41,26 @@ static struct pl_open_put_how how_of(struct pl_s3_request *q, bool conditions,
                                     .done = done};
 }
 
+struct list {
+    const struct pl_tree_op *ops;
+    size_t n;
+    struct pl_open_put_how how;
+};
+
+static int put_list(void *self, struct pl_open *c, struct pl_err *err)
+{
+    const struct list *l = self;
+
+    return pl_open_put_list(c, l->ops, l->n, &l->how, err);
+}
+
 int pl_s3_write(struct pl_s3_request *q, const struct pl_tree_op *ops, size_t n, bool conditions,
                 void (*done)(void *self, struct pl_open *c, uint64_t new_bytes, int r, const struct pl_err *err),
                 struct pl_err *err)
 {
-    struct pl_open_put_how how = how_of(q, conditions, done);
-    int r = PL_ERETRY;
+    struct list list = {ops, n, how_of(q, conditions, done)};
 
-    for (unsigned i = 0; i < GATHER_TRIES && r == PL_ERETRY; i++) {
-        _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
-
-        r = pl_s3_gather(q, &q->target, &c, err);
-        r = r < 0 ? r : pl_open_put_list(c, ops, n, &how, err);
-    }
-    return r < 0 ? r : PL_S3_LATER;
+    return pl_s3_gather(q, put_list, &list, err);
 }
 
 int pl_s3_write_entry(struct pl_s3_request *q, const char *path, const struct pl_entry *entry, const struct pl_buf *attributes,
@@ -94,19 +98,18 @@ static void put_done(void *self, struct pl_open *c, uint64_t new_bytes, int r, c
     pl_s3_request_end(q);
 }
 
-static int put_bytes(struct pl_s3_request *q, const char *path, const struct pl_buf *attributes, struct pl_err *err)
+struct file {
+    struct pl_s3_request *q;
+    const char *path;
+    struct pl_attributes attributes;
+};
+
+static int put_file(void *self, struct pl_open *c, struct pl_err *err)
 {
-    struct pl_open_put_how how = how_of(q, true, put_done);
-    struct pl_attributes a = {attributes->data, attributes->len};
-    int r = PL_ERETRY;
+    const struct file *f = self;
+    struct pl_open_put_how how = how_of(f->q, true, put_done);
 
-    for (unsigned i = 0; i < GATHER_TRIES && r == PL_ERETRY; i++) {
-        _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
-
-        r = pl_s3_gather(q, &q->target, &c, err);
-        r = r < 0 ? r : pl_open_put_bytes(c, path, &a, &q->body->spool, &how, err);
-    }
-    return r < 0 ? r : PL_S3_LATER;
+    return pl_open_put_bytes(c, f->path, &f->attributes, &f->q->body->spool, &how, err);
 }
 
 int pl_s3_put_object(struct pl_s3_request *q, struct pl_err *err)
@@ -128,5 +131,5 @@ int pl_s3_put_object(struct pl_s3_request *q, struct pl_err *err)
     if (b->sum.kind)
         pl_s3_sum_text(b->sum.kind, b->sum_bytes, sum);
     r = pl_s3_attributes(q, etag, b->sum.kind, sum, &attributes, err);
-    return r < 0 ? r : put_bytes(q, path, &attributes, err);
+    return r < 0 ? r : pl_s3_gather(q, put_file, &(struct file){q, path, {attributes.data, attributes.len}}, err);
 }

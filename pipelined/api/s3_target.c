@@ -2,6 +2,7 @@
 #include "s3_internal.h"
 
 #include "access.h"
+#include "open_put.h"
 
 #include <stdio.h>
 
@@ -189,8 +190,10 @@ int pl_s3_view(struct pl_s3_request *q, const struct pl_s3_target *t, const char
     return commit_view(q, t, version, ret, err);
 }
 
-int pl_s3_gather(struct pl_s3_request *q, const struct pl_s3_target *t, struct pl_open **ret, struct pl_err *err)
+int pl_s3_gather(struct pl_s3_request *q, int (*put)(void *self, struct pl_open *c, struct pl_err *err), void *self,
+                 struct pl_err *err)
 {
+    const struct pl_s3_target *t = &q->target;
     struct pl_open_args args = {.project = t->project,
                                 .repo = t->repo,
                                 .branch = t->branch,
@@ -198,6 +201,7 @@ int pl_s3_gather(struct pl_s3_request *q, const struct pl_s3_target *t, struct p
                                 .author = q->who->name,
                                 .must_exist = !pl_streq(t->branch, "master")};
     int64_t window_ms = t->row.commit_window_ms ? t->row.commit_window_ms : PL_S3_WINDOW_MS;
+    int r = pl_open_put_gathered(q->api->opens, &args, window_ms, put, self, err);
 
-    return no_bucket(err, pl_opens_gather(q->api->opens, &args, window_ms, ret, err)); /* it may be gone by now */
+    return r < 0 ? no_bucket(err, r) : PL_S3_LATER;
 }

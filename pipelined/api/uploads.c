@@ -7,8 +7,6 @@
 #include "storage/pack/pack_session.h"
 #include "storage/tree/ops.h"
 
-#define GATHER_TRIES 64 /* when the commit that gathers is finished just then */
-
 struct upload {
     struct pl_api *api;
     bool is_file;
@@ -23,11 +21,6 @@ static void upload_free(struct upload *u)
     pl_open_unrefp(&u->open);
     pl_spool_finish(&u->spool);
     free(u);
-}
-
-static const char *text_or_empty(const char *text)
-{
-    return text ? text : "";
 }
 
 static uint8_t kind_of(const struct pl_http_request *req)
@@ -109,8 +102,16 @@ static int push(struct upload *u, struct pl_http_request *req, struct pl_err *er
 
 /* ---- into an open commit ---- */
 
-static int put_into(struct upload *u, struct pl_http_request *req, struct pl_open *c, struct pl_err *err)
+struct into {
+    struct upload *upload;
+    struct pl_http_request *req;
+};
+
+static int put_into(void *self, struct pl_open *c, struct pl_err *err)
 {
+    const struct into *to = self;
+    struct upload *u = to->upload;
+    struct pl_http_request *req = to->req;
     uint64_t new_bytes;
     int r;
 
@@ -128,17 +129,11 @@ static int gather(struct upload *u, struct pl_http_request *req, struct pl_err *
     struct pl_open_args args = {.project = pl_http_param(req, "project"),
                                 .repo = pl_http_param(req, "repo"),
                                 .branch = pl_http_param(req, "branch"),
-                                .message = text_or_empty(pl_http_query(req, "message")),
-                                .author = text_or_empty(pl_http_query(req, "author"))};
-    int r = PL_ERETRY;
+                                .message = pl_http_query(req, "message"),
+                                .author = pl_http_query(req, "author")};
+    struct into to = {u, req};
 
-    for (unsigned i = 0; i < GATHER_TRIES && r == PL_ERETRY; i++) {
-        _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
-
-        r = pl_opens_gather(u->api->opens, &args, u->window_ms, &c, err);
-        r = r < 0 ? r : put_into(u, req, c, err);
-    }
-    return r;
+    return pl_open_put_gathered(u->api->opens, &args, u->window_ms, put_into, &to, err);
 }
 
 /* ---- the body ---- */
@@ -176,7 +171,7 @@ static int apply(struct upload *u, struct pl_http_request *req, struct pl_err *e
     if (r < 0 && (u->is_file || !only_removes(&u->spool)))
         return r;
     if (u->open)
-        return put_into(u, req, u->open, err);
+        return put_into(&(struct into){u, req}, u->open, err);
     return u->window_ms ? gather(u, req, err) : push(u, req, err);
 }
 

@@ -60,7 +60,8 @@ void pl_opens_stop(struct pl_opens *o);
 struct pl_opens *pl_opens_close(struct pl_opens *o);
 
 struct pl_open_args {
-    const char *project, *repo, *branch, *message, *author;
+    const char *project, *repo, *branch;
+    const char *message, *author; /* NULL = "" */
     bool must_exist;              /* the branch: PL_ENOTFOUND when it does not; else it is made with the commit */
 };
 
