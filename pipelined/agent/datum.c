@@ -14,7 +14,8 @@ struct attempt {
     const struct pl_wire_task *task;
     const struct pl_wire_row *row;
     struct pl_outlog_source source;
-    uint64_t written; /* bytes of output so far */
+    struct pl_buf held; /* output that may be the beginning of a secret */
+    uint64_t written;   /* bytes of output so far */
     uint8_t tail[PL_WIRE_TAIL_MAX];
     size_t tail_at; /* next byte in the ring */
     struct pl_metrics metrics;
@@ -59,10 +60,9 @@ static char *take_tail(const struct attempt *a)
     return pl_wire_text(linear, sizeof(linear), sizeof(linear));
 }
 
-static void on_output(void *self, const uint8_t *data, size_t n)
+static void put_output(struct attempt *a, const uint8_t *data, size_t n)
 {
     static const char notice[] = "\n[pipelined: output cut here: more than 64 MiB of one datum]\n";
-    struct attempt *a = self;
     size_t fits = a->written < PL_DATUM_LOG_MAX ? (size_t)PL_MIN((uint64_t)n, PL_DATUM_LOG_MAX - a->written) : 0;
 
     keep_tail(a, data, n);
@@ -73,7 +73,46 @@ static void on_output(void *self, const uint8_t *data, size_t n)
     a->written += n;
 }
 
+static void mask_output(struct attempt *a, const uint8_t *data, size_t n, bool end)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf masked = {0};
+
+    pl_mask_pass(&a->c->secrets->mask, &a->held, data, n, end, &masked);
+    if (masked.len)
+        put_output(a, masked.data, masked.len);
+}
+
+static void on_output(void *self, const uint8_t *data, size_t n)
+{
+    struct attempt *a = self;
+
+    if (a->c->secrets)
+        mask_output(a, data, n, false);
+    else
+        put_output(a, data, n);
+}
+
+/* The command is over: what was held back was no secret. */
+static char *end_output(struct attempt *a)
+{
+    if (a->c->secrets)
+        mask_output(a, NULL, 0, true);
+    pl_buf_finish(&a->held);
+    return take_tail(a);
+}
+
 /* --- while it runs --- */
+
+/* What is masked has no line break, so that lines stay lines. */
+static void mask_lines(const struct pl_datum_context *c, struct pl_buf *lines)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf held = {0};
+    struct pl_buf masked = {0};
+
+    pl_mask_pass(&c->secrets->mask, &held, lines->data, lines->len, true, &masked);
+    pl_buf_finish(lines);
+    *lines = masked;
+}
 
 static void follow_metrics(struct attempt *a, bool end)
 {
@@ -81,6 +120,8 @@ static void follow_metrics(struct attempt *a, bool end)
     uint64_t first = a->metrics.lines;
 
     pl_metrics_poll(&a->metrics, pl_clock_mono_ms(), end, &lines);
+    if (lines.len && a->c->secrets)
+        mask_lines(a->c, &lines);
     if (lines.len)
         pl_outlog_metrics(a->c->outlog, &a->source, first, (const char *)lines.data, lines.len);
     pl_buf_finish(&lines);
@@ -230,7 +271,7 @@ static int run_and_judge(struct attempt *a, struct pl_runner_command *command, s
     if (r == 0 && !c->batch)
         r = pl_runner_client_run(c->runner, command, &end.run, err);
     o->compute_ms = since_ms(start_us);
-    o->tail = take_tail(a);
+    o->tail = end_output(a);
     o->run = end.run;
     if (r == PL_ETOOBIG) {
         set_reason(o, err->msg);
@@ -256,7 +297,7 @@ static int run_on_error(struct attempt *a, const struct pl_runner_command *faile
     r = r == 0 ? pl_runner_client_run(a->c->runner, &command, &result, err) : r;
     o->compute_ms += since_ms(start_us);
     free(o->tail);
-    o->tail = take_tail(a);
+    o->tail = end_output(a);
     o->recovered = r == 0 && result.how == PL_RUNNER_EXITED && !result.timed_out &&
                    (result.code == 0 || pl_codes_has(&a->c->stage->accepted, result.code));
     o->gave_back = a->given_up && result.killed;
@@ -350,6 +391,10 @@ static int run_command(struct attempt *a, struct pl_wire_outcome *o, struct pl_e
         return r;
     follow_metrics(a, true);
     o->has_gpu = pl_gpu_meter_read(c->gpu, &o->gpu_util, &o->gpu_mem_peak);
+    if (!o->has_gpu) { /* it was over before the first look */
+        pl_gpu_meter_sample(c->gpu);
+        o->has_gpu = pl_gpu_meter_read(c->gpu, &o->gpu_util, &o->gpu_mem_peak);
+    }
     if (!o->gave_back && !o->reason[0] && c->stage->copy_links)
         r = copy_links(a, &command, o, err);
     return r == 0 && !o->gave_back && o->reason[0] && c->stage->err_run ? run_on_error(a, &command, o, err) : r;

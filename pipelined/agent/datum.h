@@ -40,6 +40,7 @@ struct pl_datum_context {
     struct pl_checkpoint *checkpoint; /* NULL: the stage has none */
     struct pl_early *early;           /* NULL: outputs are read at the end alone */
     struct pl_gpu_meter *gpu;         /* NULL: not measured */
+    struct pl_secrets *secrets;       /* NULL: the command is given none */
     const atomic_bool *stopping;
     /* In place of the stage's command, with its environment (NAME=value, NULL-terminated) and working directory; NULL: the command. */
     int (*by_hand)(const struct pl_datum_context *c, const char *const *env, const char *cwd, struct pl_wire_outcome *o,

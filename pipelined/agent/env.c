@@ -14,7 +14,8 @@ struct pl_env {
     const struct pl_wire_attach *stage;
     const struct pl_sandbox_config *config;
     const struct pl_sandbox_paths *paths;
-    char *base[BASE_MAX]; /* NAME=value */
+    const struct pl_secrets *secrets; /* NULL = none */
+    char *base[BASE_MAX];             /* NAME=value */
     size_t n_base;
     size_t python_at;       /* index of PYTHONPATH, which holds the stage's own too */
     struct pl_arena *arena; /* of the last call */
@@ -121,7 +122,7 @@ static int make_base(struct pl_env *e, struct pl_err *err)
 }
 
 int pl_env_create(const struct pl_wire_attach *stage, const struct pl_sandbox_config *config,
-                  const struct pl_sandbox_paths *paths, struct pl_env **ret, struct pl_err *err)
+                  const struct pl_sandbox_paths *paths, const struct pl_secrets *secrets, struct pl_env **ret, struct pl_err *err)
 {
     struct pl_env *e = calloc(1, sizeof(*e));
     int r;
@@ -131,6 +132,7 @@ int pl_env_create(const struct pl_wire_attach *stage, const struct pl_sandbox_co
     e->stage = stage;
     e->config = config;
     e->paths = paths;
+    e->secrets = secrets;
     r = make_base(e, err);
     if (r < 0) {
         pl_env_destroy(e);
@@ -163,7 +165,8 @@ static bool has_key(const struct pl_env_var *vars, size_t n, const char *text)
 
 static int merge(struct pl_env *e, const struct pl_env_var *vars, size_t n, const char *const **ret, struct pl_err *err)
 {
-    const char **all = pl_arena_alloc(e->arena, (n + e->n_base + 1) * sizeof(*all));
+    const size_t n_secrets = e->secrets ? e->secrets->n_env : 0;
+    const char **all = pl_arena_alloc(e->arena, (n + e->n_base + n_secrets + 1) * sizeof(*all));
     size_t at = 0;
 
     if (!all)
@@ -171,6 +174,8 @@ static int merge(struct pl_env *e, const struct pl_env_var *vars, size_t n, cons
     for (size_t i = 0; i < e->n_base; i++)
         if (i == e->python_at || !has_key(vars, n, e->base[i]))
             all[at++] = e->base[i];
+    for (size_t i = 0; i < n_secrets; i++) /* of names that nothing else has: the spec's reader saw to that */
+        all[at++] = e->secrets->env[i];
     for (size_t i = 0; i < n; i++) {
         if (pl_streq(vars[i].key, "PYTHONPATH"))
             continue;

@@ -3,14 +3,16 @@
 #pragma once
 
 #include "pipelined/agent/sandbox.h"
+#include "pipelined/agent/secrets.h"
 #include "pipelined/agent/wire.h"
 
 struct pl_env;
 
-/* All arguments must outlive it. */
+/* All arguments must outlive it; `secrets` may be NULL. */
 PL_MUST_CHECK
 int pl_env_create(const struct pl_wire_attach *stage, const struct pl_sandbox_config *config,
-                  const struct pl_sandbox_paths *paths, struct pl_env **ret, struct pl_err *err);
+                  const struct pl_sandbox_paths *paths, const struct pl_secrets *secrets, struct pl_env **ret,
+                  struct pl_err *err);
 struct pl_env *pl_env_destroy(struct pl_env *e);
 /* What core/datum_env says alone, without what holds for the worker's whole life; valid until the next call. PL_ENOMEM. */
 PL_MUST_CHECK

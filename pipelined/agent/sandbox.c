@@ -1,5 +1,7 @@
 #include "pipelined/agent/sandbox.h"
 
+#include "pipelined/agent/wire.h"
+
 #include "storage/base/io.h"
 #include <dirent.h>
 #include <stdio.h>
@@ -198,6 +200,21 @@ static int add_writable(const struct pl_sandbox_config *config, struct pl_sandbo
     return r;
 }
 
+/* Secrets as folders: as they lie, so that a value that is changed is seen. */
+static int add_secrets(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
+{
+    char from[4400];
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < config->n_secrets; i++) {
+        if (!config->secret_uses[i].mount)
+            continue;
+        snprintf(from, sizeof(from), "%s/%s", config->secrets, config->secret_uses[i].name);
+        r = ADD(a, err, "--ro-bind", from, config->secret_uses[i].mount);
+    }
+    return r;
+}
+
 static int add_ours(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
 {
     char pfs[4096], out[4096], code[4096], script[4096], python[4096], sock[4096], input[4096];
@@ -266,6 +283,8 @@ int pl_sandbox_argv(const struct pl_sandbox_config *config, int seccomp_fd, stru
             r = add_extra(config, &a, err);
         if (r == 0)
             r = add_ours(config, &a, err);
+        if (r == 0)
+            r = add_secrets(config, &a, err);
         snprintf(number, sizeof(number), "%d", seccomp_fd);
         if (r == 0 && seccomp_fd >= 0)
             r = ADD(&a, err, "--seccomp", number);

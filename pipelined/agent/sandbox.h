@@ -27,6 +27,8 @@
 #define PL_SANDBOX_GPUS_MAX 64
 #define PL_GPU_UUID_BYTES   96
 
+struct pl_wire_secret;
+
 enum pl_sandbox_mode { PL_SANDBOX_BWRAP, PL_SANDBOX_NONE, PL_SANDBOX_POD };
 /* "bubblewrap", "no sandbox", "a pod". */
 const char *pl_sandbox_mode_name(enum pl_sandbox_mode mode);
@@ -43,8 +45,11 @@ struct pl_sandbox_config {
     bool has_stdin;       /* /pl/stdin is there */
     bool has_checkpoint;  /* /pl/checkpoint is there */
     const json_t
-        *writable;   /* names of inputs that the command may change, NULL = none: folders made with the others, never replaced */
-    bool no_network; /* an empty network namespace */
+        *writable; /* names of inputs that the command may change, NULL = none: folders made with the others, never replaced */
+    const char *secrets; /* folder of the project's secrets: */
+    const struct pl_wire_secret *secret_uses;
+    size_t n_secrets;
+    bool no_network;                                        /* an empty network namespace */
     uint64_t shm_bytes;                                     /* size of /dev/shm, 0 = the kernel's default */
     int held_fd;                                            /* the runner keeps it open until no process is left; 0 = none */
     size_t n_gpus;                                          /* 0: no GPU device at all */

@@ -1,6 +1,7 @@
 #include "pipelined/agent/wire.h"
 
 #include "pipelined/core/quantity.h"
+#include "pipelined/core/secret.h"
 #include "storage/base/buf.h"
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
@@ -92,6 +93,27 @@ static int read_env(json_t *stage, struct pl_wire_attach *a, struct pl_err *err)
     return 0;
 }
 
+static int read_secrets(const json_t *stage, struct pl_wire_attach *a, struct pl_err *err)
+{
+    const json_t *list = json_object_get(stage, "secrets"), *one;
+    size_t i;
+
+    a->secrets = calloc(json_array_size(list) + 1, sizeof(*a->secrets));
+    if (!a->secrets)
+        return pl_err_nomem(err);
+    json_array_foreach(list, i, one)
+    {
+        struct pl_wire_secret s = {string_or(one, "name", NULL), string_or(one, "key", NULL), string_or(one, "env", NULL),
+                                   string_or(one, "mount", NULL)};
+
+        if (!s.name || pl_secret_name_check(s.name, NULL) < 0 || (s.env == NULL) == (s.mount == NULL) ||
+            (s.env != NULL) != (s.key != NULL) || (s.key && pl_secret_key_check(s.key, NULL) < 0) || (s.mount && *s.mount != '/'))
+            return bad(err, "attach", "stage.secrets");
+        a->secrets[a->n_secrets++] = s;
+    }
+    return 0;
+}
+
 static int read_gpus(const json_t *doc, struct pl_wire_attach *a, struct pl_err *err)
 {
     const json_t *devices = json_object_get(json_object_get(doc, "gpu"), "devices");
@@ -147,6 +169,8 @@ static int read_attach(json_t *doc, struct pl_wire_attach *a, struct pl_err *err
     r = read_run(stage, a, err);
     if (r == 0)
         r = read_env(stage, a, err);
+    if (r == 0)
+        r = read_secrets(stage, a, err);
     return r == 0 ? read_gpus(doc, a, err) : r;
 }
 
@@ -168,6 +192,7 @@ void pl_wire_attach_finish(struct pl_wire_attach *a)
     free(a->run);
     free(a->err_run);
     free(a->env);
+    free(a->secrets);
     json_decref(a->doc);
     *a = (struct pl_wire_attach){0};
 }

@@ -33,6 +33,11 @@ struct pl_wire_lease {
     int64_t fence;
 };
 
+/* A secret of the project for the command: the key's value as variable `env`, or all as the folder `mount`. */
+struct pl_wire_secret {
+    const char *name, *key, *env, *mount;
+};
+
 /* The stage that this worker serves. */
 struct pl_wire_attach {
     json_t *doc;
@@ -48,6 +53,8 @@ struct pl_wire_attach {
     struct pl_codes accepted; /* exit codes that are no failure, beside 0 */
     struct pl_env_var *env;
     size_t n_env;
+    struct pl_wire_secret *secrets;
+    size_t n_secrets;
     const char *code_root; /* 64 hex, NULL when the stage has no code */
     bool has_gpus;         /* the daemon said which */
     size_t n_gpus;

@@ -128,6 +128,7 @@ struct pl_worker *pl_worker_destroy(struct pl_worker *w)
     pl_inputs_destroy(w->context.inputs);
     pl_input_refs_finish(&w->context.refs);
     pl_env_destroy(w->context.env);
+    pl_secrets_destroy(w->context.secrets);
     pl_gpu_meter_destroy(w->context.gpu);
     pl_early_destroy(w->context.early);
     pl_uplink_destroy(w->uplink);
@@ -153,6 +154,9 @@ static void configure_sandbox(struct pl_worker *w)
         .has_stdin = w->stage.stdin_text != NULL,
         .has_checkpoint = w->stage.checkpoint_ms > 0,
         .writable = w->stage.writable,
+        .secrets = w->config.secrets,
+        .secret_uses = w->stage.secrets,
+        .n_secrets = w->config.secrets ? w->stage.n_secrets : 0,
         .no_network = w->stage.no_network,
         .shm_bytes = w->stage.shm_bytes > 0 ? (uint64_t)w->stage.shm_bytes : 0,
         .held_fd = w->config.held_fd,
@@ -230,6 +234,13 @@ static int create_early(struct pl_worker *w, struct pl_err *err)
     return pl_early_create(&early, &w->context.early, err);
 }
 
+static int read_secrets(struct pl_worker *w, struct pl_err *err)
+{
+    if (w->stage.n_secrets == 0 || !w->config.secrets)
+        return 0;
+    return pl_secrets_read(w->config.secrets, &w->stage, &w->context.secrets, err);
+}
+
 static int set_up(struct pl_worker *w, struct pl_err *err)
 {
     struct pl_inputs_config inputs = {.reader = pl_worker_reader(w),
@@ -241,6 +252,7 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
                                       .read_only = w->config.sandbox != PL_SANDBOX_NONE,
                                       .by_group = w->config.sandbox == PL_SANDBOX_POD,
                                       .checkpoint = w->stage.checkpoint_ms > 0 && !w->config.alone};
+    const bool in_pod = w->config.sandbox == PL_SANDBOX_POD; /* its containers get them from the cluster */
     int r;
 
     configure_sandbox(w);
@@ -256,7 +268,9 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
     if (r == 0)
         r = put_code_and_script(w, err);
     if (r == 0)
-        r = pl_env_create(&w->stage, &w->sandbox, &w->paths, &w->context.env, err);
+        r = read_secrets(w, err);
+    if (r == 0)
+        r = pl_env_create(&w->stage, &w->sandbox, &w->paths, in_pod ? NULL : w->context.secrets, &w->context.env, err);
     if (r == 0 && w->stage.batch)
         r = pl_batch_create(w->context.runner, &w->sandbox, &w->paths, w->context.env, &w->context.batch, err);
     if (r == 0)

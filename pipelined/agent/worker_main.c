@@ -34,6 +34,7 @@ static const char usage[] =
     "  --ca FILE            certificates (PEM) for https, instead of the machine's; else in the environment: " CA_ENV "\n"
     "  --work DIR           work folder: made anew, removed at the end\n"
     "  --cache DIR          cache of whole files, shared by workers of this machine\n"
+    "  --secrets DIR        the secrets of the stage's project: NAME/KEY\n"
     "  --store-dir DIR      the daemon's store, to read packs without HTTP; never shown to a command\n"
     "  --sandbox MODE       bwrap (default), none, or pod: the runner is the first process of another\n"
     "                       container and comes to WORK/sock/runner\n"
@@ -63,6 +64,7 @@ enum {
     OPT_WORK,
     OPT_CACHE,
     OPT_STORE_DIR,
+    OPT_SECRETS,
     OPT_SANDBOX,
     OPT_HELD_FD,
     OPT_GPUS,
@@ -83,6 +85,7 @@ static const struct option long_options[] = {
     {"work", required_argument, NULL, OPT_WORK},
     {"cache", required_argument, NULL, OPT_CACHE},
     {"store-dir", required_argument, NULL, OPT_STORE_DIR},
+    {"secrets", required_argument, NULL, OPT_SECRETS},
     {"sandbox", required_argument, NULL, OPT_SANDBOX},
     {"held-fd", required_argument, NULL, OPT_HELD_FD},
     {"gpu-devices", required_argument, NULL, OPT_GPUS},
@@ -163,6 +166,9 @@ static int take_option(struct options *o, int option, const char *value, struct 
         return 0;
     case OPT_STORE_DIR:
         o->worker.store_dir = value;
+        return 0;
+    case OPT_SECRETS:
+        o->worker.secrets = value;
         return 0;
     case OPT_SANDBOX:
         return parse_sandbox(value, &o->worker, err);

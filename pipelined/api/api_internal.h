@@ -30,6 +30,7 @@
     X(events)                                                                                                                    \
     X(pipelines)                                                                                                                 \
     X(defaults)                                                                                                                  \
+    X(secrets)                                                                                                                   \
     X(runs)                                                                                                                      \
     X(logs)                                                                                                                      \
     X(why)                                                                                                                       \

@@ -50,8 +50,13 @@ static int delete_project(struct pl_api *a, struct pl_http_request *req, json_t 
 {
     struct pl_repo_args args = {.name = pl_http_param(req, "project")};
 
+    const struct pl_secret_op secrets = {.what = PL_SECRET_DELETE, .project = args.name};
+    int r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_project_delete, &args, err);
+
     (void)ret;
-    return pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_project_delete, &args, err);
+    return r < 0 ? r
+                 : a->config.engine->secrets(a->config.engine_self, &secrets, NULL,
+                                             err); /* they are not the next one's of that name */
 }
 
 /* ---- repos ---- */

@@ -24,6 +24,7 @@
     X(file)                                                                                                                      \
     X(pipeline)                                                                                                                  \
     X(defaults)                                                                                                                  \
+    X(secret)                                                                                                                    \
     X(run)                                                                                                                       \
     X(wait)                                                                                                                      \
     X(rerun)                                                                                                                     \

@@ -118,6 +118,13 @@ int pl_cli_place(const struct pl_cli *c, char **ret_url, char **ret_token, struc
     return 0;
 }
 
+char *pl_cli_folder(const struct pl_cli *c)
+{
+    char folder[PATH_MAX];
+
+    return c->data ? strdup(c->data) : default_folder(folder) ? strdup(folder) : NULL;
+}
+
 int pl_cli_trust(const struct pl_cli *c, struct pl_http_client *client, const char *otherwise, struct pl_err *err)
 {
     const char *ca = c->ca ? c->ca : from_environment("PIPELINED_CA");

@@ -23,6 +23,8 @@ int pl_cli_trust(const struct pl_cli *c, struct pl_http_client *client, const ch
 /* Address and token of it, malloc'ed, for a program that is started here; the token NULL when there is none. */
 PL_MUST_CHECK
 int pl_cli_place(const struct pl_cli *c, char **ret_url, char **ret_token, struct pl_err *err);
+/* The daemon's folder on this machine: --data, else the default one; NULL when there is none. malloc'ed. */
+char *pl_cli_folder(const struct pl_cli *c);
 /* One request with JSON both ways. `path` from pl_http_path_make: NULL is PL_ENOMEM. `body` is taken, `ret` may be NULL. */
 PL_MUST_CHECK
 int pl_cli_call(struct pl_cli *c, const char *method, const char *path, json_t *body, json_t **ret, struct pl_err *err);

@@ -65,9 +65,9 @@ static int write_request(const struct pl_cli_try *t, const char *path, struct pl
 
     if (r < 0)
         return r;
-    request = json_pack("{s:o, s:o, s:s, s:s, s:s, s:s*, s:s*, s:s, s:s, s:b}", "attach", attach_json(t, err), "task",
-                        task_json(t), "store", store, "work", work, "result", result, "url", t->url, "out", t->out, "prefix",
-                        prefix.len ? pl_buf_str(&prefix) : "", "sandbox", t->sandbox, "shell", (int)t->shell);
+    request = json_pack("{s:o, s:o, s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s, s:s, s:b}", "attach", attach_json(t, err), "task",
+                        task_json(t), "store", store, "work", work, "result", result, "url", t->url, "secrets", t->secrets, "out",
+                        t->out, "prefix", prefix.len ? pl_buf_str(&prefix) : "", "sandbox", t->sandbox, "shell", (int)t->shell);
     text = request ? json_dumps(request, JSON_COMPACT) : NULL;
     return text ? pl_io_write_file(path, text, strlen(text), 0600, err) : pl_err_nomem(err);
 }

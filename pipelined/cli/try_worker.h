@@ -17,6 +17,7 @@ struct pl_cli_try {
     const char *sandbox;      /* "bwrap", "none" */
     json_t *gpus;             /* numbers of devices */
     bool shell;
+    const char *secrets;     /* folder of the project's; NULL: there is none here */
     const char *url, *token; /* of the daemon that has inputs; NULL when none has */
 };
 

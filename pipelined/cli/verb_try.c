@@ -24,7 +24,7 @@ struct trial {
     struct pl_cli_try_folder folder;
     struct pl_plan *names, *plan; /* over names, over contents */
     size_t n_datums, number;      /* of the datum in `names` */
-    char *url, *token;
+    char *url, *token, *secrets;
     struct pl_cli_try request;
 };
 
@@ -40,6 +40,7 @@ static void trial_finish(struct trial *t)
     pl_spec_destroy(t->told);
     free(t->url);
     free(t->token);
+    free(t->secrets);
 }
 
 /* ---- which stage ---- */
@@ -203,6 +204,22 @@ static int find_gpus(struct trial *t, struct pl_err *err)
     return 0;
 }
 
+/* Those of a daemon of this machine, which only who runs it can read. */
+static int find_secrets(struct trial *t, struct pl_err *err)
+{
+    _cleanup_free_ char *folder = t->stage->n_secrets ? pl_cli_folder(t->c) : NULL;
+
+    if (!t->stage->n_secrets)
+        return 0;
+    if (!folder || asprintf(&t->secrets, "%s/secrets/%s", folder, t->spec->project) < 0)
+        return pl_err_nomem(err);
+    if (access(t->secrets, R_OK) == 0)
+        return 0;
+    pl_err_set(err, PL_EUNAVAILABLE, "stage %s takes secrets, and project %s has none that can be read here (%s)", t->stage->name,
+               t->spec->project, t->secrets);
+    return pl_err_hint(err, PL_EUNAVAILABLE, "--data DIR names the folder of a daemon of this machine.");
+}
+
 static int find_sandbox(struct trial *t, struct pl_err *err)
 {
     const char *mode = pl_cli_value(t->c, "sandbox");
@@ -219,6 +236,7 @@ static int fill_request(struct trial *t, struct pl_err *err)
     int r = find_gpus(t, err);
 
     r = r < 0 ? r : find_sandbox(t, err);
+    r = r < 0 ? r : find_secrets(t, err);
     if (r == 0 && (t->inputs.asks_daemon || t->told))
         r = pl_cli_place(t->c, &t->url, &t->token, err);
     q->c = t->c;
@@ -230,6 +248,7 @@ static int fill_request(struct trial *t, struct pl_err *err)
     q->inputs = &t->inputs;
     q->plan = t->plan;
     q->out = pl_cli_value(t->c, "output");
+    q->secrets = t->secrets;
     q->shell = pl_cli_flag(t->c, "shell");
     q->url = t->url;
     q->token = t->token;

@@ -128,6 +128,35 @@ static void spec_check_toleration(struct spec_reader *r, size_t i, size_t k)
         pl_spec_problem(r, "\"toleration_seconds\" is of \"effect\": \"NoExecute\"");
 }
 
+/* Read-only from the machine in bubblewrap's sandbox: no folder can be made there. */
+static bool spec_mount_is_system(const char *mount)
+{
+    static const char *const system[] = {"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(system); i++) {
+        size_t n = strlen(system[i]);
+
+        if (strncmp(mount, system[i], n) == 0 && (mount[n] == '/' || mount[n] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+static void spec_check_local_secret(struct spec_reader *r, size_t i, size_t k)
+{
+    const char *mount = r->spec->stages[i].secrets[k].mount;
+
+    if (mount == NULL || (!r->ctx->no_sandbox && !spec_mount_is_system(mount)))
+        return;
+    spec_enter(r, i, "secrets", NULL);
+    pl_spec_enter_index(r, k);
+    pl_spec_enter_key(r, "mount");
+    if (r->ctx->no_sandbox)
+        pl_spec_problem(r, "without a sandbox (--sandbox none) nothing can be mounted: take it as \"env\"");
+    else
+        pl_spec_problem(r, "\"%.60s\" is a folder of the machine: another one is accepted, such as \"/secrets/pg\"", mount);
+}
+
 /* What one machine cannot give. */
 static void spec_check_local(struct spec_reader *r, size_t i)
 {
@@ -148,10 +177,8 @@ static void spec_check_local(struct spec_reader *r, size_t i)
         spec_enter(r, i, "gpu", "resource");
         pl_spec_problem(r, "\"%s\" is not accepted: the GPUs of one machine are \"" PL_GPU_RESOURCE "\"", stage->gpu.resource);
     }
-    if (stage->n_secrets > 0) {
-        spec_enter(r, i, "secrets", NULL);
-        pl_spec_problem(r, "secrets are Kubernetes': they are not available yet on one machine");
-    }
+    for (size_t k = 0; k < stage->n_secrets; k++)
+        spec_check_local_secret(r, i, k);
 }
 
 void pl_spec_check_pod(struct spec_reader *r, size_t i)
@@ -182,15 +209,10 @@ void pl_spec_warn_pod(struct spec_reader *r, size_t i)
         bool said;
         const char *key, *member, *what;
     } unused[] = {
-        {gpu->n_product > 0, "gpu", "product", "any GPU of the machine will do"},
-        {gpu->memory_bytes > 0, "gpu", "memory", "any GPU of the machine will do"},
-        {gpu->compute > 0, "gpu", "compute", "any GPU of the machine will do"},
         {gpu->share.mode == PL_SHARE_TIME_SLICING, "gpu", "share", "each worker has its GPU alone"},
         {stage->resources.cpu_limit_milli > 0, "resources", "cpu_limit", "CPUs have no limit"},
         {stage->resources.memory_request_bytes > 0, "resources", "memory_request", "\"memory\" alone counts"},
         {stage->user.given, "user", NULL, "the command runs as the daemon's user"},
-        {stage->priority != 0, "priority", NULL, "stages take turns"},
-        {stage->keep_warm_ms > 0, "keep_warm", NULL, "a worker without work ends"},
         {stage->scratch.size_bytes > 0, "scratch", NULL, "data lies in the daemon's folder"},
         {spec_says_placement(&stage->placement), "placement", NULL, "there is one place"},
     };

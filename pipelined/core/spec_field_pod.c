@@ -30,7 +30,10 @@ static const struct spec_field fields_of_gpu[] = {
      FIELD(resource, pl_gpu, resource),
      .doc = "What the cluster calls them: `nvidia.com/gpu` by default, `amd.com/gpu`, `gpu.intel.com/xe`, …"},
 };
-OBJECT(gpu, "gpu", "GPUs of each worker. `product`, `memory`, `compute` and `share` choose among a cluster's.", nothing);
+OBJECT(gpu, "gpu",
+       "GPUs of each worker. `product`, `memory` and `compute` choose among a cluster's or the machine's, `share` among a "
+       "cluster's.",
+       nothing);
 
 static const char *const words_mode[] = {[PL_SHARE_NONE] = "none",       [PL_SHARE_TIME_SLICING] = "time-slicing",
                                          [PL_SHARE_MPS] = "mps",         [PL_SHARE_MIG] = "mig",
@@ -77,7 +80,10 @@ static const struct spec_field fields_of_share[] = {
 OBJECT(share, "share", "How a GPU is shared. Each mode has fields of its own; on one machine GPUs are given whole.", nothing);
 
 static const struct spec_field fields_of_secret[] = {
-    {.name = "name", FIELD(kube_name, pl_secret_use, name), .required = true, .doc = "The Secret."},
+    {.name = "name",
+     FIELD(kube_name, pl_secret_use, name),
+     .required = true,
+     .doc = "The secret of the project (`pipelinectl create secret`)."},
     {.name = "key", FIELD(text, pl_secret_use, key), .min = 1, .doc = "Its key, with `env`."},
     {.name = "env", FIELD(text, pl_secret_use, env), .min = 1, .doc = "The variable that holds the value."},
     {.name = "mount", FIELD(text, pl_secret_use, mount), .min = 1, .doc = "The folder that holds a file of each key."},

@@ -525,6 +525,16 @@ static void ops_pipelines_changed(void *self, const char *run)
     load_changed(c);
 }
 
+static int ops_secrets(void *self, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
+{
+    struct pl_executor *x = ((struct pl_engine *)self)->executor;
+
+    if (!x->ops->secrets && op->what == PL_SECRET_DELETE && !op->name) /* of a project that goes: there are none */
+        return 0;
+    return x->ops->secrets ? x->ops->secrets(x, op, ret, err)
+                           : pl_err_set(err, PL_EUNAVAILABLE, "the executor %s keeps no secrets", x->ops->name);
+}
+
 const struct pl_engine_ops *pl_engine_api_ops(void)
 {
     static const struct pl_engine_ops ops = {.run_created = ops_run_created,
@@ -532,6 +542,7 @@ const struct pl_engine_ops *pl_engine_api_ops(void)
                                              .stop = ops_stop,
                                              .live = ops_live,
                                              .job_live = ops_job_live,
+                                             .secrets = ops_secrets,
                                              .worker = pl_engine_worker_principal};
 
     return &ops;

@@ -5,7 +5,7 @@
  *   server, contexts     where the daemon is, and its token;  push, code_folder, local_tree, spec_file, jobs, beside: what several
  *                        verbs do
  *     verb_put, verb_get, verb_file, verb_commit, verb_branch, verb_repo, verb_project                 data
- *     verb_pipeline, verb_defaults, verb_run, verb_rerun, verb_job, verb_logs, verb_metrics, verb_wait, verb_why, verb_status     work;  verb_login, verb_gc
+ *     verb_pipeline, verb_defaults, verb_secret, verb_run, verb_rerun, verb_job, verb_logs, verb_metrics, verb_wait, verb_why, verb_status     work;  verb_login, verb_gc
  *     verb_access, verb_s3 (credential: what a token or key is made with)          who may
  *     verb_offline, verb_plan (given_inputs: folders in the place of repos)                            without a daemon
  *     verb_recover, verb_fsck, verb_keep, verb_mirror (store_url: a store by its address)                         what is kept
@@ -32,7 +32,7 @@
  *     routes_repos, routes_branches, routes_commits, routes_open, routes_files, routes_diff, routes_packs,
  *     routes_signed (URLs for packs in a bucket; read_back reads what was put there, and takes out what lies),
  *     routes_trees                                                                                      data
- *     routes_pipelines, routes_defaults, routes_runs, routes_logs, routes_why, routes_status, routes_fsck, routes_keep                work
+ *     routes_pipelines, routes_defaults, routes_secrets, routes_runs, routes_logs, routes_why, routes_status, routes_fsck, routes_keep                work
  *     routes_access (who may), routes_gc, routes_events, routes_openapi, routes_page                                                        the rest
  *   s3_gateway           the same repos as S3 buckets, on a port of their own: s3_ops is the table of S3's operations, s3_request reads and
  *                        verifies, s3_target knows buckets, s3_headers what is said beside the bytes, s3_error S3's codes
@@ -75,12 +75,13 @@
  *   sched                what runs, where and when: sched_event, sched_graph, sched_run, sched_job, sched_task, sched_worker, sched_admit,
  *                        sched_line (fair share), sched_shape (pods), sched_restore, sched_say (why something waits), sched_view, timers,
  *                        ranges
- *   disk_room            how full a disk may become;  keep: which commits stay
+ *   disk_room            how full a disk may become;  keep: which commits stay;  secret: what is asked of who keeps them
  * The engine carries it out: pipelined/daemon, pipelined/exec
  *   daemon, config       one running daemon and what it is told;  listen: where it may;  log_ckpt: when a checkpoint of the log is made
  *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_base, job_rows, job_results, job_tried, job_commit,
  *                        job_whole; endings, later; workers, worker_doors (their tokens), worker_api, checkpoints
- *   local, nvml          workers as processes of this machine; its GPUs;   sandbox_probe: does bubblewrap work here?
+ *   local                workers as processes of this machine; gpu_slots, nvml: its GPUs; secret_files: what commands are given and nobody else;
+ *                        sandbox_probe: does bubblewrap work here?
  *   kubernetes           workers as pods: pods (one of them), shapes (those that are alike), cluster (what it can offer), kube_feed (what it tells,
  *                        on the loop);   kube_settings: what the configuration says of pods
  * Kubernetes, where stages can be pods: pipelined/kube
@@ -96,7 +97,8 @@
  *   folder_move, outputs, out_walk, link_target, input_refs  data out;   early, early_walk, writers: while the command runs still
  *   try, shell           one datum for pipelinectl try: the same without a daemon;  a person in the place of the command
  *   batch, next_server   a command that stays for all datums and asks for each;   next_main: pl-next, by which it asks
- *   checkpoint           what it keeps for its next attempt;  outlog, metrics: what it prints, as it prints it
+ *   checkpoint           what it keeps for its next attempt;  outlog, metrics: what it prints, as it prints it;
+ *                        secrets: what it is given of them; mask: what it prints, less these
  *   runner               the static program beside the command;  copy_links: what links of its output lead to;  runner_pod: in a pod the
  *                        agent is in another container;  unix_listen: where they meet
  * Files come back: storage/dataset

@@ -2,7 +2,9 @@
  * decides, the executor carries out and reports; it holds no decisions of its own. Everything here happens on the loop's thread. */
 #pragma once
 
+#include "gpu_slots.h"
 #include "pipelined/core/sched/sched.h"
+#include "pipelined/core/secret.h"
 #include "pipelined/core/spec.h"
 #include "pipelined/net/loop.h"
 #include "storage/base/err.h"
@@ -69,10 +71,16 @@ struct pl_executor_ops {
     /* All that the daemon's last lives wrote down have been adopted: what they left else, of workers that they were killed before or while
      * writing down, goes once nobody holds it. Nothing is reported. May be NULL. */
     void (*sweep)(struct pl_executor *x);
+    /* Secrets of projects (secret.h), checked; `ret` of LIST as pl_secret_files gives it, else NULL. Off the loop's thread; blocks. Errors as
+     * there. */
+    int (*secrets)(struct pl_executor *x, const struct pl_secret_op *op, json_t **ret, struct pl_err *err);
     void (*capacity)(struct pl_executor *x, struct pl_executor_capacity *ret);
     /* N of /dev/nvidiaN behind a slot. */
     unsigned (*device)(struct pl_executor *x, uint32_t slot);
-    /* {"node", "driver", "gpus": [{"slot", "product", "memory_mib", "uuid", "utilisation"?, "used_mib"?}]}; new reference. */
+    /* Which slots meet what a stage says of its GPUs: as pl_gpu_slots_choose. NULL where workers are pods. */
+    int (*choose_gpus)(struct pl_executor *x, const struct pl_gpu *want, uint16_t slots[PL_GPU_SLOTS_MAX], char *why,
+                       size_t why_size);
+    /* As pl_gpu_slots_json. */
     json_t *(*gpus)(struct pl_executor *x);
     /* Ends all workers (`kill`: at once, else they are asked first and killed after PL_EXECUTOR_GRACE_MS) and starts no more;
      * `done(arg)` once when all are gone, perhaps within the call. May be called again, harder. */

@@ -2,8 +2,9 @@
  * matter; one that outlived the daemon is watched through its pidfd. Agent and runner hold the writing end of the pipe
  * DIR/work/<id>.held, which a daemon's next life finds again: once nobody does, no process of the worker is left. */
 #include "executor.h"
-#include "nvml.h"
+#include "gpu_slots.h"
 #include "sandbox_probe.h"
+#include "secret_files.h"
 
 #include "storage/base/io.h"
 #include "storage/base/log.h"
@@ -19,17 +20,13 @@
 #include <sys/syscall.h>
 #include <uv.h>
 
-#define SLOTS_MAX 64
-
 struct local {
     struct pl_executor base;
     struct pl_loop *loop;
     struct pl_executor_events events;
-    char *data_dir, *store_dir, *ca, *program, *sandbox;
-    struct pl_nvml *nvml;
-    unsigned gpus;
-    unsigned minors[SLOTS_MAX]; /* of each slot: NVML counts in the order of the bus, device nodes need not */
-    struct pl_map workers;      /* id → struct worker */
+    char *data_dir, *store_dir, *ca, *program, *sandbox, *secrets; /* secrets: DIR/secrets */
+    struct pl_gpu_slots *gpus;
+    struct pl_map workers; /* id → struct worker */
     char host[128];
     struct pl_timer *grace;
     bool closing;
@@ -232,7 +229,7 @@ static void on_child_exit(void *arg, int status, int signum)
 struct command {
     const char *argv[32];
     size_t n;
-    char work[4200], cache[4200], url_file[4200], gpus[256], token[256], incarnation[40];
+    char work[4200], cache[4200], url_file[4200], secrets[4400], gpus[256], token[256], incarnation[40];
     char *env[64];
     size_t n_env;
 };
@@ -273,7 +270,7 @@ static void make_env(struct command *c)
 
 static unsigned local_device(struct pl_executor *x, uint32_t slot)
 {
-    return ((struct local *)x)->minors[PL_MIN(slot, SLOTS_MAX - 1u)];
+    return pl_gpu_slots_device(((struct local *)x)->gpus, slot);
 }
 
 static void make_command(struct local *l, const struct pl_worker_spec *spec, const char *url, struct command *c)
@@ -298,6 +295,9 @@ static void make_command(struct local *l, const struct pl_worker_spec *spec, con
         add(c, "--store-dir", l->store_dir);
     if (*l->ca)
         add(c, "--ca", l->ca);
+    snprintf(c->secrets, sizeof c->secrets, "%s/%s", l->secrets, spec->project);
+    if (spec->def->n_secrets)
+        add(c, "--secrets", c->secrets);
     if (spec->n_gpus) {
         for (size_t i = 0; i < spec->n_gpus && used < sizeof c->gpus; i++)
             used += (size_t)snprintf(c->gpus + used, sizeof c->gpus - used, "%s%u", i ? "," : "",
@@ -388,6 +388,7 @@ static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec,
     char url[256];
     int r = l->closing ? pl_err_set(err, PL_ESTOPPING, "the daemon is stopping") : c ? read_url(l, url, err) : pl_err_nomem(err);
 
+    r = r < 0 ? r : pl_secret_files_have(l->secrets, spec->project, spec->def, err);
     if (r < 0)
         return r;
     w = new_worker(l, spec->id, err);
@@ -521,37 +522,32 @@ static void local_sweep(struct pl_executor *x)
 
 /* ---- figures ---- */
 
+static int local_secrets(struct pl_executor *x, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
+{
+    return pl_secret_files(((struct local *)x)->secrets, op, ret, err);
+}
+
 static void local_capacity(struct pl_executor *x, struct pl_executor_capacity *ret)
 {
     struct local *l = (struct local *)x;
 
     *ret = (struct pl_executor_capacity){.cpu_milli = (uint64_t)pl_cores() * 1000,
                                          .memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
-                                         .gpu_slots = l->gpus,
-                                         .gpu_offered = l->gpus};
+                                         .gpu_slots = pl_gpu_slots_count(l->gpus),
+                                         .gpu_offered = pl_gpu_slots_count(l->gpus)};
+}
+
+static int local_choose_gpus(struct pl_executor *x, const struct pl_gpu *want, uint16_t slots[PL_GPU_SLOTS_MAX], char *why,
+                             size_t why_size)
+{
+    return pl_gpu_slots_choose(((struct local *)x)->gpus, want, slots, why, why_size);
 }
 
 static json_t *local_gpus(struct pl_executor *x)
 {
     struct local *l = (struct local *)x;
-    json_t *list = json_array();
 
-    for (unsigned i = 0; i < l->gpus; i++) {
-        struct pl_nvml_gpu gpu;
-        json_t *o = json_pack("{s:i}", "slot", (int)i);
-
-        if (l->nvml && i < pl_nvml_count(l->nvml) && pl_nvml_read(l->nvml, i, &gpu, NULL) == 0) {
-            json_object_set_new(o, "product", json_string(gpu.product));
-            json_object_set_new(o, "uuid", json_string(gpu.uuid));
-            json_object_set_new(o, "memory_mib", json_integer((json_int_t)(gpu.memory_bytes >> 20)));
-            json_object_set_new(o, "used_mib", json_integer((json_int_t)(gpu.used_bytes >> 20)));
-            json_object_set_new(o, "utilisation", json_integer(gpu.utilisation));
-        } else {
-            json_object_set_new(o, "product", json_string("declared by --gpus, not measured"));
-        }
-        json_array_append_new(list, o);
-    }
-    return json_pack("{s:s, s:s, s:o}", "node", l->host, "driver", l->nvml ? pl_nvml_driver(l->nvml) : "", "gpus", list);
+    return pl_gpu_slots_json(l->gpus, l->host);
 }
 
 /* ---- life ---- */
@@ -603,12 +599,13 @@ static void local_destroy(struct pl_executor *x)
 
     pl_map_finish(&l->workers, NULL);
     pl_timer_destroy(l->grace);
-    pl_nvml_close(l->nvml);
+    pl_gpu_slots_destroy(l->gpus);
     free(l->data_dir);
     free(l->store_dir);
     free(l->ca);
     free(l->program);
     free(l->sandbox);
+    free(l->secrets);
     free(l);
 }
 
@@ -617,8 +614,10 @@ static const struct pl_executor_ops local_ops = {.name = "local",
                                                  .stop = local_stop,
                                                  .adopt = local_adopt,
                                                  .sweep = local_sweep,
+                                                 .secrets = local_secrets,
                                                  .capacity = local_capacity,
                                                  .device = local_device,
+                                                 .choose_gpus = local_choose_gpus,
                                                  .gpus = local_gpus,
                                                  .shutdown = local_shutdown,
                                                  .destroy = local_destroy};
@@ -638,22 +637,6 @@ static char *program_beside(void)
     return out;
 }
 
-static int count_gpus(struct local *l, int wanted, struct pl_err *err)
-{
-    struct pl_err why = {0};
-
-    struct pl_nvml_gpu gpu;
-
-    if (wanted > SLOTS_MAX)
-        return pl_err_set(err, PL_EINVAL, "--gpus %d: at most %d", wanted, SLOTS_MAX);
-    if (pl_nvml_open(&l->nvml, &why) < 0)
-        pl_log_debug("exec", "%s", why.msg);
-    l->gpus = wanted >= 0 ? (unsigned)wanted : l->nvml ? PL_MIN(pl_nvml_count(l->nvml), SLOTS_MAX) : 0;
-    for (unsigned i = 0; i < SLOTS_MAX; i++)
-        l->minors[i] = l->nvml && i < pl_nvml_count(l->nvml) && pl_nvml_read(l->nvml, i, &gpu, NULL) == 0 ? gpu.minor : i;
-    return 0;
-}
-
 int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_executor **ret, struct pl_err *err)
 {
     struct local *l = calloc(1, sizeof *l);
@@ -669,9 +652,11 @@ int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_ex
     l->ca = strdup(config->ca ? config->ca : "");
     l->program = config->program ? strdup(config->program) : program_beside();
     l->sandbox = strdup(config->sandbox);
+    if (asprintf(&l->secrets, "%s/secrets", config->data_dir) < 0)
+        l->secrets = NULL;
     if (gethostname(l->host, sizeof l->host - 1) < 0)
         strcpy(l->host, "localhost");
-    r = l->data_dir && l->store_dir && l->ca && l->program && l->sandbox ? 0 : pl_err_nomem(err);
+    r = l->data_dir && l->store_dir && l->ca && l->program && l->sandbox && l->secrets ? 0 : pl_err_nomem(err);
     if (r == 0 && !pl_streq(l->sandbox, "bwrap") && !pl_streq(l->sandbox, "none"))
         r = pl_err_set(err, PL_EINVAL, "--sandbox \"%s\": accepted are bwrap and none", l->sandbox);
     if (r == 0 && access(l->program, X_OK) != 0)
@@ -679,7 +664,7 @@ int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_ex
     if (r == 0 && pl_streq(l->sandbox, "bwrap"))
         r = pl_sandbox_probe(l->program, err);
     r = r < 0 ? r : pl_timer_create(l->loop, "workers.grace", grace_over, l, &l->grace, err);
-    r = r < 0 ? r : count_gpus(l, config->gpus, err);
+    r = r < 0 ? r : pl_gpu_slots_create(config->gpus, &l->gpus, err);
     if (r < 0) {
         local_destroy(&l->base);
         return r;

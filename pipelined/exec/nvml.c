@@ -24,6 +24,7 @@ struct pl_nvml {
     int (*minor)(nvml_device, unsigned *);
     int (*memory)(nvml_device, struct nvml_memory *);
     int (*utilization)(nvml_device, struct nvml_utilization *);
+    int (*compute)(nvml_device, int *major, int *minor); /* NULL: not there */
     unsigned n;
     char driver_text[96];
 };
@@ -46,6 +47,9 @@ static int bind(struct pl_nvml *n, struct pl_err *err)
         {"nvmlDeviceGetUtilizationRates", &n->utilization},
     };
 
+    void *compute = dlsym(n->library, "nvmlDeviceGetCudaComputeCapability");
+
+    memcpy(&n->compute, &compute, sizeof compute);
     for (size_t i = 0; i < PL_ARRAY_SIZE(wanted); i++) {
         void *f = dlsym(n->library, wanted[i].symbol);
 
@@ -107,7 +111,7 @@ int pl_nvml_read(struct pl_nvml *n, unsigned index, struct pl_nvml_gpu *ret, str
     struct nvml_memory memory = {0};
     struct pl_nvml_gpu gpu = {0};
     nvml_device device;
-    int code = n->handle(index, &device);
+    int code = n->handle(index, &device), major = 0, minor = 0;
 
     code = code ? code : n->name(device, gpu.product, sizeof gpu.product);
     code = code ? code : n->uuid(device, gpu.uuid, sizeof gpu.uuid);
@@ -115,8 +119,10 @@ int pl_nvml_read(struct pl_nvml *n, unsigned index, struct pl_nvml_gpu *ret, str
     code = code ? code : n->memory(device, &memory);
     if (code)
         return pl_err_set(err, PL_EIO, "GPU %u cannot be read (NVML code %d)", index, code);
-    if (n->utilization(device, &use) == 0) /* not there in MIG mode */
-        gpu.utilisation = use.gpu;
+    gpu.measured = n->utilization(device, &use) == 0; /* not there in MIG mode */
+    gpu.utilisation = gpu.measured ? use.gpu : 0;
+    if (n->compute && n->compute(device, &major, &minor) == 0 && major >= 0 && minor >= 0)
+        gpu.compute = 100 * (unsigned)major + (unsigned)minor;
     gpu.memory_bytes = memory.total;
     gpu.used_bytes = memory.used;
     *ret = gpu;

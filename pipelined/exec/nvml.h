@@ -10,6 +10,8 @@ struct pl_nvml_gpu {
     char uuid[96];
     unsigned minor; /* /dev/nvidia<minor> */
     uint64_t memory_bytes, used_bytes;
+    unsigned compute;     /* 100 × major + minor of its capability; 0 = the library does not say */
+    bool measured;        /* utilisation is: not so of a device that is cut into parts */
     unsigned utilisation; /* per cent of the last sample period */
 };
 

@@ -64,12 +64,23 @@ static inline int engine_worker(void *self, const char *token, struct pl_princip
     return pl_err_set(err, PL_EAUTH, "no worker's");
 }
 
+/* It keeps none. */
+static inline int engine_secrets(void *self, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
+{
+    (void)self;
+    (void)err;
+    if (op->what == PL_SECRET_LIST)
+        *ret = json_array();
+    return 0;
+}
+
 /* A test may give it another store than a folder. */
 static struct pl_object_store *(*api_store)(void);
 /* A test may give it more to do. */
 static struct pl_engine_ops api_engine = {.run_created = engine_run_created,
                                           .pipelines_changed = engine_pipelines_changed,
                                           .live = engine_live,
+                                          .secrets = engine_secrets,
                                           .worker = engine_worker};
 
 static inline void on_fatal(void *arg, const struct pl_err *err)

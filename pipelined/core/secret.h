@@ -1,0 +1,29 @@
+/* secret: what is asked of whoever keeps the secrets of projects (exec/executor.h), and how they may be called. Pure. */
+#pragma once
+
+#include "storage/base/err.h"
+#include <jansson.h>
+
+#define PL_SECRET_NAME_MAX  253u       /* bytes of a name, as in Kubernetes */
+#define PL_SECRET_KEY_MAX   230u       /* of a key: as a file's name it has room for what is written beside it */
+#define PL_SECRET_BYTES_MAX (1u << 20) /* of all values of one */
+#define PL_SECRET_KEYS_MAX  256u
+#define PL_SECRETS_MAX      4096u /* of a project */
+
+enum pl_secret_what { PL_SECRET_LIST, PL_SECRET_CREATE, PL_SECRET_UPDATE, PL_SECRET_DELETE };
+struct pl_secret_op {
+    enum pl_secret_what what;
+    const char *project;
+    const char *name;     /* DELETE: NULL = all of the project. LIST: not looked at */
+    const json_t *values; /* CREATE, UPDATE: {key: base64}; UPDATE leaves other keys as they are */
+};
+
+/* Lower case letters, digits, - and ., as Kubernetes takes it. PL_EINVAL, field "name". */
+PL_MUST_CHECK
+int pl_secret_name_check(const char *name, struct pl_err *err);
+/* Letters, digits, - _ and .; not starting with "..", not ".". PL_EINVAL, field "values". */
+PL_MUST_CHECK
+int pl_secret_key_check(const char *key, struct pl_err *err);
+/* Names, numbers and sizes of what is to be set. PL_EINVAL, PL_ETOOBIG, PL_ELIMIT. */
+PL_MUST_CHECK
+int pl_secret_op_check(const struct pl_secret_op *op, struct pl_err *err);

@@ -1,0 +1,80 @@
+// link: pl_agent
+/* What a command prints less its secrets, however the bytes come in pieces. */
+#include "pipelined/agent/mask.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static struct pl_mask mask_of(const char *const *texts)
+{
+    struct pl_mask m = {0};
+
+    for (size_t i = 0; i < 3 && texts[i]; i++)
+        assert_int_equal(pl_mask_add(&m, texts[i], strlen(texts[i]), NULL), 0);
+    pl_mask_ready(&m);
+    return m;
+}
+
+/* In pieces of `step` bytes. */
+static void passes(const struct pl_mask *m, const char *text, size_t step, const char *wanted)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf held = {0};
+    _cleanup_(pl_buf_finish) struct pl_buf out = {0};
+    size_t len = strlen(text);
+
+    for (size_t at = 0; at < len; at += step)
+        pl_mask_pass(m, &held, text + at, PL_MIN(step, len - at), false, &out);
+    pl_mask_pass(m, &held, NULL, 0, true, &out);
+    assert_string_equal(pl_buf_str(&out), wanted);
+    assert_int_equal(held.len, 0);
+}
+
+static void secrets_become_stars_in_whatever_pieces_they_come(void **state)
+{
+    static const struct {
+        const char *texts[3], *text, *wanted;
+    } cases[] = {
+        {{"hunter2"}, "the password is hunter2\n", "the password is ***\n"},
+        {{"hunter2"}, "hunter2hunter2 hunter hunte", "****** hunter hunte"},
+        {{"abcd", "abcdef"}, "abcdef abcde abcd", "*** ***e ***"}, /* the longest one counts */
+        {{"aab0"}, "aaab0", "a***"},
+        {{"line one\nline two\r\n\nab\n"}, "line two, line one, ab", "***, ***, ab"},
+        {{"abc", ""}, "abc", "abc"}, /* too short to hide */
+        {{NULL}, "nothing", "nothing"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        struct pl_mask m = mask_of(cases[i].texts);
+
+        for (size_t step = 1; step < 30; step++)
+            passes(&m, cases[i].text, step, cases[i].wanted);
+        pl_mask_finish(&m);
+    }
+}
+
+static void output_goes_on_while_nothing_of_it_may_be_a_secret(void **state)
+{
+    struct pl_mask m = mask_of((const char *const[]){"hunter2", NULL});
+    _cleanup_(pl_buf_finish) struct pl_buf held = {0};
+    _cleanup_(pl_buf_finish) struct pl_buf out = {0};
+
+    (void)state;
+    pl_mask_pass(&m, &held, "half 40%\rhunt", 13, false, &out);
+    assert_int_equal(out.len, 9); /* up to what may begin one … */
+    pl_mask_pass(&m, &held, "ed", 2, false, &out);
+    assert_string_equal(pl_buf_str(&out), "half 40%\rhunted"); /* … and does not */
+    pl_mask_finish(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(secrets_become_stars_in_whatever_pieces_they_come),
+        cmocka_unit_test(output_goes_on_while_nothing_of_it_may_be_a_secret),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
