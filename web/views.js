@@ -112,12 +112,19 @@ function metricNote(line) {
   return element("div", { class: "metric" }, note.join(" · "));
 }
 
+// What the GPUs' time went for; what nothing measured is not 0.
+function gpuNote(gpu) {
+  if (!gpu) return null;
+  const use = gpu.measured_ms ? `busy ${Math.floor((gpu.used_ms * 100) / gpu.measured_ms)} %` : "use not measured";
+  return element("div", {}, `GPU held ${seconds(gpu.held_ms)}, waiting for data ${seconds(gpu.waiting_ms)}, ${use}`);
+}
+
 export function run(detail, metricOf) {
   const rows = (detail.jobs ?? []).map((job) => [
     [job.stage, job.device === "gpu" ? element("span", { class: "tag" }, "GPU") : null],
     [state(job.state), metricNote(OVER.has(job.state) ? null : metricOf(job))],
     datums(job), [took(job)],
-    [["wait", "fetch", "compute", "upload", "held"].filter((key) => job.ms?.[key] !== undefined).map((key) => `${key} ${seconds(job.ms[key])}`).join(", ")],
+    [["wait", "fetch", "compute", "upload", "held"].filter((key) => job.ms?.[key] !== undefined).map((key) => `${key} ${seconds(job.ms[key])}`).join(", "), gpuNote(job.gpu)],
     [job.reason ?? "", (job.warnings ?? []).map((warning) => element("div", { class: "warning" }, `warning: ${warning}`))],
     [element("a", { href: `#/log/${encodeURIComponent(job.project ?? "default")}/${encodeURIComponent(job.stage)}/${detail.id}`,
       id: `log-${job.stage}`, "aria-label": `log of ${job.stage}` }, "log")]]);

@@ -25,6 +25,21 @@ static json_t *datums_json(const json_t *counts)
     return out;
 }
 
+/* What its GPUs did; null of a job on CPUs. What no driver's library told is null, never 0. */
+static json_t *gpu_json(const json_t *ms)
+{
+    const bool measured = num(ms, "gpu_measured") > 0;
+    json_t *out;
+
+    if (num(ms, "gpus") == 0)
+        return json_null();
+    out = json_pack("{s:I, s:I, s:I}", "held_ms", (json_int_t)num(ms, "gpu"), "waiting_ms", (json_int_t)num(ms, "gpu_wait"),
+                    "measured_ms", (json_int_t)num(ms, "gpu_measured"));
+    json_object_set_new(out, "used_ms", measured ? json_integer(num(ms, "gpu_used")) : json_null());
+    json_object_set_new(out, "mem_peak", measured ? json_integer(num(ms, "gpu_mem_peak")) : json_null());
+    return out;
+}
+
 json_t *pl_job_row_json(const struct pl_rows *rows, bool whole)
 {
     _cleanup_(json_decrefp) json_t *counts = pl_col_json(rows, 13), *ms = pl_col_json(rows, 14);
@@ -38,6 +53,7 @@ json_t *pl_job_row_json(const struct pl_rows *rows, bool whole)
                             pl_col_text(rows, 9), "created_us", (json_int_t)pl_col_int(rows, 16), "started_us",
                             pl_api_time_or_null(pl_col_int(rows, 17)), "finished_us", pl_api_time_or_null(pl_col_int(rows, 18)));
 
+    json_object_set_new(out, "gpu", gpu_json(ms));
     if (*pl_col_text(rows, 19))
         json_object_set_new(out, "as", json_string(pl_col_text(rows, 19)));
     if (whole) {

@@ -637,9 +637,11 @@ static const struct pl_api_schema schemas[] = {
     {"Job",
      "run:string project:string stage:string pipeline:string version:integer? state:string reason:string warnings:string[] "
      "datums:Datums"
-     " ms:object bytes:object device:string output:string created_us:integer started_us:integer? finished_us:integer? "
+     " ms:object bytes:object device:string gpu:JobGpu? output:string created_us:integer started_us:integer? "
+     "finished_us:integer? "
      "base:string?"
      " code:string? inputs:object[]? attempts:integer? planned:integer? as:string?"},
+    {"JobGpu", "held_ms:integer waiting_ms:integer measured_ms:integer used_ms:integer? mem_peak:integer?"},
     {"JobList", "jobs:Job[] next:string?"},
     {"JobSpec", "run:string pipeline:string version:integer spec:object code_root:string?"},
     {"Stopped", "stopped:string run:string?"},

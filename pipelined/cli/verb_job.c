@@ -76,6 +76,28 @@ static void show_times(const json_t *value, const json_t *item, char out[PL_SHOW
                                   pl_duration_text(pl_show_int_at(value, parts[i].key), text));
 }
 
+/* What became of the GPUs' time; "" of a job on CPUs. */
+static void show_gpu(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    const json_int_t measured = pl_show_int_at(value, "measured_ms");
+    char held[32], waiting[32], peak[32];
+    int n;
+
+    (void)item;
+    *out = '\0';
+    if (!json_is_object(value))
+        return;
+    n = snprintf(out, PL_SHOW_TEXT_MAX, "held %s, waiting for data %s of that, ",
+                 pl_duration_text(pl_show_int_at(value, "held_ms"), held),
+                 pl_duration_text(pl_show_int_at(value, "waiting_ms"), waiting));
+    if (measured)
+        snprintf(out + n, PL_SHOW_TEXT_MAX - (size_t)n, "busy %lld %% while commands ran, at most %s of memory",
+                 (long long)(pl_show_int_at(value, "used_ms") * 100 / measured),
+                 pl_size_text((uint64_t)pl_show_int_at(value, "mem_peak"), peak));
+    else
+        snprintf(out + n, PL_SHOW_TEXT_MAX - (size_t)n, "use not measured");
+}
+
 static int job_path(struct pl_cli *c, const char *tail, char **ret, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;
@@ -104,6 +126,7 @@ static int inspect_job(struct pl_cli *c, struct pl_err *err)
                                              {"output", "output", NULL},
                                              {"on", "device", NULL},
                                              {"time of workers", "ms", show_times},
+                                             {"GPUs", "gpu", show_gpu},
                                              {"code", "code", NULL},
                                              {"created", "created_us", pl_show_time},
                                              {"started", "started_us", pl_show_time},

@@ -61,6 +61,9 @@ struct pl_etotals {
     uint64_t bytes_in, bytes_out;
     uint64_t user_us, sys_us, max_rss_kb, oom;
     uint64_t gpus; /* most of one worker */
+    /* Of GPUs while commands ran: measured for so long, and busy for so long of that; while their workers had no command running; most memory of one
+     * worker's, in bytes. */
+    uint64_t gpu_measured_ms, gpu_used_ms, gpu_wait_ms, gpu_mem_peak;
 };
 
 /* One job. The loop owns it; plan, inputs and stage do not change once made, and pool work holds a reference. */

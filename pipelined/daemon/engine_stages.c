@@ -184,9 +184,28 @@ static int find_shapes(struct pl_engine *e, const struct pl_estage *s, struct pl
     return r < 0 || !gpu || s->def->gpu.required ? r : pl_engine_shape(e, s, false, &ret->cpu_shape, err);
 }
 
+/* Of this machine's, for a stage that says what its GPUs are to be like. */
+struct slots {
+    uint16_t items[PL_GPU_SLOTS_MAX];
+    char why[PL_SCHED_MESSAGE_MAX];
+};
+
+static void choose_slots(struct pl_engine *e, const struct pl_stage *d, struct slots *slots, struct pl_sched_stage *ret)
+{
+    int n = d->gpu.count && e->executor->ops->choose_gpus
+                ? e->executor->ops->choose_gpus(e->executor, &d->gpu, slots->items, slots->why, sizeof slots->why)
+                : -1;
+
+    ret->gpu_chosen = n >= 0;
+    ret->gpu_slots = slots->items;
+    ret->n_gpu_slots = (size_t)PL_MAX(n, 0);
+    ret->gpu_text = slots->why;
+}
+
 int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err *err)
 {
     const struct pl_stage *d = s->def;
+    struct slots slots = {0};
     struct pl_sched_event ev = {.kind = PL_SCHED_EV_STAGE_SET};
     struct pl_sched_head heads[PL_SPEC_LEAVES_MAX];
     size_t n_heads = 0;
@@ -199,6 +218,8 @@ int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err 
                                        .version = s->version,
                                        .since = s->since,
                                        .pipeline = s->pipeline_id,
+                                       .priority = d->priority,
+                                       .keep_warm_ms = d->keep_warm_ms,
                                        .name = d->name,
                                        .inputs = heads,
                                        .n_inputs = n_heads,
@@ -219,6 +240,7 @@ int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err 
                                        .max_failed = d->max_failed.count,
                                        .max_failed_share = d->max_failed.share,
                                        .max_failed_ppm = d->max_failed.ppm};
+    choose_slots(e, d, &slots, &ev.stage);
     r = find_shapes(e, s, &ev.stage, err);
     r = r < 0 ? r : pl_engine_feed(e, &ev, err);
     if (r < 0)

@@ -58,6 +58,22 @@ int pl_result_of_json(const json_t *row, const char *run, struct pl_eresult *ret
     return 0;
 }
 
+/* Without "gpu" nothing was measured, which is not the same as nothing used. */
+static void add_gpu(struct pl_etotals *t, const json_t *row, const json_t *ms)
+{
+    const json_t *gpu = json_object_get(row, "gpu");
+    uint64_t n = (uint64_t)num(row, "gpus"), held = (uint64_t)num(ms, "held"), compute = (uint64_t)num(ms, "compute");
+
+    t->gpus = PL_MAX(t->gpus, n);
+    t->gpu_ms += n * held;
+    t->gpu_wait_ms += n * (held > compute ? held - compute : 0);
+    if (!json_is_object(gpu))
+        return;
+    t->gpu_measured_ms += n * compute;
+    t->gpu_used_ms += n * compute * PL_MIN((uint64_t)num(gpu, "util"), 100u) / 100;
+    t->gpu_mem_peak = PL_MAX(t->gpu_mem_peak, (uint64_t)num(gpu, "mem_peak"));
+}
+
 void pl_totals_add(struct pl_etotals *t, const json_t *row)
 {
     const json_t *ms = json_object_get(row, "ms"), *bytes = json_object_get(row, "bytes"),
@@ -75,9 +91,8 @@ void pl_totals_add(struct pl_etotals *t, const json_t *row)
     t->sys_us += (uint64_t)num(usage, "sys_us");
     t->max_rss_kb = PL_MAX(t->max_rss_kb, rss);
     t->oom += json_is_true(json_object_get(row, "oom"));
-    t->gpus = PL_MAX(t->gpus, (uint64_t)num(row, "gpus"));
     t->held_ms += (uint64_t)num(ms, "held");
-    t->gpu_ms += (uint64_t)num(row, "gpus") * (uint64_t)num(ms, "held");
+    add_gpu(t, row, ms);
 }
 
 /* ---- one RESULT: feed, keep, persist ---- */
@@ -163,7 +178,7 @@ static void keep_row(struct pl_ejob *j, const struct pl_eworker *w, json_t *row,
     if (verdict == PL_SCHED_ROW_IGNORED || verdict == PL_SCHED_ROW_WAITING)
         return;
     json_object_set_new(row, "node", json_string(w->host));
-    json_object_set_new(row, "gpus", json_integer(w->n_gpus));
+    json_object_set_new(row, "gpus", json_integer(w->pod == PL_POD_WITH_GPU ? w->stage->def->gpu.count : w->n_gpus));
     pl_totals_add(&j->totals, row);
     keep_attempt(j, row, datum, k);
     j->totals.failed += verdict == PL_SCHED_ROW_FAILED;
@@ -349,10 +364,10 @@ static int write_attempt(struct pl_conn *c, int64_t job, const json_t *a, int64_
 {
     const json_t *row = json_object_get(a, "row");
     _cleanup_(json_decrefp) json_t *detail =
-        json_pack("{s:O, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?}", "paths", json_object_get(a, "paths"), "ms",
+        json_pack("{s:O, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?}", "paths", json_object_get(a, "paths"), "ms",
                   json_object_get(row, "ms"), "bytes", json_object_get(row, "bytes"), "rusage", json_object_get(row, "rusage"),
-                  "gpu", json_object_get(row, "gpu"), "node", json_object_get(row, "node"), "recovered",
-                  json_object_get(row, "recovered"));
+                  "gpu", json_object_get(row, "gpu"), "gpus", json_object_get(row, "gpus"), "node", json_object_get(row, "node"),
+                  "recovered", json_object_get(row, "recovered"));
     _cleanup_free_ char *text = detail ? pl_json_text(detail, JSON_COMPACT) : NULL;
     struct pl_hash datum;
     bool failed = pl_streq(str(row, "state"), "failed");

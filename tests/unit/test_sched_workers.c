@@ -319,6 +319,46 @@ static void pipelines_share_fairly(void **state)
     kit_close(&k);
 }
 
+static void the_stage_with_more_priority_goes_first(void **state)
+{
+    static const int32_t priorities[] = {0, -5, 7, 0};
+    static const unsigned wanted[] = {3, 3, 4, 4, 1, 1, 2, 2};
+
+    (void)state;
+    kit_open(&k, 0, 0);
+    for (unsigned i = 0; i < PL_ARRAY_SIZE(priorities); i++)
+        kit_do(&k, kit_stage(i + 1, 1, (struct pl_sched_stage){.workers = 2, .pipeline = 1 + i % 2, .priority = priorities[i]}));
+    kit_ready(&k);
+    kit_push(&k, 1, 1);
+    for (unsigned stage = 1; stage <= 4; stage++)
+        kit_planned(&k, stage, 1, 100);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(wanted); i++) {
+        kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_CAPACITY, .capacity = {.cpu_milli = 1000 * (i + 1)}});
+        assert_int_equal(kit_the(&k, PL_SCHED_START_WORKER)->worker.stage, wanted[i]);
+    }
+    kit_close(&k);
+}
+
+static void a_stage_is_kept_warm_for_as_long_as_it_says(void **state)
+{
+    struct pl_sched_action lease;
+
+    (void)state;
+    open_one((struct pl_sched_stage){.keep_warm_ms = 30000});
+    lease = one_lease(1, 1);
+    kit_finish(&k, lease, 1000);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    kit_committed(&k, 1, 1);
+    for (int i = 0; i < 3; i++) {
+        kit_wait(&k, 9999);
+        kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker); /* it asks on */
+        assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    }
+    kit_wait(&k, 3);
+    assert_int_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.id, lease.lease.worker);
+    kit_close(&k);
+}
+
 static void memory_is_a_bound_too(void **state)
 {
     (void)state;
@@ -481,6 +521,49 @@ static void a_gpu_that_is_not_on_offer_is_named(void **state)
     kit_close(&k);
 }
 
+/* Slots 0 and 1 are of one product, slot 2 of another. */
+static void only_some_of_the_gpus_will_do(void **state)
+{
+    static const uint16_t large[] = {2}, liked[] = {2, 0}, small[] = {0, 1};
+    struct pl_sched_action first;
+
+    (void)state;
+    kit_open(&k, 8, 3);
+    kit_do(&k, kit_stage(1, 1,
+                         (struct pl_sched_stage){
+                             .gpu_count = 1, .gpu_required = true, .gpu_chosen = true, .gpu_slots = liked, .n_gpu_slots = 2}));
+    kit_do(&k, kit_stage(2, 2,
+                         (struct pl_sched_stage){
+                             .gpu_count = 1, .gpu_required = true, .gpu_chosen = true, .gpu_slots = large, .n_gpu_slots = 1}));
+    kit_do(&k, kit_stage(3, 3,
+                         (struct pl_sched_stage){
+                             .gpu_count = 1, .gpu_required = true, .gpu_chosen = true, .gpu_slots = small, .n_gpu_slots = 2}));
+    kit_do(&k, kit_stage(4, 4,
+                         (struct pl_sched_stage){.gpu_count = 2,
+                                                 .gpu_required = true,
+                                                 .gpu_chosen = true,
+                                                 .gpu_slots = large,
+                                                 .n_gpu_slots = 1,
+                                                 .gpu_text = "with product *H100*: this machine has one"}));
+    kit_ready(&k);
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 1);
+    first = *kit_the(&k, PL_SCHED_START_WORKER);
+    assert_int_equal(first.worker.gpus[0], 2); /* what it likes best */
+    kit_push(&k, 2, 2);
+    kit_planned(&k, 2, 2, 1);
+    SAYS(k, 2, 2, "waiting for 1 GPU: 0 of 1 free, used by stage prepare of run 11111111");
+    kit_push(&k, 3, 3); /* it wants none of what that waits for */
+    kit_planned(&k, 3, 3, 1);
+    assert_int_equal(kit_the(&k, PL_SCHED_START_WORKER)->worker.gpus[0], 0);
+    kit_push(&k, 4, 4);
+    kit_planned(&k, 4, 4, 1);
+    SAYS(k, 4, 4, "waiting for 2 GPUs a worker with product *H100*: this machine has one");
+    kit_worker(&k, PL_SCHED_EV_WORKER_EXITED, first.worker.id);
+    assert_int_equal(kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.stage, 2);
+    kit_close(&k);
+}
+
 static void without_any_gpu_on_offer_a_stage_that_needs_none_goes_to_the_cpu_at_once(void **state)
 {
     (void)state;
@@ -551,6 +634,9 @@ int main(void)
         cmocka_unit_test(an_idle_worker_is_warm_for_the_next_push_and_then_ends),
         cmocka_unit_test(an_idle_worker_gives_its_place_to_another_stage),
         cmocka_unit_test(pipelines_share_fairly),
+        cmocka_unit_test(the_stage_with_more_priority_goes_first),
+        cmocka_unit_test(a_stage_is_kept_warm_for_as_long_as_it_says),
+        cmocka_unit_test(only_some_of_the_gpus_will_do),
         cmocka_unit_test(memory_is_a_bound_too),
         cmocka_unit_test(restored_workers_that_are_gone_do_not_count_as_failed_starts),
         cmocka_unit_test(a_restored_job_that_did_without_a_gpu_does_not_wait_for_one_again),

@@ -57,6 +57,8 @@ struct pl_sched *pl_sched_destroy(struct pl_sched *s)
     pl_map_finish(&s->runs, NULL);
     pl_map_finish(&s->pipelines, NULL);
     pl_sched_shapes_finish(s);
+    for (int d = 0; d < DEVICES; d++)
+        pl_sched_line_finish(&s->lines[d]);
     pl_timers_finish(&s->timers);
     pl_arena_destroy(s->arena);
     free(s->actions);

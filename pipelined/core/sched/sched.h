@@ -42,12 +42,13 @@
  *    rows failed before, and rows take at most PL_SCHED_AIM_MS or, before any was measured, many wait.
  *  - While a worker of the stage has nothing and no row is ready, one that holds several rows is asked to give back those that it has
  *    not begun (RECALL), the one whose task was leased first; as many at once as are idle. It gets nothing ahead until it has finished one.
- *  - Workers: at most min(stage's workers, waiting rows) as capacity admits; the pipeline with the fewest workers
- *    goes first, and who is first is not overtaken by smaller wishes of its kind. An idle worker lingers, then ends;
- *    at once when another stage lacks its place.
+ *  - Workers: at most min(stage's workers, waiting rows) as capacity admits; the stage with the most priority goes first, of
+ *    equal ones the pipeline with the fewest workers, and who is first is not overtaken by smaller wishes of its kind. An idle
+ *    worker lingers (for keep_warm_ms, if that is longer), then ends; at once when another stage lacks its place.
  *  - GPUs are exclusive slots. required: waits for them. Not required: takes them when enough are on offer and come
  *    within wait_ms; if not, and if no worker of the stage has a GPU then, goes to the CPU; at once when not enough
- *    are on offer. A stage without gpu never gets one.
+ *    are on offer. A stage without gpu never gets one. One that takes only some of them waits for these, and only those who
+ *    want one of these, too, wait behind it.
  *  - On a cluster a worker is a pod of a shape: what all pods rendered alike ask for. Nobody here counts nodes: a shape says whether any node
  *    could take it, and how many pods of it may wait for a node at once. Shapes do not wait for each other; within one the pipeline with the
  *    fewest workers goes first. A pod may wait as long as it likes, unless its GPU is not required: then wait_ms, and the CPU's shape.
@@ -136,6 +137,7 @@ struct pl_sched_stage {
     uint64_t version;
     uint64_t since;    /* order of what set this version: runs before it (restored ones) make no job of it; 0 = all do */
     uint64_t pipeline; /* for fair share */
+    int32_t priority;  /* of two that wish for the same kind of place the one with more goes first */
     const char *name;  /* for sentences */
     const struct pl_sched_head *inputs;
     size_t n_inputs;
@@ -144,7 +146,13 @@ struct pl_sched_stage {
     uint32_t tries;              /* ≥ 1 */
     uint32_t gpu_count;          /* per worker; 0 = a CPU stage */
     bool gpu_required;
-    int64_t gpu_wait_ms;    /* when not required: how long a GPU is waited for; < 0 = 10 min */
+    int64_t gpu_wait_ms;       /* when not required: how long a GPU is waited for; < 0 = 10 min */
+    bool gpu_chosen;           /* not any slot will do, but: */
+    const uint16_t *gpu_slots; /* … these, the one that is liked best first */
+    size_t n_gpu_slots;
+    const char
+        *gpu_text; /* what it wants of them and what there is, for the sentence of a stage that finds too few; may be NULL */
+    int64_t keep_warm_ms;   /* an idle worker of it is kept so long, if that is more than linger_ms */
     uint32_t cpu_milli;     /* 0 = 1,000, or none beside a GPU; more than there is takes all there is */
     uint64_t memory_bytes;  /* 0 = not counted */
     uint64_t shape;         /* of its pods; 0 = it runs on this machine. Until its SHAPE was given no pod starts */

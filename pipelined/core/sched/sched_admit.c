@@ -30,20 +30,48 @@ static bool fits_memory(const struct pl_sched *s, const struct version *v, uint6
     return s->capacity.memory_bytes == 0 || v->def.memory_bytes <= left(s->capacity.memory_bytes + back, s->memory_used);
 }
 
-static bool fits_gpus(const struct pl_sched *s, const struct version *v, uint32_t back)
+uint32_t pl_sched_gpus_for(const struct pl_sched *s, const struct version *v, bool soon)
 {
-    return v->def.gpu_count <= pl_sched_gpus_free(s) + back;
+    uint32_t n = 0;
+
+    if (!v->def.gpu_chosen)
+        return pl_sched_gpus_free(s) + (soon ? s->gpus_stopping : 0);
+    for (size_t i = 0; i < v->def.n_gpu_slots; i++) {
+        const uint16_t slot = v->def.gpu_slots[i];
+        const struct worker *w = slot < s->capacity.gpu_slots ? s->gpus[slot] : NULL;
+
+        n += slot < s->capacity.gpu_slots && (!w || (soon && w->state == WORKER_STOPPING));
+    }
+    return n;
+}
+
+static bool fits_gpus(const struct pl_sched *s, const struct version *v, bool soon)
+{
+    return v->def.gpu_count <= pl_sched_gpus_for(s, v, soon);
+}
+
+bool pl_sched_gpus_offered(const struct pl_sched *s, const struct version *v)
+{
+    return v->def.gpu_count <= (v->def.gpu_chosen ? v->def.n_gpu_slots : s->capacity.gpu_offered);
+}
+
+bool pl_sched_may_have(const struct version *v, uint32_t slot)
+{
+    for (size_t i = 0; v->def.gpu_chosen && i < v->def.n_gpu_slots; i++)
+        if (v->def.gpu_slots[i] == slot)
+            return true;
+    return !v->def.gpu_chosen;
 }
 
 static bool fits(const struct pl_sched *s, const struct version *v, enum device device)
 {
-    return fits_cpu(s, v, device, 0) && fits_memory(s, v, 0) && (device == CPU || fits_gpus(s, v, 0));
+    return fits_cpu(s, v, device, 0) && fits_memory(s, v, 0) && (device == CPU || fits_gpus(s, v, false));
 }
 
 static bool fits_soon(const struct pl_sched *s, const struct version *v, enum device device)
 {
     return fits_cpu(s, v, device, s->cpu_stopping) && fits_memory(s, v, s->memory_stopping) &&
-           (device == CPU || fits_gpus(s, v, s->gpus_stopping));
+           (device == CPU || fits_gpus(s, v, true));
 }
 
 bool pl_sched_admit_lacks_beside(const struct pl_sched *s, const struct version *v)
@@ -63,7 +91,7 @@ bool pl_sched_admit_possible(const struct pl_sched *s, const struct version *v)
         return may_be_offered(v->shape) || may_be_offered(v->cpu_shape);
     if (s->capacity.memory_bytes > 0 && v->def.memory_bytes > s->capacity.memory_bytes)
         return false;
-    return v->def.gpu_count == 0 || !v->def.gpu_required || v->def.gpu_count <= s->capacity.gpu_offered;
+    return v->def.gpu_count == 0 || !v->def.gpu_required || pl_sched_gpus_offered(s, v);
 }
 
 static void slots_count(struct pl_sched *s)
@@ -133,11 +161,16 @@ void pl_sched_admit_give(struct pl_sched *s, struct worker *w)
     s->devices_changed = true;
 }
 
-static void slots_choose(const struct pl_sched *s, struct worker *w, uint32_t count)
+static void slots_choose(const struct pl_sched *s, const struct version *v, struct worker *w)
 {
-    for (uint32_t i = 0; i < s->capacity.gpu_slots && w->n_gpus < count; i++)
-        if (!s->gpus[i])
-            w->gpus[w->n_gpus++] = (uint16_t)i;
+    const size_t n = v->def.gpu_chosen ? v->def.n_gpu_slots : s->capacity.gpu_slots;
+
+    for (size_t i = 0; i < n && w->n_gpus < v->def.gpu_count; i++) {
+        const uint16_t slot = v->def.gpu_chosen ? v->def.gpu_slots[i] : (uint16_t)i;
+
+        if (slot < s->capacity.gpu_slots && !s->gpus[slot])
+            w->gpus[w->n_gpus++] = slot;
+    }
 }
 
 /* --- who wishes for what */
@@ -173,7 +206,7 @@ enum device pl_sched_admit_device(struct pl_sched *s, struct job *job)
         return CPU;
     if (v->def.gpu_required)
         return GPU;
-    if (job->on_cpu || (v->shape ? v->cpu_shape && !may_be_offered(v->shape) : v->def.gpu_count > s->capacity.gpu_offered))
+    if (job->on_cpu || (v->shape ? v->cpu_shape && !may_be_offered(v->shape) : !pl_sched_gpus_offered(s, v)))
         return CPU;
     if (job->gpu_since < 0)
         job->gpu_since = s->now;
@@ -210,7 +243,7 @@ static void start(struct pl_sched *s, struct version *v, enum device device)
         w->cpu_milli = pl_sched_cpu_need(s, v, device);
         w->memory_bytes = v->def.memory_bytes;
         if (device == GPU)
-            slots_choose(s, w, v->def.gpu_count);
+            slots_choose(s, v, w);
         pl_sched_admit_take(s, w);
     }
     pl_sched_worker_timer(s, w);
@@ -228,11 +261,19 @@ static void start(struct pl_sched *s, struct version *v, enum device device)
     pl_sched_say_later(s, v->stage);
 }
 
+static bool holds_one_for(const struct version *v, const struct worker *w)
+{
+    for (uint32_t i = 0; i < w->n_gpus; i++)
+        if (pl_sched_may_have(v, w->gpus[i]))
+            return true;
+    return false;
+}
+
 static bool helps(const struct pl_sched *s, const struct version *v, enum device device, const struct worker *w)
 {
     return (!fits_cpu(s, v, device, s->cpu_stopping) && w->cpu_milli > 0) ||
            (!fits_memory(s, v, s->memory_stopping) && w->memory_bytes > 0) ||
-           (device == GPU && !fits_gpus(s, v, s->gpus_stopping) && w->n_gpus > 0);
+           (device == GPU && !fits_gpus(s, v, true) && holds_one_for(v, w));
 }
 
 /* Idle workers, and starting ones whose job is gone, give up their place to the one that is first in line. */
@@ -279,6 +320,30 @@ static void start_first(struct pl_sched *s, struct version *v, enum device devic
     pl_sched_admit_wish(s, v);
 }
 
+/* Those who want none of the slots that others before them wait for need not wait with them. */
+static void admit_beside(struct pl_sched *s, const struct version *first)
+{
+    bool kept[PL_SCHED_GPUS_MAX] = {false};
+    struct version *v, *next;
+
+    for (v = (struct version *)first; v && v->def.gpu_chosen && s->budget > 0 && !s->oom; v = next, s->budget--) {
+        bool waits = v == first || !fits(s, v, GPU);
+
+        next = pl_sched_line_next(v);
+        for (size_t i = 0; i < v->def.n_gpu_slots; i++)
+            waits = waits || kept[v->def.gpu_slots[i]];
+        for (size_t i = 0; i < v->def.n_gpu_slots && waits; i++)
+            kept[v->def.gpu_slots[i]] = true;
+        if (waits)
+            continue;
+        pl_sched_admit_wish(s, v);
+        if (v->wish && v->wish_device == GPU)
+            start_first(s, v, GPU);
+        if (next && !next->wish)
+            return; /* what comes next is looked at in the next turn */
+    }
+}
+
 /* Serves the wishes of one kind in their order. Stops at the first one that does not fit, so that it is not overtaken; returns it. */
 static const struct version *admit_device(struct pl_sched *s, enum device wished)
 {
@@ -298,6 +363,8 @@ static const struct version *admit_device(struct pl_sched *s, enum device wished
             device = GPU;
         if (!fits(s, v, device)) {
             make_room(s, v, device);
+            if (device == GPU)
+                admit_beside(s, v);
             return v;
         }
         start_first(s, v, device);
@@ -349,7 +416,7 @@ void pl_sched_admit(struct pl_sched *s)
 
     s->admit_more = false;
     first = admit_device(s, GPU);
-    if (!first || !fits_gpus(s, first, 0)) /* else it lacks only what CPU stages would take: kept for it */
+    if (!first || !fits_gpus(s, first, false)) /* else it lacks only what CPU stages would take: kept for it */
         (void)admit_device(s, CPU);
     admit_shapes(s);
 }

@@ -145,6 +145,9 @@ static int check_stage(struct pl_sched *s, const struct pl_sched_stage *def, str
 
     if (!def->name || def->workers < 1 || def->tries < 1)
         return pl_err_set(err, PL_EINVAL, "a stage needs a name, at least 1 worker and 1 try");
+    for (size_t i = 0; i < def->n_gpu_slots; i++)
+        if (def->gpu_slots[i] >= PL_SCHED_GPUS_MAX)
+            return pl_err_set(err, PL_ELIMIT, "stage %s: GPU slot %u, below %u", def->name, def->gpu_slots[i], PL_SCHED_GPUS_MAX);
     if (def->gpu_count > PL_SCHED_WORKER_GPUS_MAX)
         return pl_err_set(err, PL_ELIMIT, "stage %s: %u GPUs, at most %u a worker", def->name, def->gpu_count,
                           PL_SCHED_WORKER_GPUS_MAX);
@@ -199,6 +202,16 @@ static struct stage *stage_make(struct pl_sched *s, uint64_t id)
     return stage;
 }
 
+/* Never NULL but without memory. */
+static uint16_t *slots_copy(struct pl_sched *s, const struct pl_sched_stage *def)
+{
+    uint16_t *slots = pl_sched_calloc(s, def->n_gpu_slots, sizeof(*slots));
+
+    if (slots && def->n_gpu_slots > 0)
+        memcpy(slots, def->gpu_slots, def->n_gpu_slots * sizeof(*slots));
+    return slots;
+}
+
 static struct version *version_make(struct pl_sched *s, struct stage *stage, const struct pl_sched_stage *def)
 {
     struct pipeline *pipeline = pipeline_make(s, def->pipeline);
@@ -215,6 +228,8 @@ static struct version *version_make(struct pl_sched *s, struct stage *stage, con
     if (def->n_inputs > 0)
         memcpy(inputs, def->inputs, def->n_inputs * sizeof(*inputs));
     v->def.inputs = inputs;
+    v->def.gpu_text = pl_sched_strdup(s, def->gpu_text ? def->gpu_text : "");
+    v->def.gpu_slots = slots_copy(s, def);
     if (v->def.gpu_wait_ms < 0)
         v->def.gpu_wait_ms = 600000;
     v->stage = stage;
@@ -251,6 +266,8 @@ static void version_free(struct pl_sched *s, struct version *v)
     free(v->last_failure);
     free((void *)v->def.name);
     free((void *)v->def.inputs);
+    free((void *)v->def.gpu_text);
+    free((void *)v->def.gpu_slots);
     free(v);
 }
 

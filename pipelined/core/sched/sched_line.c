@@ -2,14 +2,46 @@
 
 void pl_sched_line_init(struct line *line)
 {
+    TAILQ_INIT(&line->ranks);
+}
+
+void pl_sched_line_finish(struct line *line)
+{
+    struct rank *rank;
+
+    while ((rank = TAILQ_FIRST(&line->ranks))) {
+        TAILQ_REMOVE(&line->ranks, rank, link);
+        free(rank);
+    }
+}
+
+static struct rank *rank_of(struct pl_sched *s, struct line *line, int32_t priority)
+{
+    struct rank *at, *rank;
+
+    TAILQ_FOREACH(at, &line->ranks, link)
+    if (at->priority <= priority)
+        break;
+    if (at && at->priority == priority)
+        return at;
+    rank = pl_sched_calloc(s, 1, sizeof(*rank));
+    if (!rank)
+        return NULL;
+    rank->line = line;
+    rank->priority = priority;
     for (int b = 0; b < FAIR_BUCKETS; b++)
-        TAILQ_INIT(&line->buckets[b]);
+        TAILQ_INIT(&rank->buckets[b]);
+    if (at)
+        TAILQ_INSERT_BEFORE(at, rank, link);
+    else
+        TAILQ_INSERT_TAIL(&line->ranks, rank, link);
+    return rank;
 }
 
 static void bucket_leave(struct wisher *w)
 {
     if (w->bucket >= 0)
-        TAILQ_REMOVE(&w->line->buckets[w->bucket], w, link);
+        TAILQ_REMOVE(&w->rank->buckets[w->bucket], w, link);
     w->bucket = -1;
 }
 
@@ -21,7 +53,7 @@ static void bucket_enter(struct wisher *w)
         return;
     bucket_leave(w);
     w->bucket = bucket;
-    TAILQ_INSERT_TAIL(&w->line->buckets[bucket], w, link);
+    TAILQ_INSERT_TAIL(&w->rank->buckets[bucket], w, link);
 }
 
 void pl_sched_line_moved(struct pipeline *p)
@@ -34,18 +66,18 @@ void pl_sched_line_moved(struct pipeline *p)
 }
 
 /* A pipeline's stages are of few kinds. */
-static struct wisher *wisher_of(struct pl_sched *s, struct pipeline *p, struct line *line)
+static struct wisher *wisher_of(struct pl_sched *s, struct pipeline *p, struct rank *rank)
 {
     struct wisher *w;
 
     SLIST_FOREACH(w, &p->wishers, next)
-    if (w->line == line)
+    if (w->rank == rank)
         return w;
     w = pl_sched_calloc(s, 1, sizeof(*w));
     if (!w)
         return NULL;
     w->pipeline = p;
-    w->line = line;
+    w->rank = rank;
     w->bucket = -1;
     TAILQ_INIT(&w->versions);
     SLIST_INSERT_HEAD(&p->wishers, w, next);
@@ -55,8 +87,9 @@ static struct wisher *wisher_of(struct pl_sched *s, struct pipeline *p, struct l
 void pl_sched_line_wish(struct pl_sched *s, struct version *v, struct line *line, enum device device)
 {
     struct wisher *w = v->wish;
+    struct rank *rank;
 
-    if (w ? w->line == line && v->wish_device == device : !line)
+    if (w ? w->rank->line == line && v->wish_device == device : !line)
         return;
     if (w) {
         TAILQ_REMOVE(&w->versions, v, wish_link);
@@ -64,7 +97,8 @@ void pl_sched_line_wish(struct pl_sched *s, struct version *v, struct line *line
             bucket_leave(w);
         v->wish = NULL;
     }
-    w = line ? wisher_of(s, v->pipeline, line) : NULL;
+    rank = line ? rank_of(s, line, v->def.priority) : NULL;
+    w = rank ? wisher_of(s, v->pipeline, rank) : NULL;
     if (!w)
         return;
     v->wish = w;
@@ -73,12 +107,29 @@ void pl_sched_line_wish(struct pl_sched *s, struct version *v, struct line *line
     bucket_enter(w);
 }
 
+/* From that bucket of that rank on. */
+static struct version *first_from(const struct rank *rank, int bucket)
+{
+    for (; rank; rank = TAILQ_NEXT(rank, link), bucket = 0)
+        for (int b = bucket; b < FAIR_BUCKETS; b++)
+            if (!TAILQ_EMPTY(&rank->buckets[b]))
+                return TAILQ_FIRST(&TAILQ_FIRST(&rank->buckets[b])->versions);
+    return NULL;
+}
+
 struct version *pl_sched_line_first(const struct line *line)
 {
-    for (int b = 0; b < FAIR_BUCKETS; b++)
-        if (!TAILQ_EMPTY(&line->buckets[b]))
-            return TAILQ_FIRST(&TAILQ_FIRST(&line->buckets[b])->versions);
-    return NULL;
+    return first_from(TAILQ_FIRST(&line->ranks), 0);
+}
+
+struct version *pl_sched_line_next(const struct version *v)
+{
+    const struct wisher *w = v->wish, *other = TAILQ_NEXT(w, link);
+    struct version *next = TAILQ_NEXT(v, wish_link);
+
+    if (next)
+        return next;
+    return other ? TAILQ_FIRST(&other->versions) : first_from(w->rank, w->bucket + 1);
 }
 
 void pl_sched_line_pipeline_free(struct pipeline *p)

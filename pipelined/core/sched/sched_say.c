@@ -122,24 +122,25 @@ static void users_add(struct users *u, const struct worker *w)
 static void say_gpu(struct pl_sched *s, struct job *job)
 {
     const struct pl_sched_stage *def = &job->version->def;
-    uint32_t available = pl_sched_gpus_free(s);
+    uint32_t available = pl_sched_gpus_for(s, job->version, false);
+    const size_t slots = def->gpu_chosen ? def->n_gpu_slots : s->capacity.gpu_slots;
     char tail[64] = "", duration[32];
     struct users users = {0};
 
     if (!def->gpu_required)
         snprintf(tail, sizeof(tail), "; after %s it goes to the CPU", pl_duration_text(def->gpu_wait_ms, duration));
     if (available >= def->gpu_count) {
-        pl_sched_say(s, job, "waiting for %u GPU%s: %u of %u free, but %s%s", def->gpu_count, def->gpu_count == 1 ? "" : "s",
-                     available, s->capacity.gpu_slots,
+        pl_sched_say(s, job, "waiting for %u GPU%s: %u of %zu free, but %s%s", def->gpu_count, def->gpu_count == 1 ? "" : "s",
+                     available, slots,
                      pl_sched_admit_lacks_beside(s, job->version) ? "no CPU or memory beside it" : "another stage is first",
                      tail);
         return;
     }
     for (uint32_t i = 0; i < s->capacity.gpu_slots; i++)
-        if (s->gpus[i])
+        if (s->gpus[i] && pl_sched_may_have(job->version, i))
             users_add(&users, s->gpus[i]);
-    pl_sched_say(s, job, "waiting for %u GPU%s: %u of %u free%s%s", def->gpu_count, def->gpu_count == 1 ? "" : "s", available,
-                 s->capacity.gpu_slots, users.text, tail);
+    pl_sched_say(s, job, "waiting for %u GPU%s: %u of %zu free%s%s", def->gpu_count, def->gpu_count == 1 ? "" : "s", available,
+                 slots, users.text, tail);
 }
 
 static void say_cpu(struct pl_sched *s, struct job *job)
@@ -198,6 +199,8 @@ static void say_impossible(struct pl_sched *s, struct job *job)
 
     if (job->version->shape)
         pl_sched_say(s, job, "waiting for the cluster: %s", job->version->shape->text);
+    else if (def->gpu_required && def->gpu_chosen && !pl_sched_gpus_offered(s, job->version))
+        pl_sched_say(s, job, "waiting for %u GPU%s a worker %s", def->gpu_count, def->gpu_count == 1 ? "" : "s", def->gpu_text);
     else if (def->gpu_required && def->gpu_count > s->capacity.gpu_offered)
         pl_sched_say(s, job, "waiting for %u GPU%s a worker: the executor offers %u", def->gpu_count,
                      def->gpu_count == 1 ? "" : "s", s->capacity.gpu_offered);
@@ -251,18 +254,10 @@ void pl_sched_say_state(struct pl_sched *s, struct job *job)
 /* Those that are first in line: their sentences name who holds what they lack. */
 static void renew_waiting(struct pl_sched *s, enum device d)
 {
-    const struct wisher *w;
-    const struct version *v;
-    int n = 0;
+    const struct version *v = pl_sched_line_first(&s->lines[d]);
 
-    for (int b = 0; b < FAIR_BUCKETS; b++)
-        TAILQ_FOREACH(w, &s->lines[d].buckets[b], link)
-    TAILQ_FOREACH(v, &w->versions, wish_link)
-    {
-        if (n++ == SAY_WAITING)
-            return;
+    for (int n = 0; v && n < SAY_WAITING; n++, v = pl_sched_line_next(v))
         pl_sched_say_later(s, v->stage);
-    }
 }
 
 void pl_sched_say_all(struct pl_sched *s)

@@ -118,6 +118,7 @@ static void shape_free(void *arg)
 {
     struct shape *shape = arg;
 
+    pl_sched_line_finish(&shape->line);
     free(shape->text);
     free(shape);
 }

@@ -48,15 +48,23 @@ enum device { CPU, GPU, DEVICES, NO_DEVICE = -1 };
 #define BINS_APART_MAX 64 /* above, bins of one history are joined whatever their back-off */
 #define SAY_WAITING    64 /* waiting stages whose sentence is renewed when devices change hands */
 
-/* Who wishes for one kind of place (a device of this machine, or a shape): pipelines, by how many workers they have. */
+/* Who wishes for one kind of place (a device of this machine, or a shape). */
 struct line {
-    struct wisher_list buckets[FAIR_BUCKETS];
+    TAILQ_HEAD(rank_list, rank) ranks; /* those of more priority first; once made they stay */
 };
 
-/* A pipeline in a line. */
+/* Those of one priority: pipelines, by how many workers they have. */
+struct rank {
+    struct line *line;
+    int32_t priority;
+    struct wisher_list buckets[FAIR_BUCKETS];
+    TAILQ_ENTRY(rank) link;
+};
+
+/* A pipeline in a line, with its stages of one priority. */
 struct wisher {
     struct pipeline *pipeline;
-    struct line *line;
+    struct rank *rank;
     struct version_list versions; /* that wish; the first is served next */
     TAILQ_ENTRY(wisher) link;     /* in a bucket while there are any */
     int bucket;                   /* −1 = in none */
@@ -100,7 +108,7 @@ struct stage {
 };
 
 struct version {
-    struct pl_sched_stage def; /* name and inputs are its own */
+    struct pl_sched_stage def; /* texts, inputs and slots are its own */
     struct stage *stage;
     struct pipeline *pipeline;
     uint32_t refs;       /* being current, jobs kept, workers */
@@ -393,10 +401,14 @@ int pl_sched_admit_capacity(struct pl_sched *s, const struct pl_sched_capacity *
 
 /* --- sched_line.c: who is served next */
 void pl_sched_line_init(struct line *line);
+/* After all that wished in it are gone. */
+void pl_sched_line_finish(struct line *line);
 /* The version wishes for a place of that line, or for none (NULL). */
 void pl_sched_line_wish(struct pl_sched *s, struct version *v, struct line *line, enum device device);
 /* The version to be served next; NULL. */
 struct version *pl_sched_line_first(const struct line *line);
+/* The one behind a version that wishes; NULL. */
+struct version *pl_sched_line_next(const struct version *v);
 /* The pipeline has more or fewer workers. */
 void pl_sched_line_moved(struct pipeline *p);
 void pl_sched_line_pipeline_free(struct pipeline *p);
@@ -419,6 +431,11 @@ void pl_sched_shapes_finish(struct pl_sched *s);
 uint64_t pl_sched_cpu_need(const struct pl_sched *s, const struct version *v, enum device device);
 uint32_t pl_sched_gpus_free(const struct pl_sched *s);
 /* A GPU would be there, but no CPU or memory. */
+/* Slots that the version may have and that are free, or (`soon`) will be when those are gone that were asked to. */
+uint32_t pl_sched_gpus_for(const struct pl_sched *s, const struct version *v, bool soon);
+/* Whether as many as a worker of it takes exist, or could. */
+bool pl_sched_gpus_offered(const struct pl_sched *s, const struct version *v);
+bool pl_sched_may_have(const struct version *v, uint32_t slot);
 bool pl_sched_admit_lacks_beside(const struct pl_sched *s, const struct version *v);
 /* False when the executor offers less than one worker needs. */
 bool pl_sched_admit_possible(const struct pl_sched *s, const struct version *v);

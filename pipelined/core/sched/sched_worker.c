@@ -101,13 +101,18 @@ static int64_t busy_until(const struct pl_sched *s, const struct worker *w)
     return at;
 }
 
+static int64_t linger_ms(const struct pl_sched *s, const struct worker *w)
+{
+    return PL_MAX(s->config.linger_ms, w->version->def.keep_warm_ms);
+}
+
 static int64_t worker_until(const struct pl_sched *s, const struct worker *w)
 {
     switch (w->state) {
     case WORKER_STARTING:
         return starting_until(s, w);
     case WORKER_IDLE:
-        return PL_MIN(w->since + s->config.linger_ms, w->seen + 2 * s->config.lease_ms);
+        return PL_MIN(w->since + linger_ms(s, w), w->seen + 2 * s->config.lease_ms);
     case WORKER_BUSY:
         return busy_until(s, w);
     default:

@@ -1,0 +1,106 @@
+"""GPUs of one machine, as a library made for the test tells of them: which a stage gets, what it waits for, and what its job says of their use."""
+
+import os
+import subprocess
+
+import pytest
+from conftest import sh, wait_until
+
+NVML = r"""
+#include <stdio.h>
+#include <string.h>
+struct util { unsigned gpu, memory; };
+struct memory { unsigned long long total, free, used; };
+static const char *const names[] = {"NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB", "NVIDIA H100 80GB HBM3"};
+static const unsigned long long mib[] = {40960, 40960, 81559};
+#define I ((unsigned)(unsigned long)d - 1)
+int nvmlInit_v2(void) { return 0; }
+int nvmlShutdown(void) { return 0; }
+int nvmlDeviceGetCount_v2(unsigned *n) { *n = 3; return 0; }
+int nvmlSystemGetDriverVersion(char *s, unsigned n) { snprintf(s, n, "550.1"); return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **d) { *d = (void *)(1 + (unsigned long)i); return 0; }
+int nvmlDeviceGetName(void *d, char *s, unsigned n) { snprintf(s, n, "%s", names[I]); return 0; }
+int nvmlDeviceGetUUID(void *d, char *s, unsigned n) { snprintf(s, n, "GPU-%u", I); return 0; }
+int nvmlDeviceGetMinorNumber(void *d, unsigned *n) { *n = I; return 0; }
+int nvmlDeviceGetUtilizationRates(void *d, struct util *u) { u->gpu = UTIL; u->memory = 0; return UTIL < 0 ? 3 : 0; }
+int nvmlDeviceGetMemoryInfo(void *d, struct memory *m) { m->total = mib[I] << 20; m->used = 3ull << 30; m->free = m->total - m->used; return 0; }
+int nvmlDeviceGetCudaComputeCapability(void *d, int *a, int *b) { *a = I == 2 ? 9 : 8; *b = 0; return 0; }
+"""
+
+
+@pytest.fixture(name="machine")
+def a_machine(make_daemon, tmp_path):
+    def start(*options, util=60):
+        (tmp_path / "nvml.c").write_text(NVML)
+        subprocess.run(["cc", "-shared", "-fPIC", f"-DUTIL={util}", "-o", tmp_path / "libnvidia-ml.so.1", tmp_path / "nvml.c"], check=True)
+        d = make_daemon(*options, sandbox="none").start(env={"LD_LIBRARY_PATH": str(tmp_path)})
+        return d, d.default
+    return start
+
+
+def gpu_stage(name, gpu, script="echo $CUDA_VISIBLE_DEVICES $PL_DEVICE > $PL_OUT/got", **more):
+    return sh(name, script, gpu=gpu, **more)
+
+
+def test_a_stage_gets_a_device_that_is_what_it_asks_for(machine):
+    d, project = machine()
+    project.repo("in")
+    project.stages(gpu_stage("any", True), gpu_stage("product", {"product": ["*B200*", "nvidia-h100-*"]}), gpu_stage("memory", {"memory": "80G"}),
+                   gpu_stage("compute", {"compute": "9.0"}), gpu_stage("two", {"count": 2, "memory": "40G", "product": ["*a100*"]}),
+                   gpu_stage("cpu", {"product": ["*B200*"], "required": False, "wait": "1m"}),
+                   gpu_stage("never", {"product": ["*B200*"], "memory": "180G", "compute": "10.0"}))
+    run = project.commit("in", {"x": "1"})["run"]
+    says = ("waiting for 1 GPU a worker with product *B200*, at least 165888 MiB, compute capability 10.0: this machine has"
+            " 2 × NVIDIA A100-SXM4-40GB (40960 MiB, compute 8.0), 1 × NVIDIA H100 80GB HBM3 (81559 MiB, compute 9.0)")
+    d.wait_job(run, "never", lambda j: j["reason"] == says, "what it waits for")
+    for stage, got in (("any", None), ("product", "GPU-2 gpu"), ("memory", "GPU-2 gpu"), ("compute", "GPU-2 gpu"), ("two", "GPU-0,GPU-1 gpu"),
+                       ("cpu", "cpu")):
+        job = d.wait_job(run, stage, lambda j: j["state"] == "success", "its end")
+        text = project.read(stage, "got").decode().strip()
+        assert text == got or (got is None and text.endswith(" gpu")), (stage, text)
+        assert (job["gpu"] is None) == (stage == "cpu")
+    listed = d.get("/gpus")
+    assert [(g["product"], g["memory_mib"], g["compute"], g["used_mib"], g["utilisation"]) for g in listed["gpus"]][2] == (
+        "NVIDIA H100 80GB HBM3", 81559, "9.0", 3072, 60)
+    assert "NVIDIA H100 80GB HBM3" in d.ctl("gpus").out
+
+
+def test_a_job_says_how_its_gpus_were_used(machine):
+    d, project = machine()
+    project.repo("in")
+    project.stages(gpu_stage("s", {"count": 2}, "sleep 0.4; true"))
+    run = project.run("in", {"x": "1"})
+    gpu = run["job"]["s"]["gpu"]
+    assert gpu["held_ms"] >= gpu["measured_ms"] >= 800 and gpu["used_ms"] == pytest.approx(gpu["measured_ms"] * 0.6, abs=2)
+    assert gpu["mem_peak"] == 2 * (3 << 30) and 0 <= gpu["waiting_ms"] <= gpu["held_ms"]
+    assert "busy 59 %" in d.ctl("inspect", "job", f"s@{run['id']}").out or "busy 60 %" in d.ctl("inspect", "job", f"s@{run['id']}").out
+
+
+def test_what_no_driver_tells_is_not_measured_and_not_zero(make_daemon):
+    d = make_daemon("--gpus", "1", sandbox="none").start()
+    project = d.default.repo("in")
+    project.stages(gpu_stage("s", True), gpu_stage("asks", {"product": ["*"]}))
+    run = project.commit("in", {"x": "1"})["run"]
+    job = d.wait_job(run, "s", lambda j: j["state"] == "success", "its end")
+    assert job["gpu"]["used_ms"] is None and job["gpu"]["mem_peak"] is None and job["gpu"]["measured_ms"] == 0
+    assert "use not measured" in d.ctl("inspect", "job", f"s@{run}").out
+    d.wait_job(run, "asks", lambda j: "with product *: this machine has 1 × what --gpus declares" in j["reason"], "what it waits for")
+    assert "not measured" in d.ctl("gpus").out
+
+
+def test_a_stage_stays_warm_and_priority_decides_who_is_next(make_daemon):
+    d = make_daemon("--gpus", "1", sandbox="none").start()
+    project = d.default.repo("in")
+    go = os.path.join(d.root, "go")
+    project.stages(sh("s", "echo $PPID > $PL_OUT/ppid", keep_warm="10m"), gpu_stage("first", True, f"while [ ! -e {go} ]; do sleep 0.01; done", priority=2),
+                   gpu_stage("low", True, priority=-1), gpu_stage("high", True, priority=1))
+    run = project.commit("in", {"x": "1"})["run"]
+    for stage in ("low", "high"):
+        d.wait_job(run, stage, lambda j: j["reason"].startswith("waiting for 1 GPU"), "that it waits")
+    d.write(go, "")
+    first = project.wait(run)
+    assert first["job"]["high"]["started_us"] < first["job"]["low"]["started_us"]
+    runner = project.read("s", "ppid")
+    project.run("in", {"x": "2"})
+    assert project.read("s", "ppid") == runner
+    wait_until(lambda: [w["stage"] for w in d.get("/status")["live"]["workers"]] == ["s"], "the warm one is left")
