@@ -6,8 +6,9 @@
 
 #include <stdio.h>
 
-#define NODE_KEEP "metadata{labels} spec{unschedulable taints} status{allocatable conditions}"
-#define POD_KEEP  "metadata{deletionTimestamp} spec{nodeName containers{resources} initContainers{resources}} status{phase}"
+#define NODE_KEEP  "metadata{labels} spec{unschedulable taints} status{allocatable conditions}"
+#define NODES_PAGE 500 /* asked for at once */
+#define POD_KEEP   "metadata{deletionTimestamp} spec{nodeName containers{resources} initContainers{resources}} status{phase}"
 
 struct pl_cluster {
     struct pl_loop *loop;
@@ -141,6 +142,52 @@ static void ask_quotas(struct pl_cluster *c)
     c->facts.demands_memory_limit = is_limited(quotas, "limits.memory") && !has_default(ranges, "memory");
 }
 
+/* One page of nodes; `more` is where the next begins, "" after the last. */
+static int take_nodes(struct pl_cluster *c, char *more, size_t n, struct pl_err *err)
+{
+    _cleanup_free_ char *path = NULL;
+    _cleanup_(json_decrefp) json_t *list = NULL;
+    const json_t *node;
+    const char *next;
+    size_t i;
+
+    if (asprintf(&path, "/api/v1/nodes?limit=%d%s%s", NODES_PAGE, *more ? "&continue=" : "", more) < 0) {
+        path = NULL;
+        return pl_err_nomem(err);
+    }
+    list = ask(c, path);
+    json_array_foreach(json_object_get(list, "items"), i, node)
+    {
+        int r = pl_offer_node(c->offer, node, pl_clock_wall_us() / 1000, err);
+
+        if (r < 0)
+            return r;
+    }
+    next = text_at(json_object_get(list, "metadata"), "continue");
+    if (strlen(next) >= n)
+        next = ""; /* what follows it is seen by the watch */
+    snprintf(more, n, "%s", next);
+    return 0;
+}
+
+/* Pods are rendered by what nodes have: so that is known before the first of them. What goes wrong here the watch makes good. */
+static int ask_nodes(struct pl_cluster *c, struct pl_err *err)
+{
+    char more[4096] = "";
+    int r = 0;
+
+    if (!c->access.on[PL_KUBE_MAY_NODES])
+        return 0;
+    do
+        r = take_nodes(c, more, sizeof more, err);
+    while (r == 0 && *more);
+    if (r < 0 && r != PL_ENOMEM) {
+        pl_log_warn("cluster", "nodes: %s", err->msg);
+        r = 0;
+    }
+    return r < 0 ? r : pl_offer_describe(c->offer, &c->facts, err);
+}
+
 static int ask_access(struct pl_cluster *c, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf lines = {0};
@@ -234,6 +281,7 @@ static int fill(struct pl_cluster *c, const struct pl_cluster_config *config, st
     ask_groups(c);
     ask_quotas(c);
     r = ask_runtime_classes(c, err);
+    r = r < 0 ? r : ask_nodes(c, err);
     return r < 0 ? r : follow(c, err);
 }
 

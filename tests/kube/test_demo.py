@@ -8,6 +8,7 @@ import shutil
 import containers
 import nodes
 import pytest
+from test_gpu_nodes import EVERY
 
 HERE = pathlib.Path(__file__).resolve().parent
 DIGITS = HERE.parent.parent / "pipelines" / "digits"
@@ -87,3 +88,20 @@ def test_the_digits_demo_is_trained_in_pods(world, tmp_path):
     assert report["accuracy"] >= 0.95, report
     assert {stage: one.nodes(stage) for stage in ("prepare", "train", "infer", "report")} == {
         "prepare": {"cpu"}, "train": {"gpu"}, "infer": {"cpu"}, "report": {"cpu"}}
+
+
+SHARES = {
+    "whole": ({"count": 2, "product": ["*A100*"]}, {"whole"}), "mixed": ({"share": {"mode": "mig", "profile": "1g.5gb"}}, {"mig-mixed"}),
+    "single": ({"share": {"mode": "mig", "profile": "3g.20gb"}}, {"mig-big"}), "turns": ({"share": {"mode": "time-slicing"}}, {"turns", "turns-renamed"}), "memory": ({"share": {"mode": "gpu-mem", "amount": 5}}, {"memory"}),
+    "claimed": ({"memory": "40Gi", "share": {"mode": "dra", "class": "gpu.nvidia.com"}}, {"claimed"}),
+}
+
+
+def test_stages_go_where_their_gpus_are(world):
+    one = world([*EVERY, nodes.mig_single("mig-big", "3g.20gb")])
+    runs = {stage: one.runs(stage, gpu) for stage, (gpu, _) in SHARES.items()}
+    for stage, run in runs.items():
+        end = one.daemon.wait(run)
+        assert end["state"] == "success", (stage, json.dumps(end, indent=1), one.tell())
+    assert {stage: one.nodes(stage) <= allowed for stage, (_, allowed) in SHARES.items()} == dict.fromkeys(SHARES, True), one.tell()
+
