@@ -72,6 +72,25 @@ static bool readable_at(const struct pl_http_request *req, const json_t *o)
     return pl_api_readable(pl_http_context(req), pl_api_text_at(o, "project"), pl_api_text_at(o, "stage"));
 }
 
+/* Of a node's GPUs: who has them, or only how many where the asker may not know. Pods that are not ours are the operators' matter. */
+static void hide_holders(const struct pl_http_request *req, json_t *rows)
+{
+    const bool operates = pl_principal_may(pl_http_context(req), PL_VERB_OPERATE, NULL, NULL);
+    json_t *row, *holder;
+    size_t i, k;
+
+    json_array_foreach(rows, i, row)
+    {
+        json_array_foreach(json_object_get(row, "by"), k, holder)
+        {
+            const bool ours = pl_api_text_at(holder, "stage") != NULL;
+
+            if (ours ? !readable_at(req, holder) : !operates)
+                json_array_set_new(json_object_get(row, "by"), k, json_pack("{s:O}", "count", json_object_get(holder, "count")));
+        }
+    }
+}
+
 /* Workers and GPUs, without whose they are where the asker may not read that. */
 static json_t *live_json(struct pl_api *a, const struct pl_http_request *req)
 {
@@ -86,6 +105,7 @@ static json_t *live_json(struct pl_api *a, const struct pl_http_request *req)
         if (json_object_size(json_object_get(one, "by")) && !readable_at(req, json_object_get(one, "by")))
             json_object_set_new(one, "by", json_object());
     }
+    hide_holders(req, json_object_get(json_object_get(live, "gpus"), "nodes"));
     return live;
 }
 
@@ -112,7 +132,7 @@ static int get_gpus(struct pl_api *a, struct pl_http_request *req, json_t **ret,
     json_t *live = live_json(a, req), *gpus = json_object_get(live, "gpus");
 
     (void)err;
-    *ret = gpus ? json_incref(gpus) : json_pack("{s:[]}", "gpus");
+    *ret = gpus ? json_incref(gpus) : json_pack("{s:[], s:[]}", "gpus", "nodes");
     json_decref(live);
     return 0;
 }
@@ -128,7 +148,8 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/gpus",
      .json = get_gpus,
      .verb = PL_VERB_STATUS,
-     .summary = "GPU slots: product, memory, who holds them.",
+     .summary = "GPUs: `nodes` says of each node and product how many there are and who holds how many; `gpus` are the slots of "
+                "one machine.",
      .reply = "Gpus"},
 };
 
@@ -137,9 +158,15 @@ static const struct pl_api_schema schemas[] = {
      "version:string store:string store_id:string executor:string data_dir:string url:string s3_url:string log_seq:integer "
      "counts:object disk:object packs:object"
      " live:object"},
-    {"Gpu", "slot:integer product:string uuid:string? memory_mib:integer? used_mib:integer? utilisation:integer? state:string "
+    {"Gpu", "slot:integer product:string uuid:string? memory_mib:integer? used_mib:integer? compute:string? utilisation:integer? "
+            "state:string "
             "by:object?"},
-    {"Gpus", "node:string? driver:string? gpus:Gpu[]"},
+    {"GpuHolder", "count:integer project:string? stage:string? run:string? namespace:string? pod:string? devices:object? "
+                  "utilisation:any? used_mib:integer?"},
+    {"GpuMemory", "allocated:integer total:integer"},
+    {"GpuNode", "node:string address:string? resource:string product:string? capacity:integer allocated:integer by:GpuHolder[] "
+                "gpus:GpuMemory[]? pending:integer?"},
+    {"Gpus", "node:string? driver:string? gpus:Gpu[] nodes:GpuNode[]"},
 };
 
 PL_API_TABLE(status, routes, schemas);

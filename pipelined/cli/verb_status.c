@@ -1,7 +1,9 @@
 /* The daemon: what it does, its GPUs, its page. */
 #include "args.h"
 #include "jobs.h"
+#include "pipelined/kube/gpu_report.h"
 #include "server.h"
+#include "storage/base/buf.h"
 #include "storage/base/clock.h"
 #include "storage/base/path.h"
 #include <spawn.h>
@@ -157,6 +159,44 @@ static void show_holder(const json_t *value, const json_t *item, char out[PL_SHO
              pl_show_text_at(value, "run"));
 }
 
+/* "train ×2, default/jupyter-0 ×1, others ×4" */
+static void show_holders(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    json_int_t others = 0;
+    const json_t *one;
+    size_t i, n = 0;
+
+    (void)item;
+    *out = '\0';
+    json_array_foreach(value, i, one)
+    {
+        const char *stage = pl_show_text_at(one, "stage"), *pod = pl_show_text_at(one, "pod");
+
+        if (!*stage && !*pod)
+            others += pl_show_int_at(one, "count");
+        else if (n < PL_SHOW_TEXT_MAX - 1)
+            n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s/%s ×%lld", n ? ", " : "",
+                                  *stage ? pl_show_text_at(one, "project") : pl_show_text_at(one, "namespace"),
+                                  *stage ? stage : pod, (long long)pl_show_int_at(one, "count"));
+    }
+    if (others && n < PL_SHOW_TEXT_MAX - 1)
+        snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%sothers ×%lld", n ? ", " : "", (long long)others);
+}
+
+static int show_nodes(struct pl_cli *c, const json_t *nodes, struct pl_err *err)
+{
+    static const struct pl_column columns[] = {{"NODE", "node", NULL},       {"RESOURCE", "resource", NULL},
+                                               {"PRODUCT", "product", NULL}, {"THERE", "capacity", NULL},
+                                               {"GIVEN", "allocated", NULL}, {"TO", "by", show_holders}};
+    _cleanup_(pl_buf_finish) struct pl_buf shared = {0};
+    int r = pl_show_table(nodes, columns, PL_ARRAY_SIZE(columns), true, err);
+
+    r = r < 0 ? r : pl_gpushare_table(nodes, pl_cli_flag(c, "details"), &shared, err);
+    if (r == 0 && shared.len && printf("\n%.*s", (int)shared.len, (const char *)shared.data) < 0)
+        r = pl_err_errno(err, errno, "standard output");
+    return r;
+}
+
 static int gpus(struct pl_cli *c, struct pl_err *err)
 {
     static const struct pl_column columns[] = {{"SLOT", "slot", NULL},          {"PRODUCT", "product", NULL},
@@ -168,6 +208,8 @@ static int gpus(struct pl_cli *c, struct pl_err *err)
 
     if (r < 0 || c->json)
         return r < 0 ? r : pl_show_json(answer, err);
+    if (json_array_size(json_object_get(answer, "gpus")) == 0 && json_array_size(json_object_get(answer, "nodes")) > 0)
+        return show_nodes(c, json_object_get(answer, "nodes"), err);
     if (json_array_size(json_object_get(answer, "gpus")) == 0) {
         pl_show_say(c, "no GPUs on offer; stages with \"gpu\": {\"required\": false} run on CPUs\n");
         return 0;
@@ -208,6 +250,8 @@ static int open_page(struct pl_cli *c, struct pl_err *err)
 
 static const struct pl_option open_options[] = {{"print", 0, NULL, "print the link, open nothing"}, {0}};
 
+static const struct pl_option gpus_options[] = {{"details", 0, NULL, "where memory of GPUs is shared out: pod by pod"}, {0}};
+
 static const struct pl_verb verbs[] = {
     {"status",
      NULL,
@@ -223,10 +267,10 @@ static const struct pl_verb verbs[] = {
      "",
      0,
      0,
-     NULL,
+     gpus_options,
      gpus,
      "GPUs on offer and who holds them.",
-     {"gpus", "gpus --json", "gpus --json | jq -r .gpus[].product"}},
+     {"gpus", "gpus --details", "gpus --json | jq -r .gpus[].product"}},
     {"open",
      NULL,
      "[--print]",

@@ -405,6 +405,57 @@ static json_t *workers_json(struct pl_engine *e)
     return list;
 }
 
+/* The row of the slot's product; made when it is the first of them. */
+static json_t *product_row(json_t *rows, const json_t *out, const json_t *gpu)
+{
+    json_t *row;
+    size_t i;
+
+    json_array_foreach(rows, i, row)
+    {
+        if (json_equal(json_object_get(row, "product"), json_object_get(gpu, "product")))
+            return row;
+    }
+    row = json_pack("{s:O, s:s, s:O, s:i, s:i, s:[]}", "node", json_object_get(out, "node"), "resource", PL_GPU_RESOURCE,
+                    "product", json_object_get(gpu, "product"), "capacity", 0, "allocated", 0, "by");
+    json_array_append_new(rows, row);
+    return row;
+}
+
+static void add_to(json_t *o, const char *key, json_int_t n)
+{
+    json_object_set_new(o, key, json_integer(json_integer_value(json_object_get(o, key)) + n));
+}
+
+/* What it has of each product and who has how many: for one machine as a cluster's executor says it of nodes. */
+static void add_nodes(json_t *out)
+{
+    json_t *rows = json_array(), *gpu, *row, *holder, *by;
+    size_t i, k;
+
+    json_array_foreach(json_object_get(out, "gpus"), i, gpu)
+    {
+        row = product_row(rows, out, gpu);
+        add_to(row, "capacity", 1);
+        by = json_object_get(gpu, "by");
+        if (!by)
+            continue;
+        add_to(row, "allocated", 1);
+        json_array_foreach(json_object_get(row, "by"), k, holder)
+        {
+            if (json_equal(json_object_get(holder, "stage"), json_object_get(by, "stage")) &&
+                json_equal(json_object_get(holder, "project"), json_object_get(by, "project")))
+                break;
+        }
+        if (k == json_array_size(json_object_get(row, "by"))) {
+            holder = json_copy(by);
+            json_array_append_new(json_object_get(row, "by"), holder);
+        }
+        add_to(holder, "count", 1);
+    }
+    json_object_set_new(out, "nodes", rows);
+}
+
 static json_t *gpus_json(struct pl_engine *e)
 {
     json_t *out = e->executor->ops->gpus(e->executor), *gpu;
@@ -413,19 +464,18 @@ static json_t *gpus_json(struct pl_engine *e)
 
     json_array_foreach(json_object_get(out, "gpus"), i, gpu)
     {
-        struct pl_ejob *j;
+        const uint64_t worker = pl_sched_gpu_holder(e->sched, (uint32_t)i, &stage, &job);
+        const struct pl_eworker *w = worker ? pl_engine_worker(e, worker) : NULL;
+        const struct pl_ejob *j = worker ? pl_engine_job(e, job) : NULL;
 
-        if (!pl_sched_gpu_holder(e->sched, (uint32_t)i, &stage, &job)) {
-            json_object_set_new(gpu, "state", json_string("free"));
-            continue;
-        }
-        j = pl_engine_job(e, job);
-        json_object_set_new(gpu, "state", json_string("held"));
-        json_object_set_new(gpu, "by",
-                            j ? json_pack("{s:s, s:s, s:s}", "project", j->stage->project, "stage", j->stage->def->name, "run",
-                                          j->run)
-                              : json_object());
+        json_object_set_new(gpu, "state", json_string(worker ? "held" : "free"));
+        if (worker)
+            json_object_set_new(gpu, "by",
+                                json_pack("{s:s*, s:s*, s:s*}", "project", w ? w->stage->project : NULL, "stage",
+                                          w ? w->stage->def->name : NULL, "run", j ? j->run : NULL));
     }
+    if (!json_object_get(out, "nodes"))
+        add_nodes(out);
     return out;
 }
 

@@ -80,7 +80,7 @@ struct pl_executor_ops {
     /* Which slots meet what a stage says of its GPUs: as pl_gpu_slots_choose. NULL where workers are pods. */
     int (*choose_gpus)(struct pl_executor *x, const struct pl_gpu *want, uint16_t slots[PL_GPU_SLOTS_MAX], char *why,
                        size_t why_size);
-    /* As pl_gpu_slots_json. */
+    /* Of one machine as pl_gpu_slots_json; of a cluster {"node", "driver", "gpus": [], "nodes": as pl_gpu_report_json}. New reference. */
     json_t *(*gpus)(struct pl_executor *x);
     /* Ends all workers (`kill`: at once, else they are asked first and killed after PL_EXECUTOR_GRACE_MS) and starts no more;
      * `done(arg)` once when all are gone, perhaps within the call. May be called again, harder. */

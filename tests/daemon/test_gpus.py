@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 from conftest import sh, wait_until
+from people import User
 
 NVML = r"""
 #include <stdio.h>
@@ -63,6 +64,8 @@ def test_a_stage_gets_a_device_that_is_what_it_asks_for(machine):
     assert [(g["product"], g["memory_mib"], g["compute"], g["used_mib"], g["utilisation"]) for g in listed["gpus"]][2] == (
         "NVIDIA H100 80GB HBM3", 81559, "9.0", 3072, 60)
     assert "NVIDIA H100 80GB HBM3" in d.ctl("gpus").out
+    assert [(n["product"], n["resource"], n["capacity"]) for n in listed["nodes"]] == [
+        ("NVIDIA A100-SXM4-40GB", "nvidia.com/gpu", 2), ("NVIDIA H100 80GB HBM3", "nvidia.com/gpu", 1)]
 
 
 def test_a_job_says_how_its_gpus_were_used(machine):
@@ -90,13 +93,19 @@ def test_what_no_driver_tells_is_not_measured_and_not_zero(make_daemon):
 
 def test_a_stage_stays_warm_and_priority_decides_who_is_next(make_daemon):
     d = make_daemon("--gpus", "1", sandbox="none").start()
-    project = d.default.repo("in")
+    project = d.default.repo("in", "before")
     go = os.path.join(d.root, "go")
-    project.stages(sh("s", "echo $PPID > $PL_OUT/ppid", keep_warm="10m"), gpu_stage("first", True, f"while [ ! -e {go} ]; do sleep 0.01; done", priority=2),
+    project.stages(sh("s", "echo $PPID > $PL_OUT/ppid", keep_warm="10m"), gpu_stage("first", True, f"while [ ! -e {go} ]; do sleep 0.01; done", repo="before"),
                    gpu_stage("low", True, priority=-1), gpu_stage("high", True, priority=1))
+    before = project.commit("before", {"x": "1"})["run"]
+    d.wait_job(before, "first", lambda j: j["state"] == "running", "that it has the GPU")
     run = project.commit("in", {"x": "1"})["run"]
     for stage in ("low", "high"):
         d.wait_job(run, stage, lambda j: j["reason"].startswith("waiting for 1 GPU"), "that it waits")
+    (row,) = d.get("/gpus")["nodes"]
+    assert (row["capacity"], row["allocated"]) == (1, 1) and [(h["stage"], h["count"]) for h in row["by"]] == [("first", 1)]
+    eve = User(d, "eve", ("other", "reader"))
+    assert eve.get("/gpus")["nodes"][0]["by"] == [{"count": 1}] and eve.get("/gpus")["gpus"][0]["by"] == {}
     d.write(go, "")
     first = project.wait(run)
     assert first["job"]["high"]["started_us"] < first["job"]["low"]["started_us"]

@@ -1,0 +1,384 @@
+#include "gpu_report.h"
+
+#include "offer.h"
+#include "pod_render.h"
+
+#include <stdio.h>
+
+struct pl_gpu_report {
+    json_t *nodes; /* name → {"address", "product"?, "resources": {NAME: COUNT}} */
+    json_t *
+        pods; /* uid → {"node", "namespace", "pod", "project"?, "stage"?, "holds": {NAME: COUNT}, "devices": {INDEX: UNITS}, "pending"} */
+    json_t *use; /* node → {"namespace/pod": {"utilisation", "used_mib", "devices"}} */
+};
+
+static const char *text_at(const json_t *o, const char *key)
+{
+    const char *text = json_string_value(json_object_get(o, key));
+
+    return text ? text : "";
+}
+
+static int64_t count_at(const json_t *o, const char *key)
+{
+    const json_t *v = json_object_get(o, key);
+
+    return json_is_string(v) ? strtoll(json_string_value(v), NULL, 10) : json_integer_value(v);
+}
+
+int pl_gpu_report_create(struct pl_gpu_report **ret, struct pl_err *err)
+{
+    struct pl_gpu_report *g = calloc(1, sizeof *g);
+
+    if (!g)
+        return pl_err_nomem(err);
+    g->nodes = json_object();
+    g->pods = json_object();
+    g->use = json_object();
+    if (!g->nodes || !g->pods || !g->use) {
+        pl_gpu_report_destroy(g);
+        return pl_err_nomem(err);
+    }
+    *ret = g;
+    return 0;
+}
+
+struct pl_gpu_report *pl_gpu_report_destroy(struct pl_gpu_report *g)
+{
+    if (!g)
+        return NULL;
+    json_decref(g->nodes);
+    json_decref(g->pods);
+    json_decref(g->use);
+    free(g);
+    return NULL;
+}
+
+/* ---- what counts as a GPU ---- */
+
+static bool is_gpu(const char *resource)
+{
+    static const char *const words[] = {"gpu",   "nvidia.com/mig-", "google.com/tpu", "neuron",
+                                        "gaudi", "Ascend",          "gpu.intel.com/", "vcuda"};
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(words); i++)
+        if (strchr(resource, '/') && strstr(resource, words[i]))
+            return !pl_streq(resource, PL_GPUSHARE_COUNT);
+    return false;
+}
+
+static int put(json_t *all, size_t max, const char *what, const char *key, json_t *value, struct pl_err *err)
+{
+    if (!value)
+        return pl_err_nomem(err);
+    if (json_object_size(all) >= max && !json_object_get(all, key)) {
+        json_decref(value);
+        return pl_err_set(err, PL_ELIMIT, "more than %zu %s have GPUs: %s is not told of", max, what, key);
+    }
+    return json_object_set_new(all, key, value) < 0 ? pl_err_nomem(err) : 0;
+}
+
+/* ---- nodes ---- */
+
+static const char *product_of(const json_t *labels)
+{
+    static const char *const known[] = {PL_GPU_PRODUCT,
+                                        "amd.com/gpu.product-name",
+                                        "cloud.google.com/gke-accelerator",
+                                        "k8s.amazonaws.com/accelerator",
+                                        "karpenter.k8s.aws/instance-gpu-name",
+                                        "kubernetes.azure.com/accelerator"};
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(known); i++)
+        if (*text_at(labels, known[i]))
+            return text_at(labels, known[i]);
+    return NULL;
+}
+
+static const char *address_of(const json_t *status)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(json_object_get(status, "addresses"), i, one)
+    {
+        if (pl_streq(text_at(one, "type"), "InternalIP"))
+            return text_at(one, "address");
+    }
+    return "unknown";
+}
+
+int pl_gpu_report_node(struct pl_gpu_report *g, const json_t *node, struct pl_err *err)
+{
+    const json_t *metadata = json_object_get(node, "metadata"), *status = json_object_get(node, "status");
+    json_t *resources = json_object(), *count;
+    const char *name = text_at(metadata, "name"), *resource;
+
+    json_object_foreach(json_object_get(status, "allocatable"), resource, count)
+    {
+        if ((is_gpu(resource) || pl_streq(resource, PL_GPUSHARE_COUNT)) &&
+            count_at(json_object_get(status, "allocatable"), resource) > 0)
+            (void)json_object_set_new(resources, resource,
+                                      json_integer(count_at(json_object_get(status, "allocatable"), resource)));
+    }
+    if (json_object_size(resources) == 0) {
+        json_decref(resources);
+        pl_gpu_report_node_gone(g, name);
+        return 0;
+    }
+    return put(g->nodes, PL_GPU_REPORT_NODES_MAX, "nodes", name,
+               json_pack("{s:s, s:s*, s:o}", "address", address_of(status), "product",
+                         product_of(json_object_get(metadata, "labels")), "resources", resources),
+               err);
+}
+
+void pl_gpu_report_node_gone(struct pl_gpu_report *g, const char *name)
+{
+    (void)json_object_del(g->nodes, name);
+    (void)json_object_del(g->use, name);
+}
+
+/* ---- pods ---- */
+
+/* {container: {index: units}} of newer schedulers, else one index for all of it. */
+static void read_devices(const json_t *annotations, int64_t units, json_t *pod)
+{
+    json_t *devices = json_object(), *all = json_loads(text_at(annotations, "scheduler.framework.gpushare.allocation"), 0, NULL),
+           *one, *part;
+    const char *index = text_at(annotations, "ALIYUN_COM_GPU_MEM_IDX"), *name, *key;
+    int64_t placed = 0;
+
+    json_object_foreach(all, name, one)
+    {
+        json_object_foreach(one, key, part)
+        {
+            (void)json_object_set_new(devices, key, json_integer(count_at(devices, key) + json_integer_value(part)));
+            placed += json_integer_value(part);
+        }
+    }
+    json_decref(all);
+    if (placed == 0 && *index >= '0' && *index <= '9') {
+        (void)json_object_set_new(devices, index, json_integer(units));
+        placed = units;
+    }
+    (void)json_object_set_new(pod, "devices", devices);
+    (void)json_object_set_new(pod, "pending", json_integer(PL_MAX(units - placed, 0)));
+}
+
+static json_t *holds_of(const json_t *pod)
+{
+    struct pl_offer_request request;
+    json_t *holds = json_object();
+
+    pl_offer_request(pod, &request);
+    for (size_t i = 0; i < request.n; i++)
+        if (is_gpu(request.extended[i].name) && request.extended[i].count > 0)
+            (void)json_object_set_new(holds, request.extended[i].name, json_integer(request.extended[i].count));
+    return holds;
+}
+
+int pl_gpu_report_pod(struct pl_gpu_report *g, const json_t *pod, struct pl_err *err)
+{
+    const json_t *metadata = json_object_get(pod, "metadata"), *labels = json_object_get(metadata, "labels");
+    const char *node = text_at(json_object_get(pod, "spec"), "nodeName"),
+               *phase = text_at(json_object_get(pod, "status"), "phase"), *stage = text_at(labels, PL_POD_LABEL "stage"),
+               *project = text_at(labels, PL_POD_LABEL "project");
+    const bool holds_any = *node && !pl_streq(phase, "Succeeded") && !pl_streq(phase, "Failed");
+    json_t *holds = holds_any ? holds_of(pod) : NULL, *kept;
+
+    if (json_object_size(holds) == 0) {
+        json_decref(holds);
+        pl_gpu_report_pod_gone(g, text_at(metadata, "uid"));
+        return 0;
+    }
+    kept =
+        json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:o}", "node", node, "namespace", text_at(metadata, "namespace"), "pod",
+                  text_at(metadata, "name"), "project", *stage ? project : NULL, "stage", *stage ? stage : NULL, "holds", holds);
+    if (kept && json_object_get(holds, PL_GPUSHARE_MEM))
+        read_devices(json_object_get(metadata, "annotations"), count_at(holds, PL_GPUSHARE_MEM), kept);
+    return put(g->pods, PL_GPU_REPORT_PODS_MAX, "pods", text_at(metadata, "uid"), kept, err);
+}
+
+void pl_gpu_report_pod_gone(struct pl_gpu_report *g, const char *uid)
+{
+    (void)json_object_del(g->pods, uid);
+}
+
+/* ---- how they are used ---- */
+
+static int add_use(json_t *all, const struct pl_dcgm_gpu *gpu, struct pl_err *err)
+{
+    char key[sizeof gpu->ns + sizeof gpu->pod + 2];
+    json_t *one;
+
+    if (!*gpu->pod)
+        return 0;
+    snprintf(key, sizeof key, "%s/%s", gpu->ns, gpu->pod);
+    one = json_object_get(all, key);
+    if (!one) {
+        one = json_object();
+        if (!one || json_object_set_new(all, key, one) < 0)
+            return pl_err_nomem(err);
+    }
+    if (gpu->utilisation >= 0) { /* the mean of those that are told of */
+        double n = json_number_value(json_object_get(one, "devices")),
+               sum = json_number_value(json_object_get(one, "utilisation")) * n;
+
+        (void)json_object_set_new(one, "utilisation", json_real((sum + gpu->utilisation) / (n + 1)));
+        (void)json_object_set_new(one, "devices", json_real(n + 1));
+    }
+    if (gpu->used_mib >= 0)
+        (void)json_object_set_new(one, "used_mib",
+                                  json_integer(count_at(one, "used_mib") + (int64_t)PL_MIN(gpu->used_mib, 1e12)));
+    return 0;
+}
+
+int pl_gpu_report_use(struct pl_gpu_report *g, const char *node, const struct pl_dcgm_gpu *gpus, size_t n, struct pl_err *err)
+{
+    json_t *all = json_object();
+    int r = all ? 0 : pl_err_nomem(err);
+
+    for (size_t i = 0; i < n && r == 0; i++)
+        r = add_use(all, &gpus[i], err);
+    if (r < 0) {
+        json_decref(all);
+        return r;
+    }
+    return json_object_set_new(g->use, node, all) < 0 ? pl_err_nomem(err) : 0;
+}
+
+/* ---- the report ---- */
+
+/* node → [pod…] */
+static json_t *pods_by_node(const struct pl_gpu_report *g)
+{
+    json_t *all = json_object(), *pod, *list;
+    const char *uid;
+
+    json_object_foreach(g->pods, uid, pod)
+    {
+        list = json_object_get(all, text_at(pod, "node"));
+        if (!list) {
+            list = json_array();
+            (void)json_object_set_new(all, text_at(pod, "node"), list);
+        }
+        (void)json_array_append(list, pod);
+    }
+    return all;
+}
+
+static json_t *holder_json(const json_t *pod, const json_t *use, int64_t count)
+{
+    static const char *const copied[] = {"project", "stage", "devices"};
+    json_t *o = json_pack("{s:O, s:O, s:I}", "namespace", json_object_get(pod, "namespace"), "pod", json_object_get(pod, "pod"),
+                          "count", (json_int_t)count);
+    char key[400];
+    const json_t *told;
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(copied); i++)
+        if (json_object_get(pod, copied[i]))
+            (void)json_object_set(o, copied[i], json_object_get(pod, copied[i]));
+    snprintf(key, sizeof key, "%s/%s", text_at(pod, "namespace"), text_at(pod, "pod"));
+    told = json_object_get(use, key);
+    if (json_object_get(told, "utilisation"))
+        (void)json_object_set(o, "utilisation", json_object_get(told, "utilisation"));
+    if (json_object_get(told, "used_mib"))
+        (void)json_object_set(o, "used_mib", json_object_get(told, "used_mib"));
+    return o;
+}
+
+/* What each device has of it, and gave away. */
+static void add_devices(json_t *row, const json_t *node, const json_t *pods)
+{
+    const int64_t n = PL_MIN(count_at(json_object_get(node, "resources"), PL_GPUSHARE_COUNT), (int64_t)PL_GPUSHARE_GPUS_MAX),
+                  each = n > 0 ? count_at(row, "capacity") / n : 0;
+    int64_t given[PL_GPUSHARE_GPUS_MAX] = {0}, pending = 0;
+    json_t *list = json_array(), *units;
+    const json_t *pod;
+    const char *index;
+    size_t i;
+
+    json_array_foreach(pods, i, pod)
+    {
+        pending += count_at(pod, "pending");
+        json_object_foreach(json_object_get(pod, "devices"), index, units)
+        {
+            unsigned long at = strtoul(index, NULL, 10);
+
+            if (at < (unsigned long)n)
+                given[at] += json_integer_value(units);
+            else
+                pending += json_integer_value(units);
+        }
+    }
+    for (int64_t k = 0; k < n; k++)
+        (void)json_array_append_new(list, json_pack("{s:I, s:I}", "allocated", (json_int_t)given[k], "total", (json_int_t)each));
+    (void)json_object_set_new(row, "gpus", list);
+    (void)json_object_set_new(row, "pending", json_integer(pending));
+}
+
+static json_t *row_json(const char *name, const json_t *node, const char *resource, int64_t capacity, const json_t *pods,
+                        const json_t *use)
+{
+    json_t *by = json_array(), *row;
+    int64_t allocated = 0;
+    const json_t *pod;
+    size_t i;
+
+    json_array_foreach(pods, i, pod)
+    {
+        int64_t count = count_at(json_object_get(pod, "holds"), resource);
+
+        allocated += count;
+        if (count > 0)
+            (void)json_array_append_new(by, holder_json(pod, use, count));
+    }
+    row = json_pack("{s:s, s:O, s:s, s:O*, s:I, s:I, s:o}", "node", name, "address", json_object_get(node, "address"), "resource",
+                    resource, "product", json_object_get(node, "product"), "capacity", (json_int_t)capacity, "allocated",
+                    (json_int_t)allocated, "by", by);
+    if (row && pl_streq(resource, PL_GPUSHARE_MEM))
+        add_devices(row, node, pods);
+    return row;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
+    int r = strcmp(text_at(x, "node"), text_at(y, "node"));
+
+    return r ? r : strcmp(text_at(x, "resource"), text_at(y, "resource"));
+}
+
+static json_t *sorted(json_t *rows)
+{
+    const size_t n = json_array_size(rows);
+    _cleanup_free_ json_t **items = calloc(n + 1, sizeof(json_t *));
+    json_t *out = items ? json_array() : NULL;
+
+    for (size_t i = 0; items && i < n; i++)
+        items[i] = json_array_get(rows, i);
+    if (n && items)
+        qsort(items, n, sizeof(json_t *), compare_rows);
+    for (size_t i = 0; out && i < n; i++)
+        (void)json_array_append(out, items[i]);
+    json_decref(rows);
+    return out;
+}
+
+json_t *pl_gpu_report_json(const struct pl_gpu_report *g)
+{
+    json_t *rows = json_array(), *by_node = pods_by_node(g), *node, *count;
+    const char *name, *resource;
+
+    json_object_foreach(g->nodes, name, node)
+    {
+        json_object_foreach(json_object_get(node, "resources"), resource, count)
+        {
+            if (!pl_streq(resource, PL_GPUSHARE_COUNT))
+                (void)json_array_append_new(rows, row_json(name, node, resource, json_integer_value(count),
+                                                           json_object_get(by_node, name), json_object_get(g->use, name)));
+        }
+    }
+    json_decref(by_node);
+    return sorted(rows);
+}

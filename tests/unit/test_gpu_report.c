@@ -1,0 +1,151 @@
+// link: pl_kube
+/* Which GPUs nodes have and who holds them; the tables stand in data/gpus: PL_UPDATE=1 writes them. */
+#include "pipelined/kube/gpu_report.h"
+
+#include "storage/base/buf.h"
+#include "storage/base/io.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#define FOLDER PL_TEST_DATA "/gpus/"
+
+static struct pl_gpu_report *report;
+
+static int setup(void **state)
+{
+    (void)state;
+    return pl_gpu_report_create(&report, NULL);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    report = pl_gpu_report_destroy(report);
+    return 0;
+}
+
+static void node(const char *name, const char *labels, const char *allocatable)
+{
+    json_error_t e;
+    json_t *n = json_pack_ex(&e, 0, "{s:{s:s, s:o}, s:{s:o, s:[{s:s, s:s}, {s:s, s:s}]}}", "metadata", "name", name, "labels",
+                             json_loads(labels, 0, NULL), "status", "allocatable", json_loads(allocatable, 0, NULL), "addresses",
+                             "type", "Hostname", "address", name, "type", "InternalIP", "address", "10.0.0.7");
+
+    assert_non_null(n);
+    assert_int_equal(pl_gpu_report_node(report, n, NULL), 0);
+    json_decref(n);
+}
+
+static void pod(const char *name, const char *at, const char *phase, const char *limits, const char *labels,
+                const char *annotations)
+{
+    json_t *p =
+        json_pack("{s:{s:s, s:s, s:s, s:o, s:o}, s:{s:s, s:[{s:{s:o}}]}, s:{s:s}}", "metadata", "name", name, "namespace", "ml",
+                  "uid", name, "labels", json_loads(labels, 0, NULL), "annotations", json_loads(annotations, 0, NULL), "spec",
+                  "nodeName", at, "containers", "resources", "limits", json_loads(limits, 0, NULL), "status", "phase", phase);
+
+    assert_non_null(p);
+    assert_int_equal(pl_gpu_report_pod(report, p, NULL), 0);
+    json_decref(p);
+}
+
+static void is(const char *name, const char *text)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf want = {0};
+    struct pl_err err = {0};
+    char path[512];
+
+    snprintf(path, sizeof path, FOLDER "%s", name);
+    if (getenv("PL_UPDATE"))
+        assert_int_equal(pl_io_write_file(path, text, strlen(text), 0644, &err), 0);
+    if (pl_io_read_file(path, &want, &err) < 0)
+        fail_msg("%s (PL_UPDATE=1 writes it)", err.msg);
+    assert_string_equal(text, pl_buf_str(&want) ? pl_buf_str(&want) : "");
+}
+
+static void report_is(const char *name)
+{
+    json_t *rows = pl_gpu_report_json(report);
+    char *text = json_dumps(rows, JSON_INDENT(1) | JSON_SORT_KEYS);
+
+    is(name, text);
+    free(text);
+    json_decref(rows);
+}
+
+static void table_is(const char *name, bool details)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf out = {0};
+    json_t *rows = pl_gpu_report_json(report);
+
+    assert_int_equal(pl_gpushare_table(rows, details, &out, NULL), 0);
+    is(name, pl_buf_str(&out) ? pl_buf_str(&out) : "");
+    json_decref(rows);
+}
+
+#define STAGE "{\"pipelined.io/project\": \"default\", \"pipelined.io/stage\": \"train\"}"
+
+static void nodes_and_products_with_who_holds_them(void **state)
+{
+    static const struct pl_dcgm_gpu use[] = {
+        {.uuid = "GPU-1", .ns = "ml", .pod = "train-0", .utilisation = 90, .used_mib = 1000, .free_mib = -1},
+        {.uuid = "GPU-2", .ns = "ml", .pod = "train-0", .utilisation = 70, .used_mib = 500, .free_mib = -1},
+        {.uuid = "GPU-3", .utilisation = 5, .used_mib = -1, .free_mib = -1}};
+
+    (void)state;
+    node("b", "{\"nvidia.com/gpu.product\": \"NVIDIA-A100-SXM4-40GB\"}",
+         "{\"cpu\": \"8\", \"nvidia.com/gpu\": \"8\", \"nvidia.com/mig-1g.5gb\": \"0\", \"rdma/hca\": \"4\"}");
+    node("a", "{\"cloud.google.com/gke-accelerator\": \"nvidia-tesla-t4\"}",
+         "{\"nvidia.com/gpu\": 1, \"nvidia.com/mig-1g.5gb\": \"7\"}");
+    node("plain", "{}", "{\"cpu\": \"8\"}");
+    pod("train-0", "b", "Running", "{\"nvidia.com/gpu\": \"2\"}", STAGE, "{}");
+    pod("jupyter", "b", "Pending", "{\"nvidia.com/gpu\": \"1\"}", "{}", "{}");
+    pod("over", "b", "Succeeded", "{\"nvidia.com/gpu\": \"1\"}", "{}", "{}");
+    pod("waits", "", "Pending", "{\"nvidia.com/gpu\": \"1\"}", "{}", "{}");
+    pod("gone", "a", "Running", "{\"nvidia.com/mig-1g.5gb\": \"1\"}", "{}", "{}");
+    pl_gpu_report_pod_gone(report, "gone");
+    assert_int_equal(pl_gpu_report_use(report, "b", use, PL_ARRAY_SIZE(use), NULL), 0);
+    report_is("nodes.json");
+    table_is("nothing-shared.txt", false);
+    node("b", "{}", "{\"cpu\": \"8\"}"); /* its devices have gone */
+    pl_gpu_report_node_gone(report, "a");
+    report_is("none.json");
+}
+
+static void memory_of_devices_is_counted_as_the_scheduler_gives_it(void **state)
+{
+    (void)state;
+    node("n1", "{}", "{\"aliyun.com/gpu-mem\": \"30\", \"aliyun.com/gpu-count\": \"2\"}");
+    node("node-with-one", "{}", "{\"aliyun.com/gpu-mem\": \"15\", \"aliyun.com/gpu-count\": \"1\"}");
+    pod("binpack-1", "n1", "Running", "{\"aliyun.com/gpu-mem\": \"2\"}", "{}", "{\"ALIYUN_COM_GPU_MEM_IDX\": \"0\"}");
+    pod("binpack-2", "n1", "Running", "{\"aliyun.com/gpu-mem\": \"4\"}", STAGE, "{\"ALIYUN_COM_GPU_MEM_IDX\": \"1\"}");
+    pod("two", "n1", "Running", "{\"aliyun.com/gpu-mem\": \"6\"}", "{}",
+        "{\"scheduler.framework.gpushare.allocation\": \"{\\\"main\\\":{\\\"0\\\":3,\\\"1\\\":3}}\"}");
+    table_is("shared.txt", false);
+    pod("new", "node-with-one", "Pending", "{\"aliyun.com/gpu-mem\": \"5\"}", "{}", "{\"ALIYUN_COM_GPU_MEM_IDX\": \"-1\"}");
+    table_is("shared-pending.txt", false);
+    table_is("shared-details.txt", true);
+    report_is("shared.json");
+}
+
+static void devices_of_many_units_are_counted_in_mib(void **state)
+{
+    (void)state;
+    node("n1", "{}", "{\"aliyun.com/gpu-mem\": \"15109\", \"aliyun.com/gpu-count\": \"1\"}");
+    table_is("shared-mib.txt", false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(nodes_and_products_with_who_holds_them, setup, teardown),
+        cmocka_unit_test_setup_teardown(memory_of_devices_is_counted_as_the_scheduler_gives_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(devices_of_many_units_are_counted_in_mib, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
