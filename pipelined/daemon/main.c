@@ -111,7 +111,7 @@
  *   gc                   when; gc_collect: one project's round; gc_roots: what is needed; gc_tx: states of packs;  session_tx: who is there
  *   gc_mark, gc_copy     what is reachable; what is needed of packs of little use;  reach: is all there that a tree needs?;  result_rows
  * Under everything: storage/base
- *   err, buf, arena, hash, seal (secrets at rest), map, path, io, clock, log, pool, lack (memory that a library asked for in vain) */
+ *   err, buf, shown (bytes where they lie), arena, hash, seal (secrets at rest), map, path, io, clock, log, pool, lack (memory that a library asked for in vain) */
 #include "daemon.h"
 
 #include "storage/base/log.h"

@@ -62,13 +62,14 @@ static int look_gathering(const struct pl_branch_view *v, const char *path, size
 static int get_of_head(const struct pl_branch_view *v, const char *path, size_t path_len, struct pl_branch_file *ret,
                        struct pl_err *err)
 {
-    _cleanup_(pl_buf_finish) struct pl_buf scratch = {0}, value = {0};
+    const struct pl_node_shower nodes = {v->store, pl_store_node_show};
+    _cleanup_(pl_buf_finish) struct pl_buf value = {0};
     struct pl_entry row;
-    int r = pl_tree_find_entry(&v->source, &v->head.root, path, path_len, &scratch, &value, &ret->entry, err), found;
+    int r = pl_tree_find_entry(&nodes, &v->head.root, path, path_len, &value, &ret->entry, err), found;
 
     if (r <= 0)
         return r;
-    found = pl_tree_find_entry(&v->source, &v->head.attributes, path, path_len, &scratch, &value, &row, err);
+    found = pl_tree_find_entry(&nodes, &v->head.attributes, path, path_len, &value, &row, err);
     if (found > 0 && row.kind == PL_KIND_ROW)
         found = pl_buf_add(&ret->attributes, row.row, (size_t)row.size, err);
     return found < 0 ? found : 1;

@@ -8,6 +8,7 @@
 #include "index.h"
 #include "pack_reader.h"
 #include "pack_sink.h"
+#include "storage/base/shown.h"
 #include "storage/object/object.h"
 
 #define PL_STORE_CACHE_BYTES ((size_t)16 << 20)
@@ -122,3 +123,6 @@ struct pl_pack_sink pl_store_sink(struct pl_store *s);
  * the store names it. */
 PL_MUST_CHECK
 int pl_store_node_get(void *store, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err);
+/* `show` of a pl_node_shower, the same way: the bytes of a record that is cached are not copied. */
+PL_MUST_CHECK
+int pl_store_node_show(void *store, const struct pl_hash *id, pl_look_fn look, void *arg, struct pl_err *err);

@@ -2,6 +2,8 @@
 
 #include "node.h"
 
+#include <stdatomic.h>
+
 /* A walk along the entries of one node, in order, that knows how the key stands to each without putting their keys together: an entry says
  * how many bytes it has in common with the one before, and `match` is how many that one has in common with the key. */
 struct scan {
@@ -12,17 +14,31 @@ struct scan {
     uint32_t left; /* entries */
 };
 
+/* Keys of a node to begin at, beside its bytes: each INDEX_STEPth, whole, and where the entry behind it begins. One block of memory: the
+ * marks ascend, the keys' bytes follow them. */
+#define INDEX_STEP 16u
+
+struct mark {
+    uint32_t behind, key;   /* offsets: in the node, in the index */
+    uint32_t key_len, left; /* entries behind it */
+};
+
+struct node_index {
+    uint32_t n;
+    struct mark marks[];
+};
+
 static int bad_node(struct pl_err *err)
 {
     return pl_err_set(err, PL_EFORMAT, "a node of a tree is none");
 }
 
-static int begin(struct scan *s, const struct pl_buf *node, const void *key, size_t key_len, struct pl_err *err)
+static int begin(struct scan *s, const struct pl_shown *node, const void *key, size_t key_len, struct pl_err *err)
 {
     const uint8_t *magic;
     uint8_t version;
 
-    *s = (struct scan){.c = pl_cursor_of(node->data, node->len), .key = key, .key_len = key_len};
+    *s = (struct scan){.c = pl_cursor_of(node->bytes, node->n), .key = key, .key_len = key_len};
     magic = pl_cursor_bytes(&s->c, 4);
     version = pl_cursor_u8(&s->c);
     (void)pl_cursor_u8(&s->c); /* paths or rows: keys are bytes */
@@ -121,40 +137,149 @@ static int find_in_node(struct scan *s, const uint8_t **ret, size_t *ret_len, bo
     return 0;
 }
 
-int pl_tree_find(const struct pl_node_source *source, const struct pl_hash *root, const void *key, size_t key_len,
-                 struct pl_buf *scratch, struct pl_buf *ret, struct pl_err *err)
+/* ---- the index ---- */
+
+/* The key of the next entry, which has `*len` bytes of the one before in `key`; false: it is none, or longer than keys are. */
+static bool next_key(struct scan *s, uint8_t key[PL_ROW_KEY_MAX_BYTES], size_t *len)
 {
-    struct pl_hash id = *root;
-    struct scan s;
+    uint64_t shared = pl_cursor_varint(&s->c), rest = pl_cursor_varint(&s->c);
+    const uint8_t *bytes = rest <= pl_cursor_left(&s->c) ? pl_cursor_bytes(&s->c, (size_t)rest) : NULL;
+
+    if (bytes == NULL || s->c.failed || shared > *len || shared + rest > PL_ROW_KEY_MAX_BYTES)
+        return false;
+    memcpy(key + shared, bytes, (size_t)rest);
+    *len = (size_t)(shared + rest);
+    return true;
+}
+
+/* Of the entries of `s`, which is at the first; at most `max` bytes. NULL: it would not fit, is not worth it, or they are none. */
+static struct node_index *index_make(struct scan s, const struct pl_shown *node, size_t max)
+{
+    const uint32_t n = s.left / INDEX_STEP;
+    size_t at = sizeof(struct node_index) + n * sizeof(struct mark), key_len = 0, len;
+    struct node_index *index = s.left <= node->n && n > 0 && at <= max ? malloc(max) : NULL;
+    uint8_t key[PL_ROW_KEY_MAX_BYTES];
+
+    if (index == NULL)
+        return NULL;
+    index->n = 0;
+    while (index->n < n && next_key(&s, key, &key_len)) {
+        (void)value(&s, &len);
+        if (s.c.failed)
+            break;
+        if (s.left-- % INDEX_STEP != 0)
+            continue;
+        if (key_len > max - at)
+            break;
+        memcpy((uint8_t *)index + at, key, key_len);
+        index->marks[index->n++] = (struct mark){(uint32_t)(s.c.p - node->bytes), (uint32_t)at, (uint32_t)key_len, s.left};
+        at += key_len;
+    }
+    return index->n == n ? index : (free(index), NULL);
+}
+
+/* The node's index, made by who looks first. NULL: there is none. */
+static const struct node_index *index_of(const struct scan *s, const struct pl_shown *node)
+{
+    struct node_index *index;
+    void *before = NULL;
+
+    if (node->aside == NULL || (before = atomic_load(node->aside)) != NULL)
+        return before;
+    index = index_make(*s, node, pl_shown_aside_max(node->n));
+    if (index == NULL || atomic_compare_exchange_strong(node->aside, &before, index))
+        return index;
+    free(index); /* somebody else was faster */
+    return before;
+}
+
+/* Goes behind the last mark whose key is less than the one that is looked for. */
+static void skip_to(struct scan *s, const struct pl_shown *node, const struct node_index *index)
+{
+    uint32_t lo = 0, hi = index->n;
+    const struct mark *m;
+    const uint8_t *key;
+
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+
+        m = &index->marks[mid];
+        if (pl_key_cmp((const uint8_t *)index + m->key, m->key_len, s->key, s->key_len) < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (lo == 0)
+        return;
+    m = &index->marks[lo - 1];
+    key = (const uint8_t *)index + m->key;
+    s->c = pl_cursor_of(node->bytes + m->behind, node->n - m->behind);
+    s->left = m->left;
+    while (s->match < PL_MIN((size_t)m->key_len, s->key_len) && key[s->match] == s->key[s->match])
+        s->match++;
+}
+
+/* ---- the tree ---- */
+
+struct look {
+    const void *key;
+    size_t key_len;
+    struct pl_buf *value; /* of a leaf */
+    struct pl_hash child; /* of an inner node */
+    bool leaf;
+};
+
+/* One node: 1, or 0 when the key is not below it. */
+static int look_at(void *arg, const struct pl_shown *node, struct pl_err *err)
+{
+    struct look *l = arg;
+    const struct node_index *index;
     const uint8_t *at;
-    size_t len;
+    struct scan s;
     bool equal;
-    int r;
+    size_t len;
+    int r = begin(&s, node, l->key, l->key_len, err);
+
+    if (r < 0)
+        return r;
+    index = index_of(&s, node);
+    if (index != NULL)
+        skip_to(&s, node, index);
+    r = find_in_node(&s, &at, &len, &equal, err);
+    l->leaf = s.level == 0;
+    if (r <= 0 || (l->leaf && !equal))
+        return PL_MIN(r, 0);
+    if (!l->leaf) {
+        memcpy(l->child.b, at, PL_HASH_BYTES);
+        return 1;
+    }
+    pl_buf_clear(l->value);
+    r = pl_buf_add(l->value, at, len, err);
+    return r < 0 ? r : 1;
+}
+
+int pl_tree_find(const struct pl_node_shower *nodes, const struct pl_hash *root, const void *key, size_t key_len,
+                 struct pl_buf *ret, struct pl_err *err)
+{
+    struct look l = {.key = key, .key_len = key_len, .value = ret, .child = *root};
 
     if (pl_hash_is_zero(root))
         return 0;
     for (unsigned depth = 0; depth < PL_TREE_MAX_LEVELS; depth++) {
-        pl_buf_clear(scratch);
-        r = source->get(source->self, &id, scratch, err);
-        r = r < 0 ? r : begin(&s, scratch, key, key_len, err);
-        r = r < 0 ? r : find_in_node(&s, &at, &len, &equal, err);
-        if (r <= 0 || (s.level == 0 && !equal))
-            return PL_MIN(r, 0);
-        if (s.level == 0) {
-            pl_buf_clear(ret);
-            r = pl_buf_add(ret, at, len, err);
-            return r < 0 ? r : 1;
-        }
-        memcpy(id.b, at, PL_HASH_BYTES);
+        struct pl_hash id = l.child;
+        int r = nodes->show(nodes->self, &id, look_at, &l, err);
+
+        if (r <= 0 || l.leaf)
+            return r;
     }
     return pl_err_set(err, PL_ECORRUPT, "a tree is deeper than %u levels", PL_TREE_MAX_LEVELS);
 }
 
-int pl_tree_find_entry(const struct pl_node_source *source, const struct pl_hash *root, const void *key, size_t key_len,
-                       struct pl_buf *scratch, struct pl_buf *ret_value, struct pl_entry *ret, struct pl_err *err)
+int pl_tree_find_entry(const struct pl_node_shower *nodes, const struct pl_hash *root, const void *key, size_t key_len,
+                       struct pl_buf *ret_value, struct pl_entry *ret, struct pl_err *err)
 {
     struct pl_cursor c;
-    int r = pl_tree_find(source, root, key, key_len, scratch, ret_value, err);
+    int r = pl_tree_find(nodes, root, key, key_len, ret_value, err);
 
     if (r <= 0)
         return r;
