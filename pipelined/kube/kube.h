@@ -17,7 +17,8 @@
  *   pod_state      what is the matter with a pod, and whose business it is: pure;  offer: what the cluster's nodes could give it;  pod_ramp: how
  *                  many may wait for a node at once: pure
  *
- *   gpu_report     which GPUs the nodes have, who holds them and how they are used (dcgm), and gpushare_table: pure
+ *   gpu_report     which GPUs the nodes have, who holds them and how they are used (dcgm), and gpushare_table: pure;  secret_object: secrets of
+ *                  projects as the cluster keeps them: pure
  *
  * Uses core, storage and libcurl (by storage/object); no loop: what a callback brings on the I/O thread is handed over by its owner. */
 #pragma once

@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <stdio.h>
 
+#define SECRETS_FOLDER "/pl-secrets" /* of the agent */
 #define WORKER_PROGRAM "/usr/bin/pipelined-worker"
 #define AGENT_MEMORY   (512LL << 20)
 #define AGENT_CPU      "100m"
@@ -232,6 +233,31 @@ static void add_secrets(struct pod_build *b)
     }
 }
 
+/* The agent has them whole, to know what to mask in what the command prints. Each is there once. */
+static void add_secrets_of_agent(struct pod_build *b, json_t *command, json_t *mounts)
+{
+    char volume[32], folder[sizeof SECRETS_FOLDER + 256];
+
+    for (size_t i = 0; i < b->stage->n_secrets; i++) {
+        const char *name = b->stage->secrets[i].name;
+        size_t first = 0;
+
+        while (!pl_streq(b->stage->secrets[first].name, name))
+            first++;
+        if (first < i)
+            continue;
+        (void)snprintf(volume, sizeof(volume), "masked-%zu", i);
+        (void)snprintf(folder, sizeof(folder), SECRETS_FOLDER "/%s", name);
+        pl_pod_add(b, b->volumes,
+                   json_pack("{s:s, s:{s:s, s:i}}", "name", volume, "secret", "secretName", name, "defaultMode", 0440));
+        pl_pod_add(b, mounts, json_pack("{s:s, s:s, s:b}", "name", volume, "mountPath", folder, "readOnly", 1));
+    }
+    if (b->stage->n_secrets > 0) {
+        pl_pod_add(b, command, json_string("--secrets"));
+        pl_pod_add(b, command, json_string(SECRETS_FOLDER));
+    }
+}
+
 static void add_config_map(struct pod_build *b, const char *name, const char *map, json_t *mounts, const char *folder)
 {
     pl_pod_add(b, mounts, json_pack("{s:s, s:s}", "name", name, "mountPath", folder));
@@ -423,6 +449,7 @@ static json_t *make_agent(struct pod_build *b)
         add_config_map(b, "ca", s->ca, mounts, CA_FOLDER);
     }
     add_surroundings(b, env, mounts, false);
+    add_secrets_of_agent(b, command, mounts);
     if (s->node_cache != NULL && b->cluster->level == PL_LEVEL_PRIVILEGED) {
         pl_pod_add(b, command, json_string("--cache"));
         pl_pod_add(b, command, json_string("/cache"));

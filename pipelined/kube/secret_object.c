@@ -1,0 +1,72 @@
+#include "secret_object.h"
+
+#include <time.h>
+
+static const char *text_at(const json_t *o, const char *key)
+{
+    const char *text = json_string_value(json_object_get(o, key));
+
+    return text ? text : "";
+}
+
+json_t *pl_secret_object(const struct pl_secret_op *op, const char *space)
+{
+    return json_pack("{s:s, s:s, s:s, s:{s:s, s:s, s:{s:s, s:s}}, s:O}", "apiVersion", "v1", "kind", "Secret", "type", "Opaque",
+                     "metadata", "name", op->name, "namespace", space, "labels", "app.kubernetes.io/managed-by", "pipelined",
+                     PL_SECRET_LABEL, op->project, "data", (json_t *)(uintptr_t)op->values);
+}
+
+json_t *pl_secret_object_patch(const struct pl_secret_op *op)
+{
+    return json_pack("{s:O}", "data", (json_t *)(uintptr_t)op->values);
+}
+
+bool pl_secret_object_is(const json_t *object, const char *project)
+{
+    return *project &&
+           pl_streq(text_at(json_object_get(json_object_get(object, "metadata"), "labels"), PL_SECRET_LABEL), project);
+}
+
+/* RFC 3339 in UTC, as the API server writes it; 0: it is none. */
+static json_int_t time_us(const char *text)
+{
+    struct tm tm = {0};
+    const char *end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+
+    return end && !*end ? (json_int_t)timegm(&tm) * 1000000 : 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(text_at(*(json_t *const *)a, "name"), text_at(*(json_t *const *)b, "name"));
+}
+
+static json_t *one_json(const json_t *object)
+{
+    const json_t *metadata = json_object_get(object, "metadata");
+    json_t *keys = json_array(), *value;
+    const char *key;
+
+    json_object_foreach(json_object_get(object, "data"), key, value) json_array_append_new(keys, json_string(key));
+    return json_pack("{s:s, s:o, s:I}", "name", text_at(metadata, "name"), "keys", keys, "updated_us",
+                     time_us(text_at(metadata, "creationTimestamp")));
+}
+
+json_t *pl_secret_object_list(const json_t *items, const char *project)
+{
+    _cleanup_free_ json_t **all = calloc(json_array_size(items) + 1, sizeof(json_t *));
+    json_t *list = all ? json_array() : NULL;
+    const json_t *object;
+    size_t n = 0, i;
+
+    json_array_foreach(items, i, object)
+    {
+        if (list && pl_secret_object_is(object, project))
+            all[n++] = one_json(object);
+    }
+    if (n)
+        qsort(all, n, sizeof(json_t *), compare);
+    for (i = 0; i < n; i++)
+        (void)json_array_append_new(list, all[i]);
+    return list;
+}
