@@ -156,7 +156,8 @@ group_check() {
     if build_asan; then
         one symbols $python tests/check/symbols.py build/asan
     fi
-    one "shell scripts" shellcheck -x -P "$top" pipelines/demo.sh tests/run.sh cmake/install.sh .ci/run
+    one "shell scripts" shellcheck -x -P "$top" pipelines/demo.sh tests/run.sh cmake/install.sh .ci/run \
+        pipelined/deploy/cluster/certificate.sh
     run_pytest tests/check
 }
 
@@ -192,7 +193,7 @@ group_s3() {
 }
 
 group_kube() {
-    install_packages build run test demo kube || return 1
+    install_packages build run test demo kube image || return 1
     build_asan || return 1
     one "control plane" $python tests/kube/control_plane.py build || return 1
     run_pytest tests/kube

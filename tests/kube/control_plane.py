@@ -1,4 +1,4 @@
-"""A real control plane on loopback for tests: etcd (Debian's), kube-apiserver and kube-scheduler, built once from Go modules.
+"""A real control plane on loopback for tests: etcd (Debian's), kube-apiserver and kube-scheduler, built once from Go modules; kustomize, too.
 
 They lie in a cache outside the tree (tests/s3/servers.py): PL_TEST_CACHE, else ~/.cache/pipelined-tests. A cold build takes about 14 minutes of a core.
     python3 control_plane.py build          makes the cache warm
@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import ssl
@@ -19,6 +20,7 @@ import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 VERSION = "v1.34.2"
+KUSTOMIZE = "v5.7.1"
 PROGRAMS = ("kube-apiserver", "kube-scheduler")
 ADMIN = "admin-token-of-the-tests"
 NOBODY = "token-of-somebody-without-rights"
@@ -35,12 +37,12 @@ servers = load(HERE.parent / "s3" / "servers.py")
 Unavailable = servers.Unavailable
 
 
-def programs():
-    """The folder with the programs."""
+def built(name, programs_of_it):
+    """A folder with programs of Kubernetes."""
     def make(folder):
         major, minor = VERSION.removeprefix("v").split(".")[:2]
-        name = "k8s.io/component-base/version"
-        flags = f"-s -w -X {name}.gitVersion={VERSION} -X {name}.gitMajor={major} -X {name}.gitMinor={minor}"
+        package = "k8s.io/component-base/version"
+        flags = f"-s -w -X {package}.gitVersion={VERSION} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
         with tempfile.TemporaryDirectory(dir=servers.cache(), prefix="go-build-") as scratch:
             source = pathlib.Path(scratch) / "module"
             source.mkdir()
@@ -49,9 +51,17 @@ def programs():
             env = {**os.environ, "GOPATH": f"{scratch}/path", "GOCACHE": f"{scratch}/cache", "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local",
                    "CGO_ENABLED": "0"}
             servers.command("nice", servers.go(), "build", "-trimpath", "-ldflags", flags, "-o", f"{folder}/",
-                            *(f"k8s.io/kubernetes/cmd/{program}" for program in PROGRAMS), cwd=source, env=env)
+                            *(f"k8s.io/kubernetes/cmd/{program}" for program in programs_of_it), cwd=source, env=env)
 
-    return servers.cached(f"kubernetes-{VERSION}", make)
+    return servers.cached(f"{name}-{VERSION}", make)
+
+
+def programs():
+    return built("kubernetes", PROGRAMS)
+
+
+def kustomize():
+    return servers.go_program("kustomize", "sigs.k8s.io/kustomize/kustomize/v5", KUSTOMIZE)
 
 
 class ControlPlane(servers.Server):
@@ -59,6 +69,7 @@ class ControlPlane(servers.Server):
 
     name = "kubernetes"
     token = ADMIN
+    api_options = ()  # more of kube-apiserver
 
     def __init__(self, folder):
         super().__init__(folder)
@@ -71,7 +82,7 @@ class ControlPlane(servers.Server):
 
     def request(self, method, path, body=None, token=ADMIN, content_type="application/json"):
         """-> (status, JSON of the answer)."""
-        asked = urllib.request.Request(self.endpoint + path, method=method, data=None if body is None else json.dumps(body).encode(),
+        asked = urllib.request.Request(self.endpoint + path, method=method, data=body if body is None or isinstance(body, bytes) else json.dumps(body).encode(),
                                        headers={"Authorization": f"Bearer {token}", "Content-Type": content_type})
         context = ssl.create_default_context(cafile=str(self.certs / "apiserver.crt"))
         try:
@@ -80,9 +91,29 @@ class ControlPlane(servers.Server):
         except urllib.error.HTTPError as refusal:
             return refusal.code, json.load(refusal)
 
+    def apply(self, document, dry_run=False):
+        """As `kubectl apply --server-side` of one YAML document whose metadata is written by kustomize. -> (status, JSON of the answer)."""
+        def find(pattern):
+            found = re.search(pattern, document, re.M)
+            return found.group(1) if found else None
+        api, kind = find(r"^apiVersion: (\S+)$"), find(r"^kind: (\S+)$")
+        metadata = re.search(r"^metadata:\n((?:  .*\n)+)", document + "\n", re.M).group(1)
+        name, namespace = re.search(r"^  name: (\S+)$", metadata, re.M).group(1), re.search(r"^  namespace: (\S+)$", metadata, re.M)
+        plural = {"NetworkPolicy": "networkpolicies"}.get(kind, kind.lower() + "s")
+        path = ("/api/" if api == "v1" else "/apis/") + api + (f"/namespaces/{namespace.group(1)}" if namespace else "") + f"/{plural}/{name}"
+        query = "?fieldManager=tests&force=true&fieldValidation=Strict" + ("&dryRun=All" if dry_run else "")
+        return self.request("PATCH", path + query, document.encode(), content_type="application/apply-patch+yaml")
+
+    def text(self, path, token=ADMIN):
+        """The body of an answer that is no JSON."""
+        asked = urllib.request.Request(self.endpoint + path, headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(asked, timeout=30, context=ssl.create_default_context(cafile=str(self.certs / "apiserver.crt"))) as answer:
+            return answer.read().decode("utf-8", "replace")
+
     def is_ready(self):
         try:
-            return (self.certs / "apiserver.crt").exists() and self.request("GET", "/api/v1/namespaces/default")[0] == 200
+            return (self.certs / "apiserver.crt").exists() and self.text("/readyz") == "ok" and \
+                self.request("GET", "/api/v1/namespaces/default")[0] == 200
         except (OSError, ValueError):
             return False
 
@@ -115,7 +146,7 @@ class ControlPlane(servers.Server):
                    f"--secure-port={self.port}", f"--token-auth-file={self.folder / 'tokens.csv'}", "--authorization-mode=RBAC,Node",
                    "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={self.certs / 'sa.key'}",
                    f"--service-account-signing-key-file={self.certs / 'sa.key'}", "--service-cluster-ip-range=10.96.0.0/16",
-                   f"--client-ca-file={self.certs / 'ca.crt'}", "--allow-privileged=true", "--disable-admission-plugins=ServiceAccount")
+                   f"--client-ca-file={self.certs / 'ca.crt'}", "--allow-privileged=true", "--disable-admission-plugins=ServiceAccount", *self.api_options)
         self.until("certificate", (self.certs / "apiserver.crt").exists)
         self.spawn(folder / "kube-scheduler", f"--kubeconfig={self.kubeconfig()}", f"--authentication-kubeconfig={self.kubeconfig()}",
                    f"--authorization-kubeconfig={self.kubeconfig()}", "--leader-elect=false", "--bind-address=127.0.0.1",
@@ -138,7 +169,7 @@ class ControlPlane(servers.Server):
 
 def main():
     if sys.argv[1:] == ["build"]:
-        print(programs())
+        print(programs(), kustomize())
         return
     if len(sys.argv) != 3 or sys.argv[1] != "run":
         sys.exit("control_plane.py build | run FOLDER")

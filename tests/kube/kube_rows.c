@@ -1,5 +1,5 @@
-/* kube_rows KUBECONFIG rows | namespaces | access: what the client must do against any API server, against the one that the file names; the
- * names of its namespaces; what is off for want of rights. For test_client.py. */
+/* kube_rows KUBECONFIG rows | namespaces | access | questions: what the client must do against any API server, against the one that the file
+ * names; the names of its namespaces; what is off for want of rights; which rights it asks for. For test_client.py and test_deploy.py. */
 #include "tests/unit/kube_rows.h"
 
 #include "pipelined/kube/kube_access.h"
@@ -65,6 +65,17 @@ static int print_access(struct pl_kube_client *c, struct pl_err *err)
     return r < 0;
 }
 
+static int print_questions(void)
+{
+    size_t n;
+    const struct pl_kube_question *q = pl_kube_questions(&n);
+
+    for (size_t i = 0; i < n; i++)
+        printf("%s %s %s%s%s %s\n", q[i].verb, *q[i].group ? q[i].group : "core", q[i].resource, q[i].sub ? "/" : "",
+               q[i].sub ? q[i].sub : "", q[i].cluster ? "cluster" : "namespace");
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {KUBE_ROWS};
@@ -76,6 +87,8 @@ int main(int argc, char **argv)
     place.client = connect_to(argv[1], &err);
     if (place.client != NULL && pl_streq(argv[2], "rows"))
         failed = cmocka_run_group_tests(tests, take_place, NULL);
+    else if (place.client != NULL && pl_streq(argv[2], "questions"))
+        failed = print_questions();
     else if (place.client != NULL && pl_streq(argv[2], "access"))
         failed = print_access(place.client, &err);
     else if (place.client != NULL)

@@ -1,0 +1,164 @@
+"""What pipelined/deploy/ puts into a cluster: taken by a real API server as kubectl gives it, and no more rights in it than are used."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import control_plane
+import pytest
+from test_client import rows
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+DEPLOY = TOP / "pipelined" / "deploy"
+COMPONENTS = sorted(folder.name for folder in (DEPLOY / "components").iterdir())
+DAEMONS, STAGES = "pipelined", "pipelined-stages"
+BESIDE = {("get", "core", "namespaces")}  # asked at the start, for Pod Security's label; without it the namespace admits everything
+
+
+def rendered(folder):
+    """What kustomize makes of a folder: YAML documents."""
+    done = subprocess.run([control_plane.kustomize(), "build", folder], capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    return done.stdout.split("\n---\n")
+
+
+@pytest.fixture(scope="module")
+def deploy(tmp_path_factory, plane):
+    """A copy with a certificate."""
+    folder = tmp_path_factory.mktemp("deploy") / "deploy"
+    shutil.copytree(DEPLOY, folder, ignore=shutil.ignore_patterns("tls"))
+    made = subprocess.run(["sh", folder / "cluster" / "certificate.sh", "data.example", "192.0.2.7"], capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    return folder
+
+
+def chosen(deploy, components, **image):
+    """A folder beside `cluster` that takes it with these components, as one would edit it."""
+    folder = deploy / "-".join(["with", *components])
+    shutil.copytree(deploy / "cluster", folder, dirs_exist_ok=True)
+    path = folder / "kustomization.yaml"
+    text = path.read_text(encoding="utf-8")
+    text = text.replace("components: []", f"components: {json.dumps([f'../components/{name}' for name in components])}")
+    path.write_text(text.replace("newName: pipelined\n", f"newName: {image.get('name', 'pipelined')}\n"), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(plane, deploy):
+    documents = rendered(deploy / "cluster")
+    for document in sorted(documents, key=lambda document: "kind: Namespace\n" not in document):
+        status, said = plane.apply(document)
+        assert status in (200, 201), said
+
+
+@pytest.mark.parametrize("components", [[], *([name] for name in COMPONENTS), ["restricted", "bucket"]], ids=lambda names: "+".join(names) or "none")
+def test_the_api_server_takes_it(plane, deploy, installed, components):
+    documents = rendered(chosen(deploy, components))
+    assert len(documents) == 17
+    for document in documents:
+        status, said = plane.apply(document, dry_run=True)
+        assert status in (200, 201), said
+
+
+def test_one_image_is_named_once(deploy):
+    text = "\n".join(rendered(chosen(deploy, [], name="registry.example/team/pipelined")))
+    assert re.findall(r"\S*pipelined:0\.1\.0", text) == ["registry.example/team/pipelined:0.1.0"] * 2, text
+
+
+def test_the_daemon_would_pass_the_restricted_level_and_stages_have_none_of_its_secrets(plane, installed):
+    stateful = plane.request("GET", f"/apis/apps/v1/namespaces/{DAEMONS}/statefulsets/pipelined")[1]
+    template = stateful["spec"]["template"]
+    template["spec"]["volumes"].append({"name": "data", "emptyDir": {}})
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "as-the-daemon", **template["metadata"]}, "spec": template["spec"]}
+    status, said = plane.request("POST", f"/api/v1/namespaces/{DAEMONS}/pods?dryRun=All", pod)
+    assert status == 201, said
+    pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = True
+    status, said = plane.request("POST", f"/api/v1/namespaces/{DAEMONS}/pods?dryRun=All", pod)
+    assert status == 403 and "violates PodSecurity" in said["message"], said
+    assert plane.request("GET", f"/api/v1/namespaces/{STAGES}/secrets")[1]["items"] == []
+
+
+@pytest.mark.parametrize("components, level", [([], "baseline"), (["restricted"], "restricted"), (["node-cache"], "privileged")])
+def test_what_the_stages_namespace_admits(deploy, components, level):
+    stages = next(one for one in rendered(chosen(deploy, components)) if "kind: Namespace" in one and f"  name: {STAGES}" in one)
+    assert f"pod-security.kubernetes.io/enforce: {level}\n" in stages
+
+
+def test_nobody_is_named_on_openshift(deploy):
+    text = "\n".join(rendered(chosen(deploy, ["openshift"])))
+    assert "runAsNonRoot: true" in text and "runAsUser" not in text and "fsGroup" not in text and "runAsGroup" not in text
+
+
+# ---- the image
+
+
+def test_the_image_has_every_program_and_the_libraries_that_they_are_linked_with(tmp_path):
+    build = pathlib.Path(os.environ["PL_BIN"]).parent
+    done = subprocess.run(["cmake", "--install", build, "--prefix", tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    programs = {path.name: path for path in (tmp_path / "bin").iterdir()}
+    assert set(programs) == {"pipelined", "pipelinectl", "pipelined-worker", "pl-git", "pl-next", "pl-runner"}
+    packages = {line.split()[1] for line in (TOP / "cmake" / "debian-packages.txt").read_text(encoding="utf-8").splitlines() if line.startswith("image ")}
+    of_slim = {"libc6", "libgcc-s1", "libstdc++6", "libasan8", "libubsan1"}  # the last two are of this build alone
+    for name, path in programs.items():
+        listed = subprocess.run(["ldd", path], capture_output=True, text=True, check=False).stdout
+        direct = subprocess.run(["objdump", "-p", path], capture_output=True, text=True, check=True).stdout
+        for needed in (line.split()[1] for line in direct.splitlines() if line.split()[:1] == ["NEEDED"]):
+            where = next((line.split()[2] for line in listed.splitlines() if line.split()[:1] == [needed] and "=>" in line), None)
+            if where:
+                owner = subprocess.run(["dpkg-query", "-S", f"*/{pathlib.Path(where).resolve().name}"], capture_output=True, text=True, check=True).stdout
+                assert {line.split(":")[0] for line in owner.splitlines()} & (packages | of_slim), (name, needed, owner)
+
+
+# ---- rights
+
+
+@pytest.fixture(scope="module")
+def account(plane, installed):
+    """A kubeconfig as the daemon's pod has it: its account's token, its stages' namespace."""
+    status, token = plane.request("POST", f"/api/v1/namespaces/{DAEMONS}/serviceaccounts/pipelined/token", {"spec": {"expirationSeconds": 3600}})
+    assert status == 201, token
+    return token["status"]["token"]
+
+
+def rules(plane, token, namespace):
+    """Which (verb, group, resource) somebody has, as the API server says it."""
+    status, said = plane.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+                                 {"spec": {"namespace": namespace}}, token=token)
+    assert status == 201 and not said["status"]["incomplete"], said
+    return {(verb, group or "core", resource) for rule in said["status"]["resourceRules"] for verb in rule["verbs"]
+            for group in rule["apiGroups"] for resource in rule["resources"]}
+
+
+@pytest.fixture(scope="module")
+def asked(plane):
+    """Which rights the client asks for at its start: of the cluster, of the namespace."""
+    lines = [line.split() for line in rows(plane.kubeconfig(), "questions").stdout.splitlines()]
+    return tuple({tuple(line[:3]) for line in lines if line[3] == where} for where in ("cluster", "namespace"))
+
+
+def test_with_these_rights_nothing_is_switched_off(plane, account):
+    path = plane.kubeconfig("stages", {"token": account}, namespace=STAGES)
+    done = rows(path, "access")
+    assert done.returncode == 0 and done.stdout == "pods: yes\n", done.stdout + done.stderr
+    status, said = plane.request("GET", f"/api/v1/namespaces/{STAGES}", token=account)
+    assert status == 200 and said["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline", said
+
+
+def test_there_is_no_right_that_is_not_used(plane, account, asked):
+    of_cluster, of_namespace = asked
+    everybodys = rules(plane, control_plane.NOBODY, STAGES)
+    assert rules(plane, account, STAGES) - everybodys == of_cluster | of_namespace | BESIDE
+    for namespace in (DAEMONS, "default", "kube-system"):
+        assert rules(plane, account, namespace) - everybodys == of_cluster, namespace
+
+
+@pytest.mark.parametrize("method, path", [("GET", f"/api/v1/namespaces/{DAEMONS}/secrets/pipelined-tls"), ("GET", "/api/v1/secrets"),
+                                          ("GET", f"/api/v1/namespaces/{STAGES}/secrets"), ("DELETE", f"/api/v1/namespaces/{STAGES}/configmaps/pipelined"),
+                                          ("POST", f"/api/v1/namespaces/{DAEMONS}/pods"), ("GET", "/api/v1/namespaces"),
+                                          ("POST", f"/api/v1/namespaces/{STAGES}/serviceaccounts/default/token")])
+def test_what_the_daemon_may_not(plane, account, method, path):
+    status, said = plane.request(method, path, {} if method == "POST" else None, token=account)
+    assert status == 403, said
