@@ -488,6 +488,8 @@ int main(int argc, char **argv)
 
     if (argc == 4 && strcmp(argv[1], PL_COPY_LINKS) == 0)
         return pl_copy_links(argv[2], argv[3]);
+    if (argc >= 2 && strcmp(argv[1], PL_POD_PROBE) == 0)
+        return pl_pod_probe(argv + 2);
     if (argc >= 3 && strcmp(argv[1], PL_POD_OPTION) == 0) {
         if (!pl_pod_connect(argv[2]))
             return PL_RUNNER_EXIT_ORPHANED;

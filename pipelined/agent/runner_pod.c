@@ -163,6 +163,27 @@ void pl_pod_share(const char *folder)
         open_folder(AT_FDCWD, folder, st.st_gid, 0);
 }
 
+/* ---- probing ---- */
+
+int pl_pod_probe(char *const *folders)
+{
+    char path[4200];
+    int fd;
+
+    for (; *folders; folders++) {
+        snprintf(path, sizeof(path), "%s/.pl-probe", *folders);
+        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd < 0) {
+            printf("user %u may not write to %s: %s\n", (unsigned)getuid(), *folders, strerror(errno));
+            return 1;
+        }
+        close(fd);
+        unlink(path);
+    }
+    printf("as user %u, group %u\n", (unsigned)getuid(), (unsigned)getgid());
+    return 0;
+}
+
 /* ---- memory ---- */
 
 /* `name` and a number, in a line of its own. */

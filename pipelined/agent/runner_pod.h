@@ -10,6 +10,8 @@
  *  - before each EXIT, and at SHARE, all that lies in the FOLDERs is opened: files for reading and writing, folders for entering too, by
  *    the group that the FOLDER has, which is the agent's. What belongs to others stays as it is;
  *  - EXIT says how many processes the kernel killed for want of memory.
+ *   pl-runner --probe FOLDER…      for pipelinectl doctor: who it runs as, and whether that may write there
+ *
  * libc alone, one thread. */
 #pragma once
 
@@ -17,6 +19,7 @@
 #include <stdint.h>
 
 #define PL_POD_OPTION    "--pod"
+#define PL_POD_PROBE     "--probe"
 #define PL_POD_WAIT_S    300
 #define PL_POD_DEPTH_MAX 1024u /* deeper folders stay closed */
 
@@ -25,5 +28,7 @@ bool pl_pod_connect(const char *socket_path);
 /* NAME=value words, NULL-terminated: `run`, and what the container has beside it. One static array: until the next call. */
 char **pl_pod_env(char *const *run);
 void pl_pod_share(const char *folder);
+/* Prints the user, and makes and removes a file in each folder. The exit status: 1 where it cannot, which is said. */
+int pl_pod_probe(char *const *folders);
 /* Processes that the kernel killed in this container so far. 0 where it does not tell. */
 uint64_t pl_pod_ooms(void);

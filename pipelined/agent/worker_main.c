@@ -5,6 +5,7 @@
 #include "pipelined/agent/early.h"
 #include "pipelined/agent/runner_client.h"
 #include "pipelined/agent/try.h"
+#include "pipelined/net/http_client.h"
 #include "storage/base/io.h"
 #include "storage/base/log.h"
 #include <fcntl.h>
@@ -24,6 +25,7 @@ static struct pl_worker *the_worker; /* for the signal handler */
 static const char usage[] =
     "usage: pipelined-worker --url URL --worker ID --incarnation N --work DIR [options]\n"
     "       pipelined-worker --probe-sandbox      does bubblewrap work here? exit 0, or 1 and why not\n"
+    "       pipelined-worker --probe-daemon --url URL   does the daemon answer from here? exit 0, or 1 and why not\n"
     "       pipelined-worker --try FILE           one datum for pipelinectl try, as FILE says\n"
     "       pipelined-worker --install DIR [--writable INPUT]...   what a pod's volume holds before its\n"
     "                                             other containers start\n"
@@ -51,7 +53,7 @@ struct options {
     const char *request; /* of --try */
     const char *install; /* DIR */
     json_t *writable;
-    bool probe;
+    bool probe, probe_daemon;
 };
 
 enum {
@@ -69,6 +71,7 @@ enum {
     OPT_HELD_FD,
     OPT_GPUS,
     OPT_PROBE,
+    OPT_PROBE_DAEMON,
     OPT_TRY,
     OPT_INSTALL,
     OPT_WRITABLE,
@@ -90,6 +93,7 @@ static const struct option long_options[] = {
     {"held-fd", required_argument, NULL, OPT_HELD_FD},
     {"gpu-devices", required_argument, NULL, OPT_GPUS},
     {"probe-sandbox", no_argument, NULL, OPT_PROBE},
+    {"probe-daemon", no_argument, NULL, OPT_PROBE_DAEMON},
     {"try", required_argument, NULL, OPT_TRY},
     {"install", required_argument, NULL, OPT_INSTALL},
     {"writable", required_argument, NULL, OPT_WRITABLE},
@@ -179,6 +183,9 @@ static int take_option(struct options *o, int option, const char *value, struct 
     case OPT_PROBE:
         o->probe = true;
         return 0;
+    case OPT_PROBE_DAEMON:
+        o->probe_daemon = true;
+        return 0;
     case OPT_TRY:
         o->request = value;
         return 0;
@@ -207,7 +214,10 @@ static int parse_options(int argc, char **argv, struct options *o, struct pl_err
         o->worker.ca = getenv(CA_ENV);
     if (r == 0 && o->worker.ca && access(o->worker.ca, R_OK) < 0)
         r = pl_err_errno(err, errno, "--ca %s", o->worker.ca);
-    if (r == 0 && !o->probe && !o->request && !o->install && (!o->worker.url || !o->worker.name || !o->worker.work))
+    if (r == 0 && o->probe_daemon && !o->worker.url)
+        return pl_err_set(err, PL_EUSAGE, "--probe-daemon needs --url");
+    if (r == 0 && !o->probe && !o->probe_daemon && !o->request && !o->install &&
+        (!o->worker.url || !o->worker.name || !o->worker.work))
         r = pl_err_set(err, PL_EUSAGE, "--url, --worker and --work are required; see pipelined-worker --help");
     return r;
 }
@@ -296,6 +306,24 @@ static int probe(const char *runner)
         return 0;
     fprintf(stderr, "%s\n", err.msg);
     return 1;
+}
+
+/* The name is found, the certificate is trusted, and who answers is the daemon. */
+static int probe_daemon(const struct options *o)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf out = {.max = 4096};
+    struct pl_http_call call = {.method = "GET", .path = "/healthz", .out = &out};
+    struct pl_http_client *client = NULL;
+    struct pl_err err = {0};
+    int r = pl_http_client_create(o->worker.url, NULL, &client, &err);
+
+    if (r == 0 && o->worker.ca)
+        r = pl_http_client_set_ca(client, o->worker.ca, &err);
+    r = r < 0 ? r : pl_http_client_call(client, &call, NULL, &err);
+    pl_http_client_destroy(client);
+    if (r < 0)
+        fprintf(stderr, "%s\n", err.msg);
+    return r < 0;
 }
 
 static int install(struct options *o)
@@ -390,8 +418,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "pipelined-worker: %s\n", err.msg);
         return 1;
     }
-    if (options.probe)
-        return probe(runner);
+    if (options.probe || options.probe_daemon)
+        return options.probe ? probe(runner) : probe_daemon(&options);
     options.worker.runner = runner;
     options.worker.next = next;
     options.worker.one_by_one = overlap && pl_streq(overlap, "0");

@@ -35,6 +35,7 @@
     X(offline)                                                                                                                   \
     X(plan)                                                                                                                      \
     X(try)                                                                                                                       \
+    X(doctor)                                                                                                                    \
     X(fsck)                                                                                                                      \
     X(recover)                                                                                                                   \
     X(mirror)                                                                                                                    \

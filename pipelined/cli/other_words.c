@@ -82,7 +82,6 @@ static const struct {
     {"plots", ANY, "open shows metrics in the browser"},
     {"queue", ANY, "list job shows what runs and waits"},
     {"freeze", ANY, "a stage without changes does not run again"},
-    {"doctor", ANY, "status says how the daemon is, fsck checks its store"},
     /* git */
     {"log", ANY, "list commit REPO shows commits, logs STAGE what a stage prints"},
     {"clone", ANY, "get file REPO@REF:/ -r -o FOLDER fetches a repo"},
