@@ -203,7 +203,8 @@ CREATE TABLE lease (                     -- tasks that are leased
     rows     TEXT NOT NULL,     -- [[lo, hi]…] of the job's rows
     failures INTEGER NOT NULL,
     losses   INTEGER NOT NULL,
-    seq      INTEGER NOT NULL DEFAULT 0 -- of the log when it was given: what was condemned later waits for its end
+    seq      INTEGER NOT NULL DEFAULT 0, -- of the log when it was given: what was condemned later waits for its end; moves up (session_tx.h)
+    renewed_seq INTEGER NOT NULL DEFAULT 0 -- of the log when that was last said
 ) STRICT;
 CREATE INDEX lease_by_job ON lease(job);
 

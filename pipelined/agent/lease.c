@@ -12,7 +12,8 @@ struct held {
     bool taken;
     bool lost;
     struct pl_wire_lease lease;
-    uint8_t *abandoned; /* bit per row index … */
+    uint64_t sessions_ended; /* when it was taken */
+    uint8_t *abandoned;      /* bit per row index … */
     size_t abandoned_bytes;
 };
 
@@ -70,15 +71,23 @@ struct pl_lease *pl_lease_destroy(struct pl_lease *l)
     return NULL;
 }
 
-/* [{task, fence}] of what is held. */
+/* [{task, fence, session?}] of what is held. */
 static json_t *held_json(struct pl_lease *l)
 {
+    char session[PL_UPLINK_SESSION_BYTES];
+    uint64_t ended = pl_uplink_session(l->config.link, session);
     json_t *held = json_array();
 
     pthread_mutex_lock(&l->lock);
-    for (size_t i = 0; held && i < PL_LEASE_TASKS_MAX; i++)
-        if (l->held[i].taken && !l->held[i].lost)
-            (void)!json_array_append_new(held, pl_wire_lease_json(&l->held[i].lease));
+    for (size_t i = 0; held && i < PL_LEASE_TASKS_MAX; i++) {
+        const struct held *h = &l->held[i];
+        json_t *one = h->taken && !h->lost ? pl_wire_lease_json(&h->lease) : NULL;
+
+        if (one && h->sessions_ended == ended) /* all was told in that one */
+            (void)!json_object_set_new(one, "session", json_string(session));
+        if (one)
+            (void)!json_array_append_new(held, one);
+    }
     pthread_mutex_unlock(&l->lock);
     return held;
 }
@@ -356,6 +365,8 @@ bool pl_lease_holds(struct pl_lease *l, const struct pl_wire_lease *lease)
 
 static int hold(struct pl_lease *l, const struct pl_wire_lease *lease, struct pl_err *err)
 {
+    char session[PL_UPLINK_SESSION_BYTES];
+    uint64_t ended = pl_uplink_session(l->config.link, session);
     struct held *h = NULL;
 
     pthread_mutex_lock(&l->lock);
@@ -366,6 +377,7 @@ static int hold(struct pl_lease *l, const struct pl_wire_lease *lease, struct pl
         h->taken = true;
         h->lost = false;
         h->lease = *lease;
+        h->sessions_ended = ended;
         if (h->abandoned)
             memset(h->abandoned, 0, h->abandoned_bytes);
     }

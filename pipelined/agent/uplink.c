@@ -32,6 +32,7 @@ struct pl_uplink {
     int wake_fd; /* readable for ever once the agent is stopping */
     pthread_mutex_t lock;
     struct endpoint *current;
+    uint64_t sessions_ended;
     atomic_int_least64_t away_since_ms; /* 0 = it answered */
 };
 
@@ -53,6 +54,7 @@ static int add_endpoint(struct pl_uplink *l, const char *url, struct pl_err *err
     }
     e->older = l->current;
     l->current = e;
+    l->sessions_ended += e->older && e->older->in_session;
     return 0;
 }
 
@@ -322,9 +324,21 @@ static bool session_is_gone(struct pl_uplink *l, int code, bool *renewed)
         return false;
     *renewed = true;
     pthread_mutex_lock(&l->lock);
+    l->sessions_ended += l->current->in_session;
     l->current->in_session = false;
     pthread_mutex_unlock(&l->lock);
     return true;
+}
+
+uint64_t pl_uplink_session(struct pl_uplink *l, char ret[PL_UPLINK_SESSION_BYTES])
+{
+    uint64_t ended;
+
+    pthread_mutex_lock(&l->lock);
+    snprintf(ret, PL_UPLINK_SESSION_BYTES, "%s", l->current->in_session ? pl_remote_session_id(l->current->remote) : "");
+    ended = l->sessions_ended;
+    pthread_mutex_unlock(&l->lock);
+    return ended;
 }
 
 /* A daemon whose own disk or memory is full is as good as away: room is made there, not by failing the stage. */

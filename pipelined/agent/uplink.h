@@ -55,6 +55,10 @@ bool pl_uplink_not_the_commands(int code);
  * of that kind, the agent is stopping, or the daemon has been away for too long, or for good: its folder is gone. `*tries` starts at 0
  * for each call. */
 bool pl_uplink_again(struct pl_uplink *l, int code, unsigned *tries);
+/* The session in which the daemon now tells what it has, and is brought the rest; "" before the first, and between two. Returns how many have
+ * ended: while that stays the same, all is told in one. Any thread. */
+#define PL_UPLINK_SESSION_BYTES 64
+uint64_t pl_uplink_session(struct pl_uplink *l, char ret[PL_UPLINK_SESSION_BYTES]);
 /* The daemon did not answer the last call. */
 bool pl_uplink_down(const struct pl_uplink *l);
 /* Ends sleeps of pl_uplink_again; also in a signal handler. */

@@ -3,7 +3,7 @@
  *
  *   POST /api/v1/worker/attach   {protocol, worker, incarnation, host, pid, held: [{task, fence}]}     → pl_wire_attach
  *   POST /api/v1/worker/next     {worker, incarnation, results: [RESULT], wait_ms, leaving?: true}     → pl_wire_next
- *   POST /api/v1/worker/renew    {worker, incarnation, tasks: [{task, fence}]}                         → {lost, recall, stop}
+ *   POST /api/v1/worker/renew    {worker, incarnation, tasks: [{task, fence, session?}]}               → {lost, recall, stop}
  *   POST /api/v1/worker/checkpoint {worker, task, fence, index, root}                                   → {}
  *   POST /api/v1/worker/metrics  {worker, task, fence, index, first, lines: [≤ PL_WIRE_LINES_MAX texts]} → {}
  *   POST /api/v1/worker/log?worker=&task=&datum=&attempt=&offset=   raw bytes                          → {}

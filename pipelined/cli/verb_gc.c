@@ -83,10 +83,11 @@ static void say_done(struct pl_cli *c, const json_t *report)
     pl_show_say(c, "%s in %lld packs freed; %s is needed\n", size_at(report, "freed_bytes", freed),
                 (long long)pl_show_int_at(report, "freed_packs"), size_at(report, "live_bytes", live));
     if (waiting)
-        pl_show_say(c,
-                    "%s in %lld packs go once nobody is left who was writing or reading before: at most in 15 minutes, unless a "
-                    "task runs on\n",
-                    size_at(report, "waiting_bytes", waits), (long long)waiting);
+        pl_show_say(
+            c,
+            "%s in %lld packs go once nobody is left who was writing, reading or computing before: at most in 15 minutes, as "
+            "a rule\n",
+            size_at(report, "waiting_bytes", waits), (long long)waiting);
 }
 
 static int say(struct pl_cli *c, const json_t *report, struct pl_err *err)

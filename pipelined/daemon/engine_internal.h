@@ -15,7 +15,8 @@
 #define PL_JOB_ATTEMPTS_KEPT 1000 /* rows of `attempt` a job: so many failed ones, and so many good ones */
 #define PL_BASES_MAX         9    /* tables looked into for reuse: the base and the 8 successful commits before it */
 #define PL_LONG_POLL_MS      25000
-#define PL_BUSY_WRITE_MS     5000 /* how much of a job's busy time a daemon that dies may forget */
+#define PL_ENGINE_TOLD_US    (300LL * 1000000) /* of a worker's leases that last: a third of a session's */
+#define PL_BUSY_WRITE_MS     5000              /* how much of a job's busy time a daemon that dies may forget */
 
 /* One version of a stage; does not change once loaded. Counted references, any thread. */
 struct pl_estage {
@@ -122,6 +123,7 @@ struct pl_eworker {
     struct pl_timer *poll;           /* when that is answered with idle */
     char *ready;                     /* an answer for its next `next`, as JSON text */
     uint64_t ready_task;             /* the task in it */
+    int64_t told_us;                 /* when its leases were last moved up; 0 = never */
 };
 
 /* A leased task, so that results and logs find their job. */
@@ -371,6 +373,8 @@ struct pl_engine_worker_texts {
 };
 void pl_engine_worker_spec(const struct pl_engine *e, const struct pl_eworker *w, struct pl_engine_worker_texts *texts,
                            struct pl_worker_spec *ret);
+/* [{task, fence, session?}] of a renewal: every PL_ENGINE_TOLD_US those that have a session go on (session_tx.h). */
+void pl_engine_leases_last(struct pl_engine *e, struct pl_eworker *w, const json_t *tasks);
 /* Writes what attach told of it. */
 void pl_engine_worker_attached_row(struct pl_engine *e, const struct pl_eworker *w);
 void pl_engine_worker_token(const struct pl_engine *e, uint64_t id, char out[128]);

@@ -222,6 +222,7 @@ static int renew(struct pl_engine *e, struct pl_http_request *req, json_t **ret,
     r = leases ? pl_engine_feed(e, &ev, err) : pl_err_nomem(err);
     if (r < 0)
         return r;
+    pl_engine_leases_last(e, w, json_object_get(body, "tasks"));
     lost = json_array();
     recall = json_array();
     for (size_t i = 0; i < ev.leases.n; i++) {

@@ -3,6 +3,7 @@
 
 #include "pipelined/core/json_text.h"
 #include "pipelined/core/plan_json.h"
+#include "pipelined/db/session_tx.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/log.h"
@@ -511,14 +512,72 @@ static void make_answer(void *arg)
 static int lease_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct leasing *l = arg;
-    int r = pl_sql_exec(
-        pl_tx_conn(tx), err,
-        "INSERT OR REPLACE INTO lease(task, fence, job, worker, rows, failures, losses, seq) VALUES (?, ?, ?, ?, ?, ?, ?,"
-        " (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'log_seq'))",
-        "iiiisii", (int64_t)l->task, (int64_t)l->fence, l->job->row, (int64_t)l->worker, l->rows, (int64_t)l->failures,
-        (int64_t)l->losses);
+    int r =
+        pl_sql_exec(pl_tx_conn(tx), err,
+                    "INSERT OR REPLACE INTO lease(task, fence, job, worker, rows, failures, losses, seq, renewed_seq)"
+                    " SELECT ?, ?, ?, ?, ?, ?, ?, s, s FROM (SELECT CAST(value AS INTEGER) AS s FROM meta WHERE key = 'log_seq')",
+                    "iiiisii", (int64_t)l->task, (int64_t)l->fence, l->job->row, (int64_t)l->worker, l->rows,
+                    (int64_t)l->failures, (int64_t)l->losses);
 
     return r < 0 ? r : 0;
+}
+
+/* ---- leases that last ---- */
+
+struct telling {
+    struct pl_told_args args; /* first: what the transaction takes is what is freed */
+    struct pl_told leases[PL_TOLD_MAX];
+    char project[PL_NAME_MAX_BYTES + 1];
+};
+
+static void told(void *arg, int r, const struct pl_err *err)
+{
+    if (r < 0) /* said again with a later renewal */
+        pl_log_warn("engine", "leases that last: %s", err->msg);
+    free(arg);
+}
+
+/* [{task, fence, session?}] of what is its own. */
+static void read_told(struct pl_engine *e, const struct pl_eworker *w, const json_t *tasks, struct telling *t)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(tasks, i, one)
+    {
+        uint64_t task = (uint64_t)json_integer_value(json_object_get(one, "task"));
+        const char *session = json_string_value(json_object_get(one, "session"));
+        const struct pl_etask *held = pl_map_get(&e->tasks, &task, sizeof task);
+        struct pl_told *told = &t->leases[t->args.n];
+
+        if (!session || (*session && !pl_id_ok(session)) || !held || held->worker != w->id || t->args.n == PL_TOLD_MAX ||
+            held->fence != (uint64_t)json_integer_value(json_object_get(one, "fence")))
+            continue;
+        *told = (struct pl_told){.task = task, .fence = held->fence};
+        snprintf(told->session, sizeof told->session, "%s", session);
+        t->args.n++;
+    }
+}
+
+void pl_engine_leases_last(struct pl_engine *e, struct pl_eworker *w, const json_t *tasks)
+{
+    int64_t now_us = pl_clock_wall_us();
+    struct telling *t;
+
+    if (w->told_us && now_us >= w->told_us && now_us - w->told_us < PL_ENGINE_TOLD_US)
+        return;
+    t = calloc(1, sizeof *t);
+    if (!t)
+        return;
+    snprintf(t->project, sizeof t->project, "%s", w->stage->project);
+    t->args.project = t->project;
+    t->args.leases = t->leases;
+    read_told(e, w, tasks, t);
+    if (t->args.n == 0 || pl_db_submit(e->config.db, PL_TX_UNLOGGED, pl_tx_leases_told, told, t, NULL) < 0) {
+        free(t);
+        return;
+    }
+    w->told_us = now_us;
 }
 
 static void lease_written(void *arg, int r, const struct pl_err *err)

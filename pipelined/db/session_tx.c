@@ -40,6 +40,57 @@ int pl_tx_session_renew(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r == 0 ? ended(a, err) : PL_MIN(r, 0);
 }
 
+/* What was condemned before it was pinned lives again with the next mark, if the session lasts until then: else its lease is waited for. */
+static int all_live(struct pl_tx *tx, const struct pl_session_args *a, bool *ret, struct pl_err *err)
+{
+    int64_t condemned = 0;
+    int r = pl_sql_int(pl_tx_conn(tx), err, &condemned,
+                       "SELECT EXISTS (SELECT 1 FROM pin n CROSS JOIN pack_state p ON p.project = ?2 AND p.pack = n.pack"
+                       " WHERE n.session = ?1)",
+                       "ss", a->id, a->project);
+
+    *ret = !condemned;
+    return r;
+}
+
+/* Of the first of `i` leases that names the same session, else its own: renewed twice at once it would have moved up to now. */
+static int renew_told(struct pl_tx *tx, const struct pl_told_args *a, size_t i, bool *lasts, struct pl_err *err)
+{
+    struct pl_session_args session = {.project = a->project};
+    int r;
+
+    lasts[i] = true;
+    if (!*a->leases[i].session)
+        return 0;
+    for (size_t k = 0; k < i; k++)
+        if (pl_streq(a->leases[k].session, a->leases[i].session)) {
+            lasts[i] = lasts[k];
+            return 0;
+        }
+    memcpy(session.id, a->leases[i].session, sizeof session.id);
+    r = pl_tx_session_renew(tx, &session, err);
+    lasts[i] = r == 0;
+    return r == PL_ENOTFOUND ? 0 : r < 0 ? r : all_live(tx, &session, &lasts[i], err);
+}
+
+int pl_tx_leases_told(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    const struct pl_told_args *a = arg;
+    bool lasts[PL_TOLD_MAX];
+    int r = 0;
+
+    for (size_t i = 0; i < a->n && r >= 0; i++) {
+        r = renew_told(tx, a, i, lasts, err);
+        if (r == 0 && lasts[i])
+            r = pl_sql_exec(pl_tx_conn(tx), err,
+                            "UPDATE lease SET seq = max(seq, renewed_seq),"
+                            " renewed_seq = (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'log_seq')"
+                            " WHERE task = ? AND fence = ?",
+                            "ii", (int64_t)a->leases[i].task, (int64_t)a->leases[i].fence);
+    }
+    return PL_MIN(r, 0);
+}
+
 int pl_tx_session_pin(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_session_args *a = arg;

@@ -17,7 +17,8 @@
  *   I3  Doom waits until everybody who was there when the pack was condemned has ended, and for a mark that began after that. "There":
  *         a session   of a pusher or reader, by a number of the log: it was opened at `opened_seq`. A renewal moves that up to where the
  *                     log was one lease ago, for by then whatever it was told is pinned: a long one holds up nothing but its pins
- *         a lease     of a task: what a result names is not looked at again, so its worker counts until the result is in the database
+ *         a lease     of a task: what a result names is not looked at again, so its worker counts until the result is in the database.
+ *                     It moves up as a session does while the one session lasts in which all that it was told was told, and pinned
  *         a hold      of the daemon's own work, from its first look-up until what stands on it is in the database (pl_store_hold)
  *       After a start there is no doom for one session's lifetime: sessions may have been lost with a machine.
  *   I4  A collector that is killed at any place does no harm, and the next one ends what it began.

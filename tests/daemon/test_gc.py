@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import sqlite3
 
 import pytest
 from conftest import HttpError, sh, wait_until
@@ -115,6 +116,32 @@ def test_a_task_that_runs_is_waited_for(daemon, gate):
     gate.open()
     assert d.wait(run)["state"] == "success"
     wait_until(lambda: collect(d)["waiting_packs"] == 0, "nobody to be left")
+    assert d.read("slow", "f") == noise(300_000)
+    assert_whole(d)
+
+
+def test_a_task_that_runs_for_long_holds_up_what_it_was_told_alone(make_daemon, gate, library, tmp_path):  # noqa: F811
+    clock = Clock(library, tmp_path / "jump")
+    d = make_daemon(*DAEMON_OPTIONS).start(env=clock.env)
+    p = d.default.repo("in", "old")
+    d.push("old", "x", noise(300_000))
+    d.push("old", "y", noise(200_000, 2))
+    p.stages(sh("slow", 'cp "$PL_INPUT_IN/f" "$PL_OUT/f"; ' + gate.wait))
+    run = p.push("in", "f", noise(300_000))["run"]
+    gate.arrived()
+    d.ctl("delete", "repo", "old")
+    first = collect(d)
+    assert first["freed_packs"] == 0 and first["waiting_packs"] > 0
+    with sqlite3.connect(os.path.join(d.dir, "pipelined.db")) as db:
+        (task, worker, fence), = db.execute("SELECT task, worker, fence FROM lease")
+        session = db.execute("SELECT id FROM session WHERE kind = 'write'").fetchone() or [""]
+    for minutes in (6, 12):  # it renews every ten seconds; of what it says then every five minutes count
+        clock.set(minutes * 60)
+        d.post("/worker/renew", {"worker": str(worker), "tasks": [{"task": task, "fence": fence, "session": session[0]}]})
+    wait_until(lambda: collect(d)["waiting_packs"] == 0, "the task to be waited for no longer")
+    assert store_bytes(d) < 450_000 and d.get(f"/runs/{run}")["state"] == "running"
+    gate.open()
+    assert d.wait(run)["state"] == "success"
     assert d.read("slow", "f") == noise(300_000)
     assert_whole(d)
 

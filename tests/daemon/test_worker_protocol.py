@@ -240,9 +240,30 @@ def test_held_tasks_are_renewed(start, tmp_path):
     go = tmp_path / "go"
     daemon, _ = start(f"while [ ! -e {go} ]; do sleep 0.01; done")
     daemon.give("t1", [row()], fence=9)
-    daemon.wait(lambda: sum(r["tasks"] == [{"task": "t1", "fence": 9}] for r in daemon.renews) >= 2)
+    daemon.wait(lambda: sum(r["tasks"] == [{"task": "t1", "fence": 9, "session": ""}] for r in daemon.renews) >= 2)
     go.touch()
     daemon.result()
+
+
+def test_a_renewal_names_the_session_in_which_all_of_its_task_was_told(start, tmp_path):
+    """And none when there were several: what was told in the first is pinned no more."""
+    wait = "; ".join(f"[ $PL_DATUM_ID != {i:064x} ] || while [ ! -e {tmp_path}/{i} ]; do sleep 0.01; done" for i in (1, 3))
+    daemon, _ = start(f"{wait}; head -c 5000000 /dev/urandom >$PL_OUT/data; echo $PL_DATUM_ID >>{tmp_path}/done")
+
+    def says(task, session):
+        wanted = {"task": task, "fence": 1, **({} if session is None else {"session": session})}
+        daemon.wait(lambda: daemon.renews and wanted in daemon.renews[-1]["tasks"])
+
+    daemon.give("t1", [row(0, f"{0:064x}"), row(1, f"{1:064x}")])
+    says("t1", "s1")  # of the first row; the second one waits
+    daemon.refuse["have"] = (409, "retry")
+    (tmp_path / "1").touch()
+    daemon.result(1)
+    assert daemon.sessions == 2
+    daemon.give("t2", [row(0, f"{2:064x}"), row(1, f"{3:064x}")])
+    says("t2", "s2")
+    (tmp_path / "3").touch()
+    daemon.result(2)
 
 
 def test_a_lost_lease_ends_the_task_without_a_result(start):

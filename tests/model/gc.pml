@@ -4,7 +4,7 @@
  *   who         what it stands for
  *   pusher      has a session; asks for a content, or brings it in a pack of its own; the daemon checks each content that its commit
  *               names. The session may end at any time without its knowing
- *   worker      has a lease; what its result names is not looked at again
+ *   worker      has a lease; what its result names is not looked at again. -DTELLING: a session, too, which has pins and may end
  *   deleter     commits go, by a deletion or by a rule that keeps the newest
  *   collector   mark, copy, condemn, mark again, doom, remove; -DTWO: there are two of them
  *   death       the daemon dies and starts: what was not durable, and all that lay in its memory, is gone
@@ -16,7 +16,7 @@
  *   I4          death, at every step     the collector goes on from what the database says
  *   and         the pusher's refusal     whose session lives is never told to bring something again
  *
- * tests/model/run.py lets spin prove all that, then leaves out one rule after the other and expects to be told what that breaks. */
+ * test_gc.py lets spin prove all that, then leaves out one rule after the other and expects to be told what that breaks. */
 #ifndef PACKS
 #define PACKS 3
 #endif
@@ -41,7 +41,17 @@
 
 #define PUSHER 0
 #define WORKER 1
-#define ASKING BIT(2)
+/* Packs of which a session's pins are seen in the verdict's transaction. */
+#ifdef BREAK_PIN
+#define HELD 0
+#else
+#define HELD (pinned | told)
+#endif
+#ifdef TELLING
+#define ASKING(who) BIT(2 + (who))
+#else
+#define ASKING(who) ((who) == PUSHER -> BIT(2) : 0)
+#endif
 
 byte state[PACKS];
 byte holds[PACKS];  /* contents: 1, 2, 3 for both */
@@ -50,10 +60,12 @@ byte before[PACKS]; /* of a condemned one: who was there then, and still is */
 byte durable;       /* packs */
 byte alive;
 byte pinned;        /* packs, by the pusher's session */
+byte told;          /* packs, by the session that the worker has had since its lease began */
+bit same;           /* it has it still */
 byte commits;       /* contents that a commit names */
 bit locked;
 byte collecting;
-byte lost;          /* PUSHER, WORKER: the daemon died with what it had not answered yet; ASKING: the pusher waits for an answer */
+byte lost;          /* PUSHER, WORKER: the daemon died with what it had not answered yet; ASKING: who waits for an answer */
 byte at[2];         /* PUSHER, WORKER: the pack that it has in mind; a slot is used again, a pack's id is not: then it is GONE */
 hidden byte k, there, shown, hid;
 
@@ -62,6 +74,13 @@ inline leave(who)
     alive = alive & ~(who);
     for (k : 0 .. PACKS - 1) { before[k] = before[k] & ~(who) }
     k = 0
+}
+
+inline end_lease()
+{
+    leave(LEASE);
+    told = 0;
+    same = 0
 }
 
 inline sound()
@@ -139,7 +158,7 @@ inline have_or_put(who, c)
     do
     :: true ->
         d_step {
-            lost = (who == PUSHER -> (lost | ASKING) : lost) & ~BIT(who);
+            lost = (lost | ASKING(who)) & ~BIT(who);
             ask(c, at[who]);
             if
             :: at[who] == NONE ->
@@ -161,11 +180,12 @@ inline have_or_put(who, c)
 #endif
                 if
                 :: who == PUSHER && (alive & SESSION) -> pinned = pinned | BIT(at[who])
+                :: who == WORKER && same -> told = told | BIT(at[who])
                 :: else
                 fi
             :: else
             fi;
-            lost = (who == PUSHER -> lost & ~ASKING : lost)
+            lost = lost & ~ASKING(who)
         }
         if
         :: (lost & BIT(who)) == 0 -> break
@@ -239,7 +259,11 @@ proctype worker()
 {
     do
     :: (alive & LEASE) == 0 ->
+#ifdef TELLING
+        d_step { alive = alive | LEASE; same = 1 }
+#else
         alive = alive | LEASE;
+#endif
         have_or_put(WORKER, 1);
         d_step { /* its result, by the transaction that ends the lease */
             if
@@ -250,7 +274,7 @@ proctype worker()
 #endif
             :: else
             fi;
-            leave(LEASE);
+            end_lease();
             sound();
             at[WORKER] = NONE
         }
@@ -263,9 +287,31 @@ proctype others()
     /* the lease of the pusher's session runs out */
     :: d_step { (alive & SESSION) -> leave(SESSION); pinned = 0 }
     /* or it is renewed: it is as if it had begun a while ago, after all that it was told but did not use yet; pins alone are older */
-    :: d_step { (alive & SESSION) && !(lost & ASKING) -> for (k : 0 .. PACKS - 1) { before[k] = before[k] & ~SESSION } k = 0 }
+    :: d_step { (alive & SESSION) && !(lost & ASKING(PUSHER)) -> for (k : 0 .. PACKS - 1) { before[k] = before[k] & ~SESSION } k = 0 }
+#ifdef TELLING
+    /* so is a worker's lease, while the session has all its pins in which it was told; that may end, too */
+    :: d_step { same -> told = 0; same = 0 }
+    :: d_step {
+#ifdef BREAK_TOLD
+            (alive & LEASE) && !(lost & ASKING(WORKER)) ->
+#else
+            same && !(lost & ASKING(WORKER)) ->
+#endif
+            there = 0;
+            for (k : 0 .. PACKS - 1) { there = (state[k] == CONDEMNED -> there | BIT(k) : there) }
+            for (k : 0 .. PACKS - 1) {
+                if
+#ifndef BREAK_TOLD_LIVE
+                :: there & told /* it was condemned before it was pinned, and lives again with the next mark */
+#endif
+                :: else -> before[k] = before[k] & ~LEASE
+                fi
+            }
+            k = 0
+        }
+#endif
     /* the worker is taken for dead */
-    :: d_step { (alive & LEASE) -> leave(LEASE) }
+    :: d_step { (alive & LEASE) -> end_lease() }
     /* commits go */
     :: d_step { (commits & 1) -> commits = commits & ~1 }
     :: d_step { (commits & 2) -> commits = commits & ~2 }
@@ -305,7 +351,7 @@ proctype collector(byte me)
             }
         }
 #ifndef BREAK_PIN
-        d_step { roots = commits; pins = pinned }
+        d_step { roots = commits; pins = pinned | told }
 #else
         roots = commits;
 #endif
@@ -349,12 +395,14 @@ proctype collector(byte me)
             fi
         })
 #endif
-        /* one transaction: the verdict on what was condemned before, and what is condemned now */
+        /* one transaction: the verdict on what was condemned before, and what is condemned now; nothing of it on what is pinned by now */
         STEP(for (i : 0 .. PACKS - 1) {
             if
-            :: (judged & ~(needed | pins) & BIT(i)) && state[i] == LIVE -> state[i] = CONDEMNED; before[i] = alive
+            :: state[i] == LIVE && (judged & HELD & BIT(i)) -> index[i] = SHOWN
+            :: state[i] == CONDEMNED && (HELD & ~(needed | pins) & BIT(i)) -> index[i] = HIDDEN
+            :: (judged & ~(needed | pins | HELD) & BIT(i)) && state[i] == LIVE -> state[i] = CONDEMNED; before[i] = alive
             :: state[i] == CONDEMNED && ((needed | pins) & BIT(i)) -> state[i] = LIVE; index[i] = SHOWN; before[i] = 0
-            :: state[i] == CONDEMNED && (ended & ~(needed | pins) & BIT(i)) -> state[i] = DOOMED
+            :: state[i] == CONDEMNED && (ended & ~(needed | pins | HELD) & BIT(i)) -> state[i] = DOOMED
 #ifdef BREAK_DOOM
             :: state[i] == CONDEMNED && !(ended & BIT(i)) -> remove(i)
 #endif
@@ -391,7 +439,7 @@ proctype death()
 {
     do
     :: d_step {
-            lost = (at[PUSHER] != NONE) | ((at[WORKER] != NONE) << 1) | (lost & ASKING);
+            lost = (at[PUSHER] != NONE) | ((at[WORKER] != NONE) << 1) | (lost & (ASKING(PUSHER) | ASKING(WORKER)));
             for (k : 0 .. PACKS - 1) {
                 if
                 :: state[k] != FREE && (durable & BIT(k)) == 0 -> remove(k)

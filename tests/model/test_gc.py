@@ -16,6 +16,7 @@ SOUND = {
     "a pusher of one content, the daemon dies": "PACKS=2 PUSHING DYING ONE",
     "a pusher and a worker with the same content": "PACKS=2 PUSHING WORKING ONE",
     "two collectors": "PACKS=2 WORKING TWO",
+    "a worker that says what it was told, the daemon dies": "PACKS=2 WORKING TELLING DYING",
 }
 
 DATA_LOST = "commits& ~"
@@ -31,6 +32,8 @@ BROKEN = {
     "only what is doomed is removed": ("PACKS=2 WORKING BREAK_DOOM", DATA_LOST),
     "a commit revives what is condemned, refuses what is doomed": ("PACKS=2 PUSHING BREAK_COMMIT", DATA_LOST),
     "a result counts with its lease": ("PACKS=2 WORKING BREAK_LEASE", DATA_LOST),
+    "a lease is renewed with the session in which all was told": ("PACKS=2 WORKING TELLING BREAK_TOLD", DATA_LOST),
+    "and not while something of that is condemned": ("PACKS=2 WORKING TELLING BREAK_TOLD_LIVE", DATA_LOST),
     "one collector at a time": ("PACKS=2 WORKING TWO BREAK_LOCK", DATA_LOST),
     "what is marked is durable": ("PACKS=2 WORKING DYING BREAK_FLUSH", DATA_LOST),
     "what is said to be there is durable": ("PACKS=2 PUSHING WORKING DYING BREAK_ANSWER", DATA_LOST),

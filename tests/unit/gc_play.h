@@ -238,8 +238,7 @@ static UNUSED struct pl_hash a_root(struct play *p)
     return root;
 }
 
-/* A plan: the packs that a commit's files lie in, which stay until it has read them. */
-static UNUSED void begin_to_read(struct play *p, struct slot *s)
+static UNUSED void pin_files(struct play *p, struct slot *s)
 {
     struct pl_node_source source = {store_of(p->g), pl_store_node_get};
     struct pl_tree_cursor *c;
@@ -247,8 +246,6 @@ static UNUSED void begin_to_read(struct play *p, struct slot *s)
     struct pl_err err = {0};
     int r;
 
-    s->root = a_root(p);
-    s->session = open_session(p->g);
     assert_ok(pl_tree_cursor_create(&source, &s->root, NULL, 0, &c, &err), &err);
     while ((r = pl_tree_cursor_next(c, &item, &err)) > 0) {
         struct pl_location at;
@@ -262,18 +259,50 @@ static UNUSED void begin_to_read(struct play *p, struct slot *s)
     pl_tree_cursor_destroy(c);
 }
 
+/* A plan: the packs that a commit's files lie in, which stay until it has read them. */
+static UNUSED void begin_to_read(struct play *p, struct slot *s)
+{
+    s->root = a_root(p);
+    s->session = open_session(p->g);
+    pin_files(p, s);
+}
+
 /* ---- tasks ---- */
 
 static UNUSED int begin_lease(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     const struct slot *s = arg;
-    int r =
-        pl_sql_exec(pl_tx_conn(tx), err,
-                    "INSERT INTO lease(task, fence, job, worker, rows, failures, losses, seq) SELECT ?, 1, max(id), 1, '[]', 0,"
-                    " 0, (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'log_seq') FROM job WHERE stage = 'tasks'",
-                    "i", (int64_t)s->seed);
+    int r = pl_sql_exec(pl_tx_conn(tx), err,
+                        "INSERT INTO lease(task, fence, job, worker, rows, failures, losses, seq, renewed_seq)"
+                        " SELECT ?, 1, max(j.id), 1, '[]', 0, 0, CAST(m.value AS INTEGER), CAST(m.value AS INTEGER) FROM job j"
+                        " JOIN meta m ON m.key = 'log_seq' WHERE j.stage = 'tasks'",
+                        "i", (int64_t)s->seed);
 
     return PL_MIN(r, 0);
+}
+
+/* Its session knows the tree: all of it is pinned. */
+static UNUSED void pin_tree(struct play *p, struct slot *s)
+{
+    struct pl_location at;
+    struct pl_err err = {0};
+
+    s->session = open_session(p->g);
+    if (pl_hash_is_zero(&s->root))
+        return;
+    assert_ok(pl_store_locate(store_of(p->g), &s->root, &at, &err), &err);
+    pin(p, s, &at.pack);
+    pin_files(p, s);
+}
+
+/* Its worker says that all it knows it was told in that session. */
+static UNUSED void say_told(struct play *p, const struct slot *s)
+{
+    struct pl_told told = {.task = s->seed, .fence = 1};
+    struct pl_told_args args = {.project = "default", .leases = &told, .n = 1};
+
+    memcpy(told.session, s->session.id, sizeof told.session);
+    run(p, pl_tx_leases_told, &args);
 }
 
 /* It works on a tree, which it will name without being asked for it again. */
@@ -291,6 +320,8 @@ static UNUSED void lease(struct play *p, struct slot *s)
     s->seed = ++p->task;
     run(p, pl_tx_job_progress, &job);
     run(p, begin_lease, s);
+    if (roll(p, 2) == 0)
+        pin_tree(p, s);
 }
 
 static UNUSED int end_lease(struct pl_tx *tx, void *arg, struct pl_err *err)

@@ -429,7 +429,10 @@ static UNUSED void renew_all(struct play *p)
 
         if (!lives(s) || (s->who == TOLD && s->renewed))
             continue;
-        run(p, pl_tx_session_renew, &s->session);
+        if (s->who == TASK)
+            say_told(p, s);
+        else
+            run(p, pl_tx_session_renew, &s->session);
         s->renewed = true;
     }
 }

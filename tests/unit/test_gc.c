@@ -230,9 +230,9 @@ static void test_what_came_under_a_hold_is_not_judged(void **state)
     pl_buf_finish(&ops);
 }
 
-static void test_a_task_that_was_leased_is_waited_for(void **state)
+/* A job that runs, with a task that was leased just now. */
+static void begin_task(struct gc_world *g)
 {
-    struct gc_world *g = *state;
     struct pl_job_args job = {.run = "0123456789abcdef0123456789abcdef",
                               .project = "default",
                               .stage = "train",
@@ -241,20 +241,110 @@ static void test_a_task_that_was_leased_is_waited_for(void **state)
                               .state = "running",
                               .created_us = 1};
     struct pl_err err = {0};
+
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_job_progress, &job, &err), &err);
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, run_sql,
+                        (void *)"INSERT INTO lease(task, fence, job, worker, rows, failures, losses, seq, renewed_seq)"
+                                " SELECT 1, 1, (SELECT id FROM job), 1, '[]', 0, 0, s, s"
+                                " FROM (SELECT CAST(value AS INTEGER) AS s FROM meta WHERE key = 'log_seq')",
+                        &err),
+              &err);
+}
+
+/* Its worker says, so often, that all it was told it was told in that session. */
+static void say_told(struct gc_world *g, const char *session, int times)
+{
+    struct pl_told leases[] = {{.task = 1, .fence = 1}, {.task = 2, .fence = 7}};
+    struct pl_told_args args = {.project = "default", .leases = leases, .n = PL_ARRAY_SIZE(leases)};
+    struct pl_err err = {0};
+
+    for (size_t i = 0; i < args.n; i++)
+        snprintf(leases[i].session, sizeof leases[i].session, "%s", session);
+    for (int i = 0; i < times; i++)
+        assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_leases_told, &args, &err), &err);
+}
+
+static void test_a_task_that_was_leased_is_waited_for(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_err err = {0};
     size_t there;
 
     push(g, "+a:300000", 1);
-    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_job_progress, &job, &err), &err);
-    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, run_sql,
-                        (void *)"INSERT INTO lease(task, fence, job, worker, rows, failures, losses, seq)"
-                                " VALUES (1, 1, (SELECT id FROM job), 1, '[]', 0, 0,"
-                                " (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'log_seq'))",
-                        &err),
-              &err);
+    begin_task(g);
     delete_head(g);
     there = packs_there(g);
     assert_waits(g, there);
     assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, run_sql, (void *)"DELETE FROM lease", &err), &err);
+    collect(g);
+    assert_int_equal(packs_there(g), 0);
+}
+
+static void test_a_long_task_holds_up_the_pins_of_its_session_alone(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_session_args s = open_session(g);
+    struct pl_hash *packs;
+    struct pl_err err = {0};
+    size_t n;
+
+    push(g, "+a:300000", 1);
+    begin_task(g);
+    assert_ok(pl_store_packs(store_of(g), &packs, &n, &err), &err);
+    s.packs = packs;
+    s.n = 1;
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_session_pin, &s, &err), &err);
+    delete_head(g);
+    say_told(g, s.id, 1);
+    assert_waits(g, n); /* it is noted where the log is: next time it has come that far */
+    say_told(g, s.id, 1);
+    collect(g);
+    assert_int_equal(packs_there(g), n);
+    say_told(g, s.id, 1);
+    collect(g);
+    assert_int_equal(packs_there(g), 1);
+    close_session(g, &s);
+    assert_waits(g, 1);
+    say_told(g, s.id, 3); /* what it was told is pinned no more */
+    assert_waits(g, 1);
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, run_sql, (void *)"DELETE FROM lease", &err), &err);
+    collect(g);
+    assert_int_equal(packs_there(g), 0);
+    free(packs);
+}
+
+/* The answer was on its way when the pack was condemned; until a mark has met its pin only the lease keeps it. */
+static void test_a_long_task_holds_up_what_was_condemned_before_it_was_pinned(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_session_args s = open_session(g);
+    struct pl_hash *packs;
+    struct pl_err err = {0};
+    size_t n;
+
+    push(g, "+a:300000", 1);
+    begin_task(g);
+    assert_ok(pl_store_packs(store_of(g), &packs, &n, &err), &err);
+    delete_head(g);
+    one_round(g);
+    s.packs = packs;
+    s.n = 1;
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_session_pin, &s, &err), &err);
+    say_told(g, s.id, 3);
+    close_session(g, &s);
+    assert_waits(g, n);
+    free(packs);
+}
+
+static void test_a_long_task_that_was_told_nothing_holds_up_nothing(void **state)
+{
+    struct gc_world *g = *state;
+
+    push(g, "+a:300000", 1);
+    begin_task(g);
+    delete_head(g);
+    assert_waits(g, packs_there(g));
+    say_told(g, "", 2);
     collect(g);
     assert_int_equal(packs_there(g), 0);
 }
@@ -627,6 +717,9 @@ int main(void)
         GC(a_hold_that_was_there_is_waited_for),
         GC(what_came_under_a_hold_is_not_judged),
         GC(a_task_that_was_leased_is_waited_for),
+        GC(a_long_task_holds_up_the_pins_of_its_session_alone),
+        GC(a_long_task_holds_up_what_was_condemned_before_it_was_pinned),
+        GC(a_long_task_that_was_told_nothing_holds_up_nothing),
         GC(nothing_is_doomed_while_sessions_may_be_unknown),
         GC(who_asks_is_not_shown_what_is_condemned_and_who_reads_is),
         GC(a_push_of_what_is_condemned_revives_it),
