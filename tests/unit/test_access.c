@@ -98,6 +98,7 @@ static void fill(const char *pattern, char out[512])
                   {"{run}", "00000000000000000000000000000001"},
                   {"{datum}", "x"},
                   {"{user}", "nobody"},
+                  {"{secret}", "s"},
                   {"{id}", "0000000000000000000000000000000000000000000000000000000000000001"},
                   {"{root}", "0000000000000000000000000000000000000000000000000000000000000000"}};
     size_t n = 0;
@@ -132,6 +133,10 @@ static const struct {
      "\\\"input\\\":{\\\"repo\\\":\\\"data\\\",\\\"glob\\\":\\\"/*\\\"},\\\"run\\\":[\\\"true\\\"]}]}\"}"},
     {"PATCH", "/api/v1/users/{user}", "{\"roles\":[{\"scope\":\"here\",\"role\":\"reader\"}]}"},
     {"POST", "/api/v1/projects", "{\"name\":\"here\",\"exist_ok\":true}"},
+    {"GET", "/api/v1/defaults", ""},
+    {"PUT", "/api/v1/defaults", "{\"project\":\"here\",\"spec\":\"{}\"}"},
+    {"GET", "/api/v1/secrets", "", "?project=here"},
+    {"POST", "/api/v1/secrets", "{\"project\":\"here\",\"name\":\"s\",\"values\":{}}"},
 };
 
 static const char *query_of(const struct pl_api_route *r)
