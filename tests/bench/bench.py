@@ -10,6 +10,7 @@ import sys
 
 import bucket
 import gateway
+import kube
 import measure
 import ours
 import peers
@@ -18,7 +19,7 @@ import space
 import spine
 import works
 
-EVERY = {**works.EVERY, **spine.EVERY, **space.EVERY, **gateway.EVERY, **s3.EVERY}
+EVERY = {**works.EVERY, **spine.EVERY, **space.EVERY, **gateway.EVERY, **s3.EVERY, **kube.EVERY}
 UNITS = {"s": "{:.2f} s", "ms": "{:.1f} ms", "MB": "{:.2f} MB", "MB/s": "{:,.0f} MB/s", "MiB": "{:.1f} MiB", "KiB": "{:.0f} KiB", "times": "{:.2f} ×", "share": "{:.3f}",
          "a second": "{:,.0f}/s", "requests": "{:,.0f}"}
 
