@@ -97,6 +97,7 @@ struct setting {
     struct pl_spec_errors problems;
     struct pl_stage_code *code;
     struct pl_pipeline_args args;
+    json_t *warnings; /* the cluster's */
     struct pl_store_hold hold;
     struct pl_pack_set hidden; /* packs of the code folders */
 };
@@ -108,6 +109,7 @@ static void setting_finish(struct setting *s)
     pl_store_release(&s->hold);
     pl_pack_set_finish(&s->hidden);
     json_decref(s->args.changes);
+    json_decref(s->warnings);
     json_decref(s->body);
 }
 
@@ -264,24 +266,36 @@ static int store_specs(struct setting *s, struct pl_err *err)
     return r < 0 ? r : pl_pack_session_finish(session, err);
 }
 
+/* What the cluster says of the stages' pods, before anything is stored. */
+static int ask_cluster(struct setting *s, bool strict, struct pl_err *err)
+{
+    const struct pl_api_config *config = &s->api->config;
+    int r = 0;
+
+    s->warnings = problems_json(s->problems.warnings, s->problems.n_warnings);
+    for (size_t i = 0; r == 0 && i < s->spec->n_stages; i++)
+        r = config->engine->check_stage(config->engine_self, s->spec->project, &s->spec->stages[i], strict, s->warnings, err);
+    return r;
+}
+
 static json_t *set_reply(const struct setting *s)
 {
     return json_pack("{s:s, s:s, s:I, s:b, s:s, s:O, s:I, s:o}", "project", s->spec->project, "pipeline", s->spec->pipeline,
                      "version", (json_int_t)s->args.version, "changed", (int)s->args.changed, "run", s->args.run, "stages",
-                     s->args.changes, "gpu_s", (json_int_t)s->args.gpu_s, "warnings",
-                     problems_json(s->problems.warnings, s->problems.n_warnings));
+                     s->args.changes, "gpu_s", (json_int_t)s->args.gpu_s, "warnings", json_incref(s->warnings));
 }
 
 static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(setting_finish) struct setting s = {.api = a, .req = req};
     const char *project = NULL;
-    int update = 0, dry_run = 0, yes = 0, r;
+    int update = 0, dry_run = 0, yes = 0, strict = 0, r;
     json_t *code = NULL;
 
     s.filename = "spec.json";
-    r = pl_api_body(req, &s.body, err, "{s:s, s?:s, s?:s, s?:o, s?:b, s?:b, s?:b}", "spec", &s.text, "filename", &s.filename,
-                    "project", &project, "code", &code, "update", &update, "dry_run", &dry_run, "yes", &yes);
+    r = pl_api_body(req, &s.body, err, "{s:s, s?:s, s?:s, s?:o, s?:b, s?:b, s?:b, s?:b}", "spec", &s.text, "filename",
+                    &s.filename, "project", &project, "code", &code, "update", &update, "dry_run", &dry_run, "yes", &yes,
+                    "strict", &strict);
     s.args.filename = s.filename;
     s.args.update = update;
     s.args.dry_run = dry_run;
@@ -289,6 +303,7 @@ static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
     s.args.confirm_above_s = a->config.confirm_above_s;
     r = r < 0 ? r : parse(&s, project, err);
     r = r < 0 ? r : read_code(&s, code, err);
+    r = r < 0 ? r : ask_cluster(&s, strict, err);
     r = r < 0 ? r : store_specs(&s, err);
     if (r < 0)
         return r;
@@ -543,7 +558,8 @@ static const struct pl_api_schema schemas[] = {
     {"Pipeline", "project:string name:string version:integer created_us:integer updated_us:integer stages:Stage[] "
                  "filename:string? spec:string?"},
     {"PipelineList", "pipelines:Pipeline[] next:string?"},
-    {"PipelineSet", "spec:string filename:string? project:string? code:object? update:boolean? dry_run:boolean? yes:boolean?"},
+    {"PipelineSet",
+     "spec:string filename:string? project:string? code:object? update:boolean? dry_run:boolean? yes:boolean? strict:boolean?"},
     {"RunAgain", "datums:integer of:integer at_most:boolean gpu_s:integer? worker_s:integer?"},
     {"StageChange", "stage:string change:string what:string? again:RunAgain?"},
     {"PipelineSetReply",

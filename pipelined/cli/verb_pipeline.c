@@ -97,9 +97,10 @@ static int send_spec(struct setting *s, bool dry_run, bool yes, struct pl_err *e
     json_decref(s->answer);
     s->answer = NULL;
     return pl_cli_call(s->c, "POST", "/api/v1/pipelines",
-                       json_pack("{s:o, s:s, s:s, s:O, s:b, s:b, s:b}", "spec", text, "filename",
+                       json_pack("{s:o, s:s, s:s, s:O, s:b, s:b, s:b, s:b}", "spec", text, "filename",
                                  slash ? slash + 1 : s->file.filename, "project", s->file.spec->project, "code", s->code,
-                                 "update", (int)s->update, "dry_run", (int)dry_run, "yes", (int)yes),
+                                 "update", (int)s->update, "dry_run", (int)dry_run, "yes", (int)yes, "strict",
+                                 (int)pl_cli_flag(s->c, "strict")),
                        &s->answer, err);
 }
 
@@ -362,10 +363,14 @@ static int delete_pipeline(struct pl_cli *c, struct pl_err *err)
 
 static const struct pl_option create_options[] = {{"file", 'f', "SPEC", "the spec, JSON; - for standard input"},
                                                   {"dry-run", 0, NULL, "say what would happen, change nothing"},
+                                                  {"strict", 0, NULL,
+                                                   "refuse what the cluster cannot take now, or does not answer"},
                                                   {0}};
 static const struct pl_option update_options[] = {{"file", 'f', "SPEC", "the spec, JSON; - for standard input"},
                                                   {"dry-run", 0, NULL, "say what would happen, change nothing"},
                                                   {"yes", 'y', NULL, "do not ask, whatever it runs again"},
+                                                  {"strict", 0, NULL,
+                                                   "refuse what the cluster cannot take now, or does not answer"},
                                                   {0}};
 static const struct pl_option run_options[] = {{"stage", 0, "STAGE", "this one and what follows from it"},
                                                {"force", 0, NULL, "every datum again, also those whose results are there"},

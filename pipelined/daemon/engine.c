@@ -326,6 +326,9 @@ struct call {
     pthread_cond_t cond;
     bool done;
     const char *run, *project, *stage, *why;
+    const struct pl_stage *def;
+    bool gpu;
+    struct pl_executor_check check;
     json_t *json;
     int result;
     struct pl_err err;
@@ -385,6 +388,45 @@ static int ops_stop(void *self, const char *run, const char *project, const char
     if (c.result < 0 && err)
         *err = c.err;
     return c.result;
+}
+
+static void do_check(struct call *c)
+{
+    struct pl_executor *x = c->engine->executor;
+
+    if (x && x->ops->check)
+        c->result = x->ops->check(x, c->project, c->def, c->gpu, &c->check, &c->err);
+}
+
+static int take_check(const struct pl_stage *def, const struct pl_executor_check *check, bool strict, json_t *warnings,
+                      struct pl_err *err)
+{
+    if (*check->not_offered && strict)
+        return pl_err_set(err, PL_EUNAVAILABLE, "stage %s: %.900s", def->name, check->not_offered);
+    if (*check->not_offered)
+        json_array_append_new(warnings,
+                              json_sprintf("stage %s: %s; its jobs wait until one does", def->name, check->not_offered));
+    if (*check->not_checked && strict)
+        return pl_err_set(err, PL_EUNAVAILABLE, "stage %s: not checked: %.900s", def->name, check->not_checked);
+    if (*check->not_checked)
+        json_array_append_new(warnings, json_sprintf("stage %s: not checked: %s", def->name, check->not_checked));
+    return 0;
+}
+
+static int ops_check_stage(void *self, const char *project, const struct pl_stage *def, bool strict, json_t *warnings,
+                           struct pl_err *err)
+{
+    struct pl_engine *e = self;
+    struct call c = {.engine = e, .fn = do_check, .project = project, .def = def, .gpu = def->gpu.count > 0};
+
+    call(&c);
+    if (c.result == 0 && c.check.body)
+        c.result = e->executor->ops->ask(e->executor, &c.check, &c.err);
+    if (c.result < 0 && err)
+        *err = c.err;
+    if (c.result < 0)
+        return pl_err_wrap(err, c.result, "stage %s", def->name);
+    return take_check(def, &c.check, strict, warnings, err);
 }
 
 static json_t *workers_json(struct pl_engine *e)
@@ -590,6 +632,7 @@ const struct pl_engine_ops *pl_engine_api_ops(void)
     static const struct pl_engine_ops ops = {.run_created = ops_run_created,
                                              .pipelines_changed = ops_pipelines_changed,
                                              .stop = ops_stop,
+                                             .check_stage = ops_check_stage,
                                              .live = ops_live,
                                              .job_live = ops_job_live,
                                              .secrets = ops_secrets,

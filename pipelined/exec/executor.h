@@ -55,6 +55,15 @@ struct pl_executor_events {
     void (*shape)(void *self, const struct pl_sched_shape *shape);
 };
 
+/* Would a stage's workers be taken? Texts are "" where there is nothing to say. */
+struct pl_executor_check {
+    char not_offered[1024]; /* no node could take one: the cluster's sentence */
+    char not_checked[1024]; /* the cluster did not answer the question: why */
+    char *body;             /* the executor's own, between check and ask */
+    char name[64];
+    uint64_t number;
+};
+
 struct pl_executor_ops {
     const char *name; /* "local" */
     /* On failure nothing runs and exited is not called. */
@@ -68,6 +77,13 @@ struct pl_executor_ops {
      * says why. NULL: workers are processes and take the machine's capacity. PL_ENOMEM. */
     int (*shape)(struct pl_executor *x, const char *project, const struct pl_stage *def, uint64_t version, bool gpu,
                  uint64_t *ret, struct pl_err *err);
+    /* Where workers are pods: begins to ask whether the cluster takes those of the stage. PL_EINVAL, PL_EFORBIDDEN, PL_EUNAVAILABLE:
+     * no pod can be made of it; each with the field's path. After 0 `ask` ends it. */
+    int (*check)(struct pl_executor *x, const char *project, const struct pl_stage *def, bool gpu, struct pl_executor_check *ret,
+                 struct pl_err *err);
+    /* Waits for the answer, a few seconds at most. PL_EINVAL: the cluster refuses them, in its words. Not on the loop's thread; before
+     * `destroy`. */
+    int (*ask)(struct pl_executor *x, struct pl_executor_check *check, struct pl_err *err);
     /* All that the daemon's last lives wrote down have been adopted: what they left else, of workers that they were killed before or while
      * writing down, goes once nobody holds it. Nothing is reported. May be NULL. */
     void (*sweep)(struct pl_executor *x);

@@ -9,7 +9,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define POD_KEEP   "metadata{annotations{pipelined.io/worker} deletionTimestamp} spec{nodeName} status"
+#define POD_KEEP                                                                                                                 \
+    "metadata{annotations{pipelined.io/worker kubernetes.io/limit-ranger} deletionTimestamp} spec{nodeName containers{name "     \
+    "resources}} status"
 #define EVENT_KEEP "involvedObject{uid} reason message type count firstTimestamp lastTimestamp eventTime series"
 
 static struct kpod *pod_of(const struct kube *k, uint64_t id)
@@ -47,9 +49,12 @@ static int kube_start(struct pl_executor *x, const struct pl_worker_spec *spec, 
     p->shape = pl_kshape_of(k, spec->project, spec->def, spec->version, spec->gpu);
     pl_kshape_pending(p, true);
     pl_pod_finish(&pod);
-    k->events.started(k->events.self, spec->id, "", 0, 0);
-    pl_kpod_make(p);
-    return 0;
+    r = pl_kpod_make(p, err);
+    if (r < 0)
+        pl_kpod_free(p);
+    else
+        k->events.started(k->events.self, spec->id, "", 0, 0);
+    return r;
 }
 
 struct gone {
@@ -220,6 +225,17 @@ static int kube_shape(struct pl_executor *x, const char *project, const struct p
     return 0;
 }
 
+static int kube_check(struct pl_executor *x, const char *project, const struct pl_stage *def, bool gpu,
+                      struct pl_executor_check *ret, struct pl_err *err)
+{
+    return pl_admission_begin((struct kube *)x, project, def, gpu, ret, err);
+}
+
+static int kube_ask(struct pl_executor *x, struct pl_executor_check *check, struct pl_err *err)
+{
+    return pl_admission_ask((struct kube *)x, check, err);
+}
+
 /* Pods are of shapes: nothing of one machine is counted. */
 static void kube_capacity(struct pl_executor *x, struct pl_executor_capacity *ret)
 {
@@ -274,6 +290,8 @@ static void kube_destroy(struct pl_executor *x)
     pl_map_finish(&k->pods, NULL);
     pl_map_finish(&k->by_uid, NULL);
     pl_map_finish(&k->shapes, pl_kshape_free);
+    pl_map_finish(&k->admitted, NULL);
+    pthread_mutex_destroy(&k->admitted_lock);
     free(k);
 }
 
@@ -283,6 +301,8 @@ static const struct pl_executor_ops ops = {
     .stop = kube_stop,
     .adopt = kube_adopt,
     .shape = kube_shape,
+    .check = kube_check,
+    .ask = kube_ask,
     .capacity = kube_capacity,
     .device = kube_device,
     .gpus = kube_gpus,
@@ -386,6 +406,7 @@ int pl_exec_kubernetes_create(const struct pl_exec_kubernetes_config *config, st
                        .trusted = config->trusted,
                        .n_trusted = config->n_trusted,
                        .events = config->events};
+    pthread_mutex_init(&k->admitted_lock, NULL);
     r = set_up(k, config, err);
     if (r < 0) {
         kube_destroy(&k->x);

@@ -34,23 +34,42 @@ static void leave_maps(struct kpod *p)
         pl_map_remove(&k->by_uid, p->uid, strlen(p->uid));
 }
 
+static void making_free(struct kpod *p)
+{
+    struct kpod_making *m = TAKE_PTR(p->making);
+
+    if (!m)
+        return;
+    pl_kube_create_finish(&m->op);
+    free(m->text);
+    free(m->path);
+    free(m);
+}
+
+static void removal_free(struct kpod *p)
+{
+    struct kpod_removal *m = TAKE_PTR(p->removal);
+
+    if (m)
+        pl_kube_delete_finish(&m->op);
+    free(m);
+}
+
 static void destroy(struct kpod *p)
 {
     json_decref(p->object);
     json_decref(p->events);
     json_decref(p->body);
     json_decref(p->claim);
-    pl_kube_create_finish(&p->create);
-    pl_kube_delete_finish(&p->del);
-    free(p->text);
-    free(p->path);
+    making_free(p);
+    removal_free(p);
     free(p);
 }
 
 /* Is a request of it under way, or its answer on its way here? */
 static bool is_busy(const struct kpod *p)
 {
-    return p->step < KPOD_THERE || p->deleting;
+    return p->making || p->removal;
 }
 
 void pl_kpod_free(struct kpod *p)
@@ -107,72 +126,90 @@ static void add_hash(struct kpod *p, const json_t *object, json_t *metadata)
         json_object_set_new(annotations, PL_KUBE_HASH, json_sprintf("%" PRIu64, p->id));
 }
 
-static void send(struct kpod *p, const char *collection, const json_t *object)
+static int send(struct kpod *p, char *path, const json_t *object)
 {
     json_t *metadata = json_object_get(object, "metadata");
+    struct kpod_making *m = calloc(1, sizeof *m);
 
+    if (!m) {
+        free(path);
+        return PL_ENOMEM;
+    }
     add_hash(p, object, metadata);
-    free(p->text);
-    p->text = json_dumps(object, JSON_COMPACT);
-    pl_kube_create_finish(&p->create);
-    p->create = (struct pl_kube_create){.collection = collection,
-                                        .name = json_string_value(json_object_get(metadata, "name")),
-                                        .hash = json_string_value(
-                                            json_object_get(json_object_get(metadata, "annotations"), PL_KUBE_HASH)),
-                                        .body = p->text ? p->text : "",
-                                        .body_len = p->text ? strlen(p->text) : 0,
-                                        .done = made,
-                                        .arg = p};
-    pl_kube_create_start(p->kube->client, &p->create);
+    p->making = m;
+    m->path = path;
+    m->text = json_dumps(object, JSON_COMPACT);
+    m->op = (struct pl_kube_create){.collection = path,
+                                    .name = json_string_value(json_object_get(metadata, "name")),
+                                    .hash = json_string_value(
+                                        json_object_get(json_object_get(metadata, "annotations"), PL_KUBE_HASH)),
+                                    .body = m->text,
+                                    .body_len = m->text ? strlen(m->text) : 0,
+                                    .done = made,
+                                    .arg = p};
+    if (!path || !m->text) {
+        making_free(p);
+        return PL_ENOMEM;
+    }
+    pl_kube_create_start(p->kube->client, &m->op);
+    return 0;
 }
 
-void pl_kpod_make(struct kpod *p)
+int pl_kpod_make(struct kpod *p, struct pl_err *err)
 {
-    p->step = p->claim ? KPOD_MAKING_CLAIM : KPOD_MAKING;
-    if (p->claim) {
-        struct kube *k = p->kube;
+    const struct kube *k = p->kube;
+    char *path;
 
-        free(p->path);
-        if (asprintf(&p->path, "/apis/resource.k8s.io/%s/namespaces/%s/resourceclaimtemplates", pl_cluster_facts(k->cluster)->dra,
-                     k->space) < 0)
-            p->path = NULL;
-        send(p, p->path ? p->path : "", p->claim);
-    } else {
-        send(p, p->kube->pods_path, p->body);
-    }
+    p->step = p->claim ? KPOD_MAKING_CLAIM : KPOD_MAKING;
+    if (!p->claim)
+        path = strdup(k->pods_path);
+    else if (asprintf(&path, "/apis/resource.k8s.io/%s/namespaces/%s/resourceclaimtemplates", pl_cluster_facts(k->cluster)->dra,
+                      k->space) < 0)
+        path = NULL;
+    return send(p, path, p->claim ? p->claim : p->body) < 0 ? pl_err_nomem(err) : 0;
+}
+
+static void failed_to_make(struct kpod *p, const struct pl_err *err, bool hopeless)
+{
+    p->step = KPOD_THERE;
+    report(p, err->msg, hopeless, false);
+    pl_kpod_free(p);
+}
+
+/* The claim is there: now the pod. */
+static void on_claim(struct kpod *p)
+{
+    struct pl_err err = {0};
+
+    p->claim = (json_decref(p->claim), NULL);
+    if (p->stop)
+        (void)pl_err_set(&err, PL_ECANCELED, "it was told to end before its pod was made");
+    else if (pl_kpod_make(p, &err) == 0)
+        return;
+    failed_to_make(p, &err, false);
 }
 
 static void on_made(void *arg)
 {
     struct kpod *p = arg;
-    const bool claim = p->step == KPOD_MAKING_CLAIM;
-    const struct pl_err err = p->create.err;
-    const bool hopeless = p->create.verdict == PL_KUBE_REFUSED;
+    struct pl_err err = p->making->op.err;
+    const bool hopeless = p->making->op.verdict == PL_KUBE_REFUSED;
 
-    p->step = KPOD_THERE; /* nothing is under way */
+    if (p->kube && err.code == 0 && p->step == KPOD_MAKING)
+        know_uid(p, p->making->op.uid);
+    making_free(p);
     if (!p->kube) {
         destroy(p);
-        return;
+    } else if (err.code < 0) {
+        failed_to_make(p, &err, hopeless);
+    } else if (p->step == KPOD_MAKING_CLAIM) {
+        on_claim(p);
+    } else {
+        p->step = KPOD_THERE;
+        p->made_ms = pl_clock_mono_ms();
+        p->body = (json_decref(p->body), NULL);
+        pl_kpod_look(p);
     }
-    if (err.code < 0) {
-        report(p, err.msg, hopeless, false);
-        pl_kpod_free(p);
-        return;
-    }
-    if (claim) {
-        p->claim = (json_decref(p->claim), NULL);
-        if (p->stop) {
-            report(p, "it was told to end before its pod was made", false, false);
-            pl_kpod_free(p);
-        } else {
-            pl_kpod_make(p);
-        }
-        return;
-    }
-    p->made_ms = pl_clock_mono_ms();
-    know_uid(p, p->create.uid);
-    p->body = (json_decref(p->body), NULL);
-    pl_kpod_look(p);
 }
 
 /* ---- removing ---- */
@@ -180,16 +217,16 @@ static void on_made(void *arg)
 static void on_deleted(void *arg)
 {
     struct kpod *p = arg;
+    const struct pl_err err = p->removal->op.err;
+    const bool was_gone = p->removal->op.was_gone;
 
-    p->deleting = false;
+    removal_free(p);
     if (!p->kube) {
         destroy(p);
-        return;
-    }
-    if (p->del.err.code < 0) {
-        pl_log_warn("kubernetes", "pod %s: %s", p->name, p->del.err.msg);
+    } else if (err.code < 0) {
+        pl_log_warn("kubernetes", "pod %s: %s", p->name, err.msg);
         p->asked = KPOD_ASKED_NOTHING; /* again at the next look */
-    } else if (p->del.was_gone) {
+    } else if (was_gone) {
         pl_kpod_gone(p, "its pod was gone already");
     } else if (p->kill) {
         pl_kpod_delete(p, true); /* it may have been asked mildly */
@@ -205,20 +242,20 @@ static void deleted(struct pl_kube_delete *op)
 
 void pl_kpod_delete(struct kpod *p, bool kill)
 {
+    struct kpod_removal *m;
+
     p->stop = true;
     p->kill = p->kill || kill;
     if (is_busy(p) || !p->uid[0] || p->asked >= (p->kill ? KPOD_KILLED : KPOD_ASKED_TO_END))
         return; /* later, or already */
-    free(p->path);
-    if (asprintf(&p->path, "%s/%s", p->kube->pods_path, p->name) < 0) {
-        p->path = NULL;
-        return;
-    }
-    pl_kube_delete_finish(&p->del);
-    p->del = (struct pl_kube_delete){.path = p->path, .uid = p->uid, .grace_s = p->kill ? 1 : -1, .done = deleted, .arg = p};
+    m = calloc(1, sizeof *m);
+    if (!m)
+        return; /* at the next look */
+    snprintf(m->path, sizeof m->path, "%s/%s", p->kube->pods_path, p->name);
+    m->op = (struct pl_kube_delete){.path = m->path, .uid = p->uid, .grace_s = p->kill ? 1 : -1, .done = deleted, .arg = p};
+    p->removal = m;
     p->asked = p->kill ? KPOD_KILLED : KPOD_ASKED_TO_END;
-    p->deleting = true;
-    pl_kube_delete_start(p->kube->client, &p->del);
+    pl_kube_delete_start(p->kube->client, &m->op);
 }
 
 void pl_kpod_gone(struct kpod *p, const char *text)
@@ -291,7 +328,7 @@ void pl_kpod_look(struct kpod *p)
     if (p->step != KPOD_THERE)
         return;
     if (!p->object) {
-        if (!p->seen && pl_clock_mono_ms() - p->made_ms > PL_POD_UNSEEN_MS && !p->deleting)
+        if (!p->seen && pl_clock_mono_ms() - p->made_ms > PL_POD_UNSEEN_MS)
             pl_kpod_delete(p, true); /* answers that it is gone, or lets it be seen going */
         return;
     }
@@ -304,6 +341,10 @@ void pl_kpod_look(struct kpod *p)
     }
     tell_place(p, &st);
     tell_why(p, &st);
+    if (p->up) { /* what comes next is another object, or an event that changes nothing */
+        p->object = (json_decref(p->object), NULL);
+        p->events = (json_decref(p->events), NULL);
+    }
 }
 
 void pl_kpod_seen(struct kpod *p, json_t *object)
@@ -322,6 +363,8 @@ void pl_kpod_seen(struct kpod *p, json_t *object)
 
 void pl_kpod_event(struct kpod *p, json_t *event)
 {
+    if (p->up)
+        return;
     if (!p->events)
         p->events = json_array();
     if (json_array_size(p->events) >= PL_POD_EVENTS_MAX)

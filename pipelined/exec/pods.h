@@ -12,10 +12,14 @@
 #include "pipelined/kube/pod_ramp.h"
 #include "pipelined/kube/pod_state.h"
 #include "storage/base/map.h"
+#include <pthread.h>
 
-#define PL_POD_EVENTS_MAX 16u /* kept of a pod */
-#define PL_POD_LOOK_MS    2000
-#define PL_POD_UNSEEN_MS  60000 /* made, and in no list: it is gone */
+#define PL_POD_EVENTS_MAX     16u /* kept of a pod */
+#define PL_POD_LOOK_MS        2000
+#define PL_ADMISSION_WAIT_MS  5000
+#define PL_ADMISSION_FRESH_MS 600000
+#define PL_ADMISSION_MAX      4096u /* bodies known to be taken */
+#define PL_POD_UNSEEN_MS      60000 /* made, and in no list: it is gone */
 
 struct kshape {
     uint64_t id;
@@ -29,6 +33,19 @@ struct kshape {
     char why[PL_OFFER_WHY_BYTES];
 };
 
+struct kpod_making {
+    struct pl_kube_create op;
+    char *text, *path;
+};
+
+struct kpod_removal {
+    struct pl_kube_delete op;
+    char path[560];
+};
+
+/* To end it: what the cluster was asked, and has taken. */
+enum kpod_asked { KPOD_ASKED_NOTHING, KPOD_ASKED_TO_END, KPOD_KILLED };
+
 enum kpod_step { KPOD_MAKING_CLAIM, KPOD_MAKING, KPOD_THERE, KPOD_GOING };
 
 struct kpod {
@@ -39,20 +56,18 @@ struct kpod {
     enum kpod_step step;
     struct kshape *shape; /* NULL: unknown */
     int64_t memory_bytes;
-    bool pending;               /* counted in the shape */
-    bool reported;              /* its end */
-    bool stop, kill;            /* told to end while it was being made */
-    bool adopted, seen;         /* of an earlier life; in a list or watch */
-    bool bound, up;             /* told */
-    int64_t made_ms, waits_ms;  /* monotonic: when it was made; since when it waits for that: */
-    char why[PL_POD_WHY_BYTES]; /* last told */
-    json_t *object, *events;
-    json_t *body, *claim;
-    char *text, *path;
-    struct pl_kube_create create;
-    struct pl_kube_delete del;
-    bool deleting;
-    enum kpod_asked { KPOD_ASKED_NOTHING, KPOD_ASKED_TO_END, KPOD_KILLED } asked; /* the cluster has taken it */
+    bool pending;                 /* counted in the shape */
+    bool reported;                /* its end */
+    bool stop, kill;              /* told to end while it was being made */
+    bool adopted, seen;           /* of an earlier life; in a list or watch */
+    bool bound, up;               /* told */
+    int64_t made_ms, waits_ms;    /* monotonic: when it was made; since when it waits for that: */
+    char why[PL_POD_WHY_BYTES];   /* last told */
+    json_t *object, *events;      /* NULL once its containers run: then only news counts */
+    json_t *body, *claim;         /* to be made */
+    struct kpod_making *making;   /* under way */
+    struct kpod_removal *removal; /* under way */
+    enum kpod_asked asked;
     struct pl_loop_work work;
 };
 
@@ -70,14 +85,18 @@ struct kube {
     struct pl_map by_uid; /* uid → kpod */
     struct pl_map shapes; /* id → kshape */
     struct pl_timer *timer;
+    pthread_mutex_t admitted_lock;
+    struct pl_map admitted; /* number of a pod's body, admitted_lock */
+    int64_t admitted_ms;    /* since when they are gathered, admitted_lock */
     char space[256], pods_path[300], owner_uid[64];
 };
 
 /* ---- pods.c ---- */
 /* A pod of that worker, in no step yet. NULL without memory. */
 struct kpod *pl_kpod_new(struct kube *k, uint64_t id);
-/* Sends what is to be made. */
-void pl_kpod_make(struct kpod *p);
+/* Sends what is to be made. PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_kpod_make(struct kpod *p, struct pl_err *err);
 /* Asks for its end, at once or by and by. */
 void pl_kpod_delete(struct kpod *p, bool kill);
 /* The cluster's word about it: an object, or that it is gone. */
@@ -88,6 +107,13 @@ void pl_kpod_event(struct kpod *p, json_t *event);
 /* Time has passed. */
 void pl_kpod_look(struct kpod *p);
 void pl_kpod_free(struct kpod *p);
+
+/* ---- admission.c: as `check` and `ask` of the executor ---- */
+PL_MUST_CHECK
+int pl_admission_begin(struct kube *k, const char *project, const struct pl_stage *def, bool gpu, struct pl_executor_check *ret,
+                       struct pl_err *err);
+PL_MUST_CHECK
+int pl_admission_ask(struct kube *k, struct pl_executor_check *check, struct pl_err *err);
 
 /* ---- shapes.c ---- */
 /* The shape of the pods of a stage, with or without its GPUs; told when it is new. NULL without memory. */

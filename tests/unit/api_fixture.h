@@ -5,6 +5,7 @@
 #include "http_fixture.h"
 
 #include "pipelined/api/api.h"
+#include "pipelined/core/spec.h"
 #include "pipelined/db/commit_tx.h"
 #include "pipelined/db/job_tx.h"
 #include "pipelined/db/repo_tx.h"
@@ -74,11 +75,23 @@ static inline int engine_secrets(void *self, const struct pl_secret_op *op, json
     return 0;
 }
 
+static inline int engine_check_stage(void *self, const char *project, const struct pl_stage *def, bool strict, json_t *warnings,
+                                     struct pl_err *err)
+{
+    (void)self;
+    (void)project;
+    (void)err;
+    if (strict)
+        json_array_append_new(warnings, json_sprintf("stage %s was looked at", def->name));
+    return 0;
+}
+
 /* A test may give it another store than a folder. */
 static struct pl_object_store *(*api_store)(void);
 /* A test may give it more to do. */
 static struct pl_engine_ops api_engine = {.run_created = engine_run_created,
                                           .pipelines_changed = engine_pipelines_changed,
+                                          .check_stage = engine_check_stage,
                                           .live = engine_live,
                                           .secrets = engine_secrets,
                                           .worker = engine_worker};

@@ -471,6 +471,72 @@ static void each_pod_that_finds_a_node_lets_more_follow(void **state_)
     assert_int_equal(f->heard.pending_max, 2);
 }
 
+/* --- would it be taken? --- */
+
+static int check(struct fixture *f, const struct pl_stage *def, struct pl_executor_check *ret, struct pl_err *err)
+{
+    int r = f->x->ops->check(f->x, "default", def, def->gpu.count > 0, ret, err);
+
+    return r < 0 ? r : f->x->ops->ask(f->x, ret, err);
+}
+
+static unsigned long writes_of(struct fixture *f)
+{
+    struct kube_fake_view view;
+
+    kube_fake_look(f->fake, &view);
+    return view.writes;
+}
+
+static void what_the_cluster_says_of_a_stage_is_told_before_it_has_work(void **state_)
+{
+    struct fixture *f = *state_;
+    struct pl_spec *gpu = pod_spec_of("\"gpu\": 1"), *like = pod_spec_of("\"env\": {}");
+    struct pl_executor_check c;
+    struct pl_err err = {0};
+    unsigned long writes;
+
+    create(f, true);
+    writes = writes_of(f);
+    assert_int_equal(check(f, &f->spec->stages[0], &c, &err), 0);
+    assert_string_equal(c.not_checked, "");
+    assert_int_equal(check(f, &like->stages[0], &c, &err), 0);
+    assert_int_equal(writes_of(f), writes + 1); /* those that are alike are asked of once */
+    assert_int_equal(kube_fake_count(f->fake, PODS), 0);
+    assert_int_equal(check(f, &gpu->stages[0], &c, &err), 0);
+    assert_non_null(strstr(c.not_offered, "no node offers nvidia.com/gpu"));
+    pl_spec_destroy(gpu);
+    pl_spec_destroy(like);
+}
+
+static void what_the_cluster_refuses_is_told_apart_from_what_it_cannot_answer(void **state_)
+{
+    static const struct {
+        unsigned status;
+        const char *body;
+        int code;
+    } rows[] = {
+        {422, "{\"kind\":\"Status\",\"reason\":\"Invalid\",\"message\":\"Pod is invalid\",\"code\":422}", PL_EINVAL},
+        {400, "{\"kind\":\"Status\",\"reason\":\"BadRequest\",\"message\":\"unknown field\",\"code\":400}", PL_EINVAL},
+        {403, "{\"kind\":\"Status\",\"reason\":\"Forbidden\",\"message\":\"exceeded quota: q\",\"code\":403}", 0},
+        {403, "{\"kind\":\"Status\",\"message\":\"admission webhook does not support dry run\",\"code\":403}", 0},
+    };
+    struct fixture *f = *state_;
+    struct pl_executor_check c;
+    struct pl_err err;
+
+    create(f, true);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        kube_fake_heal(f->fake);
+        kube_fake_fault(f->fake,
+                        (struct kube_fake_fault){"POST", "dryRun", KUBE_FAULT_ANSWER, rows[i].status, 0, rows[i].body, 0, 1});
+        err = (struct pl_err){0};
+        assert_int_equal(check(f, &f->spec->stages[0], &c, &err), rows[i].code);
+        if (rows[i].code == 0)
+            assert_string_not_equal(c.not_checked, "");
+    }
+}
+
 /* --- another life of the daemon --- */
 
 static bool nothing_is_under_way(struct fixture *f)
@@ -562,13 +628,22 @@ int main(void)
 {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
     const struct CMUnitTest tests[] = {
-        ROW(a_worker_is_a_pod_from_its_creation_to_its_removal),  ROW(a_short_pod_is_never_seen_running),
-        ROW(who_is_told_to_end_is_gone_when_the_cluster_says_so), ROW(a_pod_deleted_by_hand_is_a_lost_worker_that_used_no_try),
-        ROW(why_it_waits_is_told_in_the_clusters_words),          ROW(an_event_of_the_pod_says_more),
-        ROW(what_no_pod_of_the_stage_could_be_is_hopeless),       ROW(a_quota_is_no_reason_to_give_up),
-        ROW(a_shape_is_offered_when_a_node_could_take_it),        ROW(each_pod_that_finds_a_node_lets_more_follow),
-        ROW(running_pods_are_adopted_and_strays_removed),         ROW(whose_stage_is_no_more_is_found_by_its_number_and_ended),
-        ROW(an_answer_that_was_lost_makes_no_second_pod),         ROW(who_may_make_no_pods_is_told_at_the_start),
+        ROW(a_worker_is_a_pod_from_its_creation_to_its_removal),
+        ROW(a_short_pod_is_never_seen_running),
+        ROW(who_is_told_to_end_is_gone_when_the_cluster_says_so),
+        ROW(a_pod_deleted_by_hand_is_a_lost_worker_that_used_no_try),
+        ROW(why_it_waits_is_told_in_the_clusters_words),
+        ROW(an_event_of_the_pod_says_more),
+        ROW(what_no_pod_of_the_stage_could_be_is_hopeless),
+        ROW(a_quota_is_no_reason_to_give_up),
+        ROW(a_shape_is_offered_when_a_node_could_take_it),
+        ROW(each_pod_that_finds_a_node_lets_more_follow),
+        ROW(what_the_cluster_says_of_a_stage_is_told_before_it_has_work),
+        ROW(what_the_cluster_refuses_is_told_apart_from_what_it_cannot_answer),
+        ROW(running_pods_are_adopted_and_strays_removed),
+        ROW(whose_stage_is_no_more_is_found_by_its_number_and_ended),
+        ROW(an_answer_that_was_lost_makes_no_second_pod),
+        ROW(who_may_make_no_pods_is_told_at_the_start),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
