@@ -103,6 +103,25 @@ static void what_the_cluster_says_is_what_the_job_says(void **state)
     kit_close(&k);
 }
 
+/* Its agent has no image of the user's to wait for: that it has come says nothing of the command's container. */
+static void an_agent_that_came_first_hides_no_trouble(void **state)
+{
+    uint64_t first;
+
+    (void)state;
+    open_pods((struct pl_sched_stage){.workers = 1}, true, 1);
+    first = kit_the(&k, PL_SCHED_START_WORKER)->worker.id;
+    said(PL_SCHED_EV_WORKER_WAITS, first, false, "ErrImagePull of main: reg.example/train:7: not found");
+    kit_worker(&k, PL_SCHED_EV_WORKER_ATTACHED, first);
+    SAYS(k, 1, 1, "waiting for its worker: ErrImagePull of main: reg.example/train:7: not found");
+    said(PL_SCHED_EV_WORKER_PLACED, first, false, NULL);
+    said(PL_SCHED_EV_WORKER_WAITS, first, false, "ImagePullBackOff of main");
+    SAYS(k, 1, 1, "waiting for its worker: ImagePullBackOff of main");
+    said(PL_SCHED_EV_WORKER_PLACED, first, true, NULL);
+    SAYS(k, 1, 1, "waiting until its worker asks for work");
+    kit_close(&k);
+}
+
 /* A node may be long in coming, and an image too; what runs answers soon. */
 static void a_pod_has_no_deadline_before_it_runs(void **state)
 {
@@ -317,6 +336,7 @@ int main(void)
         cmocka_unit_test(a_pod_that_is_stopped_makes_room),
         cmocka_unit_test(until_the_cluster_has_told_nothing_starts),
         cmocka_unit_test(what_the_cluster_says_is_what_the_job_says),
+        cmocka_unit_test(an_agent_that_came_first_hides_no_trouble),
         cmocka_unit_test(a_pod_has_no_deadline_before_it_runs),
         cmocka_unit_test(what_no_pod_can_mend_fails_the_job),
         cmocka_unit_test(a_row_that_ends_its_pod_has_used_a_try),

@@ -180,16 +180,23 @@ static void say_pod(struct pl_sched *s, struct job *job)
         pl_sched_say(s, job, "waiting for room on the cluster: other pods of its kind wait for a node");
 }
 
-/* With what the cluster says of the first of its pods that is not up. */
-static void say_starting(struct pl_sched *s, struct job *job)
+/* What the cluster says of the first of its pods that is not up; NULL. */
+static const char *why_not_up(const struct version *v, bool starting)
 {
-    const struct version *v = job->version;
     const char *why = NULL;
     const struct worker *w;
     int looked = 0;
 
     for (w = TAILQ_FIRST(&v->workers); w && !why && looked++ < USERS_LOOKED_AT; w = TAILQ_NEXT(w, version_link))
-        why = w->state == WORKER_STARTING ? w->why : NULL;
+        why = (w->state == WORKER_STARTING) == starting && w->state != WORKER_STOPPING ? w->why : NULL;
+    return why;
+}
+
+static void say_starting(struct pl_sched *s, struct job *job)
+{
+    const struct version *v = job->version;
+    const char *why = why_not_up(v, true);
+
     pl_sched_say(s, job, "starting %u worker%s%s%s", v->starting, v->starting == 1 ? "" : "s", why ? ": " : "", why ? why : "");
 }
 
@@ -233,6 +240,8 @@ static void say_waiting(struct pl_sched *s, struct job *job)
         say_gpu(s, job);
     else if (v->wish)
         say_cpu(s, job);
+    else if (why_not_up(v, false)) /* the agent has come before the command's container */
+        pl_sched_say(s, job, "waiting for its worker: %s", why_not_up(v, false));
     else
         pl_sched_say(s, job, "waiting until its worker asks for work");
 }

@@ -280,11 +280,13 @@ static void renew(struct pl_sched *s, struct worker *w, const struct pl_sched_ev
 
 void pl_sched_worker_up(struct pl_sched *s, struct worker *w)
 {
-    if (w->up || w->state != WORKER_STARTING)
+    if (w->up)
         return;
     w->up = true;
-    w->since = s->now;
     pl_sched_shape_waits(s, w, NULL);
+    if (w->state != WORKER_STARTING)
+        return;
+    w->since = s->now;
     pl_sched_worker_timer(s, w);
 }
 
