@@ -6,6 +6,7 @@ import pathlib
 import shutil
 
 import containers
+import control_plane
 import nodes
 import pytest
 from test_gpu_nodes import EVERY
@@ -61,7 +62,8 @@ def world(cluster, tmp_path):
         kubelet = cluster(some, images=dict(IMAGES), **more)
         root = tmp_path / "daemon"
         root.mkdir()
-        daemon = kit.Daemon(root, "--executor", "kubernetes", "--kubernetes-kubeconfig", str(kubelet.kubeconfig), "--kubernetes-image", AGENT,
+        port = control_plane.servers.free_port()  # pods know it: a daemon that comes back has it again
+        daemon = kit.Daemon(root, "--listen", f"127.0.0.1:{port}", "--executor", "kubernetes", "--kubernetes-kubeconfig", str(kubelet.kubeconfig), "--kubernetes-image", AGENT,
                             "--kubernetes-default-image", COMMANDS)
         made.append(daemon.start())
         return World(kubelet, daemon)

@@ -1,0 +1,143 @@
+"""What users are told, and what becomes of their job, when a pod comes to nothing: daemon, agents, runners and commands are real, and so is the
+control plane; the faults are the simulated kubelet's."""
+import containers
+import nodes
+import pytest
+from kubelet import phase, state
+from test_demo import AGENT, COMMANDS, IMAGES, kit, world  # noqa: F401  a fixture
+
+ONCE = {"datum": {"tries": 1}}  # what is counted as a try ends the job
+
+
+@pytest.fixture
+def gate():
+    one = kit.Gate()
+    yield one
+    one.close()
+
+
+def begin(one, stage, script, **more):
+    """A stage of one datum; its run."""
+    one.daemon.default.repo(f"in-{stage}").stages(kit.sh(stage, script, **{"input": {"repo": f"in-{stage}", "name": "in", "glob": "/"}, **more}),
+                                                  pipeline=stage)
+    return one.daemon.push(f"in-{stage}", "f", stage)["run"]
+
+
+def says(one, run, stage, *words, timeout=30):
+    """Waits until the job carries a sentence with these words; the job."""
+    return one.daemon.wait_job(run, stage, lambda job: all(word in f"{job['reason']} {job.get('message', '')}" for word in words),
+                               f"says {words}\n{one.tell()}", timeout)
+
+
+def succeeds(one, run, timeout=60):
+    end = one.daemon.wait(run, timeout)
+    assert end["state"] == "success", (end, one.tell())
+    return end
+
+
+def runs(pod):
+    return state(pod, "main")[0] == "running"
+
+
+def names(one, stage):
+    return {pod["metadata"]["name"] for pod in one.pods(stage)}
+
+
+def hold(gate):
+    """A command that stops at the gate, and then does its work."""
+    return f"{gate.wait}; cp /pfs/in/f /pfs/out/f"
+
+
+def test_a_pod_that_is_taken_away_is_made_again(world, gate):  # noqa: F811
+    """By hand, by its node that is short of memory, by the scheduler for a more important one, or refused by its node: no try of the datum is used."""
+    one = world([nodes.gpu("a", count=1)])
+    one.kubelet.refuse(lambda pod: "refused" in pod["metadata"]["name"], "UnexpectedAdmissionError", "Allocate failed due to no healthy devices present")
+    faults = {"deleted": one.kubelet.delete, "evicted": one.kubelet.evict, "preempted": one.kubelet.preempt, "refused": None}
+    tolerant = {"placement": {"tolerations": [{"operator": "Exists"}]}}
+    began = {stage: begin(one, stage, hold(gate), **tolerant, **ONCE) for stage in faults}
+    gate.arrived(3)
+    for stage, fault in faults.items():
+        if fault:
+            name, = names(one, stage)
+            fault(name)
+    gate.arrived(4)
+    gate.open()
+    for stage, run in began.items():
+        succeeds(one, run)
+        assert len(names(one, stage)) == 2, (stage, one.tell())
+
+
+def test_a_node_that_is_lost_takes_no_job_with_it(world, gate):  # noqa: F811
+    one = world([nodes.cpu("a"), nodes.cpu("b")])
+    run = begin(one, "st", hold(gate), **ONCE)
+    gate.arrived()
+    name, = names(one, "st")
+    node = one.kubelet.pod(name)["spec"]["nodeName"]
+    one.kubelet.lose_node(node)
+    one.kubelet.remove_node(node)
+    gate.arrived()
+    gate.open()
+    succeeds(one, run)
+    assert one.nodes("st") == {"a", "b"}
+
+
+def test_an_image_that_is_not_there_is_said_and_waited_for(world):  # noqa: F811
+    one = world([nodes.cpu("a")])
+    run = begin(one, "st", "cp /pfs/in/f /pfs/out/f", image="registry.test/later:1")
+    says(one, run, "st", "later:1", "not found")
+    one.kubelet.add_image("registry.test/later:1")
+    succeeds(one, run)
+
+
+def test_what_no_node_has_is_said_until_one_has_it(world):  # noqa: F811
+    """By us, where no node could ever take it; by the scheduler, where one could if it were free."""
+    one = world([nodes.gpu("g", count=1, cpu="4")])
+    run = begin(one, "st", "cp /pfs/in/f /pfs/out/f", gpu={"resource": "example.com/gpu"})
+    says(one, run, "st", "no node offers example.com/gpu; known: nvidia.com/gpu (NVIDIA-A100-SXM4-40GB: 1, 1 free)")
+    one.kubelet.add_node(nodes.vendor("other", "example.com/gpu", 1, cpu="4"))
+    succeeds(one, run)
+
+
+def test_what_is_not_free_is_waited_for_in_the_scheduler_s_words(world, gate):  # noqa: F811
+    one = world([nodes.gpu("g", count=1)])
+    first = begin(one, "first", hold(gate), gpu=1)
+    gate.arrived()
+    second = begin(one, "second", "cp /pfs/in/f /pfs/out/f", gpu=1)
+    says(one, second, "second", "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
+    gate.open()
+    succeeds(one, first)
+    succeeds(one, second)
+
+
+def test_who_needs_more_memory_than_it_asked_for_is_told_so(world):  # noqa: F811
+    if not containers.Cgroup.place():
+        print("no cgroup of memory may be made here")
+        pytest.skip("no cgroup of memory may be made here")
+    one = world([nodes.cpu("a")])
+    run = begin(one, "st", "/usr/bin/python3 -c 'bytearray(300 << 20)'", resources={"memory": "128Mi"}, **ONCE)
+    end = one.daemon.wait(run, 90)
+    job = next(job for job in end["jobs"] if job["stage"] == "st")
+    assert end["state"] == "failure" and "OOMKilled: " in job["reason"], (job, one.tell())
+
+
+def test_a_daemon_that_comes_back_finds_its_pods(world, gate):  # noqa: F811
+    """One pod before and after, whether the daemon was stopped or killed; the command runs on meanwhile."""
+    one = world([nodes.cpu("a")])
+    run = begin(one, "st", hold(gate), **ONCE)
+    gate.arrived()
+    one.daemon.kill()
+    one.daemon.start()
+    assert one.daemon.stop() == 0
+    one.daemon.start()
+    gate.open()
+    succeeds(one, run)
+    assert len(names(one, "st")) == 1, one.tell()
+    one.kubelet.until(lambda: not one.kubelet.all(), "its pod is removed")
+
+
+def test_pods_of_a_finished_job_are_removed_and_no_write_is_wasted(world):  # noqa: F811
+    one = world([nodes.cpu("a")])
+    succeeds(one, begin(one, "st", "cp /pfs/in/f /pfs/out/f"))
+    one.kubelet.until(lambda: not one.kubelet.all(), "its pod is removed")
+    pod, = one.pods("st")
+    assert phase(pod) == "Succeeded", pod["status"]
