@@ -85,6 +85,14 @@ class Bucket:
                             region_name=self.server.region,
                             config=botocore.client.Config(signature_version="s3v4", s3={"addressing_style": "path"}))
 
+    def warm(self):
+        """What the server has lies in memory: who reads first would else wait for the disk, and the next would not."""
+        for base, _, names in os.walk(self.folder / NAME):
+            for name in names:
+                with open(os.path.join(base, name), "rb", buffering=0) as file:
+                    while file.read(1 << 20):
+                        pass
+
     def daemon(self, folder, bucket, endpoint=None):
         return ours.Daemon(folder, ["--store", f"s3://{bucket}/store"], **self.env(endpoint))
 

@@ -143,6 +143,7 @@ def large(bench):
             def once(get):
                 """Gone when it was measured: few files, but large ones."""
                 got = folder / "got"
+                bucket.warm()
                 try:
                     return get(got)
                 finally:
