@@ -142,8 +142,7 @@ class Kubelet:
             await self.claims.publish(self.nodes.values())
         else:
             self.claims = None
-        self.spawn(self.api.follow("/api/v1/pods", self.on_pod))
-        self.spawn(self.beat())
+        self.watching = [self.spawn(self.api.follow("/api/v1/pods", self.on_pod)), self.spawn(self.beat())]
 
     def stop(self):
         """Ends all containers, and removes what it made and all pods there are."""
@@ -156,11 +155,13 @@ class Kubelet:
             raise self.failures[0]
 
     async def end(self):
+        for task in self.watching:
+            task.cancel()
+        await asyncio.gather(*self.watching, return_exceptions=True)
+        await asyncio.gather(*(worker.vanish() for worker in list(self.workers.values())))
         for task in list(self.tasks):
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
-        for worker in list(self.workers.values()):
-            await worker.vanish()
         for pod in (await self.api.get("/api/v1/pods"))["items"]:
             await self.forget(f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}?gracePeriodSeconds=0")
         if self.claims:
