@@ -186,6 +186,33 @@ static int confirm(struct setting *s, bool *ret_yes, struct pl_err *err)
     return 0;
 }
 
+/* Where it stands in the file, without the file's name, which the server has without its folder. */
+static const char *behind_name(const char *warning)
+{
+    const char *colon = strchr(warning, ':');
+
+    return colon ? colon : warning;
+}
+
+/* Those of the server that were not found here: it knows what there is to run on. */
+static void print_warnings(const struct setting *s)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(json_object_get(s->answer, "warnings"), i, one)
+    {
+        const char *text = json_string_value(one);
+        bool told = false;
+        char shown[PL_ERR_MSG_BYTES];
+
+        for (size_t k = 0; text && k < s->file.problems->n_warnings && !told; k++)
+            told = strstr(s->file.problems->warnings[k].text, behind_name(text)) != NULL;
+        if (text && !told && !s->c->quiet)
+            fprintf(stderr, "%s (warning)\n", pl_show_clean(text, shown, sizeof shown));
+    }
+}
+
 static int say(const struct setting *s, bool dry_run, struct pl_err *err)
 {
     const struct pl_cli *c = s->c;
@@ -202,6 +229,7 @@ static int say(const struct setting *s, bool dry_run, struct pl_err *err)
     }
     pl_show_say(c, "pipeline %s %s%s (version %lld)\n", name, dry_run ? "would be " : "", s->update ? "updated" : "created",
                 (long long)pl_show_int_at(s->answer, "version"));
+    print_warnings(s);
     print_changes(s);
     if (dry_run)
         return 0;

@@ -527,12 +527,17 @@ static int local_secrets(struct pl_executor *x, const struct pl_secret_op *op, j
     return pl_secret_files(((struct local *)x)->secrets, op, ret, err);
 }
 
+static uint64_t machine_memory(void)
+{
+    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 static void local_capacity(struct pl_executor *x, struct pl_executor_capacity *ret)
 {
     struct local *l = (struct local *)x;
 
     *ret = (struct pl_executor_capacity){.cpu_milli = (uint64_t)pl_cores() * 1000,
-                                         .memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
+                                         .memory_bytes = machine_memory(),
                                          .gpu_slots = pl_gpu_slots_count(l->gpus),
                                          .gpu_offered = pl_gpu_slots_count(l->gpus)};
 }
@@ -541,6 +546,27 @@ static int local_choose_gpus(struct pl_executor *x, const struct pl_gpu *want, u
                              size_t why_size)
 {
     return pl_gpu_slots_choose(((struct local *)x)->gpus, want, slots, why, why_size);
+}
+
+static int local_check(struct pl_executor *x, const char *project, const struct pl_stage *def, bool gpu,
+                       struct pl_executor_check *ret, struct pl_err *err)
+{
+    const struct local *l = (struct local *)x;
+    const unsigned all = pl_gpu_slots_count(l->gpus), want = gpu && def->gpu.required ? def->gpu.count : 0;
+    uint16_t slots[PL_GPU_SLOTS_MAX];
+    char what[512] = "";
+    int n = pl_gpu_slots_choose(l->gpus, &def->gpu, slots, what, sizeof what);
+
+    (void)project;
+    (void)err;
+    if (n < 0)
+        snprintf(what, sizeof what, "and this machine has %u", all);
+    if (want > (n < 0 ? all : (unsigned)n))
+        snprintf(ret->not_offered, sizeof ret->not_offered, "a worker wants %u GPU%s %s", want, want == 1 ? "" : "s", what);
+    else if ((uint64_t)def->resources.memory_bytes > machine_memory())
+        snprintf(ret->not_offered, sizeof ret->not_offered, "a worker wants %llu MiB of memory and this machine has %llu",
+                 (unsigned long long)(def->resources.memory_bytes >> 20), (unsigned long long)(machine_memory() >> 20));
+    return 0;
 }
 
 static json_t *local_gpus(struct pl_executor *x)
@@ -617,6 +643,7 @@ static const struct pl_executor_ops local_ops = {.name = "local",
                                                  .secrets = local_secrets,
                                                  .capacity = local_capacity,
                                                  .device = local_device,
+                                                 .check = local_check,
                                                  .choose_gpus = local_choose_gpus,
                                                  .gpus = local_gpus,
                                                  .shutdown = local_shutdown,

@@ -68,6 +68,21 @@ def test_a_stage_gets_a_device_that_is_what_it_asks_for(machine):
         ("NVIDIA A100-SXM4-40GB", "nvidia.com/gpu", 2), ("NVIDIA H100 80GB HBM3", "nvidia.com/gpu", 1)]
 
 
+def test_what_could_not_run_is_said_when_it_is_created(machine):
+    d, project = machine()
+    project.repo("in")
+    reply = project.stages(gpu_stage("a", {"product": ["*B200*"]}), gpu_stage("b", {"count": 4}), gpu_stage("c", {"count": 4, "required": False}),
+                           sh("d", "true", resources={"memory": "100Ti"}), gpu_stage("e", {"count": 2}))
+    said = [w for w in reply["warnings"] if "a worker wants" in w]
+    assert [w.split(":")[0] for w in said] == ["stage a", "stage b", "stage d"]
+    assert "a worker wants 1 GPU with product *B200*: this machine has 2 × NVIDIA A100-SXM4-40GB" in said[0]
+    assert "a worker wants 4 GPUs and this machine has 3; its jobs wait" in said[1] and "104857600 MiB of memory" in said[2]
+    spec = d.write("p.json", '{"pipeline": "q", "stages": [{"name": "z", "input": {"repo": "in"}, "run": ["true"], "gpu": {"count": 4}}]}')
+    refused = d.ctl("create", "pipeline", "-f", spec, "--strict", ok=False)
+    assert refused.code != 0 and "stage z: a worker wants 4 GPUs" in refused.err
+    assert "stage z: a worker wants 4 GPUs and this machine has 3" in d.ctl("create", "pipeline", "-f", spec).err
+
+
 def test_a_job_says_how_its_gpus_were_used(machine):
     d, project = machine()
     project.repo("in")
