@@ -63,7 +63,6 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/defaults",
      .json = get_defaults,
      .verb = PL_VERB_LOOK,
-     .asks = true,
      .summary =
          "Fields of stages that specs have beneath their own `defaults`: the cluster's, and with `project` its own over them.",
      .query = "project",
