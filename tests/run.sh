@@ -11,7 +11,9 @@
 #              What Debian does not have is built or fetched once, into PL_TEST_CACHE (~/.cache/pipelined-tests)
 #   kube       the Kubernetes client against a real control plane (etcd, kube-apiserver, kube-scheduler; built once into the same cache,
 #              some 14 minutes of a core)
-#   git kube-real web
+#   kube-real  pods on a real node of it: a kubelet (built once, too, another 14 minutes), containerd and runc of this machine, in
+#              namespaces of their own; as root
+#   git web
 # PL_PYTEST: more arguments for pytest, e.g. "-k push -x".
 set -u
 
@@ -121,10 +123,17 @@ unit_tests() {
 }
 
 run_pytest() {
+    run_pytest_in "" "$@"
+}
+
+# The first argument is a command that runs commands somewhere.
+run_pytest_in() {
+    where=$1
+    shift
     result=$logs/pytest.xml
     rm -f "$result"
-    # shellcheck disable=SC2086 # $fixed_addresses and $PL_PYTEST are lists
-    PL_BIN=$top/build/asan/bin timeout 3600 $fixed_addresses $python -m pytest -p no:cacheprovider -q --timeout=300 \
+    # shellcheck disable=SC2086 # $fixed_addresses, $where and $PL_PYTEST are lists
+    PL_BIN=$top/build/asan/bin timeout ${where:+--foreground} 3600 $fixed_addresses $where $python -m pytest -p no:cacheprovider -q --timeout=300 \
         --junit-xml="$result" ${PL_PYTEST-} "$@"
     status=$?
     # shellcheck disable=SC2046 # three numbers
@@ -199,6 +208,19 @@ group_kube() {
     run_pytest tests/kube
 }
 
+# Skipped, with the reason, where the machine forbids it.
+group_kube_real() {
+    install_packages build run test demo kube kube-real image || return 1
+    reason=$($python tests/kubereal/inside.py can) || {
+        echo "kube-real: skipped: $reason"
+        skipped_whole=1
+        return 0
+    }
+    build_asan || return 1
+    one "control plane and kubelet" env PL_BIN="$top/build/asan/bin" $python tests/kubereal/node.py build || return 1
+    run_pytest_in "$python tests/kubereal/inside.py run" tests/kubereal
+}
+
 group_model() {
     install_packages model || return 1
     run_pytest tests/model
@@ -228,7 +250,7 @@ group_fuzz() {
 # Whether a group has tests yet.
 has_tests() {
     case $1 in
-    check | unit | daemon | model | s3 | s3-more | kube | fuzz) return 0 ;;
+    check | unit | daemon | model | s3 | s3-more | kube | kube-real | fuzz) return 0 ;;
     *) return 1 ;;
     esac
 }
@@ -237,6 +259,7 @@ run_group() {
     title "$1"
     before=$((passed + failed))
     failed_before=$failed
+    skipped_whole=
     case $1 in
     check) group_check ;;
     unit) group_unit ;;
@@ -244,13 +267,14 @@ run_group() {
     s3) group_s3 "radosgw versitygw" ;;
     s3-more) group_s3 minio -k "not gateway" ;;
     kube) group_kube ;;
+    kube-real) group_kube_real ;;
     model) group_model ;;
     fuzz) group_fuzz ;;
     esac || {
         echo "$1: not finished"
         [ "$failed" -gt "$failed_before" ] || count 0 1
     }
-    if [ $((passed + failed)) -eq $before ]; then
+    if [ -z "$skipped_whole" ] && [ $((passed + failed)) -eq $before ]; then
         echo "$1: nothing ran"
         count 0 1
     fi

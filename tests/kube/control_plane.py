@@ -107,8 +107,11 @@ class ControlPlane(servers.Server):
     def text(self, path, token=ADMIN):
         """The body of an answer that is no JSON."""
         asked = urllib.request.Request(self.endpoint + path, headers={"Authorization": f"Bearer {token}"})
-        with urllib.request.urlopen(asked, timeout=30, context=ssl.create_default_context(cafile=str(self.certs / "apiserver.crt"))) as answer:
-            return answer.read().decode("utf-8", "replace")
+        try:
+            with urllib.request.urlopen(asked, timeout=30, context=ssl.create_default_context(cafile=str(self.certs / "apiserver.crt"))) as answer:
+                return answer.read().decode("utf-8", "replace")
+        except urllib.error.HTTPError as refusal:
+            raise OSError(f"{path}: {refusal.code}: {refusal.read().decode('utf-8', 'replace')}") from None
 
     def is_ready(self):
         try:
