@@ -27,7 +27,9 @@ struct kshape {
     json_t *pod;                     /* one like its pods */
     struct pl_ramp ramp;
     uint32_t pending;
-    bool broken; /* its stage can be no pod: `why` */
+    bool broken;    /* its stage can be no pod: `why` */
+    bool trying;    /* nodes have changed since: offered until a pod of it was rendered */
+    uint64_t facts; /* number of what it was found broken by */
     bool told, offered;
     uint32_t told_max;
     char why[PL_OFFER_WHY_BYTES];
@@ -123,6 +125,6 @@ void pl_kshape_pending(struct kpod *p, bool pending);
 void pl_kshape_free(void *shape);
 /* Looks again whether the cluster offers it, and at its ramp; tells what has changed. */
 void pl_kshape_look(struct kube *k, struct kshape *s);
-/* Renders the pod of a worker. As pl_pod_render. */
+/* Renders the pod of a worker, and learns whether a broken shape of its stage still is. As pl_pod_render. */
 PL_MUST_CHECK
 int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, struct pl_pod *ret, struct pl_err *err);

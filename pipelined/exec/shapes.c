@@ -13,7 +13,7 @@ static bool is_trusted(const struct kube *k, const char *project)
     return false;
 }
 
-int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, struct pl_pod *ret, struct pl_err *err)
+static int render(struct kube *k, const struct pl_worker_spec *spec, struct pl_pod *ret, struct pl_err *err)
 {
     const struct pl_pod_worker worker = {.stage = spec->def,
                                          .project = spec->project,
@@ -26,6 +26,64 @@ int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, struct pl_
                                          .trusted = is_trusted(k, spec->project)};
 
     return pl_pod_render(pl_cluster_facts(k->cluster), k->settings, &worker, ret, err);
+}
+
+/* Of a stage's shape that was broken once. */
+static uint64_t number_of_stage(const struct pl_worker_spec *spec)
+{
+    uint64_t n = pl_xxh64(spec->project, strlen(spec->project), spec->version * 2 + spec->gpu);
+
+    n = pl_xxh64(spec->stage, strlen(spec->stage), n);
+    return n ? n : 1;
+}
+
+/* Of what nodes have, as far as pods are rendered by it. */
+static uint64_t number_of_facts(struct kube *k)
+{
+    const struct pl_pod_cluster *c = pl_cluster_facts(k->cluster);
+    uint64_t n = 1;
+
+    for (size_t i = 0; i < c->n_products; i++) {
+        n = pl_xxh64(c->products[i].label, strlen(c->products[i].label), n);
+        n = pl_xxh64(c->products[i].value, strlen(c->products[i].value), n);
+    }
+    for (size_t i = 0; i < c->n_resources; i++)
+        n = pl_xxh64(c->resources[i], strlen(c->resources[i]), n);
+    return n;
+}
+
+static void take_pod(struct kshape *s, const struct pl_pod *pod)
+{
+    s->broken = s->trying = false;
+    s->pod = json_incref(pod->pod);
+    pl_offer_request(s->pod, &s->request);
+}
+
+static void find_broken(struct kube *k, struct kshape *s, const struct pl_err *why)
+{
+    s->broken = true;
+    s->trying = false;
+    s->facts = number_of_facts(k);
+    snprintf(s->why, sizeof s->why, "%.700s", why->msg);
+}
+
+int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, struct pl_pod *ret, struct pl_err *err)
+{
+    uint64_t id = number_of_stage(spec);
+    struct kshape *s = pl_map_get(&k->shapes, &id, sizeof id);
+    struct pl_err why = {0};
+    int r = render(k, spec, ret, &why);
+
+    if (s && s->broken) {
+        if (r < 0)
+            find_broken(k, s, &why);
+        else
+            take_pod(s, ret);
+        pl_kshape_look(k, s);
+    }
+    if (r < 0 && err)
+        *err = why;
+    return r;
 }
 
 static void put(json_t *to, const char *key, const json_t *value)
@@ -82,16 +140,13 @@ static struct kshape *shape_at(struct kube *k, uint64_t id)
     return s;
 }
 
-/* Of a stage that can be no pod: one of its own, by what is wrong. */
-static struct kshape *broken_shape(struct kube *k, const struct pl_err *why)
+/* Of a stage that can be no pod: one of its own, which stays its own when it can be one. */
+static struct kshape *broken_shape(struct kube *k, uint64_t id, const struct pl_err *why)
 {
-    uint64_t id = pl_xxh64(why->msg, strlen(why->msg), 1);
-    struct kshape *s = shape_at(k, id ? id : 1);
+    struct kshape *s = shape_at(k, id);
 
-    if (!s)
-        return NULL;
-    s->broken = true;
-    snprintf(s->why, sizeof s->why, "%.700s", why->msg);
+    if (s)
+        find_broken(k, s, why);
     return s;
 }
 
@@ -99,16 +154,16 @@ struct kshape *pl_kshape_of(struct kube *k, const char *project, const struct pl
 {
     const struct pl_worker_spec spec = {
         .project = project, .stage = def->name, .def = def, .version = version, .gpu = gpu, .token = ""};
+    uint64_t id = number_of_stage(&spec);
+    struct kshape *s = pl_map_get(&k->shapes, &id, sizeof id);
     struct pl_pod pod = {0};
     struct pl_err err = {0};
-    struct kshape *s;
-    int r = pl_kube_render(k, &spec, &pod, &err);
+    int r = render(k, &spec, &pod, &err);
 
-    s = r < 0 ? broken_shape(k, &err) : shape_at(k, number_of(&pod));
-    if (s && r == 0 && !s->pod) {
-        s->pod = json_incref(pod.pod);
-        pl_offer_request(s->pod, &s->request);
-    }
+    if (!s)
+        s = r < 0 ? broken_shape(k, id, &err) : shape_at(k, number_of(&pod));
+    if (s && r == 0 && !s->pod)
+        take_pod(s, &pod);
     pl_pod_finish(&pod);
     if (s && !s->told)
         pl_kshape_look(k, s);
@@ -126,8 +181,13 @@ void pl_kshape_free(void *shape)
 void pl_kshape_look(struct kube *k, struct kshape *s)
 {
     char why[PL_OFFER_WHY_BYTES] = "";
-    bool offered = !s->broken && pl_offer_has(pl_cluster_offer(k->cluster), &s->request, why), changed;
+    bool offered, changed;
 
+    if (s->broken && number_of_facts(k) != s->facts) {
+        s->facts = number_of_facts(k);
+        s->trying = true; /* who starts a pod of it finds out */
+    }
+    offered = s->broken ? s->trying : pl_offer_has(pl_cluster_offer(k->cluster), &s->request, why);
     pl_ramp_waiting(&s->ramp, s->pending, pl_clock_mono_ms());
     changed = !s->told || offered != s->offered || s->ramp.pending_max != s->told_max;
     if (!s->broken) {

@@ -459,6 +459,48 @@ static void a_shape_is_offered_when_a_node_could_take_it(void **state_)
     pl_spec_destroy(gpu);
 }
 
+static void put_gpu_node(struct fixture *f, const char *name, const char *product)
+{
+    kube_fake_put(f->fake, NODES,
+                  json_pack("{s:{s:s, s:{s:s}}, s:{s:{s:s, s:s, s:s, s:s}, s:[{s:s, s:s}]}}", "metadata", "name", name, "labels",
+                            "nvidia.com/gpu.product", product, "status", "allocatable", "cpu", "8", "memory", "32Gi", "pods",
+                            "110", "nvidia.com/gpu", "1", "conditions", "type", "Ready", "status", "True"));
+}
+
+static bool is_offered(struct fixture *f)
+{
+    return f->heard.shapes > 0 && f->heard.offered;
+}
+
+/* No node had what the stage names when it was made; one that has it joins. One that has not changes nothing but the sentence. */
+static void a_product_that_comes_later_is_found(void **state_)
+{
+    struct fixture *f = *state_;
+    struct pl_spec *gpu = pod_spec_of("\"gpu\": {\"product\": [\"*A100*\"]}");
+    struct pl_worker_spec spec = worker(f, 7);
+    struct pl_err err = {0};
+    uint64_t id;
+
+    create(f, true);
+    spec.def = &gpu->stages[0];
+    spec.gpu = true;
+    assert_int_equal(f->x->ops->shape(f->x, "default", spec.def, 1, true, &id, NULL), 0);
+    assert_false(f->heard.offered);
+    assert_non_null(strstr(f->heard.shape, "no node has a product *A100*; no product is known"));
+    put_gpu_node(f, "t4", "Tesla-T4");
+    until(f, is_offered);
+    assert_int_equal(f->x->ops->start(f->x, &spec, &err), PL_EUNAVAILABLE);
+    assert_false(f->heard.offered);
+    assert_non_null(strstr(f->heard.shape, "no node has a product *A100*; known: Tesla-T4"));
+    put_gpu_node(f, "a100", "NVIDIA-A100-SXM4-40GB");
+    until(f, is_offered);
+    if (f->x->ops->start(f->x, &spec, &err) < 0)
+        fail_msg("%s", err.msg);
+    until(f, has_pod);
+    assert_true(f->heard.offered);
+    pl_spec_destroy(gpu);
+}
+
 static void each_pod_that_finds_a_node_lets_more_follow(void **state_)
 {
     struct fixture *f = *state_;
@@ -637,6 +679,7 @@ int main(void)
         ROW(what_no_pod_of_the_stage_could_be_is_hopeless),
         ROW(a_quota_is_no_reason_to_give_up),
         ROW(a_shape_is_offered_when_a_node_could_take_it),
+        ROW(a_product_that_comes_later_is_found),
         ROW(each_pod_that_finds_a_node_lets_more_follow),
         ROW(what_the_cluster_says_of_a_stage_is_told_before_it_has_work),
         ROW(what_the_cluster_refuses_is_told_apart_from_what_it_cannot_answer),
