@@ -120,15 +120,15 @@ int pl_io_pwrite(int fd, const void *data, size_t n, uint64_t offset, const char
     return io_write_all(fd, data, n, offset, what, err);
 }
 
-/* The piece that ends at `end` goes to the disk; the one before it is there when this returns. An error of the disk is told once, here or by
+/* What is whole of it goes to the disk; what was whole before is there when this returns. An error of the disk is told once, here or by
  * fdatasync; a filesystem without such ranges is synced at the end. */
-static int io_behind(int fd, uint64_t end, const char *what, struct pl_err *err)
+int pl_io_behind(int fd, uint64_t before, uint64_t now, const char *what, struct pl_err *err)
 {
-    const off_t piece = (off_t)PL_IO_BEHIND_BYTES, last = (off_t)end - piece;
-    int r = sync_file_range(fd, last, piece, SYNC_FILE_RANGE_WRITE);
+    const off_t piece = (off_t)PL_IO_BEHIND_BYTES, from = (off_t)before / piece * piece, to = (off_t)now / piece * piece;
+    int r = from < to ? sync_file_range(fd, from, to - from, SYNC_FILE_RANGE_WRITE) : 0;
 
-    if (r == 0 && last > 0)
-        r = sync_file_range(fd, last - piece, piece,
+    if (r == 0 && from < to && from > 0)
+        r = sync_file_range(fd, from - piece, piece,
                             SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
     return r < 0 && (errno == EIO || errno == ENOSPC || errno == EDQUOT) ? pl_err_errno(err, errno, "write %s", what) : 0;
 }
@@ -142,8 +142,7 @@ int pl_io_write_behind(int fd, const struct iovec *iov, int n, const char *what,
         for (size_t done = 0, some; done < iov[i].iov_len && r == 0; done += some, at += some) {
             some = PL_MIN(iov[i].iov_len - done, PL_IO_BEHIND_BYTES - (size_t)(at % PL_IO_BEHIND_BYTES));
             r = pl_io_write(fd, (const uint8_t *)iov[i].iov_base + done, some, what, err);
-            if (r == 0 && (at + some) % PL_IO_BEHIND_BYTES == 0)
-                r = io_behind(fd, at + some, what, err);
+            r = r < 0 ? r : pl_io_behind(fd, at, at + some, what, err);
         }
     }
     return r;

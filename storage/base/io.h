@@ -15,6 +15,9 @@ int pl_io_pwrite(int fd, const void *data, size_t n, uint64_t offset, const char
 #define PL_IO_BEHIND_BYTES ((size_t)2 << 20)
 PL_MUST_CHECK
 int pl_io_write_behind(int fd, const struct iovec *iov, int n, const char *what, struct pl_err *err);
+/* The same for who writes such a file piece by piece: it had `before` bytes, and has `now`. */
+PL_MUST_CHECK
+int pl_io_behind(int fd, uint64_t before, uint64_t now, const char *what, struct pl_err *err);
 /* Reads up to `n` bytes until the end of file; returns the count. */
 PL_MUST_CHECK
 ssize_t pl_io_read(int fd, void *out, size_t n, const char *what, struct pl_err *err);

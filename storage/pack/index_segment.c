@@ -162,14 +162,17 @@ struct segment_out {
     int fd;
     const char *path;
     struct pl_buf buf;
-    uint64_t count;
+    uint64_t count, written;
     XXH64_state_t *sum;
 };
 
+/* A merge writes all entries of a project anew, while commits are synced on the same disk. */
 static int segment_drain(struct segment_out *o, struct pl_err *err)
 {
     int r = pl_io_write(o->fd, o->buf.data, o->buf.len, o->path, err);
 
+    r = r < 0 ? r : pl_io_behind(o->fd, o->written, o->written + o->buf.len, o->path, err);
+    o->written += o->buf.len;
     (void)XXH64_update(o->sum, o->buf.data, o->buf.len);
     pl_buf_clear(&o->buf);
     return r;
