@@ -186,7 +186,9 @@ struct pl_open_need {
     struct pl_hash id;
     uint8_t content;
 };
-/* What all open commits of the project need, as of now; the caller frees `*ret`. For garbage collection. */
+/* What all open commits of the project need, as of now; the caller frees `*ret`. For garbage collection. PL_ELIMIT: more than
+ * PL_OPEN_NEEDS_MAX, which lists whose pieces come again and again can say of few bytes. */
+#define PL_OPEN_NEEDS_MAX (1u << 23) /* 264 MiB */
 PL_MUST_CHECK
 int pl_opens_needs(struct pl_opens *o, const char *project, struct pl_open_need **ret, size_t *ret_n, struct pl_err *err);
 

@@ -12,6 +12,8 @@ static int need(struct needs *needs, const struct pl_hash *id, uint8_t content, 
 {
     if (pl_hash_is_zero(id))
         return 0;
+    if (needs->n == PL_OPEN_NEEDS_MAX)
+        return pl_err_set(err, PL_ELIMIT, "open commits name more than %u pieces of files: finish some", PL_OPEN_NEEDS_MAX);
     if (needs->n == needs->cap) {
         size_t cap = needs->cap ? needs->cap * 2 : 256;
         struct pl_open_need *list = reallocarray(needs->list, cap, sizeof *list);
