@@ -218,6 +218,7 @@ static int collect_project(struct pl_gc *gc, const char *name, bool dry, const s
                             .project = name,
                             .watch = {.stop = is_stopped, .note = note, .self = gc},
                             .may_doom = settled(gc),
+                            .budget_us = PL_GC_TX_US,
                             .going = going,
                             .removed = &gc->removed};
     int r = p ? 0 : pl_err_nomem(err);

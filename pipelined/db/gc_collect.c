@@ -239,7 +239,7 @@ static int take(struct round *r, struct step *s, struct pl_err *err)
         struct pl_gc_tx_args args = {.project = r->g->project,
                                      .changes = s->list + at,
                                      .n = PL_MIN(s->n - at, (size_t)PL_GC_TX_PACKS),
-                                     .budget_us = PL_GC_TX_US};
+                                     .budget_us = r->g->budget_us};
 
         e = pl_db_run(r->g->db, PL_TX_LOGGED, pl_tx_gc, &args, err);
         for (size_t i = 0; i < args.n && e < 0; i++)
