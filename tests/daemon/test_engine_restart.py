@@ -154,7 +154,8 @@ def test_rows_that_were_leased_anew_are_the_newer_tasks(make_daemon, tmp_path):
     run = daemon.default.commit("in", {"f": "1"})["run"]
     daemon.wait_job(run, "s", lambda j: ran.exists(), "to run")
     daemon.kill()
-    change(daemon, "INSERT INTO lease SELECT task - 1, fence - 1, job, worker, rows, failures, losses, seq FROM lease")
+    change(daemon, "INSERT INTO lease(task, fence, job, worker, rows, failures, losses, seq)"
+           " SELECT task - 1, fence - 1, job, worker, rows, failures, losses, seq FROM lease")
     daemon.start()
     go.write_text("")
     assert daemon.wait(run)["state"] == "success"
