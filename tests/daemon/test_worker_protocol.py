@@ -355,7 +355,7 @@ def test_a_result_survives_the_daemon(start, tmp_path):
     url_file.write_text(daemon.url + "\n")
     result = daemon.result()
     assert decode_ops(result["rows"][0]) == {"x": (1, b"kept")}
-    assert daemon.attaches[-1]["held"] == [{"task": "t1", "fence": 4}]
+    assert daemon.attaches[-1]["held"] == [{"task": "t1", "fence": 4, "session": ""}]
     daemon.end()
     assert worker.end() == 0
 
