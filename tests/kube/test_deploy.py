@@ -112,6 +112,27 @@ def test_the_image_has_every_program_and_the_libraries_that_they_are_linked_with
                 assert {line.split(":")[0] for line in owner.splitlines()} & (packages | of_slim), (name, needed, owner)
 
 
+# ---- the configuration
+
+
+def test_the_daemon_starts_with_the_configuration_and_the_account(plane, deploy, account, tmp_path):
+    """As its container does, but for the places of its certificate and of its account."""
+    config = json.loads((deploy / "cluster" / "config.json").read_text(encoding="utf-8"))
+    config.update(listen="127.0.0.1:0", tls_cert=str(deploy / "cluster" / "tls" / "tls.crt"), tls_key=str(deploy / "cluster" / "tls" / "tls.key"))
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="ascii")
+    log, url = tmp_path / "log", tmp_path / "data" / "pipelined.url"
+    with open(log, "wb") as out:
+        daemon = subprocess.Popen([pathlib.Path(os.environ["PL_BIN"]) / "pipelined", "--data", tmp_path / "data", "--config", tmp_path / "config.json",
+                                   "--kubernetes-image", "pipelined:0.1.0", "--kubernetes-kubeconfig", plane.kubeconfig("daemon", {"token": account})],
+                                  stdout=out, stderr=out)
+    try:
+        plane.until("daemon", lambda: url.exists() or daemon.poll() is not None)
+    finally:
+        daemon.terminate()
+    assert daemon.wait(timeout=60) == 0, log.read_text(encoding="utf-8")
+    assert f"workers are pods of namespace {STAGES}" in log.read_text(encoding="utf-8") and "not allowed" not in log.read_text(encoding="utf-8")
+
+
 # ---- rights
 
 
