@@ -1,5 +1,6 @@
 #include "download.h"
 
+#include "storage/base/log.h"
 #include "storage/chunk/chunk_list.h"
 #include "storage/dataset/file_read.h"
 #include "storage/pack/chunk_reader.h"
@@ -49,8 +50,11 @@ static int download_pull(void *self, struct pl_buf *out, struct pl_err *err)
     r = r < 0 ? r : d->from.reader.get(d->from.reader.self, &id, PL_REC_CHUNK, &d->chunk, err);
     if (r == 0 && d->chunk.len != len)
         r = pl_err_set(err, PL_ECORRUPT, "a chunk has %zu bytes where %zu are said", d->chunk.len, len);
-    if (r < 0)
+    if (r < 0) {
+        pl_log_warn("api", "a file is cut off at byte %llu of it on its way to who asked: %s", (unsigned long long)d->at,
+                    err->msg);
         return r;
+    }
     skip = (size_t)(d->at - offset);
     n = (size_t)PL_MIN((uint64_t)len, d->end - offset) - skip;
     r = pl_buf_add(out, d->chunk.data + skip, n, err);
