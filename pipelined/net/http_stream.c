@@ -69,6 +69,16 @@ static void stream_ask(struct pl_http_stream *s)
     pl_httpd_hurry(s->request->server);
 }
 
+/* With the lock held: what was sent makes room. */
+static void stream_compact(struct pl_http_stream *s)
+{
+    if (!s->front_at)
+        return;
+    memmove(s->front.data, s->front.data + s->front_at, stream_queued(s));
+    s->front.len -= s->front_at;
+    s->front_at = 0;
+}
+
 /* --- the generator's side --- */
 
 /* Takes in what a pull gave. With the lock held; true: pull again at once. */
@@ -76,6 +86,7 @@ static bool stream_take(struct pl_http_stream *s, int result)
 {
     struct pl_buf empty;
 
+    stream_compact(s);
     if (stream_queued(s) == 0) {
         empty = s->front;
         s->front = s->back;
@@ -257,11 +268,8 @@ int pl_http_stream_write(struct pl_http_stream *s, const void *data, size_t n, s
         r = pl_err_set(err, PL_ENET, "the client has gone");
     else if (stream_queued(s) && stream_queued(s) + n > PL_HTTP_STREAM_BUFFER)
         r = pl_err_set(err, PL_EBUSY, "the client reads too slowly: %zu bytes wait for it", stream_queued(s));
-    if (r == 0 && s->front_at) { /* what was sent makes room */
-        memmove(s->front.data, s->front.data + s->front_at, stream_queued(s));
-        s->front.len -= s->front_at;
-        s->front_at = 0;
-    }
+    if (r == 0)
+        stream_compact(s);
     if (r == 0)
         r = pl_buf_add(&s->front, data, n, err);
     if (r == 0)

@@ -417,6 +417,34 @@ static void test_a_slow_reader_holds_back_the_generator(void **state)
     UNTIL(closed_streams == 1);
 }
 
+/* So what waits for it is never all sent. */
+static void test_a_reader_that_is_always_behind_gets_all(void **state)
+{
+    const uint64_t n = 12000000;
+    int fd = client_connect(port), beside = client_connect(port);
+    static char block[32768];
+    uint64_t got = 0;
+    struct answer a;
+
+    (void)state;
+    client_say(fd, GET("/pull?n=12000000&sized=1"));
+    client_read_head(fd, &a);
+    assert_int_equal(a.status, 200);
+    while (got < n) {
+        size_t some = client_read(fd, block, sizeof(block));
+
+        if (!some)
+            fail_msg("cut off after %llu bytes", (unsigned long long)got);
+        for (size_t i = 0; i < some; i++, got++)
+            if ((uint8_t)block[i] != (uint8_t)(n - got))
+                fail_msg("byte %llu is wrong", (unsigned long long)got);
+        a = client_ask(beside, GET("/loop")); /* takes its time, in which more is made */
+        answer_free(&a);
+    }
+    close(fd), close(beside);
+    UNTIL(closed_streams == 1);
+}
+
 static void test_pushed_bytes_arrive_at_once_and_a_full_queue_says_so(void **state)
 {
     static char block[65536];
@@ -563,6 +591,7 @@ int main(void)
         SERVED(test_a_generated_body_arrives_whole),
         SERVED(test_a_generator_that_fails_leaves_a_recognisably_incomplete_body),
         SERVED(test_a_slow_reader_holds_back_the_generator),
+        SERVED(test_a_reader_that_is_always_behind_gets_all),
         SERVED(test_pushed_bytes_arrive_at_once_and_a_full_queue_says_so),
         SERVED(test_a_reader_that_vanishes_ends_the_stream),
         SERVED(test_a_silent_stream_has_a_heartbeat),
