@@ -58,8 +58,9 @@ class Controller:
         self.busy.add(uid)
         try:
             if over:
-                for path in self.made.pop(uid, []):
+                for path in self.made.get(uid, []):  # until it is done: who ends meanwhile does it again
                     await self.release(path)
+                self.made.pop(uid, None)
             else:
                 await self.make(pod, wanted)
         finally:
@@ -74,11 +75,11 @@ class Controller:
             except apiserver.Refused:  # the scheduler says that the pod waits for it; nothing tells when it comes but another change of the pod
                 return
             names[claim["name"]] = claim_name(pod, claim)
+            self.made.setdefault(pod["metadata"]["uid"], []).append(f"{API}/namespaces/{namespace}/resourceclaims/{names[claim['name']]}")
             owner = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"], "controller": True}
             await self.api.put_there(f"{API}/namespaces/{namespace}/resourceclaims", {
                 "metadata": {"name": names[claim["name"]], "ownerReferences": [owner],
                              "annotations": {"resource.kubernetes.io/pod-claim-name": claim["name"]}}, "spec": template["spec"]["spec"]})
-            self.made.setdefault(pod["metadata"]["uid"], []).append(f"{API}/namespaces/{namespace}/resourceclaims/{names[claim['name']]}")
         with contextlib.suppress(apiserver.Refused):
             await self.api.patch(f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}/status", {
                 "status": {"resourceClaimStatuses": [{"name": name, "resourceClaimName": made} for name, made in names.items()]}})
