@@ -486,13 +486,29 @@ static void set_keys(struct s3_mock *m, const char *access_key, const char *secr
     snprintf(m->token, sizeof m->token, "%s", token ? token : "");
 }
 
+/* Before there are threads that ask for it, the port is known. */
+static int listen_at(unsigned *port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)*port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 || bind(fd, (void *)&at, sizeof at) < 0 ||
+        listen(fd, SOMAXCONN) < 0 || getsockname(fd, (void *)&at, &len) < 0)
+        abort();
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
 struct s3_mock *s3_mock_start(const struct s3_mock_config *config)
 {
     struct s3_mock *m = calloc(1, sizeof *m);
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(config->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     unsigned flags =
         MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_SUPPRESS_DATE_NO_CLOCK;
-    unsigned port;
+    unsigned port = config->port;
+    int fd = listen_at(&port);
 
     m->config = *config;
     pthread_mutex_init(&m->lock, NULL);
@@ -501,19 +517,18 @@ struct s3_mock *s3_mock_start(const struct s3_mock_config *config)
     snprintf(m->region, sizeof m->region, "%s", config->region ? config->region : S3_MOCK_REGION);
     if (config->tls)
         make_certificate(m);
-    m->daemon = MHD_start_daemon(flags | (config->tls ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, m, MHD_OPTION_SOCK_ADDR, &at,
-                                 MHD_OPTION_URI_LOG_CALLBACK, on_uri, m, MHD_OPTION_NOTIFY_COMPLETED, on_end, m,
+    /* libcurl takes what ends with .localhost for this machine, without asking */
+    snprintf(m->url, sizeof m->url, "http%s://%s:%u", config->tls ? "s" : "", config->virtual_style ? "localhost" : "127.0.0.1",
+             port);
+    snprintf(m->host, sizeof m->host, "%s:%u", config->virtual_style ? S3_MOCK_BUCKET ".localhost" : "127.0.0.1", port);
+    m->daemon = MHD_start_daemon(flags | (config->tls ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, m, MHD_OPTION_LISTEN_SOCKET,
+                                 fd, MHD_OPTION_URI_LOG_CALLBACK, on_uri, m, MHD_OPTION_NOTIFY_COMPLETED, on_end, m,
                                  MHD_OPTION_NOTIFY_CONNECTION, on_connection, m, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
                                  MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)256 << 10,
                                  config->tls ? MHD_OPTION_HTTPS_MEM_KEY : MHD_OPTION_END, m->private_key,
                                  MHD_OPTION_HTTPS_MEM_CERT, m->cert, MHD_OPTION_END);
     if (!m->daemon)
         abort();
-    port = MHD_get_daemon_info(m->daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
-    /* libcurl takes what ends with .localhost for this machine, without asking */
-    snprintf(m->url, sizeof m->url, "http%s://%s:%u", config->tls ? "s" : "", config->virtual_style ? "localhost" : "127.0.0.1",
-             port);
-    snprintf(m->host, sizeof m->host, "%s:%u", config->virtual_style ? S3_MOCK_BUCKET ".localhost" : "127.0.0.1", port);
     return m;
 }
 
