@@ -31,6 +31,10 @@ int pl_admission_begin(struct kube *k, const char *project, const struct pl_stag
     int r = pl_kube_render(k, &spec, &pod, err);
 
     *ret = (struct pl_executor_check){0};
+    if (r == PL_EUNAVAILABLE) { /* until the cluster has it */
+        snprintf(ret->not_offered, sizeof ret->not_offered, "%s", err ? err->msg : "the cluster does not have it");
+        return 0;
+    }
     if (r < 0)
         return r;
     pl_offer_request(pod.pod, &request);

@@ -77,8 +77,9 @@ struct pl_executor_ops {
      * says why. NULL: workers are processes and take the machine's capacity. PL_ENOMEM. */
     int (*shape)(struct pl_executor *x, const char *project, const struct pl_stage *def, uint64_t version, bool gpu,
                  uint64_t *ret, struct pl_err *err);
-    /* Begins to ask whether the stage's workers could be had; on one machine `ret` has the answer then, and there is nothing to `ask`. PL_EINVAL, PL_EFORBIDDEN, PL_EUNAVAILABLE:
-     * no pod can be made of it; each with the field's path. After 0 `ask` ends it. */
+    /* Begins to ask whether the stage's workers could be had; on one machine `ret` has the answer then, and there is nothing to
+     * `ask`. PL_EINVAL, PL_EFORBIDDEN: no pod can be made of it; each with the field's path. After 0 `ask` ends it where
+     * there is a `body`. */
     int (*check)(struct pl_executor *x, const char *project, const struct pl_stage *def, bool gpu, struct pl_executor_check *ret,
                  struct pl_err *err);
     /* Waits for the answer, a few seconds at most. PL_EINVAL: the cluster refuses them, in its words. Not on the loop's thread; before

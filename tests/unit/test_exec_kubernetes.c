@@ -519,7 +519,7 @@ static int check(struct fixture *f, const struct pl_stage *def, struct pl_execut
 {
     int r = f->x->ops->check(f->x, "default", def, def->gpu.count > 0, ret, err);
 
-    return r < 0 ? r : f->x->ops->ask(f->x, ret, err);
+    return r < 0 || !ret->body ? r : f->x->ops->ask(f->x, ret, err);
 }
 
 static unsigned long writes_of(struct fixture *f)
@@ -533,7 +533,8 @@ static unsigned long writes_of(struct fixture *f)
 static void what_the_cluster_says_of_a_stage_is_told_before_it_has_work(void **state_)
 {
     struct fixture *f = *state_;
-    struct pl_spec *gpu = pod_spec_of("\"gpu\": 1"), *like = pod_spec_of("\"env\": {}");
+    struct pl_spec *gpu = pod_spec_of("\"gpu\": 1"), *like = pod_spec_of("\"env\": {}"),
+                   *later = pod_spec_of("\"gpu\": {\"count\": 1, \"product\": [\"*H900*\"]}");
     struct pl_executor_check c;
     struct pl_err err = {0};
     unsigned long writes;
@@ -547,8 +548,11 @@ static void what_the_cluster_says_of_a_stage_is_told_before_it_has_work(void **s
     assert_int_equal(kube_fake_count(f->fake, PODS), 0);
     assert_int_equal(check(f, &gpu->stages[0], &c, &err), 0);
     assert_non_null(strstr(c.not_offered, "no node offers nvidia.com/gpu"));
+    assert_int_equal(check(f, &later->stages[0], &c, &err), 0); /* a node may yet come */
+    assert_non_null(strstr(c.not_offered, "H900"));
     pl_spec_destroy(gpu);
     pl_spec_destroy(like);
+    pl_spec_destroy(later);
 }
 
 static void what_the_cluster_refuses_is_told_apart_from_what_it_cannot_answer(void **state_)
