@@ -55,7 +55,7 @@ static json_t *warnings_of(const struct pl_engine *e, const struct pl_estage *st
     json_t *list = json_array();
     char text[512];
 
-    if (e->executor->ops->shape)
+    if (!e->executor || e->executor->ops->shape)
         return list; /* pods are of the image, and held to their limits */
     if (stage->def->image) {
         snprintf(text, sizeof text, "image %.300s is part of the code's identity, but this executor runs on the host's files",
