@@ -155,9 +155,26 @@ static void remember_pins(struct pl_sessions *s, const char *id, const uint32_t 
     pthread_mutex_unlock(&s->lock);
 }
 
+/* What was condemned between its look-up and its pin, and what a hold kept from being doomed. */
+static int find_condemned(struct pl_db *db, const char *project, const struct pl_hash *packs, size_t n, struct pl_pack_set *ret,
+                          struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(db);
+    char state[PL_GC_STATE_BYTES];
+    int r = 0;
+
+    for (size_t i = 0; i < n && r == 0; i++) {
+        r = pl_gc_state(rd.conn, project, &packs[i], state, err);
+        if (r == 0 && *state)
+            r = pl_pack_set_add(ret, &packs[i], err);
+    }
+    return r;
+}
+
 int pl_session_pin_numbers(struct pl_sessions *s, struct pl_db *db, struct pl_store *store, const char *id, uint32_t *numbers,
                            size_t n, struct pl_err *err)
 {
+    _cleanup_(pl_pack_set_finish) struct pl_pack_set condemned = {0};
     _cleanup_free_ struct pl_hash *packs = NULL;
     size_t left = n ? new_pins(s, id, numbers, n) : 0, m = 0;
     int r;
@@ -170,6 +187,8 @@ int pl_session_pin_numbers(struct pl_sessions *s, struct pl_db *db, struct pl_st
     for (size_t i = 0; i < left; i++)
         m += pl_store_pack_id(store, numbers[i], &packs[m]);
     r = pl_session_pin(db, pl_store_project(store), id, packs, m, err);
+    r = r < 0 ? r : find_condemned(db, pl_store_project(store), packs, m, &condemned, err);
+    r = r < 0 ? r : pl_db_revive(db, pl_store_project(store), &condemned, err);
     if (r == 0)
         remember_pins(s, id, numbers, left);
     return r;

@@ -27,7 +27,9 @@ int pl_session_pin(struct pl_db *db, const char *project, const char *id, const 
  * came before and was doomed. */
 PL_MUST_CHECK
 int pl_session_bring(struct pl_db *db, const char *project, const char *id, const struct pl_hash *pack, struct pl_err *err);
-/* pl_session_pin by the numbers that the store has for them; UINT32_MAX is nothing, any may come any number of times. Sorts `numbers`. */
+/* What the session was told is there, by the numbers that the store has for the packs: they stay until it ends, and live again if they were
+ * condemned just now. While the store is held, from the look-up on. UINT32_MAX is nothing, any may come any number of times. Sorts
+ * `numbers`. As pl_session_pin. */
 PL_MUST_CHECK
 int pl_session_pin_numbers(struct pl_sessions *s, struct pl_db *db, struct pl_store *store, const char *id, uint32_t *numbers,
                            size_t n, struct pl_err *err);

@@ -73,6 +73,15 @@ static void bring_again(struct upload *u, const struct pl_http_request *req, uin
         pl_sessions_brought(u->api->sessions, session, bytes);
 }
 
+/* While the store is held: so what the session of the request was told, or has brought, is there until that ends, and nobody else's word
+ * is taken for it. */
+static int use_session(struct upload *u, const struct pl_http_request *req, struct pl_err *err)
+{
+    const char *session = u->is_file ? NULL : pl_http_query(req, "session");
+
+    return session ? pl_session_use(u->api->config.db, session, pl_http_param(req, "project"), err) : 0;
+}
+
 /* A commit at once; what gathers on the branch comes before it. */
 static int push(struct upload *u, struct pl_http_request *req, struct pl_err *err)
 {
@@ -87,8 +96,10 @@ static int push(struct upload *u, struct pl_http_request *req, struct pl_err *er
                            err);
 
     r = r < 0 ? r : pl_api_store(u->api, req, &store, err);
-    if (r == 0)
+    if (r == 0) {
         pl_store_hold(store, &hold);
+        r = use_session(u, req, err);
+    }
     if (r == 0)
         r = u->is_file ? store_file(u, req, &ops, &new_bytes, err) : pl_spool_map(&u->spool, &bytes, err);
     n = u->is_file ? ops.len : (size_t)u->spool.size;
@@ -112,11 +123,16 @@ static int put_into(void *self, struct pl_open *c, struct pl_err *err)
     const struct into *to = self;
     struct upload *u = to->upload;
     struct pl_http_request *req = to->req;
+    _cleanup_(pl_store_release) struct pl_store_hold hold = {0};
     uint64_t new_bytes;
     int r;
 
     if (u->is_file)
         return pl_open_put_file(req, c, u->path, kind_of(req), &u->spool, err);
+    pl_store_hold(pl_open_store(c), &hold);
+    r = use_session(u, req, err);
+    if (r < 0)
+        return r;
     new_bytes = brought(u, req);
     r = pl_open_put_ops(req, c, &u->spool, new_bytes, err);
     if (r < 0)
@@ -214,15 +230,13 @@ static int admit_file(struct pl_api *a, const struct pl_http_request *req, struc
 
 static int check(struct upload *u, const struct pl_http_request *req, struct pl_err *err)
 {
-    const char *session;
-    int r = 0;
+    int r;
 
     if (u->is_file) {
         r = pl_path_canonical(pl_http_param(req, "path"), u->path, err);
         return r == 0 && !*u->path ? pl_err_set(err, PL_EPATH, "the root is no file: give a path") : r;
     }
-    session = pl_http_query(req, "session");
-    return session ? pl_session_use(u->api->config.db, session, pl_http_param(req, "project"), err) : 0;
+    return use_session(u, req, err); /* and again when the body has come */
 }
 
 static void begin(struct pl_api *a, struct pl_http_request *req, bool is_file, bool open)

@@ -2,6 +2,8 @@
 // link: pl_api
 #include "api_fixture.h"
 
+#include "pipelined/api/sessions.h"
+#include "pipelined/db/gc_tx.h"
 #include "pipelined/net/http_client.h"
 #include "pipelined/net/remote.h"
 #include "storage/dataset/ingest.h"
@@ -395,6 +397,45 @@ static void a_session_goes_on_while_it_is_used(void **state)
     pl_buf_finish(&p.bytes);
 }
 
+static int condemn(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_gc_change change = {.pack = *(const struct pl_hash *)arg, .state = PL_PACK_CONDEMNED};
+    struct pl_gc_tx_args args = {.project = "default", .changes = &change, .n = 1};
+    int r = pl_tx_gc(tx, &args, err);
+
+    assert_true(change.done);
+    return r;
+}
+
+/* It was shown when it was looked up, and its pin came too late for the collection. */
+static void what_is_condemned_while_it_is_told_of_lives_again(void **state)
+{
+    struct pl_sessions *sessions;
+    char session[64], text[PL_GC_STATE_BYTES];
+    struct pl_location at;
+    struct pl_store *store;
+    struct pack p;
+
+    (void)state;
+    open_session(session);
+    make_pack(&p, "default", "content");
+    is_good(put_pack(&p, &p.id, session));
+    MUST(pl_stores_get(t.stores, "default", &store, &err));
+    MUST(pl_store_locate(store, &p.chunk, &at, &err));
+    MUST(pl_db_run(t.db, PL_TX_UNLOGGED, end_sessions, NULL, &err));
+    MUST(pl_db_run(t.db, PL_TX_LOGGED, condemn, &p.id, &err));
+    MUST(pl_gc_state_now(t.db, "default", &p.id, text, &err));
+    assert_string_equal(text, PL_PACK_CONDEMNED);
+    open_session(session);
+    MUST(pl_sessions_create(&sessions, &err));
+    MUST(pl_session_pin_numbers(sessions, t.db, store, session, &at.pack_no, 1, &err));
+    MUST(pl_gc_state_now(t.db, "default", &p.id, text, &err));
+    assert_string_equal(text, "");
+    assert_true(has(&p.chunk, session));
+    pl_sessions_destroy(sessions);
+    pl_buf_finish(&p.bytes);
+}
+
 static void what_cannot_be_is_refused_by_name(void **state)
 {
     static const struct {
@@ -430,15 +471,21 @@ static void what_cannot_be_is_refused_by_name(void **state)
 
 /* ---- commits ---- */
 
-static struct answer push_entry(const struct pl_entry *entry)
+static void put_op(struct pl_buf *ops, const struct pl_entry *entry)
 {
-    _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
     struct pl_ops_writer w = {0};
 
-    MUST(pl_ops_writer_init(&w, &ops, &err));
+    MUST(pl_ops_writer_init(&w, ops, &err));
     MUST(pl_ops_writer_put(&w, "f", 1, entry, &err));
     MUST(pl_ops_writer_end(&w, &err));
     pl_ops_writer_finish(&w);
+}
+
+static struct answer push_entry(const struct pl_entry *entry)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
+
+    put_op(&ops, entry);
     return ask_with("POST", PUSH_URL, AS_USER, ops.data, ops.len);
 }
 
@@ -461,6 +508,57 @@ static void a_commit_names_only_what_is_there_and_as_long_as_it_is(void **state)
     code_is(push_entry(&entry), "invalid");
     entry.size = 100;
     is_good(push_entry(&entry));
+    pl_buf_finish(&p.bytes);
+}
+
+/* The head is taken, and with it the session; that ends while the body comes. */
+static struct answer end_session_meanwhile(const char *method, const char *target, const void *body, size_t n)
+{
+    int fd = client_connect(port), len;
+    char text[1024];
+    struct answer a;
+
+    len = snprintf(text, sizeof text,
+                   "%s %s HTTP/1.1\r\nHost: localhost\r\n" AS_USER "Content-Length: %zu\r\nExpect: 100-continue\r\n\r\n", method,
+                   target, n);
+    assert_true(client_send(fd, text, (size_t)len));
+    assert_true(client_read_line(fd, text, sizeof text));
+    assert_string_equal(text, "HTTP/1.1 100 Continue\r\n");
+    assert_true(client_read_line(fd, text, sizeof text));
+    MUST(pl_db_run(t.db, PL_TX_UNLOGGED, end_sessions, NULL, &err));
+    assert_true(client_send(fd, body, n));
+    a = client_read_answer(fd);
+    close(fd);
+    return a;
+}
+
+/* What it was told, or has brought, may be gone by then; and what lies there of others may not be what it says. */
+static void what_comes_after_its_session_ended_is_refused(void **state)
+{
+    static const char content[] = "a text that is longer than what is kept within a tree, so that it is a chunk of its own";
+    _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
+    char session[64], target[256], hex[PL_HASH_HEX + 1];
+    struct pl_entry entry;
+    struct pack p;
+
+    (void)state;
+    make_repo("data");
+    open_session(session);
+    make_pack(&p, "default", content);
+    is_good(put_pack(&p, &p.id, session));
+    entry = pl_entry_chunk(PL_KIND_FILE, sizeof content - 1, &p.chunk);
+    put_op(&ops, &entry);
+    snprintf(target, sizeof target, PUSH_URL "?session=%s", session);
+    code_is(end_session_meanwhile("POST", target, ops.data, ops.len), "retry");
+
+    does(201, "POST", REPO "/branches/master/open", "{}");
+    open_session(session);
+    snprintf(target, sizeof target, REPO "/open/master/ops?session=%s", session);
+    code_is(end_session_meanwhile("POST", target, ops.data, ops.len), "retry");
+
+    open_session(session);
+    snprintf(target, sizeof target, PROJECT "/packs/%s?session=%s", pl_hash_hex(&p.id, hex), session);
+    code_is(end_session_meanwhile("PUT", target, p.bytes.data, p.bytes.len), "retry");
     pl_buf_finish(&p.bytes);
 }
 
@@ -683,6 +781,8 @@ int main(void)
         TEST(a_session_goes_on_while_it_is_used),
         TEST(what_cannot_be_is_refused_by_name),
         TEST(a_commit_names_only_what_is_there_and_as_long_as_it_is),
+        TEST(what_comes_after_its_session_ended_is_refused),
+        TEST(what_is_condemned_while_it_is_told_of_lives_again),
         TEST(a_named_base_is_held_to),
         TEST(two_edits_that_cannot_both_be),
         TEST(many_writers_of_one_branch),
