@@ -186,7 +186,7 @@ static int judge(struct round *r, const struct pl_gc_pack *p, struct pl_err *err
         return p->judged && !pl_gc_pack_needed(p) ? add(&r->condemn, &p->id, PL_PACK_CONDEMNED, object_bytes(p), err) : 0;
     if (pl_gc_pack_needed(p))
         return add(&r->revive, &p->id, PL_PACK_REVIVED, 0, err);
-    if (r->g->may_doom && r->quiet && row->seq <= r->oldest)
+    if (r->g->may_doom && r->quiet && row->seq <= r->oldest && !p->unread)
         return add(&r->doom, &p->id, PL_PACK_DOOMED, object_bytes(p), err);
     r->waits = true;
     r->g->sums.waiting_packs++;

@@ -21,6 +21,8 @@
  *                     It moves up as a session does while the one session lasts in which all that it was told was told, and pinned
  *         a hold      of the daemon's own work, from its first look-up until what stands on it is in the database (pl_store_hold)
  *       After a start there is no doom for one session's lifetime: sessions may have been lost with a machine.
+ *       A pack that was not read back yet (pl_store_set_unread) is neither condemned nor doomed: of two such with the same record a mark counts
+ *       one, which may lie.
  *   I4  A collector that is killed at any place does no harm, and the next one ends what it began.
  *   I5  Those who ask whether to bring something are never told of a condemned pack: it is hidden in memory before it is condemned in the
  *       database, and hidden again at a start. Those who read find it until it is doomed.

@@ -9,7 +9,8 @@ struct pl_gc_mark {
     struct pl_node_source source;
     uint32_t settled; /* packs with lower numbers are judged */
     struct pl_index_view *view;
-    uint8_t *bits; /* by the number of the entry */
+    uint8_t *bits;   /* by the number of the entry */
+    uint8_t *unread; /* by the number of the pack: it was when the mark began */
     struct pl_map pinned;
     struct pl_gc_mark_stats stats;
 };
@@ -34,6 +35,7 @@ struct pl_gc_mark *pl_gc_mark_destroy(struct pl_gc_mark *m)
     pl_index_view_close(m->view);
     pl_map_finish(&m->pinned, NULL);
     free(m->bits);
+    free(m->unread);
     free(m);
     return NULL;
 }
@@ -43,6 +45,15 @@ struct pl_store *pl_gc_mark_store(const struct pl_gc_mark *m)
     return m->config.store;
 }
 
+static void note_unread(struct pl_gc_mark *m)
+{
+    struct pl_hash pack;
+
+    for (uint32_t no = 0; no < pl_index_view_packs(m->view); no++)
+        if (pl_store_pack_id(m->config.store, no, &pack) && pl_store_is_unread(m->config.store, &pack))
+            m->unread[no / 8] = (uint8_t)(m->unread[no / 8] | 1u << (no % 8));
+}
+
 int pl_gc_mark_begin(struct pl_gc_mark *m, struct pl_err *err)
 {
     int r = pl_store_view(m->config.store, &m->view, err);
@@ -50,7 +61,11 @@ int pl_gc_mark_begin(struct pl_gc_mark *m, struct pl_err *err)
     if (r < 0)
         return r;
     m->bits = calloc(pl_index_view_entries(m->view) / 8 + 1, 1);
-    return m->bits != NULL ? 0 : pl_err_nomem(err);
+    m->unread = calloc(pl_index_view_packs(m->view) / 8 + 1, 1);
+    if (m->bits == NULL || m->unread == NULL)
+        return pl_err_nomem(err);
+    note_unread(m);
+    return 0;
 }
 
 static bool is_there(const struct pl_gc_mark *m, const struct pl_hash *id)
@@ -219,7 +234,8 @@ int pl_gc_mark_finish(struct pl_gc_mark *m, struct pl_gc_pack **ret, size_t *ret
 
         if (!pl_store_pack_id(m->config.store, no, &p.id))
             continue;
-        p.judged = no < m->settled;
+        p.unread = (m->unread[no / 8] >> (no % 8) & 1) != 0;
+        p.judged = no < m->settled && !p.unread;
         p.pinned = pl_map_get(&m->pinned, p.id.b, PL_HASH_BYTES) != NULL;
         packs[n++] = p;
     }

@@ -1,5 +1,5 @@
 /* gc_mark: what is reachable, to the record: one bit for each entry of the index, and nothing else that grows (12.5 MB for 100 million
- * records, and 32 bytes a pack). For garbage collection (gc.h) and for whoever wants to know what a repo's history takes.
+ * records, and 33 bytes a pack). For garbage collection (gc.h) and for whoever wants to know what a repo's history takes.
  *
  *   create ──▶ (the roots are read) ──▶ begin ──▶ record, tree, entry, pack … ──▶ finish
  *   which packs        all that they          what is there now has          counts of
@@ -61,6 +61,8 @@ struct pl_gc_pack {
     bool
         judged; /* it was there before anybody began who still has to write what stands on it; others are none of this mark's business */
     bool pinned;
+    bool
+        unread; /* when the mark began: it may not go before it is read, for another with the same records, which is counted, may lie */
     uint32_t records, live_records;
     uint64_t bytes, live_bytes; /* of records */
 };

@@ -552,6 +552,11 @@ void pl_store_set_unread(struct pl_store *s, const struct pl_hash *pack_id, bool
     pl_index_set_doubt(s->index, pack_id, PL_DOUBT_UNREAD, unread);
 }
 
+bool pl_store_is_unread(struct pl_store *s, const struct pl_hash *pack_id)
+{
+    return (pl_index_doubt(s->index, pack_id) & PL_DOUBT_UNREAD) != 0;
+}
+
 bool pl_store_pack_id(struct pl_store *s, uint32_t no, struct pl_hash *ret)
 {
     return pl_index_pack_id(s->index, no, ret);

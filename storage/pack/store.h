@@ -72,6 +72,7 @@ void pl_store_set_seen(struct pl_store *s, const struct pl_hash *pack_id, enum p
 /* Only the pack's footer was read: what lies in it is found elsewhere, if it is elsewhere too, and nobody leaves out bytes because the pack
  * has them. Who finds the pack stays as it is. */
 void pl_store_set_unread(struct pl_store *s, const struct pl_hash *pack_id, bool unread);
+bool pl_store_is_unread(struct pl_store *s, const struct pl_hash *pack_id);
 /* The pack of a number, as long as the store is open; false when it was forgotten. */
 bool pl_store_pack_id(struct pl_store *s, uint32_t no, struct pl_hash *ret);
 

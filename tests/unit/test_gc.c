@@ -520,6 +520,34 @@ static void test_what_is_good_does_not_go_for_the_sake_of_what_may_lie(void **st
     pl_buf_finish(&ops);
 }
 
+/* A mark counts a record in one pack alone: the other would go for its sake. */
+static void test_of_two_that_may_lie_neither_goes_before_it_is_read(void **state)
+{
+    struct gc_world *g = *state;
+    struct pl_buf ops = {0}, bytes = {0};
+    struct pl_session_args s;
+    struct pl_hash chunk = condemned_chunk(g, &s, &ops), good, liar;
+    struct pl_location at;
+    struct pl_err err = {0};
+
+    assert_ok(pl_store_locate(store_of(g), &chunk, &at, &err), &err);
+    good = at.pack;
+    assert_ok(pl_store_get(store_of(g), &chunk, PL_REC_CHUNK, &bytes, &err), &err);
+    assert_ok(push_ops(g, &ops, &err), &err);
+    liar = bring_unread(g, bytes.data, bytes.len);
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, put_tx, &good, &err), &err);
+    pl_store_set_unread(store_of(g), &good, true);
+    close_session(g, &s);
+    assert_int_equal(collect(g), 0);
+    assert_int_equal(count(g, "SELECT count(*) FROM pack_state"), 0);
+    pl_store_set_unread(store_of(g), &good, false);
+    pl_store_drop_pack(store_of(g), &liar);
+    assert_int_equal(collect(g), 0);
+    assert_true(pl_store_has(store_of(g), &chunk));
+    pl_buf_finish(&bytes);
+    pl_buf_finish(&ops);
+}
+
 static void test_an_unread_pack_that_lives_again_is_unread_still_and_so_it_is_after_a_start(void **state)
 {
     struct gc_world *g = *state;
@@ -726,6 +754,7 @@ int main(void)
         GC(a_push_of_what_is_gone_is_told_to_bring_it_again),
         GC(a_second_mark_finds_what_came_to_be_needed),
         GC(what_is_good_does_not_go_for_the_sake_of_what_may_lie),
+        GC(of_two_that_may_lie_neither_goes_before_it_is_read),
         GC(an_unread_pack_that_lives_again_is_unread_still_and_so_it_is_after_a_start),
         GC(a_transaction_that_has_taken_its_time_ends_with_what_it_has),
         GC(pins_are_found_by_their_pack),
