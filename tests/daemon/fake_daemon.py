@@ -181,6 +181,7 @@ class FakeDaemon:
             task = self.tasks.pop(0)
             self.leased[task["id"]] = task["fence"]
             self.open[task["id"]] = {row["index"] for row in task["rows"]}
+            self.changed.notify_all()
         return http.answer(200, {"task": task})
 
     def renew(self, http, _query, body):

@@ -90,7 +90,7 @@ def test_a_task_is_handed_in_while_the_next_one_computes(start, gates):
     daemon.give(1, rows(0))
     daemon.give(2, rows(1))
     assert decode_ops(daemon.result(1)["rows"][0])["id"][1].decode() == IDS[0]
-    assert list(daemon.leased) == [2]
+    daemon.wait(lambda: list(daemon.leased) == [2])
     gates.open("go")
     assert decode_ops(daemon.result(2)["rows"][0])["id"][1].decode() == IDS[1]
 

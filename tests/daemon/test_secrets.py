@@ -67,8 +67,12 @@ def test_a_secret_that_is_not_there_is_waited_for_in_words(project):
     project.repo("in")
     project.stages(sh("s", "true", secrets=[{"name": "hub", "key": "token", "env": "TOKEN"}]))
     run = project.commit("in", {"x": "1"})["run"]
-    wait_until(lambda: f'has no secret "hub" with the key "token": pipelinectl create secret hub --project {project.name} --file token=FILE'
-               in project.d.get(f"/jobs/{project.name}/s/{run}")["reason"], "why it waits")
+    words = f'has no secret "hub" with the key "token": pipelinectl create secret hub --project {project.name} --file token=FILE'
+
+    def reason():
+        return next((job["reason"] for job in project.d.get("/jobs", project=project.name)["jobs"] if job["run"] == run), "")
+
+    wait_until(lambda: words in reason(), "why it waits")
 
 
 def test_they_are_the_project_s_writers_and_go_with_it(make_daemon):
