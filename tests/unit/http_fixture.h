@@ -6,6 +6,7 @@
 #include "pipelined/net/loop.h"
 #include "storage/base/base.h"
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -47,6 +48,8 @@ static inline bool client_send(int fd, const void *data, size_t n)
     while (n) {
         ssize_t w = send(fd, p, n, MSG_NOSIGNAL);
 
+        if (w < 0 && errno == EINTR)
+            continue;
         if (w <= 0)
             return false;
         p += w;
@@ -65,10 +68,16 @@ static inline size_t client_read(int fd, void *out, size_t n)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     ssize_t r;
+    int ready;
 
-    if (poll(&p, 1, FIXTURE_WAIT_MS) <= 0)
+    do
+        ready = poll(&p, 1, FIXTURE_WAIT_MS);
+    while (ready < 0 && errno == EINTR); /* the fuzzer looks at its clock by SIGALRM */
+    if (ready <= 0)
         fail_msg("nothing came in %d ms", FIXTURE_WAIT_MS);
-    r = recv(fd, out, n, 0);
+    do
+        r = recv(fd, out, n, 0);
+    while (r < 0 && errno == EINTR);
     return r > 0 ? (size_t)r : 0;
 }
 
