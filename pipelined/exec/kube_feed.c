@@ -58,7 +58,7 @@ static void deliver(void *arg)
     drop(&items);
 }
 
-/* On the I/O thread. References are counted atomically, and nobody changes an object after this. */
+/* On the I/O thread. The loop gets a copy: who lets go of an object also reads its count, and not atomically. */
 static int take(void *self, enum pl_kube_event e, json_t *object, struct pl_err *err)
 {
     struct pl_kube_feed *f = self;
@@ -67,7 +67,11 @@ static int take(void *self, enum pl_kube_event e, json_t *object, struct pl_err 
 
     if (!i)
         return pl_err_nomem(err);
-    *i = (struct item){.event = e, .object = json_incref(object)};
+    *i = (struct item){.event = e, .object = object ? json_deep_copy(object) : NULL};
+    if (object && !i->object) {
+        free(i);
+        return pl_err_nomem(err);
+    }
     pthread_mutex_lock(&f->lock);
     full = f->n >= PL_KUBE_FEED_MAX;
     if (!full) {
