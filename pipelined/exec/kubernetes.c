@@ -43,10 +43,10 @@ static int kube_start(struct pl_executor *x, const struct pl_worker_spec *spec, 
         return pl_err_nomem(err);
     }
     snprintf(p->name, sizeof p->name, "%s", pod.name);
+    p->shape = pl_kshape_of_pod(k, spec, &pod);
     p->body = TAKE_PTR(pod.pod);
     p->claim = TAKE_PTR(pod.claim_template);
     p->memory_bytes = spec->def->resources.memory_bytes;
-    p->shape = pl_kshape_of(k, spec->project, spec->def, spec->version, spec->gpu);
     pl_kshape_pending(p, true);
     pl_pod_finish(&pod);
     r = pl_kpod_make(p, err);

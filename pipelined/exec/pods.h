@@ -122,6 +122,8 @@ int pl_admission_ask(struct kube *k, struct pl_executor_check *check, struct pl_
 struct kshape *pl_kshape_of(struct kube *k, const char *project, const struct pl_stage *def, uint64_t version, bool gpu);
 /* The pod waits for a node, or no longer. */
 void pl_kshape_pending(struct kpod *p, bool pending);
+/* The same where the pod was rendered already. */
+struct kshape *pl_kshape_of_pod(struct kube *k, const struct pl_worker_spec *spec, const struct pl_pod *pod);
 void pl_kshape_free(void *shape);
 /* Looks again whether the cluster offers it, and at its ramp; tells what has changed. */
 void pl_kshape_look(struct kube *k, struct kshape *s);

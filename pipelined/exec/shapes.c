@@ -150,23 +150,37 @@ static struct kshape *broken_shape(struct kube *k, uint64_t id, const struct pl_
     return s;
 }
 
+/* `why`: there is no pod. */
+static struct kshape *find_shape(struct kube *k, const struct pl_worker_spec *spec, const struct pl_pod *pod,
+                                 const struct pl_err *why)
+{
+    uint64_t id = number_of_stage(spec);
+    struct kshape *s = pl_map_get(&k->shapes, &id, sizeof id);
+
+    if (!s)
+        s = why ? broken_shape(k, id, why) : shape_at(k, number_of(pod));
+    if (s && !why && !s->pod)
+        take_pod(s, pod);
+    if (s && !s->told)
+        pl_kshape_look(k, s);
+    return s;
+}
+
+struct kshape *pl_kshape_of_pod(struct kube *k, const struct pl_worker_spec *spec, const struct pl_pod *pod)
+{
+    return find_shape(k, spec, pod, NULL);
+}
+
 struct kshape *pl_kshape_of(struct kube *k, const char *project, const struct pl_stage *def, uint64_t version, bool gpu)
 {
     const struct pl_worker_spec spec = {
         .project = project, .stage = def->name, .def = def, .version = version, .gpu = gpu, .token = ""};
-    uint64_t id = number_of_stage(&spec);
-    struct kshape *s = pl_map_get(&k->shapes, &id, sizeof id);
     struct pl_pod pod = {0};
     struct pl_err err = {0};
     int r = render(k, &spec, &pod, &err);
+    struct kshape *s = find_shape(k, &spec, &pod, r < 0 ? &err : NULL);
 
-    if (!s)
-        s = r < 0 ? broken_shape(k, id, &err) : shape_at(k, number_of(&pod));
-    if (s && r == 0 && !s->pod)
-        take_pod(s, &pod);
     pl_pod_finish(&pod);
-    if (s && !s->told)
-        pl_kshape_look(k, s);
     return s;
 }
 
