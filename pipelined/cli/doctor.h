@@ -8,8 +8,8 @@
 
 #include "cli.h"
 
+#include "pipelined/kube/cluster_facts.h"
 #include "pipelined/kube/kube_access.h"
-#include "pipelined/kube/pod_render.h"
 
 enum pl_doctor_grade { PL_DOCTOR_OK, PL_DOCTOR_WARN, PL_DOCTOR_FAIL };
 
@@ -31,7 +31,7 @@ struct pl_doctor {
     struct pl_kube_access access;
     struct pl_pod_cluster facts; /* what is known of the cluster so far */
     bool no_space;               /* the namespace is not there */
-    char dra[32];
+    char dra[PL_FACTS_DRA_BYTES];
     json_t *classes; /* names that facts.runtime_classes point to */
     const char **class_names;
 };

@@ -11,7 +11,6 @@
 #define FIRST_MS     15000 /* for the first answer */
 #define PAGE         500   /* nodes or pods of one answer */
 #define APPLY        "kubectl apply -k pipelined/deploy/cluster"
-#define LEVEL_LABEL  "pod-security.kubernetes.io/enforce"
 
 /* ---- the server ---- */
 
@@ -52,22 +51,11 @@ static int check_version(struct pl_doctor *d, struct pl_err *err)
 static int check_groups(struct pl_doctor *d, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *groups = NULL;
-    const json_t *group;
-    size_t i;
     int code, r = pl_doctor_get(d, "/apis", &groups, &code, err);
 
     if (r < 0)
         return r;
-    json_array_foreach(json_object_get(groups, "groups"), i, group)
-    {
-        const char *name = pl_show_text_at(group, "name");
-
-        if (pl_streq(name, "security.openshift.io"))
-            d->facts.openshift = true;
-        if (pl_streq(name, "resource.k8s.io"))
-            snprintf(d->dra, sizeof d->dra, "%s", pl_show_text_at(group, "preferredVersion.version"));
-    }
-    d->facts.dra = *d->dra ? d->dra : NULL;
+    pl_facts_groups(groups, &d->facts, d->dra);
     if (!d->facts.openshift)
         return 0;
     return pl_doctor_say(d, PL_DOCTOR_OK, "openshift", NULL, err, "users and groups of pods are left to its constraints");
@@ -131,10 +119,8 @@ static int check_space(struct pl_doctor *d, struct pl_err *err)
     if (pl_streq(phase, "Terminating"))
         return pl_doctor_say(d, PL_DOCTOR_FAIL, "namespace", "Wait until it is gone, and make it anew: " APPLY, err,
                              "%s is being deleted", d->space);
-    level = json_string_value(json_object_get(pl_show_at(space, "metadata.labels"), LEVEL_LABEL));
-    d->facts.level = level && pl_streq(level, "restricted") ? PL_LEVEL_RESTRICTED
-                     : level && pl_streq(level, "baseline") ? PL_LEVEL_BASELINE
-                                                            : PL_LEVEL_PRIVILEGED;
+    d->facts.level = pl_facts_level(space);
+    level = pl_facts_level_name(d->facts.level);
     if (d->asked.node_cache && d->facts.level != PL_LEVEL_PRIVILEGED)
         return pl_doctor_say(d, PL_DOCTOR_WARN, "namespace", "Use the component node-cache, or no node_cache", err,
                              "%s enforces \"%s\", which does not admit the folder %s of nodes: agents go without", d->space,

@@ -1,5 +1,6 @@
 #include "pipelined/exec/cluster.h"
 
+#include "pipelined/kube/cluster_facts.h"
 #include "pipelined/kube/kube_write.h"
 #include "storage/base/clock.h"
 #include "storage/base/log.h"
@@ -20,7 +21,7 @@ struct pl_cluster {
     struct pl_pod_cluster facts;
     json_t *runtime_classes; /* list of names, which facts points into */
     const char **class_names;
-    char dra[32];
+    char dra[PL_FACTS_DRA_BYTES];
     struct pl_offer *offer;
     struct pl_kube_feed *nodes, *pods;
     struct pl_timer *timer;
@@ -49,34 +50,19 @@ static json_t *ask(struct pl_cluster *c, const char *path)
 
 static void ask_level(struct pl_cluster *c)
 {
-    char path[300];
     _cleanup_(json_decrefp) json_t *space = NULL;
-    const char *level;
+    char path[300];
 
     snprintf(path, sizeof path, "/api/v1/namespaces/%s", c->space);
     space = ask(c, path);
-    level = text_at(json_object_get(json_object_get(space, "metadata"), "labels"), "pod-security.kubernetes.io/enforce");
-    c->facts.level = pl_streq(level, "restricted") ? PL_LEVEL_RESTRICTED
-                     : pl_streq(level, "baseline") ? PL_LEVEL_BASELINE
-                                                   : PL_LEVEL_PRIVILEGED;
+    c->facts.level = pl_facts_level(space);
 }
 
 static void ask_groups(struct pl_cluster *c)
 {
     _cleanup_(json_decrefp) json_t *groups = ask(c, "/apis");
-    const json_t *group;
-    size_t i;
 
-    json_array_foreach(json_object_get(groups, "groups"), i, group)
-    {
-        const char *name = text_at(group, "name");
-
-        if (pl_streq(name, "security.openshift.io"))
-            c->facts.openshift = true;
-        if (pl_streq(name, "resource.k8s.io"))
-            snprintf(c->dra, sizeof c->dra, "%s", text_at(json_object_get(group, "preferredVersion"), "version"));
-    }
-    c->facts.dra = c->dra[0] ? c->dra : NULL;
+    pl_facts_groups(groups, &c->facts, c->dra);
 }
 
 static int ask_runtime_classes(struct pl_cluster *c, struct pl_err *err)

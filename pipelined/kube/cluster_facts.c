@@ -1,0 +1,40 @@
+#include "cluster_facts.h"
+
+#include <stdio.h>
+
+static const char *const levels[] = {
+    [PL_LEVEL_PRIVILEGED] = "privileged", [PL_LEVEL_BASELINE] = "baseline", [PL_LEVEL_RESTRICTED] = "restricted"};
+
+const char *pl_facts_level_name(enum pl_pod_level level)
+{
+    return levels[level];
+}
+
+enum pl_pod_level pl_facts_level(const json_t *space)
+{
+    const json_t *labels = json_object_get(json_object_get(space, "metadata"), "labels");
+    const char *name = json_string_value(json_object_get(labels, "pod-security.kubernetes.io/enforce"));
+
+    for (size_t i = 0; name && i < PL_ARRAY_SIZE(levels); i++)
+        if (pl_streq(levels[i], name))
+            return (enum pl_pod_level)i;
+    return PL_LEVEL_PRIVILEGED;
+}
+
+void pl_facts_groups(const json_t *groups, struct pl_pod_cluster *ret, char dra[PL_FACTS_DRA_BYTES])
+{
+    const json_t *group;
+    size_t i;
+
+    json_array_foreach(json_object_get(groups, "groups"), i, group)
+    {
+        const char *name = json_string_value(json_object_get(group, "name")),
+                   *version = json_string_value(json_object_get(json_object_get(group, "preferredVersion"), "version"));
+
+        if (name && pl_streq(name, "security.openshift.io"))
+            ret->openshift = true;
+        if (name && version && pl_streq(name, "resource.k8s.io"))
+            snprintf(dra, PL_FACTS_DRA_BYTES, "%s", version);
+    }
+    ret->dra = *dra ? dra : NULL;
+}
