@@ -68,50 +68,24 @@ static void know(struct kube *k, uint64_t number)
     pthread_mutex_unlock(&k->admitted_lock);
 }
 
-struct gate {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool open;
-};
-
-static void answered(struct pl_kube_create *op)
-{
-    struct gate *g = op->arg;
-
-    pthread_mutex_lock(&g->lock);
-    g->open = true;
-    pthread_cond_signal(&g->changed);
-    pthread_mutex_unlock(&g->lock);
-}
-
 static int ask(struct kube *k, struct pl_executor_check *check, struct pl_err *err)
 {
-    struct gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
     struct pl_kube_create op = {.collection = k->pods_path,
                                 .name = check->name,
                                 .hash = "",
                                 .body = check->body,
                                 .body_len = strlen(check->body),
                                 .dry_run = true,
-                                .deadline_ms = PL_ADMISSION_WAIT_MS,
-                                .done = answered,
-                                .arg = &gate};
+                                .deadline_ms = PL_ADMISSION_WAIT_MS};
     int r = 0;
 
-    pl_kube_create_start(k->client, &op);
-    pthread_mutex_lock(&gate.lock);
-    while (!gate.open)
-        pthread_cond_wait(&gate.changed, &gate.lock);
-    pthread_mutex_unlock(&gate.lock);
-    if (op.err.code < 0 && (op.status.code == 400 || op.status.code == 422))
-        r = pl_err_set(err, PL_EINVAL, "the cluster refuses its pod: %.700s", op.err.msg);
-    else if (op.err.code < 0)
-        snprintf(check->not_checked, sizeof check->not_checked, "%s", op.err.msg);
-    else
+    if (pl_kube_create_run(k->client, &op) == 0)
         know(k, check->number);
+    else if (op.status.code == 400 || op.status.code == 422)
+        r = pl_err_set(err, PL_EINVAL, "the cluster refuses its pod: %.700s", op.err.msg);
+    else
+        snprintf(check->not_checked, sizeof check->not_checked, "%s", op.err.msg);
     pl_kube_create_finish(&op);
-    pthread_cond_destroy(&gate.changed);
-    pthread_mutex_destroy(&gate.lock);
     return r;
 }
 

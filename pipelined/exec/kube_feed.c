@@ -91,8 +91,13 @@ static int take(void *self, enum pl_kube_event e, json_t *object, struct pl_err 
 int pl_kube_feed_create(const struct pl_kube_feed_config *config, struct pl_kube_feed **ret, struct pl_err *err)
 {
     struct pl_kube_feed *f = calloc(1, sizeof *f);
-    const struct pl_kube_watch_config watch = {
-        .path = config->path, .labels = config->labels, .fields = config->fields, .keep = config->keep, .event = take, .self = f};
+    const struct pl_kube_watch_config watch = {.path = config->path,
+                                               .labels = config->labels,
+                                               .fields = config->fields,
+                                               .keep = config->keep,
+                                               .metadata_only = config->metadata_only,
+                                               .event = take,
+                                               .self = f};
     int r;
 
     if (!f)

@@ -13,6 +13,7 @@ struct pl_kube_feed_config {
     struct pl_loop *loop;
     struct pl_kube_client *client;
     const char *path, *labels, *fields, *keep; /* as of kube_watch.h; copied */
+    bool metadata_only;                        /* as there */
     /* `object` is borrowed, NULL with SYNCED. */
     void (*event)(void *self, enum pl_kube_event e, json_t *object);
     void *self;

@@ -236,6 +236,11 @@ static int kube_ask(struct pl_executor *x, struct pl_executor_check *check, stru
     return pl_admission_ask((struct kube *)x, check, err);
 }
 
+static int kube_secrets(struct pl_executor *x, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
+{
+    return pl_project_secrets_carry_out(((struct kube *)x)->secrets, op, ret, err);
+}
+
 /* Pods are of shapes: nothing of one machine is counted. */
 static void kube_capacity(struct pl_executor *x, struct pl_executor_capacity *ret)
 {
@@ -285,6 +290,7 @@ static void kube_destroy(struct pl_executor *x)
     pl_timer_destroy(k->timer);
     free_pods(&k->pods);
     free_pods(&k->by_uid); /* of nobody */
+    k->secrets = pl_project_secrets_destroy(k->secrets);
     k->cluster = pl_cluster_destroy(k->cluster);
     k->client = pl_kube_client_destroy(k->client); /* ends what is under way: the loop frees those pods */
     pl_map_finish(&k->pods, NULL);
@@ -303,6 +309,7 @@ static const struct pl_executor_ops ops = {
     .shape = kube_shape,
     .check = kube_check,
     .ask = kube_ask,
+    .secrets = kube_secrets,
     .capacity = kube_capacity,
     .device = kube_device,
     .gpus = kube_gpus,
@@ -369,6 +376,20 @@ static int find_owner(struct kube *k, struct pl_err *err)
     return 0;
 }
 
+static int find_secrets(struct kube *k, struct pl_err *err)
+{
+    const bool may_see = pl_cluster_may(k->cluster, PL_KUBE_MAY_SECRETS);
+    const struct pl_project_secrets_config config = {.loop = k->loop,
+                                                     .client = k->client,
+                                                     .space = k->space,
+                                                     .may_see = may_see,
+                                                     .may_keep = may_see && pl_cluster_may(k->cluster, PL_KUBE_MAY_KEEP_SECRETS),
+                                                     .changed = on_changed,
+                                                     .self = k};
+
+    return pl_project_secrets_create(&config, &k->secrets, err);
+}
+
 static int set_up(struct kube *k, const struct pl_exec_kubernetes_config *config, struct pl_err *err)
 {
     struct pl_cluster_config cluster = {
@@ -385,6 +406,7 @@ static int set_up(struct kube *k, const struct pl_exec_kubernetes_config *config
     r = pl_timer_create(k->loop, "kube.look", look, k, &k->timer, err);
     r = r < 0 ? r : find_owner(k, err);
     r = r < 0 ? r : pl_cluster_create(&cluster, &k->cluster, err);
+    r = r < 0 ? r : find_secrets(k, err);
     r = r < 0 ? r : follow(k, err);
     if (r < 0)
         return r;

@@ -8,6 +8,7 @@
 
 #include "pipelined/exec/cluster.h"
 #include "pipelined/exec/executor.h"
+#include "pipelined/exec/project_secrets.h"
 #include "pipelined/kube/kube_write.h"
 #include "pipelined/kube/pod_ramp.h"
 #include "pipelined/kube/pod_state.h"
@@ -78,6 +79,7 @@ struct kube {
     struct pl_loop *loop;
     struct pl_kube_client *client;
     struct pl_cluster *cluster;
+    struct pl_project_secrets *secrets;
     struct pl_pod_settings *settings;
     const char *const *trusted;
     size_t n_trusted;

@@ -15,16 +15,27 @@ static bool is_trusted(const struct kube *k, const char *project)
 
 static int render(struct kube *k, const struct pl_worker_spec *spec, struct pl_pod *ret, struct pl_err *err)
 {
-    const struct pl_pod_worker worker = {.stage = spec->def,
-                                         .project = spec->project,
-                                         .id = spec->id,
-                                         .version = spec->version,
-                                         .index = (uint32_t)spec->id,
-                                         .incarnation = (uint32_t)(spec->id >> 32),
-                                         .token = spec->token,
-                                         .gpu = spec->gpu,
-                                         .trusted = is_trusted(k, spec->project)};
+    const bool trusted = is_trusted(k, spec->project);
+    _cleanup_free_ const char **secrets = NULL;
+    size_t n_secrets = 0;
+    struct pl_pod_worker worker = {.stage = spec->def,
+                                   .project = spec->project,
+                                   .id = spec->id,
+                                   .version = spec->version,
+                                   .index = (uint32_t)spec->id,
+                                   .incarnation = (uint32_t)(spec->id >> 32),
+                                   .token = spec->token,
+                                   .gpu = spec->gpu,
+                                   .trusted = trusted};
+    int r = trusted ? 0 : pl_project_secrets_have(k->secrets, spec->project, spec->def, err);
 
+    if (r < 0)
+        return r;
+    secrets = pl_project_secrets_names(k->secrets, spec->project, &n_secrets);
+    if (!secrets)
+        return pl_err_nomem(err);
+    worker.secrets = secrets;
+    worker.n_secrets = n_secrets;
     return pl_pod_render(pl_cluster_facts(k->cluster), k->settings, &worker, ret, err);
 }
 
@@ -37,11 +48,11 @@ static uint64_t number_of_stage(const struct pl_worker_spec *spec)
     return n ? n : 1;
 }
 
-/* Of what nodes have, as far as pods are rendered by it. */
+/* Of what nodes have, as far as pods are rendered by it, and of which secrets there are. */
 static uint64_t number_of_facts(struct kube *k)
 {
     const struct pl_pod_cluster *c = pl_cluster_facts(k->cluster);
-    uint64_t n = 1;
+    uint64_t n = pl_project_secrets_number(k->secrets);
 
     for (size_t i = 0; i < c->n_products; i++) {
         n = pl_xxh64(c->products[i].label, strlen(c->products[i].label), n);

@@ -25,7 +25,12 @@ static const struct pl_kube_question questions[] = {
     {PL_KUBE_MAY_CLAIMS, "create", "resource.k8s.io", "resourceclaimtemplates", NULL, false},
     {PL_KUBE_MAY_CLAIMS, "delete", "resource.k8s.io", "resourceclaimtemplates", NULL, false},
     {PL_KUBE_MAY_CLAIMS, "list", "resource.k8s.io", "deviceclasses", NULL, true},
-    {PL_KUBE_MAY_SECRETS, "get", "", "secrets", NULL, false},
+    {PL_KUBE_MAY_SECRETS, "list", "", "secrets", NULL, false},
+    {PL_KUBE_MAY_SECRETS, "watch", "", "secrets", NULL, false},
+    {PL_KUBE_MAY_KEEP_SECRETS, "create", "", "secrets", NULL, false},
+    {PL_KUBE_MAY_KEEP_SECRETS, "get", "", "secrets", NULL, false},
+    {PL_KUBE_MAY_KEEP_SECRETS, "patch", "", "secrets", NULL, false},
+    {PL_KUBE_MAY_KEEP_SECRETS, "delete", "", "secrets", NULL, false},
     {PL_KUBE_MAY_USAGE, "get", "", "pods", "proxy", false},
 };
 

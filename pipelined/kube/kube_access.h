@@ -18,7 +18,8 @@
     X(QUOTAS, "quotas and limit ranges are seen only when they refuse a pod")                                                    \
     X(RUNTIME_CLASSES, "a runtime class is asked for without knowing whether it is there")                                       \
     X(CLAIMS, "GPUs by resource claims (DRA) are not available")                                                                 \
-    X(SECRETS, "whether a secret that a spec names is there is seen only when the pod starts")                                   \
+    X(SECRETS, "stages with secrets do not run: whose a secret is is not seen")                                                  \
+    X(KEEP_SECRETS, "pipelinectl makes, changes and removes no secrets")                                                         \
     X(USAGE, "what GPUs do is known from the agents alone")
 
 enum pl_kube_feature {

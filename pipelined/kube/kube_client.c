@@ -102,7 +102,8 @@ static int make_request(struct pl_kube_client *c, struct pl_kube_call *call)
     if (r < 0 || pl_buf_str(&call->url_) == NULL)
         return r < 0 ? r : pl_err_nomem(&call->err);
     call->headers_[n++] = "User-Agent: pipelined/" PL_VERSION;
-    call->headers_[n++] = "Accept: application/json";
+    (void)snprintf(call->accept_, sizeof(call->accept_), "Accept: %s", call->accept != NULL ? call->accept : "application/json");
+    call->headers_[n++] = call->accept_;
     if (call->auth_->authorization != NULL)
         call->headers_[n++] = call->auth_->authorization;
     if (call->auth_->host != NULL)

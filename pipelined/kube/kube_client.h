@@ -25,7 +25,10 @@
 #define PL_KUBE_REPLY_MAX   (16u << 20)
 #define PL_KUBE_PATH_MAX    4096u
 #define PL_KUBE_WAITING_MAX 65536u /* calls that wait; more: PL_EBUSY */
-#define PL_KUBE_CANCEL_MS   250    /* a pause looks so often whether its call is to be given up */
+#define PL_KUBE_METADATA                                                                                                         \
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json" /* `accept`: of objects only metadata travels */
+#define PL_KUBE_METADATA_LIST "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+#define PL_KUBE_CANCEL_MS     250 /* a pause looks so often whether its call is to be given up */
 
 struct pl_kube_client;
 
@@ -42,6 +45,7 @@ struct pl_kube_call {
     const char *body;   /* NULL = none */
     size_t body_len;
     const char *content_type; /* NULL = application/json */
+    const char *accept;       /* NULL = application/json */
     bool stream;
     bool once;           /* no second attempt, but for LOGIN */
     int64_t deadline_ms; /* 0 = PL_KUBE_DEADLINE_MS; of a stream: none */
@@ -70,7 +74,7 @@ struct pl_kube_call {
     struct iovec iov_;
     struct pl_buf url_;
     const char *headers_[8];
-    char type_[96];
+    char type_[96], accept_[112];
     int64_t deadline_at_, began_ms_, due_ms_;
     bool login_tried_;
     atomic_bool cancel_;

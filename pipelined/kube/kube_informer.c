@@ -9,6 +9,7 @@
 struct pl_kube_informer {
     struct pl_kube_client *client;
     struct pl_kube_watch *watch; /* the I/O thread's own */
+    bool metadata_only;
     struct pl_kube_call call;
     struct pl_http_timer timer;
     pthread_mutex_t lock;
@@ -93,6 +94,9 @@ static void step(struct pl_kube_informer *i)
     }
     i->call = (struct pl_kube_call){.method = "GET",
                                     .path = q.path,
+                                    .accept = !i->metadata_only ? NULL
+                                              : q.watching      ? PL_KUBE_METADATA
+                                                                : PL_KUBE_METADATA_LIST,
                                     .stream = true,
                                     .deadline_ms = q.timeout_ms,
                                     .stall_ms = q.stall_ms,
@@ -126,6 +130,7 @@ int pl_kube_informer_create(struct pl_kube_client *c, const struct pl_kube_watch
         return r;
     }
     i->client = c;
+    i->metadata_only = config->metadata_only;
     pthread_mutex_init(&i->lock, NULL);
     pthread_cond_init(&i->changed, NULL);
     i->timer = (struct pl_http_timer){.fn = on_timer};

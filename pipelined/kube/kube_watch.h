@@ -40,6 +40,7 @@ struct pl_kube_watch_config {
     const char *path;            /* of the collection: "/api/v1/namespaces/N/pods" */
     const char *labels, *fields; /* selectors; NULL = none */
     const char *keep;            /* kube_scan.h; NULL = all */
+    bool metadata_only;          /* nothing else of objects travels; for who sends the requests */
     unsigned page;               /* objects a page; 0 = PL_KUBE_PAGE */
     int64_t pause_ms;            /* the first pause; 0 = PL_KUBE_BACKOFF_MS */
     uint64_t seed;

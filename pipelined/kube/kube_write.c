@@ -2,6 +2,7 @@
 
 #include "storage/object/sigv4_query.h"
 
+#include <pthread.h>
 #include <stdio.h>
 
 /* --- paths --- */
@@ -35,6 +36,36 @@ int pl_kube_path(struct pl_buf *out, const char *api, const char *space, const c
     if (r == 0 && pl_buf_str(out) == NULL)
         r = pl_err_nomem(err);
     return r;
+}
+
+/* --- waiting --- */
+
+struct waiter {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool done;
+};
+#define WAITER                                                                                                                   \
+    {                                                                                                                            \
+        PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false                                                               \
+    }
+
+static void wake(struct waiter *w)
+{
+    pthread_mutex_lock(&w->lock);
+    w->done = true;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void await(struct waiter *w)
+{
+    pthread_mutex_lock(&w->lock);
+    while (!w->done)
+        pthread_cond_wait(&w->changed, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
 }
 
 /* --- making --- */
@@ -143,6 +174,22 @@ void pl_kube_create_start(struct pl_kube_client *c, struct pl_kube_create *op)
     post(op);
 }
 
+static void create_woke(struct pl_kube_create *op)
+{
+    wake(op->arg);
+}
+
+int pl_kube_create_run(struct pl_kube_client *c, struct pl_kube_create *op)
+{
+    struct waiter w = WAITER;
+
+    op->done = create_woke;
+    op->arg = &w;
+    pl_kube_create_start(c, op);
+    await(&w);
+    return op->err.code;
+}
+
 void pl_kube_create_finish(struct pl_kube_create *op)
 {
     pl_kube_call_finish(&op->call_);
@@ -187,6 +234,22 @@ void pl_kube_delete_start(struct pl_kube_client *c, struct pl_kube_delete *op)
                                       .done = on_deleted,
                                       .arg = op};
     pl_kube_client_start(c, &op->call_);
+}
+
+static void delete_woke(struct pl_kube_delete *op)
+{
+    wake(op->arg);
+}
+
+int pl_kube_delete_run(struct pl_kube_client *c, struct pl_kube_delete *op)
+{
+    struct waiter w = WAITER;
+
+    op->done = delete_woke;
+    op->arg = &w;
+    pl_kube_delete_start(c, op);
+    await(&w);
+    return op->err.code;
 }
 
 void pl_kube_delete_finish(struct pl_kube_delete *op)

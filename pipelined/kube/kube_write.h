@@ -41,6 +41,9 @@ struct pl_kube_create {
     bool looking_;
 };
 void pl_kube_create_start(struct pl_kube_client *c, struct pl_kube_create *op);
+/* Starts it and waits; returns op->err.code. `done` and `arg` are used. Not on the I/O thread. */
+PL_MUST_CHECK
+int pl_kube_create_run(struct pl_kube_client *c, struct pl_kube_create *op);
 void pl_kube_create_finish(struct pl_kube_create *op);
 
 /* One object to be removed: exactly the one with this uid. */
@@ -59,4 +62,7 @@ struct pl_kube_delete {
     struct pl_buf body_;
 };
 void pl_kube_delete_start(struct pl_kube_client *c, struct pl_kube_delete *op);
+/* As pl_kube_create_run. */
+PL_MUST_CHECK
+int pl_kube_delete_run(struct pl_kube_client *c, struct pl_kube_delete *op);
 void pl_kube_delete_finish(struct pl_kube_delete *op);

@@ -1,5 +1,7 @@
 #include "secret_object.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <time.h>
 
 static const char *text_at(const json_t *o, const char *key)
@@ -9,11 +11,21 @@ static const char *text_at(const json_t *o, const char *key)
     return text ? text : "";
 }
 
+void pl_secret_label(const char *project, char ret[PL_SECRET_LABEL_BYTES])
+{
+    const size_t n = strlen(project);
+
+    (void)snprintf(ret, PL_SECRET_LABEL_BYTES, "%.51s%s", project, n > 0 && !isalnum((unsigned char)project[n - 1]) ? ".x" : "");
+}
+
 json_t *pl_secret_object(const struct pl_secret_op *op, const char *space)
 {
+    char label[PL_SECRET_LABEL_BYTES];
+
+    pl_secret_label(op->project, label);
     return json_pack("{s:s, s:s, s:s, s:{s:s, s:s, s:{s:s, s:s}}, s:O}", "apiVersion", "v1", "kind", "Secret", "type", "Opaque",
                      "metadata", "name", op->name, "namespace", space, "labels", "app.kubernetes.io/managed-by", "pipelined",
-                     PL_SECRET_LABEL, op->project, "data", (json_t *)(uintptr_t)op->values);
+                     PL_SECRET_LABEL, label, "data", (json_t *)(uintptr_t)op->values);
 }
 
 json_t *pl_secret_object_patch(const struct pl_secret_op *op)
@@ -23,8 +35,10 @@ json_t *pl_secret_object_patch(const struct pl_secret_op *op)
 
 bool pl_secret_object_is(const json_t *object, const char *project)
 {
-    return *project &&
-           pl_streq(text_at(json_object_get(json_object_get(object, "metadata"), "labels"), PL_SECRET_LABEL), project);
+    char label[PL_SECRET_LABEL_BYTES];
+
+    pl_secret_label(project, label);
+    return *project && pl_streq(text_at(json_object_get(json_object_get(object, "metadata"), "labels"), PL_SECRET_LABEL), label);
 }
 
 /* RFC 3339 in UTC, as the API server writes it; 0: it is none. */

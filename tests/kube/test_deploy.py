@@ -177,7 +177,7 @@ def test_there_is_no_right_that_is_not_used(plane, account, asked):
 
 
 @pytest.mark.parametrize("method, path", [("GET", f"/api/v1/namespaces/{DAEMONS}/secrets/pipelined-tls"), ("GET", "/api/v1/secrets"),
-                                          ("GET", f"/api/v1/namespaces/{STAGES}/secrets"), ("DELETE", f"/api/v1/namespaces/{STAGES}/configmaps/pipelined"),
+                                          ("DELETE", f"/api/v1/namespaces/{STAGES}/secrets"), ("DELETE", f"/api/v1/namespaces/{STAGES}/configmaps/pipelined"),
                                           ("POST", f"/api/v1/namespaces/{DAEMONS}/pods"), ("GET", "/api/v1/namespaces"),
                                           ("POST", f"/api/v1/namespaces/{STAGES}/serviceaccounts/default/token")])
 def test_what_the_daemon_may_not(plane, account, method, path):

@@ -110,7 +110,7 @@ static bool listens(struct fixture *f)
     struct kube_fake_view view;
 
     kube_fake_look(f->fake, &view);
-    return view.watches == 4; /* pods, events, nodes, everybody's pods */
+    return view.watches == 5; /* pods, events, nodes, everybody's pods, secrets */
 }
 
 static void create(struct fixture *f, bool follow)
@@ -501,6 +501,44 @@ static void a_product_that_comes_later_is_found(void **state_)
     pl_spec_destroy(gpu);
 }
 
+static int check(struct fixture *f, const struct pl_stage *def, struct pl_executor_check *ret, struct pl_err *err)
+{
+    int r = f->x->ops->check(f->x, "default", def, def->gpu.count > 0, ret, err);
+
+    return r < 0 || !ret->body ? r : f->x->ops->ask(f->x, ret, err);
+}
+
+#define SECRETS "/api/v1/namespaces/n/secrets"
+
+static void a_stage_with_a_secret_waits_for_it_and_gets_no_others(void **state_)
+{
+    static const char *const labels[] = {"other", "default"};
+    struct fixture *f = *state_;
+    struct pl_spec *stage = pod_spec_of("\"secrets\": [{\"name\": \"pg\", \"mount\": \"/keys\"}]");
+    struct pl_worker_spec spec = worker(f, 7);
+    struct pl_executor_check c;
+    struct pl_err err = {0};
+    uint64_t id;
+
+    create(f, true);
+    spec.def = &stage->stages[0];
+    kube_fake_put(f->fake, SECRETS,
+                  json_pack("{s:{s:s, s:{s:s}}}", "metadata", "name", "pg", "labels", "pipelined.io/project", labels[0]));
+    assert_int_equal(check(f, spec.def, &c, &err), 0);
+    assert_non_null(strstr(c.not_offered, "project default has no secret \"pg\": pipelinectl create secret pg"));
+    assert_int_equal(f->x->ops->shape(f->x, "default", spec.def, 1, false, &id, NULL), 0);
+    assert_false(f->heard.offered);
+    assert_non_null(strstr(f->heard.shape, "project default has no secret \"pg\""));
+    assert_int_equal(f->x->ops->start(f->x, &spec, &err), PL_EUNAVAILABLE);
+    f->heard.shapes = 0;
+    assert_true(kube_fake_patch(f->fake, SECRETS "/pg",
+                                json_pack("{s:{s:{s:s}}}", "metadata", "labels", "pipelined.io/project", labels[1])));
+    until(f, is_offered);
+    assert_int_equal(f->x->ops->start(f->x, &spec, &err), 0);
+    until(f, has_pod);
+    pl_spec_destroy(stage);
+}
+
 static void each_pod_that_finds_a_node_lets_more_follow(void **state_)
 {
     struct fixture *f = *state_;
@@ -514,13 +552,6 @@ static void each_pod_that_finds_a_node_lets_more_follow(void **state_)
 }
 
 /* --- would it be taken? --- */
-
-static int check(struct fixture *f, const struct pl_stage *def, struct pl_executor_check *ret, struct pl_err *err)
-{
-    int r = f->x->ops->check(f->x, "default", def, def->gpu.count > 0, ret, err);
-
-    return r < 0 || !ret->body ? r : f->x->ops->ask(f->x, ret, err);
-}
 
 static unsigned long writes_of(struct fixture *f)
 {
@@ -684,6 +715,7 @@ int main(void)
         ROW(a_quota_is_no_reason_to_give_up),
         ROW(a_shape_is_offered_when_a_node_could_take_it),
         ROW(a_product_that_comes_later_is_found),
+        ROW(a_stage_with_a_secret_waits_for_it_and_gets_no_others),
         ROW(each_pod_that_finds_a_node_lets_more_follow),
         ROW(what_the_cluster_says_of_a_stage_is_told_before_it_has_work),
         ROW(what_the_cluster_refuses_is_told_apart_from_what_it_cannot_answer),

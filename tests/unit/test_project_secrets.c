@@ -1,0 +1,324 @@
+/* Secrets of projects against the fake API server: what is asked of them, by whoever they were made, and what stages may name. The loop turns
+ * only where something is followed. */
+// link: kube_fake pl_exec
+#include "kube_fake.h"
+
+#include "pipelined/exec/project_secrets.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#define SECRETS "/api/v1/namespaces/n/secrets"
+#define VALUE   "aHVudGVyMg=="
+
+struct fixture {
+    struct kube_fake *fake;
+    struct pl_loop *loop;
+    struct pl_timer *tick;
+    struct pl_kube_client *client;
+    struct pl_project_secrets *s;
+    bool (*holds)(struct fixture *f);
+    unsigned changes, ticks;
+};
+
+static void on_changed(void *self)
+{
+    ((struct fixture *)self)->changes++;
+}
+
+static void on_tick(void *arg)
+{
+    struct fixture *f = arg;
+
+    if (f->holds(f))
+        pl_loop_stop(f->loop);
+    else if (++f->ticks > 10000)
+        fail_msg("waited for what did not come");
+    else
+        pl_timer_start(f->tick, 5);
+}
+
+static void until(struct fixture *f, bool (*holds)(struct fixture *f))
+{
+    f->holds = holds;
+    f->ticks = 0;
+    pl_timer_start(f->tick, 0);
+    pl_loop_run(f->loop);
+}
+
+static void create(struct fixture *f, bool may_see, bool may_keep)
+{
+    const struct pl_project_secrets_config config = {.loop = f->loop,
+                                                     .client = f->client,
+                                                     .space = "n",
+                                                     .may_see = may_see,
+                                                     .may_keep = may_keep,
+                                                     .changed = on_changed,
+                                                     .self = f};
+
+    assert_int_equal(pl_project_secrets_create(&config, &f->s, NULL), 0);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    struct pl_kube_client_config config = {.pause_ms = 5};
+
+    f->fake = kube_fake_start();
+    config.kubeconfig =
+        (struct pl_kubeconfig){.server = strdup(kube_fake_url(f->fake)), .name_space = strdup("n"), .context = strdup("fake")};
+    assert_int_equal(pl_kube_client_create(&config, &f->client, NULL), 0);
+    assert_int_equal(pl_loop_create(&f->loop, NULL), 0);
+    assert_int_equal(pl_timer_create(f->loop, "test.tick", on_tick, f, &f->tick, NULL), 0);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    pl_project_secrets_destroy(f->s);
+    pl_kube_client_destroy(f->client);
+    pl_timer_destroy(f->tick);
+    pl_loop_destroy(f->loop);
+    kube_fake_stop(f->fake);
+    free(f);
+    return 0;
+}
+
+/* One request; its code. */
+static int ask(struct fixture *f, enum pl_secret_what what, const char *project, const char *name, const char *values,
+               struct pl_err *err)
+{
+    json_t *given = values ? json_loads(values, 0, NULL) : NULL, *unused = NULL;
+    const struct pl_secret_op op = {.what = what, .project = project, .name = name, .values = given};
+    int r;
+
+    *err = (struct pl_err){0};
+    r = pl_project_secrets_carry_out(f->s, &op, &unused, err);
+    json_decref(given);
+    json_decref(unused);
+    return r;
+}
+
+/* What the cluster has, as JSON with sorted keys; "" = nothing. */
+static void has(struct fixture *f, const char *name, const char *data)
+{
+    char path[200];
+    json_t *object, *want = json_loads(data, JSON_DECODE_ANY, NULL);
+
+    (void)snprintf(path, sizeof path, SECRETS "/%s", name);
+    object = kube_fake_get(f->fake, path);
+    if (*data == '\0')
+        assert_null(object);
+    else
+        assert_true(json_equal(json_object_get(object, "data"), want));
+    json_decref(object);
+    json_decref(want);
+}
+
+static void put(struct fixture *f, const char *name, const char *project)
+{
+    kube_fake_put(f->fake, SECRETS,
+                  json_pack("{s:{s:s, s:{s:s*}}, s:{s:s}}", "metadata", "name", name, "labels", "pipelined.io/project", project,
+                            "data", "k", VALUE));
+}
+
+static int have(struct fixture *f, const char *project, const char *name, struct pl_err *err)
+{
+    struct pl_secret_use use = {.name = (char *)(uintptr_t)name, .mount = (char *)(uintptr_t) "/s"};
+    const struct pl_stage stage = {.secrets = &use, .n_secrets = 1};
+
+    *err = (struct pl_err){0};
+    return pl_project_secrets_have(f->s, project, &stage, err);
+}
+
+static void they_are_made_changed_and_removed_for_their_project(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_err err;
+
+    create(f, true, true);
+    assert_int_equal(have(f, "p", "pg", &err), PL_EUNAVAILABLE);
+    assert_non_null(strstr(err.msg, "project p has no secret \"pg\": pipelinectl create secret pg --project p --file KEY=FILE"));
+    assert_non_null(strstr(err.msg, "kubectl -n n label secret pg pipelined.io/project=p"));
+    assert_int_equal(ask(f, PL_SECRET_CREATE, "p", "pg", "{\"dsn\": \"" VALUE "\"}", &err), 0);
+    has(f, "pg", "{\"dsn\": \"" VALUE "\"}");
+    assert_int_equal(have(f, "p", "pg", &err), 0); /* at once, not when it is seen */
+    assert_int_equal(ask(f, PL_SECRET_UPDATE, "p", "pg", "{\"user\": \"eA==\"}", &err), 0);
+    has(f, "pg", "{\"dsn\": \"" VALUE "\", \"user\": \"eA==\"}");
+    assert_int_equal(ask(f, PL_SECRET_DELETE, "p", "pg", NULL, &err), 0);
+    has(f, "pg", "");
+    assert_int_equal(have(f, "p", "pg", &err), PL_EUNAVAILABLE);
+}
+
+static void what_is_not_the_projects_is_neither_changed_nor_told(void **state)
+{
+    static const char *const others[] = {"theirs", "nobody"};
+    struct fixture *f = *state;
+    struct pl_err err;
+
+    put(f, "theirs", "q");
+    put(f, "nobody", NULL);
+    create(f, true, true);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(others); i++) {
+        assert_int_equal(ask(f, PL_SECRET_UPDATE, "p", others[i], "{\"k\": \"eA==\"}", &err), PL_ENOTFOUND);
+        assert_int_equal(ask(f, PL_SECRET_DELETE, "p", others[i], NULL, &err), PL_ENOTFOUND);
+        assert_int_equal(ask(f, PL_SECRET_CREATE, "p", others[i], "{\"k\": \"eA==\"}", &err), PL_EEXISTS);
+        assert_non_null(strstr(err.msg, "that is not of project \"p\""));
+        assert_int_equal(have(f, "p", others[i], &err), PL_EUNAVAILABLE);
+        has(f, others[i], "{\"k\": \"" VALUE "\"}");
+    }
+    assert_int_equal(have(f, "q", "theirs", &err), 0);
+    assert_int_equal(ask(f, PL_SECRET_CREATE, "q", "theirs", "{\"k\": \"eA==\"}", &err), PL_EEXISTS);
+    assert_non_null(strstr(err.hint, "pipelinectl update secret theirs"));
+}
+
+static void a_list_has_names_and_keys(void **state)
+{
+    struct fixture *f = *state;
+    const struct pl_secret_op op = {.what = PL_SECRET_LIST, .project = "p"};
+    char name[32];
+    json_t *list = NULL;
+
+    for (unsigned i = 0; i < PL_PROJECT_SECRETS_PAGE * 2 + 1; i++) { /* more than a page */
+        (void)snprintf(name, sizeof name, "s%02u", i);
+        put(f, name, "p");
+    }
+    put(f, "other", "q");
+    create(f, true, false);
+    assert_int_equal(pl_project_secrets_carry_out(f->s, &op, &list, NULL), 0);
+    assert_int_equal(json_array_size(list), PL_PROJECT_SECRETS_PAGE * 2 + 1);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(list, 20), "name")), "s20");
+    assert_string_equal(json_string_value(json_array_get(json_object_get(json_array_get(list, 20), "keys"), 0)), "k");
+    json_decref(list);
+}
+
+static void with_a_project_its_secrets_go_and_no_others(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_err err;
+
+    put(f, "a", "p");
+    put(f, "b", "p");
+    put(f, "c", "p2");
+    put(f, "d", NULL);
+    create(f, true, true);
+    assert_int_equal(ask(f, PL_SECRET_DELETE, "p", NULL, NULL, &err), 0);
+    assert_int_equal(kube_fake_count(f->fake, SECRETS), 2);
+    kube_fake_fault(f->fake, (struct kube_fake_fault){"DELETE", "/secrets/c", KUBE_FAULT_ANSWER, 403, 0, "{}", 0, 0});
+    assert_int_equal(ask(f, PL_SECRET_DELETE, "p2", NULL, NULL, &err), PL_EFORBIDDEN);
+    assert_non_null(strstr(err.msg, "project p2 is deleted, its secrets are not: "));
+    assert_string_equal(err.hint, "kubectl -n n delete secret -l pipelined.io/project=p2");
+}
+
+/* "p" and "p-" are two projects; a label may not end with "-". */
+static void a_projects_name_that_is_no_label_has_one_of_its_own(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_err err;
+
+    create(f, true, true);
+    assert_int_equal(ask(f, PL_SECRET_CREATE, "p-", "pg", "{\"k\": \"eA==\"}", &err), 0);
+    assert_int_equal(have(f, "p-", "pg", &err), 0);
+    assert_int_equal(have(f, "p", "pg", &err), PL_EUNAVAILABLE);
+    assert_int_equal(ask(f, PL_SECRET_DELETE, "p", NULL, NULL, &err), 0);
+    assert_int_equal(kube_fake_count(f->fake, SECRETS), 1);
+}
+
+static void an_answer_that_was_lost_is_no_conflict(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_err err;
+
+    create(f, true, true);
+    kube_fake_fault(f->fake, (struct kube_fake_fault){"POST", "/secrets", KUBE_FAULT_AFTER, 504, 0, "", 0, 1});
+    assert_int_equal(ask(f, PL_SECRET_CREATE, "p", "pg", "{\"k\": \"eA==\"}", &err), 0);
+    has(f, "pg", "{\"k\": \"eA==\"}");
+}
+
+static void without_the_right_it_is_said_who_can(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_err err;
+
+    put(f, "pg", "p");
+    create(f, true, false);
+    assert_int_equal(have(f, "p", "pg", &err), 0);
+    assert_int_equal(ask(f, PL_SECRET_CREATE, "p", "new", "{\"k\": \"eA==\"}", &err), PL_EFORBIDDEN);
+    assert_non_null(strstr(err.hint, "kubectl -n n create secret generic NAME"));
+    assert_int_equal(ask(f, PL_SECRET_DELETE, "p", NULL, NULL, &err), 0); /* they are not ours */
+    assert_int_equal(kube_fake_count(f->fake, SECRETS), 1);
+    f->s = pl_project_secrets_destroy(f->s);
+    create(f, false, false);
+    assert_int_equal(have(f, "p", "pg", &err), PL_EUNAVAILABLE);
+    assert_non_null(strstr(err.msg, "allow the daemon's account to list and watch them"));
+    assert_int_equal(ask(f, PL_SECRET_LIST, "p", NULL, NULL, &err), PL_EFORBIDDEN);
+}
+
+static bool was_told(struct fixture *f)
+{
+    return f->changes > 0;
+}
+
+static bool is_followed(struct fixture *f)
+{
+    struct kube_fake_view view;
+
+    kube_fake_look(f->fake, &view);
+    return view.watches == 1;
+}
+
+static void those_that_others_make_are_seen(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_err err;
+    uint64_t number;
+    size_t n = 0;
+    const char **names;
+
+    put(f, "a", "p");
+    create(f, true, true);
+    assert_int_equal(have(f, "p", "a", &err), 0); /* before the loop has turned */
+    until(f, is_followed);
+    number = pl_project_secrets_number(f->s);
+    put(f, "b", "p");
+    until(f, was_told);
+    assert_true(pl_project_secrets_number(f->s) != number);
+    names = pl_project_secrets_names(f->s, "p", &n);
+    assert_int_equal(n, 2);
+    assert_string_equal(names[0], "a");
+    assert_string_equal(names[1], "b");
+    free(names);
+    f->changes = 0;
+    assert_true(
+        kube_fake_patch(f->fake, SECRETS "/a", json_pack("{s:{s:{s:s}}}", "metadata", "labels", "pipelined.io/project", "q")));
+    until(f, was_told);
+    assert_int_equal(have(f, "p", "a", &err), PL_EUNAVAILABLE);
+    assert_int_equal(have(f, "q", "a", &err), 0);
+    f->changes = 0;
+    assert_true(kube_fake_delete(f->fake, SECRETS "/b"));
+    until(f, was_told);
+    assert_int_equal(have(f, "p", "b", &err), PL_EUNAVAILABLE);
+}
+
+int main(void)
+{
+#define ROW(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        ROW(they_are_made_changed_and_removed_for_their_project),
+        ROW(what_is_not_the_projects_is_neither_changed_nor_told),
+        ROW(a_list_has_names_and_keys),
+        ROW(with_a_project_its_secrets_go_and_no_others),
+        ROW(a_projects_name_that_is_no_label_has_one_of_its_own),
+        ROW(an_answer_that_was_lost_is_no_conflict),
+        ROW(without_the_right_it_is_said_who_can),
+        ROW(those_that_others_make_are_seen),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
