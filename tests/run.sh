@@ -10,11 +10,12 @@
 #   s3         the programs against real S3 servers (radosgw, versitygw), real S3 clients against the gateway; s3-more: minio as the server.
 #              What Debian does not have is built or fetched once, into PL_TEST_CACHE (~/.cache/pipelined-tests)
 #   kube       the Kubernetes client against a real control plane (etcd, kube-apiserver, kube-scheduler; built once into the same cache,
-#              some 14 minutes of a core)
-#   kube-real  pods on a real node of it: a kubelet (built once, too, another 14 minutes), containerd and runc of this machine, in
-#              namespaces of their own; as root
+#              some 18 minutes of a core)
+#   kube-real  pods on a real node of it: a kubelet (built with them), containerd and runc of this machine, in namespaces of their own;
+#              as root
 #   git web
-# PL_PYTEST: more arguments for pytest, e.g. "-k push -x".
+# PL_PYTEST: more arguments for pytest, e.g. "-k push -x". PL_TEST_JOBS: how many tests run at once (a core each). Where ccache is
+# installed, compilers' output is kept in PL_TEST_CACHE, too.
 set -u
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -25,6 +26,8 @@ passed=0
 failed=0
 groups="check unit daemon model s3 s3-more git kube kube-real web fuzz"
 fuzz_seconds=${PL_FUZZ_SECONDS:-15}
+jobs=${PL_TEST_JOBS:-$(nproc)}
+cache=${PL_TEST_CACHE:-$HOME/.cache/pipelined-tests}
 unset PIPELINED_URL PIPELINED_TOKEN
 export ASAN_OPTIONS="detect_leaks=1:abort_on_error=0:handle_abort=1:detect_stack_use_after_return=1"
 export UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1"
@@ -59,6 +62,12 @@ one() {
     fi
 }
 
+# What `each` has run already: its exit status; the log goes to standard output, from where it came.
+told() {
+    cat "$1.log"
+    return "$(cat "$1.status" 2>/dev/null || echo 127)"
+}
+
 # Sanitizers of gcc 12 want addresses less random than some kernels make them.
 if setarch "$(uname -m)" -R true 2>/dev/null; then
     fixed_addresses="setarch $(uname -m) -R"
@@ -87,26 +96,45 @@ build_asan() {
     [ $asan_state = good ]
 }
 
+# Runs a command for each word of a list, some at once, with the word as its last argument and a log of its own, FOLDER/PREFIXWORD.log;
+# its exit status comes to lie beside it, in .status. A word that was not come to has none.
+each() {
+    prefix=$1
+    words=$2
+    shift 2
+    for word in $words; do
+        rm -f "$prefix$word.status"
+    done
+    # shellcheck disable=SC2016,SC2086 # expands in the inner shell; a list
+    printf '%s\n' $words | xargs -r -P "$jobs" -I '{}' sh -c '
+        prefix=$1
+        word=$2
+        shift 2
+        "$@" "$word" >"$prefix$word.log" 2>&1 </dev/null
+        echo $? >"$prefix$word.status"' each "$prefix" '{}' "$@"
+}
+
 # Runs cmocka programs of a build folder and counts their tests; one that dies counts as one failure more.
 run_cmocka() {
     folder=$1
     shift
+    prefix=$logs/$(basename "$folder")-
+    # shellcheck disable=SC2016,SC2086 # expands in the inner shell; $fixed_addresses is a command and its arguments
+    CMOCKA_MESSAGE_OUTPUT=STDOUT each "$prefix" "$*" timeout 900 $fixed_addresses sh -c 'exec "$0/bin/$1"' "$folder"
     for name in "$@"; do
-        log=$logs/$(basename "$folder")-$name.log
-        # shellcheck disable=SC2086 # $fixed_addresses is a command and its arguments
-        CMOCKA_MESSAGE_OUTPUT=STDOUT timeout 900 $fixed_addresses "$folder/bin/$name" >"$log" 2>&1 </dev/null
-        status=$?
+        log=$prefix$name.log
+        status=$(cat "$prefix$name.status" 2>/dev/null || echo 127)
         good=$(sed -n 's/^\[  PASSED  \][^0-9]* \([0-9]*\) test(s).*/\1/p' "$log" | awk '{n += $1} END {print n + 0}')
         bad=$(sed -n 's/^\[  FAILED  \].* \([0-9]*\) test(s).*/\1/p' "$log" | awk '{n += $1} END {print n + 0}')
         skipped=$(sed -n 's/^\[  SKIPPED \].* \([0-9]*\) test(s).*/\1/p' "$log" | awk '{n += $1} END {print n + 0}')
-        if [ "$bad" -eq 0 ] && { [ $status -ne 0 ] || [ "$good" -eq 0 ]; }; then
+        if [ "$bad" -eq 0 ] && { [ "$status" -ne 0 ] || [ "$good" -eq 0 ]; }; then
             bad=1
         fi
         count "$good" "$bad"
         if [ "$bad" -eq 0 ]; then
             printf 'ok      %s: %d passed%s\n' "$name" "$good" "$([ "$skipped" -eq 0 ] || printf ', %d skipped' "$skipped")"
         else
-            printf 'FAILED  %s: %d passed, %d failed, exit status %d (%s)\n' "$name" "$good" "$bad" $status "${log#"$top"/}"
+            printf 'FAILED  %s: %d passed, %d failed, exit status %d (%s)\n' "$name" "$good" "$bad" "$status" "${log#"$top"/}"
             grep -E '^\[  FAILED|^\[   LINE|ERROR|runtime error|WARNING: ThreadSanitizer|^    #[0-9] ' "$log" | head -n 40 | sed 's/^/        /'
         fi
     done
@@ -124,6 +152,11 @@ unit_tests() {
 
 run_pytest() {
     run_pytest_in "" "$@"
+}
+
+# Some files at once: for tests that need no server that is started once for all.
+run_pytest_spread() {
+    run_pytest -n "$jobs" --dist loadfile "$@"
 }
 
 # The first argument is a command that runs commands somewhere.
@@ -157,6 +190,16 @@ END
     [ "$3" -eq 0 ] || printf 'skipped %d\n' "$3"
 }
 
+# Makes the cache of test servers warm while other groups run: what takes minutes when it is cold. Groups that want one wait for it.
+servers_ahead() {
+    install_packages build test s3 kube || return
+    (
+        nice -n 5 $python tests/kube/control_plane.py build
+        nice -n 5 $python tests/s3/servers.py build versitygw
+        nice -n 5 $python tests/s3/clients.py build
+    ) >"$logs/servers-ahead.log" 2>&1 </dev/null &
+}
+
 group_check() {
     install_packages build test check demo || return 1
     for name in size layers map words packages format; do
@@ -187,7 +230,7 @@ group_unit() {
 group_daemon() {
     install_packages build run test demo || return 1
     build_asan || return 1
-    run_pytest tests/daemon
+    run_pytest_spread tests/daemon
 }
 
 group_s3() {
@@ -223,27 +266,32 @@ group_kube_real() {
 
 group_model() {
     install_packages model || return 1
-    run_pytest tests/model
+    run_pytest_spread tests/model
 }
 
 group_fuzz() {
     install_packages build test fuzz || return 1
     one "build with clang, fuzzers, warnings are errors" compile "$top/build/fuzz" "" -DCMAKE_C_COMPILER=clang-14 -DPL_FUZZ=ON \
         -DPL_SANITIZE=address || return 1
+    fuzzers=
     for source in tests/fuzz/fuzz_*.c; do
         [ -e "$source" ] || continue
         name=$(basename "$source" .c)
-        found=$top/build/fuzz/found/$name
-        seeds=tests/fuzz/corpus/${name#fuzz_}
-        mkdir -p "$found"
-        if [ ! -d "$seeds" ]; then
+        mkdir -p "$top/build/fuzz/found/$name"
+        if [ -d "tests/fuzz/corpus/${name#fuzz_}" ]; then
+            fuzzers="$fuzzers $name"
+        else
             count 0 1
-            echo "FAILED  $name: no seeds in $seeds"
-            continue
+            echo "FAILED  $name: no seeds in tests/fuzz/corpus/${name#fuzz_}"
         fi
-        # shellcheck disable=SC2086
-        one "$name" $fixed_addresses "build/fuzz/bin/$name" -max_total_time="$fuzz_seconds" -timeout=20 -rss_limit_mb=3000 \
-            -print_final_stats=1 -artifact_prefix="$found-" "$found" "$seeds"
+    done
+    # shellcheck disable=SC2016,SC2086 # expands in the inner shell; a list
+    each "$logs/ran-" "$fuzzers" $fixed_addresses sh -c '
+        found=build/fuzz/found/$1
+        exec "build/fuzz/bin/$1" "-max_total_time=$0" -timeout=20 -rss_limit_mb=3000 -print_final_stats=1 "-artifact_prefix=$found-" \
+            "$found" "tests/fuzz/corpus/${1#fuzz_}"' "$fuzz_seconds"
+    for name in $fuzzers; do
+        one "$name" told "$logs/ran-$name"
     done
 }
 
@@ -282,8 +330,11 @@ run_group() {
 
 mkdir -p "$logs"
 [ $# -gt 0 ] || set -- all
+# cmake/PlCompiler.cmake takes ccache where it is: let clones in other folders have use of it
+export CCACHE_DIR="${CCACHE_DIR:-$cache/ccache}" CCACHE_BASEDIR="$top" CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE="${CCACHE_MAXSIZE:-3G}"
 for wanted in "$@"; do
     if [ "$wanted" = all ]; then
+        servers_ahead
         for group in $groups; do
             [ "$group" = s3-more ] || ! has_tests "$group" || run_group "$group"
         done

@@ -1,6 +1,6 @@
 """A real control plane on loopback for tests: etcd (Debian's), kube-apiserver and kube-scheduler, built once from Go modules; kustomize, too.
 
-They lie in a cache outside the tree (tests/s3/servers.py): PL_TEST_CACHE, else ~/.cache/pipelined-tests. A cold build takes about 14 minutes of a core.
+They lie in a cache outside the tree (tests/s3/servers.py): PL_TEST_CACHE, else ~/.cache/pipelined-tests. A cold build takes about 18 minutes of a core.
     python3 control_plane.py build          makes the cache warm
     python3 control_plane.py run FOLDER     serves until it is interrupted; prints one JSON line with the kubeconfigs
 """
@@ -21,7 +21,7 @@ import urllib.request
 HERE = pathlib.Path(__file__).resolve().parent
 VERSION = "v1.34.2"
 KUSTOMIZE = "v5.7.1"
-PROGRAMS = ("kube-apiserver", "kube-scheduler")
+PROGRAMS = ("kube-apiserver", "kube-scheduler", "kubelet")  # in one build: they share most of it
 ADMIN = "admin-token-of-the-tests"
 NOBODY = "token-of-somebody-without-rights"
 
@@ -37,7 +37,7 @@ servers = load(HERE.parent / "s3" / "servers.py")
 Unavailable = servers.Unavailable
 
 
-def built(name, programs_of_it):
+def programs():
     """A folder with programs of Kubernetes."""
     def make(folder):
         major, minor = VERSION.removeprefix("v").split(".")[:2]
@@ -51,13 +51,9 @@ def built(name, programs_of_it):
             env = {**os.environ, "GOPATH": f"{scratch}/path", "GOCACHE": f"{scratch}/cache", "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local",
                    "CGO_ENABLED": "0"}
             servers.command("nice", servers.go(), "build", "-trimpath", "-ldflags", flags, "-o", f"{folder}/",
-                            *(f"k8s.io/kubernetes/cmd/{program}" for program in programs_of_it), cwd=source, env=env)
+                            *(f"k8s.io/kubernetes/cmd/{program}" for program in PROGRAMS), cwd=source, env=env)
 
-    return servers.cached(f"{name}-{VERSION}", make)
-
-
-def programs():
-    return built("kubernetes", PROGRAMS)
+    return servers.cached(f"kubernetes-with-kubelet-{VERSION}", make)
 
 
 def kustomize():

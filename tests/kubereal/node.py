@@ -37,7 +37,7 @@ state = "{folder}/containerd/state"
 
 
 def kubelet():
-    return control_plane.built("kubelet", ["kubelet"]) / "kubelet"
+    return control_plane.programs() / "kubelet"
 
 
 def group_of_packages(group):
