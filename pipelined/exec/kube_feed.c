@@ -32,19 +32,34 @@ static void drop(struct item_list *list)
     }
 }
 
-/* All that has come. One of these events may lead to the feed's end. */
+/* What is delivered now; true when more is left. */
+static bool take_some(struct pl_kube_feed *f, struct item_list *items)
+{
+    struct item *i;
+    bool more;
+
+    pthread_mutex_lock(&f->lock);
+    for (size_t n = 0; n < PL_KUBE_FEED_TURN && (i = STAILQ_FIRST(&f->items)); n++) {
+        STAILQ_REMOVE_HEAD(&f->items, link);
+        STAILQ_INSERT_TAIL(items, i, link);
+        f->n--;
+    }
+    more = !STAILQ_EMPTY(&f->items);
+    pthread_mutex_unlock(&f->lock);
+    return more;
+}
+
+/* Some of what has come: others want the loop, too. One of these events may lead to the feed's end. */
 static void deliver(void *arg)
 {
     struct pl_kube_feed *f = arg;
     struct item_list items = STAILQ_HEAD_INITIALIZER(items);
+    const bool more = take_some(f, &items);
     struct item *i;
 
-    pthread_mutex_lock(&f->lock);
-    STAILQ_CONCAT(&items, &f->items);
-    f->n = 0;
-    pthread_mutex_unlock(&f->lock);
     if (f->ending) {
         drop(&items);
+        drop(&f->items);
         pthread_mutex_destroy(&f->lock);
         free(f);
         return;
@@ -56,6 +71,8 @@ static void deliver(void *arg)
         free(i);
     }
     drop(&items);
+    if (more)
+        pl_loop_post_work(f->config.loop, &f->work, "kube.feed", deliver, f);
 }
 
 /* On the I/O thread. The loop gets a copy: who lets go of an object also reads its count, and not atomically. */

@@ -5,7 +5,8 @@
 #include "pipelined/kube/kube_informer.h"
 #include "pipelined/net/loop.h"
 
-#define PL_KUBE_FEED_MAX 65536u
+#define PL_KUBE_FEED_MAX  65536u
+#define PL_KUBE_FEED_TURN 256u /* events in one turn of the loop */
 
 struct pl_kube_feed;
 

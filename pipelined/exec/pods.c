@@ -115,15 +115,17 @@ static void made(struct pl_kube_create *op)
 /* By what an object that is there already is known as the one that is to be made. */
 static void add_hash(struct kpod *p, const json_t *object, json_t *metadata)
 {
-    _cleanup_free_ char *spec = json_dumps(json_object_get(object, "spec"), JSON_COMPACT | JSON_SORT_KEYS);
+    _cleanup_free_ char *spec = NULL;
     json_t *annotations = json_object_get(metadata, "annotations");
 
     if (!annotations && json_object_set_new(metadata, "annotations", json_object()) == 0)
         annotations = json_object_get(metadata, "annotations");
-    if (p->step == KPOD_MAKING_CLAIM) /* one for all pods that ask for the same */
+    if (p->step == KPOD_MAKING_CLAIM) { /* one for all pods that ask for the same */
+        spec = json_dumps(json_object_get(object, "spec"), JSON_COMPACT | JSON_SORT_KEYS);
         json_object_set_new(annotations, PL_KUBE_HASH, json_sprintf("%016" PRIx64, spec ? pl_xxh64(spec, strlen(spec), 0) : 0));
-    else
+    } else {
         json_object_set_new(annotations, PL_KUBE_HASH, json_sprintf("%" PRIu64, p->id));
+    }
 }
 
 static int send(struct kpod *p, char *path, const json_t *object)

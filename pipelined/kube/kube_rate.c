@@ -50,5 +50,5 @@ void pl_kube_rate_answer(struct pl_kube_rate *r, int64_t now_ms, unsigned status
     if (status == 0 || status == 429 || status >= 500 || took_ms > PL_KUBE_SLOW_MS)
         halve(r, now_ms);
     else
-        r->rate = PL_MIN(PL_KUBE_RATE_MOST, r->rate + (r->cut ? PL_KUBE_RATE_STEP / r->rate : 1.0));
+        r->rate = PL_MIN(PL_KUBE_RATE_MOST, r->rate + (r->cut ? PL_KUBE_RATE_STEP / r->rate : PL_KUBE_RATE_GAIN));
 }

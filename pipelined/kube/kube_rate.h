@@ -1,11 +1,14 @@
 /* kube_rate: how many requests a second an API server gets from us: a bucket of tokens whose rate climbs as long as the server keeps up
- * (as much again as is answered, so that it doubles within a round of requests), and is halved when it does not: 429, 5xx, or answers
- * that take longer than PL_KUBE_SLOW_MS. After the first halving it climbs by PL_KUBE_RATE_STEP a second. Pure: times are given. */
+ * (PL_KUBE_RATE_GAIN for each answer, so that it doubles three times a second at least), and is halved when it does not: 429, 5xx, or
+ * answers that take longer than PL_KUBE_SLOW_MS. After the first halving it climbs by PL_KUBE_RATE_STEP a second. How many requests are
+ * under way at once is bounded elsewhere (kube_client.h), and it is that bound that a server which takes its time is protected by: this one
+ * is for a server that says no. Pure: times are given. */
 #pragma once
 
 #include "storage/base/base.h"
 
-#define PL_KUBE_RATE_FIRST 50.0 /* a second */
+#define PL_KUBE_RATE_FIRST 200.0 /* a second */
+#define PL_KUBE_RATE_GAIN  2.0
 #define PL_KUBE_RATE_MOST  4000.0
 #define PL_KUBE_RATE_LEAST 1.0
 #define PL_KUBE_RATE_STEP  10.0

@@ -1,8 +1,9 @@
 /* pl-bench-pods PODS NODES FOREIGN: the executor `kubernetes` alone, against the fake API server in a process of its own, whose other half plays the
  * kubelet: as soon as a pod is there, its containers run. Prints one JSON object:
- *   {"pods", "start_s", "rate", "writes", "rss_mib": of the executor with all of them alive,
- *    "adopt_s": a second life until it knows all of them, "adopt_writes",
- *    "nodes", "foreign", "watch_mib": what those cost, "decision_us": would one more shape fit?} */
+ *   {"pods", "nodes", "foreign",
+ *    "followed_s": until the nodes and what others hold of them are known, "decision_us": would one more shape fit there?
+ *    "start_s", "rate", "writes", "cpu_us", "server_us": processor time of a pod here and there, "rss_mib": of the executor, all pods alive,
+ *    "adopt_s": a second life until it knows all of them, "adopt_writes"} */
 #include "kube_fake.h"
 
 #include "pipelined/exec/executor.h"
@@ -10,6 +11,7 @@
 #include "pipelined/kube/pod_render.h"
 #include "storage/base/clock.h"
 
+#include <ctype.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -17,10 +19,12 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PODS  "/api/v1/namespaces/n/pods"
 #define STORE "0123456789abcdef0123456789abcdef"
+#define GPUS  8 /* of a node */
 
 /* Between the two processes. */
 struct shared {
@@ -37,6 +41,9 @@ struct bench {
     struct pl_executor *x;
     struct pl_spec *spec;
     struct pl_pod_settings settings;
+    struct pl_timer *timer;
+    pid_t server;
+    uint64_t nodes, foreign;
     char kubeconfig[64];
     uint64_t n, up, exited;
 };
@@ -74,7 +81,7 @@ static void put_nodes(struct kube_fake *f, unsigned nodes, unsigned foreign)
                                 json_sprintf("node-%u", i), "labels", "nvidia.com/gpu.product",
                                 i % 3 ? "NVIDIA-A100-SXM4-40GB" : "Tesla-T4", "kubernetes.io/arch", "amd64", "status",
                                 "allocatable", "cpu", i % 2 ? "96" : "32", "memory", "512Gi", "pods", "110", "nvidia.com/gpu",
-                                i % 3 ? "8" : "4", "conditions", "type", "Ready", "status", "True"));
+                                "8", "conditions", "type", "Ready", "status", "True"));
     for (unsigned i = 0; i < foreign; i++)
         kube_fake_put(f, "/api/v1/namespaces/other/pods",
                       json_pack("{s:{s:o, s:s}, s:{s:o, s:[{s:s, s:{s:{s:s, s:s}}}]}, s:{s:s}}", "metadata", "name",
@@ -91,6 +98,7 @@ static void serve(unsigned nodes, unsigned foreign)
     uint64_t id = 1;
     char path[256];
 
+    prctl(PR_SET_NAME, "pl-bench-server");
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     kube_fake_put(f, "/api/v1/namespaces", json_pack("{s:{s:s}}", "metadata", "name", "n"));
     put_nodes(f, nodes, foreign);
@@ -186,9 +194,64 @@ static double seconds_since(int64_t began_us)
     return (double)(pl_clock_mono_us() - began_us) / 1e6;
 }
 
+/* Processor time of a process. */
+static double cpu_us(pid_t pid)
+{
+    struct timespec t = {0};
+    clockid_t clock;
+
+    if (clock_getcpuclockid(pid, &clock) == 0)
+        clock_gettime(clock, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+/* ---- what is measured ---- */
+
+/* How many GPUs are free, by the sentence about one that nobody has. */
+static uint64_t free_gpus(struct bench *b)
+{
+    struct pl_executor_check check = {0};
+    struct pl_stage def = b->spec->stages[0];
+    struct pl_err err = {0};
+    uint64_t all = 0;
+
+    def.gpu.count = 1;
+    def.gpu.resource = "example.com/gpu";
+    if (b->x->ops->check(b->x, "default", &def, true, &check, &err) < 0)
+        die("check", &err);
+    free(check.body);
+    for (const char *at = check.not_offered; (at = strstr(at, ", ")); at += 2)
+        if (isdigit((unsigned char)at[2]))
+            all += strtoull(at + 2, NULL, 10);
+    return all;
+}
+
+static void look(void *arg)
+{
+    struct bench *b = arg;
+
+    if (free_gpus(b) == GPUS * b->nodes - b->foreign)
+        pl_loop_stop(b->loop);
+    else
+        pl_timer_start(b->timer, 10);
+}
+
+/* Until all that others hold is known. */
+static void follow(struct bench *b, json_t *out)
+{
+    const int64_t began = pl_clock_mono_us();
+
+    if (pl_timer_create(b->loop, "bench.look", look, b, &b->timer, NULL) < 0)
+        die("timer", NULL);
+    pl_timer_start(b->timer, 0);
+    pl_loop_run(b->loop);
+    b->timer = pl_timer_destroy(b->timer);
+    json_object_set_new(out, "followed_s", json_real(seconds_since(began)));
+}
+
 static void start_all(struct bench *b, json_t *out)
 {
-    const double before = rss_mib();
+    const double cpu = cpu_us(getpid()), server = cpu_us(b->server);
     const int64_t began = pl_clock_mono_us();
     struct pl_err err = {0};
 
@@ -202,8 +265,9 @@ static void start_all(struct bench *b, json_t *out)
     pl_loop_run(b->loop);
     json_object_set_new(out, "start_s", json_real(seconds_since(began)));
     json_object_set_new(out, "rate", json_real((double)b->n / seconds_since(began)));
+    json_object_set_new(out, "cpu_us", json_real((cpu_us(getpid()) - cpu) / (double)b->n));
+    json_object_set_new(out, "server_us", json_real((cpu_us(b->server) - server) / (double)b->n));
     json_object_set_new(out, "rss_mib", json_real(rss_mib()));
-    json_object_set_new(out, "idle_mib", json_real(before));
     usleep(50000); /* the other side counts */
     json_object_set_new(out, "writes", json_integer((json_int_t)shared->writes));
 }
@@ -275,13 +339,12 @@ int main(int argc, char **argv)
 {
     const unsigned n = argc > 1 ? (unsigned)atoi(argv[1]) : 20000, nodes = argc > 2 ? (unsigned)atoi(argv[2]) : 100,
                    foreign = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
-    struct bench b = {.n = n};
+    struct bench b = {.n = n, .nodes = nodes, .foreign = foreign};
     json_t *out = json_pack("{s:i, s:i, s:i}", "pods", (int)n, "nodes", (int)nodes, "foreign", (int)foreign);
-    pid_t child;
 
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    child = fork();
-    if (child == 0)
+    b.server = fork();
+    if (b.server == 0)
         serve(nodes, foreign);
     while (!shared->ready)
         usleep(1000);
@@ -290,15 +353,16 @@ int main(int argc, char **argv)
     if (pl_loop_create(&b.loop, NULL) < 0)
         die("loop", NULL);
     create(&b);
-    start_all(&b, out);
+    follow(&b, out);
     decide(&b, out);
+    start_all(&b, out);
     adopt_all(&b, out);
     pl_executor_destroy(b.x);
     pl_loop_destroy(b.loop);
     pl_spec_destroy(b.spec);
     unlink(b.kubeconfig);
-    kill(child, SIGKILL);
-    waitpid(child, NULL, 0);
+    kill(b.server, SIGKILL);
+    waitpid(b.server, NULL, 0);
     json_dumpf(out, stdout, JSON_REAL_PRECISION(4));
     putchar('\n');
     json_decref(out);

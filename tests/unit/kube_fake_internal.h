@@ -26,6 +26,8 @@ struct conn {
 struct state {
     unsigned refs;
     unsigned long version;
+    uint64_t asked; /* number of the selectors that it was asked for last */
+    bool matched;   /* their answer */
     size_t len;
     char text[];
 };

@@ -1,6 +1,8 @@
 /* The fake API server's objects, and the history that watches go back in. */
 #include "kube_fake_internal.h"
 
+#include "storage/base/hash.h"
+
 #include <stdio.h>
 #include <time.h>
 
@@ -42,6 +44,7 @@ static struct state *make_state(const json_t *object, unsigned long version)
     s->refs = 1;
     s->version = version;
     s->len = n;
+    s->asked = 0;
     (void)json_dumpb(object, s->text, n, JSON_COMPACT);
     return s;
 }
@@ -79,17 +82,24 @@ static bool selects(const json_t *object, const char *selector, bool labels)
     return true;
 }
 
-static bool matches(const struct state *s, const char *labels, const char *fields)
+/* What a state was asked last is remembered: an event asks of the state before it what the last one asked. */
+static bool matches(struct state *s, const char *labels, const char *fields)
 {
+    uint64_t asked;
     json_t *object;
-    bool yes;
 
     if (s == NULL || (labels == NULL && fields == NULL))
         return s != NULL;
+    asked = pl_xxh64(labels != NULL ? labels : "", labels != NULL ? strlen(labels) : 0, 1);
+    asked = pl_xxh64(fields != NULL ? fields : "", fields != NULL ? strlen(fields) : 0, asked);
+    if (s->asked == asked)
+        return s->matched;
     object = parse(s);
-    yes = selects(json_object_get(json_object_get(object, "metadata"), "labels"), labels, true) && selects(object, fields, false);
+    s->matched =
+        selects(json_object_get(json_object_get(object, "metadata"), "labels"), labels, true) && selects(object, fields, false);
+    s->asked = asked;
     json_decref(object);
-    return yes;
+    return s->matched;
 }
 
 /* "/api/v1/pods" is the pods of all namespaces; "/api/v1/namespaces/n/pods" of one. */
@@ -111,14 +121,14 @@ static bool is_in(const char *path, size_t collection, const char *asked)
 
 static void tell(struct conn *c, const struct event *e)
 {
-    const bool was = matches(e->was, c->labels, c->fields), is = !e->gone && matches(e->is, c->labels, c->fields);
-    const char *type = is ? (was ? "MODIFIED" : "ADDED") : "DELETED";
+    const bool here = is_in(e->path, e->collection, c->collection), was = here && matches(e->was, c->labels, c->fields),
+               is = here && !e->gone && matches(e->is, c->labels, c->fields);
     char head[64];
     struct pl_buf line = {.max = 64u << 20};
 
-    if ((!was && !is) || !is_in(e->path, e->collection, c->collection))
+    if (!was && !is)
         return;
-    (void)snprintf(head, sizeof head, "{\"type\":\"%s\",\"object\":", type);
+    (void)snprintf(head, sizeof head, "{\"type\":\"%s\",\"object\":", is ? (was ? "MODIFIED" : "ADDED") : "DELETED");
     must(pl_buf_add_str(&line, head, NULL) == 0 && pl_buf_add(&line, e->is->text, e->is->len, NULL) == 0 &&
          pl_buf_add_str(&line, "}\n", NULL) == 0);
     kube_fake_stream(c, line.data, line.len);
