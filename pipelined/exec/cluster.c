@@ -1,5 +1,6 @@
 #include "pipelined/exec/cluster.h"
 
+#include "pipelined/exec/limits.h"
 #include "pipelined/kube/cluster_facts.h"
 #include "pipelined/kube/kube_write.h"
 #include "storage/base/clock.h"
@@ -8,7 +9,7 @@
 #include <stdio.h>
 
 #define NODE_KEEP  "metadata{labels} spec{unschedulable taints} status{allocatable conditions}"
-#define NODES_PAGE 500 /* asked for at once */
+#define NODES_PAGE 250 /* asked for at once */
 #define POD_KEEP   "metadata{deletionTimestamp} spec{nodeName containers{resources} initContainers{resources}} status{phase}"
 
 struct pl_cluster {
@@ -16,6 +17,7 @@ struct pl_cluster {
     struct pl_kube_client *client;
     char *space;
     void (*changed)(void *self);
+    void (*room)(void *self);
     void *self;
     struct pl_kube_access access;
     struct pl_pod_cluster facts;
@@ -23,7 +25,9 @@ struct pl_cluster {
     const char **class_names;
     char dra[PL_FACTS_DRA_BYTES];
     struct pl_offer *offer;
+    json_t *listed; /* names of nodes that the watch has not brought yet; NULL once it is at one with the server */
     struct pl_kube_feed *nodes, *pods;
+    struct pl_limits *limits;
     struct pl_timer *timer;
 };
 
@@ -90,44 +94,6 @@ static int ask_runtime_classes(struct pl_cluster *c, struct pl_err *err)
     return 0;
 }
 
-/* Does a LimitRange of the namespace give containers that limit when they have none? */
-static bool has_default(const json_t *ranges, const char *resource)
-{
-    const json_t *range, *limit;
-    size_t i, k;
-
-    json_array_foreach(json_object_get(ranges, "items"), i, range)
-        json_array_foreach(json_object_get(json_object_get(range, "spec"), "limits"), k,
-                           limit) if (pl_streq(text_at(limit, "type"), "Container") &&
-                                      *text_at(json_object_get(limit, "default"), resource)) return true;
-    return false;
-}
-
-static bool is_limited(const json_t *quotas, const char *resource)
-{
-    const json_t *quota;
-    size_t i;
-
-    json_array_foreach(json_object_get(quotas, "items"), i,
-                       quota) if (json_object_get(json_object_get(json_object_get(quota, "spec"), "hard"), resource)) return true;
-    return false;
-}
-
-static void ask_quotas(struct pl_cluster *c)
-{
-    _cleanup_(json_decrefp) json_t *quotas = NULL, *ranges = NULL;
-    char path[300];
-
-    if (!c->access.on[PL_KUBE_MAY_QUOTAS])
-        return;
-    snprintf(path, sizeof path, "/api/v1/namespaces/%s/resourcequotas", c->space);
-    quotas = ask(c, path);
-    snprintf(path, sizeof path, "/api/v1/namespaces/%s/limitranges", c->space);
-    ranges = ask(c, path);
-    c->facts.demands_cpu_limit = is_limited(quotas, "limits.cpu") && !has_default(ranges, "cpu");
-    c->facts.demands_memory_limit = is_limited(quotas, "limits.memory") && !has_default(ranges, "memory");
-}
-
 /* One page of nodes; `more` is where the next begins, "" after the last. */
 static int take_nodes(struct pl_cluster *c, char *more, size_t n, struct pl_err *err)
 {
@@ -148,6 +114,8 @@ static int take_nodes(struct pl_cluster *c, char *more, size_t n, struct pl_err 
 
         if (r < 0)
             return r;
+        if (json_object_set_new(c->listed, text_at(json_object_get(node, "metadata"), "name"), json_true()) < 0)
+            return pl_err_nomem(err);
     }
     next = text_at(json_object_get(list, "metadata"), "continue");
     if (strlen(next) >= n)
@@ -164,6 +132,9 @@ static int ask_nodes(struct pl_cluster *c, struct pl_err *err)
 
     if (!c->access.on[PL_KUBE_MAY_NODES])
         return 0;
+    c->listed = json_object();
+    if (!c->listed)
+        return pl_err_nomem(err);
     do
         r = take_nodes(c, more, sizeof more, err);
     while (r == 0 && *more);
@@ -212,16 +183,30 @@ static void tell_soon(struct pl_cluster *c)
         pl_timer_start(c->timer, PL_CLUSTER_CHANGED_MS);
 }
 
+/* Nodes that went after they were asked for and before the watch began: nobody told. */
+static void forget_unseen(struct pl_cluster *c, int64_t now_ms)
+{
+    const char *name;
+    json_t *one;
+
+    json_object_foreach(c->listed, name, one) pl_offer_node_gone(c->offer, name, now_ms);
+    c->listed = (json_decref(c->listed), NULL);
+}
+
 static void on_node(void *self, enum pl_kube_event e, json_t *object)
 {
     struct pl_cluster *c = self;
     const int64_t now_ms = pl_clock_wall_us() / 1000;
+    const char *name = text_at(json_object_get(object, "metadata"), "name");
     struct pl_err err = {0};
 
-    if (e == PL_KUBE_DELETED)
-        pl_offer_node_gone(c->offer, text_at(json_object_get(object, "metadata"), "name"), now_ms);
-    else if (e != PL_KUBE_SYNCED && pl_offer_node(c->offer, object, now_ms, &err) < 0)
-        pl_log_warn("cluster", "node %s: %s", text_at(json_object_get(object, "metadata"), "name"), err.msg);
+    json_object_del(c->listed, name);
+    if (e == PL_KUBE_SYNCED)
+        forget_unseen(c, now_ms);
+    else if (e == PL_KUBE_DELETED)
+        pl_offer_node_gone(c->offer, name, now_ms);
+    else if (pl_offer_node(c->offer, object, now_ms, &err) < 0)
+        pl_log_warn("cluster", "node %s: %s", name, err.msg);
     tell_soon(c);
 }
 
@@ -252,6 +237,37 @@ static int follow(struct pl_cluster *c, struct pl_err *err)
     return 0;
 }
 
+static void take_limits(struct pl_cluster *c)
+{
+    c->facts.demands_cpu_limit = pl_limits_demand(c->limits, "cpu");
+    c->facts.demands_memory_limit = pl_limits_demand(c->limits, "memory");
+}
+
+static void on_limits(void *self)
+{
+    struct pl_cluster *c = self;
+
+    take_limits(c);
+    tell_soon(c);
+    c->room(c->self);
+}
+
+static int ask_limits(struct pl_cluster *c, struct pl_err *err)
+{
+    const struct pl_limits_config config = {.loop = c->loop,
+                                            .client = c->client,
+                                            .space = c->space,
+                                            .ask = c->access.on[PL_KUBE_MAY_QUOTAS],
+                                            .follow = c->access.on[PL_KUBE_MAY_ROOM],
+                                            .changed = on_limits,
+                                            .self = c};
+    int r = pl_limits_create(&config, &c->limits, err);
+
+    if (r == 0)
+        take_limits(c);
+    return r;
+}
+
 static int fill(struct pl_cluster *c, const struct pl_cluster_config *config, struct pl_err *err)
 {
     const json_t *shape;
@@ -265,8 +281,8 @@ static int fill(struct pl_cluster *c, const struct pl_cluster_config *config, st
         return r;
     ask_level(c);
     ask_groups(c);
-    ask_quotas(c);
-    r = ask_runtime_classes(c, err);
+    r = ask_limits(c, err);
+    r = r < 0 ? r : ask_runtime_classes(c, err);
     r = r < 0 ? r : ask_nodes(c, err);
     return r < 0 ? r : follow(c, err);
 }
@@ -278,7 +294,8 @@ int pl_cluster_create(const struct pl_cluster_config *config, struct pl_cluster 
 
     if (!c)
         return pl_err_nomem(err);
-    *c = (struct pl_cluster){.loop = config->loop, .client = config->client, .changed = config->changed, .self = config->self};
+    *c = (struct pl_cluster){
+        .loop = config->loop, .client = config->client, .changed = config->changed, .room = config->room, .self = config->self};
     c->space = strdup(config->space);
     r = c->space ? fill(c, config, err) : pl_err_nomem(err);
     if (r < 0) {
@@ -295,8 +312,10 @@ struct pl_cluster *pl_cluster_destroy(struct pl_cluster *c)
         return NULL;
     c->nodes = pl_kube_feed_destroy(c->nodes);
     c->pods = pl_kube_feed_destroy(c->pods);
+    c->limits = pl_limits_destroy(c->limits);
     pl_timer_destroy(c->timer);
     pl_offer_destroy(c->offer);
+    json_decref(c->listed);
     json_decref(c->runtime_classes);
     free(c->class_names);
     free(c->space);

@@ -16,6 +16,7 @@ struct pl_cluster_config {
     const char *space;           /* copied */
     const json_t *gpu_shapes;    /* list of shapes that nodes could have (offer.h); NULL = none; borrowed for the call */
     void (*changed)(void *self); /* what is offered may be another now */
+    void (*room)(void *self);    /* a quota of the namespace is another, or less of it is used */
     void *self;
 };
 

@@ -164,6 +164,7 @@ static void on_pod(void *self, enum pl_kube_event e, json_t *object)
 
     if (e == PL_KUBE_SYNCED) {
         synced(k);
+        pl_kpods_try_all(k);
         return;
     }
     p = find(k, object);
@@ -196,13 +197,38 @@ static void on_changed(void *self)
         pl_kshape_look(k, slot->value);
 }
 
-/* Time has passed: for ramps, and for pods that wait for an image. */
+static void on_room(void *self)
+{
+    pl_kpods_try_room(self);
+}
+
+/* The server is away: who is to be made waits for that. */
+static void tell_problem(struct kube *k)
+{
+    const struct pl_map_slot *slot;
+    char problem[PL_POD_WHY_BYTES] = "", why[PL_POD_WHY_BYTES];
+
+    pl_kube_feed_problem(k->pods_feed, problem, sizeof problem);
+    snprintf(why, sizeof why, "%.200s: %.400s", pl_kube_client_name(k->client), problem);
+    for (size_t i = 0; problem[0] && (slot = pl_map_next(&k->pods, &i));) {
+        struct kpod *p = slot->value;
+
+        if ((p->step != KPOD_MAKING && p->step != KPOD_MAKING_CLAIM) || pl_streq(why, p->why))
+            continue;
+        snprintf(p->why, sizeof p->why, "%s", why);
+        k->events.waits(k->events.self, p->id, p->why);
+    }
+}
+
+/* Time has passed: for ramps, for pods that wait for an image, and for those that are to be made again. */
 static void look(void *arg)
 {
     struct kube *k = arg;
     const struct pl_map_slot *slot;
 
     on_changed(k);
+    pl_kpods_look_parked(k);
+    tell_problem(k);
     for (size_t i = 0; (slot = pl_map_next(&k->by_uid, &i));) {
         struct kpod *p = slot->value;
 
@@ -393,7 +419,7 @@ static int find_secrets(struct kube *k, struct pl_err *err)
 static int set_up(struct kube *k, const struct pl_exec_kubernetes_config *config, struct pl_err *err)
 {
     struct pl_cluster_config cluster = {
-        .loop = k->loop, .space = k->space, .gpu_shapes = config->gpu_shapes, .changed = on_changed, .self = k};
+        .loop = k->loop, .space = k->space, .gpu_shapes = config->gpu_shapes, .changed = on_changed, .room = on_room, .self = k};
     int r = create_client(k, config, err);
 
     if (r < 0)
@@ -428,6 +454,7 @@ int pl_exec_kubernetes_create(const struct pl_exec_kubernetes_config *config, st
                        .trusted = config->trusted,
                        .n_trusted = config->n_trusted,
                        .events = config->events};
+    TAILQ_INIT(&k->parked);
     pthread_mutex_init(&k->admitted_lock, NULL);
     r = set_up(k, config, err);
     if (r < 0) {

@@ -24,10 +24,19 @@ struct kpod *pl_kpod_new(struct kube *k, uint64_t id)
     return p;
 }
 
+/* It is parked no more. */
+static void unpark(struct kpod *p)
+{
+    if (p->step == KPOD_PARKED)
+        TAILQ_REMOVE(&p->kube->parked, p, parked_link);
+    p->step = p->step == KPOD_PARKED ? KPOD_MAKING : p->step;
+}
+
 static void leave_maps(struct kpod *p)
 {
     struct kube *k = p->kube;
 
+    unpark(p);
     if (p->id && pl_map_get(&k->pods, &p->id, sizeof p->id) == p)
         pl_map_remove(&k->pods, &p->id, sizeof p->id);
     if (p->uid[0] && pl_map_get(&k->by_uid, p->uid, strlen(p->uid)) == p)
@@ -69,7 +78,7 @@ static void destroy(struct kpod *p)
 /* Is a request of it under way, or its answer on its way here? */
 static bool is_busy(const struct kpod *p)
 {
-    return p->making || p->removal;
+    return p->making || p->removal || p->leaving;
 }
 
 void pl_kpod_free(struct kpod *p)
@@ -191,27 +200,128 @@ static void on_claim(struct kpod *p)
     failed_to_make(p, &err, false);
 }
 
+/* ---- what cannot be made now ---- */
+
+/* Does that refusal pass? */
+static bool passes(enum pl_kube_verdict v)
+{
+    return v == PL_KUBE_AGAIN || v == PL_KUBE_LOGIN || v == PL_KUBE_PARK || v == PL_KUBE_GONE || v == PL_KUBE_ENDING ||
+           v == PL_KUBE_DENIED;
+}
+
+static void park(struct kpod *p, enum pl_kube_verdict verdict, const struct pl_err *err)
+{
+    struct kube *k = p->kube;
+    char why[PL_POD_WHY_BYTES];
+
+    p->step = KPOD_PARKED;
+    p->parked_by = verdict;
+    p->retry_ms = pl_clock_mono_ms() + PL_MIN(PL_POD_PARK_MOST_MS, (int64_t)PL_POD_PARK_MS << PL_MIN(p->parked, 6u));
+    p->parked++;
+    TAILQ_INSERT_TAIL(&k->parked, p, parked_link);
+    snprintf(why, sizeof why, "%.400s%s%.200s", err->msg, err->hint[0] ? ": " : "", err->hint);
+    if (pl_streq(why, p->why))
+        return;
+    snprintf(p->why, sizeof p->why, "%s", why);
+    k->events.waits(k->events.self, p->id, p->why);
+}
+
+static void make_again(struct kpod *p)
+{
+    const enum pl_kube_verdict verdict = p->parked_by;
+    struct pl_err err = {0};
+
+    unpark(p);
+    if (pl_kpod_make(p, &err) < 0)
+        park(p, verdict, &err);
+}
+
+static void make_all_again(struct kube *k, int64_t now_ms, bool room, bool others)
+{
+    const struct kpod *last = TAILQ_LAST(&k->parked, kpod_list);
+    struct kpod *p, *next;
+
+    for (p = TAILQ_FIRST(&k->parked); p; p = next) {
+        const bool by_room = p->parked_by == PL_KUBE_PARK;
+
+        next = p == last ? NULL : TAILQ_NEXT(p, parked_link);
+        if (p->leaving || (p->retry_ms > now_ms && !(by_room ? room : others)))
+            continue;
+        make_again(p);
+        room = room && !by_room; /* one: when there was room for it, the next one is tried */
+    }
+}
+
+void pl_kpods_look_parked(struct kube *k)
+{
+    make_all_again(k, pl_clock_mono_ms(), false, false);
+}
+
+void pl_kpods_try_room(struct kube *k)
+{
+    make_all_again(k, INT64_MIN, true, false);
+}
+
+void pl_kpods_try_all(struct kube *k)
+{
+    make_all_again(k, INT64_MIN, false, true);
+}
+
+/* What held it up holds up others no more. */
+static void tell_parked(struct kpod *p)
+{
+    if (p->parked == 0)
+        return;
+    p->parked = 0;
+    if (p->parked_by == PL_KUBE_PARK)
+        pl_kpods_try_room(p->kube);
+    else
+        pl_kpods_try_all(p->kube);
+}
+
+static void on_left(void *arg)
+{
+    struct kpod *p = arg;
+
+    p->leaving = false;
+    if (!p->kube) {
+        destroy(p);
+        return;
+    }
+    report(p, "it was told to end before its pod was made", false, false);
+    pl_kpod_free(p);
+}
+
+/* ---- its making ends ---- */
+
+static void is_there(struct kpod *p)
+{
+    p->step = KPOD_THERE;
+    p->made_ms = pl_clock_mono_ms();
+    p->body = (json_decref(p->body), NULL);
+    tell_parked(p);
+    pl_kpod_look(p);
+}
+
 static void on_made(void *arg)
 {
     struct kpod *p = arg;
     struct pl_err err = p->making->op.err;
-    const bool hopeless = p->making->op.verdict == PL_KUBE_REFUSED;
+    const enum pl_kube_verdict verdict = p->making->op.verdict;
 
     if (p->kube && err.code == 0 && p->step == KPOD_MAKING)
         know_uid(p, p->making->op.uid);
     making_free(p);
-    if (!p->kube) {
+    if (!p->kube)
         destroy(p);
-    } else if (err.code < 0) {
-        failed_to_make(p, &err, hopeless);
-    } else if (p->step == KPOD_MAKING_CLAIM) {
+    else if (p->step == KPOD_MAKING && (err.code == 0 || p->seen)) /* seen: its answer was lost, or no answer of the server's */
+        is_there(p);
+    else if (err.code == 0)
         on_claim(p);
-    } else {
-        p->step = KPOD_THERE;
-        p->made_ms = pl_clock_mono_ms();
-        p->body = (json_decref(p->body), NULL);
-        pl_kpod_look(p);
-    }
+    else if (passes(verdict) && !p->stop)
+        park(p, verdict, &err);
+    else
+        failed_to_make(p, &err, verdict == PL_KUBE_REFUSED);
 }
 
 /* ---- removing ---- */
@@ -248,6 +358,10 @@ void pl_kpod_delete(struct kpod *p, bool kill)
 
     p->stop = true;
     p->kill = p->kill || kill;
+    if (p->step == KPOD_PARKED && !p->leaving) {
+        p->leaving = true; /* not within the caller's call */
+        pl_loop_post_work(p->loop, &p->work, "kube.left", on_left, p);
+    }
     if (is_busy(p) || !p->uid[0] || p->asked >= (p->kill ? KPOD_KILLED : KPOD_ASKED_TO_END))
         return; /* later, or already */
     m = calloc(1, sizeof *m);
@@ -360,6 +474,11 @@ void pl_kpod_seen(struct kpod *p, json_t *object)
     json_incref(object);
     json_decref(p->object);
     p->object = object;
+    if (p->step == KPOD_PARKED && !p->leaving) {
+        unpark(p);
+        is_there(p);
+        return;
+    }
     pl_kpod_look(p);
 }
 

@@ -1,9 +1,11 @@
 /* pods: private to the executor `kubernetes`: a worker as a pod, and a shape of pods.
  *
  *   MAKING ──made──▶ THERE ──over, failed, gone, told to end──▶ GOING ──gone──▶ (freed)
- *      └──refused──▶ (reported, freed)
+ *    │  ▲ └──refused──▶ (reported, freed)
+ *    ▼  └── room, an answer, a permission; time; it is there after all (▶ THERE)
+ *   PARKED ── told to end ──▶ (reported, freed)
  *
- * Its end is reported once, when it enters GOING by itself or is gone: from then on the engine knows nothing of it. */
+ * What refuses it for now (a quota, a server that is away, a permission taken back, a namespace that goes) costs its stage nothing but time. Its end is reported once, when it enters GOING by itself or is gone: from then on the engine knows nothing of it. */
 #pragma once
 
 #include "pipelined/exec/cluster.h"
@@ -14,9 +16,12 @@
 #include "pipelined/kube/pod_state.h"
 #include "storage/base/map.h"
 #include <pthread.h>
+#include <sys/queue.h>
 
 #define PL_POD_EVENTS_MAX     16u /* kept of a pod */
 #define PL_POD_LOOK_MS        2000
+#define PL_POD_PARK_MS        10000 /* until it is made again at the latest; doubles up to */
+#define PL_POD_PARK_MOST_MS   60000
 #define PL_ADMISSION_WAIT_MS  5000
 #define PL_ADMISSION_FRESH_MS 600000
 #define PL_ADMISSION_MAX      4096u /* bodies known to be taken */
@@ -49,7 +54,7 @@ struct kpod_removal {
 /* To end it: what the cluster was asked, and has taken. */
 enum kpod_asked { KPOD_ASKED_NOTHING, KPOD_ASKED_TO_END, KPOD_KILLED };
 
-enum kpod_step { KPOD_MAKING_CLAIM, KPOD_MAKING, KPOD_THERE, KPOD_GOING };
+enum kpod_step { KPOD_MAKING_CLAIM, KPOD_MAKING, KPOD_PARKED, KPOD_THERE, KPOD_GOING };
 
 struct kpod {
     struct kube *kube;    /* NULL: the executor is no more, and it waits for its last callback */
@@ -71,8 +76,14 @@ struct kpod {
     struct kpod_making *making;   /* under way */
     struct kpod_removal *removal; /* under way */
     enum kpod_asked asked;
+    unsigned parked; /* so many times in a row */
+    enum pl_kube_verdict parked_by;
+    int64_t retry_ms; /* monotonic */
+    bool leaving;     /* parked no more: its end is to be reported */
+    TAILQ_ENTRY(kpod) parked_link;
     struct pl_loop_work work;
 };
+TAILQ_HEAD(kpod_list, kpod);
 
 struct kube {
     struct pl_executor x;
@@ -85,9 +96,10 @@ struct kube {
     size_t n_trusted;
     struct pl_executor_events events;
     struct pl_kube_feed *pods_feed, *events_feed;
-    struct pl_map pods;   /* worker id → kpod */
-    struct pl_map by_uid; /* uid → kpod */
-    struct pl_map shapes; /* id → kshape */
+    struct pl_map pods;      /* worker id → kpod */
+    struct pl_map by_uid;    /* uid → kpod */
+    struct pl_map shapes;    /* id → kshape */
+    struct kpod_list parked; /* the one that waits longest first */
     struct pl_timer *timer;
     pthread_mutex_t admitted_lock;
     struct pl_map admitted; /* number of a pod's body, admitted_lock */
@@ -110,6 +122,11 @@ void pl_kpod_gone(struct kpod *p, const char *text);
 void pl_kpod_event(struct kpod *p, json_t *event);
 /* Time has passed. */
 void pl_kpod_look(struct kpod *p);
+/* The same for all that are parked. */
+void pl_kpods_look_parked(struct kube *k);
+/* There may be room for one that a quota refused; the server answers again, to all others. */
+void pl_kpods_try_room(struct kube *k);
+void pl_kpods_try_all(struct kube *k);
 void pl_kpod_free(struct kpod *p);
 
 /* ---- admission.c: as `check` and `ask` of the executor ---- */

@@ -21,6 +21,8 @@ static const struct pl_kube_question questions[] = {
     {PL_KUBE_MAY_ALL_PODS, "watch", "", "pods", NULL, true},
     {PL_KUBE_MAY_QUOTAS, "list", "", "resourcequotas", NULL, false},
     {PL_KUBE_MAY_QUOTAS, "list", "", "limitranges", NULL, false},
+    {PL_KUBE_MAY_ROOM, "watch", "", "resourcequotas", NULL, false},
+    {PL_KUBE_MAY_ROOM, "watch", "", "limitranges", NULL, false},
     {PL_KUBE_MAY_RUNTIME_CLASSES, "list", "node.k8s.io", "runtimeclasses", NULL, true},
     {PL_KUBE_MAY_CLAIMS, "create", "resource.k8s.io", "resourceclaimtemplates", NULL, false},
     {PL_KUBE_MAY_CLAIMS, "delete", "resource.k8s.io", "resourceclaimtemplates", NULL, false},

@@ -16,6 +16,7 @@
     X(NODES, "what the cluster could offer is learnt from the pods that ran; GPUs are not listed")                               \
     X(ALL_PODS, "how much of a node is free is not shown: pods of other namespaces are not seen")                                \
     X(QUOTAS, "quotas and limit ranges are seen only when they refuse a pod")                                                    \
+    X(ROOM, "a pod that a quota refused is tried again by time alone, not as soon as there is room")                             \
     X(RUNTIME_CLASSES, "a runtime class is asked for without knowing whether it is there")                                       \
     X(CLAIMS, "GPUs by resource claims (DRA) are not available")                                                                 \
     X(SECRETS, "stages with secrets do not run: whose a secret is is not seen")                                                  \

@@ -94,7 +94,9 @@ static enum pl_kube_verdict forbidden(const struct pl_kube_status *s)
 {
     if (pl_streq(s->cause, "NamespaceTerminating") || says(s, "because it is being terminated"))
         return PL_KUBE_ENDING;
-    return says(s, "exceeded quota") ? PL_KUBE_PARK : PL_KUBE_REFUSED;
+    if (says(s, "exceeded quota") || says(s, "status unknown for quota")) /* a new one, which nobody has counted yet */
+        return PL_KUBE_PARK;
+    return says(s, " is forbidden: User ") && says(s, " cannot ") ? PL_KUBE_DENIED : PL_KUBE_REFUSED;
 }
 
 static enum pl_kube_verdict server_fault(const struct pl_kube_status *s)
@@ -149,7 +151,7 @@ int pl_kube_status_error(const struct pl_kube_status *s, struct pl_err *err)
     (void)pl_err_set(err, r, "%s", s->message);
     if (v == PL_KUBE_LOGIN)
         (void)pl_err_hint(err, r, "Check the credentials that the kubeconfig names; a token may have ended.");
-    else if (r == PL_EFORBIDDEN && v == PL_KUBE_REFUSED)
+    else if (v == PL_KUBE_DENIED || (r == PL_EFORBIDDEN && v == PL_KUBE_REFUSED))
         (void)pl_err_hint(err, r, "Give the daemon's account the permission that the message names.");
     if (s->field[0] != '\0')
         (void)pl_err_field(err, r, s->field);

@@ -8,6 +8,7 @@
  *   GONE       404                        EXPIRED    410, or a resourceVersion that is too old
  *   AHEAD      a resourceVersion that the server has not reached: it was set back to an older backup
  *   ENDING     403 since its namespace is being deleted
+ *   DENIED     403 of the authorizer: until our account is given that permission
  *   REFUSED    nothing will change it: 400, 403, 405, 413, 422 …; the message is the answer */
 #pragma once
 
@@ -26,6 +27,7 @@
     X(EXPIRED, PL_ERETRY)                                                                                                        \
     X(AHEAD, PL_ERETRY)                                                                                                          \
     X(ENDING, PL_EFORBIDDEN)                                                                                                     \
+    X(DENIED, PL_EFORBIDDEN)                                                                                                     \
     X(REFUSED, PL_EINVAL)
 
 enum pl_kube_verdict {

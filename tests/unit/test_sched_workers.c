@@ -410,6 +410,32 @@ static void restored_workers_that_are_gone_do_not_count_as_failed_starts(void **
     kit_close(&k);
 }
 
+/* A node takes all its pods with it, and some of them had not come up: that is one failure, not twenty. */
+static void workers_that_go_together_are_one_failed_start(void **state)
+{
+    enum { WORKERS = PL_SCHED_LOSSES_MAX + 10 };
+    uint64_t started[WORKERS];
+    unsigned n = 0;
+
+    (void)state;
+    kit_open(&k, WORKERS, 0);
+    kit_do(&k, kit_stage(1, 1, (struct pl_sched_stage){.workers = WORKERS}));
+    kit_ready(&k);
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, WORKERS);
+    for (size_t i = 0; i < k.n; i++)
+        if (k.actions[i].kind == PL_SCHED_START_WORKER)
+            started[n++] = k.actions[i].worker.id;
+    assert_int_equal(n, WORKERS);
+    for (unsigned i = 0; i < WORKERS; i++)
+        kit_worker(&k, PL_SCHED_EV_WORKER_EXITED, started[i]);
+    IS(k, 1, 1, PL_SCHED_STARTING);
+    SAYS(k, 1, 1, "a worker did not come up (1 in a row; the next one follows after 10s): killed by signal 9");
+    kit_wait(&k, 10000);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), WORKERS);
+    kit_close(&k);
+}
+
 /* --- GPUs */
 
 static void open_gpu(unsigned gpus, struct pl_sched_stage train)
@@ -639,6 +665,7 @@ int main(void)
         cmocka_unit_test(only_some_of_the_gpus_will_do),
         cmocka_unit_test(memory_is_a_bound_too),
         cmocka_unit_test(restored_workers_that_are_gone_do_not_count_as_failed_starts),
+        cmocka_unit_test(workers_that_go_together_are_one_failed_start),
         cmocka_unit_test(a_restored_job_that_did_without_a_gpu_does_not_wait_for_one_again),
         cmocka_unit_test(a_restored_job_times_out_after_what_is_left_of_its_time),
         cmocka_unit_test(a_gpu_is_waited_for_and_the_sentence_says_who_has_it),

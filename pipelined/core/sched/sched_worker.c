@@ -150,11 +150,13 @@ void pl_sched_worker_stop(struct pl_sched *s, struct worker *w, bool kill, const
     pl_sched_worker_timer(s, w);
 }
 
-/* Its stage tries again later, and later every time in a row. */
+/* Its stage tries again later, and later every time in a row. Those that were started together and go together, with their node, are once. */
 static void count_failure(struct pl_sched *s, struct version *v, const char *text)
 {
-    v->start_failures++;
-    v->retry_at = s->now + pl_sched_backoff(v->start_failures);
+    if (v->retry_at <= s->now) {
+        v->start_failures++;
+        v->retry_at = s->now + pl_sched_backoff(v->start_failures);
+    }
     free(v->last_failure);
     v->last_failure = pl_sched_strdup(s, text);
 }
