@@ -27,6 +27,13 @@ char *pl_json_text(const json_t *value, size_t flags)
     return text;
 }
 
+const char *pl_json_str(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? text : "";
+}
+
 void pl_json_note_lack(void)
 {
     json_malloc_t now;

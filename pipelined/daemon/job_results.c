@@ -16,17 +16,10 @@ static int64_t num(const json_t *o, const char *key)
     return json_integer_value(json_object_get(o, key));
 }
 
-static const char *str(const json_t *o, const char *key)
-{
-    const char *s = json_string_value(json_object_get(o, key));
-
-    return s ? s : "";
-}
-
 /* {"ops": base64 of an ops stream} | {"root": hex} | nothing. */
 static int output_of_json(const json_t *output, struct pl_eresult *ret, struct pl_err *err)
 {
-    const char *ops = str(output, "ops"), *root = str(output, "root");
+    const char *ops = pl_json_str(output, "ops"), *root = pl_json_str(output, "root");
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_ROW_INLINE_OPS_MAX};
     int r;
 
@@ -132,7 +125,7 @@ static void keep_attempt(struct pl_ejob *j, json_t *row, size_t datum, struct ke
     struct pl_hash id;
     char hex[PL_HASH_HEX + 1], text[1024];
 
-    uint32_t *kept = pl_streq(str(row, "state"), "failed") ? &j->failed_kept : &j->good_kept;
+    uint32_t *kept = pl_streq(pl_json_str(row, "state"), "failed") ? &j->failed_kept : &j->good_kept;
 
     if (*kept >= PL_JOB_ATTEMPTS_KEPT)
         return;
@@ -248,7 +241,7 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
  * not the command's own end says enough. */
 const char *pl_result_message(const json_t *row, struct pl_arena *arena)
 {
-    const char *reason = str(row, "reason"), *tail = str(row, "tail"), *end = tail + strlen(tail), *line;
+    const char *reason = pl_json_str(row, "reason"), *tail = pl_json_str(row, "tail"), *end = tail + strlen(tail), *line;
     char *text;
     size_t size;
 
@@ -278,7 +271,7 @@ static int sched_rows(struct pl_etask *t, const json_t *list, struct pl_arena *a
         return pl_err_nomem(err);
     for (size_t i = 0; i < n; i++) {
         const json_t *o = json_array_get(list, i);
-        const char *state = str(o, "state");
+        const char *state = pl_json_str(o, "state");
         int64_t index = num(o, "index");
 
         if (index < 0 || index >= t->job->n_rows)
@@ -370,8 +363,8 @@ static int write_attempt(struct pl_conn *c, int64_t job, const json_t *a, int64_
                   "recovered", json_object_get(row, "recovered"));
     _cleanup_free_ char *text = detail ? pl_json_text(detail, JSON_COMPACT) : NULL;
     struct pl_hash datum;
-    bool failed = pl_streq(str(row, "state"), "failed");
-    int r = text ? pl_hash_parse(str(a, "datum"), &datum, err) : pl_err_nomem(err);
+    bool failed = pl_streq(pl_json_str(row, "state"), "failed");
+    int r = text ? pl_hash_parse(pl_json_str(a, "datum"), &datum, err) : pl_err_nomem(err);
 
     if (r < 0)
         return r;
@@ -381,7 +374,7 @@ static int write_attempt(struct pl_conn *c, int64_t job, const json_t *a, int64_
         " finished_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         "ibisiiddsssi", job, datum.b, (size_t)PL_HASH_BYTES, num(a, "attempt"), failed ? "failed" : "success",
         num(row, "exit_code"), num(row, "signal"), (int)json_is_true(json_object_get(row, "oom")),
-        (int)json_is_true(json_object_get(row, "timed_out")), str(row, "reason"), str(row, "tail"), text, now);
+        (int)json_is_true(json_object_get(row, "timed_out")), pl_json_str(row, "reason"), pl_json_str(row, "tail"), text, now);
     return r < 0 ? r : 0;
 }
 

@@ -1,6 +1,7 @@
 /* The workers' side of the API: agent protocol 1 (docs/protocol.md). Requests of a worker name it; the token must be that worker's. */
 #include "engine_internal.h"
 
+#include "pipelined/core/json_text.h"
 #include "pipelined/core/plan_json.h"
 
 #include "pipelined/agent/wire.h"
@@ -16,13 +17,6 @@
 #define METRICS_MAX      ((int64_t)1 << 40) /* lines of one attempt */
 #define LEASE_MS         30000
 #define RENEW_MS         2000 /* on one machine it costs next to nothing, and a job that is stopped lets go of its GPU as soon */
-
-static const char *str(const json_t *o, const char *key)
-{
-    const char *s = json_string_value(json_object_get(o, key));
-
-    return s ? s : "";
-}
 
 /* The worker's id from "worker" (a number as text), held against the token that the request came with. */
 static int worker_of(struct pl_engine *e, struct pl_http_request *req, const char *text, struct pl_eworker **ret,
@@ -86,15 +80,15 @@ static int attach(struct pl_engine *e, struct pl_http_request *req, struct pl_ew
     struct pl_eworker *w;
     int r = pl_http_body_json(req, &body, err);
 
-    r = r < 0 ? r : worker_of(e, req, str(body, "worker"), &w, err);
+    r = r < 0 ? r : worker_of(e, req, pl_json_str(body, "worker"), &w, err);
     if (r < 0)
         return r;
     if (json_integer_value(json_object_get(body, "protocol")) != 1)
         return pl_err_set(err, PL_EPROTO, "\"protocol\" is %lld; this daemon speaks 1",
                           (long long)json_integer_value(json_object_get(body, "protocol")));
-    snprintf(w->incarnation, sizeof w->incarnation, "%s", str(body, "incarnation"));
-    if (*str(body, "host"))
-        snprintf(w->host, sizeof w->host, "%s", str(body, "host"));
+    snprintf(w->incarnation, sizeof w->incarnation, "%s", pl_json_str(body, "incarnation"));
+    if (*pl_json_str(body, "host"))
+        snprintf(w->host, sizeof w->host, "%s", pl_json_str(body, "host"));
     w->attached = true;
     if (!w->stopping) /* what it does not hold is leased anew */
         pl_eworker_drop_ready(w);
@@ -173,7 +167,7 @@ static void next_on_loop(void *arg)
     struct pl_eworker *w = NULL;
 
     if (n->result >= 0)
-        n->result = worker_of(n->engine, n->req, str(n->body, "worker"), &w, &n->err);
+        n->result = worker_of(n->engine, n->req, pl_json_str(n->body, "worker"), &w, &n->err);
     if (n->result < 0) {
         pl_http_reply_error(n->req, &n->err);
         next_free(n);
@@ -212,7 +206,7 @@ static int renew(struct pl_engine *e, struct pl_http_request *req, json_t **ret,
     json_t *lost, *recall;
     int r = pl_http_body_json(req, &body, err);
 
-    r = r < 0 ? r : worker_of(e, req, str(body, "worker"), &w, err);
+    r = r < 0 ? r : worker_of(e, req, pl_json_str(body, "worker"), &w, err);
     if (r < 0)
         return r;
     w->attached = true;
@@ -423,7 +417,7 @@ static int start_metrics(struct piece *p, struct pl_err *err)
     int r = pl_http_body_json(p->req, &p->body, err);
 
     r = r < 0 ? r : read_numbers(p, err);
-    r = r < 0 ? r : worker_of(p->engine, p->req, str(p->body, "worker"), &w, err);
+    r = r < 0 ? r : worker_of(p->engine, p->req, pl_json_str(p->body, "worker"), &w, err);
     r = r < 0 ? r : job_of_task(p->engine, w, (uint64_t)json_integer_value(json_object_get(p->body, "task")), p, err);
     if (r < 0)
         return r;
@@ -460,8 +454,8 @@ static int checkpoint(struct pl_engine *e, struct pl_http_request *req, struct p
     uint64_t task;
     int r = pl_http_body_json(req, &body, err);
 
-    r = r < 0 ? r : worker_of(e, req, str(body, "worker"), &w, err);
-    r = r < 0 ? r : pl_hash_parse(str(body, "root"), &root, err);
+    r = r < 0 ? r : worker_of(e, req, pl_json_str(body, "worker"), &w, err);
+    r = r < 0 ? r : pl_hash_parse(pl_json_str(body, "root"), &root, err);
     if (r < 0)
         return r;
     task = (uint64_t)json_integer_value(json_object_get(body, "task"));

@@ -4,13 +4,6 @@
 #include "storage/dataset/gc.h"
 #include "storage/dataset/record.h"
 
-static const char *str(const json_t *o, const char *key)
-{
-    const char *s = json_string_value(json_object_get(o, key));
-
-    return s ? s : "";
-}
-
 static int64_t num(const json_t *o, const char *key)
 {
     return json_integer_value(json_object_get(o, key));
@@ -21,7 +14,7 @@ static int64_t num(const json_t *o, const char *key)
 static struct pl_hash hash(const json_t *o, const char *key)
 {
     struct pl_hash h = {0};
-    const char *text = str(o, key);
+    const char *text = pl_json_str(o, key);
 
     if (*text && pl_hash_parse(text, &h, NULL) < 0)
         memset(&h, 0, sizeof h);
@@ -54,15 +47,15 @@ static int apply_epoch(struct pl_conn *c, const json_t *o, uint64_t seq, struct 
 static int apply_project(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     (void)seq;
-    return pl_sql_exec(c, err, "INSERT INTO project(name, created_us) VALUES (?, ?)", "si", str(o, "name"), num(o, "at"));
+    return pl_sql_exec(c, err, "INSERT INTO project(name, created_us) VALUES (?, ?)", "si", pl_json_str(o, "name"), num(o, "at"));
 }
 
 static int apply_project_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
-    int r = pl_sql_exec(c, err, "DELETE FROM defaults WHERE scope = 'project/' || ?", "s", str(o, "name"));
+    int r = pl_sql_exec(c, err, "DELETE FROM defaults WHERE scope = 'project/' || ?", "s", pl_json_str(o, "name"));
 
     (void)seq;
-    return r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM project WHERE name = ?", "s", str(o, "name"));
+    return r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM project WHERE name = ?", "s", pl_json_str(o, "name"));
 }
 
 static int apply_repo(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -75,43 +68,44 @@ static int apply_repo(struct pl_conn *c, const json_t *o, uint64_t seq, struct p
     return pl_sql_exec(c, err,
                        "INSERT INTO repo(project, name, kind, description, options, created_us) VALUES (?, ?, ?, ?, ?, ?)"
                        " ON CONFLICT(project, name) DO UPDATE SET description = excluded.description, options = excluded.options",
-                       "sssssi", str(o, "project"), str(o, "name"), str(o, "kind"), str(o, "description"), options, num(o, "at"));
+                       "sssssi", pl_json_str(o, "project"), pl_json_str(o, "name"), pl_json_str(o, "kind"),
+                       pl_json_str(o, "description"), options, num(o, "at"));
 }
 
 static int apply_repo_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     int64_t id = 0;
-    int r = repo_id(c, str(o, "project"), str(o, "name"), &id, err);
+    int r = repo_id(c, pl_json_str(o, "project"), pl_json_str(o, "name"), &id, err);
 
     (void)seq;
     /* heads first: a branch points at a commit of the same repo */
     r = r < 0 ? r : pl_sql_exec(c, err, "UPDATE branch SET head = NULL WHERE repo = ?", "i", id);
     r = r < 0 ? r
-              : pl_sql_exec(c, err, "DELETE FROM checkpoint WHERE project = ? AND stage = ?", "ss", str(o, "project"),
-                            str(o, "name"));
+              : pl_sql_exec(c, err, "DELETE FROM checkpoint WHERE project = ? AND stage = ?", "ss", pl_json_str(o, "project"),
+                            pl_json_str(o, "name"));
     return r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM repo WHERE id = ?", "i", id);
 }
 
 static int apply_branch(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     int64_t repo = 0;
-    int r = repo_id(c, str(o, "project"), str(o, "repo"), &repo, err);
+    int r = repo_id(c, pl_json_str(o, "project"), pl_json_str(o, "repo"), &repo, err);
 
     (void)seq;
     return r < 0 ? r
                  : pl_sql_exec(c, err,
                                "INSERT INTO branch(repo, name, head, created_us)"
                                " VALUES (?1, ?2, (SELECT id FROM commit_ WHERE repo = ?1 AND run = ?3), ?4)",
-                               "issi", repo, str(o, "name"), str(o, "head"), num(o, "at"));
+                               "issi", repo, pl_json_str(o, "name"), pl_json_str(o, "head"), num(o, "at"));
 }
 
 static int apply_branch_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     int64_t repo = 0;
-    int r = repo_id(c, str(o, "project"), str(o, "repo"), &repo, err);
+    int r = repo_id(c, pl_json_str(o, "project"), pl_json_str(o, "repo"), &repo, err);
 
     (void)seq;
-    return r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM branch WHERE repo = ? AND name = ?", "is", repo, str(o, "name"));
+    return r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM branch WHERE repo = ? AND name = ?", "is", repo, pl_json_str(o, "name"));
 }
 
 static int move_head(struct pl_conn *c, int64_t repo, const char *branch, const char *run, int64_t at, struct pl_err *err)
@@ -128,13 +122,13 @@ static int apply_commit(struct pl_conn *c, const json_t *o, uint64_t seq, struct
     _cleanup_free_ char *provenance = dump(o, "provenance", "[]");
     struct pl_hash object = hash(o, "object"), root = hash(o, "root"), attributes = hash(o, "attributes");
     struct pl_hash table = hash(o, "table"), owner = hash(o, "owner"), code = hash(o, "code");
-    const char *parent = str(o, "parent");
+    const char *parent = pl_json_str(o, "parent");
     int64_t repo = 0;
     int r;
 
     if (!provenance)
         return pl_err_nomem(err);
-    r = repo_id(c, str(o, "project"), str(o, "repo"), &repo, err);
+    r = repo_id(c, pl_json_str(o, "project"), pl_json_str(o, "repo"), &repo, err);
     if (r < 0)
         return r;
     r = pl_sql_exec(
@@ -142,16 +136,17 @@ static int apply_commit(struct pl_conn *c, const json_t *o, uint64_t seq, struct
         "INSERT INTO commit_(repo, run, branch, parent, object, root, attributes, table_root, owner_root, generation, files,"
         " bytes, message, author, stage, code, provenance, seq, created_us)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        "issshbhhhiiissshsii", repo, str(o, "run"), str(o, "branch"), *parent ? parent : NULL, &object, ROOT(root), &attributes,
-        &table, &owner, num(o, "generation"), num(o, "files"), num(o, "bytes"), str(o, "message"), str(o, "author"),
-        str(o, "stage"), &code, provenance, (int64_t)seq, num(o, "at"));
-    return r < 0 ? r : move_head(c, repo, str(o, "branch"), str(o, "run"), num(o, "at"), err);
+        "issshbhhhiiissshsii", repo, pl_json_str(o, "run"), pl_json_str(o, "branch"), *parent ? parent : NULL, &object,
+        ROOT(root), &attributes, &table, &owner, num(o, "generation"), num(o, "files"), num(o, "bytes"),
+        pl_json_str(o, "message"), pl_json_str(o, "author"), pl_json_str(o, "stage"), &code, provenance, (int64_t)seq,
+        num(o, "at"));
+    return r < 0 ? r : move_head(c, repo, pl_json_str(o, "branch"), pl_json_str(o, "run"), num(o, "at"), err);
 }
 
 static int apply_commit_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     int64_t repo = 0;
-    int r = repo_id(c, str(o, "project"), str(o, "repo"), &repo, err);
+    int r = repo_id(c, pl_json_str(o, "project"), pl_json_str(o, "repo"), &repo, err);
 
     (void)seq;
     if (r < 0)
@@ -160,25 +155,25 @@ static int apply_commit_delete(struct pl_conn *c, const json_t *o, uint64_t seq,
     r = pl_sql_exec(c, err,
                     "UPDATE branch SET head = (SELECT p.id FROM commit_ p, commit_ d WHERE d.repo = ?1 AND d.run = ?2"
                     " AND p.repo = ?1 AND p.run = d.parent) WHERE head = (SELECT id FROM commit_ WHERE repo = ?1 AND run = ?2)",
-                    "is", repo, str(o, "run"));
+                    "is", repo, pl_json_str(o, "run"));
     r = r < 0 ? r
               : pl_sql_exec(c, err,
                             "UPDATE commit_ SET parent = (SELECT parent FROM commit_ WHERE repo = ?1 AND run = ?2)"
                             " WHERE repo = ?1 AND parent = ?2",
-                            "is", repo, str(o, "run"));
+                            "is", repo, pl_json_str(o, "run"));
     r = r < 0 ? r
               : pl_sql_exec(c, err, "INSERT OR REPLACE INTO commit_gone(repo, run, at_us, why) VALUES (?, ?, ?, ?)", "isis", repo,
-                            str(o, "run"), num(o, "at"), str(o, "why"));
-    return r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM commit_ WHERE repo = ? AND run = ?", "is", repo, str(o, "run"));
+                            pl_json_str(o, "run"), num(o, "at"), pl_json_str(o, "why"));
+    return r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM commit_ WHERE repo = ? AND run = ?", "is", repo, pl_json_str(o, "run"));
 }
 
 static int apply_ref(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     int64_t repo = 0;
-    int r = repo_id(c, str(o, "project"), str(o, "repo"), &repo, err);
+    int r = repo_id(c, pl_json_str(o, "project"), pl_json_str(o, "repo"), &repo, err);
 
     (void)seq;
-    return r < 0 ? r : move_head(c, repo, str(o, "branch"), str(o, "head"), num(o, "at"), err);
+    return r < 0 ? r : move_head(c, repo, pl_json_str(o, "branch"), pl_json_str(o, "head"), num(o, "at"), err);
 }
 
 static int apply_run(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -191,15 +186,15 @@ static int apply_run(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl
         c, err,
         "INSERT INTO run(id, seq, ord, stages, of_run, as_branch, cause, message, state, created_us)"
         " VALUES (?, ?, (SELECT coalesce(max(ord), 0) + 1 FROM run), ?, nullif(?, ''), nullif(?, ''), ?, ?, 'running', ?)",
-        "sisssssi", str(o, "id"), (int64_t)seq, stages, str(o, "of"), str(o, "as"), str(o, "cause"), str(o, "message"),
-        num(o, "at"));
+        "sisssssi", pl_json_str(o, "id"), (int64_t)seq, stages, pl_json_str(o, "of"), pl_json_str(o, "as"),
+        pl_json_str(o, "cause"), pl_json_str(o, "message"), num(o, "at"));
 }
 
 static int apply_run_end(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     (void)seq;
-    return pl_sql_exec(c, err, "UPDATE run SET state = ?, reason = ?, finished_us = ? WHERE id = ?", "ssis", str(o, "state"),
-                       str(o, "reason"), num(o, "at"), str(o, "id"));
+    return pl_sql_exec(c, err, "UPDATE run SET state = ?, reason = ?, finished_us = ? WHERE id = ?", "ssis",
+                       pl_json_str(o, "state"), pl_json_str(o, "reason"), num(o, "at"), pl_json_str(o, "id"));
 }
 
 static int apply_stage(struct pl_conn *c, int64_t pipeline, int64_t position, const json_t *record, const json_t *o,
@@ -214,8 +209,8 @@ static int apply_stage(struct pl_conn *c, int64_t pipeline, int64_t position, co
         c, err,
         "INSERT INTO stage(pipeline, version, position, project, name, branch, spec, code_root, code_identity, git, current)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
-        "iiissssbbs", pipeline, num(record, "version"), position, str(record, "project"), str(o, "name"), str(o, "branch"), spec,
-        ROOT(code_root), ROOT(identity), git);
+        "iiissssbbs", pipeline, num(record, "version"), position, pl_json_str(record, "project"), pl_json_str(o, "name"),
+        pl_json_str(o, "branch"), spec, ROOT(code_root), ROOT(identity), git);
 }
 
 static int apply_pipeline(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -227,19 +222,19 @@ static int apply_pipeline(struct pl_conn *c, const json_t *o, uint64_t seq, stru
     int r = pl_sql_exec(c, err,
                         "INSERT INTO pipeline(project, name, version, created_us, updated_us) VALUES (?1, ?2, ?3, ?4, ?4)"
                         " ON CONFLICT(project, name) DO UPDATE SET version = excluded.version, updated_us = excluded.updated_us",
-                        "ssii", str(o, "project"), str(o, "name"), num(o, "version"), num(o, "at"));
+                        "ssii", pl_json_str(o, "project"), pl_json_str(o, "name"), num(o, "version"), num(o, "at"));
 
     r = r < 0 ? r
-              : pl_sql_int(c, err, &id, "SELECT id FROM pipeline WHERE project = ? AND name = ?", "ss", str(o, "project"),
-                           str(o, "name"));
+              : pl_sql_int(c, err, &id, "SELECT id FROM pipeline WHERE project = ? AND name = ?", "ss", pl_json_str(o, "project"),
+                           pl_json_str(o, "name"));
     r = r < 0 ? r : pl_sql_exec(c, err, "UPDATE stage SET current = 0 WHERE pipeline = ?", "i", id);
     r = r < 0 ? r
               : pl_sql_exec(
                     c, err,
                     "INSERT INTO pipeline_version(pipeline, version, user_spec, effective_spec, filename, seq, run, created_us)"
                     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    "iihhsisi", id, num(o, "version"), &user, &effective, str(o, "filename"), (int64_t)seq, str(o, "run"),
-                    num(o, "at"));
+                    "iihhsisi", id, num(o, "version"), &user, &effective, pl_json_str(o, "filename"), (int64_t)seq,
+                    pl_json_str(o, "run"), num(o, "at"));
     json_array_foreach(json_object_get(o, "stages"), i, stage)
     {
         if (r < 0)
@@ -256,12 +251,12 @@ static int apply_pipeline_delete(struct pl_conn *c, const json_t *o, uint64_t se
                         "DELETE FROM checkpoint WHERE project = ?1 AND stage IN (SELECT s.name FROM stage s JOIN pipeline p"
                         " ON p.id = s.pipeline WHERE p.project = ?1 AND p.name = ?2 AND NOT EXISTS (SELECT 1 FROM stage o"
                         " WHERE o.project = s.project AND o.name = s.name AND o.current = 1 AND o.pipeline <> p.id))",
-                        "ss", str(o, "project"), str(o, "name"));
+                        "ss", pl_json_str(o, "project"), pl_json_str(o, "name"));
 
     (void)seq;
     return r < 0 ? r
-                 : pl_sql_exec(c, err, "DELETE FROM pipeline WHERE project = ? AND name = ?", "ss", str(o, "project"),
-                               str(o, "name"));
+                 : pl_sql_exec(c, err, "DELETE FROM pipeline WHERE project = ? AND name = ?", "ss", pl_json_str(o, "project"),
+                               pl_json_str(o, "name"));
 }
 
 static int apply_defaults(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -271,7 +266,7 @@ static int apply_defaults(struct pl_conn *c, const json_t *o, uint64_t seq, stru
     (void)seq;
     if (!spec)
         return pl_err_nomem(err);
-    return pl_sql_exec(c, err, "INSERT OR REPLACE INTO defaults(scope, spec) VALUES (?, ?)", "ss", str(o, "scope"), spec);
+    return pl_sql_exec(c, err, "INSERT OR REPLACE INTO defaults(scope, spec) VALUES (?, ?)", "ss", pl_json_str(o, "scope"), spec);
 }
 
 #define KEPT_JOBS_MAX 64 /* of a stage, whose results wait for the next success */
@@ -280,7 +275,7 @@ static int apply_defaults(struct pl_conn *c, const json_t *o, uint64_t seq, stru
  * elsewhere. */
 static int settle_results(struct pl_conn *c, int64_t job, const json_t *o, struct pl_err *err)
 {
-    bool success = pl_streq(str(o, "state"), "success");
+    bool success = pl_streq(pl_json_str(o, "state"), "success");
     int r = success ? pl_sql_exec(c, err, "DELETE FROM result WHERE job = ?", "i", job)
                     : pl_sql_exec(c, err, "UPDATE job SET kept = EXISTS (SELECT 1 FROM result WHERE job = ?1) WHERE id = ?1", "i",
                                   job);
@@ -289,19 +284,19 @@ static int settle_results(struct pl_conn *c, int64_t job, const json_t *o, struc
     if (r >= 0 && success)
         r = pl_sql_int(c, err, &last,
                        "SELECT CASE WHEN EXISTS (SELECT 1 FROM run WHERE id = ? AND as_branch IS NOT NULL) THEN 0 ELSE ? END",
-                       "si", str(o, "run"), job);
+                       "si", pl_json_str(o, "run"), job);
     else if (r >= 0)
         r = pl_sql_int(c, err, &last,
                        "SELECT id FROM job WHERE project = ? AND stage = ? AND kept = 1 ORDER BY id DESC LIMIT 1 OFFSET ?", "ssi",
-                       str(o, "project"), str(o, "stage"), (int64_t)KEPT_JOBS_MAX);
+                       pl_json_str(o, "project"), pl_json_str(o, "stage"), (int64_t)KEPT_JOBS_MAX);
     if (r < 0)
         return r == PL_ENOTFOUND ? 0 : r;
     r = pl_sql_exec(
         c, err, "DELETE FROM result WHERE job IN (SELECT id FROM job WHERE project = ? AND stage = ? AND kept = 1 AND id <= ?)",
-        "ssi", str(o, "project"), str(o, "stage"), last);
+        "ssi", pl_json_str(o, "project"), pl_json_str(o, "stage"), last);
     return r < 0 ? r
                  : pl_sql_exec(c, err, "UPDATE job SET kept = 0 WHERE project = ? AND stage = ? AND kept = 1 AND id <= ?", "ssi",
-                               str(o, "project"), str(o, "stage"), last);
+                               pl_json_str(o, "project"), pl_json_str(o, "stage"), last);
 }
 
 static int apply_job(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -327,13 +322,13 @@ static int apply_job(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl
         " started_us = excluded.started_us, finished_us = excluded.finished_us",
         "sssisssss"
         "hsssssiiii",
-        str(o, "run"), str(o, "project"), str(o, "stage"), num(o, "version"), str(o, "pipeline"), str(o, "state"),
-        str(o, "reason"), str(o, "base"), str(o, "output"), &code, inputs, warnings, counts, ms, bytes, (int64_t)seq,
-        num(o, "created"), num(o, "started"), num(o, "finished"));
+        pl_json_str(o, "run"), pl_json_str(o, "project"), pl_json_str(o, "stage"), num(o, "version"), pl_json_str(o, "pipeline"),
+        pl_json_str(o, "state"), pl_json_str(o, "reason"), pl_json_str(o, "base"), pl_json_str(o, "output"), &code, inputs,
+        warnings, counts, ms, bytes, (int64_t)seq, num(o, "created"), num(o, "started"), num(o, "finished"));
     if (r < 0)
         return r;
-    r = pl_sql_int(c, err, &id, "SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?", "sss", str(o, "run"),
-                   str(o, "project"), str(o, "stage"));
+    r = pl_sql_int(c, err, &id, "SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?", "sss", pl_json_str(o, "run"),
+                   pl_json_str(o, "project"), pl_json_str(o, "stage"));
     r = r < 0 ? r : settle_results(c, id, o, err);
     r = r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM tried WHERE job = ?", "i", id);
     return r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM lease WHERE job = ?", "i", id);
@@ -343,10 +338,11 @@ static int apply_pack_state(struct pl_conn *c, const json_t *o, uint64_t seq, st
 {
     struct pl_hash pack = hash(o, "pack");
 
-    if (pl_streq(str(o, "state"), PL_PACK_REVIVED) || pl_streq(str(o, "state"), PL_PACK_GONE))
-        return pl_sql_exec(c, err, "DELETE FROM pack_state WHERE project = ? AND pack = ?", "sb", str(o, "project"), ROOT(pack));
+    if (pl_streq(pl_json_str(o, "state"), PL_PACK_REVIVED) || pl_streq(pl_json_str(o, "state"), PL_PACK_GONE))
+        return pl_sql_exec(c, err, "DELETE FROM pack_state WHERE project = ? AND pack = ?", "sb", pl_json_str(o, "project"),
+                           ROOT(pack));
     return pl_sql_exec(c, err, "INSERT OR REPLACE INTO pack_state(project, pack, state, seq, at_us) VALUES (?, ?, ?, ?, ?)",
-                       "sbsii", str(o, "project"), ROOT(pack), str(o, "state"), (int64_t)seq, num(o, "at"));
+                       "sbsii", pl_json_str(o, "project"), ROOT(pack), pl_json_str(o, "state"), (int64_t)seq, num(o, "at"));
 }
 
 static int apply_user(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -359,13 +355,13 @@ static int apply_user(struct pl_conn *c, const json_t *o, uint64_t seq, struct p
     return pl_sql_exec(
         c, err,
         "INSERT INTO user(name, roles, created_us) VALUES (?, ?, ?) ON CONFLICT(name) DO UPDATE SET roles = excluded.roles",
-        "ssi", str(o, "name"), roles, num(o, "at"));
+        "ssi", pl_json_str(o, "name"), roles, num(o, "at"));
 }
 
 static int apply_user_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     (void)seq;
-    return pl_sql_exec(c, err, "DELETE FROM user WHERE name = ?", "s", str(o, "name"));
+    return pl_sql_exec(c, err, "DELETE FROM user WHERE name = ?", "s", pl_json_str(o, "name"));
 }
 
 static int apply_token(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -375,8 +371,8 @@ static int apply_token(struct pl_conn *c, const json_t *o, uint64_t seq, struct 
     (void)seq;
     return pl_sql_exec(c, err,
                        "INSERT INTO token(hash, user, name, role, scope, expires_us, created_us) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                       "hssssii", &h, str(o, "user"), str(o, "name"), str(o, "role"), str(o, "scope"), num(o, "expires"),
-                       num(o, "at"));
+                       "hssssii", &h, pl_json_str(o, "user"), pl_json_str(o, "name"), pl_json_str(o, "role"),
+                       pl_json_str(o, "scope"), num(o, "expires"), num(o, "at"));
 }
 
 static int apply_token_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -392,14 +388,14 @@ static int apply_s3_key(struct pl_conn *c, const json_t *o, uint64_t seq, struct
     (void)seq;
     return pl_sql_exec(
         c, err, "INSERT INTO s3_key(access_key, user, name, role, scope, expires_us, created_us) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        "sssssii", str(o, "access_key"), str(o, "user"), str(o, "name"), str(o, "role"), str(o, "scope"), num(o, "expires"),
-        num(o, "at"));
+        "sssssii", pl_json_str(o, "access_key"), pl_json_str(o, "user"), pl_json_str(o, "name"), pl_json_str(o, "role"),
+        pl_json_str(o, "scope"), num(o, "expires"), num(o, "at"));
 }
 
 static int apply_s3_key_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     (void)seq;
-    return pl_sql_exec(c, err, "DELETE FROM s3_key WHERE access_key = ?", "s", str(o, "access_key"));
+    return pl_sql_exec(c, err, "DELETE FROM s3_key WHERE access_key = ?", "s", pl_json_str(o, "access_key"));
 }
 
 int pl_apply_record(struct pl_conn *c, uint16_t kind, const json_t *payload, uint64_t seq, struct pl_err *err)

@@ -1,4 +1,5 @@
 #include "pipelined/exec/cluster.h"
+#include "pipelined/core/json_text.h"
 
 #include "pipelined/exec/limits.h"
 #include "pipelined/kube/cluster_facts.h"
@@ -32,13 +33,6 @@ struct pl_cluster {
 };
 
 /* ---- what is asked once ---- */
-
-static const char *text_at(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text ? text : "";
-}
 
 /* NULL: not to be had; said in the log unless it is not there at all. */
 static json_t *ask(struct pl_cluster *c, const char *path)
@@ -84,7 +78,7 @@ static int ask_runtime_classes(struct pl_cluster *c, struct pl_err *err)
         return pl_err_nomem(err);
     json_array_foreach((json_t *)(uintptr_t)items, i, item)
     {
-        if (json_array_append_new(c->runtime_classes, json_string(text_at(json_object_get(item, "metadata"), "name"))) < 0)
+        if (json_array_append_new(c->runtime_classes, json_string(pl_json_str(json_object_get(item, "metadata"), "name"))) < 0)
             return pl_err_nomem(err);
         c->class_names[i] = json_string_value(json_array_get(c->runtime_classes, i));
     }
@@ -114,10 +108,10 @@ static int take_nodes(struct pl_cluster *c, char *more, size_t n, struct pl_err 
 
         if (r < 0)
             return r;
-        if (json_object_set_new(c->listed, text_at(json_object_get(node, "metadata"), "name"), json_true()) < 0)
+        if (json_object_set_new(c->listed, pl_json_str(json_object_get(node, "metadata"), "name"), json_true()) < 0)
             return pl_err_nomem(err);
     }
-    next = text_at(json_object_get(list, "metadata"), "continue");
+    next = pl_json_str(json_object_get(list, "metadata"), "continue");
     if (strlen(next) >= n)
         next = ""; /* what follows it is seen by the watch */
     snprintf(more, n, "%s", next);
@@ -197,7 +191,7 @@ static void on_node(void *self, enum pl_kube_event e, json_t *object)
 {
     struct pl_cluster *c = self;
     const int64_t now_ms = pl_clock_wall_us() / 1000;
-    const char *name = text_at(json_object_get(object, "metadata"), "name");
+    const char *name = pl_json_str(json_object_get(object, "metadata"), "name");
     struct pl_err err = {0};
 
     json_object_del(c->listed, name);
@@ -216,7 +210,7 @@ static void on_pod(void *self, enum pl_kube_event e, json_t *object)
     struct pl_err err = {0};
 
     if (e == PL_KUBE_DELETED)
-        pl_offer_pod_gone(c->offer, text_at(json_object_get(object, "metadata"), "uid"));
+        pl_offer_pod_gone(c->offer, pl_json_str(json_object_get(object, "metadata"), "uid"));
     else if (e != PL_KUBE_SYNCED && pl_offer_pod(c->offer, object, &err) < 0)
         pl_log_warn("cluster", "pods: %s", err.msg);
 }

@@ -1,5 +1,6 @@
 /* The executor `kubernetes`: workers as pods. What a pod's state means is pod_state's to say, how pods look pod_render's; here is what
  * binds them to workers. Everything but the client's callbacks is on the loop. */
+#include "pipelined/core/json_text.h"
 #include "pipelined/exec/pods.h"
 
 #include "pipelined/kube/kubeconfig.h"
@@ -17,13 +18,6 @@
 static struct kpod *pod_of(const struct kube *k, uint64_t id)
 {
     return pl_map_get(&k->pods, &id, sizeof id);
-}
-
-static const char *text_at(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text ? text : "";
 }
 
 /* ---- start, stop, adopt ---- */
@@ -119,23 +113,23 @@ static void remove_stray(struct kube *k, json_t *object)
     if (!p)
         return;
     p->step = KPOD_GOING;
-    snprintf(p->name, sizeof p->name, "%s", text_at(json_object_get(object, "metadata"), "name"));
+    snprintf(p->name, sizeof p->name, "%s", pl_json_str(json_object_get(object, "metadata"), "name"));
     pl_kpod_seen(p, object);
 }
 
 static struct kpod *find(const struct kube *k, const json_t *object)
 {
     const json_t *metadata = json_object_get(object, "metadata");
-    const char *uid = text_at(metadata, "uid"), *worker;
+    const char *uid = pl_json_str(metadata, "uid"), *worker;
     struct kpod *p = pl_map_get(&k->by_uid, uid, strlen(uid));
 
     if (p)
         return p;
-    worker = text_at(json_object_get(metadata, "annotations"), PL_POD_LABEL "worker");
+    worker = pl_json_str(json_object_get(metadata, "annotations"), PL_POD_LABEL "worker");
     p = pod_of(k, strtoull(worker, NULL, 10));
     if (p && !p->name[0])
-        snprintf(p->name, sizeof p->name, "%s", text_at(metadata, "name"));
-    return p && pl_streq(p->name, text_at(metadata, "name")) ? p : NULL;
+        snprintf(p->name, sizeof p->name, "%s", pl_json_str(metadata, "name"));
+    return p && pl_streq(p->name, pl_json_str(metadata, "name")) ? p : NULL;
 }
 
 /* All pods that there are have been seen: who is not among them is gone. */
@@ -169,7 +163,7 @@ static void on_pod(void *self, enum pl_kube_event e, json_t *object)
     }
     p = find(k, object);
     if (e == PL_KUBE_DELETED) {
-        if (p && (!p->uid[0] || pl_streq(p->uid, text_at(json_object_get(object, "metadata"), "uid"))))
+        if (p && (!p->uid[0] || pl_streq(p->uid, pl_json_str(json_object_get(object, "metadata"), "uid"))))
             pl_kpod_gone(p, "its pod was deleted");
     } else if (p) {
         pl_kpod_seen(p, object);
@@ -181,7 +175,7 @@ static void on_pod(void *self, enum pl_kube_event e, json_t *object)
 static void on_event(void *self, enum pl_kube_event e, json_t *object)
 {
     struct kube *k = self;
-    const char *uid = text_at(json_object_get(object, "involvedObject"), "uid");
+    const char *uid = pl_json_str(json_object_get(object, "involvedObject"), "uid");
     struct kpod *p = e == PL_KUBE_ADDED || e == PL_KUBE_MODIFIED ? pl_map_get(&k->by_uid, uid, strlen(uid)) : NULL;
 
     if (p)
@@ -397,7 +391,7 @@ static int find_owner(struct kube *k, struct pl_err *err)
     r = pl_kube_client_get(k->client, path, &object, err);
     if (r < 0)
         return pl_err_wrap(err, r, "kubernetes.owner: ConfigMap %s of namespace %s", k->settings->owner_name, k->space);
-    snprintf(k->owner_uid, sizeof k->owner_uid, "%s", text_at(json_object_get(object, "metadata"), "uid"));
+    snprintf(k->owner_uid, sizeof k->owner_uid, "%s", pl_json_str(json_object_get(object, "metadata"), "uid"));
     k->settings->owner_uid = k->owner_uid;
     return 0;
 }

@@ -1,4 +1,5 @@
 #include "pipelined/exec/project_secrets.h"
+#include "pipelined/core/json_text.h"
 
 #include "pipelined/exec/kube_feed.h"
 #include "pipelined/kube/kube_write.h"
@@ -28,21 +29,14 @@ struct pl_project_secrets {
     uint64_t number; /* lock */
 };
 
-static const char *text_at(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text ? text : "";
-}
-
 static const char *name_of(const json_t *object)
 {
-    return text_at(json_object_get(object, "metadata"), "name");
+    return pl_json_str(json_object_get(object, "metadata"), "name");
 }
 
 static const char *label_of(const json_t *object)
 {
-    return text_at(json_object_get(json_object_get(object, "metadata"), "labels"), PL_SECRET_LABEL);
+    return pl_json_str(json_object_get(json_object_get(object, "metadata"), "labels"), PL_SECRET_LABEL);
 }
 
 /* ---- which there are ---- */
@@ -121,7 +115,7 @@ static int ask_page(struct pl_project_secrets *s, const char *selector, unsigned
         *ret = json_loadb((const char *)call.reply.data, call.reply.len, JSON_ALLOW_NUL, NULL);
         if (call.reply.data)
             explicit_bzero(call.reply.data, call.reply.len);
-        snprintf(more, n, "%s", text_at(json_object_get(*ret, "metadata"), "continue"));
+        snprintf(more, n, "%s", pl_json_str(json_object_get(*ret, "metadata"), "continue"));
         r = *ret ? 0 : pl_err_set(err, PL_EPROTO, "GET %s: what came is no JSON", path);
     }
     pl_kube_call_finish(&call);
@@ -399,7 +393,7 @@ static int set_keys(struct pl_project_secrets *s, const struct pl_secret_op *op,
     int r;
 
     /* Only the one that was looked at. */
-    json_object_set_new(patch, "metadata", json_pack("{s:s}", "uid", text_at(json_object_get(there, "metadata"), "uid")));
+    json_object_set_new(patch, "metadata", json_pack("{s:s}", "uid", pl_json_str(json_object_get(there, "metadata"), "uid")));
     text = json_dumps(patch, JSON_COMPACT);
     if (!text)
         return pl_err_nomem(err);
@@ -433,7 +427,7 @@ static int update(struct pl_project_secrets *s, const struct pl_secret_op *op, s
 static int delete_object(struct pl_project_secrets *s, const json_t *object, struct pl_err *err)
 {
     char path[PATH_BYTES];
-    struct pl_kube_delete remove = {.path = path, .uid = text_at(json_object_get(object, "metadata"), "uid"), .grace_s = -1};
+    struct pl_kube_delete remove = {.path = path, .uid = pl_json_str(json_object_get(object, "metadata"), "uid"), .grace_s = -1};
     int r;
 
     path_of(s, name_of(object), path);

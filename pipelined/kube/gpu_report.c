@@ -1,5 +1,7 @@
 #include "gpu_report.h"
 
+#include "pipelined/core/json_text.h"
+
 #include "offer.h"
 #include "pod_render.h"
 
@@ -11,13 +13,6 @@ struct pl_gpu_report {
         pods; /* uid → {"node", "namespace", "pod", "project"?, "stage"?, "holds": {NAME: COUNT}, "devices": {INDEX: UNITS}, "pending"} */
     json_t *use; /* node → {"namespace/pod": {"utilisation", "used_mib", "devices"}} */
 };
-
-static const char *text_at(const json_t *o, const char *key)
-{
-    const char *text = json_string_value(json_object_get(o, key));
-
-    return text ? text : "";
-}
 
 static int64_t count_at(const json_t *o, const char *key)
 {
@@ -90,8 +85,8 @@ static const char *product_of(const json_t *labels)
                                         "kubernetes.azure.com/accelerator"};
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(known); i++)
-        if (*text_at(labels, known[i]))
-            return text_at(labels, known[i]);
+        if (*pl_json_str(labels, known[i]))
+            return pl_json_str(labels, known[i]);
     return NULL;
 }
 
@@ -102,8 +97,8 @@ static const char *address_of(const json_t *status)
 
     json_array_foreach(json_object_get(status, "addresses"), i, one)
     {
-        if (pl_streq(text_at(one, "type"), "InternalIP"))
-            return text_at(one, "address");
+        if (pl_streq(pl_json_str(one, "type"), "InternalIP"))
+            return pl_json_str(one, "address");
     }
     return "unknown";
 }
@@ -112,7 +107,7 @@ int pl_gpu_report_node(struct pl_gpu_report *g, const json_t *node, struct pl_er
 {
     const json_t *metadata = json_object_get(node, "metadata"), *status = json_object_get(node, "status");
     json_t *resources = json_object(), *count;
-    const char *name = text_at(metadata, "name"), *resource;
+    const char *name = pl_json_str(metadata, "name"), *resource;
 
     json_object_foreach(json_object_get(status, "allocatable"), resource, count)
     {
@@ -143,9 +138,9 @@ void pl_gpu_report_node_gone(struct pl_gpu_report *g, const char *name)
 /* {container: {index: units}} of newer schedulers, else one index for all of it. */
 static void read_devices(const json_t *annotations, int64_t units, json_t *pod)
 {
-    json_t *devices = json_object(), *all = json_loads(text_at(annotations, "scheduler.framework.gpushare.allocation"), 0, NULL),
-           *one, *part;
-    const char *index = text_at(annotations, "ALIYUN_COM_GPU_MEM_IDX"), *name, *key;
+    json_t *devices = json_object(),
+           *all = json_loads(pl_json_str(annotations, "scheduler.framework.gpushare.allocation"), 0, NULL), *one, *part;
+    const char *index = pl_json_str(annotations, "ALIYUN_COM_GPU_MEM_IDX"), *name, *key;
     int64_t placed = 0;
 
     json_object_foreach(all, name, one)
@@ -180,23 +175,23 @@ static json_t *holds_of(const json_t *pod)
 int pl_gpu_report_pod(struct pl_gpu_report *g, const json_t *pod, struct pl_err *err)
 {
     const json_t *metadata = json_object_get(pod, "metadata"), *labels = json_object_get(metadata, "labels");
-    const char *node = text_at(json_object_get(pod, "spec"), "nodeName"),
-               *phase = text_at(json_object_get(pod, "status"), "phase"), *stage = text_at(labels, PL_POD_LABEL "stage"),
-               *project = text_at(labels, PL_POD_LABEL "project");
+    const char *node = pl_json_str(json_object_get(pod, "spec"), "nodeName"),
+               *phase = pl_json_str(json_object_get(pod, "status"), "phase"), *stage = pl_json_str(labels, PL_POD_LABEL "stage"),
+               *project = pl_json_str(labels, PL_POD_LABEL "project");
     const bool holds_any = *node && !pl_streq(phase, "Succeeded") && !pl_streq(phase, "Failed");
     json_t *holds = holds_any ? holds_of(pod) : NULL, *kept;
 
     if (json_object_size(holds) == 0) {
         json_decref(holds);
-        pl_gpu_report_pod_gone(g, text_at(metadata, "uid"));
+        pl_gpu_report_pod_gone(g, pl_json_str(metadata, "uid"));
         return 0;
     }
-    kept =
-        json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:o}", "node", node, "namespace", text_at(metadata, "namespace"), "pod",
-                  text_at(metadata, "name"), "project", *stage ? project : NULL, "stage", *stage ? stage : NULL, "holds", holds);
+    kept = json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:o}", "node", node, "namespace", pl_json_str(metadata, "namespace"), "pod",
+                     pl_json_str(metadata, "name"), "project", *stage ? project : NULL, "stage", *stage ? stage : NULL, "holds",
+                     holds);
     if (kept && json_object_get(holds, PL_GPUSHARE_MEM))
         read_devices(json_object_get(metadata, "annotations"), count_at(holds, PL_GPUSHARE_MEM), kept);
-    return put(g->pods, PL_GPU_REPORT_PODS_MAX, "pods", text_at(metadata, "uid"), kept, err);
+    return put(g->pods, PL_GPU_REPORT_PODS_MAX, "pods", pl_json_str(metadata, "uid"), kept, err);
 }
 
 void pl_gpu_report_pod_gone(struct pl_gpu_report *g, const char *uid)
@@ -257,10 +252,10 @@ static json_t *pods_by_node(const struct pl_gpu_report *g)
 
     json_object_foreach(g->pods, uid, pod)
     {
-        list = json_object_get(all, text_at(pod, "node"));
+        list = json_object_get(all, pl_json_str(pod, "node"));
         if (!list) {
             list = json_array();
-            (void)json_object_set_new(all, text_at(pod, "node"), list);
+            (void)json_object_set_new(all, pl_json_str(pod, "node"), list);
         }
         (void)json_array_append(list, pod);
     }
@@ -278,7 +273,7 @@ static json_t *holder_json(const json_t *pod, const json_t *use, int64_t count)
     for (size_t i = 0; i < PL_ARRAY_SIZE(copied); i++)
         if (json_object_get(pod, copied[i]))
             (void)json_object_set(o, copied[i], json_object_get(pod, copied[i]));
-    snprintf(key, sizeof key, "%s/%s", text_at(pod, "namespace"), text_at(pod, "pod"));
+    snprintf(key, sizeof key, "%s/%s", pl_json_str(pod, "namespace"), pl_json_str(pod, "pod"));
     told = json_object_get(use, key);
     if (json_object_get(told, "utilisation"))
         (void)json_object_set(o, "utilisation", json_object_get(told, "utilisation"));
@@ -344,9 +339,9 @@ static json_t *row_json(const char *name, const json_t *node, const char *resour
 static int compare_rows(const void *a, const void *b)
 {
     const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
-    int r = strcmp(text_at(x, "node"), text_at(y, "node"));
+    int r = strcmp(pl_json_str(x, "node"), pl_json_str(y, "node"));
 
-    return r ? r : strcmp(text_at(x, "resource"), text_at(y, "resource"));
+    return r ? r : strcmp(pl_json_str(x, "resource"), pl_json_str(y, "resource"));
 }
 
 static json_t *sorted(json_t *rows)

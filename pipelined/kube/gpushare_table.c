@@ -1,6 +1,7 @@
 /* The tables of kubectl-inspect-gpushare: columns are as wide as their widest cell and two blanks. */
 #include "gpu_report.h"
 
+#include "pipelined/core/json_text.h"
 #include "storage/base/buf.h"
 
 #include <stdarg.h>
@@ -14,13 +15,6 @@ struct table {
     size_t n, at;       /* columns; of the row that is being filled */
     struct pl_buf text; /* its cells, each with a NUL, row by row */
 };
-
-static const char *text_at(const json_t *o, const char *key)
-{
-    const char *text = json_string_value(json_object_get(o, key));
-
-    return text ? text : "";
-}
 
 static long long int_at(const json_t *o, const char *key)
 {
@@ -63,7 +57,7 @@ static int flush(struct table *t, struct pl_buf *out, size_t *ret_width, struct 
 
 static bool is_shared(const json_t *row)
 {
-    return pl_streq(text_at(row, "resource"), PL_GPUSHARE_MEM);
+    return pl_streq(pl_json_str(row, "resource"), PL_GPUSHARE_MEM);
 }
 
 /* What the whole table is about. */
@@ -130,8 +124,8 @@ static int summary(const json_t *rows, const struct scope *s, struct pl_buf *out
     {
         if (!is_shared(row))
             continue;
-        cell(&t, &r, "%s", text_at(row, "node"));
-        cell(&t, &r, "%s", text_at(row, "address"));
+        cell(&t, &r, "%s", pl_json_str(row, "node"));
+        cell(&t, &r, "%s", pl_json_str(row, "address"));
         for (size_t k = 0; k < s->gpus; k++) {
             const json_t *gpu = json_array_get(json_object_get(row, "gpus"), k);
 
@@ -151,8 +145,8 @@ static void pod_row(struct table *t, int *r, const json_t *pod, size_t gpus, boo
 {
     long long placed = 0;
 
-    cell(t, r, "%s", text_at(pod, "pod"));
-    cell(t, r, "%s", text_at(pod, "namespace"));
+    cell(t, r, "%s", pl_json_str(pod, "pod"));
+    cell(t, r, "%s", pl_json_str(pod, "namespace"));
     for (size_t k = 0; k < gpus; k++) {
         char index[24];
 
@@ -171,7 +165,7 @@ static int node_details(const json_t *row, struct pl_buf *out, size_t *ret_width
     struct table t = {.n = 2 + gpus + pending};
     const json_t *pod;
     size_t i;
-    int r = pl_buf_addf(out, err, "NAME:       %s\nIPADDRESS:  %s\n\n", text_at(row, "node"), text_at(row, "address"));
+    int r = pl_buf_addf(out, err, "NAME:       %s\nIPADDRESS:  %s\n\n", pl_json_str(row, "node"), pl_json_str(row, "address"));
 
     cell(&t, &r, "NAME");
     cell(&t, &r, "NAMESPACE");

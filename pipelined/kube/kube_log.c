@@ -2,6 +2,7 @@
 
 #include "kube_exec.h"
 #include "kube_write.h"
+#include "pipelined/core/json_text.h"
 #include "storage/base/clock.h"
 #include "storage/object/sigv4_query.h"
 
@@ -320,31 +321,24 @@ struct pl_kube_log *pl_kube_log_destroy(struct pl_kube_log *l)
 
 /* --- events --- */
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text != NULL ? text : "";
-}
-
 bool pl_kube_happening_take(const json_t *event, struct pl_kube_happening *ret)
 {
     static const char *const times[] = {"lastTimestamp", "eventTime", "firstTimestamp"};
     const json_t *series = json_object_get(event, "series");
-    const char *from = text_of(json_object_get(event, "source"), "component");
+    const char *from = pl_json_str(json_object_get(event, "source"), "component");
     const json_int_t count = json_integer_value(json_object_get(json_is_object(series) ? series : event, "count"));
 
     *ret = (struct pl_kube_happening){.count = count > 0 ? (unsigned)PL_MIN(count, (json_int_t)UINT32_MAX) : 1};
-    if (*text_of(event, "reason") == '\0')
+    if (*pl_json_str(event, "reason") == '\0')
         return false;
-    if (!pl_kube_time_parse(text_of(series, "lastObservedTime"), &ret->time_us))
+    if (!pl_kube_time_parse(pl_json_str(series, "lastObservedTime"), &ret->time_us))
         for (size_t i = 0; i < PL_ARRAY_SIZE(times); i++)
-            if (pl_kube_time_parse(text_of(event, times[i]), &ret->time_us))
+            if (pl_kube_time_parse(pl_json_str(event, times[i]), &ret->time_us))
                 break;
-    ret->warning = pl_streq(text_of(event, "type"), "Warning");
-    (void)snprintf(ret->reason, sizeof(ret->reason), "%.63s", text_of(event, "reason"));
-    (void)snprintf(ret->message, sizeof(ret->message), "%.1023s", text_of(event, "message"));
-    (void)snprintf(ret->from, sizeof(ret->from), "%.63s", *from != '\0' ? from : text_of(event, "reportingComponent"));
+    ret->warning = pl_streq(pl_json_str(event, "type"), "Warning");
+    (void)snprintf(ret->reason, sizeof(ret->reason), "%.63s", pl_json_str(event, "reason"));
+    (void)snprintf(ret->message, sizeof(ret->message), "%.1023s", pl_json_str(event, "message"));
+    (void)snprintf(ret->from, sizeof(ret->from), "%.63s", *from != '\0' ? from : pl_json_str(event, "reportingComponent"));
     return true;
 }
 

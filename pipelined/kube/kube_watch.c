@@ -1,5 +1,6 @@
 #include "kube_watch.h"
 
+#include "pipelined/core/json_text.h"
 #include "storage/base/hash.h"
 #include "storage/base/map.h"
 #include "storage/object/sigv4_query.h"
@@ -88,13 +89,6 @@ struct pl_kube_watch *pl_kube_watch_destroy(struct pl_kube_watch *w)
 
 /* --- objects --- */
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text != NULL ? text : "";
-}
-
 static int say(struct pl_kube_watch *w, enum pl_kube_event e, json_t *object, struct pl_err *err)
 {
     w->events++;
@@ -146,7 +140,7 @@ static void forget(struct pl_kube_watch *w, const struct pl_buf *key)
 static int take_present(struct pl_kube_watch *w, const struct pl_buf *key, json_t *object, struct pl_err *err)
 {
     const json_t *metadata = json_object_get(object, "metadata");
-    const char *uid = text_of(metadata, "uid"), *version = text_of(metadata, "resourceVersion");
+    const char *uid = pl_json_str(metadata, "uid"), *version = pl_json_str(metadata, "resourceVersion");
     const uint64_t hash = pl_xxh64(version, strlen(version), 0);
     struct known *k = pl_map_get(&w->objects, key->data, key->len);
     int r = 0;
@@ -193,9 +187,9 @@ static int take_object(struct pl_kube_watch *w, json_t *object, bool gone, struc
     const json_t *metadata = json_object_get(object, "metadata");
     int r;
 
-    if (*text_of(metadata, "name") == '\0')
+    if (*pl_json_str(metadata, "name") == '\0')
         return pl_err_set(err, PL_EPROTO, "an object of %s has no name", w->path);
-    r = pl_buf_addf(&key, err, "%s/%s", text_of(metadata, "namespace"), text_of(metadata, "name"));
+    r = pl_buf_addf(&key, err, "%s/%s", pl_json_str(metadata, "namespace"), pl_json_str(metadata, "name"));
     if (r < 0)
         return r;
     return gone ? take_gone(w, &key, object, err) : take_present(w, &key, object, err);
@@ -238,7 +232,7 @@ static int take_status(struct pl_kube_watch *w, const json_t *object, struct pl_
 
 static int keep_version(struct pl_kube_watch *w, const json_t *object, struct pl_err *err)
 {
-    const char *version = text_of(json_object_get(object, "metadata"), "resourceVersion");
+    const char *version = pl_json_str(json_object_get(object, "metadata"), "resourceVersion");
 
     if (*version == '\0' || strlen(version) >= sizeof(w->version))
         return pl_err_set(err, PL_EPROTO, "%s: no resourceVersion to go on from", w->path);
@@ -254,10 +248,10 @@ static int on_item(void *self, json_t *object, struct pl_err *err)
 static int on_page(void *self, json_t *doc, struct pl_err *err)
 {
     struct pl_kube_watch *w = self;
-    const char *rest = text_of(json_object_get(doc, "metadata"), "continue");
+    const char *rest = pl_json_str(json_object_get(doc, "metadata"), "continue");
     int r;
 
-    if (pl_streq(text_of(doc, "kind"), "Status"))
+    if (pl_streq(pl_json_str(doc, "kind"), "Status"))
         return take_status(w, doc, err);
     if (json_object_get(doc, "items") == NULL)
         return pl_err_set(err, PL_EPROTO, "%s: what came is no list", w->path);
@@ -282,7 +276,7 @@ static int on_page(void *self, json_t *doc, struct pl_err *err)
 static int on_frame(void *self, json_t *doc, struct pl_err *err)
 {
     struct pl_kube_watch *w = self;
-    const char *type = text_of(doc, "type");
+    const char *type = pl_json_str(doc, "type");
     json_t *object = json_object_get(doc, "object");
     int r;
 

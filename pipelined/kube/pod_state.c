@@ -1,5 +1,6 @@
 #include "pod_state.h"
 
+#include "pipelined/core/json_text.h"
 #include "pipelined/core/quantity.h"
 
 #include <stdarg.h>
@@ -10,13 +11,6 @@ struct look {
     const struct pl_pod_asked *asked;
     struct pl_pod_state *to;
 };
-
-static const char *text_at(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text != NULL ? text : "";
-}
 
 static void say(struct look *l, enum pl_pod_verdict verdict, const char *fmt, ...) PL_PRINTF(3, 4);
 static void say(struct look *l, enum pl_pod_verdict verdict, const char *fmt, ...)
@@ -40,10 +34,10 @@ static const char *words(const char *message, const char *fallback)
 static const char *when(const json_t *event)
 {
     static const char *const keys[] = {"lastTimestamp", "deprecatedLastTimestamp", "eventTime", "firstTimestamp"};
-    const char *series = text_at(json_object_get(event, "series"), "lastObservedTime");
+    const char *series = pl_json_str(json_object_get(event, "series"), "lastObservedTime");
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(keys) && series[0] == '\0'; i++)
-        series = text_at(event, keys[i]);
+        series = pl_json_str(event, keys[i]);
     return series;
 }
 
@@ -58,7 +52,7 @@ static const json_t *newest_event(const struct look *l, const char *const *reaso
         bool meant = false;
 
         for (size_t k = 0; k < n; k++)
-            meant = meant || pl_streq(text_at(event, "reason"), reasons[k]);
+            meant = meant || pl_streq(pl_json_str(event, "reason"), reasons[k]);
         if (meant && (best == NULL || strncmp(when(event), when(best), 19) >= 0))
             best = event;
     }
@@ -68,7 +62,7 @@ static const json_t *newest_event(const struct look *l, const char *const *reaso
 /* v1 has `message`, events.k8s.io/v1 `note`. */
 static const char *event_words(const json_t *event)
 {
-    return words(text_at(event, "message"), text_at(event, "note"));
+    return words(pl_json_str(event, "message"), pl_json_str(event, "note"));
 }
 
 /* --- conditions and containers */
@@ -80,7 +74,7 @@ static const json_t *condition(const struct look *l, const char *type)
 
     json_array_foreach(json_object_get(l->status, "conditions"), i, one)
     {
-        if (pl_streq(text_at(one, "type"), type))
+        if (pl_streq(pl_json_str(one, "type"), type))
             return one;
     }
     return NULL;
@@ -93,7 +87,7 @@ static const json_t *named(const json_t *list, const char *name)
 
     json_array_foreach((json_t *)(uintptr_t)list, i, one)
     {
-        if (pl_streq(text_at(one, "name"), name))
+        if (pl_streq(pl_json_str(one, "name"), name))
             return one;
     }
     return NULL;
@@ -117,7 +111,7 @@ static void wait_for_node(struct look *l)
                              *const grows[] = {"TriggeredScaleUp"};
     const json_t *scheduled = condition(l, "PodScheduled"), *event = newest_event(l, scheduling, 1),
                  *no = newest_event(l, refused, 1), *yes = newest_event(l, grows, 1);
-    const char *message = words(text_at(scheduled, "message"), event_words(event));
+    const char *message = words(pl_json_str(scheduled, "message"), event_words(event));
 
     if (no != NULL && yes != NULL && strncmp(when(yes), when(no), 19) >= 0)
         no = NULL;
@@ -172,8 +166,8 @@ static bool container_waits(struct look *l, const char *list, const json_t *stat
 {
     static const char *const pulls[] = {"Failed", "FailedToPullImage", "BackOff"};
     const json_t *waiting = json_object_get(json_object_get(status, "state"), "waiting"), *event;
-    const char *reason = text_at(waiting, "reason"), *message = text_at(waiting, "message"), *name = text_at(status, "name"),
-               *image = text_at(named(json_object_get(l->spec, list), name), "image");
+    const char *reason = pl_json_str(waiting, "reason"), *message = pl_json_str(waiting, "message"),
+               *name = pl_json_str(status, "name"), *image = pl_json_str(named(json_object_get(l->spec, list), name), "image");
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(waiting_reasons); i++) {
         if (!pl_streq(waiting_reasons[i].reason, reason) || waiting_reasons[i].patience_ms < 0)
@@ -233,14 +227,14 @@ static const struct {
 
 static bool ended_by_reason(struct look *l)
 {
-    const char *reason = text_at(l->status, "reason");
+    const char *reason = pl_json_str(l->status, "reason");
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(pod_reasons) && reason[0] != '\0'; i++) {
         size_t n = strlen(pod_reasons[i].reason);
 
         if (strncmp(reason, pod_reasons[i].reason, n) == 0 && (pod_reasons[i].prefix || reason[n] == '\0')) {
             say(l, pod_reasons[i].verdict, "%s: %.580s", reason,
-                words(text_at(l->status, "message"), "the cluster says no more"));
+                words(pl_json_str(l->status, "message"), "the cluster says no more"));
             return true;
         }
     }
@@ -252,10 +246,10 @@ static bool ended_by_disruption(struct look *l)
 {
     const json_t *disrupted = condition(l, "DisruptionTarget");
 
-    if (!pl_streq(text_at(disrupted, "status"), "True"))
+    if (!pl_streq(pl_json_str(disrupted, "status"), "True"))
         return false;
-    say(l, PL_POD_ELSEWHERE, "%s: %.580s", text_at(disrupted, "reason"),
-        words(text_at(disrupted, "message"), "the cluster says no more"));
+    say(l, PL_POD_ELSEWHERE, "%s: %.580s", pl_json_str(disrupted, "reason"),
+        words(pl_json_str(disrupted, "message"), "the cluster says no more"));
     return true;
 }
 
@@ -263,10 +257,10 @@ static bool ended_by_disruption(struct look *l)
 static void ran_out_of_memory(struct look *l)
 {
     const json_t *main = named(json_object_get(l->spec, "containers"), "main");
-    const char *limit = text_at(json_object_get(json_object_get(main, "resources"), "limits"), "memory"),
+    const char *limit = pl_json_str(json_object_get(json_object_get(main, "resources"), "limits"), "memory"),
                *ranger =
-                   text_at(json_object_get(json_object_get(l->pod, "metadata"), "annotations"), "kubernetes.io/limit-ranger"),
-               *namespace = text_at(json_object_get(l->pod, "metadata"), "namespace");
+                   pl_json_str(json_object_get(json_object_get(l->pod, "metadata"), "annotations"), "kubernetes.io/limit-ranger"),
+               *namespace = pl_json_str(json_object_get(l->pod, "metadata"), "namespace");
     int64_t bytes = 0;
 
     if (limit[0] == '\0' || pl_quantity_bytes(limit, &bytes, NULL) < 0)
@@ -288,26 +282,27 @@ static void did_not_start(struct look *l, const char *container, const json_t *e
 {
     static const char *const stubborn[] = {"no such file or directory", "permission denied", "executable file not found",
                                            "not a directory"};
-    const char *message = text_at(end, "message");
+    const char *message = pl_json_str(end, "message");
 
     if (strstr(message, "exec format error") != NULL) {
         say(l, PL_POD_GIVEN_UP, "%s of %s: %.400s: the image is for another architecture than node %s: set placement.arch",
-            text_at(end, "reason"), container, message, words(l->to->node != NULL ? l->to->node : "", "?"));
+            pl_json_str(end, "reason"), container, message, words(l->to->node != NULL ? l->to->node : "", "?"));
         return;
     }
     for (size_t i = 0; i < PL_ARRAY_SIZE(stubborn); i++) {
         if (strstr(message, stubborn[i]) != NULL) {
-            say(l, PL_POD_GIVEN_UP, "%s of %s: %.560s", text_at(end, "reason"), container, message);
+            say(l, PL_POD_GIVEN_UP, "%s of %s: %.560s", pl_json_str(end, "reason"), container, message);
             return;
         }
     }
-    say(l, PL_POD_ELSEWHERE, "%s of %s: %.560s", text_at(end, "reason"), container, words(message, "the cluster says no more"));
+    say(l, PL_POD_ELSEWHERE, "%s of %s: %.560s", pl_json_str(end, "reason"), container,
+        words(message, "the cluster says no more"));
 }
 
 /* One container's end; true when it decides about the pod. */
 static bool container_ended(struct look *l, const char *container, const json_t *end)
 {
-    const char *reason = text_at(end, "reason"), *message = text_at(end, "message");
+    const char *reason = pl_json_str(end, "reason"), *message = pl_json_str(end, "message");
     int code = (int)json_integer_value(json_object_get(end, "exitCode"));
 
     if (pl_streq(reason, "StartError") || pl_streq(reason, "ContainerCannotRun"))
@@ -337,7 +332,7 @@ static const json_t *failed_init(const struct look *l, const char **ret_name)
     json_array_foreach(json_object_get(l->status, "initContainerStatuses"), i, status)
     {
         end = json_object_get(json_object_get(status, "state"), "terminated");
-        *ret_name = text_at(status, "name");
+        *ret_name = pl_json_str(status, "name");
         if (end != NULL && json_integer_value(json_object_get(end, "exitCode")) != 0)
             return end;
     }
@@ -361,14 +356,14 @@ static void ended(struct look *l)
     if (agent != NULL && container_ended(l, "agent", agent))
         return;
     if (main == NULL && agent == NULL)
-        say(l, PL_POD_ELSEWHERE, "%s: %.560s", words(text_at(l->status, "phase"), "it ended"),
-            words(text_at(l->status, "message"), "the cluster says no more"));
+        say(l, PL_POD_ELSEWHERE, "%s: %.560s", words(pl_json_str(l->status, "phase"), "it ended"),
+            words(pl_json_str(l->status, "message"), "the cluster says no more"));
 }
 
 void pl_pod_state(const json_t *pod, const json_t *events, const struct pl_pod_asked *asked, struct pl_pod_state *ret)
 {
     struct look l = {pod, json_object_get(pod, "spec"), json_object_get(pod, "status"), events, asked, ret};
-    const char *phase = text_at(l.status, "phase"), *node = text_at(l.spec, "nodeName");
+    const char *phase = pl_json_str(l.status, "phase"), *node = pl_json_str(l.spec, "nodeName");
     const json_t *main = terminated(&l, "main"), *agent = terminated(&l, "agent"), *init;
     const char *name;
 

@@ -1,15 +1,10 @@
 #include "secret_object.h"
 
+#include "pipelined/core/json_text.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <time.h>
-
-static const char *text_at(const json_t *o, const char *key)
-{
-    const char *text = json_string_value(json_object_get(o, key));
-
-    return text ? text : "";
-}
 
 void pl_secret_label(const char *project, char ret[PL_SECRET_LABEL_BYTES])
 {
@@ -38,7 +33,8 @@ bool pl_secret_object_is(const json_t *object, const char *project)
     char label[PL_SECRET_LABEL_BYTES];
 
     pl_secret_label(project, label);
-    return *project && pl_streq(text_at(json_object_get(json_object_get(object, "metadata"), "labels"), PL_SECRET_LABEL), label);
+    return *project &&
+           pl_streq(pl_json_str(json_object_get(json_object_get(object, "metadata"), "labels"), PL_SECRET_LABEL), label);
 }
 
 /* RFC 3339 in UTC, as the API server writes it; 0: it is none. */
@@ -52,7 +48,7 @@ static json_int_t time_us(const char *text)
 
 static int compare(const void *a, const void *b)
 {
-    return strcmp(text_at(*(json_t *const *)a, "name"), text_at(*(json_t *const *)b, "name"));
+    return strcmp(pl_json_str(*(json_t *const *)a, "name"), pl_json_str(*(json_t *const *)b, "name"));
 }
 
 static json_t *one_json(const json_t *object)
@@ -62,8 +58,8 @@ static json_t *one_json(const json_t *object)
     const char *key;
 
     json_object_foreach(json_object_get(object, "data"), key, value) json_array_append_new(keys, json_string(key));
-    return json_pack("{s:s, s:o, s:I}", "name", text_at(metadata, "name"), "keys", keys, "updated_us",
-                     time_us(text_at(metadata, "creationTimestamp")));
+    return json_pack("{s:s, s:o, s:I}", "name", pl_json_str(metadata, "name"), "keys", keys, "updated_us",
+                     time_us(pl_json_str(metadata, "creationTimestamp")));
 }
 
 json_t *pl_secret_object_list(const json_t *items, const char *project)
