@@ -1,9 +1,10 @@
-/* doctor: checks of what pipelined needs of a cluster, a line each: ok, warn or FAIL, and what to do about it.
+/* doctor: checks of what pipelined needs of a machine and a daemon, or of a cluster, a line each: ok, warn or FAIL, and what to do about it.
  *
  *   verb_doctor     options, the end                     doctor_cluster  what the API server says of itself, the namespace, nodes
  *   doctor          the lines                            doctor_probe    a pod as a stage's, started there once
+ *   doctor_machine  programs, sandbox, folder, daemon
  *
- * Who asks is who the kubeconfig says: run it as the daemon's account (in its pod), or as an admin who prepares a cluster for it. */
+ * Who asks a cluster is who the kubeconfig says: run it as the daemon's account (in its pod), or as an admin who prepares a cluster for it. */
 #pragma once
 
 #include "cli.h"
@@ -22,7 +23,7 @@ struct pl_doctor_asked {
 };
 
 struct pl_doctor {
-    const struct pl_cli *cli;
+    struct pl_cli *cli;
     struct pl_doctor_asked asked;
     json_t *lines; /* [{"grade", "check", "text", "remedy"?}] */
     unsigned count[3];
@@ -44,7 +45,10 @@ int pl_doctor_say(struct pl_doctor *d, enum pl_doctor_grade grade, const char *c
 PL_MUST_CHECK
 int pl_doctor_get(struct pl_doctor *d, const char *path, json_t **ret, int *ret_code, struct pl_err *err);
 
-/* All checks but the probe; fills d->facts. Negative only when going on makes no sense: the line was said. */
+/* This machine, and the daemon that pipelinectl would ask. PL_ENOMEM, PL_EIO. */
+PL_MUST_CHECK
+int pl_doctor_machine(struct pl_doctor *d, struct pl_err *err);
+/* Of a cluster: all checks but the probe; fills d->facts. Negative only when going on makes no sense: the line was said. */
 PL_MUST_CHECK
 int pl_doctor_cluster(struct pl_doctor *d, struct pl_err *err);
 /* Starts a pod as a stage's in the namespace and says how it fared; it is removed whatever happens. */

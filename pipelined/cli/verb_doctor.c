@@ -1,4 +1,5 @@
-/* doctor: whether a cluster is what pipelined needs; with kubeconfig alone, before any daemon runs there. */
+/* doctor: whether this machine and its daemon are as they should be; whether a cluster is what pipelined needs, with kubeconfig alone, before
+ * any daemon runs there. */
 #include "args.h"
 #include "doctor.h"
 #include "show.h"
@@ -94,43 +95,57 @@ static int conclude(struct pl_doctor *d, struct pl_err *err)
     }
     if (r < 0 || !d->count[PL_DOCTOR_FAIL])
         return r;
-    return pl_err_set(err, PL_EUNAVAILABLE, "stages cannot run there yet");
+    return pl_err_set(err, PL_EUNAVAILABLE, "%s", d->client ? "stages cannot run there yet" : "not all is as it should be");
+}
+
+static int examine_cluster(struct pl_doctor *d, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *config = NULL;
+    struct pl_err why = {0};
+    int r;
+
+    pl_cli_note_interrupt(); /* the probe's pod goes whatever happens */
+    r = read_options(d, &config, err);
+    r = r < 0 ? r : connect_to(d, err);
+    if (r < 0)
+        return r;
+    r = pl_doctor_cluster(d, &why);
+    if (r == 0 && d->access.on[PL_KUBE_MAY_PODS] && !d->no_space)
+        r = pl_doctor_probe(d, &why);
+    if (r < 0 && d->count[PL_DOCTOR_FAIL] == 0) {
+        *err = why;
+        return r;
+    }
+    return conclude(d, err);
+}
+
+/* Options that speak of clusters alone mean one. */
+static int examine_machine(struct pl_doctor *d, struct pl_err *err)
+{
+    int r;
+
+    if (d->cli->n_given) {
+        pl_err_set(err, PL_EUSAGE, "--%s is an option of doctor --cluster", d->cli->given[0].option->name);
+        return pl_err_hint(err, PL_EUSAGE, "Without --cluster doctor looks at this machine and its daemon.");
+    }
+    r = pl_doctor_machine(d, err);
+    return r < 0 ? r : conclude(d, err);
 }
 
 static int doctor(struct pl_cli *c, struct pl_err *err)
 {
-    struct pl_doctor d = {.cli = c};
-    json_t *config = NULL;
-    struct pl_err why = {0};
-    int r;
+    struct pl_doctor d = {.cli = c, .lines = json_array()};
+    int r = pl_cli_flag(c, "cluster") ? examine_cluster(&d, err) : examine_machine(&d, err);
 
-    if (!pl_cli_flag(c, "cluster")) {
-        pl_err_set(err, PL_EUSAGE, "doctor checks a cluster: doctor --cluster");
-        return pl_err_hint(err, PL_EUSAGE, "status says how the daemon is, fsck checks its store.");
-    }
-    d.lines = json_array();
-    pl_cli_note_interrupt(); /* the probe's pod goes whatever happens */
-    r = read_options(&d, &config, err);
-    r = r < 0 ? r : connect_to(&d, err);
-    if (r == 0) {
-        r = pl_doctor_cluster(&d, &why);
-        if (r == 0 && d.access.on[PL_KUBE_MAY_PODS] && !d.no_space)
-            r = pl_doctor_probe(&d, &why);
-        if (r < 0 && d.count[PL_DOCTOR_FAIL] == 0)
-            *err = why;
-        else
-            r = conclude(&d, err);
-    }
     pl_kube_client_destroy(d.client);
     json_decref(d.classes);
     free(d.class_names);
     json_decref(d.lines);
-    json_decref(config);
     return r;
 }
 
 static const struct pl_option options[] = {
-    {"cluster", 0, NULL, "check the Kubernetes cluster"},
+    {"cluster", 0, NULL, "check a Kubernetes cluster; without it this machine and its daemon are"},
     {"kubeconfig", 0, "FILE", "as KUBECONFIG; default: that, ~/.kube/config, the pod's own account"},
     {"context", 0, "NAME", "of the kubeconfig (its current one)"},
     {"namespace", 'n', "NAME", "where stages' pods run (the context's)"},
@@ -145,13 +160,14 @@ static const struct pl_option options[] = {
 static const struct pl_verb verbs[] = {
     {"doctor",
      NULL,
-     "--cluster [--config FILE] [--namespace NAME] [--image IMAGE]",
+     "[--cluster [--config FILE] [--namespace NAME] [--image IMAGE]]",
      0,
      0,
      options,
      doctor,
-     "Says what is missing for stages to run as pods of a cluster, a line each: ok, warn or FAIL, and what to do.",
-     {"doctor --cluster --config config.json --image registry.example/pipelined:0.1.0",
-      "doctor --cluster --context staging --namespace pipelined-stages", "doctor --cluster --json"}},
+     "Says what is missing on this machine, or for stages to run as pods of a cluster: a line each, ok, warn or FAIL, and what "
+     "to do.",
+     {"doctor", "doctor --cluster --config config.json --image registry.example/pipelined:0.1.0",
+      "doctor --cluster --context staging --namespace pipelined-stages --json"}},
 };
 PL_CLI_TABLE(doctor, verbs);

@@ -9,7 +9,7 @@
  *     verb_access, verb_s3 (credential: what a token or key is made with)          who may
  *     verb_offline, verb_plan (given_inputs: folders in the place of repos)                            without a daemon
  *     verb_recover, verb_fsck, verb_keep, verb_mirror (store_url: a store by its address)                         what is kept
- *     verb_doctor (doctor: its lines, doctor_cluster, doctor_probe: a pod started once)                           whether a cluster will do
+ *     verb_doctor (doctor: its lines, doctor_machine, doctor_cluster, doctor_probe: a pod started once)            whether a machine, a cluster will do
  *     verb_try             one datum by hand: try_inputs (which), try_folder (its files), try_worker (the agent, started for it)
  * Local files become records: storage/dataset, storage/chunk, storage/pack
  *   ingest               walk, read, hash, pack with all cores: ingest_walk, ingest_read, ingest_out; segment, stream for large

@@ -16,7 +16,7 @@ static const unsigned char schema_sql[] = {
 #include "schema_sql.inc"
 };
 
-static int refuse_network_filesystem(const char *dir, struct pl_err *err)
+int pl_db_check_disk(const char *dir, struct pl_err *err)
 {
     static const struct {
         unsigned long magic;
@@ -40,7 +40,7 @@ int pl_db_lock(const char *dir, int *ret_fd, struct pl_err *err)
     _cleanup_close_ int fd = -1;
     char path[4096], holder[32] = "";
     ssize_t n;
-    int r = refuse_network_filesystem(dir, err);
+    int r = pl_db_check_disk(dir, err);
 
     if (r < 0)
         return r;

@@ -4,8 +4,12 @@
 #include "pipelined/db/recover.h"
 #include "storage/dataset/log.h"
 
-/* Takes DIR/pipelined.lock (flock; held as long as the returned fd is open). PL_ELOCKED names the process that holds it.
- * Refuses network filesystems, on which SQLite's locks cannot be trusted. */
+/* PL_EINVAL where `dir` is on a network filesystem, on which SQLite's locks cannot be trusted. PL_EIO. */
+PL_MUST_CHECK
+int pl_db_check_disk(const char *dir, struct pl_err *err);
+
+/* Takes DIR/pipelined.lock (flock; held as long as the returned fd is open). PL_ELOCKED names the process that holds it. Else as
+ * pl_db_check_disk. */
 PL_MUST_CHECK
 int pl_db_lock(const char *dir, int *ret_fd, struct pl_err *err);
 

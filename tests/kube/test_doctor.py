@@ -115,6 +115,6 @@ def test_a_pod_that_cannot_start_is_said_and_taken_away(plane, space):
     assert not left, [one["metadata"]["name"] for one in left]
 
 
-def test_without_cluster_it_says_what_it_is_for():
-    done = subprocess.run([CTL, "doctor"], capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "doctor --cluster" in done.stderr and "fsck checks its store" in done.stderr, done.stderr
+def test_options_of_a_cluster_need_cluster():
+    done = subprocess.run([CTL, "doctor", "--image", "reg.example/pipelined:1"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "--image is an option of doctor --cluster" in done.stderr and "this machine and its daemon" in done.stderr, done.stderr
