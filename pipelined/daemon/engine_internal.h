@@ -242,6 +242,8 @@ void pl_engine_take_stages(struct pl_engine *e, struct pl_estage **list, size_t 
 /* Number of the shape of its pods, 0 where workers are processes. Loop. */
 PL_MUST_CHECK
 int pl_engine_shape(struct pl_engine *e, const struct pl_estage *s, bool gpu, uint64_t *ret, struct pl_err *err);
+/* What pods are rendered by has changed: tells the scheduler which shapes the pods of each stage have now, some stages in a turn of the loop. */
+void pl_engine_reshape(struct pl_engine *e);
 /* Gives a stage version to the scheduler. */
 PL_MUST_CHECK
 int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err *err);

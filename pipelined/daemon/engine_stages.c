@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#define RESHAPED_AT_ONCE 32 /* stages whose pods are rendered in one turn of the loop */
+
 struct pl_estage *pl_estage_ref(struct pl_estage *s)
 {
     s->refs++;
@@ -182,6 +184,55 @@ static int find_shapes(struct pl_engine *e, const struct pl_estage *s, struct pl
     int r = pl_engine_shape(e, s, gpu, &ret->shape, err);
 
     return r < 0 || !gpu || s->def->gpu.required ? r : pl_engine_shape(e, s, false, &ret->cpu_shape, err);
+}
+
+struct reshaping {
+    struct pl_engine *engine;
+    size_t n, at;
+    uint64_t versions[];
+};
+
+static void reshape(struct pl_engine *e, const struct pl_estage *s)
+{
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_STAGE_SHAPES, .stage = {.stage = s->stage, .version = s->version}};
+    struct pl_err err = {0};
+    int r = find_shapes(e, s, &ev.stage, &err);
+
+    r = r < 0 ? r : pl_engine_feed(e, &ev, &err);
+    if (r < 0 && r != PL_ENOTFOUND) /* one that nothing is of any more */
+        pl_log_warn("engine", "shape of stage %s: %s", s->def->name, err.msg);
+}
+
+static void reshape_some(void *arg)
+{
+    struct reshaping *some = arg;
+    const size_t end = PL_MIN(some->n, some->at + RESHAPED_AT_ONCE);
+
+    for (; some->at < end && !some->engine->failed; some->at++) {
+        const struct pl_estage *s = pl_map_get(&some->engine->stages, &some->versions[some->at], sizeof *some->versions);
+
+        if (s)
+            reshape(some->engine, s);
+    }
+    if (some->at < some->n && !some->engine->failed)
+        pl_engine_post(some->engine, "engine.reshape", reshape_some, some);
+    else
+        free(some);
+}
+
+void pl_engine_reshape(struct pl_engine *e)
+{
+    struct reshaping *some = malloc(sizeof *some + e->stages.len * sizeof *some->versions);
+    const struct pl_map_slot *slot;
+
+    if (!some) {
+        pl_engine_fail(e, "memory for the shapes of pods");
+        return;
+    }
+    *some = (struct reshaping){.engine = e};
+    for (size_t i = 0; (slot = pl_map_next(&e->stages, &i));)
+        memcpy(&some->versions[some->n++], slot->key, sizeof *some->versions);
+    pl_engine_post(e, "engine.reshape", reshape_some, some);
 }
 
 /* Of this machine's, for a stage that says what its GPUs are to be like. */

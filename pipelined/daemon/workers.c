@@ -294,9 +294,14 @@ static void on_shape(void *self, const struct pl_sched_shape *shape)
         pl_engine_post(e, "engine.shape", deliver_shape, p);
 }
 
+static void on_reshape(void *self)
+{
+    pl_engine_reshape(self);
+}
+
 struct pl_executor_events pl_engine_executor_events(struct pl_engine *e)
 {
-    return (struct pl_executor_events){e, on_started, on_exited, on_placed, on_waits, on_shape};
+    return (struct pl_executor_events){e, on_started, on_exited, on_placed, on_waits, on_shape, on_reshape};
 }
 
 void pl_engine_worker_spec(const struct pl_engine *e, const struct pl_eworker *w, struct pl_engine_worker_texts *texts,

@@ -53,6 +53,8 @@ struct pl_executor_events {
     void (*placed)(void *self, uint64_t id, const char *node, bool up);
     void (*waits)(void *self, uint64_t id, const char *text);
     void (*shape)(void *self, const struct pl_sched_shape *shape);
+    /* What the cluster has is another: of each stage the shape is to be asked for anew. Not within a call. */
+    void (*reshape)(void *self);
 };
 
 /* Would a stage's workers be taken? Texts are "" where there is nothing to say. */

@@ -185,8 +185,13 @@ static void on_event(void *self, enum pl_kube_event e, json_t *object)
 static void on_changed(void *self)
 {
     struct kube *k = self;
+    const uint64_t facts = pl_kube_facts_number(k);
     const struct pl_map_slot *slot;
 
+    if (facts != k->facts) {
+        k->facts = facts;
+        k->events.reshape(k->events.self);
+    }
     for (size_t i = 0; (slot = pl_map_next(&k->shapes, &i));)
         pl_kshape_look(k, slot->value);
 }
@@ -430,6 +435,7 @@ static int set_up(struct kube *k, const struct pl_exec_kubernetes_config *config
     r = r < 0 ? r : follow(k, err);
     if (r < 0)
         return r;
+    k->facts = pl_kube_facts_number(k);
     pl_timer_start(k->timer, PL_POD_LOOK_MS);
     pl_log_info("kubernetes", "workers are pods of namespace %s of %s", k->space, pl_kube_client_name(k->client));
     return 0;

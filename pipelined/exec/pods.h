@@ -33,12 +33,11 @@ struct kshape {
     json_t *pod;                     /* one like its pods */
     struct pl_ramp ramp;
     uint32_t pending;
-    bool broken;    /* its stage can be no pod: `why` */
-    bool trying;    /* nodes have changed since: offered until a pod of it was rendered */
-    uint64_t facts; /* number of what it was found broken by */
+    bool broken; /* its stage can be no pod, for: */
+    char broken_by[PL_OFFER_WHY_BYTES];
     bool told, offered;
     uint32_t told_max;
-    char why[PL_OFFER_WHY_BYTES];
+    char why[PL_OFFER_WHY_BYTES]; /* as told */
 };
 
 struct kpod_making {
@@ -104,6 +103,7 @@ struct kube {
     pthread_mutex_t admitted_lock;
     struct pl_map admitted; /* number of a pod's body, admitted_lock */
     int64_t admitted_ms;    /* since when they are gathered, admitted_lock */
+    uint64_t facts;         /* number of what the shapes in force are rendered by */
     char space[256], pods_path[300], owner_uid[64];
 };
 
@@ -146,6 +146,8 @@ struct kshape *pl_kshape_of_pod(struct kube *k, const struct pl_worker_spec *spe
 void pl_kshape_free(void *shape);
 /* Looks again whether the cluster offers it, and at its ramp; tells what has changed. */
 void pl_kshape_look(struct kube *k, struct kshape *s);
-/* Renders the pod of a worker, and learns whether a broken shape of its stage still is. As pl_pod_render. */
+/* Of all that pods are rendered by and that changes while the daemon runs: nodes, quotas, secrets. */
+uint64_t pl_kube_facts_number(struct kube *k);
+/* Renders the pod of a worker. As pl_pod_render. */
 PL_MUST_CHECK
 int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, struct pl_pod *ret, struct pl_err *err);

@@ -39,7 +39,7 @@ static int render(struct kube *k, const struct pl_worker_spec *spec, struct pl_p
     return pl_pod_render(pl_cluster_facts(k->cluster), k->settings, &worker, ret, err);
 }
 
-/* Of a stage's shape that was broken once. */
+/* Of the shape of a stage that can be no pod. */
 static uint64_t number_of_stage(const struct pl_worker_spec *spec)
 {
     uint64_t n = pl_xxh64(spec->project, strlen(spec->project), spec->version * 2 + spec->gpu);
@@ -48,11 +48,10 @@ static uint64_t number_of_stage(const struct pl_worker_spec *spec)
     return n ? n : 1;
 }
 
-/* Of what nodes have, as far as pods are rendered by it, and of which secrets there are. */
-static uint64_t number_of_facts(struct kube *k)
+uint64_t pl_kube_facts_number(struct kube *k)
 {
     const struct pl_pod_cluster *c = pl_cluster_facts(k->cluster);
-    uint64_t n = pl_project_secrets_number(k->secrets);
+    uint64_t n = pl_project_secrets_number(k->secrets) + c->demands_cpu_limit + 2u * c->demands_memory_limit;
 
     for (size_t i = 0; i < c->n_products; i++) {
         n = pl_xxh64(c->products[i].label, strlen(c->products[i].label), n);
@@ -60,41 +59,14 @@ static uint64_t number_of_facts(struct kube *k)
     }
     for (size_t i = 0; i < c->n_resources; i++)
         n = pl_xxh64(c->resources[i], strlen(c->resources[i]), n);
+    for (size_t i = 0; i < c->n_gpu_labels; i++)
+        n = pl_xxh64(c->gpu_labels[i], strlen(c->gpu_labels[i]), n);
     return n;
-}
-
-static void take_pod(struct kshape *s, const struct pl_pod *pod)
-{
-    s->broken = s->trying = false;
-    s->pod = json_incref(pod->pod);
-    pl_offer_request(s->pod, &s->request);
-}
-
-static void find_broken(struct kube *k, struct kshape *s, const struct pl_err *why)
-{
-    s->broken = true;
-    s->trying = false;
-    s->facts = number_of_facts(k);
-    snprintf(s->why, sizeof s->why, "%.700s", why->msg);
 }
 
 int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, struct pl_pod *ret, struct pl_err *err)
 {
-    uint64_t id = number_of_stage(spec);
-    struct kshape *s = pl_map_get(&k->shapes, &id, sizeof id);
-    struct pl_err why = {0};
-    int r = render(k, spec, ret, &why);
-
-    if (s && s->broken) {
-        if (r < 0)
-            find_broken(k, s, &why);
-        else
-            take_pod(s, ret);
-        pl_kshape_look(k, s);
-    }
-    if (r < 0 && err)
-        *err = why;
-    return r;
+    return render(k, spec, ret, err);
 }
 
 static void put(json_t *to, const char *key, const json_t *value)
@@ -151,13 +123,15 @@ static struct kshape *shape_at(struct kube *k, uint64_t id)
     return s;
 }
 
-/* Of a stage that can be no pod: one of its own, which stays its own when it can be one. */
+/* Of a stage that can be no pod: one of its own. */
 static struct kshape *broken_shape(struct kube *k, uint64_t id, const struct pl_err *why)
 {
     struct kshape *s = shape_at(k, id);
 
-    if (s)
-        find_broken(k, s, why);
+    if (!s)
+        return NULL;
+    s->broken = true;
+    snprintf(s->broken_by, sizeof s->broken_by, "%.700s", why->msg);
     return s;
 }
 
@@ -165,14 +139,13 @@ static struct kshape *broken_shape(struct kube *k, uint64_t id, const struct pl_
 static struct kshape *find_shape(struct kube *k, const struct pl_worker_spec *spec, const struct pl_pod *pod,
                                  const struct pl_err *why)
 {
-    uint64_t id = number_of_stage(spec);
-    struct kshape *s = pl_map_get(&k->shapes, &id, sizeof id);
+    struct kshape *s = why ? broken_shape(k, number_of_stage(spec), why) : shape_at(k, number_of(pod));
 
-    if (!s)
-        s = why ? broken_shape(k, id, why) : shape_at(k, number_of(pod));
-    if (s && !why && !s->pod)
-        take_pod(s, pod);
-    if (s && !s->told)
+    if (s && !why && !s->pod) {
+        s->pod = json_incref(pod->pod);
+        pl_offer_request(s->pod, &s->request);
+    }
+    if (s && (why || !s->told))
         pl_kshape_look(k, s);
     return s;
 }
@@ -208,17 +181,12 @@ void pl_kshape_look(struct kube *k, struct kshape *s)
     char why[PL_OFFER_WHY_BYTES] = "";
     bool offered, changed;
 
-    if (s->broken && number_of_facts(k) != s->facts) {
-        s->facts = number_of_facts(k);
-        s->trying = true; /* who starts a pod of it finds out */
-    }
-    offered = s->broken ? s->trying : pl_offer_has(pl_cluster_offer(k->cluster), &s->request, why);
+    if (s->broken)
+        snprintf(why, sizeof why, "%s", s->broken_by);
+    offered = !s->broken && pl_offer_has(pl_cluster_offer(k->cluster), &s->request, why);
     pl_ramp_waiting(&s->ramp, s->pending, pl_clock_mono_ms());
-    changed = !s->told || offered != s->offered || s->ramp.pending_max != s->told_max;
-    if (!s->broken) {
-        changed = changed || (!offered && !pl_streq(why, s->why));
-        snprintf(s->why, sizeof s->why, "%s", why);
-    }
+    changed = !s->told || offered != s->offered || s->ramp.pending_max != s->told_max || (!offered && !pl_streq(why, s->why));
+    snprintf(s->why, sizeof s->why, "%s", why);
     if (!changed)
         return;
     s->told = true;

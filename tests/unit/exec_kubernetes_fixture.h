@@ -16,7 +16,7 @@
 #define STORE  "0123456789abcdef0123456789abcdef"
 
 struct heard {
-    unsigned started, exited, placed, up, waits, shapes;
+    unsigned started, exited, placed, up, waits, shapes, reshapes;
     bool hopeless, counts, offered;
     uint32_t pending_max;
     uint64_t last;
@@ -84,6 +84,11 @@ static inline void on_shape(void *self, const struct pl_sched_shape *shape)
     (void)snprintf(h->shape, sizeof h->shape, "%s", shape->text ? shape->text : "");
 }
 
+static inline void on_reshape(void *self)
+{
+    ((struct fixture *)self)->heard.reshapes++;
+}
+
 static inline void on_tick(void *arg)
 {
     struct fixture *f = arg;
@@ -120,7 +125,7 @@ static inline void create(struct fixture *f, bool follow)
                                                .kubeconfig = f->kubeconfig,
                                                .context = "",
                                                .settings = &f->settings,
-                                               .events = {f, on_started, on_exited, on_placed, on_waits, on_shape}};
+                                               .events = {f, on_started, on_exited, on_placed, on_waits, on_shape, on_reshape}};
     struct pl_err err = {0};
 
     f->settings = (struct pl_pod_settings){

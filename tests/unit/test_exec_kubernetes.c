@@ -215,9 +215,17 @@ static void a_node_that_goes_before_the_watch_begins_is_offered_no_more(void **s
     pl_spec_destroy(gpu);
 }
 
-static bool is_offered(struct fixture *f)
+static bool is_reshaped(struct fixture *f)
 {
-    return f->heard.shapes > 0 && f->heard.offered;
+    return f->heard.reshapes > 0;
+}
+
+/* As the engine does: asks anew when it is told to. */
+static void ask_anew(struct fixture *f, const struct pl_worker_spec *spec, uint64_t *id)
+{
+    until(f, is_reshaped);
+    f->heard.reshapes = 0;
+    assert_int_equal(f->x->ops->shape(f->x, "default", spec->def, 1, spec->gpu, id, NULL), 0);
 }
 
 /* No node had what the stage names when it was made; one that has it joins. One that has not changes nothing but the sentence. */
@@ -236,15 +244,39 @@ static void a_product_that_comes_later_is_found(void **state_)
     assert_false(f->heard.offered);
     assert_non_null(strstr(f->heard.shape, "no node has a product *A100*; no product is known"));
     put_gpu_node(f, "t4", "Tesla-T4");
-    until(f, is_offered);
+    ask_anew(f, &spec, &id);
     assert_int_equal(f->x->ops->start(f->x, &spec, &err), PL_EUNAVAILABLE);
     assert_false(f->heard.offered);
     assert_non_null(strstr(f->heard.shape, "no node has a product *A100*; known: Tesla-T4"));
     put_gpu_node(f, "a100", "NVIDIA-A100-SXM4-40GB");
-    until(f, is_offered);
+    ask_anew(f, &spec, &id);
+    assert_true(f->heard.offered);
     if (f->x->ops->start(f->x, &spec, &err) < 0)
         fail_msg("%s", err.msg);
     until(f, has_pod);
+    pl_spec_destroy(gpu);
+}
+
+/* What it asks for was sound, and is something else once nodes offer that. */
+static void a_sound_shape_is_another_when_nodes_have_changed(void **state_)
+{
+    struct fixture *f = *state_;
+    struct pl_spec *gpu = pod_spec_of("\"gpu\": {\"share\": {\"mode\": \"time-slicing\"}}");
+    struct pl_worker_spec spec = worker(f, 7);
+    uint64_t first, second;
+
+    create(f, true);
+    spec.def = &gpu->stages[0];
+    spec.gpu = true;
+    assert_int_equal(f->x->ops->shape(f->x, "default", spec.def, 1, true, &first, NULL), 0);
+    assert_false(f->heard.offered);
+    assert_non_null(strstr(f->heard.shape, "no node offers nvidia.com/gpu;"));
+    kube_fake_put(f->fake, NODES,
+                  json_pack("{s:{s:s}, s:{s:{s:s, s:s, s:s}, s:[{s:s, s:s}]}}", "metadata", "name", "turns", "status",
+                            "allocatable", "cpu", "8", "memory", "32Gi", "nvidia.com/gpu.shared", "8", "conditions", "type",
+                            "Ready", "status", "True"));
+    ask_anew(f, &spec, &second);
+    assert_int_not_equal(first, second);
     assert_true(f->heard.offered);
     pl_spec_destroy(gpu);
 }
@@ -278,10 +310,11 @@ static void a_stage_with_a_secret_waits_for_it_and_gets_no_others(void **state_)
     assert_false(f->heard.offered);
     assert_non_null(strstr(f->heard.shape, "project default has no secret \"pg\""));
     assert_int_equal(f->x->ops->start(f->x, &spec, &err), PL_EUNAVAILABLE);
-    f->heard.shapes = 0;
+    f->heard.reshapes = 0;
     assert_true(kube_fake_patch(f->fake, SECRETS "/pg",
                                 json_pack("{s:{s:{s:s}}}", "metadata", "labels", "pipelined.io/project", labels[1])));
-    until(f, is_offered);
+    ask_anew(f, &spec, &id);
+    assert_true(f->heard.offered);
     assert_int_equal(f->x->ops->start(f->x, &spec, &err), 0);
     until(f, has_pod);
     pl_spec_destroy(stage);
@@ -440,7 +473,7 @@ static void who_may_make_no_pods_is_told_at_the_start(void **state_)
                                                .kubeconfig = f->kubeconfig,
                                                .context = "",
                                                .settings = &f->settings,
-                                               .events = {f, on_started, on_exited, on_placed, on_waits, on_shape}};
+                                               .events = {f, on_started, on_exited, on_placed, on_waits, on_shape, on_reshape}};
     struct pl_err err = {0};
 
     f->settings = (struct pl_pod_settings){.store_id = STORE, .image = "pipelined:1"};
@@ -463,6 +496,7 @@ int main(void)
         ROW(a_shape_is_offered_when_a_node_could_take_it),
         ROW(a_node_that_goes_before_the_watch_begins_is_offered_no_more),
         ROW(a_product_that_comes_later_is_found),
+        ROW(a_sound_shape_is_another_when_nodes_have_changed),
         ROW(a_stage_with_a_secret_waits_for_it_and_gets_no_others),
         ROW(each_pod_that_finds_a_node_lets_more_follow),
         ROW(what_the_cluster_says_of_a_stage_is_told_before_it_has_work),

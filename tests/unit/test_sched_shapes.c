@@ -122,6 +122,33 @@ static void an_agent_that_came_first_hides_no_trouble(void **state)
     kit_close(&k);
 }
 
+/* Nodes have changed: its pods ask for something else now. Those that there are count where they were. */
+static void a_stage_may_have_pods_of_another_shape_from_now_on(void **state)
+{
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_STAGE_SHAPES, .stage = {.stage = 1, .version = 1, .shape = 9}};
+    uint64_t first;
+
+    (void)state;
+    open_pods((struct pl_sched_stage){.workers = 3}, true, 1);
+    first = kit_the(&k, PL_SCHED_START_WORKER)->worker.id;
+    shape(7, false, 1);
+    SAYS(k, 1, 1, "starting 1 worker");
+    kit_do(&k, ev);
+    shape(9, true, 1);
+    assert_int_equal(kit_the(&k, PL_SCHED_START_WORKER)->worker.shape, 9);
+    said(PL_SCHED_EV_WORKER_PLACED, first, false, NULL); /* of 7 */
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 0);
+    kit_do(&k, ev); /* the same again */
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 0);
+    ev.stage.version = 2;
+    assert_int_equal(kit_try(&k, ev), PL_ENOTFOUND);
+    ev.stage = (struct pl_sched_stage){.stage = 1, .version = 1, .shape = 9, .cpu_shape = 7};
+    assert_int_equal(kit_try(&k, ev), PL_EINVAL);
+    ev.stage = (struct pl_sched_stage){.stage = 1, .version = 1};
+    assert_int_equal(kit_try(&k, ev), PL_EINVAL);
+    kit_close(&k);
+}
+
 /* A node may be long in coming, and an image too; what runs answers soon. */
 static void a_pod_has_no_deadline_before_it_runs(void **state)
 {
@@ -277,6 +304,8 @@ static void shapes_do_not_wait_for_each_other_and_pipelines_share(void **state)
     assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 2);
     assert_int_equal(kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.stage, 4);
     SAYS(k, 2, 1, "waiting for room on the cluster: other pods of its kind wait for a node");
+    said(PL_SCHED_EV_WORKER_WAITS, worker, false, "0/1 nodes are available: 1 Insufficient cpu.");
+    SAYS(k, 2, 1, "waiting for room on the cluster: other pods of its kind wait: 0/1 nodes are available: 1 Insufficient cpu.");
     for (int i = 0; i < 4; i++) { /* 3 has none, so it goes first; then each pipeline in turn, and in it each stage */
         static const uint64_t next[] = {3, 1, 3, 2};
 
@@ -337,6 +366,7 @@ int main(void)
         cmocka_unit_test(until_the_cluster_has_told_nothing_starts),
         cmocka_unit_test(what_the_cluster_says_is_what_the_job_says),
         cmocka_unit_test(an_agent_that_came_first_hides_no_trouble),
+        cmocka_unit_test(a_stage_may_have_pods_of_another_shape_from_now_on),
         cmocka_unit_test(a_pod_has_no_deadline_before_it_runs),
         cmocka_unit_test(what_no_pod_can_mend_fails_the_job),
         cmocka_unit_test(a_row_that_ends_its_pod_has_used_a_try),

@@ -211,6 +211,9 @@ enum pl_sched_event_kind {
     /* .stage: a new stage, or a higher version of one: jobs of the older version go on, or are superseded by a run that follows, as
      * on_new says. PL_EINVAL: a cycle, an output of another stage, a bad value; PL_EEXISTS: not a higher version; PL_ELIMIT. */
     PL_SCHED_EV_STAGE_SET,
+    /* .stage: stage, version, shape, cpu_shape alone: what its pods are like from now on. Those that there are stay of what they were. PL_ENOTFOUND:
+     * no such version; PL_EINVAL, PL_ELIMIT. */
+    PL_SCHED_EV_STAGE_SHAPES,
     /* .id = stage: its jobs are killed, its workers stopped. A job that commits ends with its answer: COMMIT_FAILED kills it.
      * PL_ENOTFOUND. */
     PL_SCHED_EV_STAGE_REMOVED,

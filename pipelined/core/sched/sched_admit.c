@@ -138,11 +138,8 @@ void pl_sched_admit_leaving(struct pl_sched *s, struct worker *w)
     s->gpus_stopping += w->n_gpus;
     w->version->with_gpu -= w->on_gpu && !w->pending;
     s->devices_changed = true;
-    if (w->pending) { /* it waits for no node any more */
-        w->pending = false;
-        w->shape->pending--;
-        pl_sched_shape_ready(s, w->shape);
-    }
+    if (w->pending)
+        pl_sched_shape_left(s, w);
 }
 
 void pl_sched_admit_give(struct pl_sched *s, struct worker *w)

@@ -170,6 +170,8 @@ int pl_sched_event_take(struct pl_sched *s, const struct pl_sched_event *ev, str
         return 0;
     case PL_SCHED_EV_STAGE_SET:
         return pl_sched_stage_set(s, &ev->stage, err);
+    case PL_SCHED_EV_STAGE_SHAPES:
+        return pl_sched_stage_shapes(s, &ev->stage, err);
     case PL_SCHED_EV_STAGE_REMOVED:
         return pl_sched_stage_remove(s, ev->id, err);
     case PL_SCHED_EV_RUN:

@@ -137,11 +137,22 @@ static bool makes_cycle(struct pl_sched *s, const struct pl_sched_stage *def, co
     return found;
 }
 
+static int check_shapes(const struct pl_sched *s, const struct pl_sched_stage *def, const char *name, bool may_do_without,
+                        struct pl_err *err)
+{
+    if (def->cpu_shape && (!def->shape || !may_do_without))
+        return pl_err_set(err, PL_EINVAL, "stage %s: only pods that can do without a GPU have a shape without one", name);
+    if (s->shapes.len + 2 > PL_SCHED_SHAPES_MAX && def->shape)
+        return pl_err_set(err, PL_ELIMIT, "there are %u shapes of pods, no more can be", PL_SCHED_SHAPES_MAX);
+    return 0;
+}
+
 static int check_stage(struct pl_sched *s, const struct pl_sched_stage *def, struct pl_err *err)
 {
     const struct head *out = pl_sched_head_find(s, def->output);
     const struct stage *stage = pl_sched_get(&s->stages, def->stage);
     const char *through;
+    int r;
 
     if (!def->name || def->workers < 1 || def->tries < 1)
         return pl_err_set(err, PL_EINVAL, "a stage needs a name, at least 1 worker and 1 try");
@@ -151,10 +162,9 @@ static int check_stage(struct pl_sched *s, const struct pl_sched_stage *def, str
     if (def->gpu_count > PL_SCHED_WORKER_GPUS_MAX)
         return pl_err_set(err, PL_ELIMIT, "stage %s: %u GPUs, at most %u a worker", def->name, def->gpu_count,
                           PL_SCHED_WORKER_GPUS_MAX);
-    if (def->cpu_shape && (!def->shape || def->gpu_count == 0 || def->gpu_required))
-        return pl_err_set(err, PL_EINVAL, "stage %s: only pods that can do without a GPU have a shape without one", def->name);
-    if (s->shapes.len + 2 > PL_SCHED_SHAPES_MAX && def->shape)
-        return pl_err_set(err, PL_ELIMIT, "there are %u shapes of pods, no more can be", PL_SCHED_SHAPES_MAX);
+    r = check_shapes(s, def, def->name, def->gpu_count > 0 && !def->gpu_required, err);
+    if (r < 0)
+        return r;
     if (!stage && s->stages.len >= PL_SCHED_STAGES_MAX)
         return pl_err_set(err, PL_ELIMIT, "there are %u stages, no more can be", PL_SCHED_STAGES_MAX);
     if (stage && stage->current && def->version <= stage->current->def.version)
@@ -326,6 +336,28 @@ int pl_sched_stage_set(struct pl_sched *s, const struct pl_sched_stage *def, str
     stage->current = v;
     graph_link(s, stage);
     pl_sched_stage_dirty(s, stage);
+    return 0;
+}
+
+int pl_sched_stage_shapes(struct pl_sched *s, const struct pl_sched_stage *def, struct pl_err *err)
+{
+    struct version *v = pl_sched_version_find(s, def->stage, def->version);
+    int r;
+
+    if (!v)
+        return pl_err_set(err, PL_ENOTFOUND, "no stage %llu of version %llu", (unsigned long long)def->stage,
+                          (unsigned long long)def->version);
+    if (!v->shape != !def->shape)
+        return pl_err_set(err, PL_EINVAL, "stage %s: its workers are pods, or they are not", v->def.name);
+    r = check_shapes(s, def, v->def.name, v->def.gpu_count > 0 && !v->def.gpu_required, err);
+    if (r < 0)
+        return r;
+    if (v->shape == pl_sched_shape_of(s, def->shape) && v->cpu_shape == pl_sched_shape_of(s, def->cpu_shape))
+        return 0;
+    pl_sched_admit_unwish(s, v);
+    v->shape = pl_sched_shape_of(s, def->shape);
+    v->cpu_shape = pl_sched_shape_of(s, def->cpu_shape);
+    pl_sched_stage_dirty(s, v->stage);
     return 0;
 }
 

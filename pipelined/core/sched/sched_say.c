@@ -177,7 +177,8 @@ static void say_pod(struct pl_sched *s, struct job *job)
     if (!shape->told)
         pl_sched_say(s, job, "waiting to hear what the cluster offers");
     else
-        pl_sched_say(s, job, "waiting for room on the cluster: other pods of its kind wait for a node");
+        pl_sched_say(s, job, "waiting for room on the cluster: other pods of its kind wait%s%s",
+                     shape->why ? ": " : " for a node", shape->why ? shape->why : "");
 }
 
 /* What the cluster says of the first of its pods that is not up; NULL. */
@@ -260,10 +261,9 @@ void pl_sched_say_state(struct pl_sched *s, struct job *job)
         say_waiting(s, job);
 }
 
-/* Those that are first in line: their sentences name who holds what they lack. */
-static void renew_waiting(struct pl_sched *s, enum device d)
+void pl_sched_say_line(struct pl_sched *s, const struct line *line)
 {
-    const struct version *v = pl_sched_line_first(&s->lines[d]);
+    const struct version *v = pl_sched_line_first(line);
 
     for (int n = 0; v && n < SAY_WAITING; n++, v = pl_sched_line_next(v))
         pl_sched_say_later(s, v->stage);
@@ -274,8 +274,8 @@ void pl_sched_say_all(struct pl_sched *s)
     struct stage *stage;
 
     if (s->devices_changed) {
-        renew_waiting(s, CPU);
-        renew_waiting(s, GPU);
+        pl_sched_say_line(s, &s->lines[CPU]);
+        pl_sched_say_line(s, &s->lines[GPU]);
     }
     s->devices_changed = false;
     while ((stage = TAILQ_FIRST(&s->say))) {

@@ -81,15 +81,23 @@ void pl_sched_shape_take(struct pl_sched *s, struct worker *w, struct shape *sha
     v->with_gpu += w->on_gpu && !pending;
 }
 
+void pl_sched_shape_left(struct pl_sched *s, struct worker *w)
+{
+    w->pending = false;
+    if (--w->shape->pending == 0) {
+        free(w->shape->why);
+        w->shape->why = NULL;
+    }
+    pl_sched_shape_ready(s, w->shape);
+}
+
 void pl_sched_shape_placed(struct pl_sched *s, struct worker *w)
 {
     if (!w->pending)
         return;
-    w->pending = false;
-    w->shape->pending--;
+    pl_sched_shape_left(s, w);
     if (w->state != WORKER_STOPPING)
         w->version->with_gpu += w->on_gpu;
-    pl_sched_shape_ready(s, w->shape);
     pl_sched_say_later(s, w->version->stage);
 }
 
@@ -98,6 +106,11 @@ void pl_sched_shape_waits(struct pl_sched *s, struct worker *w, const char *text
     free(w->why);
     w->why = text && *text ? pl_sched_strdup(s, text) : NULL;
     pl_sched_say_later(s, w->version->stage);
+    if (!w->pending || !w->why || (w->shape->why && pl_streq(w->why, w->shape->why)))
+        return;
+    free(w->shape->why);
+    w->shape->why = pl_sched_strdup(s, w->why);
+    pl_sched_say_line(s, &w->shape->line);
 }
 
 void pl_sched_shape_give_up_gpu(struct pl_sched *s, struct version *v)
@@ -120,6 +133,7 @@ static void shape_free(void *arg)
 
     pl_sched_line_finish(&shape->line);
     free(shape->text);
+    free(shape->why);
     free(shape);
 }
 

@@ -78,6 +78,7 @@ struct shape {
     bool told, offered;
     uint32_t pending_max, pending; /* pods that wait for a node */
     char *text;
+    char *why;  /* of one of those that wait: the cluster's words; NULL = nothing is known */
     bool ready; /* in s->ready: it may have wishes and room */
     TAILQ_ENTRY(shape) ready_link;
 };
@@ -296,6 +297,7 @@ int pl_sched_event_take(struct pl_sched *s, const struct pl_sched_event *ev, str
 
 /* --- sched_graph.c */
 int pl_sched_stage_set(struct pl_sched *s, const struct pl_sched_stage *def, struct pl_err *err);
+int pl_sched_stage_shapes(struct pl_sched *s, const struct pl_sched_stage *def, struct pl_err *err);
 int pl_sched_stage_remove(struct pl_sched *s, uint64_t id, struct pl_err *err);
 struct version *pl_sched_version_find(const struct pl_sched *s, uint64_t stage, uint64_t version);
 void pl_sched_version_unref(struct pl_sched *s, struct version *v);
@@ -423,6 +425,8 @@ void pl_sched_shape_ready(struct pl_sched *s, struct shape *shape);
 void pl_sched_shape_take(struct pl_sched *s, struct worker *w, struct shape *shape, bool pending);
 /* A node took it, or it will wait no longer. */
 void pl_sched_shape_placed(struct pl_sched *s, struct worker *w);
+/* The worker is pending, and waits for no node any more. */
+void pl_sched_shape_left(struct pl_sched *s, struct worker *w);
 void pl_sched_shape_waits(struct pl_sched *s, struct worker *w, const char *text);
 /* Pods of the version that wait for a GPU are given up. */
 void pl_sched_shape_give_up_gpu(struct pl_sched *s, struct version *v);
@@ -448,6 +452,8 @@ void pl_sched_say_created(struct pl_sched *s, struct job *job);
 void pl_sched_say_state(struct pl_sched *s, struct job *job);
 /* At the end of the step, when all has moved. */
 void pl_sched_say_later(struct pl_sched *s, struct stage *stage);
+/* Those that are first in that line: their sentences name who holds what they lack, or why others before them wait. */
+void pl_sched_say_line(struct pl_sched *s, const struct line *line);
 void pl_sched_say_all(struct pl_sched *s);
 void pl_sched_say_run(struct pl_sched *s, const struct run *run, enum pl_sched_state state);
 
