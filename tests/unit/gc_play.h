@@ -53,6 +53,7 @@ struct play {
     struct slot slots[SLOTS];
     unsigned lost; /* who was there when the machine was lost may be there so many steps more */
     unsigned depth, stop_after, task;
+    void (*between)(struct play *p); /* of every push: its look-up and its transaction. NULL: nothing happens there */
     size_t pushes, collections, crashes, freed, came[WHO];
 };
 
@@ -134,15 +135,29 @@ static UNUSED bool stands_on_unread(struct play *p, const struct pl_buf *ops)
     return unread;
 }
 
-/* I1: what it stands on was live, or lives again. */
+static UNUSED int go_on_between(void *self, struct pl_pack_session *session, struct pl_err *err)
+{
+    struct play *p = self;
+
+    (void)session;
+    (void)err;
+    if (p->between)
+        p->between(p);
+    return 0;
+}
+
+/* I1: what it stands on was live, or lives again. What was condemned after it had been looked up waits for the push, and for a mark after
+ * that. */
 static UNUSED int push_one(struct play *p, const struct pl_buf *ops, struct pl_err *err)
 {
     struct pl_location at[BROUGHT_MAX];
-    int r = stands_on_unread(p, ops) ? pl_err_set(err, PL_ERETRY, "it was told too long ago") : push_ops(p->g, ops, err);
+    size_t collections = p->collections;
+    int r = stands_on_unread(p, ops) ? pl_err_set(err, PL_ERETRY, "it was told too long ago")
+                                     : push_ops_with(p->g, ops, go_on_between, p, err);
     size_t n = r < 0 ? 0 : locate_all(p, ops, at);
 
     for (size_t i = 0; i < n; i++)
-        assert_false(at[i].hidden);
+        assert_false(at[i].hidden && p->collections == collections);
     p->pushes += r == 0;
     return r;
 }

@@ -82,7 +82,8 @@ static UNUSED int write_result(struct pl_tx *tx, void *arg, struct pl_err *err)
                   0);
 }
 
-/* Reads a commit, may take over what its stage has, and has a result of its own. One that runs beside another one is aside. */
+/* Reads a commit, may take over what its stage has, and has a result of its own. One beside another one is aside, and leaves alone what that
+ * one may settle by its end: a stage's jobs look for what is left one after another. */
 static UNUSED void begin_job(struct play *p, struct slot *s)
 {
     struct pl_commit_row base;
@@ -97,7 +98,8 @@ static UNUSED void begin_job(struct play *p, struct slot *s)
     pl_id_make((uint64_t)p->task++, s->id);
     s->trees[s->n_trees++] = s->root = a_root(p);
     add_bases(p, s, &base);
-    add_left(p, s);
+    if (!of.as)
+        add_left(p, s);
     job.inputs = s->inputs = json_pack("[{s:s, s:s, s:s, s:s}]", "project", "default", "repo", "digits", "commit", "", "root",
                                        pl_hash_hex(&s->root, root));
     assert_ok(pl_db_run(p->g->w.db, PL_TX_LOGGED, pl_tx_run_create, &of, &err), &err);
@@ -547,6 +549,58 @@ static UNUSED void assert_planned_reads(struct play *p)
         return;
     assert_int_equal(pl_hash_parse(text, &root, NULL), 0);
     assert_tree_reads(&source, NULL, &root);
+}
+
+/* What nobody has read is known for that, and nobody is told of it. */
+static UNUSED void assert_is_unread(struct pl_store *store, const struct pl_hash *pack)
+{
+    _cleanup_(pl_pack_footer_finish) struct pl_pack_footer f = {0};
+    struct pl_location at;
+    struct pl_err err = {0};
+
+    assert_true(pl_store_is_unread(store, pack));
+    assert_ok(pl_store_pack_footer(store, pack, &f, &err), &err);
+    for (uint32_t i = 0; i < f.count; i++)
+        if (pl_store_has(store, &f.entries[i].id)) {
+            assert_ok(pl_store_locate(store, &f.entries[i].id, &at, &err), &err);
+            assert_false(at.unread);
+        }
+}
+
+/* Those who ask are told of nothing that is condemned, and what is doomed nobody finds. */
+static UNUSED void assert_is_seen_as(struct pl_store *store, const struct pl_hash *pack, const char *state)
+{
+    _cleanup_(pl_pack_footer_finish) struct pl_pack_footer f = {0};
+    struct pl_location at;
+
+    if (pl_streq(state, PL_PACK_DOOMED)) {
+        assert_false(pl_store_has_pack(store, pack));
+        return;
+    }
+    if (pl_store_pack_footer(store, pack, &f, NULL) < 0) /* it was taken out by another way */
+        return;
+    for (uint32_t i = 0; i < f.count; i++)
+        if (pl_store_locate(store, &f.entries[i].id, &at, NULL) == 0 && pl_hash_eq(&at.pack, pack)) {
+            assert_true(at.hidden);
+            assert_false(pl_store_has(store, &f.entries[i].id));
+        }
+}
+
+static UNUSED void assert_states_are_seen(struct play *p, struct pl_store *store)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->g->w.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    struct pl_err err = {0};
+
+    assert_ok(pl_sql_query(rd.conn, &err, &rows, "SELECT pack, state FROM pack_state", ""), &err);
+    while (pl_sql_next(rd.conn, &rows, &err) > 0) {
+        struct pl_hash pack = pl_col_hash(&rows, 0);
+
+        assert_is_seen_as(store, &pack, pl_col_text(&rows, 1));
+    }
+    for (const struct slot *s = p->slots; s < p->slots + SLOTS; s++)
+        if (s->who == STRANGER)
+            assert_is_unread(store, &s->brought.pack);
 }
 
 static UNUSED void assert_all_have_theirs(struct play *p)

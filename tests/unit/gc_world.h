@@ -230,7 +230,10 @@ static UNUSED int run_sql(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r < 0 ? r : 0;
 }
 
-static UNUSED int push_ops(struct gc_world *g, const struct pl_buf *ops, struct pl_err *err)
+/* `between` (may be NULL) is called between the look-up of what the operations name and the transaction. */
+static UNUSED int push_ops_with(struct gc_world *g, const struct pl_buf *ops,
+                                int (*between)(void *self, struct pl_pack_session *session, struct pl_err *err), void *self,
+                                struct pl_err *err)
 {
     struct pl_push_args args = {.project = "default",
                                 .repo = "digits",
@@ -238,8 +241,15 @@ static UNUSED int push_ops(struct gc_world *g, const struct pl_buf *ops, struct 
                                 .message = "",
                                 .author = "",
                                 .ops = ops->data,
-                                .ops_len = ops->len};
+                                .ops_len = ops->len,
+                                .add_records = between,
+                                .self = self};
     struct pl_push_result ret;
 
     return pl_db_push(g->w.db, g->w.stores, &args, &ret, err);
+}
+
+static UNUSED int push_ops(struct gc_world *g, const struct pl_buf *ops, struct pl_err *err)
+{
+    return push_ops_with(g, ops, NULL, NULL, err);
 }

@@ -70,9 +70,11 @@ static void assert_all_reads(struct play *p)
     struct pl_err err = {0};
 
     assert_reads(p, store_of(p->g), false);
+    assert_states_are_seen(p, store_of(p->g));
     assert_ok(pl_store_open(p->g->w.objects, "default", NULL, &fresh, &err), &err);
     assert_ok(pl_gc_store_opened(p->g->w.db, fresh, &err), &err);
     assert_files_read(p, fresh);
+    assert_states_are_seen(p, fresh);
     assert_reads(p, fresh, !somebody_lies(p));
     pl_store_close(fresh);
     assert_all_have_theirs(p);
@@ -165,6 +167,18 @@ static void collect_some(struct play *p)
     if (r != PL_ECANCELED)
         assert_ok(r, &err);
     p->stop_after = 0;
+}
+
+/* In the middle of a push; whoever is there stays. */
+static void between(struct play *p)
+{
+    static void (*const table[])(struct play * p) = {collect_some,    collect_some, delete_something,
+                                                     begin_something, push_now,     grow};
+
+    if (p->depth++ == 0 && roll(p, 4) == 0)
+        for (size_t i = roll(p, 3) + 1; i > 0; i--)
+            table[roll(p, PL_ARRAY_SIZE(table))](p);
+    p->depth--;
 }
 
 /* Whoever was part of the daemon is gone with it. */
@@ -427,6 +441,7 @@ static uint64_t play(uint64_t seed)
     p.g = state;
     make_rules(&p);
     begin_opens(&p);
+    p.between = between;
     for (int i = 0; i < STEPS_OF_A_RUN; i++) {
         step(&p);
         trace(&p);
