@@ -344,6 +344,18 @@ class Kubelet:
         for pod in [pod for pod in self.all() if pod["spec"].get("nodeName") == node.name]:
             await self.disrupt(pod, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", None)
 
+    def reclaim_node(self, name):
+        """As a cloud takes back a spot node: a taint, its pods are told to end in their grace, and when they have it is gone."""
+        async def reclaim():
+            node, path = self.nodes[name], f"/api/v1/nodes/{name}"
+            taint = {"key": "node.kubernetes.io/out-of-service", "value": "spot", "effect": "NoExecute"}
+            await self.api.patch(path, {"spec": {"taints": [*node.made["taints"], taint]}})
+            for pod in [pod for pod in self.all() if pod["spec"].get("nodeName") == name]:
+                await self.disrupt(pod, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", None)
+        self.call(reclaim())
+        self.until(lambda: not [pod for pod in self.all() if pod["spec"].get("nodeName") == name], f"pods of node {name} have ended")
+        self.remove_node(name)
+
     def remove_node(self, name):
         """The Node goes, and the pods that were on it."""
         async def remove():

@@ -55,15 +55,16 @@ class World:
 
 @pytest.fixture
 def world(cluster, tmp_path):
-    """make(nodes) -> World"""
+    """make(nodes, speaks=) -> World; `speaks(kubelet)`: the kubeconfig of the daemon, where it is not the admin's."""
     made = []
 
-    def make(some, **more):
+    def make(some, speaks=None, **more):
         kubelet = cluster(some, images=dict(IMAGES), **more)
+        kubeconfig = speaks(kubelet) if speaks else kubelet.kubeconfig
         root = tmp_path / "daemon"
         root.mkdir()
         port = control_plane.servers.free_port()  # pods know it: a daemon that comes back has it again
-        daemon = kit.Daemon(root, "--listen", f"127.0.0.1:{port}", "--executor", "kubernetes", "--kubernetes-kubeconfig", str(kubelet.kubeconfig), "--kubernetes-image", AGENT,
+        daemon = kit.Daemon(root, "--listen", f"127.0.0.1:{port}", "--executor", "kubernetes", "--kubernetes-kubeconfig", str(kubeconfig), "--kubernetes-image", AGENT,
                             "--kubernetes-default-image", COMMANDS)
         made.append(daemon.start())
         return World(kubelet, daemon)

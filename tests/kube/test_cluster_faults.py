@@ -1,0 +1,226 @@
+"""A cluster that fails its daemon for a while: nothing is lost, nothing is started twice, no job fails for it, and what it waits for is said. Daemon, agents,
+runners, commands and control plane are real."""
+import json
+import socket
+import socketserver
+import threading
+
+import control_plane
+import nodes
+from kubelet import phase
+from test_demo import kit, world  # noqa: F401  a fixture
+from test_pod_faults import ONCE, begin, gate, hold, names, says, succeeds  # noqa: F401  a fixture
+
+
+class Wire:
+    """What the daemon reaches the API server by; others go straight. `cut`: nobody is there; `mend`: again."""
+
+    def __init__(self, plane):
+        self.plane, self.lock, self.ends = plane, threading.Lock(), set()
+        self.port, self.server = control_plane.servers.free_port(), None
+        self.mend()
+
+    def mend(self):
+        wire = self
+
+        class Relay(socketserver.BaseRequestHandler):
+            def handle(self):
+                with socket.create_connection(("127.0.0.1", wire.plane.port)) as there:
+                    with wire.lock:
+                        wire.ends |= {self.request, there}
+                    back = threading.Thread(target=wire.pump, args=(there, self.request))
+                    back.start()
+                    wire.pump(self.request, there)
+                    back.join()
+
+        socketserver.ThreadingTCPServer.allow_reuse_address = True
+        self.server = socketserver.ThreadingTCPServer(("127.0.0.1", self.port), Relay)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    @staticmethod
+    def end(one):
+        try:
+            one.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+    def pump(self, source, sink):
+        try:
+            while data := source.recv(65536):
+                sink.sendall(data)
+        except OSError:
+            pass
+        self.end(source)
+        self.end(sink)
+
+    def cut(self):
+        self.server.shutdown()
+        self.server.server_close()
+        with self.lock:
+            ends, self.ends = self.ends, set()
+        for one in ends:
+            self.end(one)
+
+    def kubeconfig(self, kubelet):
+        return self.plane.kubeconfig(f"{kubelet.namespace}-wire", namespace=kubelet.namespace, server=f"https://127.0.0.1:{self.port}")
+
+
+def took(one, stage, pods):
+    """Its pods, ever."""
+    assert len(names(one, stage)) == pods, (stage, names(one, stage), one.tell())
+
+
+def arrive(one, gate, n):  # noqa: F811
+    try:
+        gate.arrived(n)
+    except TimeoutError:
+        jobs = [f"{job['stage']}: {job['state']}: {job['reason']}" for run in one.daemon.get("/runs")["runs"] for job in one.daemon.get(f"/runs/{run['id']}")["jobs"]]
+        raise AssertionError(f"{len(gate.held)} are here\n{jobs}\n{one.tell()}") from None
+
+
+def test_an_api_server_that_is_away_holds_up_what_is_to_start_alone(plane, world, gate):  # noqa: F811
+    """Meanwhile one pod's work ends well, one fails, one is evicted by its node, one is deleted; when it is back each was started as often as it had to be."""
+    wire = Wire(plane)
+    one = world([nodes.cpu("a"), nodes.cpu("b")], speaks=wire.kubeconfig)
+    began = {stage: begin(one, stage, hold(gate), **ONCE) for stage in ("ends", "evicted", "deleted")}
+    failing = begin(one, "fails", f"{gate.wait}; exit 3", **ONCE)
+    gate.arrived(4)
+    wire.cut()
+    waiting = begin(one, "waits", "cp /pfs/in/f /pfs/out/f", **ONCE)
+    says(one, waiting, "waits", f"https://127.0.0.1:{wire.port}")
+    (evicted,), (deleted,) = names(one, "evicted"), names(one, "deleted")
+    one.kubelet.evict(evicted)
+    one.kubelet.wait(evicted, lambda pod: phase(pod) == "Failed")
+    one.kubelet.delete(deleted, grace_s=0)
+    one.kubelet.wait_gone(deleted)
+    gate.open()
+    succeeds(one, began["ends"])
+    assert one.daemon.wait(failing)["state"] == "failure"
+    assert not names(one, "waits")
+    wire.mend()
+    succeeds(one, waiting)
+    arrive(one, gate, 2)
+    gate.open()
+    for stage in ("evicted", "deleted"):
+        succeeds(one, began[stage])
+        took(one, stage, 2)
+    for stage in ("ends", "fails", "waits"):
+        took(one, stage, 1)
+    one.kubelet.until(lambda: not one.kubelet.all(), "all pods are removed")
+
+
+def quota(one, pods, status=True):
+    """The namespace's, as its controller would leave it; None: it goes."""
+    path = f"/api/v1/namespaces/{one.kubelet.namespace}/resourcequotas"
+    made = {"metadata": {"name": "team"}, "spec": {"hard": {"pods": str(pods)}}}
+    code, answer = one.kubelet.plane.request("POST", path, made)
+    if code == 409:
+        code, answer = one.kubelet.plane.request("PATCH", f"{path}/team", made, content_type="application/merge-patch+json")
+    assert code in (200, 201), answer
+    used = {"status": {"hard": {"pods": str(pods)}, "used": {"pods": "0"}}}
+    code, answer = one.kubelet.plane.request("PATCH", f"{path}/team/status", used, content_type="application/merge-patch+json")
+    assert code == 200, answer
+
+
+def test_a_quota_that_is_full_is_waited_for_until_it_is_raised(world):  # noqa: F811
+    one = world([nodes.cpu("a")])
+    quota(one, 0)
+    began = {stage: begin(one, stage, "cp /pfs/in/f /pfs/out/f", **ONCE) for stage in ("first", "second", "third")}
+    for stage, run in began.items():
+        says(one, run, stage, "exceeded quota: team, requested: pods=1, used: pods=0, limited: pods=0")
+    quota(one, 10)
+    for stage, run in began.items():
+        succeeds(one, run)
+        took(one, stage, 1)
+
+
+def grant(one, user):
+    """All that the daemon needs in its namespace, to a user; what takes it back."""
+    space = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{one.namespace}"
+    role = {"metadata": {"name": "d"}, "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}
+    binding = {"metadata": {"name": "d"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "d"},
+               "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]}
+    for kind, body in (("roles", role), ("rolebindings", binding)):
+        code, answer = one.plane.request("POST", f"{space}/{kind}", body)
+        assert code in (201, 409), answer
+
+
+def test_a_right_that_is_taken_back_is_named_until_it_is_there_again(world, gate):  # noqa: F811
+    def speaks(kubelet):
+        grant(kubelet, "nobody")
+        kubelet.until(lambda: kubelet.plane.request("GET", f"/api/v1/namespaces/{kubelet.namespace}/pods", token=control_plane.NOBODY)[0] == 200, "the right")
+        return kubelet.plane.kubeconfig("nobody", {"token": control_plane.NOBODY}, kubelet.namespace)
+
+    one = world([nodes.cpu("a")], speaks=speaks)
+    running = begin(one, "runs", hold(gate), **ONCE)
+    gate.arrived()
+    binding = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{one.kubelet.namespace}/rolebindings/d"
+    assert one.kubelet.plane.request("DELETE", binding)[0] == 200
+    one.kubelet.until(lambda: one.kubelet.plane.request("GET", f"/api/v1/namespaces/{one.kubelet.namespace}/pods", token=control_plane.NOBODY)[0] == 403, "it is gone")
+    waiting = begin(one, "waits", "cp /pfs/in/f /pfs/out/f", **ONCE)
+    says(one, waiting, "waits", 'User "nobody" cannot create resource "pods" in API group "" in the namespace', "Give the daemon's account the permission")
+    gate.open()
+    succeeds(one, running)
+    grant(one.kubelet, "nobody")
+    succeeds(one, waiting)
+    took(one, "runs", 1)
+    took(one, "waits", 1)
+    one.kubelet.until(lambda: not one.kubelet.all(), "all pods are removed")
+
+
+def test_a_namespace_that_is_deleted_is_waited_for(world, gate):  # noqa: F811
+    """Its controllers are the test: they delete what is in it, and then itself."""
+    one = world([nodes.cpu("a")])
+    run = begin(one, "st", hold(gate), **ONCE)
+    gate.arrived()
+    path = f"/api/v1/namespaces/{one.kubelet.namespace}"
+    code, space = one.kubelet.plane.request("DELETE", path)
+    assert code == 200 and space["status"]["phase"] == "Terminating", space
+    name, = names(one, "st")
+    one.kubelet.delete(name, grace_s=0)
+    says(one, run, "st", "because it is being terminated")
+    space["spec"]["finalizers"] = []
+    assert one.kubelet.plane.request("PUT", f"{path}/finalize", space)[0] == 200
+    one.kubelet.until(lambda: one.kubelet.plane.request("GET", path)[0] == 404, "it is gone")
+    code, answer = one.kubelet.plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": one.kubelet.namespace}})
+    assert code == 201, answer
+    gate.arrived()
+    gate.open()
+    succeeds(one, run)
+    took(one, "st", 2)
+
+
+def test_a_node_that_is_taken_back_costs_what_its_checkpoint_does_not_have(world, gate):  # noqa: F811
+    """As spot nodes are: a taint, its pods told to end, and it is gone. The datum goes on elsewhere, with what it had; no try is used."""
+    one = world([nodes.cpu("a"), nodes.cpu("b")])
+    script = ('if test -e "$PL_CHECKPOINT/step"; then cp "$PL_CHECKPOINT/step" /pfs/out/f; exit; fi; '
+              f'echo 7 >"$PL_CHECKPOINT/step"; trap "exit 1" TERM; {gate.wait} & wait')
+    run = begin(one, "st", script, checkpoint={"every": "1h"}, **ONCE)
+    gate.arrived()
+    name, = names(one, "st")
+    node = one.kubelet.pod(name)["spec"]["nodeName"]
+    one.kubelet.reclaim_node(node)
+    end = succeeds(one, run)
+    assert one.daemon.read("st", "f") == b"7\n", end
+    assert one.nodes("st") == {"a", "b"}, one.tell()
+    took(one, "st", 2)
+
+
+def test_a_daemon_that_is_killed_while_it_makes_pods_makes_none_twice(world):  # noqa: F811
+    """Those that it wrote down are adopted, those that it did not are removed, the rest is made; no worker ever has two."""
+    one = world([nodes.cpu("a", cpu="64")])
+    one.daemon.default.repo("in").stages(kit.sh("many", "cp /pfs/in/* /pfs/out/", glob="/*", workers=12, resources={"cpu": "100m"}), pipeline="many")
+    one.daemon.default.commit("in", {f"f{i}": str(i) for i in range(12)})
+    for pods in (2, 5):
+        one.kubelet.until(lambda pods=pods: len(names(one, "many")) >= pods, "pods are made")
+        one.daemon.kill()
+        one.daemon.start()
+    run = one.daemon.get("/runs")["runs"][0]["id"]
+    succeeds(one, run, 120)
+    assert len(one.daemon.default.files("many")) == 12
+    made = {}
+    for pod in one.pods("many"):
+        made.setdefault(pod["metadata"]["annotations"]["pipelined.io/worker"], set()).add(pod["metadata"]["uid"])
+    assert all(len(uids) == 1 for uids in made.values()), json.dumps({worker: sorted(uids) for worker, uids in made.items()})
+    one.kubelet.until(lambda: not one.kubelet.all(), "all pods are removed")
