@@ -1,7 +1,9 @@
 """What a real kubelet makes of pods as pod_render gives them: who may run where, what they may write, how they end, what is said of it."""
 import concurrent.futures
 import json
+import os
 import pathlib
+import signal
 import time
 
 import node
@@ -165,6 +167,28 @@ def test_what_takes_more_memory_than_its_limit(spaces):
     name = space.make(alone("greedy", ["/bin/sh", "-c", script], resources={"limits": {"memory": "64Mi"}}))
     end = space.ended(name)["main"]
     assert (end["exitCode"], end["reason"]) == (137, "OOMKilled"), end
+    space.delete(name)
+
+
+def process_with(*words):
+    """The process with this command line; None when there is none."""
+    wanted = b"".join(word.encode() + b"\0" for word in words)
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if (folder / "cmdline").read_bytes() == wanted:
+                return int(folder.name)
+        except OSError:
+            continue
+    return None
+
+
+def test_one_that_is_killed_has_not_run_out_of_memory(spaces):
+    """137 alone is no word about memory: only the reason is."""
+    space = spaces["baseline"]
+    name = space.make(alone("killed", ["/bin/sleep", "86413"]))
+    os.kill(space.until(name, lambda _: process_with("/bin/sleep", "86413"), "running"), signal.SIGKILL)
+    end = space.ended(name)["main"]
+    assert (end["exitCode"], end["reason"]) == (137, "Error"), end
     space.delete(name)
 
 
