@@ -370,11 +370,14 @@ static void *fetch_loop(void *arg)
 
     while (r > 0 && pl_flow_may_ask(w->flow, w->config.one_by_one)) {
         struct pl_flow_task *t;
+        size_t n = 0;
 
         r = ask(w, &t, &err);
-        if (r > 0)
+        if (r > 0) {
+            n = t->task.n_rows; /* once its last row is fetched the task may be handed in, and gone, at any time */
             pl_inputs_prepare(w->context.inputs, &t->task);
-        for (size_t i = 0; r > 0 && i < t->task.n_rows; i++)
+        }
+        for (size_t i = 0; r > 0 && i < n; i++)
             if (!fetch_row(w, &t->rows[i]))
                 r = 0;
         if (r > 0 && pl_flow_wait_room(w->flow, false)) /* the last row's are in place: what they replaced lies aside */
