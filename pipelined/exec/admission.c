@@ -38,7 +38,8 @@ int pl_admission_begin(struct kube *k, const char *project, const struct pl_stag
     if (r < 0)
         return r;
     pl_offer_request(pod.pod, &request);
-    (void)pl_offer_has(pl_cluster_offer(k->cluster), &request, ret->not_offered);
+    if (!pl_kube_queue_of(pod.pod)) /* else that is for its queue to say */
+        (void)pl_offer_has(pl_cluster_offer(k->cluster), &request, ret->not_offered);
     snprintf(ret->name, sizeof ret->name, "%s", pod.name);
     ret->number = number_of(pod.pod);
     ret->body = json_dumps(pod.pod, JSON_COMPACT);

@@ -11,8 +11,8 @@
 #include <stdio.h>
 
 #define POD_KEEP                                                                                                                 \
-    "metadata{annotations{pipelined.io/worker kubernetes.io/limit-ranger} deletionTimestamp} spec{nodeName containers{name "     \
-    "resources}} status"
+    "metadata{annotations{pipelined.io/worker kubernetes.io/limit-ranger} labels{kueue.x-k8s.io/queue-name} deletionTimestamp} " \
+    "spec{nodeName schedulingGates containers{name resources}} status"
 #define EVENT_KEEP "involvedObject{uid} reason message type count firstTimestamp lastTimestamp eventTime series"
 
 static struct kpod *pod_of(const struct kube *k, uint64_t id)

@@ -33,6 +33,7 @@ struct kshape {
     json_t *pod;                     /* one like its pods */
     struct pl_ramp ramp;
     uint32_t pending;
+    bool queued; /* whether there is room is a queue's to say */
     bool broken; /* its stage can be no pod, for: */
     char broken_by[PL_OFFER_WHY_BYTES];
     bool told, offered;
@@ -148,6 +149,8 @@ void pl_kshape_free(void *shape);
 void pl_kshape_look(struct kube *k, struct kshape *s);
 /* Of all that pods are rendered by and that changes while the daemon runs: nodes, quotas, secrets. */
 uint64_t pl_kube_facts_number(struct kube *k);
+/* The queue of Kueue that a pod is to be admitted by; NULL. The pod's. */
+const char *pl_kube_queue_of(const json_t *pod);
 /* Renders the pod of a worker. As pl_pod_render. */
 PL_MUST_CHECK
 int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, struct pl_pod *ret, struct pl_err *err);

@@ -85,6 +85,12 @@ static json_t *resources_of(const json_t *containers)
     return list;
 }
 
+const char *pl_kube_queue_of(const json_t *pod)
+{
+    return json_string_value(
+        json_object_get(json_object_get(json_object_get(pod, "metadata"), "labels"), "kueue.x-k8s.io/queue-name"));
+}
+
 /* What the cluster's scheduler looks at. */
 static uint64_t number_of(const struct pl_pod *pod)
 {
@@ -144,6 +150,7 @@ static struct kshape *find_shape(struct kube *k, const struct pl_worker_spec *sp
     if (s && !why && !s->pod) {
         s->pod = json_incref(pod->pod);
         pl_offer_request(s->pod, &s->request);
+        s->queued = pl_kube_queue_of(s->pod) != NULL;
     }
     if (s && (why || !s->told))
         pl_kshape_look(k, s);
@@ -183,7 +190,7 @@ void pl_kshape_look(struct kube *k, struct kshape *s)
 
     if (s->broken)
         snprintf(why, sizeof why, "%s", s->broken_by);
-    offered = !s->broken && pl_offer_has(pl_cluster_offer(k->cluster), &s->request, why);
+    offered = !s->broken && (s->queued || pl_offer_has(pl_cluster_offer(k->cluster), &s->request, why));
     pl_ramp_waiting(&s->ramp, s->pending, pl_clock_mono_ms());
     changed = !s->told || offered != s->offered || s->ramp.pending_max != s->told_max || (!offered && !pl_streq(why, s->why));
     snprintf(s->why, sizeof s->why, "%s", why);

@@ -105,6 +105,28 @@ static const json_t *terminated(const struct look *l, const char *container)
 
 /* --- why it waits */
 
+/* Somebody else lets it be scheduled: its queue, which then takes away the gate. */
+static bool waits_for_gate(struct look *l, const char *message)
+{
+    const json_t *gates = json_object_get(l->spec, "schedulingGates"), *one;
+    const char *queue = pl_json_str(json_object_get(json_object_get(l->pod, "metadata"), "labels"), "kueue.x-k8s.io/queue-name");
+    char names[200] = "";
+    size_t i, at = 0;
+
+    json_array_foreach((json_t *)(uintptr_t)gates, i, one)
+    {
+        if (at < sizeof(names))
+            at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s", i > 0 ? ", " : "", pl_json_str(one, "name"));
+    }
+    if (json_array_size(gates) == 0)
+        return false;
+    if (queue[0] != '\0' && strstr(names, "kueue.x-k8s.io/") != NULL)
+        say(l, PL_POD_WAITS, "queue %s has not admitted it yet: %.200s (%s)", queue, message, names);
+    else
+        say(l, PL_POD_WAITS, "%.300s (%s)", message, names);
+    return true;
+}
+
 static void wait_for_node(struct look *l)
 {
     static const char *const scheduling[] = {"FailedScheduling"}, *const refused[] = {"NotTriggerScaleUp"},
@@ -113,6 +135,8 @@ static void wait_for_node(struct look *l)
                  *no = newest_event(l, refused, 1), *yes = newest_event(l, grows, 1);
     const char *message = words(pl_json_str(scheduled, "message"), event_words(event));
 
+    if (waits_for_gate(l, words(message, "Scheduling is blocked due to non-empty scheduling gates")))
+        return;
     if (no != NULL && yes != NULL && strncmp(when(yes), when(no), 19) >= 0)
         no = NULL;
     l->to->no_growth = no != NULL;

@@ -207,6 +207,22 @@ def test_a_node_that_is_taken_back_costs_what_its_checkpoint_does_not_have(world
     took(one, "st", 2)
 
 
+def test_a_pod_that_its_queue_holds_back_waits_until_it_is_admitted(world):  # noqa: F811
+    """As Kueue does it: a gate, which the test takes away."""
+    one = world([nodes.cpu("a")])
+    patch = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
+    run = begin(one, "st", "cp /pfs/in/f /pfs/out/f", placement={"queue": "team-a", "pod_patch": patch}, **ONCE)
+    says(one, run, "st", "queue team-a has not admitted it yet", "kueue.x-k8s.io/admission")
+    name, = names(one, "st")
+    pod = one.kubelet.pod(name)
+    assert pod["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team-a" and not pod["spec"].get("nodeName"), pod
+    path = f"/api/v1/namespaces/{one.kubelet.namespace}/pods/{name}"
+    code, answer = one.kubelet.plane.request("PATCH", path, {"spec": {"schedulingGates": []}}, content_type="application/merge-patch+json")
+    assert code == 200, answer
+    succeeds(one, run)
+    took(one, "st", 1)
+
+
 def test_a_daemon_that_is_killed_while_it_makes_pods_makes_none_twice(world):  # noqa: F811
     """Those that it wrote down are adopted, those that it did not are removed, the rest is made; no worker ever has two."""
     one = world([nodes.cpu("a", cpu="64")])

@@ -220,12 +220,14 @@ static bool is_reshaped(struct fixture *f)
     return f->heard.reshapes > 0;
 }
 
-/* As the engine does: asks anew when it is told to. */
-static void ask_anew(struct fixture *f, const struct pl_worker_spec *spec, uint64_t *id)
+/* As the engine does: asks anew whenever it is told to, until that is said of the shape ("": it is offered). */
+static void ask_anew(struct fixture *f, const struct pl_worker_spec *spec, const char *says, uint64_t *id)
 {
-    until(f, is_reshaped);
-    f->heard.reshapes = 0;
-    assert_int_equal(f->x->ops->shape(f->x, "default", spec->def, 1, spec->gpu, id, NULL), 0);
+    do {
+        until(f, is_reshaped);
+        f->heard.reshapes = 0;
+        assert_int_equal(f->x->ops->shape(f->x, "default", spec->def, 1, spec->gpu, id, NULL), 0);
+    } while (*says ? !strstr(f->heard.shape, says) : !f->heard.offered);
 }
 
 /* No node had what the stage names when it was made; one that has it joins. One that has not changes nothing but the sentence. */
@@ -244,17 +246,58 @@ static void a_product_that_comes_later_is_found(void **state_)
     assert_false(f->heard.offered);
     assert_non_null(strstr(f->heard.shape, "no node has a product *A100*; no product is known"));
     put_gpu_node(f, "t4", "Tesla-T4");
-    ask_anew(f, &spec, &id);
-    assert_int_equal(f->x->ops->start(f->x, &spec, &err), PL_EUNAVAILABLE);
+    ask_anew(f, &spec, "no node has a product *A100*; known: Tesla-T4", &id);
     assert_false(f->heard.offered);
-    assert_non_null(strstr(f->heard.shape, "no node has a product *A100*; known: Tesla-T4"));
+    assert_int_equal(f->x->ops->start(f->x, &spec, &err), PL_EUNAVAILABLE);
     put_gpu_node(f, "a100", "NVIDIA-A100-SXM4-40GB");
-    ask_anew(f, &spec, &id);
-    assert_true(f->heard.offered);
+    ask_anew(f, &spec, "", &id);
     if (f->x->ops->start(f->x, &spec, &err) < 0)
         fail_msg("%s", err.msg);
     until(f, has_pod);
     pl_spec_destroy(gpu);
+}
+
+static int check(struct fixture *f, const struct pl_stage *def, struct pl_executor_check *ret, struct pl_err *err)
+{
+    int r = f->x->ops->check(f->x, "default", def, def->gpu.count > 0, ret, err);
+
+    return r < 0 || !ret->body ? r : f->x->ops->ask(f->x, ret, err);
+}
+
+static bool says_queue(struct fixture *f)
+{
+    return strstr(f->heard.why, "queue team-a has not admitted it yet") != NULL;
+}
+
+/* Its queue says when there is room, and takes away the gate; until then it waits like any other. */
+static void a_pod_of_a_queue_is_the_queue_s_to_admit(void **state_)
+{
+    struct fixture *f = *state_;
+    struct pl_spec *queued = pod_spec_of("\"gpu\": {\"resource\": \"example.com/npu\"}, \"placement\": {\"queue\": \"team-a\"}");
+    struct pl_worker_spec spec = worker(f, 7);
+    struct pl_executor_check c;
+    struct pl_err err = {0};
+    uint64_t id;
+
+    create(f, true);
+    spec.def = &queued->stages[0];
+    spec.gpu = true;
+    assert_int_equal(check(f, spec.def, &c, &err), 0);
+    assert_string_equal(c.not_offered, "");
+    assert_int_equal(f->x->ops->shape(f->x, "default", spec.def, 1, true, &id, NULL), 0);
+    assert_true(f->heard.offered);
+    assert_int_equal(f->x->ops->start(f->x, &spec, &err), 0);
+    until(f, has_pod);
+    patch(f, 7,
+          json_pack("{s:{s:[{s:s}]}, s:{s:s}}", "spec", "schedulingGates", "name", "kueue.x-k8s.io/admission", "status", "phase",
+                    "Pending"));
+    until(f, says_queue);
+    assert_int_equal(f->heard.exited, 0);
+    patch(f, 7, json_pack("{s:{s:n}}", "spec", "schedulingGates"));
+    run(f, 7);
+    until(f, is_up);
+    assert_int_equal(f->heard.exited, 0);
+    pl_spec_destroy(queued);
 }
 
 /* What it asks for was sound, and is something else once nodes offer that. */
@@ -275,17 +318,9 @@ static void a_sound_shape_is_another_when_nodes_have_changed(void **state_)
                   json_pack("{s:{s:s}, s:{s:{s:s, s:s, s:s}, s:[{s:s, s:s}]}}", "metadata", "name", "turns", "status",
                             "allocatable", "cpu", "8", "memory", "32Gi", "nvidia.com/gpu.shared", "8", "conditions", "type",
                             "Ready", "status", "True"));
-    ask_anew(f, &spec, &second);
+    ask_anew(f, &spec, "", &second);
     assert_int_not_equal(first, second);
-    assert_true(f->heard.offered);
     pl_spec_destroy(gpu);
-}
-
-static int check(struct fixture *f, const struct pl_stage *def, struct pl_executor_check *ret, struct pl_err *err)
-{
-    int r = f->x->ops->check(f->x, "default", def, def->gpu.count > 0, ret, err);
-
-    return r < 0 || !ret->body ? r : f->x->ops->ask(f->x, ret, err);
 }
 
 #define SECRETS "/api/v1/namespaces/n/secrets"
@@ -313,8 +348,7 @@ static void a_stage_with_a_secret_waits_for_it_and_gets_no_others(void **state_)
     f->heard.reshapes = 0;
     assert_true(kube_fake_patch(f->fake, SECRETS "/pg",
                                 json_pack("{s:{s:{s:s}}}", "metadata", "labels", "pipelined.io/project", labels[1])));
-    ask_anew(f, &spec, &id);
-    assert_true(f->heard.offered);
+    ask_anew(f, &spec, "", &id);
     assert_int_equal(f->x->ops->start(f->x, &spec, &err), 0);
     until(f, has_pod);
     pl_spec_destroy(stage);
@@ -497,6 +531,7 @@ int main(void)
         ROW(a_node_that_goes_before_the_watch_begins_is_offered_no_more),
         ROW(a_product_that_comes_later_is_found),
         ROW(a_sound_shape_is_another_when_nodes_have_changed),
+        ROW(a_pod_of_a_queue_is_the_queue_s_to_admit),
         ROW(a_stage_with_a_secret_waits_for_it_and_gets_no_others),
         ROW(each_pod_that_finds_a_node_lets_more_follow),
         ROW(what_the_cluster_says_of_a_stage_is_told_before_it_has_work),
