@@ -1,4 +1,5 @@
 /* How GPUs are asked for: each mode of sharing is a row, and what they all need is beside. */
+#include "pod_devices.h"
 #include "pod_internal.h"
 
 #include "pl_gpu_presets.h"
@@ -10,6 +11,10 @@
 
 #define GPU_MEM_RESOURCE "aliyun.com/gpu-mem"
 #define DRA_DRIVER       "gpu.nvidia.com"
+#define GPU_MEMORY       "nvidia.com/gpu.memory"   /* labels of GPU Feature Discovery */
+#define GPU_COMPUTE      "nvidia.com/gpu.compute." /* major, minor */
+#define KARPENTER_NAME   "karpenter.k8s.aws/instance-gpu-name"
+#define KARPENTER_MEMORY "karpenter.k8s.aws/instance-gpu-memory"
 
 static bool one_of(const char *word, const char *const *words, size_t n)
 {
@@ -135,78 +140,152 @@ static void prefer_products(struct pod_build *b, const char *label)
     }
 }
 
-/* One alternative a label: a node has GPU Feature Discovery's, or its cloud's. */
-static int want_products(struct pod_build *b, struct pl_err *err)
+/* Where GPU Feature Discovery says what a node has: products (taken over; NULL = any), memory and compute capability. major > M, or major = M and
+ * minor ≥ m, are two alternatives. */
+static void want_discovered(struct pod_build *b, json_t *products)
 {
-    bool any = false;
+    const unsigned major = b->stage->gpu.compute / 100, minor = b->stage->gpu.compute % 100;
+    const int64_t mib = pl_gpu_memory_mib(&b->stage->gpu);
+    json_t *base = json_array(), *same;
 
-    if (b->stage->gpu.n_product == 0)
-        return 0;
-    for (size_t i = 0; i < b->cluster->n_products; i++) {
-        const char *label = b->cluster->products[i].label;
-        json_t *values;
-
-        if (label_seen_before(b, i))
-            continue;
-        values = wanted_products(b, label);
-        if (json_array_size(values) == 0) {
-            json_decref(values);
-            continue;
-        }
-        any = true;
-        pl_pod_add(b, b->alternatives, json_pack("[o]", pl_pod_expression(b, label, "In", values)));
-        prefer_products(b, label);
-    }
-    return any ? 0 : no_product(b, err);
-}
-
-static void want_memory(struct pod_build *b)
-{
-    int64_t mib = pl_gpu_memory_mib(&b->stage->gpu);
-
+    if (products != NULL)
+        pl_pod_add(b, base, pl_pod_expression(b, PL_GPU_PRODUCT, "In", products));
     if (mib > 0)
-        pl_pod_add(b, b->require,
-                   pl_pod_expression(b, "nvidia.com/gpu.memory", "Gt",
-                                     json_pack("[o]", json_sprintf("%lld", (long long)mib - 1))));
-}
-
-/* major > M, or major = M and minor ≥ m: two alternatives of each that there is. */
-static void want_compute(struct pod_build *b)
-{
-    unsigned major = b->stage->gpu.compute / 100, minor = b->stage->gpu.compute % 100;
-    json_t *before = b->alternatives, *expressions;
-    size_t n = json_array_size(before), i = 0;
-
-    if (b->stage->gpu.compute == 0)
+        pl_pod_add(b, base, pl_pod_expression(b, GPU_MEMORY, "Gt", json_pack("[o]", json_sprintf("%lld", (long long)mib - 1))));
+    if (b->stage->gpu.compute == 0) {
+        pl_pod_add(b, b->alternatives, base);
         return;
-    b->alternatives = json_array();
-    do {
-        expressions = n > 0 ? json_copy(json_array_get(before, i)) : json_array();
-        pl_pod_add(b, expressions,
-                   pl_pod_expression(b, "nvidia.com/gpu.compute.major", "Gt",
-                                     json_pack("[o]", json_sprintf("%u", minor > 0 ? major : major - 1))));
-        pl_pod_add(b, b->alternatives, expressions);
-        if (minor > 0) {
-            expressions = n > 0 ? json_copy(json_array_get(before, i)) : json_array();
-            pl_pod_add(b, expressions,
-                       pl_pod_expression(b, "nvidia.com/gpu.compute.major", "In", json_pack("[o]", json_sprintf("%u", major))));
-            pl_pod_add(b, expressions,
-                       pl_pod_expression(b, "nvidia.com/gpu.compute.minor", "Gt",
-                                         json_pack("[o]", json_sprintf("%u", minor - 1))));
-            pl_pod_add(b, b->alternatives, expressions);
-        }
-    } while (++i < n);
-    json_decref(before);
+    }
+    same = minor > 0 ? json_copy(base) : NULL;
+    pl_pod_add(b, base,
+               pl_pod_expression(b, GPU_COMPUTE "major", "Gt",
+                                 json_pack("[o]", json_sprintf("%u", minor > 0 ? major : major - 1))));
+    pl_pod_add(b, b->alternatives, base);
+    if (same == NULL)
+        return;
+    pl_pod_add(b, same, pl_pod_expression(b, GPU_COMPUTE "major", "In", json_pack("[o]", json_sprintf("%u", major))));
+    pl_pod_add(b, same, pl_pod_expression(b, GPU_COMPUTE "minor", "Gt", json_pack("[o]", json_sprintf("%u", minor - 1))));
+    pl_pod_add(b, b->alternatives, same);
 }
 
+/* Is a device of that name known to have what the stage asks for? Karpenter has a label for the memory. */
+static bool will_do(const struct pod_build *b, const char *label, const char *product)
+{
+    const struct pl_gpu *gpu = &b->stage->gpu;
+    const bool memory = gpu->memory_bytes > 0 && !pl_streq(label, KARPENTER_NAME);
+    struct pl_device device;
+
+    if (!memory && gpu->compute == 0)
+        return true;
+    return pl_device_named(product, &device) && (!memory || device.memory_mib >= pl_gpu_memory_mib(gpu)) &&
+           device.compute >= gpu->compute;
+}
+
+/* Where a cloud's label says which product it is, and nothing else does. False: none of these will do. */
+static bool want_named(struct pod_build *b, const char *label, json_t *products)
+{
+    const int64_t mib = pl_gpu_memory_mib(&b->stage->gpu);
+    json_t *values = json_array(), *all = json_array(), *one;
+    size_t i;
+
+    json_array_foreach(products, i, one)
+    {
+        if (will_do(b, label, json_string_value(one)))
+            pl_pod_add(b, values, json_incref(one));
+    }
+    json_decref(products);
+    if (json_array_size(values) == 0) {
+        json_decref(values);
+        json_decref(all);
+        return false;
+    }
+    pl_pod_add(b, all, pl_pod_expression(b, label, "In", values));
+    if (mib > 0) { /* a part of one says what it has */
+        pl_pod_add(b, all, pl_pod_expression(b, GPU_MEMORY, "DoesNotExist", NULL));
+        if (pl_streq(label, KARPENTER_NAME))
+            pl_pod_add(b, all,
+                       pl_pod_expression(b, KARPENTER_MEMORY, "Gt", json_pack("[o]", json_sprintf("%lld", (long long)mib - 1))));
+    }
+    pl_pod_add(b, b->alternatives, all);
+    return true;
+}
+
+static int no_device(const struct pod_build *b, struct pl_err *err)
+{
+    const struct pl_gpu *gpu = &b->stage->gpu;
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+    int r = pl_buf_add_str(&text, "no GPU of the cluster is known to have", err);
+
+    if (r == 0 && gpu->memory_bytes > 0)
+        r = pl_buf_addf(&text, err, " %lld MiB%s", (long long)pl_gpu_memory_mib(gpu), gpu->compute > 0 ? " and" : "");
+    if (r == 0 && gpu->compute > 0)
+        r = pl_buf_addf(&text, err, " compute capability %u.%u", gpu->compute / 100, gpu->compute % 100);
+    for (size_t i = 0; i < b->cluster->n_products && i < 10 && r == 0; i++) {
+        const char *name = b->cluster->products[i].value;
+        struct pl_device d;
+
+        r = pl_buf_addf(&text, err, "%s %s ", i > 0 ? "," : ";", name);
+        if (r == 0 && pl_device_named(name, &d))
+            r = pl_buf_addf(&text, err, "has %lld MiB, %u.%u", (long long)d.memory_mib, d.compute / 100, d.compute % 100);
+        else if (r == 0)
+            r = pl_buf_add_str(&text, "says neither", err);
+    }
+    r = r < 0 ? r
+              : pl_buf_add_str(&text,
+                               "; GPU Feature Discovery labels nodes with both (" GPU_MEMORY ", " GPU_COMPUTE
+                               "major and minor), or name gpu.product",
+                               err);
+    if (r < 0 || pl_buf_str(&text) == NULL)
+        return r < 0 ? r : pl_err_nomem(err);
+    return pl_err_field(err, pl_err_set(err, PL_EUNAVAILABLE, "%s", (const char *)text.data),
+                        gpu->compute > 0 ? "gpu.compute" : "gpu.memory");
+}
+
+/* The values of one label that the stage may have: of its globs, or all. */
+static json_t *named(struct pod_build *b, const char *label)
+{
+    if (b->stage->gpu.n_product > 0)
+        return wanted_products(b, label);
+    return products_of(b, label, "*", b->stage->gpu.share.mode != PL_SHARE_NONE);
+}
+
+/* Of one label; true: there is a product by it, and `*will` when it is, or may be, such as is asked for. */
+static bool want_by(struct pod_build *b, const char *label, bool *will)
+{
+    const bool globs = b->stage->gpu.n_product > 0, discovered = pl_streq(label, PL_GPU_PRODUCT);
+    json_t *products = discovered && !globs ? NULL : named(b, label);
+
+    if (products != NULL && json_array_size(products) == 0) {
+        json_decref(products);
+        return false;
+    }
+    if (discovered)
+        want_discovered(b, products);
+    else if (!want_named(b, label, products))
+        return true;
+    *will = true;
+    prefer_products(b, label);
+    return true;
+}
+
+/* One alternative a label: a node has GPU Feature Discovery's, or its cloud's. */
 static int want_device(struct pod_build *b, struct pl_err *err)
 {
-    int r = want_products(b, err);
+    const struct pl_gpu *gpu = &b->stage->gpu;
+    bool any = false, will = false;
 
-    if (r < 0)
-        return r;
-    want_memory(b);
-    want_compute(b);
+    if (gpu->n_product == 0 && gpu->memory_bytes == 0 && gpu->compute == 0)
+        return 0;
+    for (size_t i = 0; i < b->cluster->n_products; i++)
+        if (!label_seen_before(b, i))
+            any = want_by(b, b->cluster->products[i].label, &will) || any;
+    if (will)
+        return 0;
+    if (gpu->n_product > 0 && !any)
+        return no_product(b, err);
+    if (any)
+        return no_device(b, err);
+    want_discovered(b, NULL); /* nothing is known of the cluster */
     return 0;
 }
 

@@ -27,9 +27,9 @@ def bound(kubelet, name):
 
 
 # golden → nodes that it may be bound to; none: nobody has it. "gpu" was rendered for a cluster of which nothing is known, least of all that products
-# with -MIG- are parts; "gpu-clouds" asks for a compute capability, which a cloud's own labels do not tell.
+# with -MIG- are parts; of "gpu-clouds" one node says its compute capability, of another it is known by its cloud's name for the product.
 ROWS = {
-    "cpu": {"cpu"}, "gpu": {"whole", "h100", "t4", "gke", "mig-single"}, "gpu-amd": {"amd"}, "gpu-gfd": {"whole", "h100"}, "gpu-clouds": {"t4"}, "mig-mixed": {"mig-mixed"},
+    "cpu": {"cpu"}, "gpu": {"whole", "h100", "t4", "gke", "mig-single"}, "gpu-amd": {"amd"}, "gpu-gfd": {"whole", "h100"}, "gpu-clouds": {"t4", "gke"}, "mig-mixed": {"mig-mixed"},
     "mig-single": {"mig-single"}, "mig-media": {"mig-mixed"}, "time-slicing": {"turns"}, "time-slicing-renamed": {"turns-renamed"}, "mps": {"mps"},
     "gpu-mem": {"memory"}, "dra": {"claimed"}, "hami": set(),
 }

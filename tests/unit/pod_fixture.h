@@ -35,6 +35,10 @@ static const struct pl_gpu_product gfd_products[] = {{PL_GPU_PRODUCT, "NVIDIA-A1
 static const struct pl_gpu_product cloud_products[] = {{"cloud.google.com/gke-accelerator", "nvidia-tesla-t4"},
                                                        {PL_GPU_PRODUCT, "Tesla-T4"},
                                                        {"cloud.google.com/gke-accelerator", "nvidia-l4"}};
+static const struct pl_gpu_product named_products[] = {{"cloud.google.com/gke-accelerator", "nvidia-tesla-t4"},
+                                                       {"cloud.google.com/gke-accelerator", "nvidia-l4"},
+                                                       {"karpenter.k8s.aws/instance-gpu-name", "a10g"},
+                                                       {"kubernetes.azure.com/accelerator", "nvidia"}};
 static const char *const gpu_labels[] = {"nvidia.com/gpu.present"};
 static const char *const runtime_classes[] = {"nvidia", "kata"};
 static const char *const mixed_resources[] = {"nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-1g.5gb.me",
@@ -49,6 +53,7 @@ enum pod_cluster_kind {
     CLUSTER_GFD,
     CLUSTER_MIXED,
     CLUSTER_CLOUD,
+    CLUSTER_NAMED, /* clouds' labels alone */
     CLUSTER_DRA,
     CLUSTER_OLD_DRA,
     CLUSTER_OPENSHIFT,
@@ -76,6 +81,10 @@ static inline struct pl_pod_cluster cluster_of(enum pod_cluster_kind kind)
     if (kind == CLUSTER_CLOUD) {
         c.products = cloud_products;
         c.n_products = PL_ARRAY_SIZE(cloud_products);
+    }
+    if (kind == CLUSTER_NAMED) {
+        c.products = named_products;
+        c.n_products = PL_ARRAY_SIZE(named_products);
     }
     if (kind == CLUSTER_DRA || kind == CLUSTER_OLD_DRA)
         c.dra = kind == CLUSTER_DRA ? "v1" : "v1beta1";
