@@ -6,6 +6,7 @@
  * Every process that a command leaves behind becomes the runner's child: it is process 1 of the sandbox, or else a subreaper. So
  * "no child left" (ECHILD) is "no process left", one system call when the command was tidy. */
 #include "pipelined/agent/copy_links.h"
+#include "pipelined/agent/no_network.h"
 #include "pipelined/agent/runner_pod.h"
 #include "pipelined/agent/runner_proto.h"
 
@@ -42,7 +43,7 @@ struct runner {
     bool killed;
     uint32_t leftovers;
     struct rusage usage; /* of all processes of the command so far */
-    bool pod;
+    bool pod, no_network;
     char *const *shared; /* folders of a pod; NULL-terminated */
     uint64_t ooms;       /* when the last command ended */
     uint8_t in[PL_RUNNER_HEAD_BYTES + PL_RUNNER_FRAME_MAX];
@@ -295,7 +296,9 @@ __attribute__((noreturn)) static void child(const char *cwd, char *const *argv, 
     if (input)
         open_input(input);
     failure->how = PL_RUNNER_NO_EXEC;
-    failure->errnum = exec_search(argv, env);
+    failure->errnum = the_runner.no_network ? pl_no_network_begin() : 0;
+    if (failure->errnum == 0)
+        failure->errnum = exec_search(argv, env);
     _exit(127);
 }
 
@@ -491,10 +494,15 @@ int main(int argc, char **argv)
     if (argc >= 2 && strcmp(argv[1], PL_POD_PROBE) == 0)
         return pl_pod_probe(argv + 2);
     if (argc >= 3 && strcmp(argv[1], PL_POD_OPTION) == 0) {
+        r->no_network = argc >= 4 && strcmp(argv[3], PL_POD_NO_NET) == 0;
+        if (r->no_network && !pl_no_network_works()) {
+            errno = ENOSYS;
+            die("\"network\": false wants a kernel with seccomp filters");
+        }
         if (!pl_pod_connect(argv[2]))
             return PL_RUNNER_EXIT_ORPHANED;
         r->pod = true;
-        r->shared = argv + 3;
+        r->shared = argv + 3 + r->no_network;
         r->ooms = pl_pod_ooms();
     }
     set_up(r);

@@ -1,7 +1,7 @@
 /* runner_pod: what pl-runner does differently as the first process of a pod's container. The agent is in another container, under
  * another user; the two have a folder and the kernel in common.
  *
- *   pl-runner --pod SOCKET [FOLDER…]
+ *   pl-runner --pod SOCKET [--no-network] [FOLDER…]
  *
  * It waits for the agent at SOCKET (≤ PL_POD_WAIT_S, for the agent has its own start), gets from it the pipe for the output of
  * commands (one byte, the descriptor beside it), and is then a runner as any other, but that
@@ -9,6 +9,7 @@
  *    put before the container's;
  *  - before each EXIT, and at SHARE, all that lies in the FOLDERs is opened: files for reading and writing, folders for entering too, by
  *    the group that the FOLDER has, which is the agent's. What belongs to others stays as it is;
+ *  - with --no-network commands have none (no_network.h);
  *  - EXIT says how many processes the kernel killed for want of memory.
  *   pl-runner --probe FOLDER…      for pipelinectl doctor: who it runs as, and whether that may write there
  *
@@ -19,6 +20,7 @@
 #include <stdint.h>
 
 #define PL_POD_OPTION    "--pod"
+#define PL_POD_NO_NET    "--no-network"
 #define PL_POD_PROBE     "--probe"
 #define PL_POD_WAIT_S    300
 #define PL_POD_DEPTH_MAX 1024u /* deeper folders stay closed */

@@ -105,7 +105,7 @@
  *   checkpoint           what it keeps for its next attempt;  outlog, metrics: what it prints, as it prints it;
  *                        secrets: what it is given of them; mask: what it prints, less these
  *   runner               the static program beside the command;  copy_links: what links of its output lead to;  runner_pod: in a pod the
- *                        agent is in another container;  unix_listen: where they meet
+ *                        agent is in another container, no_network: and keeps the network to itself;  unix_listen: where they meet
  * Files come back: storage/dataset
  *   checkout             checkout_write, file_cache, file_read
  *   mirror               one store made equal to another: mirror_packs, then mirror_log

@@ -372,9 +372,12 @@ static int add_resources(struct pod_build *b, struct pl_err *err)
 /* The runner, and the folders whose content it opens for the agent. */
 static json_t *command_of_main(struct pod_build *b)
 {
-    json_t *command = json_pack("[ssss]", "/pl/bin/pl-runner", "--pod", "/pl/sock/runner", "/pfs/out");
+    json_t *command = json_pack("[sss]", "/pl/bin/pl-runner", "--pod", "/pl/sock/runner");
     const struct pl_stage *stage = b->stage;
 
+    if (!stage->network)
+        pl_pod_add(b, command, json_string("--no-network"));
+    pl_pod_add(b, command, json_string("/pfs/out"));
     for (size_t i = 0; i < stage->n_leaves; i++)
         if (stage->leaves[i]->writable)
             pl_pod_add(b, command, json_sprintf("/pfs/%s", stage->leaves[i]->name));
