@@ -166,7 +166,7 @@ static const struct pl_api_schema schemas[] = {
     {"GpuMemory", "allocated:integer total:integer"},
     {"GpuNode", "node:string address:string? resource:string product:string? capacity:integer allocated:integer by:GpuHolder[] "
                 "gpus:GpuMemory[]? pending:integer?"},
-    {"Gpus", "node:string? driver:string? gpus:Gpu[] nodes:GpuNode[]"},
+    {"Gpus", "node:string? driver:string? gpus:Gpu[] nodes:GpuNode[] not_measured:string?"},
 };
 
 PL_API_TABLE(status, routes, schemas);

@@ -159,7 +159,22 @@ static void show_holder(const json_t *value, const json_t *item, char out[PL_SHO
              pl_show_text_at(value, "run"));
 }
 
-/* "train ×2, default/jupyter-0 ×1, others ×4" */
+/* " (37 %, 10240 MiB)"; nothing where it is not measured. */
+static void show_use(const json_t *holder, char out[64])
+{
+    const json_t *busy = json_object_get(holder, "utilisation"), *used = json_object_get(holder, "used_mib");
+    char per_cent[24] = "", mib[32] = "";
+
+    if (busy)
+        snprintf(per_cent, sizeof per_cent, "%.0f %%", json_number_value(busy));
+    if (used)
+        snprintf(mib, sizeof mib, "%lld MiB", (long long)json_integer_value(used));
+    *out = '\0';
+    if (busy || used)
+        snprintf(out, 64, " (%s%s%s)", per_cent, busy && used ? ", " : "", mib);
+}
+
+/* "default/train ×2 (37 %, 10240 MiB), default/jupyter-0 ×1, others ×4" */
 static void show_holders(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
     json_int_t others = 0;
@@ -171,29 +186,34 @@ static void show_holders(const json_t *value, const json_t *item, char out[PL_SH
     json_array_foreach(value, i, one)
     {
         const char *stage = pl_show_text_at(one, "stage"), *pod = pl_show_text_at(one, "pod");
+        char use[64];
 
         if (!*stage && !*pod)
             others += pl_show_int_at(one, "count");
-        else if (n < PL_SHOW_TEXT_MAX - 1)
-            n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s/%s ×%lld", n ? ", " : "",
+        show_use(one, use);
+        if ((*stage || *pod) && n < PL_SHOW_TEXT_MAX - 1)
+            n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s/%s ×%lld%s", n ? ", " : "",
                                   *stage ? pl_show_text_at(one, "project") : pl_show_text_at(one, "namespace"),
-                                  *stage ? stage : pod, (long long)pl_show_int_at(one, "count"));
+                                  *stage ? stage : pod, (long long)pl_show_int_at(one, "count"), use);
     }
     if (others && n < PL_SHOW_TEXT_MAX - 1)
         snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%sothers ×%lld", n ? ", " : "", (long long)others);
 }
 
-static int show_nodes(struct pl_cli *c, const json_t *nodes, struct pl_err *err)
+static int show_nodes(struct pl_cli *c, const json_t *answer, struct pl_err *err)
 {
     static const struct pl_column columns[] = {{"NODE", "node", NULL},       {"RESOURCE", "resource", NULL},
                                                {"PRODUCT", "product", NULL}, {"THERE", "capacity", NULL},
                                                {"GIVEN", "allocated", NULL}, {"TO", "by", show_holders}};
+    const json_t *nodes = json_object_get(answer, "nodes");
     _cleanup_(pl_buf_finish) struct pl_buf shared = {0};
     int r = pl_show_table(nodes, columns, PL_ARRAY_SIZE(columns), true, err);
 
     r = r < 0 ? r : pl_gpushare_table(nodes, pl_cli_flag(c, "details"), &shared, err);
     if (r == 0 && shared.len && printf("\n%.*s", (int)shared.len, (const char *)shared.data) < 0)
         r = pl_err_errno(err, errno, "standard output");
+    if (r == 0 && *pl_show_text_at(answer, "not_measured"))
+        pl_show_say(c, "\nhow they are used is not measured, or not everywhere: %s\n", pl_show_text_at(answer, "not_measured"));
     return r;
 }
 
@@ -209,7 +229,7 @@ static int gpus(struct pl_cli *c, struct pl_err *err)
     if (r < 0 || c->json)
         return r < 0 ? r : pl_show_json(answer, err);
     if (json_array_size(json_object_get(answer, "gpus")) == 0 && json_array_size(json_object_get(answer, "nodes")) > 0)
-        return show_nodes(c, json_object_get(answer, "nodes"), err);
+        return show_nodes(c, answer, err);
     if (json_array_size(json_object_get(answer, "gpus")) == 0) {
         pl_show_say(c, "no GPUs on offer; stages with \"gpu\": {\"required\": false} run on CPUs\n");
         return 0;

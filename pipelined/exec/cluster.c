@@ -1,17 +1,21 @@
 #include "pipelined/exec/cluster.h"
 #include "pipelined/core/json_text.h"
 
+#include "pipelined/exec/gpu_use.h"
 #include "pipelined/exec/limits.h"
 #include "pipelined/kube/cluster_facts.h"
+#include "pipelined/kube/gpu_report.h"
 #include "pipelined/kube/kube_write.h"
 #include "storage/base/clock.h"
 #include "storage/base/log.h"
 
 #include <stdio.h>
 
-#define NODE_KEEP  "metadata{labels} spec{unschedulable taints} status{allocatable conditions}"
+#define NODE_KEEP  "metadata{labels} spec{unschedulable taints} status{allocatable conditions addresses}"
 #define NODES_PAGE 250 /* asked for at once */
-#define POD_KEEP   "metadata{deletionTimestamp} spec{nodeName containers{resources} initContainers{resources}} status{phase}"
+#define POD_KEEP                                                                                                                 \
+    "metadata{deletionTimestamp " PL_CLUSTER_POD_KEEP "} spec{nodeName containers{resources ports} initContainers{resources}} "  \
+    "status{phase}"
 
 struct pl_cluster {
     struct pl_loop *loop;
@@ -27,6 +31,8 @@ struct pl_cluster {
     char dra[PL_FACTS_DRA_BYTES];
     struct pl_offer *offer;
     json_t *listed; /* names of nodes that the watch has not brought yet; NULL once it is at one with the server */
+    struct pl_gpu_report *gpus;
+    struct pl_gpu_use *use;
     struct pl_kube_feed *nodes, *pods;
     struct pl_limits *limits;
     struct pl_timer *timer;
@@ -187,6 +193,27 @@ static void forget_unseen(struct pl_cluster *c, int64_t now_ms)
     c->listed = (json_decref(c->listed), NULL);
 }
 
+/* GPUs that nodes have, and pods hold. */
+static void report_node(struct pl_cluster *c, enum pl_kube_event e, const json_t *node)
+{
+    struct pl_err err = {0};
+
+    if (e == PL_KUBE_DELETED)
+        pl_gpu_report_node_gone(c->gpus, pl_json_str(json_object_get(node, "metadata"), "name"));
+    else if (e != PL_KUBE_SYNCED && pl_gpu_report_node(c->gpus, node, &err) < 0)
+        pl_log_warn("cluster", "%s", err.msg);
+}
+
+static void report_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t *pod)
+{
+    struct pl_err err = {0};
+
+    if (e == PL_KUBE_DELETED)
+        pl_gpu_report_pod_gone(c->gpus, pl_json_str(json_object_get(pod, "metadata"), "uid"));
+    else if (e != PL_KUBE_SYNCED && pl_gpu_report_pod(c->gpus, pod, &err) < 0)
+        pl_log_warn("cluster", "%s", err.msg);
+}
+
 static void on_node(void *self, enum pl_kube_event e, json_t *object)
 {
     struct pl_cluster *c = self;
@@ -201,13 +228,32 @@ static void on_node(void *self, enum pl_kube_event e, json_t *object)
         pl_offer_node_gone(c->offer, name, now_ms);
     else if (pl_offer_node(c->offer, object, now_ms, &err) < 0)
         pl_log_warn("cluster", "node %s: %s", name, err.msg);
+    report_node(c, e, object);
     tell_soon(c);
+}
+
+void pl_cluster_own_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t *pod)
+{
+    if (!c->pods)
+        report_pod(c, e, pod);
+}
+
+static void on_use(void *self, const char *node, const struct pl_dcgm_gpu *gpus, size_t n)
+{
+    struct pl_cluster *c = self;
+    struct pl_err err = {0};
+
+    if (pl_gpu_report_use(c->gpus, node, gpus, n, &err) < 0)
+        pl_log_warn("cluster", "%s", err.msg);
 }
 
 static void on_pod(void *self, enum pl_kube_event e, json_t *object)
 {
     struct pl_cluster *c = self;
     struct pl_err err = {0};
+
+    report_pod(c, e, object);
+    pl_gpu_use_pod(c->use, e, object);
 
     if (e == PL_KUBE_DELETED)
         pl_offer_pod_gone(c->offer, pl_json_str(json_object_get(object, "metadata"), "uid"));
@@ -264,11 +310,14 @@ static int ask_limits(struct pl_cluster *c, struct pl_err *err)
 
 static int fill(struct pl_cluster *c, const struct pl_cluster_config *config, struct pl_err *err)
 {
+    const struct pl_gpu_use_config use = {.loop = c->loop, .client = c->client, .told = on_use, .self = c};
     const json_t *shape;
     size_t i;
     int r = pl_offer_create(&c->offer, err);
 
     json_array_foreach((json_t *)(uintptr_t)config->gpu_shapes, i, shape) if (r == 0) r = pl_offer_shape(c->offer, shape, err);
+    r = r < 0 ? r : pl_gpu_report_create(&c->gpus, err);
+    r = r < 0 ? r : pl_gpu_use_create(&use, &c->use, err);
     r = r < 0 ? r : pl_timer_create(c->loop, "cluster.changed", tell, c, &c->timer, err);
     r = r < 0 ? r : ask_access(c, err);
     if (r < 0)
@@ -308,6 +357,8 @@ struct pl_cluster *pl_cluster_destroy(struct pl_cluster *c)
     c->pods = pl_kube_feed_destroy(c->pods);
     c->limits = pl_limits_destroy(c->limits);
     pl_timer_destroy(c->timer);
+    pl_gpu_use_destroy(c->use);
+    pl_gpu_report_destroy(c->gpus);
     pl_offer_destroy(c->offer);
     json_decref(c->listed);
     json_decref(c->runtime_classes);
@@ -325,6 +376,17 @@ const struct pl_pod_cluster *pl_cluster_facts(struct pl_cluster *c)
 const struct pl_offer *pl_cluster_offer(const struct pl_cluster *c)
 {
     return c->offer;
+}
+
+json_t *pl_cluster_gpus(const struct pl_cluster *c)
+{
+    const bool nodes = c->access.on[PL_KUBE_MAY_NODES], pods = c->access.on[PL_KUBE_MAY_ALL_PODS];
+    const char *problem = !nodes  ? "nodes are not seen: the daemon's account may not list and watch them"
+                          : !pods ? "pods of other namespaces are not seen: the daemon's account may not list and watch pods"
+                                  : pl_gpu_use_problem(c->use);
+
+    return json_pack("{s:s, s:s, s:[], s:o, s:s}", "node", pl_kube_client_name(c->client), "driver", "", "gpus", "nodes",
+                     pl_gpu_report_json(c->gpus), "not_measured", problem);
 }
 
 bool pl_cluster_may(const struct pl_cluster *c, enum pl_kube_feature feature)

@@ -2,11 +2,16 @@
  * Asked once at the start; nodes and others' pods are followed. Functions are the loop's but for pl_cluster_create. */
 #pragma once
 
+#include "pipelined/exec/gpu_use.h"
 #include "pipelined/exec/kube_feed.h"
 #include "pipelined/kube/kube_access.h"
 #include "pipelined/kube/offer.h"
 
 #define PL_CLUSTER_CHANGED_MS 500 /* changes of nodes are told together */
+/* Of pods' metadata (kube_scan.h): whose GPUs they hold, and whether they measure them. */
+#define PL_CLUSTER_POD_KEEP                                                                                                      \
+    "labels{" PL_GPU_USE_LABELS " pipelined.io/project pipelined.io/stage} annotations{ALIYUN_COM_GPU_MEM_IDX "                  \
+    "scheduler.framework.gpushare.allocation}"
 
 struct pl_cluster;
 
@@ -28,4 +33,8 @@ struct pl_cluster *pl_cluster_destroy(struct pl_cluster *c);
 /* For pl_pod_render; the cluster's until it changes. */
 const struct pl_pod_cluster *pl_cluster_facts(struct pl_cluster *c);
 const struct pl_offer *pl_cluster_offer(const struct pl_cluster *c);
+/* A pod of the stages' namespace: counts where everybody's are not seen. */
+void pl_cluster_own_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t *pod);
+/* As `gpus` of an executor, with "not_measured": why it is not known of all of them how they are used, or "". New reference, NULL without memory. */
+json_t *pl_cluster_gpus(const struct pl_cluster *c);
 bool pl_cluster_may(const struct pl_cluster *c, enum pl_kube_feature feature);

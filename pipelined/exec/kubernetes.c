@@ -11,7 +11,8 @@
 #include <stdio.h>
 
 #define POD_KEEP                                                                                                                 \
-    "metadata{annotations{pipelined.io/worker kubernetes.io/limit-ranger} labels{kueue.x-k8s.io/queue-name} deletionTimestamp} " \
+    "metadata{labels{pipelined.io/project pipelined.io/stage kueue.x-k8s.io/queue-name} annotations{pipelined.io/worker "        \
+    "kubernetes.io/limit-ranger ALIYUN_COM_GPU_MEM_IDX scheduler.framework.gpushare.allocation} deletionTimestamp} "             \
     "spec{nodeName schedulingGates containers{name resources}} status"
 #define EVENT_KEEP "involvedObject{uid} reason message type count firstTimestamp lastTimestamp eventTime series"
 
@@ -161,6 +162,7 @@ static void on_pod(void *self, enum pl_kube_event e, json_t *object)
         pl_kpods_try_all(k);
         return;
     }
+    pl_cluster_own_pod(k->cluster, e, object);
     p = find(k, object);
     if (e == PL_KUBE_DELETED) {
         if (p && (!p->uid[0] || pl_streq(p->uid, pl_json_str(json_object_get(object, "metadata"), "uid"))))
@@ -281,9 +283,7 @@ static unsigned kube_device(struct pl_executor *x, uint32_t slot)
 
 static json_t *kube_gpus(struct pl_executor *x)
 {
-    const struct kube *k = (struct kube *)x;
-
-    return json_pack("{s:s, s:s, s:[]}", "node", pl_kube_client_name(k->client), "driver", "", "gpus");
+    return pl_cluster_gpus(((struct kube *)x)->cluster);
 }
 
 /* Pods outlive the daemon. */

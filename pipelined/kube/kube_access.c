@@ -33,7 +33,6 @@ static const struct pl_kube_question questions[] = {
     {PL_KUBE_MAY_KEEP_SECRETS, "get", "", "secrets", NULL, false},
     {PL_KUBE_MAY_KEEP_SECRETS, "patch", "", "secrets", NULL, false},
     {PL_KUBE_MAY_KEEP_SECRETS, "delete", "", "secrets", NULL, false},
-    {PL_KUBE_MAY_USAGE, "get", "", "pods", "proxy", false},
 };
 
 #define QUESTIONS PL_ARRAY_SIZE(questions)

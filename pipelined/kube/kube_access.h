@@ -20,8 +20,7 @@
     X(RUNTIME_CLASSES, "a runtime class is asked for without knowing whether it is there")                                       \
     X(CLAIMS, "GPUs by resource claims (DRA) are not available")                                                                 \
     X(SECRETS, "stages with secrets do not run: whose a secret is is not seen")                                                  \
-    X(KEEP_SECRETS, "pipelinectl makes, changes and removes no secrets")                                                         \
-    X(USAGE, "what GPUs do is known from the agents alone")
+    X(KEEP_SECRETS, "pipelinectl makes, changes and removes no secrets")
 
 enum pl_kube_feature {
 #define PL_KUBE_FEATURE_ENUM(name, without) PL_KUBE_MAY_##name,

@@ -13,7 +13,7 @@ from test_client import rows
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = TOP / "pipelined" / "deploy"
 COMPONENTS = sorted(folder.name for folder in (DEPLOY / "components").iterdir())
-DAEMONS, STAGES = "pipelined", "pipelined-stages"
+DAEMONS, STAGES, EXPORTERS = "pipelined", "pipelined-stages", "gpu-operator"
 BESIDE = {("get", "core", "namespaces")}  # asked at the start, for Pod Security's label; without it the namespace admits everything
 
 
@@ -51,12 +51,13 @@ def installed(plane, deploy):
     for document in sorted(documents, key=lambda document: "kind: Namespace\n" not in document):
         status, said = plane.apply(document)
         assert status in (200, 201), said
+    assert plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": EXPORTERS}})[0] == 201
 
 
 @pytest.mark.parametrize("components", [[], *([name] for name in COMPONENTS), ["restricted", "bucket"]], ids=lambda names: "+".join(names) or "none")
 def test_the_api_server_takes_it(plane, deploy, installed, components):
     documents = rendered(chosen(deploy, components))
-    assert len(documents) == 17
+    assert len(documents) == 17 + (2 if "gpu-use" in components else 0)
     for document in documents:
         status, said = plane.apply(document, dry_run=True)
         assert status in (200, 201), said
@@ -172,7 +173,7 @@ def test_there_is_no_right_that_is_not_used(plane, account, asked):
     of_cluster, of_namespace = asked
     everybodys = rules(plane, control_plane.NOBODY, STAGES)
     assert rules(plane, account, STAGES) - everybodys == of_cluster | of_namespace | BESIDE
-    for namespace in (DAEMONS, "default", "kube-system"):
+    for namespace in (DAEMONS, EXPORTERS, "default", "kube-system"):
         assert rules(plane, account, namespace) - everybodys == of_cluster, namespace
 
 

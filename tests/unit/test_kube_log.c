@@ -328,7 +328,7 @@ static void what_is_not_allowed_is_listed_with_what_is_off_for_it(void **state)
     assert_int_equal(lines.len, 0);
     for (size_t i = 0; i < PL_KUBE_FEATURE_COUNT; i++)
         assert_true(a.on[i]);
-    kube_fake_deny(f, " watch /nodes  list /nodes  get /pods/proxy  list resource.k8s.io/deviceclasses ");
+    kube_fake_deny(f, " watch /nodes  list /nodes  patch /secrets  list resource.k8s.io/deviceclasses ");
     assert_int_equal(pl_kube_access_ask(c, "n", &a, &lines, NULL), 0);
     assert_string_equal(
         pl_buf_str(&lines),
@@ -336,7 +336,7 @@ static void what_is_not_allowed_is_listed_with_what_is_off_for_it(void **state)
         "ran; "
         "GPUs are not listed\n"
         "list deviceclasses.resource.k8s.io (cluster): not allowed: GPUs by resource claims (DRA) are not available\n"
-        "get pods/proxy: not allowed: what GPUs do is known from the agents alone\n");
+        "patch secrets: not allowed: pipelinectl makes, changes and removes no secrets\n");
     assert_true(a.on[PL_KUBE_MAY_PODS] && !a.on[PL_KUBE_MAY_NODES] && !a.on[PL_KUBE_MAY_CLAIMS] && a.on[PL_KUBE_MAY_ALL_PODS]);
     pl_buf_finish(&lines);
     pl_kube_client_destroy(c);
