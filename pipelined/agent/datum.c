@@ -442,6 +442,8 @@ int pl_datum_compute(struct pl_datum_context *c, const struct pl_wire_task *task
         return carry(o, c, r, "inputs", &why);
     if (decided)
         return 0;
+    if (c->secrets)
+        pl_secrets_look(c->secrets, c->stage);
     if (c->checkpoint)
         pl_checkpoint_begin(c->checkpoint, &task->lease, row->index);
     pl_early_begin(c->early, row);

@@ -1,9 +1,17 @@
 #include "pipelined/agent/mask.h"
 
+static bool has_text(const struct pl_mask *m, const char *text, size_t len)
+{
+    for (size_t i = 0; m->first[(unsigned char)*text] && i < m->n; i++)
+        if (m->texts[i].len == len && memcmp(m->texts[i].text, text, len) == 0)
+            return true;
+    return false;
+}
+
 static int add_text(struct pl_mask *m, const char *text, size_t len, struct pl_err *err)
 {
     len = PL_MIN(len, PL_MASK_MAX);
-    if (len < PL_MASK_MIN || m->n == PL_MASK_TEXTS)
+    if (len < PL_MASK_MIN || m->n == PL_MASK_TEXTS || has_text(m, text, len))
         return 0;
     if (m->n == m->cap) {
         size_t cap = m->cap ? 2 * m->cap : 16;

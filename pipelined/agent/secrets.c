@@ -2,8 +2,11 @@
 
 #include "pipelined/core/secret.h"
 #include "storage/base/io.h"
+#include "storage/base/log.h"
 #include <dirent.h>
 #include <stdio.h>
+
+#define FRESH_S 2
 
 static int missing(const struct pl_wire_attach *stage, const struct pl_wire_secret *use, struct pl_err *err)
 {
@@ -53,6 +56,22 @@ static int take_variable(struct pl_secrets *s, const char *folder, const struct 
     return 0;
 }
 
+/* Each change of a file is one of its folder: it is put there by its name, or by that of the folder behind. */
+static bool has_changed(struct pl_secrets *s, const struct pl_wire_secret *use, size_t i)
+{
+    char path[4400];
+    struct stat st;
+    bool same;
+
+    snprintf(path, sizeof(path), "%s/%s", s->folder, use->name);
+    if (stat(path, &st) < 0)
+        return false;
+    same = s->seen[i].tv_sec == st.st_mtim.tv_sec && s->seen[i].tv_nsec == st.st_mtim.tv_nsec;
+    if (st.st_mtim.tv_sec + FRESH_S < time(NULL)) /* else another change may get the same time */
+        s->seen[i] = st.st_mtim;
+    return !same;
+}
+
 /* The files are shown as they are; what is in them is masked. */
 static int look_at_folder(struct pl_secrets *s, const char *folder, const struct pl_wire_attach *stage,
                           const struct pl_wire_secret *use, struct pl_err *err)
@@ -83,14 +102,19 @@ int pl_secrets_read(const char *folder, const struct pl_wire_attach *stage, stru
     struct pl_secrets *s = calloc(1, sizeof(*s));
     int r = 0;
 
-    if (s)
+    if (s) {
+        s->folder = folder;
         s->env = calloc(stage->n_secrets + 1, sizeof(*s->env));
-    if (!s || !s->env) {
+        s->seen = calloc(stage->n_secrets + 1, sizeof(*s->seen));
+    }
+    if (!s || !s->env || !s->seen) {
         pl_secrets_destroy(s);
         return pl_err_nomem(err);
     }
-    for (size_t i = 0; r == 0 && i < stage->n_secrets; i++)
+    for (size_t i = 0; r == 0 && i < stage->n_secrets; i++) {
+        (void)has_changed(s, &stage->secrets[i], i); /* from here on: what changes meanwhile is read twice */
         r = (stage->secrets[i].env ? take_variable : look_at_folder)(s, folder, stage, &stage->secrets[i], err);
+    }
     pl_mask_ready(&s->mask);
     if (r < 0) {
         pl_secrets_destroy(s);
@@ -98,6 +122,20 @@ int pl_secrets_read(const char *folder, const struct pl_wire_attach *stage, stru
     }
     *ret = s;
     return 0;
+}
+
+void pl_secrets_look(struct pl_secrets *s, const struct pl_wire_attach *stage)
+{
+    for (size_t i = 0; i < stage->n_secrets; i++) {
+        const struct pl_wire_secret *use = &stage->secrets[i];
+        struct pl_err err = {0};
+
+        if (!use->mount || !has_changed(s, use, i))
+            continue;
+        if (look_at_folder(s, s->folder, stage, use, &err) < 0)
+            pl_log_warn("secrets", "%s", err.msg);
+        pl_mask_ready(&s->mask);
+    }
 }
 
 struct pl_secrets *pl_secrets_destroy(struct pl_secrets *s)
@@ -109,6 +147,7 @@ struct pl_secrets *pl_secrets_destroy(struct pl_secrets *s)
         free(s->env[i]);
     }
     free(s->env);
+    free(s->seen);
     pl_mask_finish(&s->mask);
     free(s);
     return NULL;

@@ -63,6 +63,20 @@ def test_a_stage_has_them_as_variables_and_files_and_does_not_show_them(project)
     assert "***" in run["job"]["s"]["reason"] and VALUE not in str(project.datums("s", run["id"]))
 
 
+@pytest.mark.skipif(SANDBOX == "none", reason="without a sandbox nothing can be mounted")
+def test_a_value_that_changes_under_a_worker_is_masked_too(project, gate):
+    secret(project, "create", "secret", "pg", "--value", f"user={VALUE}")
+    project.repo("in").stages(sh("s", f"echo it is $(cat /keys/pg/user); {gate.wait}", glob="/*", workers=1, secrets=[{"name": "pg", "mount": "/keys/pg"}]))
+    run = project.commit("in", {"a": "1", "b": "2"})["run"]
+    gate.arrived()
+    secret(project, "update", "secret", "pg", "--value", "user=correct-horse-battery")
+    gate.open()
+    gate.arrived()
+    gate.open()
+    assert project.wait(run)["state"] == "success"
+    assert project.logs("s") == "it is ***\nit is ***\n"
+
+
 def test_a_secret_that_is_not_there_is_waited_for_in_words(project):
     project.repo("in")
     project.stages(sh("s", "true", secrets=[{"name": "hub", "key": "token", "env": "TOKEN"}]))
