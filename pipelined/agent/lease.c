@@ -104,14 +104,19 @@ static struct held *find(struct pl_lease *l, const struct pl_wire_lease *lease)
 /* One try. */
 static int attach_once(struct pl_lease *l, struct pl_wire_attach *ret, struct pl_err *err)
 {
-    json_t *body = json_pack("{s:i, s:s, s:s, s:s, s:i, s:o}", "protocol", PL_WIRE_PROTOCOL, "worker", l->config.worker,
-                             "incarnation", l->config.incarnation, "host", l->host, "pid", (int)getpid(), "held", held_json(l));
+    json_t *body =
+        json_pack("{s:i, s:s, s:s, s:s, s:i, s:b, s:o}", "protocol", PL_WIRE_PROTOCOL, "worker", l->config.worker, "incarnation",
+                  l->config.incarnation, "host", l->host, "pid", (int)getpid(), "exchange", 1, "held", held_json(l));
     json_t *answer = NULL;
     int r = pl_uplink_json(l->config.link, "/api/v1/worker/attach", body, true, &answer, err);
 
     json_decref(body);
-    if (r == 0)
-        r = pl_wire_attach_read(answer, ret, err);
+    r = r < 0 ? r : pl_wire_attach_read(answer, ret, err);
+    if (r < 0 || !ret->token)
+        return r;
+    r = pl_uplink_set_token(l->config.link, ret->token, err);
+    if (r < 0)
+        pl_wire_attach_finish(ret);
     return r;
 }
 

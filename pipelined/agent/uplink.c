@@ -58,6 +58,23 @@ static int add_endpoint(struct pl_uplink *l, const char *url, struct pl_err *err
     return 0;
 }
 
+int pl_uplink_set_token(struct pl_uplink *l, const char *token, struct pl_err *err)
+{
+    char *copy = strdup(token), *before;
+    int r = 0;
+
+    if (!copy)
+        return pl_err_nomem(err);
+    pthread_mutex_lock(&l->lock);
+    before = l->token;
+    l->token = copy;
+    if (!pl_streq(before, copy))
+        r = add_endpoint(l, l->current->url, err);
+    pthread_mutex_unlock(&l->lock);
+    free(before);
+    return r;
+}
+
 int pl_uplink_create(const struct pl_uplink_config *config, struct pl_uplink **ret, struct pl_err *err)
 {
     struct pl_uplink *l = calloc(1, sizeof(*l));

@@ -37,6 +37,9 @@ struct pl_uplink_config {
 /* Strings are copied. */
 PL_MUST_CHECK
 int pl_uplink_create(const struct pl_uplink_config *config, struct pl_uplink **ret, struct pl_err *err);
+/* The token of all calls from now on; those under way end with the one before. PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_uplink_set_token(struct pl_uplink *l, const char *token, struct pl_err *err);
 struct pl_uplink *pl_uplink_destroy(struct pl_uplink *l);
 
 /* One POST with JSON both ways; `body` is borrowed, NULL without memory gives PL_ENOMEM. A call with `cancel` is given up when the

@@ -149,6 +149,7 @@ static int read_attach(json_t *doc, struct pl_wire_attach *a, struct pl_err *err
     a->lease_ms = integer_or(doc, "lease_ms", 30000);
     a->renew_ms = integer_or(doc, "renew_ms", 10000);
     a->project = string_or(doc, "project", "default");
+    a->token = string_or(doc, "token", NULL);
     a->stage = string_or(stage, "name", NULL);
     a->pipeline = string_or(stage, "pipeline", string_or(doc, "pipeline", ""));
     if (a->renew_ms < 10 || a->lease_ms < a->renew_ms)

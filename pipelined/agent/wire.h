@@ -43,6 +43,7 @@ struct pl_wire_attach {
     json_t *doc;
     int64_t lease_ms, renew_ms;
     const char *project, *pipeline, *stage;
+    const char *token;    /* to be used from now on; NULL = the one that there is */
     const char **run;     /* argv; NULL when `script` is given */
     const char **err_run; /* on_error's command, NULL when there is none */
     bool copy_links;      /* those of the output that lead elsewhere */

@@ -6,6 +6,7 @@
 #include "pipelined/agent/runner_client.h"
 #include "pipelined/agent/try.h"
 #include "pipelined/net/http_client.h"
+#include "storage/base/hash.h"
 #include "storage/base/io.h"
 #include "storage/base/log.h"
 #include <fcntl.h>
@@ -342,10 +343,22 @@ static int install(struct options *o)
     return 1;
 }
 
+/* Which start it is, and what nobody else knows: by that the token is exchanged. */
+static void name_incarnation(struct options *o, char out[64])
+{
+    uint8_t random[16];
+    char hex[2 * sizeof random + 1];
+
+    pl_random_bytes(random, sizeof random);
+    pl_hex_encode(random, sizeof random, hex);
+    snprintf(out, 64, "%.16s-%s", o->worker.incarnation, hex);
+    o->worker.incarnation = out;
+}
+
 static int work(struct options *o, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf token = {.max = 4096};
-    char path[PATH_MAX];
+    char path[PATH_MAX], incarnation[64];
     int r = take_token(o, &token, err);
 
     if (r == 0)
@@ -356,6 +369,7 @@ static int work(struct options *o, struct pl_err *err)
         return pl_err_set(err, PL_EUSAGE, "--store-dir %s lies in the work folder", o->worker.store_dir);
     o->worker.token = (const char *)token.data;
     o->worker.work = path;
+    name_incarnation(o, incarnation);
     o->worker.extra_ro = getenv("PIPELINED_SANDBOX_RO");
     r = pl_worker_create(&o->worker, &the_worker, err);
     if (r < 0)

@@ -369,9 +369,10 @@ PL_MUST_CHECK
 int pl_engine_add_worker(struct pl_engine *e, uint64_t id, struct pl_estage *stage, const uint16_t *gpus, size_t n_gpus,
                          struct pl_eworker **ret, struct pl_err *err);
 void pl_eworker_free(void *worker);
+#define PL_WORKER_TOKEN_BYTES 192
 /* What the executor is told of it, less what the scheduler gave it of this machine. Borrows from the worker and `texts`. */
 struct pl_engine_worker_texts {
-    char name[32], token[128];
+    char name[32], token[PL_WORKER_TOKEN_BYTES];
 };
 void pl_engine_worker_spec(const struct pl_engine *e, const struct pl_eworker *w, struct pl_engine_worker_texts *texts,
                            struct pl_worker_spec *ret);
@@ -379,7 +380,14 @@ void pl_engine_worker_spec(const struct pl_engine *e, const struct pl_eworker *w
 void pl_engine_leases_last(struct pl_engine *e, struct pl_eworker *w, const json_t *tasks);
 /* Writes what attach told of it. */
 void pl_engine_worker_attached_row(struct pl_engine *e, const struct pl_eworker *w);
-void pl_engine_worker_token(const struct pl_engine *e, uint64_t id, char out[128]);
+/* The token that a worker is started with. */
+void pl_engine_worker_token(const struct pl_engine *e, uint64_t id, char out[PL_WORKER_TOKEN_BYTES]);
+/* Is it one that a token may be exchanged by: with something nobody else could say? */
+bool pl_engine_incarnation_ok(const char *incarnation);
+/* The token that this start of the worker gets for the first one. PL_EFORBIDDEN: another start has got it. */
+PL_MUST_CHECK
+int pl_engine_exchange_token(struct pl_engine *e, uint64_t id, const char *incarnation, char out[PL_WORKER_TOKEN_BYTES],
+                             struct pl_err *err);
 /* pl_engine_ops.worker. */
 int pl_engine_worker_principal(void *self, const char *token, struct pl_principal **ret, struct pl_err *err);
 /* Answers the worker's open `next`, or keeps the answer. Takes `answer` (JSON text); `task`: the one in it, 0 for none. */

@@ -471,6 +471,10 @@ static int restore_worker(struct pl_engine *e, int64_t id, struct pl_err *err)
     if (r < 0)
         return r;
     snprintf(w->incarnation, sizeof w->incarnation, "%s", row.incarnation);
+    if (pl_engine_incarnation_ok(row.incarnation)) /* its first token was exchanged */
+        r = pl_worker_doors_exchange(e->doors, (uint64_t)id, row.incarnation, err);
+    if (r < 0)
+        return r;
     snprintf(w->host, sizeof w->host, "%s", row.host);
     w->pod = row.pod;
     pl_engine_worker_spec(e, w, &texts, &spec);

@@ -56,7 +56,7 @@ static struct pl_sched_lease *leases_of(const json_t *list, size_t *ret_n)
 
 /* ---- attach ---- */
 
-static json_t *attach_answer(struct pl_engine *e, const struct pl_eworker *w)
+static json_t *attach_answer(struct pl_engine *e, const struct pl_eworker *w, const char *token)
 {
     const struct pl_estage *s = w->stage;
     json_t *stage = json_loads(s->effective, 0, NULL), *devices = json_array();
@@ -68,11 +68,33 @@ static json_t *attach_answer(struct pl_engine *e, const struct pl_eworker *w)
         json_object_set_new(stage, "code_root", json_string(pl_hash_hex(&s->code_root, code)));
     json_object_set_new(stage, "writable", pl_stage_writable_json(s->def));
     json_object_set_new(stage, "pipeline", json_string(s->pipeline));
-    return json_pack("{s:i, s:i, s:i, s:s, s:o, s:{s:o}}", "protocol", 1, "lease_ms", LEASE_MS, "renew_ms", RENEW_MS, "project",
-                     s->project, "stage", stage, "gpu", "devices", devices);
+    return json_pack("{s:i, s:i, s:i, s:s, s:o, s:{s:o}, s:s*}", "protocol", 1, "lease_ms", LEASE_MS, "renew_ms", RENEW_MS,
+                     "project", s->project, "stage", stage, "gpu", "devices", devices, "token", *token ? token : NULL);
 }
 
-static int attach(struct pl_engine *e, struct pl_http_request *req, struct pl_eworker **ret, struct pl_err *err)
+/* A worker's first token is one that others may have seen; "" where it was not asked for another. */
+static int exchange(struct pl_engine *e, struct pl_http_request *req, const json_t *body, uint64_t id,
+                    char token[PL_WORKER_TOKEN_BYTES], struct pl_err *err)
+{
+    const char *incarnation = pl_json_str(body, "incarnation");
+    int r;
+
+    token[0] = 0;
+    if (!json_is_true(json_object_get(body, "exchange")))
+        return 0;
+    if (!pl_engine_incarnation_ok(incarnation))
+        return pl_err_set(
+            err, PL_EPROTO,
+            "\"incarnation\" is \"%.80s\": to exchange a token it has 16 to %d characters of 0-9, a-f and -, and a -",
+            incarnation, PL_INCARNATION_BYTES - 1);
+    r = pl_engine_exchange_token(e, id, incarnation, token, err);
+    if (r == PL_EFORBIDDEN)
+        e->config.refused(e->config.refused_arg, req);
+    return r;
+}
+
+static int attach(struct pl_engine *e, struct pl_http_request *req, struct pl_eworker **ret, char token[PL_WORKER_TOKEN_BYTES],
+                  struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
     _cleanup_free_ struct pl_sched_lease *held = NULL;
@@ -86,7 +108,11 @@ static int attach(struct pl_engine *e, struct pl_http_request *req, struct pl_ew
     if (json_integer_value(json_object_get(body, "protocol")) != 1)
         return pl_err_set(err, PL_EPROTO, "\"protocol\" is %lld; this daemon speaks 1",
                           (long long)json_integer_value(json_object_get(body, "protocol")));
-    snprintf(w->incarnation, sizeof w->incarnation, "%s", pl_json_str(body, "incarnation"));
+    r = exchange(e, req, body, w->id, token, err);
+    if (r < 0)
+        return r;
+    if (token[0] || !pl_engine_incarnation_ok(w->incarnation)) /* what a token was exchanged by stays */
+        snprintf(w->incarnation, sizeof w->incarnation, "%s", pl_json_str(body, "incarnation"));
     if (*pl_json_str(body, "host"))
         snprintf(w->host, sizeof w->host, "%s", pl_json_str(body, "host"));
     w->attached = true;
@@ -110,11 +136,12 @@ static void on_attach(struct pl_http_request *req, void *arg)
     struct pl_engine *e = arg;
     struct pl_err err = {0};
     struct pl_eworker *w = NULL;
+    char token[PL_WORKER_TOKEN_BYTES];
 
-    if (attach(e, req, &w, &err) < 0)
+    if (attach(e, req, &w, token, &err) < 0)
         pl_http_reply_error(req, &err);
     else
-        pl_http_reply_json(req, 200, attach_answer(e, w));
+        pl_http_reply_json(req, 200, attach_answer(e, w, token));
 }
 
 /* ---- next: results first (parsed on the pool), then the wait for a task ---- */

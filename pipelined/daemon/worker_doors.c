@@ -4,10 +4,17 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
+
+struct door {
+    struct pl_principal *principal;
+    char incarnation[PL_INCARNATION_BYTES]; /* by which the first token was exchanged, "" = it was not */
+    bool entered;                           /* with the other token */
+};
 
 struct pl_worker_doors {
     pthread_mutex_t lock;
-    struct pl_map workers; /* id → pl_principal */
+    struct pl_map workers; /* id → door */
     bool settled;
 };
 
@@ -22,9 +29,12 @@ int pl_worker_doors_create(struct pl_worker_doors **ret, struct pl_err *err)
     return 0;
 }
 
-static void drop(void *principal)
+static void drop(void *door)
 {
-    pl_principal_unref(principal);
+    struct door *o = door;
+
+    pl_principal_unref(o->principal);
+    free(o);
 }
 
 struct pl_worker_doors *pl_worker_doors_destroy(struct pl_worker_doors *d)
@@ -47,42 +57,83 @@ void pl_worker_doors_settle(struct pl_worker_doors *d)
 int pl_worker_doors_add(struct pl_worker_doors *d, uint64_t worker, uint64_t version, const char *project, const char *stage,
                         struct pl_err *err)
 {
-    struct pl_principal *p;
-    int r = pl_principal_worker(worker, version, project, stage, &p, err);
+    struct door *door = calloc(1, sizeof *door);
+    int r = door ? pl_principal_worker(worker, version, project, stage, &door->principal, err) : pl_err_nomem(err);
 
-    if (r < 0)
+    if (r < 0) {
+        free(door);
         return r;
+    }
     pthread_mutex_lock(&d->lock);
-    r = pl_map_put(&d->workers, &worker, sizeof worker, p, NULL, err);
+    r = pl_map_put(&d->workers, &worker, sizeof worker, door, NULL, err);
     pthread_mutex_unlock(&d->lock);
     if (r < 0)
-        pl_principal_unref(p);
+        drop(door);
     return r;
 }
 
 void pl_worker_doors_remove(struct pl_worker_doors *d, uint64_t worker)
 {
-    struct pl_principal *p;
+    struct door *door;
 
     pthread_mutex_lock(&d->lock);
-    p = pl_map_remove(&d->workers, &worker, sizeof worker);
+    door = pl_map_remove(&d->workers, &worker, sizeof worker);
     pthread_mutex_unlock(&d->lock);
-    if (p)
-        atomic_store(&p->revoked, true);
-    pl_principal_unref(p);
+    if (!door)
+        return;
+    atomic_store(&door->principal->revoked, true);
+    drop(door);
 }
 
-int pl_worker_doors_find(struct pl_worker_doors *d, uint64_t worker, struct pl_principal **ret, struct pl_err *err)
+/* Under the lock: is it the start of the worker that has exchanged the token, or the first to do so? */
+static bool is_its(struct door *door, const char *incarnation)
 {
-    struct pl_principal *p;
-    bool settled;
+    if (!door->incarnation[0])
+        snprintf(door->incarnation, sizeof door->incarnation, "%s", incarnation);
+    return pl_streq(door->incarnation, incarnation);
+}
+
+int pl_worker_doors_exchange(struct pl_worker_doors *d, uint64_t worker, const char *incarnation, struct pl_err *err)
+{
+    struct door *door;
+    bool ok;
 
     pthread_mutex_lock(&d->lock);
-    p = pl_map_get(&d->workers, &worker, sizeof worker);
-    if (p)
-        pl_principal_ref(p);
+    door = pl_map_get(&d->workers, &worker, sizeof worker);
+    ok = !door || is_its(door, incarnation);
+    pthread_mutex_unlock(&d->lock);
+    return ok ? 0
+              : pl_err_set(err, PL_EFORBIDDEN, "the token of worker %" PRIu64 " was exchanged already: somebody else has it, too",
+                           worker);
+}
+
+/* Under the lock. */
+static bool opens(struct door *door, const char *incarnation)
+{
+    if (!incarnation)
+        return !door->entered;
+    if (!is_its(door, incarnation))
+        return false;
+    door->entered = true;
+    return true;
+}
+
+int pl_worker_doors_find(struct pl_worker_doors *d, uint64_t worker, const char *incarnation, struct pl_principal **ret,
+                         struct pl_err *err)
+{
+    struct pl_principal *p = NULL;
+    struct door *door;
+    bool settled, ok;
+
+    pthread_mutex_lock(&d->lock);
+    door = pl_map_get(&d->workers, &worker, sizeof worker);
+    ok = !door || opens(door, incarnation);
+    if (door && ok)
+        p = pl_principal_ref(door->principal);
     settled = d->settled;
     pthread_mutex_unlock(&d->lock);
+    if (!ok)
+        return pl_err_set(err, PL_EAUTH, "this token of worker %" PRIu64 " was exchanged when the worker attached", worker);
     if (!p && !settled)
         return pl_err_set(err, PL_EBUSY, "the daemon has just begun, and looks which workers there are");
     if (!p)

@@ -16,6 +16,12 @@ int pl_worker_doors_add(struct pl_worker_doors *d, uint64_t worker, uint64_t ver
                         struct pl_err *err);
 /* Its principal is revoked. */
 void pl_worker_doors_remove(struct pl_worker_doors *d, uint64_t worker);
-/* Its principal, a reference for the caller; of one that is gone, one without project. PL_EBUSY before they are settled. */
+#define PL_INCARNATION_BYTES 64
+/* The worker's first token is exchanged by that start of it; by the same start again as often as it likes. PL_EFORBIDDEN: another start has done so. */
 PL_MUST_CHECK
-int pl_worker_doors_find(struct pl_worker_doors *d, uint64_t worker, struct pl_principal **ret, struct pl_err *err);
+int pl_worker_doors_exchange(struct pl_worker_doors *d, uint64_t worker, const char *incarnation, struct pl_err *err);
+/* Its principal, a reference for the caller; of one that is gone, one without project. `incarnation`: of the token that it came with; NULL = the first
+ * one, which is good until the other is used. PL_EAUTH: the token is good no more; PL_EBUSY before they are settled. */
+PL_MUST_CHECK
+int pl_worker_doors_find(struct pl_worker_doors *d, uint64_t worker, const char *incarnation, struct pl_principal **ret,
+                         struct pl_err *err);

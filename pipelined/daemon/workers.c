@@ -18,41 +18,76 @@ struct pl_eworker *pl_engine_worker(struct pl_engine *e, uint64_t id)
     return pl_map_get(&e->workers, &id, sizeof id);
 }
 
-/* ---- tokens: "plw_<id>_<64 hex of HMAC-SHA-256(master key, "worker" id)>" ---- */
+/* ---- tokens ----
+ * The first, which the worker is started with and anybody can read who may see how it was: "plw_<id>_<MAC>", MAC = 64 hex of HMAC-SHA-256(master key,
+ * "worker" id). The one that it gets for it when it attaches: "plw_<id>_<incarnation>_<MAC>", of (master key, "session" id incarnation). */
 
-static void token_mac(const struct pl_engine *e, uint64_t id, char out[PL_HASH_HEX + 1])
+static void token_mac(const struct pl_engine *e, uint64_t id, const char *incarnation, char out[PL_HASH_HEX + 1])
 {
-    uint8_t message[14] = "worker", mac[PL_HASH_BYTES];
+    uint8_t message[16 + PL_INCARNATION_BYTES] = "worker", mac[PL_HASH_BYTES];
+    size_t n = 6;
     unsigned len = sizeof mac;
 
+    if (incarnation)
+        n = (size_t)snprintf((char *)message, sizeof message, "session");
     for (unsigned i = 0; i < 8; i++)
-        message[6 + i] = (uint8_t)(id >> (8 * i));
-    HMAC(EVP_sha256(), e->config.master_key, 32, message, sizeof message, mac, &len);
+        message[n++] = (uint8_t)(id >> (8 * i));
+    for (const char *p = incarnation; p && *p && n < sizeof message; p++)
+        message[n++] = (uint8_t)*p;
+    HMAC(EVP_sha256(), e->config.master_key, 32, message, n, mac, &len);
     pl_hex_encode(mac, sizeof mac, out);
 }
 
-void pl_engine_worker_token(const struct pl_engine *e, uint64_t id, char out[128])
+/* `incarnation` NULL: the first one. */
+static void token_text(const struct pl_engine *e, uint64_t id, const char *incarnation, char out[PL_WORKER_TOKEN_BYTES])
 {
     char mac[PL_HASH_HEX + 1];
 
-    token_mac(e, id, mac);
-    snprintf(out, 128, PL_WORKER_TOKEN_START "%" PRIu64 "_%s", id, mac);
+    token_mac(e, id, incarnation, mac);
+    snprintf(out, PL_WORKER_TOKEN_BYTES, PL_WORKER_TOKEN_START "%" PRIu64 "_%s%s%s", id, incarnation ? incarnation : "",
+             incarnation ? "_" : "", mac);
+}
+
+void pl_engine_worker_token(const struct pl_engine *e, uint64_t id, char out[PL_WORKER_TOKEN_BYTES])
+{
+    token_text(e, id, NULL, out);
+}
+
+bool pl_engine_incarnation_ok(const char *incarnation)
+{
+    size_t n = strspn(incarnation, "0123456789abcdef-");
+
+    return n >= 16 && n < PL_INCARNATION_BYTES && !incarnation[n] && strchr(incarnation, '-');
+}
+
+int pl_engine_exchange_token(struct pl_engine *e, uint64_t id, const char *incarnation, char out[PL_WORKER_TOKEN_BYTES],
+                             struct pl_err *err)
+{
+    int r = pl_worker_doors_exchange(e->doors, id, incarnation, err);
+
+    if (r == 0)
+        token_text(e, id, incarnation, out);
+    return r;
 }
 
 int pl_engine_worker_principal(void *self, const char *token, struct pl_principal **ret, struct pl_err *err)
 {
     const size_t start = strlen(PL_WORKER_TOKEN_START);
+    char expected[PL_WORKER_TOKEN_BYTES], incarnation[PL_INCARNATION_BYTES] = "", *end;
     struct pl_engine *e = self;
-    char expected[128], *end;
+    const char *mac;
     uint64_t id;
 
     if (strncmp(token, PL_WORKER_TOKEN_START, start) != 0)
         return pl_err_set(err, PL_EAUTH, "this is no worker's token");
     id = strtoull(token + start, &end, 10);
-    pl_engine_worker_token(e, id, expected);
+    mac = *end == '_' ? strchr(end + 1, '_') : NULL;
+    if (mac && (size_t)(mac - end) <= sizeof incarnation)
+        snprintf(incarnation, sizeof incarnation, "%.*s", (int)(mac - end - 1), end + 1);
+    token_text(e, id, mac ? incarnation : NULL, expected);
     if (*end != '_' || strlen(token) != strlen(expected) || !pl_secret_eq(token, expected, strlen(expected)))
         return pl_err_set(err, PL_EAUTH, "this is no worker's token");
-    return pl_worker_doors_find(e->doors, id, ret, err);
+    return pl_worker_doors_find(e->doors, id, mac ? incarnation : NULL, ret, err);
 }
 
 /* ---- start ---- */

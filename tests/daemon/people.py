@@ -46,11 +46,22 @@ class User:
 # --- workers
 
 
-def worker_token(daemon, worker):
-    """As the daemon makes it: no secret beside DIR/master.key is behind it."""
+def first_token(daemon, worker):
+    """The one a worker is started with, as the daemon makes it: no secret beside DIR/master.key is behind it."""
     with open(os.path.join(daemon.dir, "master.key"), encoding="utf-8") as f:
         key = bytes.fromhex(f.read().strip())
     return f"plw_{worker}_" + hmac.new(key, b"worker" + worker.to_bytes(8, "little"), "sha256").hexdigest()
+
+
+def worker_token(daemon, worker):
+    """The one it has now."""
+    with contextlib.closing(sqlite3.connect(f"file:{daemon.dir}/pipelined.db?mode=ro", uri=True)) as db:
+        row = db.execute("SELECT incarnation FROM worker WHERE id = ?", [worker]).fetchone()
+    if not row or "-" not in (row[0] or ""):
+        return first_token(daemon, worker)
+    with open(os.path.join(daemon.dir, "master.key"), encoding="utf-8") as f:
+        key = bytes.fromhex(f.read().strip())
+    return f"plw_{worker}_{row[0]}_" + hmac.new(key, b"session" + worker.to_bytes(8, "little") + row[0].encode(), "sha256").hexdigest()
 
 
 def leases(daemon):

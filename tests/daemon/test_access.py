@@ -9,7 +9,7 @@ import stat
 
 import pytest
 from conftest import sh, wait_until
-from people import User, leases, status_of, worker_token
+from people import User, first_token, leases, status_of, worker_token
 from slow_request import SlowRequest
 
 FAILED, USAGE, NOT_FOUND, CONFLICT, INVALID = 1, 2, 3, 4, 5
@@ -357,6 +357,26 @@ def test_a_stolen_workers_token_opens_its_own_lease_and_no_other(project, gate):
     assert project.wait(run)["state"] == "success" and project.read("theirs", "f") == b"theirs\n" and project.read("mine", "f") == b"mine\n"
     told = lambda: {a["target"] for a in d.get("/audit", user=f"worker {mine}")["audit"] if a["verb"] == "refused"}
     wait_until(lambda: {"POST /api/v1/worker/attach", "POST /api/v1/worker/log", "GET /api/v1/repos"} <= told(), lambda: f"the audit to tell of it: {told()}")
+
+
+def test_the_token_a_worker_is_started_with_is_exchanged_once(project, gate):
+    """By its agent: what stands in the pod opens nothing afterwards, also to a daemon that comes back."""
+    d = project.d
+    project.repo("in").stages(sh("s", f"{gate.wait}; echo done >$PL_OUT/f"))
+    run = project.commit("in", {"x": "1"})["run"]
+    gate.arrived()
+    worker, = [w["id"] for w in d.get("/status")["live"]["workers"] if w["project"] == project.name]
+    wait_until(lambda: worker in leases(d), "its lease")
+    first = first_token(d, worker)
+    exchange = {"protocol": 1, "worker": str(worker), "incarnation": "1-" + "f" * 32, "exchange": True, "held": []}
+    for path, body in (("/worker/renew", {"worker": str(worker), "tasks": []}), ("/worker/attach", exchange), ("/worker/attach", {**exchange, "exchange": False})):
+        assert status_of(d, "POST", path, body, token=first) == 401, path
+    own = worker_token(d, worker)
+    assert "-" in own and status_of(d, "POST", "/worker/attach", exchange, token=own) == 403, "another start of it gets none"
+    assert status_of(d, "POST", "/worker/attach", {**exchange, "incarnation": "1"}, token=own) == 400
+    assert status_of(d, "GET", "/status", token=own) == 200
+    gate.open()
+    assert project.wait(run)["state"] == "success"
 
 
 def test_every_route_is_closed_to_strangers_and_workers_have_theirs(shared):

@@ -1,6 +1,5 @@
 """Bad input: refused at once, with an error that names the field, the value and the remedy, and nothing half-done."""
 
-import hmac
 import http.client
 import json
 import os
@@ -10,6 +9,7 @@ import urllib.parse
 import pytest
 
 from conftest import BIN, HttpError, sh, wait_until
+from people import worker_token
 
 
 def refused(status, call, *args, **more):
@@ -74,9 +74,7 @@ def test_a_workers_token_opens_no_more_than_a_worker_needs(project, gate):
     run = project.commit("in", {"f": "1"})["run"]
     gate.arrived()
     worker, = [w["id"] for w in project.d.get("/status")["live"]["workers"] if w["project"] == project.name]
-    with open(os.path.join(project.d.dir, "master.key"), encoding="utf-8") as f:
-        key = bytes.fromhex(f.read().strip())
-    token = f"plw_{worker}_" + hmac.new(key, b"worker" + worker.to_bytes(8, "little"), "sha256").hexdigest()
+    token = worker_token(project.d, worker)
     assert project.d.http("GET", "/api/v1/status", token=token)["version"]
     for method, path in (("GET", "/api/v1/repos"), ("DELETE", f"/api/v1/repos/{project.name}/in"), ("GET", "/api/v1/events"), ("POST", f"/api/v1/runs/{run}/stop")):
         assert refused(403, project.d.http, method, path, token=token)["code"] == "forbidden"

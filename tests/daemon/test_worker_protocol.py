@@ -4,6 +4,7 @@ sandbox unless the test is about it."""
 import hashlib
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -41,7 +42,8 @@ def test_attach_tells_who_it_is_and_end_ends_it(start):
     daemon, worker = start()
     daemon.wait(lambda: daemon.nexts)
     attach = daemon.attaches[0]
-    assert (attach["protocol"], attach["worker"], attach["incarnation"], attach["held"]) == (1, "w1", "1", [])
+    assert (attach["protocol"], attach["worker"], attach["exchange"], attach["held"]) == (1, "w1", True, [])
+    assert re.fullmatch("1-[0-9a-f]{32}", attach["incarnation"])
     assert attach["pid"] == worker.process.pid
     daemon.end()
     assert worker.end() == 0
