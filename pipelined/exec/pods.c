@@ -206,7 +206,8 @@ static void on_claim(struct kpod *p)
 static bool passes(enum pl_kube_verdict v)
 {
     return v == PL_KUBE_AGAIN || v == PL_KUBE_LOGIN || v == PL_KUBE_PARK || v == PL_KUBE_GONE || v == PL_KUBE_ENDING ||
-           v == PL_KUBE_DENIED;
+           v == PL_KUBE_DENIED ||
+           v == PL_KUBE_CONFLICT; /* a name that is taken is EXISTS: this is two who counted a quota at once */
 }
 
 static void park(struct kpod *p, enum pl_kube_verdict verdict, const struct pl_err *err)

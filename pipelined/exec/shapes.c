@@ -51,7 +51,8 @@ static uint64_t number_of_stage(const struct pl_worker_spec *spec)
 uint64_t pl_kube_facts_number(struct kube *k)
 {
     const struct pl_pod_cluster *c = pl_cluster_facts(k->cluster);
-    uint64_t n = pl_project_secrets_number(k->secrets) + c->demands_cpu_limit + 2u * c->demands_memory_limit;
+    const uint64_t own[] = {pl_project_secrets_number(k->secrets), c->demands_cpu_limit, c->demands_memory_limit};
+    uint64_t n = pl_xxh64(own, sizeof own, 0);
 
     for (size_t i = 0; i < c->n_products; i++) {
         n = pl_xxh64(c->products[i].label, strlen(c->products[i].label), n);

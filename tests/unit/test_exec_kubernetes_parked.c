@@ -64,7 +64,9 @@ static void what_is_refused_for_now_is_made_once_it_is_taken(void **state_)
                  "cannot create resource \"pods\" in API group \"\" in the namespace \"n\": Give the daemon's account"},
                 {403, ENDING, "because it is being terminated"},
                 {404, NONE, "namespaces \"n\" not found"},
-                {401, REFUSAL(401, "Unauthorized", "Unauthorized"), "Unauthorized: Check the credentials"}};
+                {401, REFUSAL(401, "Unauthorized", "Unauthorized"), "Unauthorized: Check the credentials"},
+                {409, REFUSAL(409, "Conflict", "Operation cannot be fulfilled on resourcequotas: the object has been modified"),
+                 "the object has been modified"}};
     struct fixture *f = *state_;
 
     create(f, true);
