@@ -435,7 +435,10 @@ static int start_engine(struct daemon *d, struct pl_err *err)
 
     if (r < 0)
         return r;
-    return with_pods(d) ? start_kubernetes(d, err) : start_local(d, err);
+    r = with_pods(d) ? start_kubernetes(d, err) : start_local(d, err);
+    if (r == 0)
+        pl_engine_take_executor(d->engine, d->executor);
+    return r;
 }
 
 static void split_hosts(struct daemon *d)
@@ -554,7 +557,7 @@ static int start(struct daemon *d, struct pl_err *err)
         pl_timer_start(d->look_timer, LOOK_MS);
         pl_timer_start(d->keep_timer, KEEP_FIRST_MS);
     }
-    return r < 0 ? r : pl_engine_start(d->engine, d->executor, err);
+    return r < 0 ? r : pl_engine_start(d->engine, err);
 }
 
 /* Completions that database and pool have posted, and what these have posted. */

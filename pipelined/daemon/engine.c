@@ -674,14 +674,18 @@ int pl_engine_create(const struct pl_engine_config *config, struct pl_engine **r
     return 0;
 }
 
-int pl_engine_start(struct pl_engine *e, struct pl_executor *executor, struct pl_err *err)
+void pl_engine_take_executor(struct pl_engine *e, struct pl_executor *executor)
+{
+    e->executor = executor;
+}
+
+int pl_engine_start(struct pl_engine *e, struct pl_err *err)
 {
     struct pl_sched_event ev = {.kind = PL_SCHED_EV_CAPACITY};
     struct pl_executor_capacity capacity = {0};
     int r;
 
-    e->executor = executor;
-    executor->ops->capacity(executor, &capacity);
+    e->executor->ops->capacity(e->executor, &capacity);
     ev.capacity = (struct pl_sched_capacity){capacity.cpu_milli, capacity.memory_bytes, capacity.gpu_slots, capacity.gpu_offered};
     r = pl_engine_feed(e, &ev, err);
     r = r < 0 ? r : pl_engine_restore(e, err);

@@ -35,10 +35,11 @@ struct pl_engine_config {
 
 PL_MUST_CHECK
 int pl_engine_create(const struct pl_engine_config *config, struct pl_engine **ret, struct pl_err *err);
-/* Takes the executor (which outlives the engine), restores what the last life left, and begins. On the loop's thread or before it
- * runs. */
+/* By whom it starts workers; outlives the engine. Before the API runs, whose requests ask it, too. */
+void pl_engine_take_executor(struct pl_engine *e, struct pl_executor *executor);
+/* Restores what the last life left, and begins. On the loop's thread or before it runs. */
 PL_MUST_CHECK
-int pl_engine_start(struct pl_engine *e, struct pl_executor *executor, struct pl_err *err);
+int pl_engine_start(struct pl_engine *e, struct pl_err *err);
 /* The executor's reports go here. */
 struct pl_executor_events pl_engine_executor_events(struct pl_engine *e);
 /* What the API asks (self = the engine). */
