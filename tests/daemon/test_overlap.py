@@ -3,6 +3,7 @@ the next task."""
 
 import hashlib
 import signal
+import time
 
 import pytest
 from fake_daemon import EMPTY_ROOT, FakeDaemon, Worker, decode_ops, eventually, row
@@ -119,12 +120,13 @@ def test_an_output_of_nothing_but_folders_that_may_not_be_entered_is_taken_away(
 def test_held_time_is_counted_once(start):
     """Two rows that compute 0.2 s each, the second one's fetch and the first one's upload meanwhile."""
     daemon, _ = start("head -c 3000000 /dev/urandom >$PL_OUT/data; sleep 0.2")
+    began = time.monotonic()
     daemon.give(1, rows(0, 1, 2))
     ms = [r["ms"] for r in daemon.result()["rows"]]
+    took = (time.monotonic() - began) * 1000
     assert all(m["held"] >= m["compute"] >= 200 for m in ms)
-    assert ms[0]["held"] <= ms[0]["wait"] + ms[0]["fetch"] + ms[0]["compute"] + 50
-    # what a slow machine adds is less than half of it; counted twice it would be all of it
-    assert sum(m["held"] for m in ms[1:]) <= 1.5 * sum(m["compute"] for m in ms[1:]) + ms[2]["upload"] + 150
+    # "wait" began before it was given; of all else no moment is two rows'
+    assert sum(m["held"] for m in ms) - ms[0]["wait"] <= took + 10, (ms, took)
 
 
 def test_without_overlap_nothing_is_asked_or_fetched_meanwhile(start, gates):
