@@ -247,8 +247,12 @@ class Kubelet:
         return self.pods.get(key) or self.gone.get(key) or {}
 
     def all(self):
-        """The pods there are."""
-        return list(self.pods.values())
+        """The pods of its namespace."""
+        return [pod for pod in list(self.pods.values()) if pod["metadata"]["namespace"] == self.namespace]
+
+    def on_node(self, name):
+        """The pods of a node, of whatever namespace."""
+        return [pod for pod in list(self.pods.values()) if pod["spec"].get("nodeName") == name]
 
     def until(self, check, what, timeout=60):
         """The first true value of check(), which is asked again after each change of a pod, and now and then. The lock is not held meanwhile."""
@@ -341,7 +345,7 @@ class Kubelet:
         await self.api.patch(f"{path}/status", {"status": {"conditions": ready}})
         lost = [{"key": "node.kubernetes.io/unreachable", "effect": effect} for effect in ("NoSchedule", "NoExecute")]
         await self.api.patch(path, {"spec": {"taints": [*node.made["taints"], *lost]}})
-        for pod in [pod for pod in self.all() if pod["spec"].get("nodeName") == node.name]:
+        for pod in self.on_node(node.name):
             await self.disrupt(pod, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", None)
 
     def reclaim_node(self, name):
@@ -350,10 +354,10 @@ class Kubelet:
             node, path = self.nodes[name], f"/api/v1/nodes/{name}"
             taint = {"key": "node.kubernetes.io/out-of-service", "value": "spot", "effect": "NoExecute"}
             await self.api.patch(path, {"spec": {"taints": [*node.made["taints"], taint]}})
-            for pod in [pod for pod in self.all() if pod["spec"].get("nodeName") == name]:
+            for pod in self.on_node(name):
                 await self.disrupt(pod, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", None)
         self.call(reclaim())
-        self.until(lambda: not [pod for pod in self.all() if pod["spec"].get("nodeName") == name], f"pods of node {name} have ended")
+        self.until(lambda: not self.on_node(name), f"pods of node {name} have ended")
         self.remove_node(name)
 
     def remove_node(self, name):
@@ -365,7 +369,7 @@ class Kubelet:
                 for worker in [worker for worker in self.workers.values() if worker.node is node]:
                     await worker.vanish()
             await self.forget(f"/api/v1/nodes/{name}")
-            for pod in [pod for pod in self.all() if pod["spec"].get("nodeName") == name]:
+            for pod in self.on_node(name):
                 path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
                 with contextlib.suppress(apiserver.Refused):
                     await self.api.patch(f"{path}/status", {"status": {"phase": "Failed"}})

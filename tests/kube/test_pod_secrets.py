@@ -46,7 +46,7 @@ def test_a_stage_has_them_as_variables_and_files_and_does_not_show_them(world): 
 
     ctl(one, "update", "secret", "pg", "--value", f"dsn={OTHER}")
     assert objects(one)["pg"][1] == {"dsn": OTHER, "user": "somebody"}
-    one.kubelet.until(lambda: not [pod for pod in one.kubelet.all() if pod["metadata"]["namespace"] == one.kubelet.namespace], "who has the old value has ended")
+    one.kubelet.until(lambda: not one.kubelet.all(), "who has the old value has ended")
     ends(one, vision.commit("in", {"x": "2"})["run"])
     assert vision.read("s", "sum") != first and OTHER not in vision.logs("s"), one.tell()
     assert [(kept["name"], sorted(kept["keys"])) for kept in ctl(one, "list", "secret", "--json").json["secrets"]] == [("pg", ["dsn", "user"])]
