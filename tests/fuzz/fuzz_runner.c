@@ -18,6 +18,7 @@ static jmp_buf ended;
 #define dprintf(fd, format, what, why) ((void)(what), (void)(why))
 #define main                           runner_main
 int runner_main(int argc, char **argv);
+#include "pipelined/agent/no_network.c"
 #include "pipelined/agent/runner.c"
 #include "pipelined/agent/runner_pod.c"
 
