@@ -328,17 +328,20 @@ static void a_lost_runner_is_an_error_and_starts_anew(void **state)
 static void put_bwrap(struct fixture *f, int deaths)
 {
     char script[2048], path[300];
-    const int n = snprintf(script, sizeof(script),
-                           "#!/bin/sh\n"
-                           "cd %s\n"
-                           "echo >>starts\n"
-                           "[ $(grep -c '' starts) -le %d ] || exec %s\n"
-                           "[ -p dead ] || mkfifo dead\n"
-                           "exec 3<&0\n"
-                           "{ read -r _ <dead; exec %s <&3; } &\n"
-                           "exec 4>dead\n"
-                           "kill -9 $$\n",
-                           f->work, deaths, f->runner, f->runner);
+    const int n =
+        snprintf(script, sizeof(script),
+                 "#!/bin/sh\n"
+                 "cd %s\n"
+                 "echo >>starts\n"
+                 "[ $(grep -c '' starts) -le %d ] || exec %s\n"
+                 "[ -p dead ] || mkfifo dead\n"
+                 "exec 3<&0\n"
+                 "{ read -r _ <dead\n"
+                 "while grep -q '^State:.[^ZX]' /proc/$$/status; do :; done 2>/dev/null\n" /* its files close before it is dead */
+                 "exec %s <&3; } &\n"
+                 "exec 4>dead\n"
+                 "kill -9 $$\n",
+                 f->work, deaths, f->runner, f->runner);
 
     snprintf(path, sizeof(path), "%s/bwrap", f->work);
     assert_int_equal(pl_io_write_file(path, script, (size_t)n, 0755, NULL), 0);
