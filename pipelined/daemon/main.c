@@ -89,7 +89,7 @@
  * Kubernetes, where stages can be pods: pipelined/kube
  *   kubeconfig           which cluster, and who we are (kube_yaml); kube_identity: the token in force; kube_exec: plugins that say who we are
  *   kube_scan            JSON as it arrives, less what nobody needs;  kube_status: refusals and what to do about them;  kube_rate: how many a second
- *   kube_client          requests until their outcome is known;  kube_write: made once, removed exactly;  kube_access: what we may do;  kube_log: what pods print
+ *   kube_client          requests until their outcome is known (kube_wait: by who waits for it);  kube_write: made once, removed exactly;  kube_access: what we may do;  kube_log: what pods print
  *   kube_watch           lists that are kept up to date: which request comes next and what its answer means;  kube_informer: and asks it
  *   pod_render           a stage's worker as a pod: pod_gpu (ways to ask for GPUs), pod_devices (what is known of them by name), pod_patch (patches of a pod), pod_check (what specs may not ask for)
  *   cluster_facts        what the API server's answers say of a cluster that pods are rendered by

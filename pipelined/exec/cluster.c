@@ -1,6 +1,6 @@
 #include "pipelined/exec/cluster.h"
-#include "pipelined/core/json_text.h"
 
+#include "pipelined/core/json_text.h"
 #include "pipelined/exec/gpu_use.h"
 #include "pipelined/exec/limits.h"
 #include "pipelined/kube/cluster_facts.h"

@@ -1,5 +1,6 @@
 #include "pipelined/exec/limits.h"
 
+#include "pipelined/core/json_text.h"
 #include "storage/base/log.h"
 
 #include <stdio.h>
@@ -24,9 +25,7 @@ struct pl_limits {
 
 static const char *name_of(const json_t *object)
 {
-    const char *name = json_string_value(json_object_get(json_object_get(object, "metadata"), "name"));
-
-    return name ? name : "";
+    return pl_json_str(json_object_get(object, "metadata"), "name");
 }
 
 static void on_event(void *self, enum pl_kube_event e, json_t *object)
@@ -128,9 +127,7 @@ static bool has_default(const struct pl_limits *l, const char *resource)
     {
         json_array_foreach(json_object_get(json_object_get(range, "spec"), "limits"), i, limit)
         {
-            const char *type = json_string_value(json_object_get(limit, "type"));
-
-            if (type && pl_streq(type, "Container") && json_object_get(json_object_get(limit, "default"), resource))
+            if (pl_streq(pl_json_str(limit, "type"), "Container") && json_object_get(json_object_get(limit, "default"), resource))
                 return true;
         }
     }

@@ -27,9 +27,10 @@ struct kpod *pl_kpod_new(struct kube *k, uint64_t id)
 /* It is parked no more. */
 static void unpark(struct kpod *p)
 {
-    if (p->step == KPOD_PARKED)
-        TAILQ_REMOVE(&p->kube->parked, p, parked_link);
-    p->step = p->step == KPOD_PARKED ? KPOD_MAKING : p->step;
+    if (p->step != KPOD_PARKED)
+        return;
+    TAILQ_REMOVE(&p->kube->parked, p, parked_link);
+    p->step = KPOD_MAKING;
 }
 
 static void leave_maps(struct kpod *p)

@@ -1,6 +1,6 @@
 #include "pipelined/exec/project_secrets.h"
-#include "pipelined/core/json_text.h"
 
+#include "pipelined/core/json_text.h"
 #include "pipelined/exec/kube_feed.h"
 #include "pipelined/kube/kube_write.h"
 #include "pipelined/kube/secret_object.h"
@@ -96,11 +96,26 @@ static void on_secret(void *self, enum pl_kube_event e, json_t *object)
         s->changed(s->self);
 }
 
+/* One GET, of which `accept` tells how much; nothing of it stays in the buffer that it came in. */
+static int get_json(struct pl_project_secrets *s, const char *path, const char *accept, json_t **ret, struct pl_err *err)
+{
+    struct pl_kube_call call = {.method = "GET", .path = path, .accept = accept};
+    int r = pl_kube_client_run(s->client, &call, err);
+
+    if (r == 0) {
+        *ret = json_loadb((const char *)call.reply.data, call.reply.len, JSON_ALLOW_NUL, NULL);
+        r = *ret ? 0 : pl_err_set(err, PL_EPROTO, "GET %s: what came is no JSON", path);
+    }
+    if (call.reply.data)
+        explicit_bzero(call.reply.data, call.reply.len);
+    pl_kube_call_finish(&call);
+    return r;
+}
+
 /* One page of what there is; `more` of `n` bytes continues it, "" when there is no other. */
 static int ask_page(struct pl_project_secrets *s, const char *selector, unsigned limit, const char *accept, char *more, size_t n,
                     json_t **ret, struct pl_err *err)
 {
-    struct pl_kube_call call = {.method = "GET", .accept = accept};
     _cleanup_free_ char *path = NULL;
     int r;
 
@@ -109,16 +124,9 @@ static int ask_page(struct pl_project_secrets *s, const char *selector, unsigned
         path = NULL;
         return pl_err_nomem(err);
     }
-    call.path = path;
-    r = pl_kube_client_run(s->client, &call, err);
-    if (r == 0) {
-        *ret = json_loadb((const char *)call.reply.data, call.reply.len, JSON_ALLOW_NUL, NULL);
-        if (call.reply.data)
-            explicit_bzero(call.reply.data, call.reply.len);
+    r = get_json(s, path, accept, ret, err);
+    if (r == 0)
         snprintf(more, n, "%s", pl_json_str(json_object_get(*ret, "metadata"), "continue"));
-        r = *ret ? 0 : pl_err_set(err, PL_EPROTO, "GET %s: what came is no JSON", path);
-    }
-    pl_kube_call_finish(&call);
     return r;
 }
 
@@ -306,20 +314,11 @@ static int no_secret(const struct pl_project_secrets *s, const struct pl_secret_
 /* The project's secret with that name, of which `accept` tells. */
 static int get(struct pl_project_secrets *s, const struct pl_secret_op *op, const char *accept, json_t **ret, struct pl_err *err)
 {
-    struct pl_kube_call call = {.method = "GET", .accept = accept};
     char path[PATH_BYTES];
     int r;
 
     path_of(s, op->name, path);
-    call.path = path;
-    r = pl_kube_client_run(s->client, &call, err);
-    if (r == 0) {
-        *ret = json_loadb((const char *)call.reply.data, call.reply.len, JSON_ALLOW_NUL, NULL);
-        if (call.reply.data)
-            explicit_bzero(call.reply.data, call.reply.len);
-        r = *ret ? 0 : pl_err_set(err, PL_EPROTO, "GET %s: what came is no JSON", path);
-    }
-    pl_kube_call_finish(&call);
+    r = get_json(s, path, accept, ret, err);
     return r == PL_ENOTFOUND || (r == 0 && !pl_secret_object_is(*ret, op->project)) ? no_secret(s, op, err) : r;
 }
 

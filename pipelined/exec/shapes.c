@@ -13,7 +13,7 @@ static bool is_trusted(const struct kube *k, const char *project)
     return false;
 }
 
-static int render(struct kube *k, const struct pl_worker_spec *spec, struct pl_pod *ret, struct pl_err *err)
+int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, struct pl_pod *ret, struct pl_err *err)
 {
     const bool trusted = is_trusted(k, spec->project);
     _cleanup_free_ const char **secrets = NULL;
@@ -63,11 +63,6 @@ uint64_t pl_kube_facts_number(struct kube *k)
     for (size_t i = 0; i < c->n_gpu_labels; i++)
         n = pl_xxh64(c->gpu_labels[i], strlen(c->gpu_labels[i]), n);
     return n;
-}
-
-int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, struct pl_pod *ret, struct pl_err *err)
-{
-    return render(k, spec, ret, err);
 }
 
 static void put(json_t *to, const char *key, const json_t *value)
@@ -169,7 +164,7 @@ struct kshape *pl_kshape_of(struct kube *k, const char *project, const struct pl
         .project = project, .stage = def->name, .def = def, .version = version, .gpu = gpu, .token = ""};
     struct pl_pod pod = {0};
     struct pl_err err = {0};
-    int r = render(k, &spec, &pod, &err);
+    int r = pl_kube_render(k, &spec, &pod, &err);
     struct kshape *s = find_shape(k, &spec, &pod, r < 0 ? &err : NULL);
 
     pl_pod_finish(&pod);

@@ -1,5 +1,7 @@
 #include "cluster_facts.h"
 
+#include "pipelined/core/json_text.h"
+
 #include <stdio.h>
 
 static const char *const levels[] = {
@@ -13,9 +15,9 @@ const char *pl_facts_level_name(enum pl_pod_level level)
 enum pl_pod_level pl_facts_level(const json_t *space)
 {
     const json_t *labels = json_object_get(json_object_get(space, "metadata"), "labels");
-    const char *name = json_string_value(json_object_get(labels, "pod-security.kubernetes.io/enforce"));
+    const char *name = pl_json_str(labels, "pod-security.kubernetes.io/enforce");
 
-    for (size_t i = 0; name && i < PL_ARRAY_SIZE(levels); i++)
+    for (size_t i = 0; i < PL_ARRAY_SIZE(levels); i++)
         if (pl_streq(levels[i], name))
             return (enum pl_pod_level)i;
     return PL_LEVEL_PRIVILEGED;
@@ -28,13 +30,12 @@ void pl_facts_groups(const json_t *groups, struct pl_pod_cluster *ret, char dra[
 
     json_array_foreach(json_object_get(groups, "groups"), i, group)
     {
-        const char *name = json_string_value(json_object_get(group, "name")),
-                   *version = json_string_value(json_object_get(json_object_get(group, "preferredVersion"), "version"));
+        const char *name = pl_json_str(group, "name");
 
-        if (name && pl_streq(name, "security.openshift.io"))
+        if (pl_streq(name, "security.openshift.io"))
             ret->openshift = true;
-        if (name && version && pl_streq(name, "resource.k8s.io"))
-            snprintf(dra, PL_FACTS_DRA_BYTES, "%s", version);
+        if (pl_streq(name, "resource.k8s.io"))
+            snprintf(dra, PL_FACTS_DRA_BYTES, "%s", pl_json_str(json_object_get(group, "preferredVersion"), "version"));
     }
     ret->dra = *dra ? dra : NULL;
 }

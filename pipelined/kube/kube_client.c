@@ -1,6 +1,7 @@
 #include "kube_client.h"
 
 #include "kube_rate.h"
+#include "kube_wait.h"
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
 
@@ -451,35 +452,19 @@ void pl_kube_client_cancel(struct pl_kube_client *c, struct pl_kube_call *call)
     pl_http_io_wake(c->io);
 }
 
-struct waiter {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool done;
-};
-
-static void wake_waiter(struct pl_kube_call *call)
+static void wake(struct pl_kube_call *call)
 {
-    struct waiter *w = call->arg;
-
-    pthread_mutex_lock(&w->lock);
-    w->done = true;
-    pthread_cond_signal(&w->changed);
-    pthread_mutex_unlock(&w->lock);
+    pl_kube_wake(call->arg);
 }
 
 int pl_kube_client_run(struct pl_kube_client *c, struct pl_kube_call *call, struct pl_err *err)
 {
-    struct waiter w = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    struct kube_wait w = PL_KUBE_WAIT;
 
-    call->done = wake_waiter;
+    call->done = wake;
     call->arg = &w;
     pl_kube_client_start(c, call);
-    pthread_mutex_lock(&w.lock);
-    while (!w.done)
-        pthread_cond_wait(&w.changed, &w.lock);
-    pthread_mutex_unlock(&w.lock);
-    pthread_mutex_destroy(&w.lock);
-    pthread_cond_destroy(&w.changed);
+    pl_kube_await(&w);
     if (call->err.code < 0 && err != NULL)
         *err = call->err;
     return call->err.code;

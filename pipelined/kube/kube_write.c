@@ -1,8 +1,8 @@
 #include "kube_write.h"
 
+#include "kube_wait.h"
 #include "storage/object/sigv4_query.h"
 
-#include <pthread.h>
 #include <stdio.h>
 
 /* --- paths --- */
@@ -36,36 +36,6 @@ int pl_kube_path(struct pl_buf *out, const char *api, const char *space, const c
     if (r == 0 && pl_buf_str(out) == NULL)
         r = pl_err_nomem(err);
     return r;
-}
-
-/* --- waiting --- */
-
-struct waiter {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool done;
-};
-#define WAITER                                                                                                                   \
-    {                                                                                                                            \
-        PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false                                                               \
-    }
-
-static void wake(struct waiter *w)
-{
-    pthread_mutex_lock(&w->lock);
-    w->done = true;
-    pthread_cond_signal(&w->changed);
-    pthread_mutex_unlock(&w->lock);
-}
-
-static void await(struct waiter *w)
-{
-    pthread_mutex_lock(&w->lock);
-    while (!w->done)
-        pthread_cond_wait(&w->changed, &w->lock);
-    pthread_mutex_unlock(&w->lock);
-    pthread_cond_destroy(&w->changed);
-    pthread_mutex_destroy(&w->lock);
 }
 
 /* --- making --- */
@@ -176,17 +146,17 @@ void pl_kube_create_start(struct pl_kube_client *c, struct pl_kube_create *op)
 
 static void create_woke(struct pl_kube_create *op)
 {
-    wake(op->arg);
+    pl_kube_wake(op->arg);
 }
 
 int pl_kube_create_run(struct pl_kube_client *c, struct pl_kube_create *op)
 {
-    struct waiter w = WAITER;
+    struct kube_wait w = PL_KUBE_WAIT;
 
     op->done = create_woke;
     op->arg = &w;
     pl_kube_create_start(c, op);
-    await(&w);
+    pl_kube_await(&w);
     return op->err.code;
 }
 
@@ -238,17 +208,17 @@ void pl_kube_delete_start(struct pl_kube_client *c, struct pl_kube_delete *op)
 
 static void delete_woke(struct pl_kube_delete *op)
 {
-    wake(op->arg);
+    pl_kube_wake(op->arg);
 }
 
 int pl_kube_delete_run(struct pl_kube_client *c, struct pl_kube_delete *op)
 {
-    struct waiter w = WAITER;
+    struct kube_wait w = PL_KUBE_WAIT;
 
     op->done = delete_woke;
     op->arg = &w;
     pl_kube_delete_start(c, op);
-    await(&w);
+    pl_kube_await(&w);
     return op->err.code;
 }
 
