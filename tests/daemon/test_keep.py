@@ -44,7 +44,7 @@ def rule(daemon, repo, **numbers):
 def test_commits_beyond_the_rule_go_and_say_so(make_daemon, tmp_path):
     d = make_daemon().start()
     p = d.default.repo("in", "tags")
-    made = [p.commit("in", {"f": f"{i}"})["commit"] for i in range(8)]
+    made = [p.run("in", {"f": f"{i}"})["id"] for i in range(8)]
     d.post("/repos/default/in/branches", {"name": "v1", "from": made[2]})
     assert keep(d) == ({}, []) and ids(p, "in") == made[::-1]  # nobody has said anything
     d.ctl("update", "repo", "in", "--keep", "commits=3")
@@ -73,7 +73,7 @@ def test_commits_beyond_the_rule_go_and_say_so(make_daemon, tmp_path):
     keep(d, "in")
     d.http("DELETE", f"/api/v1/repos/default/in/commits/{made[7]}")
     assert "deleted by a user" in missing(lambda: d.get(f"/repos/default/in/commits/{made[7]}"))
-    side = p.commit("tags", {"x": "1"}, branch="side")["commit"]
+    side = p.wait(p.commit("tags", {"x": "1"}, branch="side")["run"])["id"]  # what its run reads stays while it runs
     d.http("DELETE", "/api/v1/repos/default/tags/branches/side")
     assert p.read("tags", "x", side) == b"1"  # until then
     assert keep(d, dry_run=True)[1] == [("tags", side, "no branch leads to it")]
@@ -173,10 +173,10 @@ def test_what_a_job_reuses_stays_until_it_has_ended(make_daemon, gate):
 def test_an_open_commit_outlives_the_commit_that_it_was_started_on(make_daemon):
     d = make_daemon().start()
     p = d.default.repo("in")
-    p.commit("in", {"a": "0"})
+    p.run("in", {"a": "0"})
     opened = d.post("/repos/default/in/branches/master/open", {})["id"]
     d.http("PUT", f"/api/v1/repos/default/in/open/{opened}/files/mine", b"mine")
-    newest = p.commit("in", {"a": "1"})["commit"]
+    newest = p.run("in", {"a": "1"})["id"]
     rule(d, "in", commits=1)
     assert keep(d)[0]["in"]["commits"] == 1 and ids(p, "in") == [newest]
     assert d.post(f"/repos/default/in/open/{opened}/finish", {})["commit"] == opened
