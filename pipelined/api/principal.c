@@ -228,6 +228,8 @@ enum pl_role pl_principal_role(const struct pl_principal *p, enum pl_over over, 
 
 static bool worker_may(const struct pl_principal *p, const struct pl_verb_rule *rule, const char *project)
 {
+    if (atomic_load(&p->exchanged) && rule != pl_verb_rule(PL_VERB_ATTACH))
+        return false;
     return rule->worker == PL_WORKER_ALWAYS || (rule->worker == PL_WORKER_OWN && project && pl_streq(project, p->project));
 }
 
@@ -256,6 +258,8 @@ static int forbid(const struct pl_principal *p, const struct pl_verb_rule *rule,
         snprintf(where, sizeof where, "%.51s/%.51s", project ? project : "", repo ? repo : "");
     else if (rule->over == PL_OVER_MEMBER || rule->over == PL_OVER_PROJECT)
         snprintf(where, sizeof where, "project %.51s", project ? project : "");
+    if (atomic_load(&p->exchanged))
+        return pl_err_set(err, PL_EAUTH, "this token of %s was exchanged when the worker attached", p->name);
     if (p->kind == PL_PRINCIPAL_WORKER)
         return pl_err_set(err, PL_EFORBIDDEN, "a worker's token does not allow \"%s\"%s%s", rule->name,
                           rule->worker == PL_WORKER_OWN ? " outside project " : "",

@@ -55,6 +55,7 @@ enum pl_worker_may {
     X(DEFINE, "define", PROJECT, WRITER, NEVER, "make repos; create, change, run and delete pipelines, whose code then runs")    \
     X(GOVERN, "govern", PROJECT, ADMIN, NEVER, "delete the project")                                                             \
     X(OPERATE, "operate", ALL, ADMIN, NEVER, "make projects; users, tokens of others, checks, audit")                            \
+    X(ATTACH, "attach", ALL, ADMIN, ALWAYS, "a worker's beginning; all that its first token is good for once it was exchanged")  \
     X(WORK, "work", ALL, ADMIN, ALWAYS, "the protocol of workers: each for itself and the leases it holds")
 
 enum pl_verb {
@@ -106,12 +107,13 @@ enum pl_principal_kind { PL_PRINCIPAL_DAEMON, PL_PRINCIPAL_USER, PL_PRINCIPAL_WO
 struct pl_principal {
     atomic_uint refs;
     enum pl_principal_kind kind;
-    char name[PL_USER_MAX + 1];          /* of the user; "daemon" with the daemon's own token, "worker 7" */
-    char token[PL_TOKEN_ID_HEX + 1];     /* id of the token it came with; "" = none */
-    int64_t expires_us;                  /* wall clock; 0 = never */
-    atomic_bool revoked;                 /* its token, key or user was deleted or changed: streams that it opened end */
-    uint64_t worker;                     /* WORKER: its id, */
-    uint64_t version;                    /* the stage version that it serves, */
+    char name[PL_USER_MAX + 1];      /* of the user; "daemon" with the daemon's own token, "worker 7" */
+    char token[PL_TOKEN_ID_HEX + 1]; /* id of the token it came with; "" = none */
+    int64_t expires_us;              /* wall clock; 0 = never */
+    atomic_bool revoked;             /* its token, key or user was deleted or changed: streams that it opened end */
+    atomic_bool exchanged;           /* WORKER, of its first token: it was exchanged, and may only ask for the other once more */
+    uint64_t worker;                 /* WORKER: its id, */
+    uint64_t version;                /* the stage version that it serves, */
     char project[PL_NAME_MAX_BYTES + 1]; /* and where that is */
     char stage[PL_NAME_MAX_BYTES + 1];
     struct pl_grant limit; /* USER: of the token: what it gives on is never more */

@@ -378,8 +378,8 @@ void pl_engine_worker_spec(const struct pl_engine *e, const struct pl_eworker *w
                            struct pl_worker_spec *ret);
 /* [{task, fence, session?}] of a renewal: every PL_ENGINE_TOLD_US those that have a session go on (session_tx.h). */
 void pl_engine_leases_last(struct pl_engine *e, struct pl_eworker *w, const json_t *tasks);
-/* Writes what attach told of it. */
-void pl_engine_worker_attached_row(struct pl_engine *e, const struct pl_eworker *w);
+/* Writes what attach told of it; `done` as of pl_db_submit, also when it could not be submitted. */
+void pl_engine_worker_attached_row(struct pl_engine *e, const struct pl_eworker *w, pl_tx_done done, void *arg);
 /* The token that a worker is started with. */
 void pl_engine_worker_token(const struct pl_engine *e, uint64_t id, char out[PL_WORKER_TOKEN_BYTES]);
 /* Is it one that a token may be exchanged by: with something nobody else could say? */

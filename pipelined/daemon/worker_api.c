@@ -76,12 +76,16 @@ static json_t *attach_answer(struct pl_engine *e, const struct pl_eworker *w, co
 static int exchange(struct pl_engine *e, struct pl_http_request *req, const json_t *body, uint64_t id,
                     char token[PL_WORKER_TOKEN_BYTES], struct pl_err *err)
 {
+    const struct pl_principal *who = pl_http_context(req);
     const char *incarnation = pl_json_str(body, "incarnation");
     int r;
 
     token[0] = 0;
     if (!json_is_true(json_object_get(body, "exchange")))
-        return 0;
+        return atomic_load(&who->exchanged)
+                   ? pl_err_set(err, PL_EAUTH,
+                                "this token of worker %" PRIu64 " is good for an exchange by whoever made the first", id)
+                   : 0;
     if (!pl_engine_incarnation_ok(incarnation))
         return pl_err_set(
             err, PL_EPROTO,
@@ -93,55 +97,103 @@ static int exchange(struct pl_engine *e, struct pl_http_request *req, const json
     return r;
 }
 
-static int attach(struct pl_engine *e, struct pl_http_request *req, struct pl_eworker **ret, char token[PL_WORKER_TOKEN_BYTES],
-                  struct pl_err *err)
-{
-    _cleanup_(json_decrefp) json_t *body = NULL;
-    _cleanup_free_ struct pl_sched_lease *held = NULL;
-    struct pl_sched_event ev = {.kind = PL_SCHED_EV_WORKER_ATTACHED};
-    struct pl_eworker *w;
-    int r = pl_http_body_json(req, &body, err);
+/* One of them: who it is by, then its row, then the scheduler and the answer. A daemon that comes back finds the token exchanged
+ * of which it has told. */
+struct attach {
+    struct pl_engine *engine;
+    struct pl_http_request *req;
+    json_t *body;
+    uint64_t worker;
+    char token[PL_WORKER_TOKEN_BYTES];
+    int result; /* of the row */
+    struct pl_err err;
+};
 
-    r = r < 0 ? r : worker_of(e, req, pl_json_str(body, "worker"), &w, err);
+static void attach_end(struct attach *a, json_t *answer)
+{
+    if (answer)
+        pl_http_reply_json(a->req, 200, answer);
+    else
+        pl_http_reply_error(a->req, &a->err);
+    json_decref(a->body);
+    free(a);
+}
+
+static int attach_begin(struct attach *a, struct pl_eworker **ret, struct pl_err *err)
+{
+    struct pl_eworker *w;
+    int r = pl_http_body_json(a->req, &a->body, err);
+
+    r = r < 0 ? r : worker_of(a->engine, a->req, pl_json_str(a->body, "worker"), &w, err);
     if (r < 0)
         return r;
-    if (json_integer_value(json_object_get(body, "protocol")) != 1)
+    if (json_integer_value(json_object_get(a->body, "protocol")) != 1)
         return pl_err_set(err, PL_EPROTO, "\"protocol\" is %lld; this daemon speaks 1",
-                          (long long)json_integer_value(json_object_get(body, "protocol")));
-    r = exchange(e, req, body, w->id, token, err);
+                          (long long)json_integer_value(json_object_get(a->body, "protocol")));
+    r = exchange(a->engine, a->req, a->body, w->id, a->token, err);
     if (r < 0)
         return r;
-    if (token[0] || !pl_engine_incarnation_ok(w->incarnation)) /* what a token was exchanged by stays */
-        snprintf(w->incarnation, sizeof w->incarnation, "%s", pl_json_str(body, "incarnation"));
-    if (*pl_json_str(body, "host"))
-        snprintf(w->host, sizeof w->host, "%s", pl_json_str(body, "host"));
-    w->attached = true;
-    if (!w->stopping) /* what it does not hold is leased anew */
-        pl_eworker_drop_ready(w);
-    held = leases_of(json_object_get(body, "held"), &ev.leases.n);
-    if (!held)
-        return pl_err_nomem(err);
-    ev.id = w->id;
-    ev.leases.items = held;
-    r = pl_engine_feed(e, &ev, err);
-    if (r < 0)
-        return r;
-    pl_engine_worker_attached_row(e, w);
+    if (a->token[0] || !pl_engine_incarnation_ok(w->incarnation)) /* what a token was exchanged by stays */
+        snprintf(w->incarnation, sizeof w->incarnation, "%s", pl_json_str(a->body, "incarnation"));
+    a->worker = w->id;
     *ret = w;
     return 0;
 }
 
+static int attach_feed(struct attach *a, struct pl_eworker *w, struct pl_err *err)
+{
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_WORKER_ATTACHED, .id = w->id};
+    _cleanup_free_ struct pl_sched_lease *held = leases_of(json_object_get(a->body, "held"), &ev.leases.n);
+
+    if (!held)
+        return pl_err_nomem(err);
+    if (!w->pod && *pl_json_str(a->body, "host")) /* a pod's is no node */
+        snprintf(w->host, sizeof w->host, "%s", pl_json_str(a->body, "host"));
+    w->attached = true;
+    if (!w->stopping) /* what it does not hold is leased anew */
+        pl_eworker_drop_ready(w);
+    ev.leases.items = held;
+    return pl_engine_feed(a->engine, &ev, err);
+}
+
+static void attach_on_loop(void *arg)
+{
+    struct attach *a = arg;
+    struct pl_eworker *w = pl_engine_worker(a->engine, a->worker);
+    int r = a->result;
+
+    if (r >= 0 && !w)
+        r = pl_err_set(&a->err, PL_ENOTFOUND, "worker %" PRIu64 " was stopped", a->worker);
+    r = r < 0 ? r : attach_feed(a, w, &a->err);
+    attach_end(a, r < 0 ? NULL : attach_answer(a->engine, w, a->token));
+}
+
+static void attach_written(void *arg, int r, const struct pl_err *err)
+{
+    struct attach *a = arg;
+
+    a->result = r;
+    a->err = *err;
+    pl_engine_post(a->engine, "worker.attach", attach_on_loop, a);
+}
+
 static void on_attach(struct pl_http_request *req, void *arg)
 {
-    struct pl_engine *e = arg;
-    struct pl_err err = {0};
+    struct attach *a = calloc(1, sizeof *a);
     struct pl_eworker *w = NULL;
-    char token[PL_WORKER_TOKEN_BYTES];
+    struct pl_err err = {0};
 
-    if (attach(e, req, &w, token, &err) < 0)
+    if (!a) {
+        pl_err_nomem(&err);
         pl_http_reply_error(req, &err);
+        return;
+    }
+    a->engine = arg;
+    a->req = req;
+    if (attach_begin(a, &w, &a->err) < 0)
+        attach_end(a, NULL);
     else
-        pl_http_reply_json(req, 200, attach_answer(e, w, token));
+        pl_engine_worker_attached_row(arg, w, attach_written, a);
 }
 
 /* ---- next: results first (parsed on the pool), then the wait for a task ---- */
@@ -537,7 +589,7 @@ int pl_engine_make_routes(struct pl_engine *e, struct pl_err *err)
     e->n_routes = PL_ARRAY_SIZE(routes);
     for (size_t i = 0; i < e->n_routes; i++) {
         e->routes[i].arg = e;
-        e->routes[i].access = PL_VERB_WORK;
+        e->routes[i].access = i == 0 ? PL_VERB_ATTACH : PL_VERB_WORK;
     }
     return 0;
 }

@@ -7,9 +7,10 @@
 #include <stdio.h>
 
 struct door {
-    struct pl_principal *principal;
+    struct pl_principal *first;             /* who comes with the token that the worker was started with */
+    struct pl_principal *own;               /* who comes with the other one */
     char incarnation[PL_INCARNATION_BYTES]; /* by which the first token was exchanged, "" = it was not */
-    bool entered;                           /* with the other token */
+    bool entered;                           /* with the other token: nobody needs the first any more */
 };
 
 struct pl_worker_doors {
@@ -33,7 +34,10 @@ static void drop(void *door)
 {
     struct door *o = door;
 
-    pl_principal_unref(o->principal);
+    if (!o)
+        return;
+    pl_principal_unref(o->first);
+    pl_principal_unref(o->own);
     free(o);
 }
 
@@ -58,10 +62,11 @@ int pl_worker_doors_add(struct pl_worker_doors *d, uint64_t worker, uint64_t ver
                         struct pl_err *err)
 {
     struct door *door = calloc(1, sizeof *door);
-    int r = door ? pl_principal_worker(worker, version, project, stage, &door->principal, err) : pl_err_nomem(err);
+    int r = door ? pl_principal_worker(worker, version, project, stage, &door->first, err) : pl_err_nomem(err);
 
+    r = r < 0 ? r : pl_principal_worker(worker, version, project, stage, &door->own, err);
     if (r < 0) {
-        free(door);
+        drop(door);
         return r;
     }
     pthread_mutex_lock(&d->lock);
@@ -81,7 +86,8 @@ void pl_worker_doors_remove(struct pl_worker_doors *d, uint64_t worker)
     pthread_mutex_unlock(&d->lock);
     if (!door)
         return;
-    atomic_store(&door->principal->revoked, true);
+    atomic_store(&door->first->revoked, true);
+    atomic_store(&door->own->revoked, true);
     drop(door);
 }
 
@@ -90,6 +96,7 @@ static bool is_its(struct door *door, const char *incarnation)
 {
     if (!door->incarnation[0])
         snprintf(door->incarnation, sizeof door->incarnation, "%s", incarnation);
+    atomic_store(&door->first->exchanged, true);
     return pl_streq(door->incarnation, incarnation);
 }
 
@@ -107,32 +114,32 @@ int pl_worker_doors_exchange(struct pl_worker_doors *d, uint64_t worker, const c
                            worker);
 }
 
-/* Under the lock. */
-static bool opens(struct door *door, const char *incarnation)
+/* Under the lock. NULL: nobody who comes with that token. */
+static struct pl_principal *opens(struct door *door, const char *incarnation)
 {
     if (!incarnation)
-        return !door->entered;
+        return door->entered ? NULL : door->first;
     if (!is_its(door, incarnation))
-        return false;
+        return NULL;
     door->entered = true;
-    return true;
+    return door->own;
 }
 
 int pl_worker_doors_find(struct pl_worker_doors *d, uint64_t worker, const char *incarnation, struct pl_principal **ret,
                          struct pl_err *err)
 {
-    struct pl_principal *p = NULL;
+    struct pl_principal *p;
     struct door *door;
-    bool settled, ok;
+    bool settled;
 
     pthread_mutex_lock(&d->lock);
     door = pl_map_get(&d->workers, &worker, sizeof worker);
-    ok = !door || opens(door, incarnation);
-    if (door && ok)
-        p = pl_principal_ref(door->principal);
+    p = door ? opens(door, incarnation) : NULL;
+    if (p)
+        pl_principal_ref(p);
     settled = d->settled;
     pthread_mutex_unlock(&d->lock);
-    if (!ok)
+    if (door && !p)
         return pl_err_set(err, PL_EAUTH, "this token of worker %" PRIu64 " was exchanged when the worker attached", worker);
     if (!p && !settled)
         return pl_err_set(err, PL_EBUSY, "the daemon has just begun, and looks which workers there are");

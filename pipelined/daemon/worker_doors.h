@@ -21,7 +21,8 @@ void pl_worker_doors_remove(struct pl_worker_doors *d, uint64_t worker);
 PL_MUST_CHECK
 int pl_worker_doors_exchange(struct pl_worker_doors *d, uint64_t worker, const char *incarnation, struct pl_err *err);
 /* Its principal, a reference for the caller; of one that is gone, one without project. `incarnation`: of the token that it came with; NULL = the first
- * one, which is good until the other is used. PL_EAUTH: the token is good no more; PL_EBUSY before they are settled. */
+ * one, whose principal is another: once it was exchanged it may only ask for that again (an answer is lost now and then, and a daemon restarted),
+ * and when the other was used nothing at all. PL_EAUTH: the token is good no more; PL_EBUSY before they are settled. */
 PL_MUST_CHECK
 int pl_worker_doors_find(struct pl_worker_doors *d, uint64_t worker, const char *incarnation, struct pl_principal **ret,
                          struct pl_err *err);

@@ -174,6 +174,8 @@ struct worker_row {
     int pod; /* of the row */
     char gpus[8 * PL_SCHED_WORKER_GPUS_MAX], host[128], incarnation[64];
     enum { ROW_STARTED, ROW_ATTACHED, ROW_PLACED, ROW_GONE } what;
+    pl_tx_done done; /* may be NULL */
+    void *arg;
 };
 
 static int worker_row_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
@@ -215,6 +217,8 @@ static void worker_row_done(void *arg, int r, const struct pl_err *err)
 
     if (r < 0)
         pl_log_error("engine", "row of worker %lld: %s", (long long)w->id, err->msg);
+    if (w->done)
+        w->done(w->arg, r, err);
     free(w);
 }
 
@@ -223,16 +227,20 @@ static void write_worker(struct pl_engine *e, const struct worker_row *row)
     struct worker_row *copy = malloc(sizeof *copy);
     struct pl_err err = {0};
 
-    if (!copy)
+    if (!copy) {
+        pl_err_nomem(&err);
+        if (row->done)
+            row->done(row->arg, PL_ENOMEM, &err);
         return;
+    }
     *copy = *row;
     if (pl_db_submit(e->config.db, PL_TX_UNLOGGED, worker_row_tx, worker_row_done, copy, &err) < 0)
         worker_row_done(copy, err.code, &err);
 }
 
-void pl_engine_worker_attached_row(struct pl_engine *e, const struct pl_eworker *w)
+void pl_engine_worker_attached_row(struct pl_engine *e, const struct pl_eworker *w, pl_tx_done done, void *arg)
 {
-    struct worker_row row = {.id = (int64_t)w->id, .what = ROW_ATTACHED};
+    struct worker_row row = {.id = (int64_t)w->id, .what = ROW_ATTACHED, .done = done, .arg = arg};
 
     snprintf(row.incarnation, sizeof row.incarnation, "%s", w->incarnation);
     write_worker(e, &row);

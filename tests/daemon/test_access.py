@@ -1,14 +1,18 @@
 """Who may do what, over the real daemon: users with roles, tokens that end, workers that stay in their project."""
 
+import contextlib
 import hashlib
 import http.client
 import json
 import os
 import re
+import signal
+import sqlite3
 import stat
+import threading
 
 import pytest
-from conftest import sh, wait_until
+from conftest import sh, wait_until, workers_of
 from people import User, first_token, leases, status_of, worker_token
 from slow_request import SlowRequest
 
@@ -375,6 +379,59 @@ def test_the_token_a_worker_is_started_with_is_exchanged_once(project, gate):
     assert "-" in own and status_of(d, "POST", "/worker/attach", exchange, token=own) == 403, "another start of it gets none"
     assert status_of(d, "POST", "/worker/attach", {**exchange, "incarnation": "1"}, token=own) == 400
     assert status_of(d, "GET", "/status", token=own) == 200
+    gate.open()
+    assert project.wait(run)["state"] == "success"
+
+
+def test_an_exchanged_token_opens_nothing_to_a_daemon_that_comes_back(make_daemon, gate):
+    """Before the worker has come to it, too: nobody takes its place, or what it holds."""
+    d = make_daemon(sandbox="none").start()
+    project = d.default.repo("in").stages(sh("s", f"{gate.wait}; echo done >$PL_OUT/f")) and d.default
+    run = project.commit("in", {"x": "1"})["run"]
+    gate.arrived()
+    worker, = [w["id"] for w in d.get("/status")["live"]["workers"]]
+    wait_until(lambda: worker in leases(d), "its lease")
+    (task, fence), (agent,), first, own = leases(d)[worker], workers_of(d), first_token(d, worker), worker_token(d, worker)
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        d.kill()
+        d.start()
+        renew = {"worker": str(worker), "tasks": []}
+        wait_until(lambda: status_of(d, "POST", "/worker/renew", renew, token=first) != 503, "the daemon to know its workers")
+        incarnation = own.split("_")[2]
+        exchange = {"protocol": 1, "worker": str(worker), "incarnation": incarnation, "exchange": True, "held": [{"task": task, "fence": fence}]}
+        for method, path, body in (("POST", "/worker/renew", renew), ("POST", "/worker/attach", {**exchange, "exchange": False}),
+                                   ("POST", "/worker/next", {"worker": str(worker), "results": [], "wait_ms": 0}), ("GET", "/status", None),
+                                   ("POST", "/sessions", {"project": "default"})):
+            assert status_of(d, method, path, body, token=first) == 401, path
+        assert status_of(d, "POST", "/worker/attach", {**exchange, "incarnation": "1-" + "f" * 32}, token=first) == 403
+        assert leases(d)[worker] == (task, fence)
+        assert d.http("POST", "/api/v1/worker/attach", exchange, token=first)["token"] == own, "an answer that was lost is given again"
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    gate.open()
+    assert project.wait(run)["state"] == "success" and project.datums("s", run)[0]["attempt"] == 1
+
+
+def test_an_exchange_is_answered_once_it_is_written_down(project, gate):
+    d = project.d
+    project.repo("in").stages(sh("s", f"{gate.wait}; echo done >$PL_OUT/f"))
+    run = project.commit("in", {"x": "1"})["run"]
+    gate.arrived()
+    worker, = [w["id"] for w in d.get("/status")["live"]["workers"] if w["project"] == project.name]
+    wait_until(lambda: worker in leases(d), "its lease")
+    (task, fence), own, answers = leases(d)[worker], worker_token(d, worker), []
+    exchange = {"protocol": 1, "worker": str(worker), "incarnation": own.split("_")[2], "exchange": True, "held": [{"task": task, "fence": fence}]}
+    ask = threading.Thread(target=lambda: answers.append(d.http("POST", "/api/v1/worker/attach", exchange, token=own)))
+    with contextlib.closing(sqlite3.connect(f"{d.dir}/pipelined.db", isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        ask.start()
+        for _ in range(5):
+            d.get("/status")
+        early = list(answers)
+        db.execute("ROLLBACK")
+    ask.join()
+    assert early == [] and answers[0]["token"] == own
     gate.open()
     assert project.wait(run)["state"] == "success"
 

@@ -50,7 +50,10 @@ static struct pl_principal *make(const char *text)
         MUST(pl_principal_daemon(&p, &err));
     else if (pl_streq(text, "worker"))
         MUST(pl_principal_worker(7, 1, "here", "stage", &p, &err));
-    else if (pl_streq(text, "gone worker"))
+    else if (pl_streq(text, "exchanged worker")) {
+        MUST(pl_principal_worker(7, 1, "here", "stage", &p, &err));
+        atomic_store(&p->exchanged, true);
+    } else if (pl_streq(text, "gone worker"))
         MUST(pl_principal_worker(8, 0, "", "", &p, &err));
     else
         return person(text);
@@ -58,14 +61,14 @@ static struct pl_principal *make(const char *text)
 }
 
 /* Of the project "here" and its repo "data", in the order of the table: a letter a verb, '-' where it is refused. */
-#define EVERY "OLSvRWDfsdgop"
+#define EVERY "OLSvRWDfsdgoap"
 
 static char letter_of(enum pl_verb verb)
 {
     static const char letters[] = {
         [PL_VERB_OPEN] = 'O',   [PL_VERB_LOOK] = 'L',    [PL_VERB_STATUS] = 'S', [PL_VERB_SURVEY] = 'v', [PL_VERB_READ] = 'R',
         [PL_VERB_WRITE] = 'W',  [PL_VERB_REMOVE] = 'D',  [PL_VERB_FETCH] = 'f',  [PL_VERB_STORE] = 's',  [PL_VERB_DEFINE] = 'd',
-        [PL_VERB_GOVERN] = 'g', [PL_VERB_OPERATE] = 'o', [PL_VERB_WORK] = 'p'};
+        [PL_VERB_GOVERN] = 'g', [PL_VERB_OPERATE] = 'o', [PL_VERB_ATTACH] = 'a', [PL_VERB_WORK] = 'p'};
 
     return letters[verb];
 }
@@ -75,35 +78,36 @@ static void a_role_allows_what_the_table_says(void **state)
     static const struct {
         const char *who, *may;
     } rows[] = {
-        {"nobody", "O------------"},
-        {"", "OLS----------"},
+        {"nobody", "O-------------"},
+        {"", "OLS-----------"},
         {"daemon", EVERY},
         {"*=admin", EVERY},
-        {"*=writer", "OLSvRW-fsd---"},
-        {"*=reader", "OLSvR--f-----"},
-        {"here=admin", "OLSvRWDfsdg--"},
-        {"here=writer", "OLSvRW-fsd---"},
-        {"here=reader", "OLSvR--f-----"},
-        {"here/data=admin", "OLSvRWDfs----"},
-        {"here/data=writer", "OLSvRW-fs----"},
-        {"here/data=reader", "OLSvR--f-----"},
-        {"here/other=writer", "OLSv---fs----"},
-        {"there=admin", "OLS----------"},
-        {"her=admin", "OLS----------"},
-        {"here2=admin", "OLS----------"},
-        {"here/dat=admin", "OLSv---fs----"},
-        {"*=reader here/data=writer", "OLSvRW-fs----"},
-        {"worker", "O-S----fs---p"},
-        {"gone worker", "O-S---------p"},
+        {"*=writer", "OLSvRW-fsd----"},
+        {"*=reader", "OLSvR--f------"},
+        {"here=admin", "OLSvRWDfsdg---"},
+        {"here=writer", "OLSvRW-fsd----"},
+        {"here=reader", "OLSvR--f------"},
+        {"here/data=admin", "OLSvRWDfs-----"},
+        {"here/data=writer", "OLSvRW-fs-----"},
+        {"here/data=reader", "OLSvR--f------"},
+        {"here/other=writer", "OLSv---fs-----"},
+        {"there=admin", "OLS-----------"},
+        {"her=admin", "OLS-----------"},
+        {"here2=admin", "OLS-----------"},
+        {"here/dat=admin", "OLSv---fs-----"},
+        {"*=reader here/data=writer", "OLSvRW-fs-----"},
+        {"worker", "O-S----fs---ap"},
+        {"gone worker", "O-S---------ap"},
+        {"exchanged worker", "O-----------a-"},
         /* a token takes away, never adds */
-        {"*=admin | *=reader", "OLSvR--f-----"},
-        {"*=admin | here=writer", "OLSvRW-fsd---"},
-        {"*=admin | here/data=admin", "OLSvRWDfs----"},
-        {"*=admin | there=admin", "OLS----------"},
-        {"*=reader | here=admin", "OLSvR--f-----"},
-        {"here/data=writer | here=reader", "OLSvR--f-----"},
-        {"here/data=writer | there=admin", "OLS----------"},
-        {"here/data=writer here/other=admin | here/data=admin", "OLSvRW-fs----"},
+        {"*=admin | *=reader", "OLSvR--f------"},
+        {"*=admin | here=writer", "OLSvRW-fsd----"},
+        {"*=admin | here/data=admin", "OLSvRWDfs-----"},
+        {"*=admin | there=admin", "OLS-----------"},
+        {"*=reader | here=admin", "OLSvR--f------"},
+        {"here/data=writer | here=reader", "OLSvR--f------"},
+        {"here/data=writer | there=admin", "OLS-----------"},
+        {"here/data=writer here/other=admin | here/data=admin", "OLSvRW-fs-----"},
     };
 
     (void)state;
