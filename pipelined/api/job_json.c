@@ -36,7 +36,7 @@ static json_t *gpu_json(const json_t *ms)
     out = json_pack("{s:I, s:I, s:I}", "held_ms", (json_int_t)num(ms, "gpu"), "waiting_ms", (json_int_t)num(ms, "gpu_wait"),
                     "measured_ms", (json_int_t)num(ms, "gpu_measured"));
     json_object_set_new(out, "used_ms", measured ? json_integer(num(ms, "gpu_used")) : json_null());
-    json_object_set_new(out, "mem_peak", measured ? json_integer(num(ms, "gpu_mem_peak")) : json_null());
+    json_object_set_new(out, "mem_peak", num(ms, "gpu_mem_peak") > 0 ? json_integer(num(ms, "gpu_mem_peak")) : json_null());
     return out;
 }
 
@@ -54,6 +54,7 @@ json_t *pl_job_row_json(const struct pl_rows *rows, bool whole)
                             pl_api_time_or_null(pl_col_int(rows, 17)), "finished_us", pl_api_time_or_null(pl_col_int(rows, 18)));
 
     json_object_set_new(out, "gpu", gpu_json(ms));
+    json_object_set_new(out, "mem_peak", num(ms, "max_rss_kb") > 0 ? json_integer(num(ms, "max_rss_kb") * 1024) : json_null());
     if (*pl_col_text(rows, 19))
         json_object_set_new(out, "as", json_string(pl_col_text(rows, 19)));
     if (whole) {

@@ -637,7 +637,7 @@ static const struct pl_api_schema schemas[] = {
     {"Job",
      "run:string project:string stage:string pipeline:string version:integer? state:string reason:string warnings:string[] "
      "datums:Datums"
-     " ms:object bytes:object device:string gpu:JobGpu? output:string created_us:integer started_us:integer? "
+     " ms:object bytes:object device:string gpu:JobGpu? mem_peak:integer? output:string created_us:integer started_us:integer? "
      "finished_us:integer? "
      "base:string?"
      " code:string? inputs:object[]? attempts:integer? planned:integer? as:string?"},

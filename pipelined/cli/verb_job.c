@@ -79,8 +79,8 @@ static void show_times(const json_t *value, const json_t *item, char out[PL_SHOW
 /* What became of the GPUs' time; "" of a job on CPUs. */
 static void show_gpu(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
-    const json_int_t measured = pl_show_int_at(value, "measured_ms");
-    char held[32], waiting[32], peak[32];
+    const json_int_t measured = pl_show_int_at(value, "measured_ms"), peak_bytes = pl_show_int_at(value, "mem_peak");
+    char held[32], waiting[32], of[32], used[32], peak[32];
     int n;
 
     (void)item;
@@ -90,12 +90,26 @@ static void show_gpu(const json_t *value, const json_t *item, char out[PL_SHOW_T
     n = snprintf(out, PL_SHOW_TEXT_MAX, "held %s, waiting for data %s of that, ",
                  pl_duration_text(pl_show_int_at(value, "held_ms"), held),
                  pl_duration_text(pl_show_int_at(value, "waiting_ms"), waiting));
-    if (measured)
-        snprintf(out + n, PL_SHOW_TEXT_MAX - (size_t)n, "busy %lld %% while commands ran, at most %s of memory",
-                 (long long)(pl_show_int_at(value, "used_ms") * 100 / measured),
-                 pl_size_text((uint64_t)pl_show_int_at(value, "mem_peak"), peak));
-    else
+    if (!measured) {
         snprintf(out + n, PL_SHOW_TEXT_MAX - (size_t)n, "use not measured");
+        return;
+    }
+    n += snprintf(out + n, PL_SHOW_TEXT_MAX - (size_t)n, "busy %lld %% of %s that were measured (%s)",
+                  (long long)(pl_show_int_at(value, "used_ms") * 100 / measured), pl_duration_text(measured, of),
+                  pl_duration_text(pl_show_int_at(value, "used_ms"), used));
+    if (peak_bytes > 0)
+        snprintf(out + n, PL_SHOW_TEXT_MAX - (size_t)n, ", at most %s of memory", pl_size_text((uint64_t)peak_bytes, peak));
+}
+
+/* The most memory that one command took; "" where none ran. */
+static void show_memory(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    char peak[32];
+
+    (void)item;
+    *out = '\0';
+    if (json_integer_value(value) > 0)
+        snprintf(out, PL_SHOW_TEXT_MAX, "at most %s of a command", pl_size_text((uint64_t)json_integer_value(value), peak));
 }
 
 static int job_path(struct pl_cli *c, const char *tail, char **ret, struct pl_err *err)
@@ -127,6 +141,7 @@ static int inspect_job(struct pl_cli *c, struct pl_err *err)
                                              {"on", "device", NULL},
                                              {"time of workers", "ms", show_times},
                                              {"GPUs", "gpu", show_gpu},
+                                             {"memory", "mem_peak", show_memory},
                                              {"code", "code", NULL},
                                              {"created", "created_us", pl_show_time},
                                              {"started", "started_us", pl_show_time},
@@ -192,14 +207,15 @@ static int list_datum(struct pl_cli *c, struct pl_err *err)
 /* Where the time of the last attempt went. */
 static void print_times(const json_t *attempt)
 {
+    const json_int_t memory = pl_show_int_at(attempt, "gpu.mem_peak");
     char text[PL_SHOW_TEXT_MAX], size[32];
 
     show_times(pl_show_at(attempt, "ms"), attempt, text);
     if (*text)
         printf("\ntime   %s\n", text);
     if (json_is_object(pl_show_at(attempt, "gpu")))
-        printf("GPU    %lld %% busy, %s at most\n", (long long)pl_show_int_at(attempt, "gpu.util"),
-               pl_size_text((uint64_t)pl_show_int_at(attempt, "gpu.mem_peak"), size));
+        printf("GPU    %lld %% busy%s%s%s\n", (long long)pl_show_int_at(attempt, "gpu.util"), memory ? ", " : "",
+               memory ? pl_size_text((uint64_t)memory, size) : "", memory ? " at most" : "");
 }
 
 static int inspect_datum(struct pl_cli *c, struct pl_err *err)

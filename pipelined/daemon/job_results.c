@@ -51,19 +51,21 @@ int pl_result_of_json(const json_t *row, const char *run, struct pl_eresult *ret
     return 0;
 }
 
-/* Without "gpu" nothing was measured, which is not the same as nothing used. */
+/* Without "gpu" nothing was measured, which is not the same as nothing used. What an agent measures is of the command's time, what was told
+ * from outside ("whole") of all the time that the worker was held for the row. */
 static void add_gpu(struct pl_etotals *t, const json_t *row, const json_t *ms)
 {
     const json_t *gpu = json_object_get(row, "gpu");
-    uint64_t n = (uint64_t)num(row, "gpus"), held = (uint64_t)num(ms, "held"), compute = (uint64_t)num(ms, "compute");
+    uint64_t n = (uint64_t)num(row, "gpus"), held = (uint64_t)num(ms, "held"), compute = (uint64_t)num(ms, "compute"), measured;
 
     t->gpus = PL_MAX(t->gpus, n);
     t->gpu_ms += n * held;
     t->gpu_wait_ms += n * (held > compute ? held - compute : 0);
     if (!json_is_object(gpu))
         return;
-    t->gpu_measured_ms += n * compute;
-    t->gpu_used_ms += n * compute * PL_MIN((uint64_t)num(gpu, "util"), 100u) / 100;
+    measured = n * (json_is_true(json_object_get(gpu, "whole")) ? held : compute);
+    t->gpu_measured_ms += measured;
+    t->gpu_used_ms += measured * PL_MIN((uint64_t)num(gpu, "util"), 100u) / 100;
     t->gpu_mem_peak = PL_MAX(t->gpu_mem_peak, (uint64_t)num(gpu, "mem_peak"));
 }
 
@@ -112,6 +114,7 @@ struct reporting {
     uint32_t attempt;       /* number of its tries */
     uint32_t losses;        /* of its rows */
     const struct pl_eworker *worker;
+    json_t *gpu; /* how its GPUs were used meanwhile, as was told from outside; NULL = it was not */
     unsigned writes;
     void (*done)(void *arg);
     void *arg;
@@ -161,8 +164,9 @@ static void keep_tried(struct pl_ejob *j, const json_t *row, enum pl_tried_state
     }
 }
 
-static void keep_row(struct pl_ejob *j, const struct pl_eworker *w, json_t *row, enum pl_sched_verdict verdict, struct kept *k)
+static void keep_row(struct pl_ejob *j, const struct reporting *p, json_t *row, enum pl_sched_verdict verdict, struct kept *k)
 {
+    const struct pl_eworker *w = p->worker;
     uint32_t index = (uint32_t)num(row, "index");
     size_t datum = j->rows[index];
     char key[PL_HASH_HEX + 1];
@@ -172,6 +176,8 @@ static void keep_row(struct pl_ejob *j, const struct pl_eworker *w, json_t *row,
         return;
     json_object_set_new(row, "node", json_string(w->host));
     json_object_set_new(row, "gpus", json_integer(w->pod == PL_POD_WITH_GPU ? w->stage->def->gpu.count : w->n_gpus));
+    if (p->gpu && !json_object_get(row, "gpu"))
+        json_object_set_new(row, "gpu", json_deep_copy(p->gpu)); /* rows go to other threads */
     pl_totals_add(&j->totals, row);
     keep_attempt(j, row, datum, k);
     j->totals.failed += verdict == PL_SCHED_ROW_FAILED;
@@ -229,7 +235,7 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
     k->id = j->next_result++;
     k->attempt = p->attempt;
     for (size_t i = 0; i < a->result.n; i++)
-        keep_row(j, p->worker, json_array_get(p->row_list, i), a->result.verdicts[i], k);
+        keep_row(j, p, json_array_get(p->row_list, i), a->result.verdicts[i], k);
     finish_tried(p, k);
     if (k->task_done)
         pl_engine_drop_task(e, a->result.worker, a->result.task, a->result.fence);
@@ -441,6 +447,7 @@ static void one_over(struct reporting *p)
     if (--p->writes)
         return;
     json_decref(p->results);
+    json_decref(p->gpu);
     p->done(p->arg);
     free(p);
 }
@@ -478,6 +485,19 @@ static void persist(struct reporting *p, struct kept *k)
     pl_engine_submit(p->engine, PL_TX_UNLOGGED, write_tx, write_done, w);
 }
 
+/* Since the results before: those rows had the GPUs. */
+static json_t *gpu_told(struct pl_engine *e, const struct pl_eworker *w)
+{
+    const struct pl_executor_ops *ops = e->executor->ops;
+    int64_t mem_peak_bytes;
+    double utilisation;
+
+    if (w->pod != PL_POD_WITH_GPU || !ops->gpu_use || !ops->gpu_use(e->executor, w->id, &utilisation, &mem_peak_bytes))
+        return NULL;
+    return json_pack("{s:i, s:o*, s:b}", "util", (int)(utilisation + 0.5), "mem_peak",
+                     mem_peak_bytes > 0 ? json_integer(mem_peak_bytes) : NULL, "whole", 1);
+}
+
 void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *results, void (*done)(void *arg), void *arg)
 {
     struct reporting *p = calloc(1, sizeof *p);
@@ -491,6 +511,8 @@ void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *result
         return;
     }
     *p = (struct reporting){.engine = e, .results = results, .worker = w, .done = done, .arg = arg, .writes = 1};
+    if (json_array_size(results) > 0)
+        p->gpu = gpu_told(e, w);
     json_array_foreach(results, i, result)
     {
         if (feed_result(p, result, &err) < 0)

@@ -4,7 +4,6 @@
 #include "pipelined/exec/gpu_use.h"
 #include "pipelined/exec/limits.h"
 #include "pipelined/kube/cluster_facts.h"
-#include "pipelined/kube/gpu_report.h"
 #include "pipelined/kube/kube_write.h"
 #include "storage/base/clock.h"
 #include "storage/base/log.h"
@@ -387,6 +386,11 @@ json_t *pl_cluster_gpus(const struct pl_cluster *c)
 
     return json_pack("{s:s, s:s, s:[], s:o, s:s}", "node", pl_kube_client_name(c->client), "driver", "", "gpus", "nodes",
                      pl_gpu_report_json(c->gpus), "not_measured", problem);
+}
+
+bool pl_cluster_gpu_told(struct pl_cluster *c, const char *pod, struct pl_gpu_told *ret)
+{
+    return pl_gpu_report_take(c->gpus, c->space, pod, ret);
 }
 
 bool pl_cluster_may(const struct pl_cluster *c, enum pl_kube_feature feature)

@@ -4,6 +4,7 @@
 
 #include "pipelined/exec/gpu_use.h"
 #include "pipelined/exec/kube_feed.h"
+#include "pipelined/kube/gpu_report.h"
 #include "pipelined/kube/kube_access.h"
 #include "pipelined/kube/offer.h"
 
@@ -37,4 +38,6 @@ const struct pl_offer *pl_cluster_offer(const struct pl_cluster *c);
 void pl_cluster_own_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t *pod);
 /* As `gpus` of an executor, with "not_measured": why it is not known of all of them how they are used, or "". New reference, NULL without memory. */
 json_t *pl_cluster_gpus(const struct pl_cluster *c);
+/* How the pod of a stage used its GPUs since this was asked of it last; false: nothing was told. */
+bool pl_cluster_gpu_told(struct pl_cluster *c, const char *pod, struct pl_gpu_told *ret);
 bool pl_cluster_may(const struct pl_cluster *c, enum pl_kube_feature feature);

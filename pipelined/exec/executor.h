@@ -101,6 +101,9 @@ struct pl_executor_ops {
                        size_t why_size);
     /* Of one machine as pl_gpu_slots_json; of a cluster {"node", "driver", "gpus": [], "nodes": as pl_gpu_report_json}. New reference. */
     json_t *(*gpus)(struct pl_executor *x);
+    /* How the worker's GPUs were used since this was asked of it last, all that it is known from outside: their mean utilisation in per cent, and the
+     * most of their memory in use at a time, in bytes. False: nothing is known. NULL: workers measure it themselves. */
+    bool (*gpu_use)(struct pl_executor *x, uint64_t id, double *ret_utilisation, int64_t *ret_mem_peak_bytes);
     /* Ends all workers (`kill`: at once, else they are asked first and killed after PL_EXECUTOR_GRACE_MS) and starts no more;
      * `done(arg)` once when all are gone, perhaps within the call. May be called again, harder. */
     void (*shutdown)(struct pl_executor *x, bool kill, void (*done)(void *arg), void *arg);

@@ -286,6 +286,19 @@ static json_t *kube_gpus(struct pl_executor *x)
     return pl_cluster_gpus(((struct kube *)x)->cluster);
 }
 
+static bool kube_gpu_use(struct pl_executor *x, uint64_t id, double *ret_utilisation, int64_t *ret_mem_peak_bytes)
+{
+    const struct kube *k = (struct kube *)x;
+    const struct kpod *p = pod_of(k, id);
+    struct pl_gpu_told told;
+
+    if (!p || !pl_cluster_gpu_told(k->cluster, p->name, &told))
+        return false;
+    *ret_utilisation = told.utilisation;
+    *ret_mem_peak_bytes = told.mem_peak_bytes;
+    return true;
+}
+
 /* Pods outlive the daemon. */
 static void kube_shutdown(struct pl_executor *x, bool kill, void (*done)(void *arg), void *arg)
 {
@@ -338,6 +351,7 @@ static const struct pl_executor_ops ops = {
     .capacity = kube_capacity,
     .device = kube_device,
     .gpus = kube_gpus,
+    .gpu_use = kube_gpu_use,
     .shutdown = kube_shutdown,
     .destroy = kube_destroy,
 };

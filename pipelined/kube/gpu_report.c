@@ -7,12 +7,21 @@
 
 #include <stdio.h>
 
+#define KEY_BYTES (63 + 253 + 2)
+
 struct pl_gpu_report {
     json_t *nodes; /* name → {"address", "product"?, "resources": {NAME: COUNT}} */
     json_t *
         pods; /* uid → {"node", "namespace", "pod", "project"?, "stage"?, "holds": {NAME: COUNT}, "devices": {INDEX: UNITS}, "pending"} */
-    json_t *use; /* node → {"namespace/pod": {"utilisation", "used_mib", "devices"}} */
+    json_t *use;   /* node → {"namespace/pod": {"utilisation", "used_mib", "devices"}} */
+    json_t *taken; /* of stages' pods, "namespace/pod" → {"sum", "times", "peak_mib"}: since pl_gpu_report_take */
 };
+
+static const char *key_of(const char *ns, const char *pod, char out[KEY_BYTES])
+{
+    snprintf(out, KEY_BYTES, "%.63s/%.253s", ns, pod);
+    return out;
+}
 
 static int64_t count_at(const json_t *o, const char *key)
 {
@@ -30,7 +39,8 @@ int pl_gpu_report_create(struct pl_gpu_report **ret, struct pl_err *err)
     g->nodes = json_object();
     g->pods = json_object();
     g->use = json_object();
-    if (!g->nodes || !g->pods || !g->use) {
+    g->taken = json_object();
+    if (!g->nodes || !g->pods || !g->use || !g->taken) {
         pl_gpu_report_destroy(g);
         return pl_err_nomem(err);
     }
@@ -45,6 +55,7 @@ struct pl_gpu_report *pl_gpu_report_destroy(struct pl_gpu_report *g)
     json_decref(g->nodes);
     json_decref(g->pods);
     json_decref(g->use);
+    json_decref(g->taken);
     free(g);
     return NULL;
 }
@@ -180,6 +191,7 @@ int pl_gpu_report_pod(struct pl_gpu_report *g, const json_t *pod, struct pl_err 
                *project = pl_json_str(labels, PL_POD_LABEL "project");
     const bool holds_any = *node && !pl_streq(phase, "Succeeded") && !pl_streq(phase, "Failed");
     json_t *holds = holds_any ? holds_of(pod) : NULL, *kept;
+    char key[KEY_BYTES];
 
     if (json_object_size(holds) == 0) {
         json_decref(holds);
@@ -191,11 +203,21 @@ int pl_gpu_report_pod(struct pl_gpu_report *g, const json_t *pod, struct pl_err 
                      holds);
     if (kept && json_object_get(holds, PL_GPUSHARE_MEM))
         read_devices(json_object_get(metadata, "annotations"), count_at(holds, PL_GPUSHARE_MEM), kept);
+    key_of(pl_json_str(metadata, "namespace"), pl_json_str(metadata, "name"), key);
+    if (*stage && !json_object_get(g->taken, key) && json_object_set_new(g->taken, key, json_object()) < 0) {
+        json_decref(kept);
+        return pl_err_nomem(err);
+    }
     return put(g->pods, PL_GPU_REPORT_PODS_MAX, "pods", pl_json_str(metadata, "uid"), kept, err);
 }
 
 void pl_gpu_report_pod_gone(struct pl_gpu_report *g, const char *uid)
 {
+    const json_t *pod = json_object_get(g->pods, uid);
+    char key[KEY_BYTES];
+
+    if (pod)
+        (void)json_object_del(g->taken, key_of(pl_json_str(pod, "namespace"), pl_json_str(pod, "pod"), key));
     (void)json_object_del(g->pods, uid);
 }
 
@@ -203,12 +225,12 @@ void pl_gpu_report_pod_gone(struct pl_gpu_report *g, const char *uid)
 
 static int add_use(json_t *all, const struct pl_dcgm_gpu *gpu, struct pl_err *err)
 {
-    char key[sizeof gpu->ns + sizeof gpu->pod + 2];
+    char key[KEY_BYTES];
     json_t *one;
 
     if (!*gpu->pod)
         return 0;
-    snprintf(key, sizeof key, "%s/%s", gpu->ns, gpu->pod);
+    key_of(gpu->ns, gpu->pod, key);
     one = json_object_get(all, key);
     if (!one) {
         one = json_object();
@@ -228,6 +250,40 @@ static int add_use(json_t *all, const struct pl_dcgm_gpu *gpu, struct pl_err *er
     return 0;
 }
 
+/* A reading more of each pod of a stage. */
+static void gather(struct pl_gpu_report *g, const json_t *all)
+{
+    const char *key;
+    json_t *told;
+
+    json_object_foreach((json_t *)(uintptr_t)all, key, told)
+    {
+        json_t *t = json_object_get(g->taken, key);
+
+        if (!t || !json_object_get(told, "utilisation"))
+            continue;
+        (void)json_object_set_new(t, "sum",
+                                  json_real(json_number_value(json_object_get(t, "sum")) +
+                                            json_number_value(json_object_get(told, "utilisation"))));
+        (void)json_object_set_new(t, "times", json_integer(count_at(t, "times") + 1));
+        (void)json_object_set_new(t, "peak_mib", json_integer(PL_MAX(count_at(t, "peak_mib"), count_at(told, "used_mib"))));
+    }
+}
+
+bool pl_gpu_report_take(struct pl_gpu_report *g, const char *ns, const char *pod, struct pl_gpu_told *ret)
+{
+    char key[KEY_BYTES];
+    json_t *t = json_object_get(g->taken, key_of(ns, pod, key));
+    const int64_t times = count_at(t, "times");
+
+    if (times == 0)
+        return false;
+    ret->utilisation = json_number_value(json_object_get(t, "sum")) / (double)times;
+    ret->mem_peak_bytes = count_at(t, "peak_mib") << 20;
+    (void)json_object_clear(t);
+    return true;
+}
+
 int pl_gpu_report_use(struct pl_gpu_report *g, const char *node, const struct pl_dcgm_gpu *gpus, size_t n, struct pl_err *err)
 {
     json_t *all = json_object();
@@ -239,6 +295,7 @@ int pl_gpu_report_use(struct pl_gpu_report *g, const char *node, const struct pl
         json_decref(all);
         return r;
     }
+    gather(g, all);
     return json_object_set_new(g->use, node, all) < 0 ? pl_err_nomem(err) : 0;
 }
 
@@ -267,14 +324,13 @@ static json_t *holder_json(const json_t *pod, const json_t *use, int64_t count)
     static const char *const copied[] = {"project", "stage", "devices"};
     json_t *o = json_pack("{s:O, s:O, s:I}", "namespace", json_object_get(pod, "namespace"), "pod", json_object_get(pod, "pod"),
                           "count", (json_int_t)count);
-    char key[400];
+    char key[KEY_BYTES];
     const json_t *told;
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(copied); i++)
         if (json_object_get(pod, copied[i]))
             (void)json_object_set(o, copied[i], json_object_get(pod, copied[i]));
-    snprintf(key, sizeof key, "%s/%s", pl_json_str(pod, "namespace"), pl_json_str(pod, "pod"));
-    told = json_object_get(use, key);
+    told = json_object_get(use, key_of(pl_json_str(pod, "namespace"), pl_json_str(pod, "pod"), key));
     if (json_object_get(told, "utilisation"))
         (void)json_object_set(o, "utilisation", json_object_get(told, "utilisation"));
     if (json_object_get(told, "used_mib"))

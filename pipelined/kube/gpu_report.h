@@ -32,6 +32,14 @@ void pl_gpu_report_pod_gone(struct pl_gpu_report *g, const char *uid);
 PL_MUST_CHECK
 int pl_gpu_report_use(struct pl_gpu_report *g, const char *node, const struct pl_dcgm_gpu *gpus, size_t n, struct pl_err *err);
 
+/* How a pod of a stage used its GPUs, as was told since the last time that this was asked. */
+struct pl_gpu_told {
+    double utilisation;     /* mean per cent, of its devices and over the times that it was told */
+    int64_t mem_peak_bytes; /* most in use at a time, all its devices together; 0 = that was not told */
+};
+/* False: nothing was, and `ret` is untouched. */
+bool pl_gpu_report_take(struct pl_gpu_report *g, const char *ns, const char *pod, struct pl_gpu_told *ret);
+
 /* [{"node", "address", "resource", "product"?, "capacity", "allocated", "by": [{"namespace", "pod", "project"?, "stage"?, "count",
  *   "utilisation"?, "used_mib"?}]}], by node and resource; a node of gpu-mem has in its row of that resource also
  * "gpus": [{"allocated", "total"}], "pending": what pods hold of which it is not known of which device. New reference, NULL without memory. */

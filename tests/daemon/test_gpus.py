@@ -1,6 +1,7 @@
 """GPUs of one machine, as a library made for the test tells of them: which a stage gets, what it waits for, and what its job says of their use."""
 
 import os
+import re
 import subprocess
 
 import pytest
@@ -91,7 +92,9 @@ def test_a_job_says_how_its_gpus_were_used(machine):
     gpu = run["job"]["s"]["gpu"]
     assert gpu["held_ms"] >= gpu["measured_ms"] >= 800 and gpu["used_ms"] == pytest.approx(gpu["measured_ms"] * 0.6, abs=2)
     assert gpu["mem_peak"] == 2 * (3 << 30) and 0 <= gpu["waiting_ms"] <= gpu["held_ms"]
-    assert "busy 59 %" in d.ctl("inspect", "job", f"s@{run['id']}").out or "busy 60 %" in d.ctl("inspect", "job", f"s@{run['id']}").out
+    shown = d.ctl("inspect", "job", f"s@{run['id']}").out
+    assert "busy 59 % of " in shown or "busy 60 % of " in shown
+    assert run["job"]["s"]["mem_peak"] > 0 and re.search(r"(?m)^memory +at most [0-9.]+ [KM]iB of a command$", shown), shown
 
 
 def test_what_no_driver_tells_is_not_measured_and_not_zero(make_daemon):

@@ -54,6 +54,8 @@ def test_gpus_are_told_with_who_holds_them_and_how_they_are_used(world, gate, fr
     one.daemon.default.repo("in").stages(kit.sh("st", f"{gate.wait}; cp /pfs/in/f /pfs/out/f", gpu=2))
     run = one.daemon.push("in", "f", "x")["run"]
     gate.arrived()
+    nothing = one.daemon.job(run, "st")
+    assert nothing["gpu"] is None or nothing["gpu"]["used_ms"] is None
     pod, = one.pods("st")
     got = kit.wait_until(lambda: (lambda all: all["nodes"][0]["allocated"] == 3 and all)(one.daemon.get("/gpus")), "both are seen")
     row, = got["nodes"]
@@ -73,6 +75,10 @@ def test_gpus_are_told_with_who_holds_them_and_how_they_are_used(world, gate, fr
     assert "default/st ×2 (37 %, 10240 MiB)" in shown and "not measured" not in shown
     gate.open()
     assert one.daemon.wait(run)["state"] == "success", one.tell()
+    gpu = one.daemon.job(run, "st")["gpu"]
+    assert 0 < gpu["measured_ms"] == gpu["held_ms"] and abs(gpu["used_ms"] - gpu["measured_ms"] * 0.37) <= 2 and gpu["mem_peak"] == 10240 << 20, gpu
+    shown = one.daemon.ctl("inspect", "job", f"st@{run}").out
+    assert ("busy 37 % of " in shown or "busy 36 % of " in shown) and "at most 10.0 GiB of memory" in shown and "of a command" in shown, shown
     kit.wait_until(lambda: one.daemon.get("/gpus")["nodes"][0]["allocated"] == 1, "they are given back")
     one.kubelet.plane.request("DELETE", f"/api/v1/namespaces/{EXPORTER[0]}/pods/{EXPORTER[1]}?gracePeriodSeconds=0")
     kit.wait_until(lambda: "no pod of dcgm-exporter" in one.daemon.get("/gpus")["not_measured"], "it is gone")

@@ -132,6 +132,44 @@ static void memory_of_devices_is_counted_as_the_scheduler_gives_it(void **state)
     report_is("shared.json");
 }
 
+static void tell(double utilisation, double used_mib)
+{
+    const struct pl_dcgm_gpu use[] = {
+        {.uuid = "GPU-1", .ns = "ml", .pod = "train-0", .utilisation = utilisation, .used_mib = used_mib, .free_mib = -1},
+        {.uuid = "GPU-2", .ns = "ml", .pod = "train-0", .utilisation = utilisation, .used_mib = used_mib, .free_mib = -1},
+        {.uuid = "GPU-3", .ns = "ml", .pod = "jupyter", .utilisation = 5, .used_mib = 7, .free_mib = -1}};
+
+    assert_int_equal(pl_gpu_report_use(report, "b", use, PL_ARRAY_SIZE(use), NULL), 0);
+}
+
+/* Each reading counts for one taking, so that what a datum did is not the next one's. */
+static void what_a_pod_did_is_taken_once(void **state)
+{
+    struct pl_gpu_told told;
+
+    (void)state;
+    tell(90, 100); /* nobody knows that pod yet */
+    pod("train-0", "b", "Running", "{\"nvidia.com/gpu\": \"2\"}", STAGE, "{}");
+    pod("jupyter", "b", "Running", "{\"nvidia.com/gpu\": \"1\"}", "{}", "{}");
+    assert_false(pl_gpu_report_take(report, "ml", "train-0", &told));
+    tell(90, 100);
+    tell(30, 300);
+    pod("train-0", "b", "Running", "{\"nvidia.com/gpu\": \"2\"}", STAGE, "{}"); /* something of it changed */
+    tell(60, 200);
+    assert_true(pl_gpu_report_take(report, "ml", "train-0", &told));
+    assert_true(told.utilisation == 60 && told.mem_peak_bytes == (int64_t)600 << 20);
+    assert_false(pl_gpu_report_take(report, "ml", "train-0", &told));
+    tell(-1, 100); /* of a device that says nothing of its use */
+    assert_false(pl_gpu_report_take(report, "ml", "train-0", &told));
+    tell(10, -1);
+    assert_true(pl_gpu_report_take(report, "ml", "train-0", &told));
+    assert_true(told.utilisation == 10 && told.mem_peak_bytes == 0);
+    assert_false(pl_gpu_report_take(report, "ml", "jupyter", &told)); /* no stage's */
+    tell(10, 10);
+    pod("train-0", "b", "Succeeded", "{\"nvidia.com/gpu\": \"2\"}", STAGE, "{}");
+    assert_false(pl_gpu_report_take(report, "ml", "train-0", &told));
+}
+
 static void devices_of_many_units_are_counted_in_mib(void **state)
 {
     (void)state;
@@ -144,6 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(nodes_and_products_with_who_holds_them, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_of_devices_is_counted_as_the_scheduler_gives_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_a_pod_did_is_taken_once, setup, teardown),
         cmocka_unit_test_setup_teardown(devices_of_many_units_are_counted_in_mib, setup, teardown),
     };
 
