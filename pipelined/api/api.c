@@ -293,6 +293,7 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
     if (!a)
         return pl_err_nomem(err);
     pl_api_refusals_init(&a->refusals);
+    pthread_rwlock_init(&a->secrets, NULL);
     r = copy_config(a, config, err);
     r = r < 0 ? r : make_tmp(a, err);
     r = r < 0 ? r : pl_access_open(a->config.db, a->config.master_key, &a->access, err);
@@ -372,6 +373,7 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     pl_guard_destroy(a->guard);
     pl_access_close(a->access);
     pl_api_refusals_finish(&a->refusals);
+    pthread_rwlock_destroy(&a->secrets);
     pl_sessions_destroy(a->sessions);
     pl_read_back_destroy(a->read_back);
     pl_disk_watch_destroy(a->disks);

@@ -33,8 +33,7 @@ struct pl_engine_ops {
     /* Live progress of an unfinished job: {"waiting", "leased", "done", "failed", "workers"}; NULL when it is not live. Blocks:
      * on the pool, holding no reader. */
     json_t *(*job_live)(void *self, const char *run, const char *project, const char *stage);
-    /* Keeps, lists and removes secrets (core/secret.h); `ret` of LIST [{"name", "keys", "updated_us"}], else NULL. Blocks: on the pool,
-     * holding no reader. */
+    /* Keeps, lists and removes secrets (core/secret.h); `ret` may be NULL where nothing comes of it. Blocks: on the pool, holding no reader. */
     int (*secrets)(void *self, const struct pl_secret_op *op, json_t **ret, struct pl_err *err);
     /* Whose worker token this is: a reference for the caller. PL_EAUTH: nobody's; PL_EBUSY: it is not known yet which workers
      * there are. Of one that is gone: a principal without project. Any thread, never blocks. */

@@ -124,8 +124,9 @@ struct pl_api {
     struct pl_guard *guard;
     struct pl_access *access;
     struct pl_api_refusals refusals;
-    char *tmp_dir; /* DIR/tmp: emptied at the start */
-    char *url;     /* for people: public_url, or http://host:port */
+    pthread_rwlock_t secrets; /* who gives a project some shares it; who makes or deletes a project has it alone */
+    char *tmp_dir;            /* DIR/tmp: emptied at the start */
+    char *url;                /* for people: public_url, or http://host:port */
     char *local_url;
     char *s3_url; /* NULL = there is no gateway */
     struct pl_buf openapi;

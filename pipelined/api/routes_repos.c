@@ -31,32 +31,71 @@ static int list_projects(struct pl_api *a, struct pl_http_request *req, json_t *
     return 0;
 }
 
+/* One that there was may have left secrets, or somebody has them ready: whose they shall be is said, or they go first. "default" is there, made or
+ * not. */
+static int check_secrets(struct pl_api *a, const char *project, struct pl_err *err)
+{
+    const struct pl_secret_op none = {.what = PL_SECRET_NONE, .project = project};
+    int r;
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+
+        r = pl_api_project(rd.conn, project, NULL);
+    }
+    return r == PL_ENOTFOUND ? a->config.engine->secrets(a->config.engine_self, &none, NULL, err) : 0;
+}
+
 static int create_project(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
     struct pl_repo_args args = {0};
-    int exist_ok = 0;
-    int r = pl_api_body(req, &body, err, "{s:s, s?:b}", "name", &args.name, "exist_ok", &exist_ok);
+    int exist_ok = 0, with_secrets = 0;
+    int r = pl_api_body(req, &body, err, "{s:s, s?:b, s?:b}", "name", &args.name, "exist_ok", &exist_ok, "with_secrets",
+                        &with_secrets);
 
     args.exist_ok = exist_ok;
+    if (r < 0)
+        return r;
+    pthread_rwlock_wrlock(&a->secrets);
+    r = with_secrets ? 0 : check_secrets(a, args.name, err);
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_project_create, &args, err);
+    pthread_rwlock_unlock(&a->secrets);
     if (r < 0)
         return r;
     *ret = json_pack("{s:s}", "name", args.name);
     return args.changed ? 201 : 200;
 }
 
-static int delete_project(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+/* Its secrets go first: they are not the next one's of that name, whatever ends the daemon in between. Both may be done again. */
+static int remove_project(struct pl_api *a, const char *name, json_t **ret_stay, struct pl_err *err)
 {
-    struct pl_repo_args args = {.name = pl_http_param(req, "project")};
-
-    const struct pl_secret_op secrets = {.what = PL_SECRET_DELETE, .project = args.name};
+    const struct pl_secret_op secrets = {.what = PL_SECRET_DELETE, .project = name};
+    struct pl_repo_args args = {.name = name, .look = true};
     int r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_project_delete, &args, err);
 
-    (void)ret;
-    return r < 0 ? r
-                 : a->config.engine->secrets(a->config.engine_self, &secrets, NULL,
-                                             err); /* they are not the next one's of that name */
+    r = r < 0 ? r : a->config.engine->secrets(a->config.engine_self, &secrets, ret_stay, err);
+    if (r < 0)
+        return r;
+    args.look = false;
+    r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_project_delete, &args, err);
+    return r < 0 ? pl_err_wrap(err, r, "its secrets are removed, the project is not") : 0;
+}
+
+static int delete_project(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    json_t *stay = NULL;
+    int r;
+
+    pthread_rwlock_wrlock(&a->secrets);
+    r = remove_project(a, pl_http_param(req, "project"), &stay, err);
+    pthread_rwlock_unlock(&a->secrets);
+    if (r < 0) {
+        json_decref(stay);
+        return r;
+    }
+    *ret = json_pack("{s:o}", "warnings", stay ? stay : json_array());
+    return *ret ? 0 : pl_err_nomem(err);
 }
 
 /* ---- repos ---- */
@@ -226,10 +265,12 @@ static int delete_repo(struct pl_api *a, struct pl_http_request *req, json_t **r
 static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/projects", list_projects, .verb = PL_VERB_LOOK, .summary = "Lists projects by name.",
      .query = "after limit:integer", .reply = "Projects"},
-    {"POST", "/api/v1/projects", create_project, .body = PL_BODY_JSON, .verb = PL_VERB_OPERATE, .summary = "Creates a project.",
+    {"POST", "/api/v1/projects", create_project, .body = PL_BODY_JSON, .verb = PL_VERB_OPERATE,
+     .summary = "Creates a project; over secrets that are there for one of its name only `with_secrets`.",
      .request = "NewProject", .reply = "ProjectName"},
     {"DELETE", "/api/v1/projects/{project}", delete_project, .verb = PL_VERB_GOVERN,
-     .summary = "Deletes a project that has no repos and pipelines.", .reply = "Nothing"},
+     .summary = "Deletes a project that has no repos and pipelines, with its secrets; `warnings` tell of those that stay.",
+     .reply = "ProjectDeleted"},
     {"GET", "/api/v1/repos", list_repos, .verb = PL_VERB_LOOK,
      .summary = "Lists repos by project and name, each with the newest of its branches' heads.",
      .query = "project after limit:integer", .reply = "Repos"},
@@ -248,7 +289,8 @@ static const struct pl_api_schema schemas[] = {
     {"Project", "name:string created_us:integer"},
     {"ProjectName", "name:string"},
     {"Projects", "projects:Project[] next:string?"},
-    {"NewProject", "name:string exist_ok:boolean?"},
+    {"NewProject", "name:string exist_ok:boolean? with_secrets:boolean?"},
+    {"ProjectDeleted", "warnings:string[]"},
     {"Repo",
      "project:string name:string kind:string description:string created_us:integer commit:string branch:string files:integer"
      " bytes:integer commit_window_ms:integer durable:string keep:Keep"},

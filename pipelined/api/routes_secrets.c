@@ -32,6 +32,18 @@ static int list_secrets(struct pl_api *a, struct pl_http_request *req, json_t **
     return *ret ? 0 : pl_err_nomem(err);
 }
 
+/* Of a project that neither goes nor is made meanwhile. */
+static int change(struct pl_api *a, const struct pl_secret_op *op, struct pl_err *err)
+{
+    int r;
+
+    pthread_rwlock_rdlock(&a->secrets);
+    r = need_project(a, op->project, err);
+    r = r < 0 ? r : ask(a, op, NULL, err);
+    pthread_rwlock_unlock(&a->secrets);
+    return r;
+}
+
 static json_t *keys_of(const json_t *values)
 {
     json_t *keys = json_array(), *value;
@@ -53,8 +65,7 @@ static int set_secret(struct pl_api *a, struct pl_http_request *req, json_t **re
     op.what = update ? PL_SECRET_UPDATE : PL_SECRET_CREATE;
     op.values = values;
     r = r < 0 ? r : pl_api_may(req, PL_VERB_DEFINE, op.project, NULL, err);
-    r = r < 0 ? r : need_project(a, op.project, err);
-    r = r < 0 ? r : ask(a, &op, NULL, err);
+    r = r < 0 ? r : change(a, &op, err);
     if (r < 0)
         return r;
     *ret = json_pack("{s:s, s:s, s:o}", "project", op.project, "name", op.name, "keys", keys_of(values));
@@ -66,10 +77,9 @@ static int delete_secret(struct pl_api *a, struct pl_http_request *req, json_t *
     const struct pl_secret_op op = {.what = PL_SECRET_DELETE,
                                     .project = pl_http_param(req, "project"),
                                     .name = pl_http_param(req, "secret")};
-    int r = need_project(a, op.project, err);
 
     (void)ret;
-    return r < 0 ? r : ask(a, &op, NULL, err);
+    return change(a, &op, err);
 }
 
 static const struct pl_api_route routes[] = {

@@ -2,12 +2,17 @@
 #include "server.h"
 #include "show.h"
 
+#include <stdio.h>
+
 static const struct pl_column columns[] = {{"PROJECT", "name", NULL}, {"CREATED", "created_us", pl_show_ago}};
 
 static int create_project(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *made = NULL;
-    int r = pl_cli_call(c, "POST", "/api/v1/projects", json_pack("{s:s}", "name", c->args[0]), &made, err);
+    int r = pl_cli_call(c, "POST", "/api/v1/projects",
+                        json_pack("{s:s, s:o*}", "name", c->args[0], "with_secrets",
+                                  pl_cli_flag(c, "with-secrets") ? json_true() : NULL),
+                        &made, err);
 
     if (r < 0)
         return r;
@@ -42,9 +47,23 @@ static int inspect_project(struct pl_cli *c, struct pl_err *err)
 static int delete_project(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s", c->args[0]);
+    _cleanup_(json_decrefp) json_t *gone = NULL, *done = NULL;
+    char shown[PL_ERR_MSG_BYTES];
+    const json_t *one;
+    size_t i;
+    int r = pl_cli_call(c, "DELETE", path, NULL, &gone, err);
 
-    return pl_show_delete(c, path, "project", c->args[0], err);
+    if (r < 0)
+        return r;
+    json_array_foreach(json_object_get(gone, "warnings"), i, one)
+        fprintf(stderr, "%s (warning)\n", pl_show_clean(json_string_value(one), shown, sizeof shown));
+    pl_show_say(c, "project %s deleted\n", c->args[0]);
+    done = json_pack("{s:s++, s:O*}", "deleted", "project", " ", c->args[0], "warnings", json_object_get(gone, "warnings"));
+    return c->json ? pl_show_json(done, err) : 0;
 }
+
+static const struct pl_option create_options[] = {
+    {"with-secrets", 0, NULL, "secrets that are there for a project of its name already are its own"}, {0}};
 
 static const struct pl_verb verbs[] = {
     {"create",
@@ -52,10 +71,10 @@ static const struct pl_verb verbs[] = {
      "NAME",
      1,
      1,
-     NULL,
+     create_options,
      create_project,
      "Makes a project: a space of names for repos and pipelines.",
-     {"create project vision", "create project vision --json", "--server https://10.0.0.7:7380 create project vision"}},
+     {"create project vision", "create project vision --with-secrets", "--server https://10.0.0.7:7380 create project vision"}},
     {"list",
      "project",
      "",
@@ -81,7 +100,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      delete_project,
-     "Deletes a project that has no repos and pipelines.",
+     "Deletes a project that has no repos and pipelines, with its secrets.",
      {"delete project vision", "delete project vision --json", "rm project vision"}},
 };
 PL_CLI_TABLE(project, verbs);

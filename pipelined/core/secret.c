@@ -1,6 +1,5 @@
 #include "secret.h"
 
-#include "storage/base/buf.h"
 #include "storage/base/hash.h"
 
 #include <ctype.h>
@@ -85,7 +84,15 @@ int pl_secret_op_check(const struct pl_secret_op *op, struct pl_err *err)
 {
     int r = op->name ? pl_secret_name_check(op->name, err) : 0;
 
-    if (r < 0 || op->what == PL_SECRET_LIST || op->what == PL_SECRET_DELETE)
+    if (r < 0 || op->what == PL_SECRET_LIST || op->what == PL_SECRET_DELETE || op->what == PL_SECRET_NONE)
         return r;
     return check_values(op, err);
+}
+
+void pl_secret_names_add(struct pl_buf *names, size_t i, const char *name)
+{
+    if (i < PL_SECRET_NAMES_SHOWN)
+        (void)!pl_buf_addf(names, NULL, "%s%s", i ? ", " : "", name);
+    else if (i == PL_SECRET_NAMES_SHOWN)
+        (void)!pl_buf_add_str(names, " and more", NULL);
 }

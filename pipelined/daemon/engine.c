@@ -621,7 +621,7 @@ static int ops_secrets(void *self, const struct pl_secret_op *op, json_t **ret, 
 {
     struct pl_executor *x = ((struct pl_engine *)self)->executor;
 
-    if (!x->ops->secrets && op->what == PL_SECRET_DELETE && !op->name) /* of a project that goes: there are none */
+    if (!x->ops->secrets && (op->what == PL_SECRET_NONE || (op->what == PL_SECRET_DELETE && !op->name))) /* there are none */
         return 0;
     return x->ops->secrets ? x->ops->secrets(x, op, ret, err)
                            : pl_err_set(err, PL_EUNAVAILABLE, "the executor %s keeps no secrets", x->ops->name);

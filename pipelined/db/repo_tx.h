@@ -13,6 +13,7 @@ struct pl_repo_args {
     bool output;   /* create: made for a stage */
     bool force;    /* delete: although a current stage reads it */
     bool empty;    /* delete: only when no branch's head has a file */
+    bool look;     /* delete of a project: says whether it could be, and leaves it */
     bool changed;  /* out: something was made, set or removed */
     int64_t id;    /* delete: out: the row that it was */
     /* Options, of input repos. */

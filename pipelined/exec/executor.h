@@ -90,8 +90,8 @@ struct pl_executor_ops {
     /* All that the daemon's last lives wrote down have been adopted: what they left else, of workers that they were killed before or while
      * writing down, goes once nobody holds it. Nothing is reported. May be NULL. */
     void (*sweep)(struct pl_executor *x);
-    /* Secrets of projects (secret.h), checked; `ret` of LIST as pl_secret_files gives it, else NULL. Off the loop's thread; blocks. Errors as
-     * there. */
+    /* Secrets of projects (secret.h), checked; `ret` may be NULL where nothing comes of it. Off the loop's thread; blocks. Errors as of
+     * pl_secret_files. */
     int (*secrets)(struct pl_executor *x, const struct pl_secret_op *op, json_t **ret, struct pl_err *err);
     void (*capacity)(struct pl_executor *x, struct pl_executor_capacity *ret);
     /* N of /dev/nvidiaN behind a slot. */

@@ -12,6 +12,7 @@
 
 #define KEEP       "metadata{labels{" PL_SECRET_LABEL "}}"
 #define SEEN_PAGE  500
+#define ASK_MS     30000
 #define PATH_BYTES 700
 #define MERGE      "application/merge-patch+json"
 
@@ -99,7 +100,7 @@ static void on_secret(void *self, enum pl_kube_event e, json_t *object)
 /* One GET, of which `accept` tells how much; nothing of it stays in the buffer that it came in. */
 static int get_json(struct pl_project_secrets *s, const char *path, const char *accept, json_t **ret, struct pl_err *err)
 {
-    struct pl_kube_call call = {.method = "GET", .path = path, .accept = accept};
+    struct pl_kube_call call = {.method = "GET", .path = path, .accept = accept, .deadline_ms = ASK_MS};
     int r = pl_kube_client_run(s->client, &call, err);
 
     if (r == 0) {
@@ -130,7 +131,9 @@ static int ask_page(struct pl_project_secrets *s, const char *selector, unsigned
     return r;
 }
 
-static int learn_all(struct pl_project_secrets *s, struct pl_err *err)
+/* Metadata of all that there are, one after the other; `do_one` may end it by a negative result. */
+static int each(struct pl_project_secrets *s, const char *selector,
+                int (*do_one)(void *self, const json_t *object, struct pl_err *err), void *self, struct pl_err *err)
 {
     char more[4096] = "";
     int r;
@@ -140,10 +143,17 @@ static int learn_all(struct pl_project_secrets *s, struct pl_err *err)
         const json_t *one;
         size_t i;
 
-        r = ask_page(s, PL_SECRET_LABEL, SEEN_PAGE, PL_KUBE_METADATA_LIST, more, sizeof more, &page, err);
-        json_array_foreach(json_object_get(page, "items"), i, one) note(s, name_of(one), label_of(one));
+        r = ask_page(s, selector, SEEN_PAGE, PL_KUBE_METADATA_LIST, more, sizeof more, &page, err);
+        json_array_foreach(json_object_get(page, "items"), i, one) r = r < 0 ? r : do_one(self, one, err);
     } while (r == 0 && *more);
     return r;
+}
+
+static int learn(void *self, const json_t *object, struct pl_err *err)
+{
+    (void)err;
+    note(self, name_of(object), label_of(object));
+    return 0;
 }
 
 static int follow(struct pl_project_secrets *s, struct pl_err *err)
@@ -162,7 +172,7 @@ static int follow(struct pl_project_secrets *s, struct pl_err *err)
     if (!s->may_see)
         return 0;
     snprintf(path, sizeof path, "/api/v1/namespaces/%.253s/secrets", s->space);
-    if (learn_all(s, &why) < 0)
+    if (each(s, PL_SECRET_LABEL, learn, s, &why) < 0)
         pl_log_warn("secrets", "%s", why.msg);
     return pl_kube_feed_create(&config, &s->feed, err);
 }
@@ -455,26 +465,87 @@ static void selector_of(const char *project, char *ret, size_t n)
     snprintf(ret, n, PL_SECRET_LABEL "=%s", label);
 }
 
-/* Of a project that goes. What is not removed now is nobody's to remove later, so that is said. */
-static int delete_all(struct pl_project_secrets *s, const struct pl_secret_op *op, struct pl_err *err)
+/* Of those that are gone through, the ones that stay where they are. */
+struct staying {
+    struct pl_project_secrets *secrets;
+    struct pl_buf names;
+    size_t n;
+};
+
+static int leave(void *self, const json_t *object, struct pl_err *err)
 {
-    char more[4096] = "", selector[200];
-    struct pl_err why = {0};
+    struct staying *stay = self;
+
+    (void)err;
+    pl_secret_names_add(&stay->names, stay->n++, name_of(object));
+    return 0;
+}
+
+static int remove_or_leave(void *self, const json_t *object, struct pl_err *err)
+{
+    struct staying *stay = self;
+
+    return stay->secrets->may_keep ? delete_object(stay->secrets, object, err) : leave(self, object, err);
+}
+
+static const char *names_of(struct staying *stay)
+{
+    const char *text = pl_buf_str(&stay->names);
+
+    return text ? text : "";
+}
+
+/* What is to be said of those that a project leaves; NULL: nothing. */
+static json_t *say_stay(const struct pl_project_secrets *s, const char *project, struct staying *stay, const char *selector)
+{
+    if (!s->may_see)
+        return json_sprintf("whether namespace %s has secrets of project %s is not seen: the daemon's account may not list and "
+                            "watch them",
+                            s->space, project);
+    return stay->n
+               ? json_sprintf("the daemon's account may not delete secrets, so these of project %s stay: %s. A project of its "
+                              "name is not made again over them: kubectl -n %s delete secret -l %s",
+                              project, names_of(stay), s->space, selector)
+               : NULL;
+}
+
+/* Of a project that goes. */
+static int delete_all(struct pl_project_secrets *s, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
+{
+    struct staying stay = {.secrets = s};
+    char selector[200];
     int r;
 
     selector_of(op->project, selector, sizeof selector);
-    do {
-        _cleanup_(json_decrefp) json_t *page = NULL;
-        const json_t *one;
-        size_t i;
+    r = s->may_see ? each(s, selector, remove_or_leave, &stay, err) : 0;
+    if (r < 0) {
+        pl_err_wrap(err, r, "project %s stays, for its secrets cannot be removed", op->project);
+        pl_err_hint(err, r, "kubectl -n %s delete secret -l %s; then delete the project again", s->space, selector);
+    } else {
+        *ret = json_pack("[o*]", say_stay(s, op->project, &stay, selector));
+    }
+    pl_buf_finish(&stay.names);
+    return r;
+}
 
-        r = ask_page(s, selector, SEEN_PAGE, PL_KUBE_METADATA_LIST, more, sizeof more, &page, &why);
-        json_array_foreach(json_object_get(page, "items"), i, one) r = r < 0 ? r : delete_object(s, one, &why);
-    } while (r == 0 && *more);
-    if (r == 0)
-        return 0;
-    pl_err_set(err, r, "project %s is deleted, its secrets are not: %.700s", op->project, why.msg);
-    return pl_err_hint(err, r, "kubectl -n %s delete secret -l %s", s->space, selector);
+/* What is not seen is given to no stage. */
+static int none(struct pl_project_secrets *s, const struct pl_secret_op *op, struct pl_err *err)
+{
+    struct staying stay = {.secrets = s};
+    char selector[200];
+    int r;
+
+    selector_of(op->project, selector, sizeof selector);
+    r = s->may_see ? each(s, selector, leave, &stay, err) : 0;
+    if (r == 0 && stay.n) {
+        r = pl_err_set(err, PL_EINUSE, "namespace %s has secrets for a project \"%s\" already: %s", s->space, op->project,
+                       names_of(&stay));
+        r = pl_err_hint(err, r,
+                        "kubectl -n %s delete secret -l %s; or take them over: pipelinectl create project %s --with-secrets",
+                        s->space, selector, op->project);
+    }
+    pl_buf_finish(&stay.names);
+    return r;
 }
 
 static int list(struct pl_project_secrets *s, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
@@ -502,8 +573,10 @@ int pl_project_secrets_carry_out(struct pl_project_secrets *s, const struct pl_s
     char label[PL_SECRET_LABEL_BYTES];
     int r;
 
-    if (!s->may_keep && op->what == PL_SECRET_DELETE && !op->name)
-        return 0; /* none is ours */
+    if (op->what == PL_SECRET_NONE)
+        return none(s, op, err);
+    if (op->what == PL_SECRET_DELETE && !op->name)
+        return delete_all(s, op, ret, err);
     if (op->what == PL_SECRET_LIST ? !s->may_see : !s->may_keep)
         return may_not(s, op, err);
     switch (op->what) {
@@ -518,6 +591,6 @@ int pl_project_secrets_carry_out(struct pl_project_secrets *s, const struct pl_s
     case PL_SECRET_UPDATE:
         return update(s, op, err);
     default:
-        return op->name ? delete_one(s, op, err) : delete_all(s, op, err);
+        return delete_one(s, op, err);
     }
 }

@@ -36,7 +36,7 @@ int pl_project_secrets_have(struct pl_project_secrets *s, const char *project, c
 /* Another one whenever there are others. Any thread. */
 uint64_t pl_project_secrets_number(struct pl_project_secrets *s);
 
-/* As `secrets` of an executor: `op` was checked. PL_EEXISTS, PL_ENOTFOUND, PL_ELIMIT, PL_EFORBIDDEN; what the cluster answers. Any thread but the
- * loop's and the client's; blocks. */
+/* As `secrets` of an executor: `op` was checked. PL_EEXISTS, PL_ENOTFOUND, PL_ELIMIT, PL_EFORBIDDEN, PL_EINUSE; what the cluster answers. Any thread
+ * but the loop's and the client's; blocks. */
 PL_MUST_CHECK
 int pl_project_secrets_carry_out(struct pl_project_secrets *s, const struct pl_secret_op *op, json_t **ret, struct pl_err *err);

@@ -181,6 +181,26 @@ static int update(const char *path, const struct pl_secret_op *op, struct pl_err
     return r < 0 ? r : write_values(path, op->values, err);
 }
 
+static int none(const char *path, const struct pl_secret_op *op, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf shown = {0};
+    char **names = NULL;
+    const char *text;
+    size_t n = 0;
+    int r = names_in(path, true, &names, &n, err);
+
+    for (size_t i = 0; i < n; i++)
+        pl_secret_names_add(&shown, i, names[i]);
+    names_free(names, n);
+    if (r < 0 || n == 0)
+        return r;
+    text = pl_buf_str(&shown);
+    pl_err_set(err, PL_EINUSE, "secrets of an earlier project \"%s\" are still there, in %s: %s", op->project, path,
+               text ? text : "");
+    return pl_err_hint(err, PL_EINUSE, "rm -r %s; or take them over: pipelinectl create project %s --with-secrets", path,
+                       op->project);
+}
+
 int pl_secret_files(const char *folder, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
 {
     char path[PATH_BYTES];
@@ -190,6 +210,8 @@ int pl_secret_files(const char *folder, const struct pl_secret_op *op, json_t **
     case PL_SECRET_LIST:
         snprintf(path, sizeof path, "%s/%s", folder, op->project);
         return list_all(path, ret, err);
+    case PL_SECRET_NONE:
+        return none(path, op, err);
     case PL_SECRET_CREATE:
         return create(folder, op, err);
     case PL_SECRET_UPDATE:

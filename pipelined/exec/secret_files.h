@@ -5,8 +5,8 @@
 #include "pipelined/core/secret.h"
 #include "pipelined/core/spec.h"
 
-/* `ret`: LIST: [{"name", "keys": […], "updated_us"}], by name; else NULL. `op` was checked (pl_secret_op_check). PL_EEXISTS (CREATE),
- * PL_ENOTFOUND (UPDATE, DELETE of one), PL_ELIMIT. */
+/* `ret` as of core/secret.h; none stay. `op` was checked (pl_secret_op_check), and its project is a name. PL_EEXISTS (CREATE), PL_ENOTFOUND
+ * (UPDATE, DELETE of one), PL_ELIMIT, PL_EINUSE (NONE). */
 PL_MUST_CHECK
 int pl_secret_files(const char *folder, const struct pl_secret_op *op, json_t **ret, struct pl_err *err);
 /* Whether all that the stage wants is there. PL_ENOTFOUND with how to make it. */

@@ -100,9 +100,31 @@ def test_they_are_the_project_s_writers_and_go_with_it(make_daemon):
     assert bob.status("GET", "/secrets") == 403 and eve.status("DELETE", "/secrets/vision/a") == 403
     for wrong in ({"k": 1}, {"k": "no base64!"}, {}, {"a/b": "dg=="}):
         assert bob.status("POST", "/secrets", {**body, "name": "b", "values": wrong}) in (400, 422)
+    d.ctl("create", "repo", "vision/in")
+    assert d.ctl("delete", "project", "vision", ok=False).code == CONFLICT  # it stays, with what it has
+    assert eve.get("/secrets?project=vision")["secrets"][0]["keys"] == ["k"]
+    d.ctl("delete", "repo", "vision/in")
     d.ctl("delete", "project", "vision")
+    assert not os.path.exists(os.path.join(d.dir, "secrets", "vision"))
     d.ctl("create", "project", "vision")
-    assert d.get("/secrets", project="vision")["secrets"] == [] and not os.path.exists(os.path.join(d.dir, "secrets", "vision"))
+    assert d.get("/secrets", project="vision")["secrets"] == []
+
+
+def test_a_project_is_not_made_over_secrets_that_are_there(make_daemon):
+    """Of a daemon that was recovered without it, or put there by hand: whoever makes the project says whether they are its own."""
+    d = make_daemon().start()
+    own = os.path.join(d.dir, "secrets", "vision")
+    os.makedirs(os.path.join(own, "pg"))
+    with open(os.path.join(own, "pg", "dsn"), "w", encoding="ascii") as f:
+        f.write(VALUE)
+    said = d.ctl("create", "project", "vision", ok=False)
+    assert said.code == CONFLICT and f'secrets of an earlier project "vision" are still there, in {own}: pg' in said.err, said.err
+    assert f"rm -r {own}; or take them over: pipelinectl create project vision --with-secrets" in said.err
+    d.ctl("create", "project", "vision", "--with-secrets")
+    assert d.get("/secrets", project="vision")["secrets"][0]["keys"] == ["dsn"]
+    assert d.ctl("delete", "project", "vision", "--json").json == {"deleted": "project vision", "warnings": []}
+    d.ctl("create", "project", "vision")
+    assert d.get("/secrets", project="vision")["secrets"] == []
 
 
 @pytest.mark.parametrize("sandbox", sorted({SANDBOX, "none"}))

@@ -96,3 +96,8 @@ def test_they_go_when_they_are_deleted_and_with_their_project(world):  # noqa: F
     assert set(objects(one)) == {"d", "registry"}
     one.daemon.ctl("delete", "project", "vision-")
     assert set(objects(one)) == {"registry"}
+    put(one, "left", "vision", k="v")
+    over = one.daemon.ctl("create", "project", "vision", ok=False)
+    assert over.code == 4 and 'has secrets for a project "vision" already: left' in over.err, over.err
+    one.daemon.ctl("create", "project", "vision", "--with-secrets")
+    assert [kept["name"] for kept in ctl(one, "list", "secret", "--json").json["secrets"]] == ["left"]

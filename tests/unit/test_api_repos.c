@@ -24,6 +24,69 @@ static void projects_are_made_listed_and_deleted(void **state)
     refused("not_found", "audio", "DELETE", "/api/v1/projects/audio", NULL);
 }
 
+/* An engine that keeps secrets: whether the project was there when it was asked, and what it answers. */
+static struct {
+    char heard[512];
+    int removes; /* the answer */
+    bool has_some;
+} keeper;
+
+static int keep_secrets(void *self, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
+{
+    const size_t n = strlen(keeper.heard);
+    int64_t there = 0;
+
+    (void)self;
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(t.db);
+
+        if (pl_sql_int(rd.conn, err, &there, "SELECT count(*) FROM project WHERE name = ?", "s", op->project) < 0)
+            return PL_EINTERNAL;
+    }
+    snprintf(keeper.heard + n, sizeof keeper.heard - n, "%s %s, %s; ", op->what == PL_SECRET_NONE ? "none" : "delete",
+             op->project, there ? "there" : "away");
+    if (op->what == PL_SECRET_NONE)
+        return keeper.has_some ? pl_err_set(err, PL_EINUSE, "pg is there") : 0;
+    if (keeper.removes < 0)
+        return pl_err_set(err, keeper.removes, "the cluster is away");
+    *ret = json_pack("[s]", "pg stays");
+    return 0;
+}
+
+static void hears(const char *words)
+{
+    assert_string_equal(keeper.heard, words);
+    keeper.heard[0] = '\0';
+}
+
+static void a_project_goes_after_its_secrets_and_is_not_made_over_others(void **state)
+{
+    json_t *gone;
+
+    (void)state;
+    api_engine.secrets = keep_secrets;
+    does(201, "POST", "/api/v1/projects", "{\"name\":\"vision\"}");
+    does(200, "POST", "/api/v1/projects", "{\"name\":\"vision\",\"exist_ok\":true}");
+    does(201, "POST", REPOS, "{\"project\":\"vision\",\"name\":\"data\"}");
+    refused("in_use", "1 repos", "DELETE", "/api/v1/projects/vision", NULL); /* it keeps them */
+    hears("none vision, away; ");
+    does(200, "DELETE", "/api/v1/repos/vision/data", NULL);
+    keeper.removes = PL_EUNAVAILABLE;
+    refused("not_available", "the cluster is away", "DELETE", "/api/v1/projects/vision", NULL);
+    keeper.removes = 0;
+    gone = ask_json(200, "DELETE", "/api/v1/projects/vision", NULL); /* it was still there */
+    assert_string_equal(json_string_value(json_array_get(json_object_get(gone, "warnings"), 0)), "pg stays");
+    json_decref(gone);
+    refused("not_found", "vision", "DELETE", "/api/v1/projects/vision", NULL);
+    hears("delete vision, there; delete vision, there; ");
+    keeper.has_some = true;
+    refused("in_use", "pg is there", "POST", "/api/v1/projects", "{\"name\":\"vision\"}");
+    does(201, "POST", "/api/v1/projects", "{\"name\":\"vision\",\"with_secrets\":true}");
+    does(201, "POST", "/api/v1/projects", "{\"name\":\"default\"}"); /* that one always is */
+    hears("none vision, away; ");
+    api_engine.secrets = engine_secrets;
+}
+
 static void a_repo_is_told_with_its_newest_head(void **state)
 {
     json_t *repo = NULL;
@@ -248,13 +311,10 @@ static void what_cannot_be_is_refused_by_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(projects_are_made_listed_and_deleted),
-        TEST(a_repo_is_told_with_its_newest_head),
-        TEST(repos_are_listed_in_pages),
-        TEST(branches_are_made_where_a_ref_says),
-        TEST(a_commit_is_found_by_every_way_of_naming_it),
-        TEST(commits_are_listed_newest_first),
-        TEST(only_the_newest_commit_of_a_branch_can_be_deleted),
+        TEST(projects_are_made_listed_and_deleted), TEST(a_project_goes_after_its_secrets_and_is_not_made_over_others),
+        TEST(a_repo_is_told_with_its_newest_head),  TEST(repos_are_listed_in_pages),
+        TEST(branches_are_made_where_a_ref_says),   TEST(a_commit_is_found_by_every_way_of_naming_it),
+        TEST(commits_are_listed_newest_first),      TEST(only_the_newest_commit_of_a_branch_can_be_deleted),
         TEST(what_cannot_be_is_refused_by_name),
     };
 

@@ -212,8 +212,34 @@ static void with_a_project_its_secrets_go_and_no_others(void **state)
     assert_int_equal(kube_fake_count(f->fake, SECRETS), 2);
     kube_fake_fault(f->fake, (struct kube_fake_fault){"DELETE", "/secrets/c", KUBE_FAULT_ANSWER, 403, 0, "{}", 0, 0});
     assert_int_equal(ask(f, PL_SECRET_DELETE, "p2", NULL, NULL, &err), PL_EFORBIDDEN);
-    assert_non_null(strstr(err.msg, "project p2 is deleted, its secrets are not: "));
-    assert_string_equal(err.hint, "kubectl -n n delete secret -l pipelined.io/project=p2");
+    assert_non_null(strstr(err.msg, "project p2 stays, for its secrets cannot be removed: "));
+    assert_non_null(strstr(err.hint, "kubectl -n n delete secret -l pipelined.io/project=p2;"));
+}
+
+/* The next project of the name would have them: so it is said what is there. */
+static void a_project_is_not_made_over_secrets_that_are_there(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_err err;
+    char name[16];
+
+    create(f, true, true);
+    put(f, "other", "q");
+    put(f, "nobody", NULL);
+    assert_int_equal(ask(f, PL_SECRET_NONE, "p", NULL, NULL, &err), 0);
+    for (unsigned i = 0; i < PL_SECRET_NAMES_SHOWN + 2; i++) {
+        (void)snprintf(name, sizeof name, "s%02u", i);
+        put(f, name, "p");
+    }
+    assert_int_equal(ask(f, PL_SECRET_NONE, "p", NULL, NULL, &err), PL_EINUSE);
+    assert_non_null(strstr(err.msg, "namespace n has secrets for a project \"p\" already: s00, s01, "));
+    assert_non_null(strstr(err.msg, "s09 and more"));
+    assert_null(strstr(err.msg, "s10"));
+    assert_non_null(strstr(err.hint, "kubectl -n n delete secret -l pipelined.io/project=p; "));
+    assert_int_equal(ask(f, PL_SECRET_DELETE, "p", NULL, NULL, &err), 0);
+    assert_int_equal(ask(f, PL_SECRET_NONE, "p", NULL, NULL, &err), 0);
+    kube_fake_fault(f->fake, (struct kube_fake_fault){"GET", "/secrets", KUBE_FAULT_ANSWER, 403, 0, "{}", 0, 0});
+    assert_int_equal(ask(f, PL_SECRET_NONE, "p", NULL, NULL, &err), PL_EFORBIDDEN);
 }
 
 /* "p" and "p-" are two projects; a label may not end with "-". */
@@ -241,6 +267,18 @@ static void an_answer_that_was_lost_is_no_conflict(void **state)
     has(f, "pg", "{\"k\": \"eA==\"}");
 }
 
+/* A project goes: the one sentence that is said. */
+static void says_of_those_that_stay(struct fixture *f, const char *project, const char *words)
+{
+    const struct pl_secret_op op = {.what = PL_SECRET_DELETE, .project = project};
+    json_t *said = NULL;
+
+    assert_int_equal(pl_project_secrets_carry_out(f->s, &op, &said, NULL), 0);
+    assert_int_equal(json_array_size(said), 1);
+    assert_string_equal(json_string_value(json_array_get(said, 0)), words);
+    json_decref(said);
+}
+
 static void without_the_right_it_is_said_who_can(void **state)
 {
     struct fixture *f = *state;
@@ -251,13 +289,22 @@ static void without_the_right_it_is_said_who_can(void **state)
     assert_int_equal(have(f, "p", "pg", &err), 0);
     assert_int_equal(ask(f, PL_SECRET_CREATE, "p", "new", "{\"k\": \"eA==\"}", &err), PL_EFORBIDDEN);
     assert_non_null(strstr(err.hint, "kubectl -n n create secret generic NAME"));
-    assert_int_equal(ask(f, PL_SECRET_DELETE, "p", NULL, NULL, &err), 0); /* they are not ours */
+    says_of_those_that_stay(
+        f, "p",
+        "the daemon's account may not delete secrets, so these of project p stay: pg. A project of its name is "
+        "not made again over them: kubectl -n n delete secret -l pipelined.io/project=p");
     assert_int_equal(kube_fake_count(f->fake, SECRETS), 1);
+    assert_int_equal(ask(f, PL_SECRET_NONE, "p", NULL, NULL, &err), PL_EINUSE);
     f->s = pl_project_secrets_destroy(f->s);
     create(f, false, false);
     assert_int_equal(have(f, "p", "pg", &err), PL_EUNAVAILABLE);
     assert_non_null(strstr(err.msg, "allow the daemon's account to list and watch them"));
     assert_int_equal(ask(f, PL_SECRET_LIST, "p", NULL, NULL, &err), PL_EFORBIDDEN);
+    says_of_those_that_stay(
+        f, "p",
+        "whether namespace n has secrets of project p is not seen: the daemon's account may not list and watch "
+        "them");
+    assert_int_equal(ask(f, PL_SECRET_NONE, "p", NULL, NULL, &err), 0); /* no stage is given any */
 }
 
 static bool was_told(struct fixture *f)
@@ -314,6 +361,7 @@ int main(void)
         ROW(what_is_not_the_projects_is_neither_changed_nor_told),
         ROW(a_list_has_names_and_keys),
         ROW(with_a_project_its_secrets_go_and_no_others),
+        ROW(a_project_is_not_made_over_secrets_that_are_there),
         ROW(a_projects_name_that_is_no_label_has_one_of_its_own),
         ROW(an_answer_that_was_lost_is_no_conflict),
         ROW(without_the_right_it_is_said_who_can),
