@@ -421,6 +421,7 @@ static int find_secrets(struct kube *k, struct pl_err *err)
     const struct pl_project_secrets_config config = {.loop = k->loop,
                                                      .client = k->client,
                                                      .space = k->space,
+                                                     .store = k->settings->store_id,
                                                      .may_see = may_see,
                                                      .may_keep = may_see && pl_cluster_may(k->cluster, PL_KUBE_MAY_KEEP_SECRETS),
                                                      .changed = on_changed,

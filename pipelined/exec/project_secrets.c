@@ -10,16 +10,18 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#define KEEP       "metadata{labels{" PL_SECRET_LABEL "}}"
-#define SEEN_PAGE  500
-#define ASK_MS     30000
-#define PATH_BYTES 700
-#define MERGE      "application/merge-patch+json"
+#define KEEP           "metadata{labels{" PL_SECRET_LABEL " " PL_SECRET_STORE "}}"
+#define SEEN_PAGE      500
+#define ASK_MS         30000
+#define PATH_BYTES     700
+#define SELECTOR_BYTES 200
+#define COMMAND_BYTES  600
+#define MERGE          "application/merge-patch+json"
 
 struct pl_project_secrets {
     struct pl_loop *loop;
     struct pl_kube_client *client;
-    char *space;
+    char *space, *store;
     bool may_see, may_keep;
     void (*changed)(void *self);
     void *self;
@@ -33,11 +35,6 @@ struct pl_project_secrets {
 static const char *name_of(const json_t *object)
 {
     return pl_json_str(json_object_get(object, "metadata"), "name");
-}
-
-static const char *label_of(const json_t *object)
-{
-    return pl_json_str(json_object_get(json_object_get(object, "metadata"), "labels"), PL_SECRET_LABEL);
 }
 
 /* ---- which there are ---- */
@@ -93,7 +90,7 @@ static void on_secret(void *self, enum pl_kube_event e, json_t *object)
 {
     struct pl_project_secrets *s = self;
 
-    if (e != PL_KUBE_SYNCED && note(s, name_of(object), e == PL_KUBE_DELETED ? "" : label_of(object)))
+    if (e != PL_KUBE_SYNCED && note(s, name_of(object), e == PL_KUBE_DELETED ? "" : pl_secret_object_label(object, s->store)))
         s->changed(s->self);
 }
 
@@ -151,8 +148,10 @@ static int each(struct pl_project_secrets *s, const char *selector,
 
 static int learn(void *self, const json_t *object, struct pl_err *err)
 {
+    struct pl_project_secrets *s = self;
+
     (void)err;
-    note(self, name_of(object), label_of(object));
+    note(s, name_of(object), pl_secret_object_label(object, s->store));
     return 0;
 }
 
@@ -193,8 +192,9 @@ int pl_project_secrets_create(const struct pl_project_secrets_config *config, st
                                      .number = 1};
     pthread_mutex_init(&s->lock, NULL);
     s->space = strdup(config->space);
+    s->store = strdup(config->store);
     s->known = json_object();
-    r = s->space && s->known ? follow(s, err) : pl_err_nomem(err);
+    r = s->space && s->store && s->known ? follow(s, err) : pl_err_nomem(err);
     if (r < 0) {
         pl_project_secrets_destroy(s);
         return r;
@@ -211,6 +211,7 @@ struct pl_project_secrets *pl_project_secrets_destroy(struct pl_project_secrets 
     json_decref(s->known);
     pthread_mutex_destroy(&s->lock);
     free(s->space);
+    free(s->store);
     free(s);
     return NULL;
 }
@@ -321,15 +322,40 @@ static int no_secret(const struct pl_project_secrets *s, const struct pl_secret_
     return pl_err_hint(err, PL_ENOTFOUND, "pipelinectl list secret --project %s", op->project);
 }
 
-/* The project's secret with that name, of which `accept` tells. */
-static int get(struct pl_project_secrets *s, const struct pl_secret_op *op, const char *accept, json_t **ret, struct pl_err *err)
+/* One that somebody else labelled for the project. */
+static int lent(const struct pl_project_secrets *s, const struct pl_secret_op *op, int code, struct pl_err *err)
+{
+    pl_err_set(err, code, "secret \"%s\" of namespace %s was labelled for project \"%s\" by hand, and is changed and removed so",
+               op->name, s->space, op->project);
+    return pl_err_hint(err, code,
+                       "kubectl -n %s edit secret %s; or have this daemon keep it: kubectl -n %s label secret %s " PL_SECRET_STORE
+                       "=%s",
+                       s->space, op->name, s->space, op->name, s->store);
+}
+
+/* The secret with that name, of which `accept` tells, and whose it is. */
+static int look_at(struct pl_project_secrets *s, const struct pl_secret_op *op, const char *accept, json_t **ret,
+                   enum pl_secret_whose *ret_whose, struct pl_err *err)
 {
     char path[PATH_BYTES];
     int r;
 
     path_of(s, op->name, path);
     r = get_json(s, path, accept, ret, err);
-    return r == PL_ENOTFOUND || (r == 0 && !pl_secret_object_is(*ret, op->project)) ? no_secret(s, op, err) : r;
+    *ret_whose = r < 0 ? PL_SECRET_OTHERS : pl_secret_object_whose(*ret, op->project, s->store);
+    return r;
+}
+
+/* One that is to be changed or removed. */
+static int get_own(struct pl_project_secrets *s, const struct pl_secret_op *op, const char *accept, json_t **ret,
+                   struct pl_err *err)
+{
+    enum pl_secret_whose whose;
+    int r = look_at(s, op, accept, ret, &whose, err);
+
+    if (r == PL_ENOTFOUND || (r == 0 && whose == PL_SECRET_OTHERS))
+        return no_secret(s, op, err);
+    return r == 0 && whose == PL_SECRET_LENT ? lent(s, op, PL_EFORBIDDEN, err) : r;
 }
 
 static void forget_text(char *text)
@@ -340,9 +366,15 @@ static void forget_text(char *text)
 }
 
 /* What has the name already. */
-static int taken(const struct pl_project_secrets *s, const struct pl_secret_op *op, bool ours, struct pl_err *err)
+static int taken(struct pl_project_secrets *s, const struct pl_secret_op *op, struct pl_err *err)
 {
-    if (ours) {
+    _cleanup_(json_decrefp) json_t *there = NULL;
+    enum pl_secret_whose whose;
+
+    (void)!look_at(s, op, PL_KUBE_METADATA, &there, &whose, NULL);
+    if (whose == PL_SECRET_LENT)
+        return lent(s, op, PL_EEXISTS, err);
+    if (whose == PL_SECRET_OWN) {
         pl_err_set(err, PL_EEXISTS, "secret \"%s\" exists already in project \"%s\"", op->name, op->project);
         return pl_err_hint(err, PL_EEXISTS, "pipelinectl update secret %s --project %s sets keys of it.", op->name, op->project);
     }
@@ -363,7 +395,7 @@ static void add_mark(json_t *object, char mark[33])
 
 static int create(struct pl_project_secrets *s, const struct pl_secret_op *op, struct pl_err *err)
 {
-    _cleanup_(json_decrefp) json_t *object = pl_secret_object(op, s->space), *there = NULL;
+    _cleanup_(json_decrefp) json_t *object = pl_secret_object(op, s->space, s->store);
     struct pl_kube_create make = {.name = op->name};
     char path[PATH_BYTES], mark[33], *text;
     _cleanup_free_ const char **names = NULL;
@@ -390,7 +422,7 @@ static int create(struct pl_project_secrets *s, const struct pl_secret_op *op, s
     pl_kube_create_finish(&make);
     forget_text(text);
     if (r == PL_EEXISTS)
-        r = taken(s, op, get(s, op, PL_KUBE_METADATA, &there, NULL) == 0, err);
+        r = taken(s, op, err);
     return r;
 }
 
@@ -421,7 +453,7 @@ static int set_keys(struct pl_project_secrets *s, const struct pl_secret_op *op,
 static int update(struct pl_project_secrets *s, const struct pl_secret_op *op, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *there = NULL, *all = json_object();
-    int r = get(s, op, NULL, &there, err);
+    int r = get_own(s, op, NULL, &there, err);
 
     if (r < 0)
         return r;
@@ -452,7 +484,7 @@ static int delete_object(struct pl_project_secrets *s, const json_t *object, str
 static int delete_one(struct pl_project_secrets *s, const struct pl_secret_op *op, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *there = NULL;
-    int r = get(s, op, PL_KUBE_METADATA, &there, err);
+    int r = get_own(s, op, PL_KUBE_METADATA, &there, err);
 
     return r < 0 ? r : delete_object(s, there, err);
 }
@@ -468,90 +500,151 @@ static void selector_of(const char *project, char *ret, size_t n)
 /* Of those that are gone through, the ones that stay where they are. */
 struct staying {
     struct pl_project_secrets *secrets;
-    struct pl_buf names;
-    size_t n;
+    const char *project;
+    struct names {
+        struct pl_buf text;
+        size_t n;
+    } own, lent;
 };
+
+static void add_name(struct names *names, const json_t *object)
+{
+    pl_secret_names_add(&names->text, names->n++, name_of(object));
+}
+
+static const char *names_text(struct names *names)
+{
+    const char *text = pl_buf_str(&names->text);
+
+    return text ? text : "";
+}
+
+static void staying_finish(struct staying *stay)
+{
+    pl_buf_finish(&stay->own.text);
+    pl_buf_finish(&stay->lent.text);
+}
 
 static int leave(void *self, const json_t *object, struct pl_err *err)
 {
     struct staying *stay = self;
+    const enum pl_secret_whose whose = pl_secret_object_whose(object, stay->project, stay->secrets->store);
 
     (void)err;
-    pl_secret_names_add(&stay->names, stay->n++, name_of(object));
+    if (whose != PL_SECRET_OTHERS)
+        add_name(whose == PL_SECRET_OWN ? &stay->own : &stay->lent, object);
     return 0;
 }
 
 static int remove_or_leave(void *self, const json_t *object, struct pl_err *err)
 {
     struct staying *stay = self;
+    struct pl_project_secrets *s = stay->secrets;
 
-    return stay->secrets->may_keep ? delete_object(stay->secrets, object, err) : leave(self, object, err);
+    return s->may_keep && pl_secret_object_whose(object, stay->project, s->store) == PL_SECRET_OWN ? delete_object(s, object, err)
+                                                                                                   : leave(self, object, err);
 }
 
-static const char *names_of(struct staying *stay)
+/* How those are removed that pipelinectl has no way to. */
+static void own_command(const struct pl_project_secrets *s, const char *project, char *ret, size_t n)
 {
-    const char *text = pl_buf_str(&stay->names);
+    char label[PL_SECRET_LABEL_BYTES];
 
-    return text ? text : "";
+    pl_secret_label(project, label);
+    snprintf(ret, n, "kubectl -n %s delete secret -l " PL_SECRET_LABEL "=%s," PL_SECRET_STORE "=%s", s->space, label, s->store);
 }
 
-/* What is to be said of those that a project leaves; NULL: nothing. */
-static json_t *say_stay(const struct pl_project_secrets *s, const char *project, struct staying *stay, const char *selector)
+static void lent_command(const struct pl_project_secrets *s, const char *project, char *ret, size_t n)
 {
+    char label[PL_SECRET_LABEL_BYTES];
+
+    pl_secret_label(project, label);
+    snprintf(ret, n, "kubectl -n %s label secret -l '" PL_SECRET_LABEL "=%s,!" PL_SECRET_STORE "' " PL_SECRET_LABEL "-", s->space,
+             label);
+}
+
+/* What is to be said of those that a project leaves. */
+static json_t *say_stay(const struct pl_project_secrets *s, struct staying *stay)
+{
+    static const char again[] = "A project of its name is not made again over them";
+    char own[COMMAND_BYTES], lent[COMMAND_BYTES];
+    json_t *says = json_array();
+
+    own_command(s, stay->project, own, sizeof own);
+    lent_command(s, stay->project, lent, sizeof lent);
     if (!s->may_see)
-        return json_sprintf("whether namespace %s has secrets of project %s is not seen: the daemon's account may not list and "
-                            "watch them",
-                            s->space, project);
-    return stay->n
-               ? json_sprintf("the daemon's account may not delete secrets, so these of project %s stay: %s. A project of its "
-                              "name is not made again over them: kubectl -n %s delete secret -l %s",
-                              project, names_of(stay), s->space, selector)
-               : NULL;
+        json_array_append_new(says,
+                              json_sprintf("whether namespace %s has secrets of project %s is not seen: the daemon's account "
+                                           "may not list and watch them",
+                                           s->space, stay->project));
+    if (stay->own.n)
+        json_array_append_new(says,
+                              json_sprintf("the daemon's account may not delete secrets, so these of project %s stay: %s. %s: %s",
+                                           stay->project, names_text(&stay->own), again, own));
+    if (stay->lent.n)
+        json_array_append_new(says, json_sprintf("these secrets were labelled for project %s by hand, and stay: %s. %s: %s",
+                                                 stay->project, names_text(&stay->lent), again, lent));
+    return says;
 }
 
 /* Of a project that goes. */
 static int delete_all(struct pl_project_secrets *s, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
 {
-    struct staying stay = {.secrets = s};
-    char selector[200];
+    struct staying stay = {.secrets = s, .project = op->project};
+    char selector[SELECTOR_BYTES], own[COMMAND_BYTES];
     int r;
 
     selector_of(op->project, selector, sizeof selector);
     r = s->may_see ? each(s, selector, remove_or_leave, &stay, err) : 0;
     if (r < 0) {
+        own_command(s, op->project, own, sizeof own);
         pl_err_wrap(err, r, "project %s stays, for its secrets cannot be removed", op->project);
-        pl_err_hint(err, r, "kubectl -n %s delete secret -l %s; then delete the project again", s->space, selector);
+        pl_err_hint(err, r, "%s; then delete the project again", own);
     } else {
-        *ret = json_pack("[o*]", say_stay(s, op->project, &stay, selector));
+        *ret = say_stay(s, &stay);
     }
-    pl_buf_finish(&stay.names);
+    staying_finish(&stay);
     return r;
+}
+
+static int say_there(const struct pl_project_secrets *s, struct staying *stay, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf says = {0};
+    char command[COMMAND_BYTES];
+    const char *text;
+
+    own_command(s, stay->project, command, sizeof command);
+    if (stay->own.n)
+        (void)!pl_buf_addf(&says, NULL, "; %s removes %s", command, names_text(&stay->own));
+    lent_command(s, stay->project, command, sizeof command);
+    if (stay->lent.n)
+        (void)!pl_buf_addf(&says, NULL, "; labelled by hand, and freed by %s: %s", command, names_text(&stay->lent));
+    text = pl_buf_str(&says);
+    pl_err_set(err, PL_EINUSE, "namespace %s has secrets for a project \"%s\" already%s", s->space, stay->project,
+               text ? text : "");
+    return pl_err_hint(err, PL_EINUSE, "What it says; or take them over: pipelinectl create project %s --with-secrets",
+                       stay->project);
 }
 
 /* What is not seen is given to no stage. */
 static int none(struct pl_project_secrets *s, const struct pl_secret_op *op, struct pl_err *err)
 {
-    struct staying stay = {.secrets = s};
-    char selector[200];
+    struct staying stay = {.secrets = s, .project = op->project};
+    char selector[SELECTOR_BYTES];
     int r;
 
     selector_of(op->project, selector, sizeof selector);
     r = s->may_see ? each(s, selector, leave, &stay, err) : 0;
-    if (r == 0 && stay.n) {
-        r = pl_err_set(err, PL_EINUSE, "namespace %s has secrets for a project \"%s\" already: %s", s->space, op->project,
-                       names_of(&stay));
-        r = pl_err_hint(err, r,
-                        "kubectl -n %s delete secret -l %s; or take them over: pipelinectl create project %s --with-secrets",
-                        s->space, selector, op->project);
-    }
-    pl_buf_finish(&stay.names);
+    if (r == 0 && stay.own.n + stay.lent.n > 0)
+        r = say_there(s, &stay, err);
+    staying_finish(&stay);
     return r;
 }
 
 static int list(struct pl_project_secrets *s, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *all = json_array();
-    char more[4096] = "", selector[200];
+    char more[4096] = "", selector[SELECTOR_BYTES];
     int r;
 
     selector_of(op->project, selector, sizeof selector);
@@ -559,7 +652,7 @@ static int list(struct pl_project_secrets *s, const struct pl_secret_op *op, jso
         _cleanup_(json_decrefp) json_t *page = NULL, *part = NULL;
 
         r = ask_page(s, selector, PL_PROJECT_SECRETS_PAGE, NULL, more, sizeof more, &page, err);
-        part = r < 0 ? NULL : pl_secret_object_list(json_object_get(page, "items"), op->project);
+        part = r < 0 ? NULL : pl_secret_object_list(json_object_get(page, "items"), op->project, s->store);
         if (r == 0 && (!part || json_array_extend(all, part) < 0))
             r = pl_err_nomem(err);
     } while (r == 0 && *more);

@@ -1,5 +1,5 @@
 /* project_secrets: secrets of projects (core/secret.h) in the namespace of their stages' pods: which there are is followed, by their
- * metadata alone; what is asked of them is carried out. One is a project's by its label (secret_object.h), whoever made it. */
+ * metadata alone; what is asked of them is carried out. Whose one is its labels tell (secret_object.h), whoever made it. */
 #pragma once
 
 #include "pipelined/core/secret.h"
@@ -15,7 +15,7 @@ struct pl_project_secrets;
 struct pl_project_secrets_config {
     struct pl_loop *loop;
     struct pl_kube_client *client;
-    const char *space;           /* copied */
+    const char *space, *store;   /* copied; of the pods, and the store's id */
     bool may_see, may_keep;      /* as the cluster's answers are (kube_access.h) */
     void (*changed)(void *self); /* there are others now; on the loop */
     void *self;

@@ -13,14 +13,14 @@ void pl_secret_label(const char *project, char ret[PL_SECRET_LABEL_BYTES])
     (void)snprintf(ret, PL_SECRET_LABEL_BYTES, "%.51s%s", project, n > 0 && !isalnum((unsigned char)project[n - 1]) ? ".x" : "");
 }
 
-json_t *pl_secret_object(const struct pl_secret_op *op, const char *space)
+json_t *pl_secret_object(const struct pl_secret_op *op, const char *space, const char *store)
 {
     char label[PL_SECRET_LABEL_BYTES];
 
     pl_secret_label(op->project, label);
-    return json_pack("{s:s, s:s, s:s, s:{s:s, s:s, s:{s:s, s:s}}, s:O}", "apiVersion", "v1", "kind", "Secret", "type", "Opaque",
-                     "metadata", "name", op->name, "namespace", space, "labels", "app.kubernetes.io/managed-by", "pipelined",
-                     PL_SECRET_LABEL, label, "data", (json_t *)(uintptr_t)op->values);
+    return json_pack("{s:s, s:s, s:s, s:{s:s, s:s, s:{s:s, s:s, s:s}}, s:O}", "apiVersion", "v1", "kind", "Secret", "type",
+                     "Opaque", "metadata", "name", op->name, "namespace", space, "labels", "app.kubernetes.io/managed-by",
+                     "pipelined", PL_SECRET_LABEL, label, PL_SECRET_STORE, store, "data", (json_t *)(uintptr_t)op->values);
 }
 
 json_t *pl_secret_object_patch(const struct pl_secret_op *op)
@@ -28,13 +28,26 @@ json_t *pl_secret_object_patch(const struct pl_secret_op *op)
     return json_pack("{s:O}", "data", (json_t *)(uintptr_t)op->values);
 }
 
-bool pl_secret_object_is(const json_t *object, const char *project)
+static const char *label_of(const json_t *object, const char *label)
+{
+    return pl_json_str(json_object_get(json_object_get(object, "metadata"), "labels"), label);
+}
+
+const char *pl_secret_object_label(const json_t *object, const char *store)
+{
+    const char *of = label_of(object, PL_SECRET_STORE);
+
+    return !*of || pl_streq(of, store) ? label_of(object, PL_SECRET_LABEL) : "";
+}
+
+enum pl_secret_whose pl_secret_object_whose(const json_t *object, const char *project, const char *store)
 {
     char label[PL_SECRET_LABEL_BYTES];
 
     pl_secret_label(project, label);
-    return *project &&
-           pl_streq(pl_json_str(json_object_get(json_object_get(object, "metadata"), "labels"), PL_SECRET_LABEL), label);
+    if (!*project || !pl_streq(pl_secret_object_label(object, store), label))
+        return PL_SECRET_OTHERS;
+    return *label_of(object, PL_SECRET_STORE) ? PL_SECRET_OWN : PL_SECRET_LENT;
 }
 
 /* RFC 3339 in UTC, as the API server writes it; 0: it is none. */
@@ -62,7 +75,7 @@ static json_t *one_json(const json_t *object)
                      time_us(pl_json_str(metadata, "creationTimestamp")));
 }
 
-json_t *pl_secret_object_list(const json_t *items, const char *project)
+json_t *pl_secret_object_list(const json_t *items, const char *project, const char *store)
 {
     _cleanup_free_ json_t **all = calloc(json_array_size(items) + 1, sizeof(json_t *));
     json_t *list = all ? json_array() : NULL;
@@ -71,7 +84,7 @@ json_t *pl_secret_object_list(const json_t *items, const char *project)
 
     json_array_foreach(items, i, object)
     {
-        if (list && pl_secret_object_is(object, project))
+        if (list && pl_secret_object_whose(object, project, store) != PL_SECRET_OTHERS)
             all[n++] = one_json(object);
     }
     if (n)

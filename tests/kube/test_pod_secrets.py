@@ -1,5 +1,7 @@
 """Secrets of projects in a cluster: kept as its Secrets, given to stages' pods, masked in what these print, waited for in words."""
 import base64
+import re
+import urllib.parse
 
 import nodes
 from test_demo import kit, world  # noqa: F401  a fixture
@@ -16,9 +18,10 @@ def objects(one):
                                        {key: base64.b64decode(value).decode() for key, value in item.get("data", {}).items()}) for item in listed}
 
 
-def put(one, name, label=None, **values):
-    """As `kubectl create secret generic`, with a label or without."""
-    made = {"metadata": {"name": name, "labels": {"pipelined.io/project": label} if label else {}}, "stringData": values}
+def put(one, name, label=None, store=None, **values):
+    """As `kubectl create secret generic`, with labels or without."""
+    labels = {"pipelined.io/project": label, "pipelined.io/store": store}
+    made = {"metadata": {"name": name, "labels": {key: value for key, value in labels.items() if value}}, "stringData": values}
     assert one.kubelet.plane.request("POST", f"/api/v1/namespaces/{one.kubelet.namespace}/secrets", made)[0] == 201
 
 
@@ -96,8 +99,35 @@ def test_they_go_when_they_are_deleted_and_with_their_project(world):  # noqa: F
     assert set(objects(one)) == {"d", "registry"}
     one.daemon.ctl("delete", "project", "vision-")
     assert set(objects(one)) == {"registry"}
-    put(one, "left", "vision", k="v")
+
+
+def test_those_of_another_daemon_and_those_labelled_by_hand_stay_whose_they_are(world):  # noqa: F811
+    """What is said to remove them are selectors that the cluster takes."""
+    one = world([nodes.cpu("cpu")])
+    store = one.daemon.get("/status")["store_id"]
+    put(one, "twin", "vision", "0123abcd", token=VALUE)
+    put(one, "hub", "vision", token=VALUE)
+    put(one, "left", "vision", store, token=VALUE)
     over = one.daemon.ctl("create", "project", "vision", ok=False)
-    assert over.code == 4 and 'has secrets for a project "vision" already: left' in over.err, over.err
+    said = [re.search(pattern, over.err) for pattern in (r"delete secret -l (\S+) removes left;", r"label secret -l '(\S+)' pipelined.io/project-: hub")]
+    assert over.code == 4 and all(said), over.err
+    for found, name in zip(said, ("left", "hub"), strict=True):
+        listed = one.kubelet.plane.request("GET", f"/api/v1/namespaces/{one.kubelet.namespace}/secrets?labelSelector={urllib.parse.quote(found[1])}")
+        assert listed[0] == 200 and [item["metadata"]["name"] for item in listed[1]["items"]] == [name]
     one.daemon.ctl("create", "project", "vision", "--with-secrets")
-    assert [kept["name"] for kept in ctl(one, "list", "secret", "--json").json["secrets"]] == ["left"]
+    assert [kept["name"] for kept in ctl(one, "list", "secret", "--json").json["secrets"]] == ["hub", "left"]
+    assert ctl(one, "update", "secret", "twin", "--value", "token=x", ok=False).code == 3
+    refused = ctl(one, "delete", "secret", "hub", ok=False)
+    assert f"label secret hub pipelined.io/store={store}" in refused.err, refused.err
+    vision = kit.Project(one.daemon, "vision").repo("in")
+    warned = vision.stages(kit.sh("s", 'test -n "$T"', secrets=[{"name": "hub", "key": "token", "env": "T"}]),
+                           kit.sh("t", "true", secrets=[{"name": "twin", "key": "token", "env": "T"}]))
+    assert any('no secret "twin"' in line for line in warned["warnings"]) and not any('"hub"' in line for line in warned["warnings"]), warned
+    run = vision.commit("in", {"x": "1"})["run"]
+    one.daemon.wait_job(run, "s", lambda job: job["state"] == "success", "has what was lent")
+    one.daemon.wait_job(run, "t", lambda job: 'no secret "twin"' in job["reason"], "has none of another daemon's")
+    one.daemon.project("other")
+    ctl(one, "create", "secret", "own", "--value", "k=v", project="other")
+    put(one, "lent", "other", token=VALUE)
+    gone = one.daemon.ctl("delete", "project", "other")
+    assert "by hand, and stay: lent." in gone.err and set(objects(one)) == {"twin", "hub", "left", "lent"}

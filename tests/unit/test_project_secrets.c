@@ -13,6 +13,7 @@
 
 #define SECRETS "/api/v1/namespaces/n/secrets"
 #define VALUE   "aHVudGVyMg=="
+#define STORE   "57"
 
 struct fixture {
     struct kube_fake *fake;
@@ -54,6 +55,7 @@ static void create(struct fixture *f, bool may_see, bool may_keep)
     const struct pl_project_secrets_config config = {.loop = f->loop,
                                                      .client = f->client,
                                                      .space = "n",
+                                                     .store = STORE,
                                                      .may_see = may_see,
                                                      .may_keep = may_keep,
                                                      .changed = on_changed,
@@ -121,11 +123,17 @@ static void has(struct fixture *f, const char *name, const char *data)
     json_decref(want);
 }
 
-static void put(struct fixture *f, const char *name, const char *project)
+/* `store` NULL: labelled by hand. */
+static void put_of(struct fixture *f, const char *name, const char *project, const char *store)
 {
     kube_fake_put(f->fake, SECRETS,
-                  json_pack("{s:{s:s, s:{s:s*}}, s:{s:s}}", "metadata", "name", name, "labels", "pipelined.io/project", project,
-                            "data", "k", VALUE));
+                  json_pack("{s:{s:s, s:{s:s*, s:s*}}, s:{s:s}}", "metadata", "name", name, "labels", "pipelined.io/project",
+                            project, "pipelined.io/store", store, "data", "k", VALUE));
+}
+
+static void put(struct fixture *f, const char *name, const char *project)
+{
+    put_of(f, name, project, STORE);
 }
 
 static int have(struct fixture *f, const char *project, const char *name, struct pl_err *err)
@@ -213,7 +221,7 @@ static void with_a_project_its_secrets_go_and_no_others(void **state)
     kube_fake_fault(f->fake, (struct kube_fake_fault){"DELETE", "/secrets/c", KUBE_FAULT_ANSWER, 403, 0, "{}", 0, 0});
     assert_int_equal(ask(f, PL_SECRET_DELETE, "p2", NULL, NULL, &err), PL_EFORBIDDEN);
     assert_non_null(strstr(err.msg, "project p2 stays, for its secrets cannot be removed: "));
-    assert_non_null(strstr(err.hint, "kubectl -n n delete secret -l pipelined.io/project=p2;"));
+    assert_non_null(strstr(err.hint, "kubectl -n n delete secret -l pipelined.io/project=p2,pipelined.io/store=57; "));
 }
 
 /* The next project of the name would have them: so it is said what is there. */
@@ -232,12 +240,18 @@ static void a_project_is_not_made_over_secrets_that_are_there(void **state)
         put(f, name, "p");
     }
     assert_int_equal(ask(f, PL_SECRET_NONE, "p", NULL, NULL, &err), PL_EINUSE);
-    assert_non_null(strstr(err.msg, "namespace n has secrets for a project \"p\" already: s00, s01, "));
+    assert_non_null(strstr(err.msg, "namespace n has secrets for a project \"p\" already; kubectl -n n delete secret -l "
+                                    "pipelined.io/project=p,pipelined.io/store=57 removes s00, s01, "));
     assert_non_null(strstr(err.msg, "s09 and more"));
     assert_null(strstr(err.msg, "s10"));
-    assert_non_null(strstr(err.hint, "kubectl -n n delete secret -l pipelined.io/project=p; "));
+    assert_non_null(strstr(err.hint, "pipelinectl create project p --with-secrets"));
     assert_int_equal(ask(f, PL_SECRET_DELETE, "p", NULL, NULL, &err), 0);
+    put_of(f, "twin", "p", "58");
     assert_int_equal(ask(f, PL_SECRET_NONE, "p", NULL, NULL, &err), 0);
+    put_of(f, "hub", "p", NULL);
+    assert_int_equal(ask(f, PL_SECRET_NONE, "p", NULL, NULL, &err), PL_EINUSE);
+    assert_non_null(strstr(err.msg, "already; labelled by hand, and freed by kubectl -n n label secret -l "
+                                    "'pipelined.io/project=p,!pipelined.io/store' pipelined.io/project-: hub"));
     kube_fake_fault(f->fake, (struct kube_fake_fault){"GET", "/secrets", KUBE_FAULT_ANSWER, 403, 0, "{}", 0, 0});
     assert_int_equal(ask(f, PL_SECRET_NONE, "p", NULL, NULL, &err), PL_EFORBIDDEN);
 }
@@ -267,6 +281,36 @@ static void an_answer_that_was_lost_is_no_conflict(void **state)
     has(f, "pg", "{\"k\": \"eA==\"}");
 }
 
+/* Two daemons have a namespace, and each a project p. */
+static void another_daemons_are_not_given_changed_or_removed(void **state)
+{
+    struct fixture *f = *state;
+    const struct pl_secret_op list = {.what = PL_SECRET_LIST, .project = "p"};
+    json_t *listed = NULL;
+    struct pl_err err;
+
+    put(f, "ours", "p");
+    put_of(f, "twin", "p", "58");
+    create(f, true, true);
+    assert_int_equal(have(f, "p", "ours", &err), 0);
+    assert_int_equal(have(f, "p", "twin", &err), PL_EUNAVAILABLE);
+    assert_int_equal(pl_project_secrets_carry_out(f->s, &list, &listed, NULL), 0);
+    assert_int_equal(json_array_size(listed), 1);
+    json_decref(listed);
+    assert_int_equal(ask(f, PL_SECRET_UPDATE, "p", "twin", "{\"k\": \"eA==\"}", &err), PL_ENOTFOUND);
+    assert_int_equal(ask(f, PL_SECRET_DELETE, "p", "twin", NULL, &err), PL_ENOTFOUND);
+    assert_int_equal(ask(f, PL_SECRET_CREATE, "p", "twin", "{\"k\": \"eA==\"}", &err), PL_EEXISTS);
+    assert_non_null(strstr(err.msg, "that is not of project \"p\""));
+    assert_int_equal(ask(f, PL_SECRET_DELETE, "p", NULL, NULL, &err), 0);
+    has(f, "ours", "");
+    has(f, "twin", "{\"k\": \"" VALUE "\"}");
+    assert_int_equal(ask(f, PL_SECRET_CREATE, "p", "made", "{\"k\": \"eA==\"}", &err), 0);
+    assert_int_equal(have(f, "p", "made", &err), 0);
+    assert_true(
+        kube_fake_patch(f->fake, SECRETS "/made", json_pack("{s:{s:{s:s}}}", "metadata", "labels", "pipelined.io/store", "58")));
+    assert_int_equal(ask(f, PL_SECRET_UPDATE, "p", "made", "{\"k\": \"eA==\"}", &err), PL_ENOTFOUND);
+}
+
 /* A project goes: the one sentence that is said. */
 static void says_of_those_that_stay(struct fixture *f, const char *project, const char *words)
 {
@@ -277,6 +321,39 @@ static void says_of_those_that_stay(struct fixture *f, const char *project, cons
     assert_int_equal(json_array_size(said), 1);
     assert_string_equal(json_string_value(json_array_get(said, 0)), words);
     json_decref(said);
+}
+
+/* An admin, an operator: by the project's label alone. Another daemon of the namespace may give it to its project of that name, too. */
+static void one_that_was_labelled_by_hand_is_given_and_left_to_that_hand(void **state)
+{
+    static const char *const edit = "kubectl -n n edit secret hub; or have this daemon keep it: kubectl -n n label secret hub "
+                                    "pipelined.io/store=57";
+    struct fixture *f = *state;
+    const struct pl_secret_op list = {.what = PL_SECRET_LIST, .project = "p"};
+    json_t *listed = NULL;
+    struct pl_err err;
+
+    put_of(f, "hub", "p", NULL);
+    create(f, true, true);
+    assert_int_equal(have(f, "p", "hub", &err), 0);
+    assert_int_equal(pl_project_secrets_carry_out(f->s, &list, &listed, NULL), 0);
+    assert_int_equal(json_array_size(listed), 1);
+    json_decref(listed);
+    assert_int_equal(ask(f, PL_SECRET_UPDATE, "p", "hub", "{\"k\": \"eA==\"}", &err), PL_EFORBIDDEN);
+    assert_string_equal(err.msg,
+                        "secret \"hub\" of namespace n was labelled for project \"p\" by hand, and is changed and removed so");
+    assert_string_equal(err.hint, edit);
+    assert_int_equal(ask(f, PL_SECRET_DELETE, "p", "hub", NULL, &err), PL_EFORBIDDEN);
+    assert_int_equal(ask(f, PL_SECRET_CREATE, "p", "hub", "{\"k\": \"eA==\"}", &err), PL_EEXISTS);
+    assert_string_equal(err.hint, edit);
+    says_of_those_that_stay(
+        f, "p",
+        "these secrets were labelled for project p by hand, and stay: hub. A project of its name is not made again "
+        "over them: kubectl -n n label secret -l 'pipelined.io/project=p,!pipelined.io/store' pipelined.io/project-");
+    has(f, "hub", "{\"k\": \"" VALUE "\"}");
+    assert_true(
+        kube_fake_patch(f->fake, SECRETS "/hub", json_pack("{s:{s:{s:s}}}", "metadata", "labels", "pipelined.io/store", STORE)));
+    assert_int_equal(ask(f, PL_SECRET_UPDATE, "p", "hub", "{\"k\": \"eA==\"}", &err), 0);
 }
 
 static void without_the_right_it_is_said_who_can(void **state)
@@ -292,7 +369,7 @@ static void without_the_right_it_is_said_who_can(void **state)
     says_of_those_that_stay(
         f, "p",
         "the daemon's account may not delete secrets, so these of project p stay: pg. A project of its name is "
-        "not made again over them: kubectl -n n delete secret -l pipelined.io/project=p");
+        "not made again over them: kubectl -n n delete secret -l pipelined.io/project=p,pipelined.io/store=57");
     assert_int_equal(kube_fake_count(f->fake, SECRETS), 1);
     assert_int_equal(ask(f, PL_SECRET_NONE, "p", NULL, NULL, &err), PL_EINUSE);
     f->s = pl_project_secrets_destroy(f->s);
@@ -364,6 +441,8 @@ int main(void)
         ROW(a_project_is_not_made_over_secrets_that_are_there),
         ROW(a_projects_name_that_is_no_label_has_one_of_its_own),
         ROW(an_answer_that_was_lost_is_no_conflict),
+        ROW(another_daemons_are_not_given_changed_or_removed),
+        ROW(one_that_was_labelled_by_hand_is_given_and_left_to_that_hand),
         ROW(without_the_right_it_is_said_who_can),
         ROW(those_that_others_make_are_seen),
     };

@@ -25,11 +25,12 @@ static void a_secret_is_made_and_changed_with_its_label(void **state)
     const struct pl_secret_op op = {.what = PL_SECRET_CREATE, .project = "vision", .name = "pg", .values = values};
 
     (void)state;
-    is(pl_secret_object(&op, "ml"), "{\"apiVersion\": \"v1\", \"kind\": \"Secret\", \"type\": \"Opaque\", \"metadata\": "
-                                    "{\"name\": \"pg\", \"namespace\": \"ml\", "
-                                    "\"labels\": {\"app.kubernetes.io/managed-by\": \"pipelined\", \"pipelined.io/project\": "
-                                    "\"vision\"}}, \"data\": {\"dsn\": "
-                                    "\"aHVudGVyMg==\"}}");
+    is(pl_secret_object(&op, "ml", "57"),
+       "{\"apiVersion\": \"v1\", \"kind\": \"Secret\", \"type\": \"Opaque\", \"metadata\": "
+       "{\"name\": \"pg\", \"namespace\": \"ml\", "
+       "\"labels\": {\"app.kubernetes.io/managed-by\": \"pipelined\", \"pipelined.io/project\": "
+       "\"vision\", \"pipelined.io/store\": \"57\"}}, \"data\": {\"dsn\": "
+       "\"aHVudGVyMg==\"}}");
     is(pl_secret_object_patch(&op), "{\"data\": {\"dsn\": \"aHVudGVyMg==\"}}");
     json_decref(values);
 }
@@ -39,19 +40,26 @@ static void only_the_project_s_are_listed_and_no_value_is_told(void **state)
     json_t *items = json_loads(
         "[{\"metadata\": {\"name\": \"tls\", \"labels\": {\"pipelined.io/project\": \"vision\"}, \"creationTimestamp\": "
         "\"1970-01-02T00:00:01Z\"}, \"data\": {\"key\": \"eA==\", \"cert\": \"eQ==\"}},"
-        " {\"metadata\": {\"name\": \"pg\", \"labels\": {\"pipelined.io/project\": \"vision\"}}},"
+        " {\"metadata\": {\"name\": \"pg\", \"labels\": {\"pipelined.io/project\": \"vision\", \"pipelined.io/store\": \"57\"}}},"
         " {\"metadata\": {\"name\": \"theirs\", \"labels\": {\"pipelined.io/project\": \"other\"}}, \"data\": {\"a\": \"eA==\"}},"
+        " {\"metadata\": {\"name\": \"twin\", \"labels\": {\"pipelined.io/project\": \"vision\", \"pipelined.io/store\": "
+        "\"58\"}}},"
         " {\"metadata\": {\"name\": \"nobody's\"}, \"data\": {\"a\": \"eA==\"}}]",
         0, NULL);
 
     (void)state;
     assert_non_null(items);
-    is(pl_secret_object_list(items, "vision"),
+    is(pl_secret_object_list(items, "vision", "57"),
        "[{\"name\": \"pg\", \"keys\": [], \"updated_us\": 0}, {\"name\": \"tls\", \"keys\": [\"key\", \"cert\"], \"updated_us\": "
        "86401000000}]");
-    is(pl_secret_object_list(items, "none"), "[]");
-    assert_true(pl_secret_object_is(json_array_get(items, 2), "other"));
-    assert_false(pl_secret_object_is(json_array_get(items, 3), ""));
+    is(pl_secret_object_list(items, "none", "57"), "[]");
+    assert_int_equal(pl_secret_object_whose(json_array_get(items, 0), "vision", "57"), PL_SECRET_LENT);
+    assert_int_equal(pl_secret_object_whose(json_array_get(items, 1), "vision", "57"), PL_SECRET_OWN);
+    assert_int_equal(pl_secret_object_whose(json_array_get(items, 1), "vision", "58"), PL_SECRET_OTHERS);
+    assert_int_equal(pl_secret_object_whose(json_array_get(items, 2), "vision", "57"), PL_SECRET_OTHERS);
+    assert_int_equal(pl_secret_object_whose(json_array_get(items, 4), "", "57"), PL_SECRET_OTHERS);
+    assert_string_equal(pl_secret_object_label(json_array_get(items, 0), "57"), "vision");
+    assert_string_equal(pl_secret_object_label(json_array_get(items, 3), "57"), "");
     json_decref(items);
 }
 
