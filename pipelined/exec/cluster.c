@@ -176,7 +176,7 @@ static void tell(void *arg)
     c->changed(c->self);
 }
 
-static void tell_soon(struct pl_cluster *c)
+void pl_cluster_tell_soon(struct pl_cluster *c)
 {
     if (!pl_timer_active(c->timer))
         pl_timer_start(c->timer, PL_CLUSTER_CHANGED_MS);
@@ -228,7 +228,7 @@ static void on_node(void *self, enum pl_kube_event e, json_t *object)
     else if (pl_offer_node(c->offer, object, now_ms, &err) < 0)
         pl_log_warn("cluster", "node %s: %s", name, err.msg);
     report_node(c, e, object);
-    tell_soon(c);
+    pl_cluster_tell_soon(c);
 }
 
 void pl_cluster_own_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t *pod)
@@ -287,8 +287,13 @@ static void on_limits(void *self)
     struct pl_cluster *c = self;
 
     take_limits(c);
-    tell_soon(c);
+    pl_cluster_tell_soon(c);
     c->room(c->self);
+}
+
+void pl_cluster_look_at_limits(struct pl_cluster *c)
+{
+    pl_limits_look(c->limits);
 }
 
 static int ask_limits(struct pl_cluster *c, struct pl_err *err)

@@ -34,6 +34,10 @@ struct pl_cluster *pl_cluster_destroy(struct pl_cluster *c);
 /* For pl_pod_render; the cluster's until it changes. */
 const struct pl_pod_cluster *pl_cluster_facts(struct pl_cluster *c);
 const struct pl_offer *pl_cluster_offer(const struct pl_cluster *c);
+/* A quota has refused a pod: as pl_limits_look. */
+void pl_cluster_look_at_limits(struct pl_cluster *c);
+/* `changed` is to be called, a little later and once for all who say so until then. */
+void pl_cluster_tell_soon(struct pl_cluster *c);
 /* A pod of the stages' namespace: counts where everybody's are not seen. */
 void pl_cluster_own_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t *pod);
 /* As `gpus` of an executor, with "not_measured": why it is not known of all of them how they are used, or "". New reference, NULL without memory. */

@@ -14,7 +14,7 @@
 
 struct pl_executor;
 
-/* What a worker is started with. Borrowed for the call. */
+/* What a worker is started with. Borrowed for the call, but for project, stage and def: until `exited`. */
 struct pl_worker_spec {
     uint64_t id;
     const char *name; /* the id as text: --worker */

@@ -26,25 +26,13 @@ static struct kpod *pod_of(const struct kube *k, uint64_t id)
 static int kube_start(struct pl_executor *x, const struct pl_worker_spec *spec, struct pl_err *err)
 {
     struct kube *k = (struct kube *)x;
-    struct pl_pod pod = {0};
-    struct kpod *p;
-    int r = pl_kube_render(k, spec, &pod, err);
+    struct kpod *p = pl_kpod_new(k, spec->id);
+    int r;
 
-    if (r < 0)
-        return r;
-    p = pl_kpod_new(k, spec->id);
-    if (!p) {
-        pl_pod_finish(&pod);
+    if (!p)
         return pl_err_nomem(err);
-    }
-    snprintf(p->name, sizeof p->name, "%s", pod.name);
-    p->shape = pl_kshape_of_pod(k, spec, &pod);
-    p->body = TAKE_PTR(pod.pod);
-    p->claim = TAKE_PTR(pod.claim_template);
-    p->memory_bytes = spec->def->resources.memory_bytes;
-    pl_kshape_pending(p, true);
-    pl_pod_finish(&pod);
-    r = pl_kpod_make(p, err);
+    r = pl_kpod_order(p, spec, err);
+    r = r < 0 ? r : pl_kpod_make(p, err);
     if (r < 0)
         pl_kpod_free(p);
     else

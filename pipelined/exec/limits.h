@@ -4,6 +4,8 @@
 
 #include "pipelined/exec/kube_feed.h"
 
+#define PL_LIMITS_AGAIN_MS 10000
+
 struct pl_limits;
 
 struct pl_limits_config {
@@ -19,5 +21,7 @@ struct pl_limits_config {
 PL_MUST_CHECK
 int pl_limits_create(const struct pl_limits_config *config, struct pl_limits **ret, struct pl_err *err);
 struct pl_limits *pl_limits_destroy(struct pl_limits *l);
+/* Something was refused by one of them. Where they cannot be followed they are asked for again, at most once in PL_LIMITS_AGAIN_MS. */
+void pl_limits_look(struct pl_limits *l);
 /* Must every container say what it needs of "cpu" or "memory" at most? A quota counts that, and no range gives one to who says nothing. */
 bool pl_limits_demand(const struct pl_limits *l, const char *resource);

@@ -71,6 +71,7 @@ static void destroy(struct kpod *p)
     json_decref(p->events);
     json_decref(p->body);
     json_decref(p->claim);
+    free(p->order);
     making_free(p);
     removal_free(p);
     free(p);
@@ -167,11 +168,56 @@ static int send(struct kpod *p, char *path, const json_t *object)
     return 0;
 }
 
+int pl_kpod_order(struct kpod *p, const struct pl_worker_spec *spec, struct pl_err *err)
+{
+    const size_t n = strlen(spec->token) + 1;
+
+    p->order = malloc(sizeof *p->order + n);
+    if (!p->order)
+        return pl_err_nomem(err);
+    memcpy(p->order->token, spec->token, n);
+    p->order->spec = *spec;
+    p->order->spec.token = p->order->token;
+    p->memory_bytes = spec->def->resources.memory_bytes;
+    return 0;
+}
+
+/* Would it be rendered otherwise by now, perhaps? */
+static bool is_outdated(struct kpod *p)
+{
+    return p->order && (!p->body || p->facts != pl_kube_facts_of(p->kube, p->order->spec.project));
+}
+
+static int render(struct kpod *p, struct pl_err *err)
+{
+    struct kube *k = p->kube;
+    const uint64_t facts = pl_kube_facts_of(k, p->order->spec.project);
+    struct pl_pod pod = {0};
+    int r = pl_kube_render(k, &p->order->spec, &pod, err);
+
+    if (r < 0)
+        return r;
+    pl_kshape_pending(p, false);
+    p->shape = pl_kshape_of_pod(k, &p->order->spec, &pod);
+    pl_kshape_pending(p, true);
+    json_decref(p->body);
+    json_decref(p->claim);
+    p->body = TAKE_PTR(pod.pod);
+    p->claim = TAKE_PTR(pod.claim_template);
+    p->facts = facts;
+    snprintf(p->name, sizeof p->name, "%s", pod.name);
+    pl_pod_finish(&pod);
+    return 0;
+}
+
 int pl_kpod_make(struct kpod *p, struct pl_err *err)
 {
     const struct kube *k = p->kube;
     char *path;
+    int r = is_outdated(p) ? render(p, err) : 0;
 
+    if (r < 0)
+        return r;
     p->step = p->claim ? KPOD_MAKING_CLAIM : KPOD_MAKING;
     if (!p->claim)
         path = strdup(k->pods_path);
@@ -221,6 +267,8 @@ static void park(struct kpod *p, enum pl_kube_verdict verdict, const struct pl_e
     p->retry_ms = pl_clock_mono_ms() + PL_MIN(PL_POD_PARK_MOST_MS, (int64_t)PL_POD_PARK_MS << PL_MIN(p->parked, 6u));
     p->parked++;
     TAILQ_INSERT_TAIL(&k->parked, p, parked_link);
+    if (verdict == PL_KUBE_PARK)
+        pl_cluster_look_at_limits(k->cluster); /* what is demanded may be another */
     snprintf(why, sizeof why, "%.400s%s%.200s", err->msg, err->hint[0] ? ": " : "", err->hint);
     if (pl_streq(why, p->why))
         return;
@@ -228,14 +276,18 @@ static void park(struct kpod *p, enum pl_kube_verdict verdict, const struct pl_e
     k->events.waits(k->events.self, p->id, p->why);
 }
 
-static void make_again(struct kpod *p)
+/* As it is to be by now; what can be no pod any more ends, without blame. */
+static void make_again(struct kpod *p, enum pl_kube_verdict verdict)
 {
-    const enum pl_kube_verdict verdict = p->parked_by;
     struct pl_err err = {0};
+    int r;
 
     unpark(p);
-    if (pl_kpod_make(p, &err) < 0)
+    r = pl_kpod_make(p, &err);
+    if (r == PL_ENOMEM)
         park(p, verdict, &err);
+    else if (r < 0)
+        failed_to_make(p, &err, false);
 }
 
 static void make_all_again(struct kube *k, int64_t now_ms, bool room, bool others)
@@ -249,7 +301,7 @@ static void make_all_again(struct kube *k, int64_t now_ms, bool room, bool other
         next = p == last ? NULL : TAILQ_NEXT(p, parked_link);
         if (p->leaving || (p->retry_ms > now_ms && !(by_room ? room : others)))
             continue;
-        make_again(p);
+        make_again(p, p->parked_by);
         room = room && !by_room; /* one: when there was room for it, the next one is tried */
     }
 }
@@ -291,17 +343,41 @@ static void on_left(void *arg)
         return;
     }
     report(p, "it was told to end before its pod was made", false, false);
-    pl_kpod_free(p);
+    if (!p->uid[0]) {
+        pl_kpod_free(p);
+        return;
+    }
+    unpark(p); /* it was made all the same, and seen meanwhile */
+    p->step = KPOD_GOING;
+    pl_kpod_delete(p, p->kill);
 }
 
 /* ---- its making ends ---- */
 
+/* What it was rendered by changed while it was being made: would it be made now? Its project may have lost a secret that it has. */
+static bool may_stay(struct kpod *p, struct pl_err *err)
+{
+    struct pl_pod pod = {0};
+    int r = is_outdated(p) ? pl_kube_render(p->kube, &p->order->spec, &pod, err) : 0;
+
+    pl_pod_finish(&pod);
+    return r == 0 || r == PL_ENOMEM;
+}
+
 static void is_there(struct kpod *p)
 {
-    p->step = KPOD_THERE;
+    struct pl_err err = {0};
+    const bool stays = may_stay(p, &err);
+
+    p->step = stays ? KPOD_THERE : KPOD_GOING;
     p->made_ms = pl_clock_mono_ms();
     p->body = (json_decref(p->body), NULL);
+    free(TAKE_PTR(p->order));
     tell_parked(p);
+    if (!stays) {
+        p->kill = true;
+        report(p, err.msg, false, false);
+    }
     pl_kpod_look(p);
 }
 
@@ -322,6 +398,8 @@ static void on_made(void *arg)
         on_claim(p);
     else if (passes(verdict) && !p->stop)
         park(p, verdict, &err);
+    else if (verdict == PL_KUBE_REFUSED && !p->stop && is_outdated(p))
+        make_again(p, verdict); /* what was refused is no longer what is asked for */
     else
         failed_to_make(p, &err, verdict == PL_KUBE_REFUSED);
 }

@@ -5,6 +5,8 @@
  *    ▼  └── room, an answer, a permission; time; it is there after all (▶ THERE)
  *   PARKED ── told to end ──▶ (reported, freed)
  *
+ * Until it is there it may be rendered anew: whenever it is to be made and what it was rendered by is no longer so (nodes, quotas, secrets).
+ *
  * What refuses it for now (a quota, a server that is away, a permission taken back, a namespace that goes) costs its stage nothing but time. Its end is reported once, when it enters GOING by itself or is gone: from then on the engine knows nothing of it. */
 #pragma once
 
@@ -51,6 +53,12 @@ struct kpod_removal {
     char path[560];
 };
 
+/* What its worker was started with: until it is there. */
+struct kpod_order {
+    struct pl_worker_spec spec; /* what it points to is good until the end is reported, but for the token: */
+    char token[];
+};
+
 /* To end it: what the cluster was asked, and has taken. */
 enum kpod_asked { KPOD_ASKED_NOTHING, KPOD_ASKED_TO_END, KPOD_KILLED };
 
@@ -73,6 +81,8 @@ struct kpod {
     char why[PL_POD_WHY_BYTES];   /* last told */
     json_t *object, *events;      /* NULL once its containers run: then only news counts */
     json_t *body, *claim;         /* to be made */
+    uint64_t facts;               /* number of what they were rendered by */
+    struct kpod_order *order;     /* NULL once it is there, or adopted */
     struct kpod_making *making;   /* under way */
     struct kpod_removal *removal; /* under way */
     enum kpod_asked asked;
@@ -111,7 +121,10 @@ struct kube {
 /* ---- pods.c ---- */
 /* A pod of that worker, in no step yet. NULL without memory. */
 struct kpod *pl_kpod_new(struct kube *k, uint64_t id);
-/* Sends what is to be made. PL_ENOMEM. */
+/* What it is to be. PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_kpod_order(struct kpod *p, const struct pl_worker_spec *spec, struct pl_err *err);
+/* Renders it unless that was done by what is known now, and sends what is to be made. PL_ENOMEM; as pl_kube_render. */
 PL_MUST_CHECK
 int pl_kpod_make(struct kpod *p, struct pl_err *err);
 /* Asks for its end, at once or by and by. */
@@ -147,8 +160,9 @@ struct kshape *pl_kshape_of_pod(struct kube *k, const struct pl_worker_spec *spe
 void pl_kshape_free(void *shape);
 /* Looks again whether the cluster offers it, and at its ramp; tells what has changed. */
 void pl_kshape_look(struct kube *k, struct kshape *s);
-/* Of all that pods are rendered by and that changes while the daemon runs: nodes, quotas, secrets. */
+/* Of all that pods are rendered by and that changes while the daemon runs: nodes, quotas, secrets; and of what those of one project are. */
 uint64_t pl_kube_facts_number(struct kube *k);
+uint64_t pl_kube_facts_of(struct kube *k, const char *project);
 /* The queue of Kueue that a pod is to be admitted by; NULL. The pod's. */
 const char *pl_kube_queue_of(const json_t *pod);
 /* Renders the pod of a worker. As pl_pod_render. */

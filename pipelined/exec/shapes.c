@@ -48,10 +48,11 @@ static uint64_t number_of_stage(const struct pl_worker_spec *spec)
     return n ? n : 1;
 }
 
-uint64_t pl_kube_facts_number(struct kube *k)
+/* Of the cluster, and of which secrets there are. */
+static uint64_t facts_number(struct kube *k, uint64_t secrets)
 {
     const struct pl_pod_cluster *c = pl_cluster_facts(k->cluster);
-    const uint64_t own[] = {pl_project_secrets_number(k->secrets), c->demands_cpu_limit, c->demands_memory_limit};
+    const uint64_t own[] = {secrets, c->demands_cpu_limit, c->demands_memory_limit, c->gpu_mem_unit};
     uint64_t n = pl_xxh64(own, sizeof own, 0);
 
     for (size_t i = 0; i < c->n_products; i++) {
@@ -63,6 +64,22 @@ uint64_t pl_kube_facts_number(struct kube *k)
     for (size_t i = 0; i < c->n_gpu_labels; i++)
         n = pl_xxh64(c->gpu_labels[i], strlen(c->gpu_labels[i]), n);
     return n;
+}
+
+uint64_t pl_kube_facts_number(struct kube *k)
+{
+    return facts_number(k, pl_project_secrets_number(k->secrets));
+}
+
+uint64_t pl_kube_facts_of(struct kube *k, const char *project)
+{
+    size_t n_names = 0;
+    _cleanup_free_ const char **names = pl_project_secrets_names(k->secrets, project, &n_names);
+    uint64_t n = names == NULL; /* without memory: another one than usual */
+
+    for (size_t i = 0; i < n_names; i++)
+        n = pl_xxh64(names[i], strlen(names[i]), n);
+    return facts_number(k, n);
 }
 
 static void put(json_t *to, const char *key, const json_t *value)

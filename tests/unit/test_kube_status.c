@@ -32,6 +32,8 @@ static void each_refusal_has_its_verdict(void **state)
          PL_KUBE_PARK, PL_ELIMIT},
         {403, STATUS(",\"message\":\"pods \\\"a\\\" is forbidden: status unknown for quota: q, resources: pods\""), PL_KUBE_PARK,
          PL_ELIMIT},
+        {403, STATUS(",\"message\":\"pods \\\"a\\\" is forbidden: failed quota: q: must specify limits.cpu for: main\""),
+         PL_KUBE_PARK, PL_ELIMIT},
         {403, STATUS(",\"message\":\"unable to create new content in namespace n because it is being terminated\""),
          PL_KUBE_ENDING, PL_EFORBIDDEN},
         {403, STATUS(",\"details\":{\"causes\":[{\"reason\":\"NamespaceTerminating\"}]}"), PL_KUBE_ENDING, PL_EFORBIDDEN},
