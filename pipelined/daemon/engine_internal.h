@@ -134,8 +134,9 @@ struct pl_etask {
     bool recalled; /* its worker is told with every renewal to give back what it has not begun, until a result comes */
 };
 
-struct pl_ending; /* endings.c */
-struct pl_later;  /* later.c */
+struct pl_ending;    /* endings.c */
+struct pl_later;     /* later.c */
+struct pl_reshaping; /* engine_stages.c */
 
 struct pl_engine {
     struct pl_engine_config config;
@@ -161,7 +162,9 @@ struct pl_engine {
     pthread_mutex_t later_mutex; /* of the list; later.c */
     struct pl_later *later, *later_last;
     struct pl_timer *later_timer;
-    _Atomic int64_t stages_made; /* stage rows ever made when the scheduler's stages were last looked at */
+    _Atomic int64_t stages_made;    /* stage rows ever made when the scheduler's stages were last looked at */
+    struct pl_reshaping *reshaping; /* under way */
+    bool reshape_again;             /* behind it: what it looked at may be another */
     bool started, restoring;
     _Atomic bool failed;  /* it decides nothing any more */
     _Atomic bool hung_up; /* no `next` waits any more, and nobody asks the loop */
@@ -242,7 +245,8 @@ void pl_engine_take_stages(struct pl_engine *e, struct pl_estage **list, size_t 
 /* Number of the shape of its pods, 0 where workers are processes. Loop. */
 PL_MUST_CHECK
 int pl_engine_shape(struct pl_engine *e, const struct pl_estage *s, bool gpu, uint64_t *ret, struct pl_err *err);
-/* What pods are rendered by has changed: tells the scheduler which shapes the pods of each stage have now, some stages in a turn of the loop. */
+/* What pods are rendered by has changed: tells the scheduler which shapes the pods of each stage have now, some stages in a turn of the loop. One
+ * goes at a time; who calls meanwhile has all of them looked at once more behind it. Loop. */
 void pl_engine_reshape(struct pl_engine *e);
 /* Gives a stage version to the scheduler. */
 PL_MUST_CHECK

@@ -186,8 +186,7 @@ static int find_shapes(struct pl_engine *e, const struct pl_estage *s, struct pl
     return r < 0 || !gpu || s->def->gpu.required ? r : pl_engine_shape(e, s, false, &ret->cpu_shape, err);
 }
 
-struct reshaping {
-    struct pl_engine *engine;
+struct pl_reshaping {
     size_t n, at;
     uint64_t versions[];
 };
@@ -205,34 +204,43 @@ static void reshape(struct pl_engine *e, const struct pl_estage *s)
 
 static void reshape_some(void *arg)
 {
-    struct reshaping *some = arg;
+    struct pl_engine *e = arg;
+    struct pl_reshaping *some = e->reshaping;
     const size_t end = PL_MIN(some->n, some->at + RESHAPED_AT_ONCE);
 
-    for (; some->at < end && !some->engine->failed; some->at++) {
-        const struct pl_estage *s = pl_map_get(&some->engine->stages, &some->versions[some->at], sizeof *some->versions);
+    for (; some->at < end && !e->failed; some->at++) {
+        const struct pl_estage *s = pl_map_get(&e->stages, &some->versions[some->at], sizeof *some->versions);
 
         if (s)
-            reshape(some->engine, s);
+            reshape(e, s);
     }
-    if (some->at < some->n && !some->engine->failed)
-        pl_engine_post(some->engine, "engine.reshape", reshape_some, some);
-    else
-        free(some);
+    if (some->at < some->n && !e->failed) {
+        pl_engine_post(e, "engine.reshape", reshape_some, e);
+        return;
+    }
+    free(TAKE_PTR(e->reshaping));
+    if (e->reshape_again && !e->failed)
+        pl_engine_reshape(e);
 }
 
 void pl_engine_reshape(struct pl_engine *e)
 {
-    struct reshaping *some = malloc(sizeof *some + e->stages.len * sizeof *some->versions);
     const struct pl_map_slot *slot;
+    struct pl_reshaping *some;
 
+    e->reshape_again = e->reshaping != NULL;
+    if (e->reshape_again)
+        return;
+    some = malloc(sizeof *some + e->stages.len * sizeof *some->versions);
     if (!some) {
         pl_engine_fail(e, "memory for the shapes of pods");
         return;
     }
-    *some = (struct reshaping){.engine = e};
+    *some = (struct pl_reshaping){0};
     for (size_t i = 0; (slot = pl_map_next(&e->stages, &i));)
         memcpy(&some->versions[some->n++], slot->key, sizeof *some->versions);
-    pl_engine_post(e, "engine.reshape", reshape_some, some);
+    e->reshaping = some;
+    pl_engine_post(e, "engine.reshape", reshape_some, e);
 }
 
 /* Of this machine's, for a stage that says what its GPUs are to be like. */

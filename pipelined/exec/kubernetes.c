@@ -186,6 +186,12 @@ static void on_changed(void *self)
         pl_kshape_look(k, slot->value);
 }
 
+/* Secrets come and go many at a time. */
+static void on_secrets(void *self)
+{
+    pl_cluster_tell_soon(((struct kube *)self)->cluster);
+}
+
 static void on_room(void *self)
 {
     pl_kpods_try_room(self);
@@ -412,7 +418,7 @@ static int find_secrets(struct kube *k, struct pl_err *err)
                                                      .store = k->settings->store_id,
                                                      .may_see = may_see,
                                                      .may_keep = may_see && pl_cluster_may(k->cluster, PL_KUBE_MAY_KEEP_SECRETS),
-                                                     .changed = on_changed,
+                                                     .changed = on_secrets,
                                                      .self = k};
 
     return pl_project_secrets_create(&config, &k->secrets, err);

@@ -2,6 +2,7 @@
  * the test itself. */
 // link: kube_fake pl_exec
 #include "exec_kubernetes_fixture.h"
+#include "pipelined/exec/pods.h"
 
 /* --- the life of one --- */
 
@@ -354,6 +355,35 @@ static void a_stage_with_a_secret_waits_for_it_and_gets_no_others(void **state_)
     pl_spec_destroy(stage);
 }
 
+enum { MANY = 200 };
+
+static bool knows_all(struct fixture *f)
+{
+    const struct kube *k = (const struct kube *)f->x;
+    _cleanup_free_ const char **names = NULL;
+    size_t n = 0;
+
+    names = pl_project_secrets_names(k->secrets, "default", &n);
+    return names && n == MANY;
+}
+
+/* As when an operator brings all of a team's: what there is is looked at together. */
+static void many_secrets_are_told_together(void **state_)
+{
+    struct fixture *f = *state_;
+    char name[32];
+
+    create(f, true);
+    for (unsigned i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof name, "s%u", i);
+        kube_fake_put(f->fake, SECRETS,
+                      json_pack("{s:{s:s, s:{s:s}}}", "metadata", "name", name, "labels", "pipelined.io/project", "default"));
+    }
+    until(f, knows_all);
+    until(f, is_reshaped);
+    assert_true(f->heard.reshapes <= MANY / 10);
+}
+
 static void each_pod_that_finds_a_node_lets_more_follow(void **state_)
 {
     struct fixture *f = *state_;
@@ -533,6 +563,7 @@ int main(void)
         ROW(a_sound_shape_is_another_when_nodes_have_changed),
         ROW(a_pod_of_a_queue_is_the_queue_s_to_admit),
         ROW(a_stage_with_a_secret_waits_for_it_and_gets_no_others),
+        ROW(many_secrets_are_told_together),
         ROW(each_pod_that_finds_a_node_lets_more_follow),
         ROW(what_the_cluster_says_of_a_stage_is_told_before_it_has_work),
         ROW(what_the_cluster_refuses_is_told_apart_from_what_it_cannot_answer),
