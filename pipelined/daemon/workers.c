@@ -342,9 +342,14 @@ static void on_reshape(void *self)
     pl_engine_reshape(self);
 }
 
+static bool has_shape(void *self, uint64_t id)
+{
+    return pl_sched_has_shape(((const struct pl_engine *)self)->sched, id);
+}
+
 struct pl_executor_events pl_engine_executor_events(struct pl_engine *e)
 {
-    return (struct pl_executor_events){e, on_started, on_exited, on_placed, on_waits, on_shape, on_reshape};
+    return (struct pl_executor_events){e, on_started, on_exited, on_placed, on_waits, on_shape, on_reshape, has_shape};
 }
 
 void pl_engine_worker_spec(const struct pl_engine *e, const struct pl_eworker *w, struct pl_engine_worker_texts *texts,

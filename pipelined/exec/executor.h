@@ -55,6 +55,8 @@ struct pl_executor_events {
     void (*shape)(void *self, const struct pl_sched_shape *shape);
     /* What the cluster has is another: of each stage the shape is to be asked for anew. Not within a call. */
     void (*reshape)(void *self);
+    /* Does a stage or a worker have that shape? One that none has is forgotten. Asked in a turn of the loop of its own; NULL: none ever is. */
+    bool (*has_shape)(void *self, uint64_t id);
 };
 
 /* Would a stage's workers be taken? Texts are "" where there is nothing to say. */
@@ -75,7 +77,7 @@ struct pl_executor_ops {
     /* A worker of the daemon's last life: watched if it still lives, else reported as exited (later, not within the call). */
     void (*adopt)(struct pl_executor *x, const struct pl_worker_spec *spec, int64_t pid, int64_t pid_start);
     /* Where workers are pods: the number of the shape (sched.h) that those of the stage have, with its GPUs or without; what that
-     * shape is like is told by the event, also within the call. Of a stage that can be no pod a shape that is not offered, which
+     * shape is like is told by the event, each time, also within the call. Of a stage that can be no pod a shape that is not offered, which
      * says why. NULL: workers are processes and take the machine's capacity. PL_ENOMEM. */
     int (*shape)(struct pl_executor *x, const char *project, const struct pl_stage *def, uint64_t version, bool gpu,
                  uint64_t *ret, struct pl_err *err);

@@ -89,7 +89,7 @@ static void kube_adopt(struct pl_executor *x, const struct pl_worker_spec *spec,
     pl_pod_name(k->settings->store_id, spec->project, spec->stage, spec->version, (uint32_t)spec->id, (uint32_t)(spec->id >> 32),
                 p->name);
     p->memory_bytes = spec->def->resources.memory_bytes;
-    p->shape = pl_kshape_of(k, spec->project, spec->def, spec->version, spec->gpu);
+    pl_kshape_take(p, pl_kshape_of(k, spec->project, spec->def, spec->version, spec->gpu));
 }
 
 /* ---- what the cluster says ---- */
@@ -182,6 +182,7 @@ static void on_changed(void *self)
         k->facts = facts;
         k->events.reshape(k->events.self);
     }
+    pl_kshapes_forget(k);
     for (size_t i = 0; (slot = pl_map_next(&k->shapes, &i));)
         pl_kshape_look(k, slot->value);
 }

@@ -86,7 +86,7 @@ static bool is_busy(const struct kpod *p)
 void pl_kpod_free(struct kpod *p)
 {
     leave_maps(p);
-    pl_kshape_pending(p, false);
+    pl_kshape_take(p, NULL);
     if (is_busy(p))
         p->kube = NULL; /* its callback frees it */
     else
@@ -105,7 +105,7 @@ static void report(struct kpod *p, const char *text, bool hopeless, bool counts)
 {
     struct kube *k = p->kube;
 
-    pl_kshape_pending(p, false);
+    pl_kshape_take(p, NULL);
     if (p->reported || !p->id)
         return;
     p->reported = true;
@@ -197,8 +197,7 @@ static int render(struct kpod *p, struct pl_err *err)
 
     if (r < 0)
         return r;
-    pl_kshape_pending(p, false);
-    p->shape = pl_kshape_of_pod(k, &p->order->spec, &pod);
+    pl_kshape_take(p, pl_kshape_of_pod(k, &p->order->spec, &pod));
     pl_kshape_pending(p, true);
     json_decref(p->body);
     json_decref(p->claim);

@@ -35,8 +35,9 @@ struct kshape {
     json_t *pod;                     /* one like its pods */
     struct pl_ramp ramp;
     uint32_t pending;
-    bool queued; /* whether there is room is a queue's to say */
-    bool broken; /* its stage can be no pod, for: */
+    uint32_t pods; /* that have it */
+    bool queued;   /* whether there is room is a queue's to say */
+    bool broken;   /* its stage can be no pod, for: */
     char broken_by[PL_OFFER_WHY_BYTES];
     bool told, offered;
     uint32_t told_max;
@@ -151,13 +152,17 @@ PL_MUST_CHECK
 int pl_admission_ask(struct kube *k, struct pl_executor_check *check, struct pl_err *err);
 
 /* ---- shapes.c ---- */
-/* The shape of the pods of a stage, with or without its GPUs; told when it is new. NULL without memory. */
+/* The shape of the pods of a stage, with or without its GPUs; it is told. NULL without memory. */
 struct kshape *pl_kshape_of(struct kube *k, const char *project, const struct pl_stage *def, uint64_t version, bool gpu);
 /* The pod waits for a node, or no longer. */
 void pl_kshape_pending(struct kpod *p, bool pending);
-/* The same where the pod was rendered already. */
+/* The same where the pod was rendered already; told when it is new. */
 struct kshape *pl_kshape_of_pod(struct kube *k, const struct pl_worker_spec *spec, const struct pl_pod *pod);
 void pl_kshape_free(void *shape);
+/* The pod is of that shape from now on and waits for no node; NULL: of none, it is over. */
+void pl_kshape_take(struct kpod *p, struct kshape *s);
+/* Those go that no pod is of, and nobody in the engine. */
+void pl_kshapes_forget(struct kube *k);
 /* Looks again whether the cluster offers it, and at its ramp; tells what has changed. */
 void pl_kshape_look(struct kube *k, struct kshape *s);
 /* Of all that pods are rendered by and that changes while the daemon runs: nodes, quotas, secrets; and of what those of one project are. */

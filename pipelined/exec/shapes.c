@@ -156,7 +156,7 @@ static struct kshape *broken_shape(struct kube *k, uint64_t id, const struct pl_
 
 /* `why`: there is no pod. */
 static struct kshape *find_shape(struct kube *k, const struct pl_worker_spec *spec, const struct pl_pod *pod,
-                                 const struct pl_err *why)
+                                 const struct pl_err *why, bool tell)
 {
     struct kshape *s = why ? broken_shape(k, number_of_stage(spec), why) : shape_at(k, number_of(pod));
 
@@ -165,6 +165,8 @@ static struct kshape *find_shape(struct kube *k, const struct pl_worker_spec *sp
         pl_offer_request(s->pod, &s->request);
         s->queued = pl_kube_queue_of(s->pod) != NULL;
     }
+    if (s)
+        s->told = s->told && !tell;
     if (s && (why || !s->told))
         pl_kshape_look(k, s);
     return s;
@@ -172,7 +174,7 @@ static struct kshape *find_shape(struct kube *k, const struct pl_worker_spec *sp
 
 struct kshape *pl_kshape_of_pod(struct kube *k, const struct pl_worker_spec *spec, const struct pl_pod *pod)
 {
-    return find_shape(k, spec, pod, NULL);
+    return find_shape(k, spec, pod, NULL, false);
 }
 
 struct kshape *pl_kshape_of(struct kube *k, const char *project, const struct pl_stage *def, uint64_t version, bool gpu)
@@ -182,7 +184,7 @@ struct kshape *pl_kshape_of(struct kube *k, const char *project, const struct pl
     struct pl_pod pod = {0};
     struct pl_err err = {0};
     int r = pl_kube_render(k, &spec, &pod, &err);
-    struct kshape *s = find_shape(k, &spec, &pod, r < 0 ? &err : NULL);
+    struct kshape *s = find_shape(k, &spec, &pod, r < 0 ? &err : NULL, true);
 
     pl_pod_finish(&pod);
     return s;
@@ -194,6 +196,37 @@ void pl_kshape_free(void *shape)
 
     json_decref(s->pod);
     free(s);
+}
+
+void pl_kshape_take(struct kpod *p, struct kshape *s)
+{
+    pl_kshape_pending(p, false);
+    if (p->shape)
+        p->shape->pods--;
+    p->shape = s;
+    if (s)
+        s->pods++;
+}
+
+void pl_kshapes_forget(struct kube *k)
+{
+    const struct pl_map_slot *slot;
+    struct kshape *unused[64];
+    size_t n;
+
+    do {
+        n = 0;
+        for (size_t i = 0; k->events.has_shape && n < PL_ARRAY_SIZE(unused) && (slot = pl_map_next(&k->shapes, &i));) {
+            struct kshape *s = slot->value;
+
+            if (s->pods == 0 && !k->events.has_shape(k->events.self, s->id))
+                unused[n++] = s;
+        }
+        for (size_t i = 0; i < n; i++) {
+            pl_map_remove(&k->shapes, &unused[i]->id, sizeof unused[i]->id);
+            pl_kshape_free(unused[i]);
+        }
+    } while (n == PL_ARRAY_SIZE(unused));
 }
 
 void pl_kshape_look(struct kube *k, struct kshape *s)

@@ -31,6 +31,7 @@ struct fixture {
     struct pl_spec *spec;
     struct pl_pod_settings settings;
     struct heard heard;
+    uint64_t unused; /* a shape that nobody in the engine has; 0 = all have somebody */
     char kubeconfig[64];
     bool (*until)(struct fixture *f);
     unsigned ticks;
@@ -89,6 +90,11 @@ static inline void on_reshape(void *self)
     ((struct fixture *)self)->heard.reshapes++;
 }
 
+static inline bool has_shape(void *self, uint64_t id)
+{
+    return ((const struct fixture *)self)->unused != id;
+}
+
 static inline void on_tick(void *arg)
 {
     struct fixture *f = arg;
@@ -125,7 +131,8 @@ static inline void create(struct fixture *f, bool follow)
                                                .kubeconfig = f->kubeconfig,
                                                .context = "",
                                                .settings = &f->settings,
-                                               .events = {f, on_started, on_exited, on_placed, on_waits, on_shape, on_reshape}};
+                                               .events = {f, on_started, on_exited, on_placed, on_waits, on_shape, on_reshape,
+                                                          has_shape}};
     struct pl_err err = {0};
 
     f->settings = (struct pl_pod_settings){

@@ -384,6 +384,34 @@ static void many_secrets_are_told_together(void **state_)
     assert_true(f->heard.reshapes <= MANY / 10);
 }
 
+static bool has_no_shape(struct fixture *f)
+{
+    return ((const struct kube *)f->x)->shapes.len == 0;
+}
+
+static void a_shape_that_no_stage_or_pod_has_is_forgotten_and_told_of_anew(void **state_)
+{
+    struct fixture *f = *state_;
+
+    create(f, true);
+    assert_int_equal(f->x->ops->shape(f->x, "default", &f->spec->stages[0], 1, false, &f->unused, NULL), 0);
+    start(f, 7);
+    until(f, has_pod);
+    for (unsigned i = 0; i < 2; i++) { /* each time that nodes are looked at */
+        f->heard.reshapes = 0;
+        put_gpu_node(f, i ? "b" : "a", i ? "Tesla-T4" : "NVIDIA-A100-SXM4-40GB");
+        until(f, is_reshaped);
+    }
+    assert_false(has_no_shape(f));
+    f->x->ops->stop(f->x, 7, true);
+    until(f, has_no_shape);
+    f->heard.shapes = 0;
+    for (unsigned i = 1; i <= 2; i++) {
+        assert_int_equal(f->x->ops->shape(f->x, "default", &f->spec->stages[0], 1, false, &f->unused, NULL), 0);
+        assert_int_equal(f->heard.shapes, i);
+    }
+}
+
 static void each_pod_that_finds_a_node_lets_more_follow(void **state_)
 {
     struct fixture *f = *state_;
@@ -564,6 +592,7 @@ int main(void)
         ROW(a_pod_of_a_queue_is_the_queue_s_to_admit),
         ROW(a_stage_with_a_secret_waits_for_it_and_gets_no_others),
         ROW(many_secrets_are_told_together),
+        ROW(a_shape_that_no_stage_or_pod_has_is_forgotten_and_told_of_anew),
         ROW(each_pod_that_finds_a_node_lets_more_follow),
         ROW(what_the_cluster_says_of_a_stage_is_told_before_it_has_work),
         ROW(what_the_cluster_refuses_is_told_apart_from_what_it_cannot_answer),

@@ -343,6 +343,49 @@ static void pods_of_an_earlier_life_count(void **state)
     kit_close(&k);
 }
 
+static void reshape(uint64_t stage, uint64_t id)
+{
+    kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_STAGE_SHAPES, .stage = {.stage = stage, .version = 1, .shape = id}});
+}
+
+/* Nodes come and go for years: what a stage's pods ask for is another each time. */
+static void a_shape_that_nothing_is_of_is_forgotten(void **state)
+{
+    uint64_t first;
+
+    (void)state;
+    open_pods((struct pl_sched_stage){.workers = 2}, true, 1);
+    first = kit_the(&k, PL_SCHED_START_WORKER)->worker.id;
+    for (uint64_t id = 8; id < PL_SCHED_SHAPES_MAX + 100; id++) {
+        reshape(1, id);
+        shape(id, false, 1); /* it wishes for one all the time */
+    }
+    assert_false(pl_sched_has_shape(k.s, PL_SCHED_SHAPES_MAX + 98));
+    assert_true(pl_sched_has_shape(k.s, 7)); /* its pod is */
+    said(PL_SCHED_EV_WORKER_EXITED, first, false, "pod deleted");
+    assert_false(pl_sched_has_shape(k.s, 7));
+    shape(7, true, 1); /* late news */
+    assert_false(pl_sched_has_shape(k.s, 7));
+    kit_do(&k, kit_stage(2, 1, (struct pl_sched_stage){.shape = 7}));
+    kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_STAGE_REMOVED, .id = 2});
+    assert_false(pl_sched_has_shape(k.s, 7));
+    kit_close(&k);
+}
+
+static void only_new_shapes_are_too_many(void **state)
+{
+    (void)state;
+    kit_open(&k, 1, 0);
+    for (uint64_t id = 1; id <= PL_SCHED_SHAPES_MAX; id++)
+        shape(id, true, 1);
+    kit_do(&k, kit_stage(1, 1, (struct pl_sched_stage){.shape = 7}));
+    assert_int_equal(kit_try(&k, kit_stage(2, 1, (struct pl_sched_stage){.shape = PL_SCHED_SHAPES_MAX + 1})), PL_ELIMIT);
+    kit_ready(&k); /* who was told of and taken by nobody goes */
+    kit_do(&k, kit_stage(2, 1, (struct pl_sched_stage){.shape = PL_SCHED_SHAPES_MAX + 1}));
+    reshape(2, 7);
+    kit_close(&k);
+}
+
 static void bad_values_are_refused(void **state)
 {
     const struct pl_sched_event no_shape = {.kind = PL_SCHED_EV_SHAPE, .shape = {.offered = true}};
@@ -376,6 +419,8 @@ int main(void)
         cmocka_unit_test(a_gpu_that_nobody_offers_is_not_waited_for),
         cmocka_unit_test(shapes_do_not_wait_for_each_other_and_pipelines_share),
         cmocka_unit_test(pods_of_an_earlier_life_count),
+        cmocka_unit_test(a_shape_that_nothing_is_of_is_forgotten),
+        cmocka_unit_test(only_new_shapes_are_too_many),
         cmocka_unit_test(bad_values_are_refused),
     };
 

@@ -280,6 +280,8 @@ static void update(struct life *l)
         return;
     add_version(l, i);
     step(l, &(struct pl_sched_event){.kind = PL_SCHED_EV_STAGE_SET, .stage = def_now(l, i)->stage});
+    for (size_t shape = 0; l->cluster && shape < SHAPES && l->crash_in != 0; shape++) /* who takes one is told what it is like */
+        step(l, &(struct pl_sched_event){.kind = PL_SCHED_EV_SHAPE, .shape = l->shapes[shape]});
     if (l->crash_in != 0)
         push(l, i);
 }

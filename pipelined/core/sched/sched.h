@@ -254,7 +254,8 @@ enum pl_sched_event_kind {
     PL_SCHED_EV_WORKER_WAITS,
     /* .capacity. */
     PL_SCHED_EV_CAPACITY,
-    /* .shape: new, or changed. PL_EINVAL: id 0; PL_ELIMIT: PL_SCHED_SHAPES_MAX. Taken while restoring too. */
+    /* .shape: new, or changed. One that no stage or worker has is forgotten, and this then changes nothing: it is given (again) after a stage has
+     * taken it. While restoring it comes before them, and is known until RESTORE_DONE. PL_EINVAL: id 0; PL_ELIMIT: PL_SCHED_SHAPES_MAX. */
     PL_SCHED_EV_SHAPE,
     /* Nothing new is planned, leased or started, idle workers end; for the rest of this life. */
     PL_SCHED_EV_DRAIN,
@@ -478,6 +479,9 @@ int pl_sched_job_info(const struct pl_sched *s, uint64_t job, struct pl_sched_jo
 
 /* Whether the worker holds the task under that fence, and has the row still before it. */
 bool pl_sched_holds(const struct pl_sched *s, uint64_t worker, const struct pl_sched_lease *lease, uint32_t row);
+
+/* Is anything of that shape? */
+bool pl_sched_has_shape(const struct pl_sched *s, uint64_t shape);
 
 struct pl_sched_counts {
     uint32_t stages, runs, jobs, tasks; /* jobs: also those ended whose run has not */

@@ -140,9 +140,14 @@ static bool makes_cycle(struct pl_sched *s, const struct pl_sched_stage *def, co
 static int check_shapes(const struct pl_sched *s, const struct pl_sched_stage *def, const char *name, bool may_do_without,
                         struct pl_err *err)
 {
+    const uint64_t ids[] = {def->shape, def->cpu_shape};
+    unsigned n_new = 0;
+
     if (def->cpu_shape && (!def->shape || !may_do_without))
         return pl_err_set(err, PL_EINVAL, "stage %s: only pods that can do without a GPU have a shape without one", name);
-    if (s->shapes.len + 2 > PL_SCHED_SHAPES_MAX && def->shape)
+    for (unsigned i = 0; i < PL_ARRAY_SIZE(ids); i++)
+        n_new += ids[i] && !pl_sched_has_shape(s, ids[i]);
+    if (n_new > 0 && s->shapes.len + n_new > PL_SCHED_SHAPES_MAX)
         return pl_err_set(err, PL_ELIMIT, "there are %u shapes of pods, no more can be", PL_SCHED_SHAPES_MAX);
     return 0;
 }
@@ -244,8 +249,8 @@ static struct version *version_make(struct pl_sched *s, struct stage *stage, con
         v->def.gpu_wait_ms = 600000;
     v->stage = stage;
     v->pipeline = pipeline;
-    v->shape = pl_sched_shape_of(s, def->shape);
-    v->cpu_shape = pl_sched_shape_of(s, def->cpu_shape);
+    v->shape = pl_sched_shape_ref(s, def->shape);
+    v->cpu_shape = pl_sched_shape_ref(s, def->cpu_shape);
     v->refs = 1;
     v->unused_since = s->now;
     TAILQ_INIT(&v->workers);
@@ -265,9 +270,19 @@ static void stage_free(struct pl_sched *s, struct stage *stage)
     free(stage);
 }
 
+/* It wishes for none of that shape. */
+static void leave_shape(struct pl_sched *s, const struct version *v, struct shape *shape)
+{
+    if (shape)
+        pl_sched_line_leave(v->pipeline, &shape->line);
+    pl_sched_shape_unref(s, shape);
+}
+
 static void version_free(struct pl_sched *s, struct version *v)
 {
     pl_sched_admit_unwish(s, v);
+    leave_shape(s, v, v->shape);
+    leave_shape(s, v, v->cpu_shape);
     if (--v->pipeline->versions == 0) {
         pl_sched_drop(&s->pipelines, v->pipeline->id);
         pl_sched_line_pipeline_free(v->pipeline);
@@ -339,9 +354,15 @@ int pl_sched_stage_set(struct pl_sched *s, const struct pl_sched_stage *def, str
     return 0;
 }
 
+static uint64_t shape_id(const struct shape *shape)
+{
+    return shape ? shape->id : 0;
+}
+
 int pl_sched_stage_shapes(struct pl_sched *s, const struct pl_sched_stage *def, struct pl_err *err)
 {
     struct version *v = pl_sched_version_find(s, def->stage, def->version);
+    struct shape *old, *old_cpu;
     int r;
 
     if (!v)
@@ -352,11 +373,15 @@ int pl_sched_stage_shapes(struct pl_sched *s, const struct pl_sched_stage *def, 
     r = check_shapes(s, def, v->def.name, v->def.gpu_count > 0 && !v->def.gpu_required, err);
     if (r < 0)
         return r;
-    if (v->shape == pl_sched_shape_of(s, def->shape) && v->cpu_shape == pl_sched_shape_of(s, def->cpu_shape))
+    old = v->shape;
+    old_cpu = v->cpu_shape;
+    if (def->shape == shape_id(old) && def->cpu_shape == shape_id(old_cpu))
         return 0;
     pl_sched_admit_unwish(s, v);
-    v->shape = pl_sched_shape_of(s, def->shape);
-    v->cpu_shape = pl_sched_shape_of(s, def->cpu_shape);
+    v->shape = pl_sched_shape_ref(s, def->shape);
+    v->cpu_shape = pl_sched_shape_ref(s, def->cpu_shape);
+    leave_shape(s, v, old);
+    leave_shape(s, v, old_cpu);
     pl_sched_stage_dirty(s, v->stage);
     return 0;
 }
@@ -391,6 +416,7 @@ void pl_sched_graph_restored(struct pl_sched *s)
 {
     const struct pl_map_slot *slot;
 
+    pl_sched_shapes_restored(s);
     for (size_t i = 0; (slot = pl_map_next(&s->stages, &i));) {
         struct stage *stage = slot->value;
         struct version *v, *next;

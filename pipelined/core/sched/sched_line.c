@@ -132,6 +132,19 @@ struct version *pl_sched_line_next(const struct version *v)
     return other ? TAILQ_FIRST(&other->versions) : first_from(w->rank, w->bucket + 1);
 }
 
+void pl_sched_line_leave(struct pipeline *p, const struct line *line)
+{
+    struct wisher *w, *next;
+
+    for (w = SLIST_FIRST(&p->wishers); w; w = next) {
+        next = SLIST_NEXT(w, next);
+        if (w->rank->line != line || !TAILQ_EMPTY(&w->versions))
+            continue;
+        SLIST_REMOVE(&p->wishers, w, wisher, next);
+        free(w);
+    }
+}
+
 void pl_sched_line_pipeline_free(struct pipeline *p)
 {
     struct wisher *w;

@@ -3,7 +3,7 @@
 #include "storage/base/clock.h"
 #include <stdio.h>
 
-struct shape *pl_sched_shape_of(struct pl_sched *s, uint64_t id)
+static struct shape *shape_of(struct pl_sched *s, uint64_t id)
 {
     struct shape *shape = id ? pl_sched_get(&s->shapes, id) : NULL;
 
@@ -19,6 +19,60 @@ struct shape *pl_sched_shape_of(struct pl_sched *s, uint64_t id)
         return NULL;
     }
     return shape;
+}
+
+static void shape_free(void *arg)
+{
+    struct shape *shape = arg;
+
+    pl_sched_line_finish(&shape->line);
+    free(shape->text);
+    free(shape->why);
+    free(shape);
+}
+
+static void forget(struct pl_sched *s, struct shape *shape)
+{
+    if (shape->ready)
+        TAILQ_REMOVE(&s->ready, shape, ready_link);
+    pl_sched_drop(&s->shapes, shape->id);
+    shape_free(shape);
+}
+
+struct shape *pl_sched_shape_ref(struct pl_sched *s, uint64_t id)
+{
+    struct shape *shape = shape_of(s, id);
+
+    if (shape)
+        shape->refs++;
+    return shape;
+}
+
+void pl_sched_shape_unref(struct pl_sched *s, struct shape *shape)
+{
+    if (shape && --shape->refs == 0 && !s->restoring)
+        forget(s, shape);
+}
+
+void pl_sched_shapes_restored(struct pl_sched *s)
+{
+    struct shape *unused[64];
+    const struct pl_map_slot *slot;
+    size_t n;
+
+    do {
+        n = 0;
+        for (size_t i = 0; n < PL_ARRAY_SIZE(unused) && (slot = pl_map_next(&s->shapes, &i));)
+            if (((struct shape *)slot->value)->refs == 0)
+                unused[n++] = slot->value;
+        for (size_t i = 0; i < n; i++)
+            forget(s, unused[i]);
+    } while (n == PL_ARRAY_SIZE(unused));
+}
+
+bool pl_sched_has_shape(const struct pl_sched *s, uint64_t id)
+{
+    return pl_sched_get(&s->shapes, id) != NULL;
 }
 
 void pl_sched_shape_ready(struct pl_sched *s, struct shape *shape)
@@ -50,9 +104,12 @@ int pl_sched_shape_set(struct pl_sched *s, const struct pl_sched_shape *def, str
 
     if (def->id == 0)
         return pl_err_set(err, PL_EINVAL, "a shape has a number other than 0");
-    if (s->shapes.len >= PL_SCHED_SHAPES_MAX && !pl_sched_get(&s->shapes, def->id))
+    shape = pl_sched_get(&s->shapes, def->id);
+    if (!shape && !s->restoring) /* nothing is of it any more, or yet: who takes it is told anew */
+        return 0;
+    if (!shape && s->shapes.len >= PL_SCHED_SHAPES_MAX)
         return pl_err_set(err, PL_ELIMIT, "there are %u shapes of pods, no more can be", PL_SCHED_SHAPES_MAX);
-    shape = pl_sched_shape_of(s, def->id);
+    shape = shape_of(s, def->id);
     text = pl_sched_strdup(s, def->text);
     if (!shape || !text) {
         free(text);
@@ -75,6 +132,7 @@ void pl_sched_shape_take(struct pl_sched *s, struct worker *w, struct shape *sha
 
     (void)s;
     w->shape = shape;
+    shape->refs++;
     w->on_gpu = v->def.gpu_count > 0 && shape == v->shape;
     w->pending = pending;
     shape->pending += pending;
@@ -125,16 +183,6 @@ void pl_sched_shape_give_up_gpu(struct pl_sched *s, struct version *v)
         snprintf(text, sizeof(text), "no GPU came within %s", pl_duration_text(v->def.gpu_wait_ms, duration));
         pl_sched_worker_stop(s, w, true, text);
     }
-}
-
-static void shape_free(void *arg)
-{
-    struct shape *shape = arg;
-
-    pl_sched_line_finish(&shape->line);
-    free(shape->text);
-    free(shape->why);
-    free(shape);
 }
 
 void pl_sched_shapes_finish(struct pl_sched *s)

@@ -74,6 +74,7 @@ struct wisher {
 /* A kind of pod. */
 struct shape {
     uint64_t id;
+    uint32_t refs; /* versions, workers */
     struct line line;
     bool told, offered;
     uint32_t pending_max, pending; /* pods that wait for a node */
@@ -414,10 +415,16 @@ struct version *pl_sched_line_next(const struct version *v);
 /* The pipeline has more or fewer workers. */
 void pl_sched_line_moved(struct pipeline *p);
 void pl_sched_line_pipeline_free(struct pipeline *p);
+/* None of the pipeline is in that line: the line forgets it. */
+void pl_sched_line_leave(struct pipeline *p, const struct line *line);
 
 /* --- sched_shape.c: kinds of pods */
-/* The shape of that number, made if need be; NULL for 0, and without memory. */
-struct shape *pl_sched_shape_of(struct pl_sched *s, uint64_t id);
+/* The shape of that number, made if need be, for one more; NULL for 0, and without memory. */
+struct shape *pl_sched_shape_ref(struct pl_sched *s, uint64_t id);
+/* Takes NULL. It goes with the last; while all is being restored none goes. */
+void pl_sched_shape_unref(struct pl_sched *s, struct shape *shape);
+/* All is restored: those that nobody took go. */
+void pl_sched_shapes_restored(struct pl_sched *s);
 int pl_sched_shape_set(struct pl_sched *s, const struct pl_sched_shape *def, struct pl_err *err);
 /* It may have wishes and room: looked at when workers are admitted next. */
 void pl_sched_shape_ready(struct pl_sched *s, struct shape *shape);

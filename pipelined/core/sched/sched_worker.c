@@ -350,6 +350,7 @@ void pl_sched_worker_free(struct pl_sched *s, struct worker *w)
     place_leave(s, w);
     (*state_count(w))--;
     pl_sched_admit_give(s, w);
+    pl_sched_shape_unref(s, w->shape);
     pl_timers_clear(&s->timers, &w->timer);
     TAILQ_REMOVE(&v->workers, w, version_link);
     v->pipeline->workers--;
