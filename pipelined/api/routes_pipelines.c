@@ -31,11 +31,11 @@ static void context_finish(struct context *c)
 static bool find_repo(struct context *c, const char *project, const char *repo, struct pl_repo_row *ret)
 {
     struct pl_err err = {0};
-    int r = pl_db_repo_find(c->conn, project, repo, ret, &err);
+    int r = pl_db_repo_seek(c->conn, project, repo, ret, &err);
 
-    if (r < 0 && r != PL_ENOTFOUND)
+    if (r < 0)
         c->failed = err;
-    return r == 0;
+    return r > 0;
 }
 
 /* Of repos that the asker may not read nothing is told: they are taken to be there for anybody, and refused behind. */

@@ -32,7 +32,7 @@ static void hint_nearest(struct pl_conn *c, const char *project, const char *rep
         pl_err_hint(err, PL_ENOTFOUND, "pipelinectl create repo %s", repo);
 }
 
-int pl_db_repo_find(struct pl_conn *c, const char *project, const char *repo, struct pl_repo_row *ret, struct pl_err *err)
+int pl_db_repo_seek(struct pl_conn *c, const char *project, const char *repo, struct pl_repo_row *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int r = pl_sql_query(c, err, &rows,
@@ -43,16 +43,23 @@ int pl_db_repo_find(struct pl_conn *c, const char *project, const char *repo, st
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r < 0)
         return r;
-    if (r == 0) {
-        r = pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" does not exist in project \"%s\"", repo, project);
-        hint_nearest(c, project, repo, err);
-        return r;
-    }
-    ret->id = pl_col_int(&rows, 0);
-    ret->output = pl_col_int(&rows, 1) != 0;
-    ret->commit_window_ms = pl_col_int(&rows, 2);
-    ret->bucket = pl_col_int(&rows, 3) != 0;
-    return 0;
+    if (r > 0)
+        *ret = (struct pl_repo_row){.id = pl_col_int(&rows, 0),
+                                    .output = pl_col_int(&rows, 1) != 0,
+                                    .commit_window_ms = pl_col_int(&rows, 2),
+                                    .bucket = pl_col_int(&rows, 3) != 0};
+    return r;
+}
+
+int pl_db_repo_find(struct pl_conn *c, const char *project, const char *repo, struct pl_repo_row *ret, struct pl_err *err)
+{
+    int r = pl_db_repo_seek(c, project, repo, ret, err);
+
+    if (r != 0)
+        return PL_MIN(r, 0);
+    r = pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" does not exist in project \"%s\"", repo, project);
+    hint_nearest(c, project, repo, err);
+    return r;
 }
 
 int pl_db_stage_owner(struct pl_conn *c, const char *project, const char *stage, char **ret, struct pl_err *err)

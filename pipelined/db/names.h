@@ -12,6 +12,9 @@ struct pl_repo_row {
     bool bucket;              /* durable: bucket: a put is answered when a pack has it */
 };
 
+/* 1, or 0: there is none. */
+PL_MUST_CHECK
+int pl_db_repo_seek(struct pl_conn *c, const char *project, const char *repo, struct pl_repo_row *ret, struct pl_err *err);
 /* PL_ENOTFOUND: `repo "x" does not exist in project "p"`, with the nearest name as hint. */
 PL_MUST_CHECK
 int pl_db_repo_find(struct pl_conn *c, const char *project, const char *repo, struct pl_repo_row *ret, struct pl_err *err);

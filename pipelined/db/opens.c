@@ -406,9 +406,9 @@ static int still_open(struct pl_opens *o, const struct pl_op_spool_head *h, int6
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(o->config.db);
     struct pl_repo_row repo;
     int64_t finished = 0;
-    int r = pl_db_repo_find(rd.conn, h->project, h->repo, &repo, err);
+    int r = pl_db_repo_seek(rd.conn, h->project, h->repo, &repo, err);
 
-    if (r == PL_ENOTFOUND || (r == 0 && (repo.id != h->repo_id || repo.output)))
+    if (r == 0 || (r > 0 && (repo.id != h->repo_id || repo.output)))
         return 0;
     r = r < 0 ? r
               : pl_sql_int(rd.conn, err, &finished, "SELECT count(*) FROM commit_ WHERE repo = ? AND run = ?", "is", repo.id,

@@ -24,13 +24,11 @@ static int check_owner(struct pl_tx *tx, const struct pl_spec *spec, const char 
             err, PL_EINUSE,
             "stage \"%s\" already belongs to pipeline \"%s\" in project \"%s\": rename it, or set \"project\" in the spec", stage,
             owner, spec->project);
-    r = pl_db_repo_find(pl_tx_conn(tx), spec->project, stage, &repo, err);
-    if (r < 0)
-        return r == PL_ENOTFOUND ? 0 : r;
-    if (!repo.output)
+    r = pl_db_repo_seek(pl_tx_conn(tx), spec->project, stage, &repo, err);
+    if (r > 0 && !repo.output)
         return pl_err_set(err, PL_EINUSE, "stage \"%s\" would write repo \"%s\", which is an input repo: rename the stage", stage,
                           stage);
-    return 0;
+    return PL_MIN(r, 0);
 }
 
 /* Made when it is not there; the options that the spec names are set either way. */
@@ -100,9 +98,9 @@ static int check_inputs(struct pl_tx *tx, const struct pl_spec *spec, struct pl_
     for (size_t i = 0; i < spec->n_stages; i++) {
         for (size_t k = 0; k < spec->stages[i].n_leaves; k++) {
             const struct pl_input *leaf = spec->stages[i].leaves[k];
-            int r = pl_input_reads(leaf) ? pl_db_repo_find(pl_tx_conn(tx), leaf->project, leaf->repo, &repo, err) : 0;
+            int r = pl_input_reads(leaf) ? pl_db_repo_seek(pl_tx_conn(tx), leaf->project, leaf->repo, &repo, err) : 1;
 
-            if (r == PL_ENOTFOUND)
+            if (r == 0)
                 return pl_err_set(
                     err, PL_ENOTFOUND,
                     "stage \"%s\": repo \"%s\" does not exist: pipelinectl create repo %s, or add \"repos\": {\"%s\": {}}",

@@ -162,12 +162,12 @@ int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = r < 0 ? r : need_project(tx, a->project, err);
     if (r < 0)
         return r;
-    r = pl_db_repo_find(pl_tx_conn(tx), a->project, a->name, &row, err);
-    if (r < 0 && r != PL_ENOTFOUND)
+    r = pl_db_repo_seek(pl_tx_conn(tx), a->project, a->name, &row, err);
+    if (r < 0)
         return r;
-    if (r == 0 && a->exist_ok && row.output == a->output)
+    if (r > 0 && a->exist_ok && row.output == a->output)
         return 0;
-    if (r == 0)
+    if (r > 0)
         return pl_err_set(err, PL_EEXISTS, "repo \"%s\" exists already in project \"%s\"%s", a->name, a->project,
                           row.output ? ": a stage writes it" : "");
     r = options ? emit_repo(tx, a, a->description ? a->description : "", options, err) : pl_err_nomem(err);
