@@ -3,7 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define ARENA_BLOCK_BYTES (64u << 10)
+#define ARENA_FIRST_BYTES ((size_t)2 << 10)
+#define ARENA_BLOCK_BYTES ((size_t)64 << 10)
 #define ARENA_DEFAULT_MAX ((size_t)256 << 20)
 #define ARENA_ALIGN       16u
 
@@ -16,6 +17,7 @@ struct arena_block {
 struct pl_arena {
     struct arena_block *blocks; /* the first is the one being filled */
     size_t at;                  /* bytes used in it */
+    size_t next;                /* bytes of the next */
     size_t used;
     size_t max;
 };
@@ -25,7 +27,7 @@ struct pl_arena *pl_arena_create(size_t max_bytes)
     struct pl_arena *a = calloc(1, sizeof(*a));
 
     if (a != NULL)
-        a->max = max_bytes != 0 ? max_bytes : ARENA_DEFAULT_MAX;
+        *a = (struct pl_arena){.max = max_bytes != 0 ? max_bytes : ARENA_DEFAULT_MAX, .next = ARENA_FIRST_BYTES};
     return a;
 }
 
@@ -62,6 +64,24 @@ static void *arena_alloc_large(struct pl_arena *a, size_t n)
     return block->bytes;
 }
 
+/* Blocks double: thousands of arenas are kept that hold little. */
+static bool arena_add_block(struct pl_arena *a, size_t n)
+{
+    struct arena_block *block;
+
+    while (a->next < n)
+        a->next *= 2;
+    block = calloc(1, sizeof(*block) + a->next);
+    if (block == NULL)
+        return false;
+    block->size = a->next;
+    block->next = a->blocks;
+    a->blocks = block;
+    a->at = 0;
+    a->next = PL_MIN(2 * a->next, ARENA_BLOCK_BYTES);
+    return true;
+}
+
 void *pl_arena_alloc(struct pl_arena *a, size_t n)
 {
     void *p;
@@ -73,16 +93,8 @@ void *pl_arena_alloc(struct pl_arena *a, size_t n)
         return NULL;
     if (n > ARENA_BLOCK_BYTES / 4 && (a->blocks == NULL || n > a->blocks->size - a->at))
         return arena_alloc_large(a, n);
-    if (a->blocks == NULL || n > a->blocks->size - a->at) {
-        struct arena_block *block = calloc(1, sizeof(*block) + ARENA_BLOCK_BYTES);
-
-        if (block == NULL)
-            return NULL;
-        block->size = ARENA_BLOCK_BYTES;
-        block->next = a->blocks;
-        a->blocks = block;
-        a->at = 0;
-    }
+    if ((a->blocks == NULL || n > a->blocks->size - a->at) && !arena_add_block(a, n))
+        return NULL;
     p = a->blocks->bytes + a->at;
     a->at += n;
     a->used += n;

@@ -3,7 +3,7 @@
 
 #include "err.h"
 
-struct pl_arena; /* opaque; blocks of 64 KiB, larger for larger wishes */
+struct pl_arena; /* opaque; blocks of 2 to 64 KiB, larger for larger wishes */
 
 /* `max_bytes` bounds the sum (0 = 256 MiB). NULL only without memory. */
 struct pl_arena *pl_arena_create(size_t max_bytes);
