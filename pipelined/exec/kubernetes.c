@@ -216,22 +216,28 @@ static void tell_problem(struct kube *k)
     }
 }
 
-/* Time has passed: for ramps, for pods that wait for an image, and for those that are to be made again. */
+/* Time has passed: for ramps, for pods that wait for an image, and for those that are to be made again. Of many pods a part in a turn: results
+ * and leases wait for the loop, too. */
 static void look(void *arg)
 {
     struct kube *k = arg;
-    const struct pl_map_slot *slot;
+    const struct pl_map_slot *slot = NULL;
 
-    on_changed(k);
-    pl_kpods_look_parked(k);
-    tell_problem(k);
-    for (size_t i = 0; (slot = pl_map_next(&k->by_uid, &i));) {
+    if (k->looked == 0) {
+        on_changed(k);
+        pl_kpods_look_parked(k);
+        tell_problem(k);
+    }
+    for (unsigned n = 0; n < PL_POD_LOOK_TURN && (slot = pl_map_next(&k->by_uid, &k->looked));) {
         struct kpod *p = slot->value;
 
-        if (!p->up || p->stop)
-            pl_kpod_look(p);
+        if (p->up && !p->stop)
+            continue;
+        pl_kpod_look(p);
+        n++;
     }
-    pl_timer_start(k->timer, PL_POD_LOOK_MS);
+    k->looked = slot ? k->looked : 0;
+    pl_timer_start(k->timer, slot ? 1 : PL_POD_LOOK_MS);
 }
 
 /* ---- the rest of the interface ---- */

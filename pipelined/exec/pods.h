@@ -22,6 +22,7 @@
 
 #define PL_POD_EVENTS_MAX     16u /* kept of a pod */
 #define PL_POD_LOOK_MS        2000
+#define PL_POD_LOOK_TURN      64u /* pods that are looked at in one turn of the loop */
 #define PL_POD_PARK_MS        10000 /* until it is made again at the latest; doubles up to */
 #define PL_POD_PARK_MOST_MS   60000
 #define PL_ADMISSION_WAIT_MS  5000
@@ -109,6 +110,7 @@ struct kube {
     struct pl_kube_feed *pods_feed, *events_feed;
     struct pl_map pods;      /* worker id → kpod */
     struct pl_map by_uid;    /* uid → kpod */
+    size_t looked;           /* of by_uid, in the look under way; 0 = none is */
     struct pl_map shapes;    /* id → kshape */
     struct kpod_list parked; /* the one that waits longest first */
     struct pl_timer *timer;
