@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #define CONNECTIONS 8
+#define AGENT_LINES 16 /* of PL_HTTP_IO_CONNECTIONS_MAX connections each: an agent keeps its request open while its worker lingers */
 #define WAIT_MS     20000
 #define KEEP        "metadata{annotations} spec{nodeName containers{name env}} status{phase}"
 #define WORKER      "pipelined.io/worker"
@@ -31,7 +32,8 @@ static const char ended[] = "{\"status\":{\"phase\":\"Succeeded\",\"containerSta
 
 static struct {
     struct pl_kube_client *kubelets, *client; /* client: of the bare one */
-    struct pl_http_io *io;
+    struct pl_http_io *io[AGENT_LINES];
+    unsigned begun; /* agents */
     const char *space, *url; /* url NULL: there are no agents */
     struct pl_map pods;      /* uid → pod; the informer's thread */
     pthread_mutex_t lock;
@@ -47,6 +49,7 @@ struct pod {
     enum step step;
     bool removed;
     int64_t sent_us;
+    struct pl_http_io *io;
     struct pl_http_exchange x;
     struct iovec iov;
     char *body, target[600];
@@ -115,7 +118,7 @@ static void ask(struct pod *p, enum step step, const char *what, json_t *body /*
                                      .done = on_reply,
                                      .arg = p};
     p->sent_us = pl_clock_wall_us();
-    pl_http_io_submit(world.io, &p->x);
+    pl_http_io_submit(p->io, &p->x);
 }
 
 static void ask_next(struct pod *p, enum step step, json_t *results /* taken over */)
@@ -176,6 +179,7 @@ static void begin_agent(struct pod *p, const json_t *object)
         json_array_foreach(json_object_get(container, "env"), k,
                            variable) if (pl_streq(text_at(variable, "name"), "PIPELINED_WORKER_TOKEN"))
             snprintf(p->authorization, sizeof p->authorization, "Authorization: Bearer %s", text_at(variable, "value"));
+    p->io = world.io[world.begun++ % AGENT_LINES];
     p->headers[0] = p->authorization;
     p->headers[1] = "Content-Type: application/json";
     ask(p, ATTACH, "attach",
@@ -305,8 +309,9 @@ int main(int argc, char **argv)
     world.url = bare ? NULL : argv[3];
     world.kubelets = connect_to(argv[1]);
     world.client = bare ? connect_to(argv[1]) : NULL;
-    if (pl_http_io_create(&io, &world.io, &err) < 0)
-        die("http", err.msg);
+    for (unsigned i = 0; i < AGENT_LINES; i++)
+        if (pl_http_io_create(&io, &world.io[i], &err) < 0)
+            die("http", err.msg);
     snprintf(path, sizeof path, "/api/v1/namespaces/%s/pods", world.space);
     watch.path = path;
     if (pl_kube_informer_create(world.kubelets, &watch, &informer, &err) < 0)
