@@ -472,7 +472,7 @@ static void add_to(json_t *o, const char *key, json_int_t n)
 /* What it has of each product and who has how many: for one machine as a cluster's executor says it of nodes. */
 static void add_nodes(json_t *out)
 {
-    json_t *rows = json_array(), *gpu, *row, *holder, *by;
+    json_t *rows = json_array(), *gpu, *row, *holder = NULL, *by;
     size_t i, k;
 
     json_array_foreach(json_object_get(out, "gpus"), i, gpu)
