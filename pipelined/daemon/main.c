@@ -47,7 +47,7 @@
  *                        s3_creds_fetch), crc32c; this_host: is it this machine?
  *     sigv4, sigv4_query, sigv4_verify   signatures, for clients and for those who check them;   s3_xml: S3's documents
  *     libs3_module         the same for servers that want Signature V2: a module (storage/object/libs3/), which object_libs3 loads
- *   store                verified records of a project: index, index_segment, record_cache; pack_files and pack_window read
+ *   store                verified records of a project: index (index_table, index_segment), record_cache; pack_files and pack_window read
  *                        packs, wherever they lie; stores opens one a project
  *   tree                 the path-keyed tree: node, node_stack, level_writer, names; tree_build, tree_walk, tree_edit (tree_apply,
  *                        change_list), tree_diff, tree_merge, tree_find; content_id for datums, ops for the wire; op_table and overlay for
@@ -115,7 +115,8 @@
  *   gc                   when; gc_collect: one project's round; gc_roots: what is needed; gc_tx: states of packs;  session_tx: who is there
  *   gc_mark, gc_copy     what is reachable; what is needed of packs of little use;  reach: is all there that a tree needs?;  result_rows
  * Under everything: storage/base
- *   err, buf, shown (bytes where they lie), arena, hash, seal (secrets at rest), map, path, io, clock, log, pool, lack (memory that a library asked for in vain) */
+ *   err, buf, shown (bytes where they lie), arena, hash, seal (secrets at rest), map, path, io, patience (who may wait lets others sync first), clock, log,
+ *   pool, lack (memory that a library asked for in vain) */
 #include "daemon.h"
 
 #include "storage/base/log.h"

@@ -10,6 +10,7 @@
 #include "storage/base/log.h"
 #include "storage/base/map.h"
 #include "storage/base/path.h"
+#include "storage/base/patience.h"
 #include "storage/dataset/stores.h"
 
 #include <dirent.h>
@@ -419,7 +420,9 @@ static void *gc_main(void *arg)
     struct pl_gc *gc = arg;
     int64_t look_ms = 0;
 
+    (void)pthread_setname_np(pthread_self(), "gc");
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+    pl_patience_set(true);
     pthread_mutex_lock(&gc->lock);
     while (!gc->ending) {
         int64_t now = pl_clock_mono_ms();

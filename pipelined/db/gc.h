@@ -8,7 +8,7 @@
  *    │                                          └────────── again at once when nobody must be waited for ────────┤
  *    └── looks every PL_GC_LOOK_MS whether those who were there have ended, while something is condemned ─────────┘
  *
- * One thread of its own, of low priority, so that one collection runs at a time (I6). Functions may be called from any thread. */
+ * One thread of its own, of low priority and patient (patience.h), so that one collection runs at a time (I6). Functions may be called from any thread. */
 #pragma once
 
 #include "pipelined/db/opens.h"

@@ -1,6 +1,7 @@
 #include "io.h"
 
 #include "hash.h"
+#include "patience.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -125,7 +126,11 @@ int pl_io_pwrite(int fd, const void *data, size_t n, uint64_t offset, const char
 int pl_io_behind(int fd, uint64_t before, uint64_t now, const char *what, struct pl_err *err)
 {
     const off_t piece = (off_t)PL_IO_BEHIND_BYTES, from = (off_t)before / piece * piece, to = (off_t)now / piece * piece;
-    int r = from < to ? sync_file_range(fd, from, to - from, SYNC_FILE_RANGE_WRITE) : 0;
+    int r;
+
+    if (from < to)
+        (void)pl_patience_wait();
+    r = from < to ? sync_file_range(fd, from, to - from, SYNC_FILE_RANGE_WRITE) : 0;
 
     if (r == 0 && from < to && from > 0)
         r = sync_file_range(fd, from - piece, piece,
@@ -185,9 +190,21 @@ int pl_io_pread(int fd, void *out, size_t n, uint64_t offset, const char *what, 
     return 0;
 }
 
+/* `sync`: fdatasync or fsync. */
+static int io_sync(int fd, int (*sync)(int fd))
+{
+    int r;
+
+    pl_patience_sync_begins();
+    r = io_fault(PL_IO_FSYNC) ? -1 : sync(fd);
+    pl_patience_sync_ends();
+    return r;
+}
+
 int pl_io_fdatasync(int fd, const char *what, struct pl_err *err)
 {
-    if (io_fault(PL_IO_FSYNC) || fdatasync(fd) < 0)
+    (void)pl_patience_wait();
+    if (io_sync(fd, fdatasync) < 0)
         return pl_err_errno(err, errno, "fdatasync %s", what);
     io_done();
     return 0;
@@ -199,7 +216,7 @@ int pl_io_fsync_dir(const char *dir, struct pl_err *err)
 
     if (fd < 0)
         return pl_err_errno(err, errno, "open folder %s", dir);
-    if (io_fault(PL_IO_FSYNC) || fsync(fd) < 0)
+    if (io_sync(fd, fsync) < 0)
         return pl_err_errno(err, errno, "fsync folder %s", dir);
     io_done();
     return 0;

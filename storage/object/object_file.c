@@ -1,12 +1,15 @@
 /* The file driver: an object is a file of the folder, named by its key.
  *
  *   write DIR/tmp/<random> → fdatasync → renameat2(NOREPLACE) or rename → the folder's name is noted; flush fsyncs each noted
- * folder once. A folder made on the way is a new name in its parent, so the parent is noted too. */
+ * folder once. A folder made on the way is a new name in its parent, so the parent is noted too.
+ *
+ * Who removes objects syncs their folders itself: removals come by the hundred, and the next flush is somebody's who waits for one put. */
 #include "object.h"
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
 #include "storage/base/io.h"
 #include "storage/base/map.h"
+#include "storage/base/patience.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -290,19 +293,38 @@ static int file_get(struct pl_object_store *s, const char *key, uint64_t offset,
     return 0;
 }
 
-static int file_remove(struct pl_object_store *s, const char *key, struct pl_err *err)
+/* The name goes, and its folder is noted in `dirs`. */
+static int file_unlink(struct object_file *f, const char *key, struct pl_map *dirs, struct pl_err *err)
 {
-    struct object_file *f = file_of(s);
     char path[PATH_MAX];
-    int r;
+    int r = file_path(f, key, path, err);
 
-    r = file_path(f, key, path, err);
     if (r < 0)
         return r;
+    (void)pl_patience_wait();
     if (unlink(path) < 0)
         return errno == ENOENT || errno == ENOTDIR ? 0 : pl_err_errno(err, errno, "remove object %s", key);
-    file_note_dirty(f, key, key_dir_len(key));
+    if (pl_map_put(dirs, key, key_dir_len(key), f, NULL, NULL) < 0)
+        file_note_dirty(f, key, key_dir_len(key));
     return 0;
+}
+
+static int file_remove_many(struct pl_object_store *s, const char *const *keys, size_t n, struct pl_err *err)
+{
+    struct object_file *f = file_of(s);
+    struct pl_map dirs = {0};
+    int r = 0, synced;
+
+    for (size_t i = 0; i < n && r == 0; i++)
+        r = file_unlink(f, keys[i], &dirs, err);
+    synced = file_sync_dirs(f, &dirs, r < 0 ? NULL : err); /* of those that went before one that did not, too */
+    pl_map_finish(&dirs, NULL);
+    return r < 0 ? r : synced;
+}
+
+static int file_remove(struct pl_object_store *s, const char *key, struct pl_err *err)
+{
+    return file_remove_many(s, &key, 1, err);
 }
 
 /* One name of a folder. `name` of a folder ends with '/': so sorted, names give keys in order. */
@@ -449,6 +471,7 @@ static const struct pl_object_ops file_ops = {
     .open_fd = file_open_fd,
     .list = file_list,
     .remove = file_remove,
+    .remove_many = file_remove_many,
     .tmp_path = file_tmp_path,
     .destroy = file_destroy,
 };

@@ -1,23 +1,15 @@
 #include "index.h"
 
 #include "index_segment.h"
+#include "index_table.h"
 #include "storage/base/io.h"
 #include "storage/base/map.h"
 
 #include <pthread.h>
 
-#define INDEX_FIRST_SLOTS  1024u
 #define INDEX_MAX_SEGMENTS 256u
-#define INDEX_MANY_STEP    1024u /* lookups under one hold of the lock */
-#define SLOT_FREE          UINT32_MAX
-
-/* The entries that are in no segment yet. */
-struct index_table {
-    struct pl_index_entry *entries;
-    uint32_t count, cap;
-    uint32_t *slots; /* key → entry: linear probing, at most half full; equal keys have a slot each */
-    uint32_t slot_count;
-};
+#define INDEX_MANY_STEP    1024u                         /* lookups under one hold of the lock */
+#define INDEX_WAIT_ENTRIES (PL_INDEX_MEMORY_ENTRIES / 2) /* in memory: from here on who adds waits for who writes */
 
 struct index_pack {
     struct pl_hash id;
@@ -27,70 +19,19 @@ struct index_pack {
 };
 
 struct pl_index {
-    char *dir;              /* NULL: in memory */
-    pthread_mutex_t writer; /* one at a time adds, writes and merges; only it changes what the lock guards */
-    pthread_rwlock_t lock;  /* of all below; never held while the disk is written */
-    struct index_table table;
+    char *dir;             /* NULL: in memory */
+    pthread_mutex_t disk;  /* one at a time writes and merges segments: only it changes them, or takes entries out of the table */
+    pthread_rwlock_t lock; /* of all below; never held while the disk is written */
+    struct pl_index_table table;
     struct index_pack *packs; /* by number */
     uint32_t pack_count, pack_cap;
+    uint32_t written;                               /* packs with lower numbers have all their entries in segments */
     struct pl_map by_id;                            /* pack id → number + 1 */
     struct pl_segment segments[INDEX_MAX_SEGMENTS]; /* oldest first */
     uint32_t segment_count;
     uint64_t next_number;
     uint32_t write_at; /* entries in memory at which a segment is tried again */
 };
-
-static uint32_t key_slot(const uint8_t *key, uint32_t slot_count)
-{
-    uint32_t i;
-
-    memcpy(&i, key + 8, sizeof(i)); /* ids are random: their own bytes are the hash */
-    return i & (slot_count - 1);
-}
-
-static void table_place(uint32_t *slots, uint32_t slot_count, const struct pl_index_entry *entries, uint32_t n)
-{
-    uint32_t at = key_slot(entries[n].key, slot_count);
-
-    while (slots[at] != SLOT_FREE)
-        at = (at + 1) & (slot_count - 1);
-    slots[at] = n;
-}
-
-static int table_reserve(struct index_table *t, uint32_t more, struct pl_err *err)
-{
-    uint32_t slot_count = t->slot_count != 0 ? t->slot_count : INDEX_FIRST_SLOTS;
-    struct pl_index_entry *entries;
-    uint32_t *slots;
-
-    if (more > PL_INDEX_MEMORY_ENTRIES || t->count > PL_INDEX_MEMORY_ENTRIES - more)
-        return pl_err_set(err, PL_ELIMIT, "more than %u index entries in memory", PL_INDEX_MEMORY_ENTRIES);
-    while (slot_count / 2 < t->count + more)
-        slot_count *= 2;
-    if (slot_count == t->slot_count)
-        return 0;
-    slots = malloc(slot_count * sizeof(*slots));
-    if (slots == NULL)
-        return pl_err_nomem(err);
-    entries = reallocarray(t->entries, slot_count / 2, sizeof(*entries));
-    if (entries == NULL) {
-        free(slots);
-        return pl_err_nomem(err);
-    }
-    memset(slots, 0xFF, slot_count * sizeof(*slots));
-    for (uint32_t i = 0; i < t->count; i++)
-        table_place(slots, slot_count, entries, i);
-    free(t->slots);
-    *t = (struct index_table){entries, t->count, slot_count / 2, slots, slot_count};
-    return 0;
-}
-
-static void table_finish(struct index_table *t)
-{
-    free(t->entries);
-    free(t->slots);
-    *t = (struct index_table){0};
-}
 
 static bool entry_alive(const struct pl_index *ix, const struct pl_index_entry *e)
 {
@@ -131,16 +72,11 @@ static bool is_taken(const struct best *best)
 
 static bool table_find(const struct pl_index *ix, const uint8_t *key, struct best *best)
 {
-    const struct index_table *t = &ix->table;
+    const struct pl_index_entry *e;
+    uint32_t at;
 
-    if (t->count == 0)
-        return false;
-    for (uint32_t at = key_slot(key, t->slot_count); t->slots[at] != SLOT_FREE; at = (at + 1) & (t->slot_count - 1)) {
-        const struct pl_index_entry *e = &t->entries[t->slots[at]];
-
-        if (memcmp(e->key, key, sizeof(e->key)) == 0)
-            entry_met(ix, e, best);
-    }
+    for (e = pl_index_table_first(&ix->table, key, &at); e != NULL; e = pl_index_table_next(&ix->table, key, &at))
+        entry_met(ix, e, best);
     return is_taken(best);
 }
 
@@ -235,34 +171,35 @@ static int pack_push(struct pl_index *ix, const struct pl_hash *pack, struct pl_
 static int index_insert(struct pl_index *ix, const struct pl_hash *pack, const struct pl_pack_entry *entries, size_t n,
                         struct pl_err *err)
 {
-    struct index_table *t = &ix->table;
     int r;
 
     if (n > PL_PACK_MAX_RECORDS)
         return pl_err_set(err, PL_ETOOBIG, "a pack of %zu records", n);
-    r = table_reserve(t, (uint32_t)n, err);
+    r = pl_index_table_reserve(&ix->table, (uint32_t)n, err);
     if (r == 0)
         r = pack_push(ix, pack, err);
     for (size_t i = 0; i < n && r == 0; i++) {
-        t->entries[t->count] = pl_index_entry_make(&entries[i], ix->pack_count - 1);
-        table_place(t->slots, t->slot_count, t->entries, t->count);
-        t->count++;
+        struct pl_index_entry e = pl_index_entry_make(&entries[i], ix->pack_count - 1);
+
+        pl_index_table_add(&ix->table, &e);
     }
     return r;
 }
 
-/* Gives the manifest of all packs and `segments`. The writer alone may read without the lock. */
-static int index_write_manifest(struct pl_index *ix, const struct pl_segment *segments, size_t n, struct pl_err *err)
+/* Gives the manifest of the first `packs` packs, all of whose entries are in `segments`: of others the footers are read at the next start.
+ * While the disk is ours, which alone may read segments without the lock. */
+static int index_write_manifest(struct pl_index *ix, const struct pl_segment *segments, size_t n, uint32_t packs,
+                                struct pl_err *err)
 {
-    _cleanup_(pl_manifest_finish) struct pl_manifest m = {.segment_count = n, .pack_count = ix->pack_count};
+    _cleanup_(pl_manifest_finish) struct pl_manifest m = {.segment_count = n, .pack_count = packs};
 
     m.segments = calloc(n + 1, sizeof(*m.segments));
-    m.packs = calloc(ix->pack_count + 1u, sizeof(*m.packs));
+    m.packs = calloc(packs + 1u, sizeof(*m.packs));
     if (m.segments == NULL || m.packs == NULL)
         return pl_err_nomem(err);
     memcpy(m.segments, segments, n * sizeof(*segments));
     pthread_rwlock_rdlock(&ix->lock); /* packs may be forgotten meanwhile */
-    for (uint32_t i = 0; i < ix->pack_count; i++)
+    for (uint32_t i = 0; i < packs; i++)
         if (!ix->packs[i].gone)
             m.packs[i] = ix->packs[i].id;
     pthread_rwlock_unlock(&ix->lock);
@@ -280,28 +217,42 @@ static const struct pl_index_entry *array_next(void *self)
     return f->next < f->end ? f->next++ : NULL;
 }
 
-/* Writer only. */
-static int index_write_table(struct pl_index *ix, struct pl_err *err)
+/* What is in memory now, sorted, and how many packs there are. The caller frees `*ret`. */
+static int table_copy(struct pl_index *ix, struct pl_index_entry **ret, uint32_t *ret_n, uint32_t *ret_packs, struct pl_err *err)
 {
-    size_t n = ix->table.count;
-    _cleanup_free_ struct pl_index_entry *sorted = reallocarray(NULL, n, sizeof(*sorted));
-    struct array_feed array = {sorted, sorted + n};
-    struct pl_segment_feed feed = {&array, array_next};
-    struct pl_segment segments[INDEX_MAX_SEGMENTS], s;
     int r;
 
-    if (sorted == NULL)
-        return pl_err_nomem(err);
+    pthread_rwlock_rdlock(&ix->lock);
+    *ret_packs = ix->pack_count;
+    *ret_n = ix->table.count;
+    r = pl_index_table_copy(&ix->table, ret, err);
+    pthread_rwlock_unlock(&ix->lock);
+    if (r == 0)
+        qsort(*ret, *ret_n, sizeof(**ret), pl_index_entry_cmp);
+    return r;
+}
+
+/* While the disk is ours; packs are added meanwhile. */
+static int index_write_table(struct pl_index *ix, struct pl_err *err)
+{
+    _cleanup_free_ struct pl_index_entry *sorted = NULL;
+    struct pl_segment segments[INDEX_MAX_SEGMENTS], s;
+    struct array_feed array;
+    struct pl_segment_feed feed = {&array, array_next};
+    uint32_t n, packs;
+    int r = table_copy(ix, &sorted, &n, &packs, err);
+
+    if (r < 0 || n == 0)
+        return r;
     if (ix->segment_count == INDEX_MAX_SEGMENTS)
         return pl_err_set(err, PL_ELIMIT, "more than %u index segments", INDEX_MAX_SEGMENTS);
-    memcpy(sorted, ix->table.entries, n * sizeof(*sorted));
-    qsort(sorted, n, sizeof(*sorted), pl_index_entry_cmp);
+    array = (struct array_feed){sorted, sorted + n};
     r = pl_segment_write(ix->dir, ix->next_number, 0, &feed, &s, err);
     if (r < 0)
         return r;
     memcpy(segments, ix->segments, sizeof(segments));
     segments[ix->segment_count] = s;
-    r = index_write_manifest(ix, segments, ix->segment_count + 1u, err);
+    r = index_write_manifest(ix, segments, ix->segment_count + 1u, packs, err);
     if (r < 0) {
         pl_segment_remove(ix->dir, &s);
         return r;
@@ -309,17 +260,24 @@ static int index_write_table(struct pl_index *ix, struct pl_err *err)
     pthread_rwlock_wrlock(&ix->lock);
     ix->segments[ix->segment_count++] = s;
     ix->next_number++;
-    table_finish(&ix->table);
+    ix->written = packs;
+    pl_index_table_drop_first(&ix->table, n);
     pthread_rwlock_unlock(&ix->lock);
     return 0;
 }
 
-/* Entries of PL_INDEX_FANOUT segments in order, without those of forgotten packs. */
+/* Entries of PL_INDEX_FANOUT segments in order, without those of packs that were forgotten when it began. */
 struct merge_feed {
-    const struct pl_index *ix;
     const struct pl_segment *segments;
+    const uint8_t *alive; /* bit a pack, of `packs` */
+    uint32_t packs;
     uint64_t next[PL_INDEX_FANOUT];
 };
+
+static bool merge_keeps(const struct merge_feed *f, uint32_t pack)
+{
+    return pack < f->packs && (f->alive[pack / 8] >> (pack % 8) & 1) != 0;
+}
 
 static const struct pl_index_entry *merge_next(void *self)
 {
@@ -340,20 +298,36 @@ static const struct pl_index_entry *merge_next(void *self)
         if (least == NULL)
             return NULL;
         f->next[from]++;
-        if (entry_alive(f->ix, least))
+        if (merge_keeps(f, pl_index_entry_pack(least)))
             return least;
     }
 }
 
-/* Merges the PL_INDEX_FANOUT segments from `first` into one of the next level. Writer only. */
+/* A bit for each pack that was written: whether it is known still. NULL without memory. */
+static uint8_t *alive_packs(struct pl_index *ix)
+{
+    uint8_t *alive = calloc(ix->written / 8 + 1u, 1);
+
+    pthread_rwlock_rdlock(&ix->lock);
+    for (uint32_t i = 0; alive != NULL && i < ix->written; i++)
+        if (!ix->packs[i].gone)
+            alive[i / 8] = (uint8_t)(alive[i / 8] | 1u << (i % 8));
+    pthread_rwlock_unlock(&ix->lock);
+    return alive;
+}
+
+/* Merges the PL_INDEX_FANOUT segments from `first` into one of the next level. While the disk is ours. */
 static int index_merge(struct pl_index *ix, uint32_t first, struct pl_err *err)
 {
-    struct merge_feed merge = {.ix = ix, .segments = ix->segments + first};
+    _cleanup_free_ uint8_t *alive = alive_packs(ix);
+    struct merge_feed merge = {.segments = ix->segments + first, .alive = alive, .packs = ix->written};
     struct pl_segment_feed feed = {&merge, merge_next};
     struct pl_segment segments[INDEX_MAX_SEGMENTS], old[PL_INDEX_FANOUT], s;
     uint32_t after = first + PL_INDEX_FANOUT, n = ix->segment_count - PL_INDEX_FANOUT + 1;
     int r;
 
+    if (alive == NULL)
+        return pl_err_nomem(err);
     r = pl_segment_write(ix->dir, ix->next_number, ix->segments[first].level + 1, &feed, &s, err);
     if (r < 0)
         return r;
@@ -361,7 +335,7 @@ static int index_merge(struct pl_index *ix, uint32_t first, struct pl_err *err)
     memcpy(segments, ix->segments, first * sizeof(*segments));
     segments[first] = s;
     memcpy(segments + first + 1, ix->segments + after, (ix->segment_count - after) * sizeof(*segments));
-    r = index_write_manifest(ix, segments, n, err);
+    r = index_write_manifest(ix, segments, n, ix->written, err);
     if (r < 0) {
         pl_segment_remove(ix->dir, &s);
         return r;
@@ -394,18 +368,31 @@ static int index_merge_all(struct pl_index *ix, struct pl_err *err)
     return r;
 }
 
-/* The index is a cache: when the disk takes no more, entries stay in memory and it is tried again later. Writer only. */
+/* The index is a cache: when the disk takes no more, entries stay in memory and it is tried again later. So they do while another thread
+ * writes: who adds one does not wait for the disk, unless memory has as many as it may. */
 static void index_maybe_write(struct pl_index *ix)
 {
-    if (ix->dir == NULL || ix->table.count < ix->write_at)
+    uint32_t count, at;
+
+    pthread_rwlock_rdlock(&ix->lock);
+    count = ix->table.count;
+    at = ix->write_at;
+    pthread_rwlock_unlock(&ix->lock);
+    if (ix->dir == NULL || count < at)
         return;
-    if (index_write_table(ix, NULL) < 0) {
-        ix->write_at = ix->table.count + PL_INDEX_SEGMENT_ENTRIES;
+    if (count >= INDEX_WAIT_ENTRIES)
+        pthread_mutex_lock(&ix->disk);
+    else if (pthread_mutex_trylock(&ix->disk) != 0)
         return;
-    }
-    ix->write_at = PL_INDEX_SEGMENT_ENTRIES;
-    if (index_merge_all(ix, NULL) < 0)
-        return; /* the segments stay as they are; the next one tries again */
+    at = PL_INDEX_SEGMENT_ENTRIES;
+    if (index_write_table(ix, NULL) < 0)
+        at += count;
+    else
+        (void)!index_merge_all(ix, NULL); /* the segments may stay as they are: the next one tries again */
+    pthread_rwlock_wrlock(&ix->lock);
+    ix->write_at = at;
+    pthread_rwlock_unlock(&ix->lock);
+    pthread_mutex_unlock(&ix->disk);
 }
 
 int pl_index_add_pack(struct pl_index *ix, const struct pl_hash *pack, const struct pl_pack_entry *entries, size_t n,
@@ -414,16 +401,14 @@ int pl_index_add_pack(struct pl_index *ix, const struct pl_hash *pack, const str
     uint32_t no;
     int r = 0;
 
-    pthread_mutex_lock(&ix->writer);
+    pthread_rwlock_wrlock(&ix->lock);
     if (!pack_number(ix, pack, &no)) {
-        pthread_rwlock_wrlock(&ix->lock);
         r = index_insert(ix, pack, entries, n, err);
         if (r == 0)
             ix->packs[ix->pack_count - 1].doubt = (uint8_t)doubt;
-        pthread_rwlock_unlock(&ix->lock);
-        index_maybe_write(ix);
     }
-    pthread_mutex_unlock(&ix->writer);
+    pthread_rwlock_unlock(&ix->lock);
+    index_maybe_write(ix);
     return r;
 }
 
@@ -431,12 +416,10 @@ void pl_index_drop_pack(struct pl_index *ix, const struct pl_hash *pack)
 {
     uint32_t no;
 
-    pthread_mutex_lock(&ix->writer);
     pthread_rwlock_wrlock(&ix->lock);
     if (pack_number(ix, pack, &no))
         ix->packs[no].gone = true;
     pthread_rwlock_unlock(&ix->lock);
-    pthread_mutex_unlock(&ix->writer);
 }
 
 void pl_index_set_seen(struct pl_index *ix, const struct pl_hash *pack, enum pl_pack_seen seen)
@@ -526,12 +509,12 @@ int pl_index_sync(struct pl_index *ix, struct pl_err *err)
 {
     int r = 0;
 
-    pthread_mutex_lock(&ix->writer);
-    if (ix->dir != NULL && ix->table.count > 0)
+    pthread_mutex_lock(&ix->disk);
+    if (ix->dir != NULL)
         r = index_write_table(ix, err);
     if (r == 0 && ix->dir != NULL)
         r = index_merge_all(ix, err);
-    pthread_mutex_unlock(&ix->writer);
+    pthread_mutex_unlock(&ix->disk);
     return r;
 }
 
@@ -565,6 +548,7 @@ static int index_load(struct pl_index *ix, const struct pl_manifest *m, struct p
     }
     for (size_t i = 0; i < m->pack_count && r == 0; i++)
         r = pack_push(ix, &m->packs[i], err);
+    ix->written = ix->pack_count;
     return r;
 }
 
@@ -573,12 +557,13 @@ static void index_clear(struct pl_index *ix)
     for (uint32_t i = 0; i < ix->segment_count; i++)
         pl_segment_close(&ix->segments[i]);
     ix->segment_count = 0;
-    table_finish(&ix->table);
+    pl_index_table_finish(&ix->table);
     pl_map_finish(&ix->by_id, NULL);
     free(ix->packs);
     ix->packs = NULL;
     ix->pack_count = 0;
     ix->pack_cap = 0;
+    ix->written = 0;
     ix->next_number = 1;
 }
 
@@ -611,7 +596,7 @@ int pl_index_open(const char *dir, struct pl_index **ret, struct pl_err *err)
 
     if (ix == NULL)
         return pl_err_nomem(err);
-    pthread_mutex_init(&ix->writer, NULL);
+    pthread_mutex_init(&ix->disk, NULL);
     pthread_rwlockattr_init(&attr);
     pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP); /* readers never end */
     pthread_rwlock_init(&ix->lock, &attr);
@@ -634,7 +619,7 @@ struct pl_index *pl_index_close(struct pl_index *ix)
         return NULL;
     index_clear(ix);
     pthread_rwlock_destroy(&ix->lock);
-    pthread_mutex_destroy(&ix->writer);
+    pthread_mutex_destroy(&ix->disk);
     free(ix->dir);
     free(ix);
     return NULL;
@@ -664,29 +649,23 @@ struct pl_index_view *pl_index_view_close(struct pl_index_view *v)
     return NULL;
 }
 
-/* By the writer, so that no segment goes meanwhile. */
+/* While the disk is ours: no segment goes, and nothing leaves the table, meanwhile. */
 static int view_fill(struct pl_index_view *v, struct pl_err *err)
 {
     struct pl_index *ix = v->ix;
-    size_t n = ix->table.count;
+    uint32_t n;
     int r = 0;
 
-    v->packs = ix->pack_count;
     for (uint32_t i = 0; i < ix->segment_count && r == 0; i++) {
         const struct pl_segment *s = &ix->segments[i];
 
         r = pl_segment_open(ix->dir, s->number, s->level, s->count, &v->segments[i], err);
         v->n += r == 0;
     }
-    if (r < 0 || n == 0)
-        return r;
-    v->table = reallocarray(NULL, n, sizeof(*v->table));
-    if (v->table == NULL)
-        return pl_err_nomem(err);
-    memcpy(v->table, ix->table.entries, n * sizeof(*v->table));
-    qsort(v->table, n, sizeof(*v->table), pl_index_entry_cmp);
-    v->segments[v->n++] = (struct pl_segment){.count = n, .entries = v->table};
-    return 0;
+    r = r < 0 ? r : table_copy(ix, &v->table, &n, &v->packs, err);
+    if (r == 0 && n > 0)
+        v->segments[v->n++] = (struct pl_segment){.count = n, .entries = v->table};
+    return r;
 }
 
 int pl_index_view_open(struct pl_index *ix, struct pl_index_view **ret, struct pl_err *err)
@@ -697,9 +676,9 @@ int pl_index_view_open(struct pl_index *ix, struct pl_index_view **ret, struct p
     if (v == NULL)
         return pl_err_nomem(err);
     v->ix = ix;
-    pthread_mutex_lock(&ix->writer);
+    pthread_mutex_lock(&ix->disk);
     r = view_fill(v, err);
-    pthread_mutex_unlock(&ix->writer);
+    pthread_mutex_unlock(&ix->disk);
     if (r < 0) {
         pl_index_view_close(v);
         return pl_err_wrap(err, r, "view of the index");

@@ -4,8 +4,13 @@
 
 #include "storage/pack/index.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
+#include <time.h>
 
 static char *dir;
 static struct pl_index *ix;
@@ -409,6 +414,130 @@ static void readers_find_everything_while_segments_are_written(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* ---- who adds while another thread writes ---- */
+
+#define ADD_S 60 /* it takes microseconds, or as long as the disk */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of how many have added theirs */
+static pthread_cond_t one_more = PTHREAD_COND_INITIALIZER;
+static int added;
+
+struct pack_of {
+    uint64_t pack;
+    uint32_t n;
+};
+
+static void *add_main(void *arg)
+{
+    const struct pack_of *p = arg;
+
+    add_pack(p->pack, p->n);
+    pthread_mutex_lock(&lock);
+    added++;
+    pthread_cond_signal(&one_more);
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+static bool one_is_added_in_time(void)
+{
+    struct timespec until;
+    bool one;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += ADD_S;
+    pthread_mutex_lock(&lock);
+    while (added == 0 && pthread_cond_timedwait(&one_more, &lock, &until) == 0)
+        ;
+    one = added == 1;
+    pthread_mutex_unlock(&lock);
+    return one;
+}
+
+/* A pipe in the place of the first segment: whoever writes it waits until it is read. Then it is found to be no file. */
+static void let_the_write_fail(const char *pipe)
+{
+    char bytes[4096];
+    int fd = open(pipe, O_RDONLY | O_CLOEXEC);
+
+    assert_true(fd >= 0);
+    while (read(fd, bytes, sizeof(bytes)) > 0)
+        ;
+    close(fd);
+}
+
+static void who_adds_does_not_wait_for_who_writes(void **state)
+{
+    struct pack_of packs[] = {{0, 70000}, {1, 100}}; /* either may come to write */
+    const struct pl_hash first = pack_id(0);
+    char pipe[PATH_MAX];
+    pthread_t threads[2];
+    bool in_time;
+
+    (void)state;
+    added = 0;
+    snprintf(pipe, sizeof(pipe), "%s", fixture_path(dir, "index/0000000000000001.seg.tmp"));
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    assert_int_equal(pthread_create(&threads[0], NULL, add_main, &packs[0]), 0);
+    while (!pl_index_has_pack(ix, &first))
+        sched_yield();
+    assert_int_equal(pthread_create(&threads[1], NULL, add_main, &packs[1]), 0);
+    in_time = one_is_added_in_time();
+    let_the_write_fail(pipe);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    assert_true(in_time);
+    assert_pack(0, 70000, 7, true);
+    assert_pack(1, 100, 1, true);
+    add_pack(2, 70000); /* now the disk takes them */
+    reopen();
+    assert_pack(0, 70000, 7, true);
+    assert_pack(1, 100, 1, true);
+    assert_pack(2, 70000, 7, true);
+}
+
+#define SMALL_FIRST 1000
+
+static uint64_t small_packs;
+
+static void *add_small(void *arg)
+{
+    (void)arg;
+    while (atomic_load(&adding))
+        add_pack(SMALL_FIRST + small_packs++, 3);
+    return NULL;
+}
+
+/* A pack that the index knows at a start has all its entries there: its footer is not read again. */
+static void what_comes_while_segments_are_written_and_merged_survives_a_restart(void **state)
+{
+    pthread_t other;
+
+    (void)state;
+    small_packs = 0;
+    atomic_store(&adding, true);
+    pthread_create(&other, NULL, add_small, NULL);
+    for (uint64_t p = 0; p < 36; p++)
+        add_pack(p, 20000); /* nine segments, eight of which become one */
+    atomic_store(&adding, false);
+    pthread_join(other, NULL);
+    for (int again = 0; again < 2; again++) {
+        for (uint64_t p = 0; p < 36; p++) {
+            struct pl_hash id = pack_id(p);
+
+            assert_true(again || pl_index_has_pack(ix, &id));
+            assert_pack(p, 20000, 501, pl_index_has_pack(ix, &id));
+        }
+        for (uint64_t p = SMALL_FIRST; p < SMALL_FIRST + small_packs; p++) {
+            struct pl_hash id = pack_id(p);
+
+            assert_true(again || pl_index_has_pack(ix, &id));
+            assert_pack(p, 3, 1, pl_index_has_pack(ix, &id));
+        }
+        reopen();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -425,6 +554,8 @@ int main(void)
         TEST(a_full_disk_keeps_entries_in_memory),
         TEST(without_a_folder_all_stays_in_memory),
         TEST(readers_find_everything_while_segments_are_written),
+        TEST(who_adds_does_not_wait_for_who_writes),
+        TEST(what_comes_while_segments_are_written_and_merged_survives_a_restart),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

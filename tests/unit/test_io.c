@@ -1,8 +1,11 @@
 // link: pl_base
-/* io: whole reads and writes, and what is left when the disk fails. */
+/* io: whole reads and writes, what is left when the disk fails, and who goes first (patience). */
 #include "store_fixture.h"
 
+#include "storage/base/patience.h"
+
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/wait.h>
 
 static char *dir;
@@ -223,6 +226,59 @@ static void a_process_can_be_made_to_end_at_any_call(void **state)
     }
 }
 
+/* ---- who is patient ---- */
+
+static void *work_patiently(void *arg)
+{
+    int64_t *waited_us = arg;
+
+    pl_patience_set(true);
+    pl_patience_sync_begins(); /* its own: nobody waits for it */
+    pl_patience_sync_ends();
+    waited_us[0] = pl_patience_wait();
+    pl_patience_set(false);
+    waited_us[1] = pl_patience_wait();
+    return NULL;
+}
+
+static void work_beside(int64_t waited_us[2])
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, work_patiently, waited_us), 0);
+    pthread_join(thread, NULL);
+}
+
+static void who_is_patient_waits_for_those_who_sync_and_not_for_ever(void **state)
+{
+    int64_t waited_us[2];
+
+    (void)state;
+    pl_patience_sync_begins();
+    work_beside(waited_us); /* goes on all the same */
+    assert_true(waited_us[0] >= PL_PATIENCE_MAX_US && waited_us[1] == 0);
+    pl_patience_sync_ends();
+    assert_int_equal(pl_patience_wait(), 0);         /* who is not patient */
+    while (work_beside(waited_us), waited_us[0] > 0) /* until the last sync is long ago */
+        assert_true(waited_us[1] == 0);
+}
+
+static void syncs_of_files_and_folders_are_waited_for(void **state)
+{
+    _cleanup_close_ int fd = open(fixture_path(dir, "f"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    int64_t waited_us[2];
+    struct pl_err err;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        do
+            assert_ok(i ? pl_io_fsync_dir(dir, &err) : pl_io_fdatasync(fd, "f", &err), &err);
+        while (work_beside(waited_us),
+               waited_us[0] == 0); /* the machine was busy elsewhere for as long as it would have waited */
+        assert_true(waited_us[0] > 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +292,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(folders_are_made_with_their_parents, setup, teardown),
         cmocka_unit_test_setup_teardown(a_tree_is_removed_without_following_links, setup, teardown),
         cmocka_unit_test_setup_teardown(a_tree_deeper_than_any_path_is_removed, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_is_patient_waits_for_those_who_sync_and_not_for_ever, setup, teardown),
+        cmocka_unit_test_setup_teardown(syncs_of_files_and_folders_are_waited_for, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,6 +116,34 @@ static void a_failed_flush_is_tried_again(void **state)
     assert_int_equal(pl_io_calls(PL_IO_FSYNC) - calls, 1); /* a/b only */
 }
 
+/* A flush is somebody's who waits for a put. */
+static void who_removes_leaves_no_work_for_the_next_flush(void **state)
+{
+    static const char *const keys[] = {"a/1", "b/2", "b/3", "never/was"};
+    uint64_t calls;
+    struct pl_err err;
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        assert_ok(put(keys[i], "x", true, &err), &err);
+    assert_ok(pl_object_flush(store, &err), &err);
+    calls = pl_io_calls(PL_IO_FSYNC);
+    assert_ok(pl_object_remove_many(store, keys, PL_ARRAY_SIZE(keys), &err), &err);
+    assert_int_equal(pl_io_calls(PL_IO_FSYNC) - calls, 2); /* a, b */
+    assert_ok(put("c", "x", true, &err), &err);
+    assert_ok(pl_object_remove(store, "c", &err), &err);
+    calls = pl_io_calls(PL_IO_FSYNC);
+    assert_ok(pl_object_flush(store, &err), &err);
+    assert_int_equal(pl_io_calls(PL_IO_FSYNC) - calls, 1); /* what was put */
+    assert_ok(put("d", "x", true, &err), &err);
+    assert_ok(pl_object_flush(store, &err), &err);
+    pl_io_fail_nth(PL_IO_FSYNC, 1, EIO);
+    assert_int_equal(pl_object_remove(store, "d", &err), PL_EIO);
+    calls = pl_io_calls(PL_IO_FSYNC);
+    assert_ok(pl_object_flush(store, &err), &err);
+    assert_int_equal(pl_io_calls(PL_IO_FSYNC) - calls, 1); /* what could not be synced */
+}
+
 static void old_temp_files_go_when_the_store_is_opened(void **state)
 {
     struct utimbuf old = {1, 1};
@@ -175,9 +203,13 @@ static void markers_that_are_not_ours_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_row_of_the_table_holds),          TEST(a_key_and_a_folder_of_one_name_are_two_things),
-        TEST(what_is_not_an_object_is_not_listed),   TEST(a_full_disk_leaves_nothing_behind),
-        TEST(a_failed_flush_is_tried_again),         TEST(old_temp_files_go_when_the_store_is_opened),
+        TEST(every_row_of_the_table_holds),
+        TEST(a_key_and_a_folder_of_one_name_are_two_things),
+        TEST(what_is_not_an_object_is_not_listed),
+        TEST(a_full_disk_leaves_nothing_behind),
+        TEST(who_removes_leaves_no_work_for_the_next_flush),
+        TEST(a_failed_flush_is_tried_again),
+        TEST(old_temp_files_go_when_the_store_is_opened),
         TEST(markers_that_are_not_ours_are_refused),
     };
 
