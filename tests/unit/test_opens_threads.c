@@ -361,6 +361,8 @@ static void test_what_has_something_is_not_taken_away(void **state)
 
 /* ---- a pool that has no thread to spare ---- */
 
+#define FLUSH_S 60 /* it takes milliseconds, or for ever */
+
 struct plug {
     pthread_mutex_t lock;
     pthread_cond_t cond;
@@ -412,12 +414,52 @@ static void wait_until_due(const char *id)
     }
 }
 
+struct flush {
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    bool over;
+    int result;
+    struct pl_err err;
+};
+
+static void *flush_main(void *arg)
+{
+    struct flush *f = arg;
+    int r = pl_opens_flush(world.opens, "default", "digits", "master", &f->err);
+
+    pthread_mutex_lock(&f->lock);
+    f->result = r;
+    f->over = true;
+    pthread_cond_signal(&f->cond);
+    pthread_mutex_unlock(&f->lock);
+    return NULL;
+}
+
+/* False: it was not over in time. */
+static bool wait_for_flush(struct flush *f)
+{
+    struct timespec until;
+    bool over;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += FLUSH_S;
+    pthread_mutex_lock(&f->lock);
+    while (!f->over && pthread_cond_timedwait(&f->cond, &f->lock, &until) == 0)
+        ;
+    over = f->over;
+    pthread_mutex_unlock(&f->lock);
+    return over;
+}
+
 /* All threads of the pool may be such that wait for what gathers. */
 static void test_who_waits_for_an_end_needs_no_thread_of_the_pool(void **state)
 {
     struct plug plug = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, false};
+    struct flush flush = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
     _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    pthread_t waits;
     struct pl_err err = {0};
+    bool in_time;
     char *text;
 
     (void)state;
@@ -425,12 +467,16 @@ static void test_who_waits_for_an_end_needs_no_thread_of_the_pool(void **state)
     assert_ok(pl_opens_gather(world.opens, &gathered, 1, &c, &err), &err);
     assert_ok(open_put(c, "+a:10", 'x', &err), &err);
     wait_until_due(pl_open_head(c)->commit);
-    assert_ok(pl_opens_flush(world.opens, "default", "digits", "master", &err), &err);
+    assert_int_equal(pthread_create(&waits, NULL, flush_main, &flush), 0);
+    in_time = wait_for_flush(&flush);
+    plug_out(&plug); /* else nothing of this would end */
+    pthread_join(waits, NULL);
+    assert_true(in_time);
+    assert_ok(flush.result, &flush.err);
+    pl_pool_drain(world.pool); /* the job finds nothing to do */
     text = opens_state(&world);
     assert_string_equal(text, "digits a:10:x; vault");
     free(text);
-    plug_out(&plug);
-    pl_pool_drain(world.pool); /* the job finds nothing to do */
 }
 
 static int setup(void **state)
