@@ -14,11 +14,12 @@
 #include <stdio.h>
 
 #define CONNECTIONS 8
-#define AGENT_LINES 16 /* of PL_HTTP_IO_CONNECTIONS_MAX connections each: an agent keeps its request open while its worker lingers */
-#define WAIT_MS     20000
-#define KEEP        "metadata{annotations} spec{nodeName containers{name env}} status{phase}"
-#define WORKER      "pipelined.io/worker"
-#define BARE        "bare-"
+#define AGENT_LINES                                                                                                              \
+    16 /* of PL_HTTP_IO_CONNECTIONS_MAX connections each: an agent keeps its request open while its worker lingers */
+#define WAIT_MS 20000
+#define KEEP    "metadata{annotations} spec{nodeName containers{name env}} status{phase}"
+#define WORKER  "pipelined.io/worker"
+#define BARE    "bare-"
 /* One file "f" of one byte, as an ops stream. */
 #define OUTPUT "UExPUAEBAWYBAQF4AAE="
 
@@ -33,7 +34,7 @@ static const char ended[] = "{\"status\":{\"phase\":\"Succeeded\",\"containerSta
 static struct {
     struct pl_kube_client *kubelets, *client; /* client: of the bare one */
     struct pl_http_io *io[AGENT_LINES];
-    unsigned begun; /* agents */
+    unsigned begun;          /* agents */
     const char *space, *url; /* url NULL: there are no agents */
     struct pl_map pods;      /* uid → pod; the informer's thread */
     pthread_mutex_t lock;
