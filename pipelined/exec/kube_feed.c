@@ -5,9 +5,10 @@
 #include <sys/queue.h>
 
 struct item {
-    enum pl_kube_event event;
-    json_t *object;
     STAILQ_ENTRY(item) link;
+    enum pl_kube_event event;
+    size_t len; /* 0 = no object */
+    char text[];
 };
 STAILQ_HEAD(item_list, item);
 
@@ -27,7 +28,6 @@ static void drop(struct item_list *list)
 
     while ((i = STAILQ_FIRST(list))) {
         STAILQ_REMOVE_HEAD(list, link);
-        json_decref(i->object);
         free(i);
     }
 }
@@ -49,6 +49,16 @@ static bool take_some(struct pl_kube_feed *f, struct item_list *items)
     return more;
 }
 
+/* One without memory is left out; the object's next change tells it. */
+static void deliver_one(struct pl_kube_feed *f, const struct item *i)
+{
+    json_t *object = i->len ? json_loadb(i->text, i->len, 0, NULL) : NULL;
+
+    if (object || !i->len)
+        f->config.event(f->config.self, i->event, object);
+    json_decref(object);
+}
+
 /* Some of what has come: others want the loop, too. One of these events may lead to the feed's end. */
 static void deliver(void *arg)
 {
@@ -66,8 +76,7 @@ static void deliver(void *arg)
     }
     while ((i = STAILQ_FIRST(&items)) && !f->ending) {
         STAILQ_REMOVE_HEAD(&items, link);
-        f->config.event(f->config.self, i->event, i->object);
-        json_decref(i->object);
+        deliver_one(f, i);
         free(i);
     }
     drop(&items);
@@ -75,20 +84,31 @@ static void deliver(void *arg)
         pl_loop_post_work(f->config.loop, &f->work, "kube.feed", deliver, f);
 }
 
-/* On the I/O thread. The loop gets a copy: who lets go of an object also reads its count, and not atomically. */
+/* What waits is text: a tenth of the memory that its objects take, and one piece of it. */
+static struct item *item_create(enum pl_kube_event e, const json_t *object)
+{
+    const size_t len = object ? json_dumpb(object, NULL, 0, JSON_COMPACT) : 0;
+    struct item *i = malloc(sizeof *i + len);
+
+    if (!i)
+        return NULL;
+    *i = (struct item){.event = e, .len = len};
+    if (object && (len == 0 || json_dumpb(object, i->text, len, JSON_COMPACT) != len)) {
+        free(i);
+        return NULL;
+    }
+    return i;
+}
+
+/* On the I/O thread. */
 static int take(void *self, enum pl_kube_event e, json_t *object, struct pl_err *err)
 {
     struct pl_kube_feed *f = self;
-    struct item *i = malloc(sizeof *i);
+    struct item *i = item_create(e, object);
     bool full;
 
     if (!i)
         return pl_err_nomem(err);
-    *i = (struct item){.event = e, .object = object ? json_deep_copy(object) : NULL};
-    if (object && !i->object) {
-        free(i);
-        return pl_err_nomem(err);
-    }
     pthread_mutex_lock(&f->lock);
     full = f->n >= PL_KUBE_FEED_MAX;
     if (!full) {
@@ -97,7 +117,6 @@ static int take(void *self, enum pl_kube_event e, json_t *object, struct pl_err 
     }
     pthread_mutex_unlock(&f->lock);
     if (full) {
-        json_decref(i->object);
         free(i);
         return pl_err_set(err, PL_EBUSY, "%u events wait already", PL_KUBE_FEED_MAX);
     }

@@ -1,6 +1,7 @@
 #include "gpu_report.h"
 
 #include "pipelined/core/json_text.h"
+#include "storage/base/map.h"
 
 #include "offer.h"
 #include "pod_render.h"
@@ -9,10 +10,11 @@
 
 #define KEY_BYTES (63 + 253 + 2)
 
+/* Of nodes and pods, of which a cluster has tens of thousands, text is kept: a tenth of the memory that the objects take. */
 struct pl_gpu_report {
-    json_t *nodes; /* name → {"address", "product"?, "resources": {NAME: COUNT}} */
-    json_t *
-        pods; /* uid → {"node", "namespace", "pod", "project"?, "stage"?, "holds": {NAME: COUNT}, "devices": {INDEX: UNITS}, "pending"} */
+    struct pl_map nodes; /* name → {"address", "product"?, "resources": {NAME: COUNT}} */
+    /* uid → {"node", "namespace", "pod", "project"?, "stage"?, "holds": {NAME: COUNT}, "devices": {INDEX: UNITS}, "pending"} */
+    struct pl_map pods;
     json_t *use;   /* node → {"namespace/pod": {"utilisation", "used_mib", "devices"}} */
     json_t *taken; /* of stages' pods, "namespace/pod" → {"sum", "times", "peak_mib"}: since pl_gpu_report_take */
 };
@@ -36,11 +38,9 @@ int pl_gpu_report_create(struct pl_gpu_report **ret, struct pl_err *err)
 
     if (!g)
         return pl_err_nomem(err);
-    g->nodes = json_object();
-    g->pods = json_object();
     g->use = json_object();
     g->taken = json_object();
-    if (!g->nodes || !g->pods || !g->use || !g->taken) {
+    if (!g->use || !g->taken) {
         pl_gpu_report_destroy(g);
         return pl_err_nomem(err);
     }
@@ -52,8 +52,8 @@ struct pl_gpu_report *pl_gpu_report_destroy(struct pl_gpu_report *g)
 {
     if (!g)
         return NULL;
-    json_decref(g->nodes);
-    json_decref(g->pods);
+    pl_map_finish(&g->nodes, free);
+    pl_map_finish(&g->pods, free);
     json_decref(g->use);
     json_decref(g->taken);
     free(g);
@@ -73,15 +73,19 @@ static bool is_gpu(const char *resource)
     return false;
 }
 
-static int put(json_t *all, size_t max, const char *what, const char *key, json_t *value, struct pl_err *err)
+static int put(struct pl_map *all, size_t max, const char *what, const char *key, json_t *value /* taken over */,
+               struct pl_err *err)
 {
-    if (!value)
-        return pl_err_nomem(err);
-    if (json_object_size(all) >= max && !json_object_get(all, key)) {
-        json_decref(value);
-        return pl_err_set(err, PL_ELIMIT, "more than %zu %s have GPUs: %s is not told of", max, what, key);
-    }
-    return json_object_set_new(all, key, value) < 0 ? pl_err_nomem(err) : 0;
+    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+    void *old = NULL;
+    int r = text ? 0 : pl_err_nomem(err);
+
+    json_decref(value);
+    if (r == 0 && all->len >= max && !pl_map_get(all, key, strlen(key)))
+        r = pl_err_set(err, PL_ELIMIT, "more than %zu %s have GPUs: %s is not told of", max, what, key);
+    r = r < 0 ? r : pl_map_put(all, key, strlen(key), text, &old, err);
+    free(r < 0 ? text : old);
+    return r;
 }
 
 /* ---- nodes ---- */
@@ -132,7 +136,7 @@ int pl_gpu_report_node(struct pl_gpu_report *g, const json_t *node, struct pl_er
         pl_gpu_report_node_gone(g, name);
         return 0;
     }
-    return put(g->nodes, PL_GPU_REPORT_NODES_MAX, "nodes", name,
+    return put(&g->nodes, PL_GPU_REPORT_NODES_MAX, "nodes", name,
                json_pack("{s:s, s:s*, s:o}", "address", address_of(status), "product",
                          product_of(json_object_get(metadata, "labels")), "resources", resources),
                err);
@@ -140,7 +144,7 @@ int pl_gpu_report_node(struct pl_gpu_report *g, const json_t *node, struct pl_er
 
 void pl_gpu_report_node_gone(struct pl_gpu_report *g, const char *name)
 {
-    (void)json_object_del(g->nodes, name);
+    free(pl_map_remove(&g->nodes, name, strlen(name)));
     (void)json_object_del(g->use, name);
 }
 
@@ -208,17 +212,17 @@ int pl_gpu_report_pod(struct pl_gpu_report *g, const json_t *pod, struct pl_err 
         json_decref(kept);
         return pl_err_nomem(err);
     }
-    return put(g->pods, PL_GPU_REPORT_PODS_MAX, "pods", pl_json_str(metadata, "uid"), kept, err);
+    return put(&g->pods, PL_GPU_REPORT_PODS_MAX, "pods", pl_json_str(metadata, "uid"), kept, err);
 }
 
 void pl_gpu_report_pod_gone(struct pl_gpu_report *g, const char *uid)
 {
-    const json_t *pod = json_object_get(g->pods, uid);
+    _cleanup_free_ char *text = pl_map_remove(&g->pods, uid, strlen(uid));
+    _cleanup_(json_decrefp) json_t *pod = text ? json_loads(text, 0, NULL) : NULL;
     char key[KEY_BYTES];
 
     if (pod)
         (void)json_object_del(g->taken, key_of(pl_json_str(pod, "namespace"), pl_json_str(pod, "pod"), key));
-    (void)json_object_del(g->pods, uid);
 }
 
 /* ---- how they are used ---- */
@@ -304,11 +308,12 @@ int pl_gpu_report_use(struct pl_gpu_report *g, const char *node, const struct pl
 /* node → [pod…] */
 static json_t *pods_by_node(const struct pl_gpu_report *g)
 {
-    json_t *all = json_object(), *pod, *list;
-    const char *uid;
+    json_t *all = json_object(), *list;
+    const struct pl_map_slot *slot;
 
-    json_object_foreach(g->pods, uid, pod)
-    {
+    for (size_t i = 0; (slot = pl_map_next(&g->pods, &i));) {
+        _cleanup_(json_decrefp) json_t *pod = json_loads(slot->value, 0, NULL);
+
         list = json_object_get(all, pl_json_str(pod, "node"));
         if (!list) {
             list = json_array();
@@ -392,44 +397,62 @@ static json_t *row_json(const char *name, const json_t *node, const char *resour
     return row;
 }
 
-static int compare_rows(const void *a, const void *b)
+static int compare_by(const json_t *x, const json_t *y, const char *first, const char *second)
 {
-    const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
-    int r = strcmp(pl_json_str(x, "node"), pl_json_str(y, "node"));
+    int r = strcmp(pl_json_str(x, first), pl_json_str(y, first));
 
-    return r ? r : strcmp(pl_json_str(x, "resource"), pl_json_str(y, "resource"));
+    return r ? r : strcmp(pl_json_str(x, second), pl_json_str(y, second));
 }
 
-static json_t *sorted(json_t *rows)
+static int compare_rows(const void *a, const void *b)
 {
-    const size_t n = json_array_size(rows);
+    return compare_by(*(json_t *const *)a, *(json_t *const *)b, "node", "resource");
+}
+
+static int compare_pods(const void *a, const void *b)
+{
+    return compare_by(*(json_t *const *)a, *(json_t *const *)b, "namespace", "pod");
+}
+
+/* A new list; NULL of NULL. */
+static json_t *sorted(const json_t *list, int (*compare)(const void *a, const void *b))
+{
+    const size_t n = json_array_size(list);
     _cleanup_free_ json_t **items = calloc(n + 1, sizeof(json_t *));
-    json_t *out = items ? json_array() : NULL;
+    json_t *out = items && list ? json_array() : NULL;
 
     for (size_t i = 0; items && i < n; i++)
-        items[i] = json_array_get(rows, i);
+        items[i] = json_array_get(list, i);
     if (n && items)
-        qsort(items, n, sizeof(json_t *), compare_rows);
+        qsort(items, n, sizeof(json_t *), compare);
     for (size_t i = 0; out && i < n; i++)
         (void)json_array_append(out, items[i]);
-    json_decref(rows);
     return out;
+}
+
+static void add_rows(json_t *rows, const char *name, const json_t *node, const json_t *pods_there, const json_t *use)
+{
+    _cleanup_(json_decrefp) json_t *pods = sorted(pods_there, compare_pods);
+    const char *resource;
+    json_t *count;
+
+    json_object_foreach(json_object_get(node, "resources"), resource, count)
+    {
+        if (!pl_streq(resource, PL_GPUSHARE_COUNT))
+            (void)json_array_append_new(rows, row_json(name, node, resource, json_integer_value(count), pods, use));
+    }
 }
 
 json_t *pl_gpu_report_json(const struct pl_gpu_report *g)
 {
-    json_t *rows = json_array(), *by_node = pods_by_node(g), *node, *count;
-    const char *name, *resource;
+    _cleanup_(json_decrefp) json_t *rows = json_array(), *by_node = pods_by_node(g);
+    const struct pl_map_slot *slot;
 
-    json_object_foreach(g->nodes, name, node)
-    {
-        json_object_foreach(json_object_get(node, "resources"), resource, count)
-        {
-            if (!pl_streq(resource, PL_GPUSHARE_COUNT))
-                (void)json_array_append_new(rows, row_json(name, node, resource, json_integer_value(count),
-                                                           json_object_get(by_node, name), json_object_get(g->use, name)));
-        }
+    for (size_t i = 0; (slot = pl_map_next(&g->nodes, &i));) {
+        const char *name = (const char *)slot->key;
+        _cleanup_(json_decrefp) json_t *node = json_loads(slot->value, 0, NULL);
+
+        add_rows(rows, name, node, json_object_get(by_node, name), json_object_get(g->use, name));
     }
-    json_decref(by_node);
-    return sorted(rows);
+    return sorted(rows, compare_rows);
 }
