@@ -1,5 +1,6 @@
 #include "pipelined/exec/pods.h"
 
+#include "pipelined/core/json_text.h"
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
 #include "storage/base/log.h"
@@ -152,10 +153,11 @@ static int send(struct kpod *p, char *path, const json_t *object)
     p->making = m;
     m->path = path;
     m->text = json_dumps(object, JSON_COMPACT);
+    snprintf(m->name, sizeof m->name, "%s", pl_json_str(metadata, "name"));
+    snprintf(m->hash, sizeof m->hash, "%s", pl_json_str(json_object_get(metadata, "annotations"), PL_KUBE_HASH));
     m->op = (struct pl_kube_create){.collection = path,
-                                    .name = json_string_value(json_object_get(metadata, "name")),
-                                    .hash = json_string_value(
-                                        json_object_get(json_object_get(metadata, "annotations"), PL_KUBE_HASH)),
+                                    .name = m->name,
+                                    .hash = m->hash,
                                     .body = m->text,
                                     .body_len = m->text ? strlen(m->text) : 0,
                                     .done = made,
@@ -164,6 +166,8 @@ static int send(struct kpod *p, char *path, const json_t *object)
         making_free(p);
         return PL_ENOMEM;
     }
+    if (p->step == KPOD_MAKING) /* its text is kept: of thousands that wait, the objects are ten times as much */
+        p->body = (json_decref(p->body), NULL);
     pl_kube_create_start(p->kube->client, &m->op);
     return 0;
 }
@@ -185,7 +189,7 @@ int pl_kpod_order(struct kpod *p, const struct pl_worker_spec *spec, struct pl_e
 /* Would it be rendered otherwise by now, perhaps? */
 static bool is_outdated(struct kpod *p)
 {
-    return p->order && (!p->body || p->facts != pl_kube_facts_of(p->kube, p->order->spec.project));
+    return p->order && p->facts != pl_kube_facts_of(p->kube, p->order->spec.project);
 }
 
 static int render(struct kpod *p, struct pl_err *err)
@@ -213,7 +217,7 @@ int pl_kpod_make(struct kpod *p, struct pl_err *err)
 {
     const struct kube *k = p->kube;
     char *path;
-    int r = is_outdated(p) ? render(p, err) : 0;
+    int r = p->order && (!p->body || is_outdated(p)) ? render(p, err) : 0;
 
     if (r < 0)
         return r;

@@ -48,6 +48,7 @@ struct kshape {
 struct kpod_making {
     struct pl_kube_create op;
     char *text, *path;
+    char name[PL_POD_NAME_BYTES], hash[24];
 };
 
 struct kpod_removal {
@@ -82,7 +83,7 @@ struct kpod {
     int64_t made_ms, waits_ms;    /* monotonic: when it was made; since when it waits for that: */
     char why[PL_POD_WHY_BYTES];   /* last told */
     json_t *object, *events;      /* NULL once its containers run: then only news counts */
-    json_t *body, *claim;         /* to be made */
+    json_t *body, *claim;         /* to be made; a body that is under way is NULL */
     uint64_t facts;               /* number of what they were rendered by */
     struct kpod_order *order;     /* NULL once it is there, or adopted */
     struct kpod_making *making;   /* under way */
