@@ -30,8 +30,8 @@ struct pl_kube_client {
     _Atomic double rate_now;
     /* The I/O thread's own. */
     struct pl_kube_rate rate;
-    struct list queue, for_auth;
-    unsigned running, streams;
+    struct list queue[2], for_auth; /* queue, running: by pl_kube_call.later */
+    unsigned running[2], streams;
     bool pump_armed;
     uint64_t random;
 };
@@ -143,7 +143,7 @@ static void send_call(struct pl_kube_client *c, struct pl_kube_call *call, int64
     call->reply.max = PL_KUBE_REPLY_MAX;
     if (call->restart != NULL)
         call->restart(call->write_self);
-    *(call->stream ? &c->streams : &c->running) += 1;
+    *(call->stream ? &c->streams : &c->running[call->later]) += 1;
     atomic_fetch_add(&c->in_flight, 1);
     atomic_fetch_add(&c->requests, 1);
     if (call->attempts++ > 0)
@@ -188,29 +188,51 @@ static void on_pump_again(struct pl_http_timer *t)
     pump(c);
 }
 
+/* What was given up needs no place to end. */
+static bool ends_at_once(const struct pl_kube_client *c, const struct list *queue)
+{
+    return queue->first != NULL && (atomic_load(&c->closing) || is_cancelled(queue->first));
+}
+
+/* Whose turn it is; NULL: nobody's. What may be later leaves half of the places free, and where both wait each has half. */
+static struct list *next_queue(struct pl_kube_client *c)
+{
+    const unsigned half = PL_MAX(1u, c->calls / 2);
+    const bool later = c->queue[1].first != NULL && c->running[1] < half;
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(c->queue); i++)
+        if (ends_at_once(c, &c->queue[i]))
+            return &c->queue[i];
+    if (c->running[0] + c->running[1] >= c->calls)
+        return NULL;
+    if (c->queue[0].first != NULL && (c->running[0] < half || !later))
+        return &c->queue[0];
+    return later ? &c->queue[1] : NULL;
+}
+
+static void arm_pump(struct pl_kube_client *c, int64_t due_ms)
+{
+    if (c->pump_armed)
+        return;
+    c->pump_armed = true;
+    c->pump_again = (struct pl_http_timer){.fn = on_pump_again, .due_ms = due_ms};
+    pl_http_io_at(c->io, &c->pump_again);
+}
+
 /* Begins what may run now. */
 static void pump(struct pl_kube_client *c)
 {
-    while (c->queue.first != NULL) {
-        int64_t wait_ms;
+    struct list *queue;
 
-        if (!atomic_load(&c->closing) && !is_cancelled(c->queue.first)) {
-            const int64_t now_ms = pl_clock_mono_ms();
+    while ((queue = next_queue(c)) != NULL) {
+        const int64_t now_ms = pl_clock_mono_ms(), wait_ms = ends_at_once(c, queue) ? 0 : pl_kube_rate_take(&c->rate, now_ms);
 
-            if (c->running >= c->calls)
-                return;
-            wait_ms = pl_kube_rate_take(&c->rate, now_ms);
-            atomic_store(&c->rate_now, c->rate.rate);
-            if (wait_ms > 0) {
-                if (!c->pump_armed) {
-                    c->pump_armed = true;
-                    c->pump_again = (struct pl_http_timer){.fn = on_pump_again, .due_ms = now_ms + wait_ms};
-                    pl_http_io_at(c->io, &c->pump_again);
-                }
-                return;
-            }
+        atomic_store(&c->rate_now, c->rate.rate);
+        if (wait_ms > 0) {
+            arm_pump(c, now_ms + wait_ms);
+            return;
         }
-        begin(c, take_first(&c->queue));
+        begin(c, take_first(queue));
     }
 }
 
@@ -220,7 +242,7 @@ static void enter(struct pl_kube_client *c, struct pl_kube_call *call)
         begin(c, call);
         return;
     }
-    append(&c->queue, call);
+    append(&c->queue[call->later], call);
     pump(c);
 }
 
@@ -354,7 +376,7 @@ static void on_answer(struct pl_http_exchange *x)
     const int64_t now_ms = pl_clock_mono_ms();
     bool again;
 
-    *(call->stream ? &c->streams : &c->running) -= 1;
+    *(call->stream ? &c->streams : &c->running[call->later]) -= 1;
     atomic_fetch_sub(&c->in_flight, 1);
     again = read_answer(c, call);
     if (!call->stream && x->err.code != PL_ECANCELED)

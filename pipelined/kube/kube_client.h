@@ -47,6 +47,8 @@ struct pl_kube_call {
     const char *content_type; /* NULL = application/json */
     const char *accept;       /* NULL = application/json */
     bool stream;
+    bool
+        later; /* half of the places are kept for those that are not: somebody waits for what is made, nobody for what is removed */
     bool once;           /* no second attempt, but for LOGIN */
     int64_t deadline_ms; /* 0 = PL_KUBE_DEADLINE_MS; of a stream: none */
     int64_t stall_ms;    /* 0 = PL_KUBE_STALL_MS */

@@ -198,6 +198,7 @@ void pl_kube_delete_start(struct pl_kube_client *c, struct pl_kube_delete *op)
     }
     op->call_ = (struct pl_kube_call){.method = "DELETE",
                                       .path = op->path,
+                                      .later = true,
                                       .body = (const char *)op->body_.data,
                                       .body_len = op->body_.len,
                                       .deadline_ms = op->deadline_ms,

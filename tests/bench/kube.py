@@ -10,6 +10,7 @@ import time
 
 import measure
 import ours
+import relay
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "kube"))
 import control_plane  # noqa: E402 (of tests/kube)
@@ -59,9 +60,9 @@ class Audited(control_plane.ControlPlane):
         with open(self.folder / "tokens.csv", "a", encoding="ascii") as tokens:
             tokens.writelines(f'{token},{user},{user},"system:masters"\n' for user, token in TOKENS.items())
 
-    def known_as(self, user):
+    def known_as(self, user, **cluster):
         """A kubeconfig."""
-        return self.kubeconfig(user, {"token": TOKENS[user]}, NAMESPACE)
+        return self.kubeconfig(user, {"token": TOKENS[user]}, NAMESPACE, **cluster)
 
     def must(self, method, path, body, **more):
         status, said = self.request(method, path, body, **more)
@@ -147,9 +148,9 @@ def stages(bench):
         plane.stop()
 
 
-def daemon(plane, folder):
+def daemon(plane, folder, **cluster):
     port = control_plane.servers.free_port()
-    return ours.Daemon(folder, ["--executor", "kubernetes", "--kubernetes-kubeconfig", plane.known_as("daemon"), "--kubernetes-image", "registry.test/pipelined:1",
+    return ours.Daemon(folder, ["--executor", "kubernetes", "--kubernetes-kubeconfig", plane.known_as("daemon", **cluster), "--kubernetes-image", "registry.test/pipelined:1",
                                 "--worker-url", f"http://127.0.0.1:{port}", "--listen", f"127.0.0.1:{port}"])
 
 
@@ -157,11 +158,12 @@ def measure_chains(bench, plane):
     """With a folder in memory: the log's writes take no time there."""
     links = max(4, min(LINKS, bench.scaled(20 * LINKS)))
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="pl-bench-") as folder:
-        with daemon(plane, pathlib.Path(folder)) as target, Kubelets(plane, target.url) as kubelets:
+        between = relay.Relay("127.0.0.1", plane.port, plane.certs / "apiserver.crt")
+        with between, daemon(plane, pathlib.Path(folder), server=between.url) as target, Kubelets(plane, target.url) as kubelets:
             target.ctl("create", "repo", "in")
             target.pipeline({"pipeline": "chains", "stages": [stage(f"c{i}x{k}", f"c{i}x{k - 1}" if k else "in") for i in range(CHAINS) for k in range(links)]})
             bench.say(f"  {CHAINS} chains of {links} jobs: {ran(plane, target, 'in'):.1f} s")
-    add_gap(bench, plane.written(), kubelets.results)
+    add_gap(bench, between.posted, plane.written(), kubelets.results)
 
 
 def measure_many(bench, plane):
@@ -190,20 +192,30 @@ def bare(pod):
     return pod
 
 
-def add_gap(bench, entries, results):
-    """From a result to the pod of the stage that waits for it."""
-    posted = {one["objectRef"]["name"].rsplit("-", 3)[0]: seconds(one) for one in entries if one["verb"] == "create" and one["user"]["username"] == "daemon"}
-    gaps, answers = [], [(answered - sent) * 1000 for _, sent, answered in results]
+def stage_of(pod):
+    return pod.rsplit("-", 3)[0]
+
+
+def gaps(results, posted):
+    """ms from each result to the pod of the stage that waits for it; `posted`: pod → s."""
+    by_stage = {stage_of(pod): when for pod, when in posted.items()}
+    after = []
     for name, sent, _ in results:
-        chain, _, link = name.rsplit("-", 3)[0].partition("x")
-        after = posted.get(f"{chain}x{int(link) + 1}")
-        if after:
-            gaps.append((after - sent) * 1000)
-    if not gaps:
+        chain, _, link = stage_of(name).partition("x")
+        if (when := by_stage.get(f"{chain}x{int(link) + 1}")) is not None:
+            after.append((when - sent) * 1000)
+    return after
+
+
+def add_gap(bench, posted, entries, results):
+    """From a result to the pod of the stage that waits for it: until its POST comes out of the daemon, and until the API server begins on it."""
+    sent = gaps(results, posted)
+    begun = gaps(results, {one["objectRef"]["name"]: seconds(one) for one in entries if one["verb"] == "create" and one["user"]["username"] == "daemon"})
+    if not sent or not begun:
         raise measure.Failed("no pod was made after another's result")
-    bench.say(f"  from a result to the next POST: {len(gaps)} times, p50 {at(gaps, 0.5):.1f} ms, p99 {at(gaps, 0.99):.1f} ms; to the result's answer: p50 "
-              f"{at(answers, 0.5):.1f} ms, p99 {at(answers, 0.99):.1f} ms")
-    bench.row("result → POST of the pod downstream, store in memory, p99", "ms", {"ours": at(gaps, 0.99)}, "≤ 10 ms", at(gaps, 0.99) <= 10)
+    bench.say(f"  from a result to the next POST: {len(sent)} times, p50 {at(sent, 0.5):.1f} ms, p99 {at(sent, 0.99):.1f} ms; until the API server begins on it: p50 "
+              f"{at(begun, 0.5):.1f} ms, p99 {at(begun, 0.99):.1f} ms")
+    bench.row("result → POST of the pod downstream, store in memory, p99", "ms", {"ours": at(sent, 0.99)}, "≤ 10 ms", at(sent, 0.99) <= 10)
 
 
 def real(bench):

@@ -123,7 +123,7 @@ static void what_will_not_help_is_not_tried_again(void **state)
 static void a_deadline_ends_it_with_the_last_words(void **state)
 {
     struct fixture *x = *state;
-    struct pl_kube_call call = {.method = "POST", .path = PODS, .body = "{}", .body_len = 2, .deadline_ms = 60};
+    struct pl_kube_call call = {.method = "POST", .path = PODS, .body = "{}", .body_len = 2, .deadline_ms = 1500};
     struct pl_err err = {0};
 
     kube_fake_fault(x->fake, (struct kube_fake_fault){NULL, NULL, KUBE_FAULT_ANSWER, 503, 0,
@@ -211,6 +211,38 @@ static void connections_are_kept_and_few(void **state)
     many_are_made_at_once_over_few_connections(state);
     kube_fake_look(x->fake, &view);
     assert_true(view.connections <= PL_KUBE_CALLS && view.at_once <= PL_KUBE_CALLS);
+}
+
+static void on_call(struct pl_kube_call *call)
+{
+    pass(call->arg);
+}
+
+/* Each DELETE goes unanswered, and there are more of them than places. */
+static void removals_leave_room_for_what_is_made(void **state)
+{
+    struct fixture *x = *state;
+    struct pl_kube_client *c = client_of(x->fake, NULL);
+    struct pl_kube_call *removals = calloc(MANY, sizeof *removals), get = {.method = "GET", .path = "/version"};
+    struct gate g = GATE;
+
+    kube_fake_fault(x->fake, (struct kube_fake_fault){"DELETE", NULL, KUBE_FAULT_SILENT, 0, 0, NULL, 0, 0});
+    for (size_t i = 0; i < MANY; i++) {
+        removals[i] = (struct pl_kube_call){.method = "DELETE", .path = PODS "/a", .later = true, .done = on_call, .arg = &g};
+        pl_kube_client_start(c, &removals[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pl_kube_client_run(c, &get, NULL), 0);
+        assert_int_equal(get.attempts, 1);
+        pl_kube_call_finish(&get);
+        get = (struct pl_kube_call){.method = "GET", .path = "/version"};
+    }
+    assert_int_equal(g.done, 0);
+    pl_kube_client_destroy(c);
+    assert_int_equal(g.done, MANY);
+    for (size_t i = 0; i < MANY; i++)
+        pl_kube_call_finish(&removals[i]);
+    free(removals);
 }
 
 /* --- who we are --- */
@@ -358,6 +390,7 @@ int main(void)
         cmocka_unit_test(no_server_is_said_with_its_address),
         TEST(closing_ends_what_is_under_way),
         TEST(connections_are_kept_and_few),
+        TEST(removals_leave_room_for_what_is_made),
         TEST(a_token_that_changed_is_read_again_when_it_is_refused),
         TEST(a_watch_survives_all_that_happens_to_it),
         TEST(a_watch_cut_within_a_frame_tells_everything_once),
