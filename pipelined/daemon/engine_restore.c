@@ -484,6 +484,7 @@ static int restore_worker(struct pl_engine *e, int64_t id, struct pl_err *err)
     ev.worker.gpus = row.gpus;
     ev.worker.n_gpus = row.n_gpus;
     ev.worker.starting = !row.incarnation[0];
+    ev.worker.node = row.host;
     r = row.pod ? pl_engine_shape(e, stage, spec.gpu, &ev.worker.shape, err) : 0;
     r = r < 0 ? r : pl_engine_feed(e, &ev, err);
     if (r < 0) {

@@ -74,7 +74,7 @@
  *   table, merge, merge_rows, merge_collision    results of datums put together;   datum_env: what a command sees
  *   carry, carry_items   the same from what changed: the trees of the commit before, edited
  *   sched                what runs, where and when: sched_event, sched_graph, sched_run, sched_job, sched_task, sched_worker, sched_admit,
- *                        sched_line (fair share), sched_shape (pods), sched_restore, sched_say (why something waits), sched_view, timers,
+ *                        sched_line (fair share), sched_shape (pods), sched_node (where they were lost), sched_restore, sched_say (why something waits), sched_view, timers,
  *                        ranges
  *   disk_room            how full a disk may become;  keep: which commits stay;  secret: what is asked of who keeps them
  * The engine carries it out: pipelined/daemon, pipelined/exec

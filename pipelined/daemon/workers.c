@@ -277,7 +277,7 @@ static void on_placed(void *self, uint64_t id, const char *node, bool up)
         snprintf(row.host, sizeof row.host, "%s", node);
         write_worker(e, &row);
     }
-    report_as(e, id, (struct report){.kind = PL_SCHED_EV_WORKER_PLACED, .on = up}, "");
+    report_as(e, id, (struct report){.kind = PL_SCHED_EV_WORKER_PLACED, .on = up}, node);
 }
 
 static void on_waits(void *self, uint64_t id, const char *text)
@@ -392,6 +392,8 @@ void pl_engine_start_worker(struct pl_engine *e, const struct pl_sched_action *a
     pl_engine_worker_spec(e, w, &texts, &spec);
     spec.cpu_milli = a->worker.cpu_milli;
     spec.memory_bytes = a->worker.memory_bytes;
+    spec.avoid = a->worker.avoid;
+    spec.n_avoid = a->worker.n_avoid;
     r = e->executor->ops->start(e->executor, &spec, &err);
     if (r < 0) {
         pl_map_remove(&e->workers, &a->worker.id, sizeof a->worker.id);

@@ -22,8 +22,10 @@ struct pl_worker_spec {
     const struct pl_stage *def; /* NULL: an adopted one whose stage is no more; it is stopped at once */
     uint64_t version;           /* of the stage */
     bool gpu;                   /* of a pod: it gets the stage's GPUs */
-    const char *token;          /* of this worker alone */
-    const uint16_t *gpus;       /* slots, exclusively its own; none for a CPU worker */
+    const char *const *avoid;   /* nodes that a pod should not go to while there are others */
+    size_t n_avoid;
+    const char *token;    /* of this worker alone */
+    const uint16_t *gpus; /* slots, exclusively its own; none for a CPU worker */
     size_t n_gpus;
     uint32_t cpu_milli;
     uint64_t memory_bytes; /* 0 = no limit */

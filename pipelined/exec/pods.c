@@ -174,14 +174,22 @@ static int send(struct kpod *p, char *path, const json_t *object)
 
 int pl_kpod_order(struct kpod *p, const struct pl_worker_spec *spec, struct pl_err *err)
 {
-    const size_t n = strlen(spec->token) + 1;
+    size_t n = strlen(spec->token) + 1;
+    char *at;
 
+    for (size_t i = 0; i < spec->n_avoid; i++)
+        n += strlen(spec->avoid[i]) + 1;
     p->order = malloc(sizeof *p->order + n);
     if (!p->order)
         return pl_err_nomem(err);
-    memcpy(p->order->token, spec->token, n);
     p->order->spec = *spec;
-    p->order->spec.token = p->order->token;
+    p->order->spec.avoid = p->order->avoid;
+    p->order->spec.token = p->order->texts;
+    at = stpcpy(p->order->texts, spec->token) + 1;
+    for (size_t i = 0; i < spec->n_avoid; i++) {
+        p->order->avoid[i] = at;
+        at = stpcpy(at, spec->avoid[i]) + 1;
+    }
     p->memory_bytes = spec->def->resources.memory_bytes;
     return 0;
 }
@@ -192,16 +200,28 @@ static bool is_outdated(struct kpod *p)
     return p->order && p->facts != pl_kube_facts_of(p->kube, p->order->spec.project);
 }
 
+/* The shape of one that is to avoid nodes is that of those that are not; where there is no other node it avoids none. NULL: it is not. */
+static struct kshape *avoiding(struct kube *k, struct pl_worker_spec *spec)
+{
+    struct kshape *s = spec->n_avoid > 0 ? pl_kshape_of(k, spec->project, spec->def, spec->version, spec->gpu) : NULL;
+
+    if (s && !s->queued && !pl_offer_has_beside(pl_cluster_offer(k->cluster), &s->request, spec->avoid, spec->n_avoid))
+        spec->n_avoid = 0;
+    return s;
+}
+
 static int render(struct kpod *p, struct pl_err *err)
 {
     struct kube *k = p->kube;
     const uint64_t facts = pl_kube_facts_of(k, p->order->spec.project);
+    struct pl_worker_spec spec = p->order->spec;
+    struct kshape *shape = avoiding(k, &spec);
     struct pl_pod pod = {0};
-    int r = pl_kube_render(k, &p->order->spec, &pod, err);
+    int r = pl_kube_render(k, &spec, &pod, err);
 
     if (r < 0)
         return r;
-    pl_kshape_take(p, pl_kshape_of_pod(k, &p->order->spec, &pod));
+    pl_kshape_take(p, shape ? shape : pl_kshape_of_pod(k, &spec, &pod));
     pl_kshape_pending(p, true);
     json_decref(p->body);
     json_decref(p->claim);

@@ -58,8 +58,10 @@ struct kpod_removal {
 
 /* What its worker was started with: until it is there. */
 struct kpod_order {
-    struct pl_worker_spec spec; /* what it points to is good until the end is reported, but for the token: */
-    char token[];
+    struct pl_worker_spec
+        spec; /* what it points to is good until the end is reported, but for the token and the nodes to avoid: */
+    const char *avoid[PL_SCHED_NODES_AVOIDED];
+    char texts[];
 };
 
 /* To end it: what the cluster was asked, and has taken. */

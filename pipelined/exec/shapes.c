@@ -26,6 +26,8 @@ int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, struct pl_
                                    .incarnation = (uint32_t)(spec->id >> 32),
                                    .token = spec->token,
                                    .gpu = spec->gpu,
+                                   .avoid = spec->avoid,
+                                   .n_avoid = spec->n_avoid,
                                    .trusted = trusted};
     int r = trusted ? 0 : pl_project_secrets_have(k->secrets, spec->project, spec->def, err);
 

@@ -634,6 +634,34 @@ static void lacks_room(const struct pl_offer *o, const struct pl_offer_request *
            pl_quantity_bytes_text(PL_MAX(best->memory_bytes, 1), has_memory));
 }
 
+static bool takes(const struct pl_offer *o, const struct shape *s, const struct pl_offer_request *request)
+{
+    return s->taken && s->cpu_milli >= request->cpu_milli && s->memory_bytes >= request->memory_bytes &&
+           has_extended(o, s, request);
+}
+
+bool pl_offer_has_beside(const struct pl_offer *o, const struct pl_offer_request *request, const char *const *nodes, size_t n)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        const struct shape *s = &o->shapes[i];
+        uint32_t beside = s->nodes;
+
+        any = any || s->taken;
+        if (!takes(o, s, request))
+            continue;
+        for (size_t k = 0; k < n; k++) {
+            const struct node *node = pl_map_get(&o->nodes, nodes[k], strlen(nodes[k]));
+
+            beside -= node != NULL && node->shape == s;
+        }
+        if (beside > 0 || s->stays)
+            return true;
+    }
+    return !any;
+}
+
 bool pl_offer_has(const struct pl_offer *o, const struct pl_offer_request *request, char why[PL_OFFER_WHY_BYTES])
 {
     bool any = false;
@@ -643,8 +671,7 @@ bool pl_offer_has(const struct pl_offer *o, const struct pl_offer_request *reque
         const struct shape *s = &o->shapes[i];
 
         any = any || s->taken;
-        if (s->taken && s->cpu_milli >= request->cpu_milli && s->memory_bytes >= request->memory_bytes &&
-            has_extended(o, s, request))
+        if (takes(o, s, request))
             return true;
     }
     if (any && !lacks_one(o, request, why))

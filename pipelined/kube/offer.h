@@ -57,6 +57,9 @@ void pl_offer_request(const json_t *pod, struct pl_offer_request *ret);
  * free)". Nothing known of any node: true. */
 bool pl_offer_has(const struct pl_offer *o, const struct pl_offer_request *request, char why[PL_OFFER_WHY_BYTES]);
 
+/* Could one take it that is none of those nodes: another that is there, or one that the configuration says there may be? Nothing known of any node: true. */
+bool pl_offer_has_beside(const struct pl_offer *o, const struct pl_offer_request *request, const char *const *nodes, size_t n);
+
 /* Fills the lists of `ret` that come from nodes: products, gpu_labels, resources. They are the offer's until it changes. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_offer_describe(struct pl_offer *o, struct pl_pod_cluster *ret, struct pl_err *err);

@@ -482,12 +482,24 @@ static json_t *make_install(struct pod_build *b)
 
 /* --- the pod */
 
+/* A field of a node is held against one value at a time. */
+static void avoid_nodes(struct pod_build *b, json_t *term)
+{
+    json_t *fields = b->worker->n_avoid > 0 ? json_array() : NULL;
+
+    for (size_t i = 0; i < b->worker->n_avoid; i++)
+        pl_pod_add(b, fields,
+                   json_pack("{s:s, s:s, s:[s]}", "key", "metadata.name", "operator", "NotIn", "values", b->worker->avoid[i]));
+    if (fields)
+        pl_pod_put(b, term, "matchFields", fields);
+}
+
 static void put_affinity(struct pod_build *b)
 {
-    json_t *node = json_object(), *terms = json_array();
-    size_t n = json_array_size(b->alternatives);
+    json_t *node = json_object(), *terms = json_array(), *term;
+    size_t n = json_array_size(b->alternatives), i;
 
-    for (size_t i = 0; i < n; i++) {
+    for (i = 0; i < n; i++) {
         json_t *expressions = json_deep_copy(b->require);
 
         if (json_array_extend(expressions, json_array_get(b->alternatives, i)) < 0)
@@ -496,6 +508,9 @@ static void put_affinity(struct pod_build *b)
     }
     if (n == 0 && json_array_size(b->require) > 0)
         pl_pod_add(b, terms, json_pack("{s:O}", "matchExpressions", b->require));
+    if (json_array_size(terms) == 0 && b->worker->n_avoid > 0)
+        pl_pod_add(b, terms, json_object());
+    json_array_foreach(terms, i, term) avoid_nodes(b, term);
     if (json_array_size(terms) > 0)
         pl_pod_put(b, node, "requiredDuringSchedulingIgnoredDuringExecution", json_pack("{s:o}", "nodeSelectorTerms", terms));
     else

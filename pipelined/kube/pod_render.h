@@ -85,9 +85,11 @@ struct pl_pod_worker {
     uint64_t version; /* of the stage */
     uint32_t index, incarnation;
     const char *token;
-    bool gpu;                   /* it gets its GPUs; false also for a stage that goes on without */
-    bool trusted;               /* the project is marked trusted_pods */
-    int64_t input_bytes;        /* that it will hold at once, as far as is known */
+    bool gpu;                 /* it gets its GPUs; false also for a stage that goes on without */
+    bool trusted;             /* the project is marked trusted_pods */
+    int64_t input_bytes;      /* that it will hold at once, as far as is known */
+    const char *const *avoid; /* nodes that it does not go to */
+    size_t n_avoid;
     const char *const *secrets; /* labelled for the project */
     size_t n_secrets;
 };

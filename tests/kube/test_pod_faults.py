@@ -81,6 +81,27 @@ def test_a_node_that_is_lost_takes_no_job_with_it(world, gate):  # noqa: F811
     assert one.nodes("st") == {"a", "b"}
 
 
+def test_after_two_losses_on_one_node_another_one_has_the_datum(world, gate):  # noqa: F811
+    """As long as there is one; and no try of the datum is used."""
+    one = world([nodes.cpu("a")])
+    run = begin(one, "st", hold(gate), **ONCE)
+    for more in (None, "b"):
+        gate.arrived()
+        name, = [pod["metadata"]["name"] for pod in one.pods("st") if runs(pod)]
+        if more:
+            one.kubelet.add_node(nodes.cpu(more))
+        one.kubelet.evict(name)
+    gate.arrived()
+    gate.open()
+    succeeds(one, run)
+    first, second, third = sorted(one.pods("st"), key=lambda pod: pod["metadata"]["creationTimestamp"])
+    avoids = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["a"]}]}]}
+    asked = [pod["spec"].get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution") for pod in (first, second, third)]
+    assert asked == [None, None, avoids] and third["spec"]["nodeName"] == "b"
+    attempt, = one.daemon.default.datums("st", run)
+    assert (attempt["attempt"], attempt["node"]) == (1, "b")
+
+
 def test_an_image_that_is_not_there_is_said_and_waited_for(world):  # noqa: F811
     one = world([nodes.cpu("a")])
     run = begin(one, "st", "cp /pfs/in/f /pfs/out/f", image="registry.test/later:1")

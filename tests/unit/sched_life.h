@@ -329,6 +329,24 @@ static inline void do_commit(struct life *l, const struct pl_sched_action *a)
     job->committed = job->landing = m->event == PL_SCHED_EV_JOB_COMMITTED;
 }
 
+/* One of three nodes that it does not avoid; where it avoids them all it waits for longer than it may. */
+static inline void choose_node(struct life *l, const struct pl_sched_action *a, struct agent *agent)
+{
+    unsigned first = (unsigned)rnd(&l->w, 3);
+
+    MUST(&l->w, a->worker.n_avoid <= PL_SCHED_NODES_AVOIDED, "avoids too many nodes");
+    for (unsigned i = 0; i < 3; i++) {
+        bool avoided = false;
+
+        agent->node[0] = (char)('a' + (first + i) % 3);
+        for (size_t k = 0; k < a->worker.n_avoid; k++)
+            avoided = avoided || pl_streq(a->worker.avoid[k], agent->node);
+        if (!avoided)
+            return;
+    }
+    agent->placed_at += 2 * PL_SCHED_ELSEWHERE_MS;
+}
+
 static inline void do_start(struct life *l, const struct pl_sched_action *a)
 {
     struct agent *agent = calloc(1, sizeof(*agent));
@@ -346,6 +364,8 @@ static inline void do_start(struct life *l, const struct pl_sched_action *a)
     agent->shape = a->worker.shape;
     if (agent->shape)
         agent->placed_at = l->w.now + (int64_t)rnd(&l->w, l->w.calm ? 2000 : chance(&l->w, 20) ? 600000 : 10000);
+    if (agent->shape)
+        choose_node(l, a, agent);
     l->w.agents[l->w.n_agents++] = agent;
     if (agent->shape && chance(&l->w, 30)) {
         struct message *m = send(&l->w, ANSWER, (int64_t)rnd(&l->w, 5000));

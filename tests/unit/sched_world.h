@@ -60,6 +60,7 @@ struct agent {
     uint32_t cpu_milli;
     uint64_t shape; /* of a pod; it runs from placed_at on */
     int64_t placed_at;
+    char node[2];
     bool placed;                   /* said so */
     bool told_placed, told_to_end; /* what the scheduler knows */
     bool alive, hung, attached, told_gone;

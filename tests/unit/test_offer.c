@@ -134,6 +134,31 @@ static void nothing_known_is_no_reason_to_refuse(void **state)
     pl_offer_destroy(o);
 }
 
+static void another_node_is_one_that_is_there_or_is_said_to_come(void **state)
+{
+    static const char *const avoided[] = {"a1", "gone", "a2"};
+    static const struct pl_offer_request gpu = {.cpu_milli = 1000, .n = 1, .extended = {{"nvidia.com/gpu", 1}}};
+    struct pl_offer *o = offer_of();
+    json_t *comes = json_loads("{\"cpu\": \"96\", \"memory\": \"1Ti\", \"resources\": {\"nvidia.com/gpu\": 8}}", 0, NULL);
+
+    (void)state;
+    assert_true(pl_offer_has_beside(o, &gpu, avoided, 1)); /* nodes are not seen */
+    node(o, "a1", "96", "1000Gi", "\"nvidia.com/gpu\": \"8\"", A100, 1);
+    node(o, "c1", "96", "1000Gi", "", "", 1);
+    assert_false(pl_offer_has_beside(o, &gpu, avoided, 1));
+    assert_true(pl_offer_has_beside(o, &(struct pl_offer_request){.cpu_milli = 1000}, avoided, 1));
+    node(o, "a2", "96", "1000Gi", "\"nvidia.com/gpu\": \"8\"", A100, 1);
+    assert_true(pl_offer_has_beside(o, &gpu, avoided, 2));
+    assert_false(pl_offer_has_beside(o, &gpu, avoided, 3));
+    node(o, "a1", "96", "1000Gi", "\"nvidia.com/gpu\": \"7\"", A100, 2); /* one of its devices broke */
+    pl_offer_node_gone(o, "a2", 3);
+    assert_false(pl_offer_has_beside(o, &gpu, avoided, 1));
+    assert_int_equal(pl_offer_shape(o, comes, NULL), 0);
+    assert_true(pl_offer_has_beside(o, &gpu, avoided, 3));
+    json_decref(comes);
+    pl_offer_destroy(o);
+}
+
 static void what_is_free_follows_pods_and_nodes(void **state)
 {
 #define FREE(text) "no node offers x/y; known: nvidia.com/gpu (NVIDIA-A100-SXM4-40GB: " text ")"
@@ -337,6 +362,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_no_node_could_give_is_told_with_what_is_known),
         cmocka_unit_test(nothing_known_is_no_reason_to_refuse),
+        cmocka_unit_test(another_node_is_one_that_is_there_or_is_said_to_come),
         cmocka_unit_test(what_is_free_follows_pods_and_nodes),
         cmocka_unit_test(shapes_outlive_their_nodes_for_thirty_days),
         cmocka_unit_test(shapes_of_the_configuration_stay),

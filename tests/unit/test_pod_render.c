@@ -264,6 +264,44 @@ static void a_plain_pod_is_small(void **state)
     pl_pod_finish(&pod);
 }
 
+/* In each of the alternatives, for one that holds is enough; and where nothing else is asked of a node. */
+static void nodes_that_are_avoided_are_in_every_term(void **state)
+{
+    static const char *const fields[] = {"\"gpu\": {\"compute\": \"8.6\"}", "\"cache\": true"};
+    static const char *const nodes[] = {"node-a", "node-b.example"};
+    static const char want[] = "[{\"key\":\"metadata.name\",\"operator\":\"NotIn\",\"values\":[\"node-a\"]},"
+                               "{\"key\":\"metadata.name\",\"operator\":\"NotIn\",\"values\":[\"node-b.example\"]}]";
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(fields); i++) {
+        struct pl_spec *spec = pod_spec_of(fields[i]);
+        struct pl_pod_cluster cluster = {0};
+        struct pl_pod_settings settings = plain_settings();
+        struct pl_pod_worker worker = worker_of(spec);
+        struct pl_pod pod = {0};
+        const json_t *terms, *term;
+        size_t n;
+
+        worker.avoid = nodes;
+        worker.n_avoid = 2;
+        assert_int_equal(pl_pod_render(&cluster, &settings, &worker, &pod, NULL), 0);
+        terms = json_object_get(json_object_get(json_object_get(json_object_get(json_object_get(pod.pod, "spec"), "affinity"),
+                                                                "nodeAffinity"),
+                                                "requiredDuringSchedulingIgnoredDuringExecution"),
+                                "nodeSelectorTerms");
+        assert_int_equal(json_array_size(terms), i == 0 ? 2 : 1);
+        json_array_foreach(terms, n, term)
+        {
+            char *text = json_dumps(json_object_get(term, "matchFields"), JSON_COMPACT | JSON_SORT_KEYS);
+
+            assert_string_equal(text, want);
+            free(text);
+        }
+        pl_pod_finish(&pod);
+        pl_spec_destroy(spec);
+    }
+}
+
 static void presets_of_the_daemon_go_over_ours(void **state)
 {
     struct pl_spec *spec = pod_spec_of(SHARE("\"mode\": \"custom\", \"preset\": \"own\", \"values\": {\"part\": \"half\"}"));
@@ -295,8 +333,11 @@ static void presets_of_the_daemon_go_over_ours(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pods_are_what_the_goldens_say),      cmocka_unit_test(stages_that_cannot_be_pods_say_why),
-        cmocka_unit_test(names_fit_and_tell_workers_apart),   cmocka_unit_test(a_plain_pod_is_small),
+        cmocka_unit_test(pods_are_what_the_goldens_say),
+        cmocka_unit_test(stages_that_cannot_be_pods_say_why),
+        cmocka_unit_test(names_fit_and_tell_workers_apart),
+        cmocka_unit_test(a_plain_pod_is_small),
+        cmocka_unit_test(nodes_that_are_avoided_are_in_every_term),
         cmocka_unit_test(presets_of_the_daemon_go_over_ours),
     };
 

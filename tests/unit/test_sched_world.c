@@ -159,6 +159,7 @@ static void restore_workers(struct life *l)
         ev.worker.gpus = a->gpus;
         ev.worker.n_gpus = a->n_gpus;
         ev.worker.shape = a->shape;
+        ev.worker.node = a->node;
         ev.worker.starting = a->shape && !a->attached;
         a->told_placed = !ev.worker.starting;
         a->told_to_end = false; /* it is told again, when it is to */
@@ -398,6 +399,8 @@ static void deliver(struct life *l, struct message *m)
 
     if (m->event == PL_SCHED_EV_WORKER_WAITS)
         ev.text = chance(&l->w, 80) ? "0/3 nodes are available: 3 Insufficient nvidia.com/gpu." : NULL;
+    if (m->event == PL_SCHED_EV_WORKER_PLACED)
+        ev.text = agent ? agent->node : NULL;
     if (m->kind == WAKE && agent)
         agent_act(&l->w, agent, m->flag);
     else if (m->kind == TO_AGENT)

@@ -36,6 +36,9 @@
  *    most PL_SCHED_LOSSES_MAX times, in ever smaller tasks, so that the row at fault is soon alone. A failed row does
  *    not stop the others; once it used up its tries the job fails after them, or (skip_failed) commits without it; at once when
  *    more than max_failed have failed. A recovered row is left out and fails nothing.
+ *  - Another node after two on one: where workers of a job were lost twice, PL_SCHED_BACKOFF_MIN_MS or more apart (together is once), its new pods
+ *    do not go, and the workers that it has there get no rows that were lost before. After an hour without a loss that node will do
+ *    again; all will when no other one took a pod for PL_SCHED_ELSEWHERE_MS. A restart forgets it.
  *  - Tasks are 1 row at first, then aim at PL_SCHED_AIM_MS of compute by the job's mean, growing at most fourfold on
  *    what was measured; ≤ PL_SCHED_TASK_ROWS_MAX, ≥ ⌈waiting / 32,768⌉, and never more than ⌈waiting / live workers⌉.
  *    A worker gets a task while another computes, so that it need not wait for its files: when no other worker lacks work, none of the
@@ -75,6 +78,10 @@
 #define PL_SCHED_LOSSES_MAX      20     /* times a row, or in a row the workers of a stage, may be lost */
 #define PL_SCHED_BACKOFF_MIN_MS  10000
 #define PL_SCHED_BACKOFF_MAX_MS  600000
+#define PL_SCHED_NODE_LOSSES     2       /* of a job's workers on one node: then others are to have its rows */
+#define PL_SCHED_NODES_AVOIDED   8       /* by one job, those of the last losses */
+#define PL_SCHED_NODE_FORGET_MS  3600000 /* after the last loss there */
+#define PL_SCHED_ELSEWHERE_MS    600000  /* so long a pod waits for other nodes */
 #define PL_SCHED_GAP_MS          10000 /* time between two events counts up to this: a daemon that stood still expires nothing */
 #define PL_SCHED_BEAT_MS         5000  /* a TICK is asked for at least so often while anything is timed */
 #define PL_SCHED_GPUS_MAX        1024  /* slots of the executor */
@@ -247,7 +254,7 @@ enum pl_sched_event_kind {
      * better (its image is not there): the job that it was for fails, with .text as the reason. .counts: what ended it is the command's
      * doing (its container ran out of memory): the row that it was at used a try, when that is known, for the worker held only that. */
     PL_SCHED_EV_WORKER_EXITED,
-    /* .id = worker: a node has taken its pod; it waits no longer. .on: all its containers run: it attaches within start_wait_ms from
+    /* .id = worker: a node has taken its pod, .text says which (NULL, "" = not known); it waits no longer. .on: all its containers run: it attaches within start_wait_ms from
      * now, or is killed. */
     PL_SCHED_EV_WORKER_PLACED,
     /* .id = worker, .text: why its pod is not up yet, in the cluster's words; NULL: nothing is known. */
@@ -331,8 +338,9 @@ struct pl_sched_event {
         uint64_t stage, version;
         const uint16_t *gpus;
         size_t n_gpus;
-        uint64_t shape; /* of its pod: one of its version's; 0 = a process of this machine */
-        bool starting;  /* it never attached: its pod may wait still */
+        uint64_t shape;   /* of its pod: one of its version's; 0 = a process of this machine */
+        bool starting;    /* it never attached: its pod may wait still */
+        const char *node; /* that has its pod; NULL, "" = not known */
     } worker;
     struct {
         uint64_t task, fence, job, worker;
@@ -419,6 +427,8 @@ struct pl_sched_action {
             uint16_t gpus[PL_SCHED_WORKER_GPUS_MAX];
             uint32_t cpu_milli;
             uint64_t memory_bytes;
+            const char *const *avoid; /* START_WORKER of a pod: nodes that it should not go to while there are others */
+            size_t n_avoid;
             const char *reason; /* STOP_WORKER */
         } worker;
         struct {

@@ -243,8 +243,9 @@ static void start(struct pl_sched *s, struct version *v, enum device device)
             slots_choose(s, v, w);
         pl_sched_admit_take(s, w);
     }
-    pl_sched_worker_timer(s, w);
     a = pl_sched_act(s, PL_SCHED_START_WORKER);
+    pl_sched_nodes_avoid(s, w, TAILQ_FIRST(&v->stage->lane)->rows, a);
+    pl_sched_worker_timer(s, w);
     a->worker.id = w->id;
     a->worker.stage = v->def.stage;
     a->worker.version = v->def.version;

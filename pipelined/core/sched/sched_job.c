@@ -320,6 +320,10 @@ static void serve(struct pl_sched *s, struct job *job)
             pl_sched_worker_stop(s, w, false, "its stage waits for a GPU");
             continue;
         }
+        if (pl_sched_node_idles(s, job->rows, w)) {
+            pl_sched_worker_stop(s, w, false, "what waits was lost on its node: another one is to have it");
+            continue;
+        }
         if (!pl_sched_task_lease(s, job, w) && (w->n_tasks == 0 || pl_sched_rows_ready(s, job->rows) == 0))
             break;
     }

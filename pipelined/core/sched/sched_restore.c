@@ -139,6 +139,7 @@ static int restore_worker(struct pl_sched *s, const struct pl_sched_event *ev, s
     w->productive = !starting; /* it came up in an earlier life: that it is gone says nothing about starting one */
     if (shape) {
         pl_sched_shape_take(s, w, shape, starting);
+        pl_sched_node_placed(s, w, ev->worker.node);
         return 0;
     }
     w->n_gpus = (uint32_t)ev->worker.n_gpus;

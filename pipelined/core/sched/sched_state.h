@@ -10,6 +10,7 @@
  *                                                                    sched_admit.c   capacity and GPUs of this machine, pods of shapes
  *                                                                    sched_line.c    fair share: who is served next
  *                                                                    sched_shape.c   kinds of pods
+ *                                                                    sched_node.c    nodes on which workers were lost
  *                                                                    sched_say.c     states and sentences
  *                                                                    sched_restore.c after a start
  *
@@ -137,6 +138,13 @@ struct bin {
     struct pl_ranges rows;
 };
 
+/* A node on which workers of a job were lost. */
+struct lost_on {
+    char *node;
+    uint32_t losses;
+    int64_t at; /* the last of them */
+};
+
 /* The datums of a planned job. */
 struct rows {
     uint64_t datums;
@@ -148,6 +156,8 @@ struct rows {
     uint32_t first_failed; /* the lowest row; label and message are its */
     char *first_label, *first_message;
     char *last_loss;
+    struct lost_on lost_on[PL_SCHED_NODES_AVOIDED];
+    size_t n_lost_on;
 };
 
 struct job {
@@ -223,11 +233,14 @@ struct worker {
     uint64_t cpu_milli, memory_bytes;
     struct shape *shape; /* of its pod; NULL = a process */
     char *why;           /* its pod is not up yet; NULL = not known */
+    char *node;          /* that took its pod; NULL = not known, or a process */
+    bool avoids;         /* its pod goes to others than some nodes */
     bool on_gpu;
     bool pending; /* its pod waits for a node */
     bool up;      /* all containers of its pod run */
     bool asking, kill, productive;
     int64_t since; /* in its state; STOPPING: the last request */
+    int64_t made;
     int64_t seen;
     struct pl_timer timer;
     TAILQ_ENTRY(worker) version_link, asking_link, place_link;
@@ -439,6 +452,20 @@ void pl_sched_shape_waits(struct pl_sched *s, struct worker *w, const char *text
 void pl_sched_shape_give_up_gpu(struct pl_sched *s, struct version *v);
 bool pl_sched_shape_fits(const struct shape *shape);
 void pl_sched_shapes_finish(struct pl_sched *s);
+/* --- sched_node.c: nodes on which workers were lost */
+/* A node has the worker's pod; "" and NULL: which one is not known. */
+void pl_sched_node_placed(struct pl_sched *s, struct worker *w, const char *node);
+/* The worker was lost with its node, or what it ran on: before its tasks are returned. */
+void pl_sched_node_lost(struct pl_sched *s, const struct worker *w);
+/* Says in START_WORKER of a new worker which nodes its pod should not go to. */
+void pl_sched_nodes_avoid(struct pl_sched *s, struct worker *w, const struct rows *rows, struct pl_sched_action *start);
+/* May it have no rows that were lost before? It was there already when its node was found to lose them. */
+bool pl_sched_node_bars(const struct pl_sched *s, const struct rows *rows, const struct worker *w);
+/* It has nothing, and all that there is to lease is what it may not have. */
+bool pl_sched_node_idles(const struct pl_sched *s, const struct rows *rows, const struct worker *w);
+/* All nodes will do again. */
+void pl_sched_nodes_forget(struct rows *rows);
+
 uint64_t pl_sched_cpu_need(const struct pl_sched *s, const struct version *v, enum device device);
 uint32_t pl_sched_gpus_free(const struct pl_sched *s);
 /* A GPU would be there, but no CPU or memory. */

@@ -57,6 +57,7 @@ void pl_sched_rows_free(struct rows *rows)
     free(rows->first_label);
     free(rows->first_message);
     free(rows->last_loss);
+    pl_sched_nodes_forget(rows);
     free(rows);
 }
 
@@ -80,10 +81,13 @@ int64_t pl_sched_rows_next(const struct pl_sched *s, const struct rows *rows)
     return next;
 }
 
-static struct bin *bin_ready(const struct pl_sched *s, const struct rows *rows)
+/* For that worker; NULL = for any. */
+static struct bin *bin_ready(const struct pl_sched *s, const struct rows *rows, const struct worker *w)
 {
+    const bool barred = w && pl_sched_node_bars(s, rows, w);
+
     for (size_t i = 0; i < rows->n_bins; i++)
-        if (rows->bins[i].rows.count > 0 && rows->bins[i].not_before <= s->now)
+        if (rows->bins[i].rows.count > 0 && rows->bins[i].not_before <= s->now && !(barred && rows->bins[i].losses > 0))
             return &rows->bins[i];
     return NULL;
 }
@@ -194,7 +198,7 @@ struct task *pl_sched_task_make(struct pl_sched *s, struct job *job, struct work
 bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w)
 {
     struct rows *rows = job->rows;
-    struct bin *bin = bin_ready(s, rows);
+    struct bin *bin = bin_ready(s, rows, w);
     struct task *task;
 
     if (!bin || w->n_tasks >= PL_SCHED_WORKER_LEASES)
@@ -244,7 +248,7 @@ void pl_sched_task_recall(struct pl_sched *s, struct job *job)
     uint32_t idle = idle_workers(v);
     struct task *task;
 
-    if (v->recalls >= idle || bin_ready(s, job->rows))
+    if (v->recalls >= idle || bin_ready(s, job->rows, NULL))
         return;
     for (task = TAILQ_FIRST(&job->rows->tasks); task && v->recalls < idle; task = TAILQ_NEXT(task, link))
         if (!task->worker->recall && held_rows(task->worker) > 1) /* besides the one that computes */

@@ -44,7 +44,7 @@ struct worker *pl_sched_worker_make(struct pl_sched *s, struct version *v, uint6
     w->id = id;
     w->version = v;
     w->state = state;
-    w->since = w->seen = s->now;
+    w->since = w->seen = w->made = s->now;
     w->timer.kind = TIMER_WORKER;
     v->refs++;
     (*state_count(w))++;
@@ -87,6 +87,8 @@ static int64_t starting_until(const struct pl_sched *s, const struct worker *w)
 {
     int64_t at = has_limit(s, w) ? w->since + s->config.start_wait_ms : PL_TIMER_NEVER;
 
+    if (w->avoids && w->pending)
+        at = PL_MIN(at, w->since + PL_SCHED_ELSEWHERE_MS);
     if (w->version->unfinished == 0) /* started for nothing */
         at = PL_MIN(at, PL_MAX(w->version->unused_since, w->since) + s->config.linger_ms);
     return at;
@@ -166,6 +168,7 @@ static void idle_expired(struct pl_sched *s, struct worker *w)
     const struct job *next = TAILQ_FIRST(&w->version->stage->lane);
 
     if (s->now >= w->seen + 2 * s->config.lease_ms) {
+        pl_sched_node_lost(s, w);
         pl_sched_worker_stop(s, w, true, "it fell silent");
     } else if (next && next->version == w->version && (next->planning || w->version->recalls > 0)) { /* about to have work */
         pl_sched_timer(s, &w->timer, s->now + PL_MAX(s->config.linger_ms, 1000));
@@ -177,6 +180,7 @@ static void idle_expired(struct pl_sched *s, struct worker *w)
 static void busy_expired(struct pl_sched *s, struct worker *w)
 {
     if (s->now >= w->seen + s->config.lease_ms) {
+        pl_sched_node_lost(s, w);
         pl_sched_worker_stop(s, w, true, "its worker fell silent");
         return;
     }
@@ -189,23 +193,44 @@ static void busy_expired(struct pl_sched *s, struct worker *w)
     pl_sched_worker_settle(s, w);
 }
 
-void pl_sched_worker_fire(struct pl_sched *s, struct worker *w)
+/* Better where workers were lost than nowhere. */
+static void nowhere_else(struct pl_sched *s, struct worker *w)
+{
+    struct job *job = TAILQ_FIRST(&w->version->stage->lane);
+    char text[120], duration[32];
+
+    if (job && job->rows)
+        pl_sched_nodes_forget(job->rows);
+    snprintf(text, sizeof(text), "no node but those on which workers were lost took it within %s",
+             pl_duration_text(PL_SCHED_ELSEWHERE_MS, duration));
+    pl_sched_worker_stop(s, w, true, text);
+}
+
+static void starting_expired(struct pl_sched *s, struct worker *w)
 {
     char text[80], duration[32];
 
+    if (has_limit(s, w) && s->now >= w->since + s->config.start_wait_ms) {
+        snprintf(text, sizeof(text), "it did not attach within %s", pl_duration_text(s->config.start_wait_ms, duration));
+        count_failure(s, w->version, text);
+        pl_sched_node_lost(s, w);
+        pl_sched_worker_stop(s, w, true, text);
+    } else if (w->version->unfinished > 0 && w->avoids && w->pending) {
+        nowhere_else(s, w);
+    } else {
+        pl_sched_worker_stop(s, w, true, "nothing is left to do");
+    }
+}
+
+void pl_sched_worker_fire(struct pl_sched *s, struct worker *w)
+{
     if (worker_until(s, w) > s->now) { /* the deadline has moved since */
         pl_sched_worker_timer(s, w);
         return;
     }
     switch (w->state) {
     case WORKER_STARTING:
-        if (has_limit(s, w) && s->now >= w->since + s->config.start_wait_ms) {
-            snprintf(text, sizeof(text), "it did not attach within %s", pl_duration_text(s->config.start_wait_ms, duration));
-            count_failure(s, w->version, text);
-            pl_sched_worker_stop(s, w, true, text);
-        } else {
-            pl_sched_worker_stop(s, w, true, "nothing is left to do");
-        }
+        starting_expired(s, w);
         break;
     case WORKER_IDLE:
         idle_expired(s, w);
@@ -357,6 +382,7 @@ void pl_sched_worker_free(struct pl_sched *s, struct worker *w)
     pl_sched_line_moved(v->pipeline);
     pl_sched_drop(&s->workers, w->id);
     free(w->why);
+    free(w->node);
     free(w);
     pl_sched_stage_dirty(s, v->stage);
     pl_sched_version_unref(s, v);
@@ -377,6 +403,8 @@ void pl_sched_worker_gone(struct pl_sched *s, struct worker *w, const struct pl_
     struct version *v = w->version;
     char loss[PL_SCHED_MESSAGE_MAX];
 
+    if (!ev->counts && w->state != WORKER_STOPPING)
+        pl_sched_node_lost(s, w);
     if (ev->counts && w->n_tasks == 1 && w->tasks[0]->open.count == 1) {
         w->productive = true; /* it came up, and ran something */
         pl_sched_task_failed(s, w->tasks[0], text);
