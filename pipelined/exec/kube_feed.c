@@ -1,5 +1,7 @@
 #include "pipelined/exec/kube_feed.h"
 
+#include "pipelined/core/json_text.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/queue.h>
@@ -16,6 +18,7 @@ struct pl_kube_feed {
     struct pl_kube_feed_config config;
     struct pl_kube_informer *informer;
     struct pl_loop_work work;
+    json_t *known; /* config.known less what has come; NULL once all has */
     pthread_mutex_t lock;
     struct item_list items; /* lock */
     size_t n;               /* lock */
@@ -49,13 +52,47 @@ static bool take_some(struct pl_kube_feed *f, struct item_list *items)
     return more;
 }
 
+/* Who was known before the watch began, and went before it did. */
+static void tell_gone(struct pl_kube_feed *f)
+{
+    _cleanup_(json_decrefp) json_t *gone = TAKE_PTR(f->known);
+    const char *name;
+    json_t *unused;
+
+    json_object_foreach(gone, name, unused)
+    {
+        _cleanup_(json_decrefp) json_t *object = json_pack("{s:{s:s}}", "metadata", "name", name);
+
+        if (object && !f->ending)
+            f->config.event(f->config.self, PL_KUBE_DELETED, object);
+    }
+}
+
+static void hand_on(struct pl_kube_feed *f, enum pl_kube_event e, json_t *object)
+{
+    if (e == PL_KUBE_SYNCED)
+        tell_gone(f);
+    else if (f->known)
+        json_object_del(f->known, pl_json_str(json_object_get(object, "metadata"), "name"));
+    if (!f->ending)
+        f->config.event(f->config.self, e, object);
+}
+
+static void feed_free(struct pl_kube_feed *f)
+{
+    drop(&f->items);
+    json_decref(f->known);
+    pthread_mutex_destroy(&f->lock);
+    free(f);
+}
+
 /* One without memory is left out; the object's next change tells it. */
 static void deliver_one(struct pl_kube_feed *f, const struct item *i)
 {
     json_t *object = i->len ? json_loadb(i->text, i->len, 0, NULL) : NULL;
 
     if (object || !i->len)
-        f->config.event(f->config.self, i->event, object);
+        hand_on(f, i->event, object);
     json_decref(object);
 }
 
@@ -69,9 +106,7 @@ static void deliver(void *arg)
 
     if (f->ending) {
         drop(&items);
-        drop(&f->items);
-        pthread_mutex_destroy(&f->lock);
-        free(f);
+        feed_free(f);
         return;
     }
     while ((i = STAILQ_FIRST(&items)) && !f->ending) {
@@ -136,15 +171,17 @@ int pl_kube_feed_create(const struct pl_kube_feed_config *config, struct pl_kube
                                                .self = f};
     int r;
 
-    if (!f)
+    if (!f) {
+        json_decref(config->known);
         return pl_err_nomem(err);
+    }
     f->config = *config;
+    f->known = config->known;
     pthread_mutex_init(&f->lock, NULL);
     STAILQ_INIT(&f->items);
     r = pl_kube_informer_create(config->client, &watch, &f->informer, err);
     if (r < 0) {
-        pthread_mutex_destroy(&f->lock);
-        free(f);
+        feed_free(f);
         return r;
     }
     *ret = f;

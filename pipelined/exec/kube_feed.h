@@ -15,6 +15,9 @@ struct pl_kube_feed_config {
     struct pl_kube_client *client;
     const char *path, *labels, *fields, *keep; /* as of kube_watch.h; copied */
     bool metadata_only;                        /* as there */
+    json_t *known; /* {NAME: …} of what was asked for before; NULL = nothing. The caller's reference is taken, whatever
+                                                  comes of it. Who is not there when all that is there has come was told of by nobody: its DELETED
+                                                  comes before the first SYNCED, with metadata {name} */
     /* `object` is borrowed, NULL with SYNCED. */
     void (*event)(void *self, enum pl_kube_event e, json_t *object);
     void *self;

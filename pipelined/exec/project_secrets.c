@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #define KEEP           "metadata{labels{" PL_SECRET_LABEL " " PL_SECRET_STORE "}}"
-#define SEEN_PAGE      500
+#define SEEN_PAGE      50 /* metadata may hold the values once more, in what kubectl apply notes there: 256 KiB each */
 #define ASK_MS         30000
 #define PATH_BYTES     700
 #define SELECTOR_BYTES 200
@@ -146,17 +146,22 @@ static int each(struct pl_project_secrets *s, const char *selector,
     return r;
 }
 
+struct learning {
+    struct pl_project_secrets *secrets;
+    json_t *names; /* {name: null} of all that there are */
+};
+
 static int learn(void *self, const json_t *object, struct pl_err *err)
 {
-    struct pl_project_secrets *s = self;
+    struct learning *l = self;
 
-    (void)err;
-    note(s, name_of(object), pl_secret_object_label(object, s->store));
-    return 0;
+    note(l->secrets, name_of(object), pl_secret_object_label(object, l->secrets->store));
+    return json_object_set_new(l->names, name_of(object), json_null()) < 0 ? pl_err_nomem(err) : 0;
 }
 
 static int follow(struct pl_project_secrets *s, struct pl_err *err)
 {
+    struct learning all = {.secrets = s, .names = json_object()};
     char path[PATH_BYTES];
     struct pl_kube_feed_config config = {.loop = s->loop,
                                          .client = s->client,
@@ -164,14 +169,15 @@ static int follow(struct pl_project_secrets *s, struct pl_err *err)
                                          .labels = PL_SECRET_LABEL,
                                          .keep = KEEP,
                                          .metadata_only = true,
+                                         .known = all.names,
                                          .event = on_secret,
                                          .self = s};
     struct pl_err why = {0};
 
-    if (!s->may_see)
-        return 0;
+    if (!all.names)
+        return pl_err_nomem(err);
     snprintf(path, sizeof path, "/api/v1/namespaces/%.253s/secrets", s->space);
-    if (each(s, PL_SECRET_LABEL, learn, s, &why) < 0)
+    if (each(s, PL_SECRET_LABEL, learn, &all, &why) < 0)
         pl_log_warn("secrets", "%s", why.msg);
     return pl_kube_feed_create(&config, &s->feed, err);
 }
@@ -194,7 +200,8 @@ int pl_project_secrets_create(const struct pl_project_secrets_config *config, st
     s->space = strdup(config->space);
     s->store = strdup(config->store);
     s->known = json_object();
-    r = s->space && s->store && s->known ? follow(s, err) : pl_err_nomem(err);
+    r = s->space && s->store && s->known ? 0 : pl_err_nomem(err);
+    r = r == 0 && s->may_see ? follow(s, err) : r;
     if (r < 0) {
         pl_project_secrets_destroy(s);
         return r;

@@ -389,6 +389,14 @@ static bool was_told(struct fixture *f)
     return f->changes > 0;
 }
 
+static bool has_forgotten(struct fixture *f)
+{
+    size_t n = 0;
+
+    free(pl_project_secrets_names(f->s, "p", &n));
+    return n == 1;
+}
+
 static bool is_followed(struct fixture *f)
 {
     struct kube_fake_view view;
@@ -430,6 +438,28 @@ static void those_that_others_make_are_seen(void **state)
     assert_int_equal(have(f, "p", "b", &err), PL_EUNAVAILABLE);
 }
 
+/* The watch's first list is late: what goes before it is told by no event. */
+static void one_that_goes_before_the_watch_begins_is_known_no_more(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_err err;
+
+    put(f, "stays", "p");
+    put(f, "goes", "p");
+    put(f, "freed", "p");
+    kube_fake_fault(f->fake, (struct kube_fake_fault){"GET", "limit=500", KUBE_FAULT_ANSWER, 503, 0, "{}", 0, 0});
+    create(f, true, true);
+    assert_int_equal(have(f, "p", "goes", &err), 0);
+    assert_true(kube_fake_delete(f->fake, SECRETS "/goes"));
+    assert_true(
+        kube_fake_patch(f->fake, SECRETS "/freed", json_pack("{s:{s:{s:n}}}", "metadata", "labels", "pipelined.io/project")));
+    kube_fake_heal(f->fake);
+    until(f, has_forgotten);
+    assert_int_equal(have(f, "p", "goes", &err), PL_EUNAVAILABLE);
+    assert_int_equal(have(f, "p", "freed", &err), PL_EUNAVAILABLE);
+    assert_int_equal(have(f, "p", "stays", &err), 0);
+}
+
 int main(void)
 {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -445,6 +475,7 @@ int main(void)
         ROW(one_that_was_labelled_by_hand_is_given_and_left_to_that_hand),
         ROW(without_the_right_it_is_said_who_can),
         ROW(those_that_others_make_are_seen),
+        ROW(one_that_goes_before_the_watch_begins_is_known_no_more),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
