@@ -73,10 +73,16 @@ static void put_output(struct attempt *a, const uint8_t *data, size_t n)
     a->written += n;
 }
 
+static void look_at_secrets(const struct pl_datum_context *c)
+{
+    pl_secrets_look(c->secrets, c->stage, pl_clock_mono_ms());
+}
+
 static void mask_output(struct attempt *a, const uint8_t *data, size_t n, bool end)
 {
     _cleanup_(pl_buf_finish) struct pl_buf masked = {0};
 
+    look_at_secrets(a->c); /* what was printed may be newer than the datum */
     pl_mask_pass(&a->c->secrets->mask, &a->held, data, n, end, &masked);
     if (masked.len)
         put_output(a, masked.data, masked.len);
@@ -109,6 +115,7 @@ static void mask_lines(const struct pl_datum_context *c, struct pl_buf *lines)
     _cleanup_(pl_buf_finish) struct pl_buf held = {0};
     struct pl_buf masked = {0};
 
+    look_at_secrets(c);
     pl_mask_pass(&c->secrets->mask, &held, lines->data, lines->len, true, &masked);
     pl_buf_finish(lines);
     *lines = masked;
@@ -238,12 +245,23 @@ static int64_t since_ms(int64_t start_us)
     return (pl_clock_mono_us() - start_us + 500) / 1000;
 }
 
+/* In the command's own words, which are masked as what it prints is. */
+static void set_said(const struct pl_datum_context *c, struct pl_wire_outcome *o, const char *text)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf said = {0};
+
+    if (pl_buf_add_str(&said, text, NULL) == 0 && c->secrets)
+        mask_lines(c, &said);
+    text = pl_buf_str(&said);
+    set_reason(o, text ? text : "out of memory");
+}
+
 /* What became of a batch stage's datum; the command itself may live on. */
 static void judge_batch(struct pl_datum_context *c, const struct pl_batch_result *end, const char *program, uint64_t timeout_ms,
                         struct pl_wire_outcome *o)
 {
     if (end->end == PL_BATCH_FAILED)
-        set_reason(o, end->message);
+        set_said(c, o, end->message);
     else if (end->end == PL_BATCH_IDLE)
         set_reason(
             o, "the command ended with exit code 0 twice without getting a datum done: a batch command calls pl-next until it "
@@ -443,7 +461,7 @@ int pl_datum_compute(struct pl_datum_context *c, const struct pl_wire_task *task
     if (decided)
         return 0;
     if (c->secrets)
-        pl_secrets_look(c->secrets, c->stage);
+        look_at_secrets(c);
     if (c->checkpoint)
         pl_checkpoint_begin(c->checkpoint, &task->lease, row->index);
     pl_early_begin(c->early, row);

@@ -1,36 +1,96 @@
 #include "pipelined/agent/mask.h"
 
-static bool has_text(const struct pl_mask *m, const char *text, size_t len)
+#define FOR_GOOD UINT64_MAX
+
+static struct pl_mask_text *find(const struct pl_mask *m, const char *text, size_t len)
 {
     for (size_t i = 0; m->first[(unsigned char)*text] && i < m->n; i++)
         if (m->texts[i].len == len && memcmp(m->texts[i].text, text, len) == 0)
-            return true;
-    return false;
+            return &m->texts[i];
+    return NULL;
 }
 
-static int add_text(struct pl_mask *m, const char *text, size_t len, struct pl_err *err)
+static void forget(struct pl_mask_text *t)
 {
-    len = PL_MIN(len, PL_MASK_MAX);
-    if (len < PL_MASK_MIN || m->n == PL_MASK_TEXTS || has_text(m, text, len))
-        return 0;
-    if (m->n == m->cap) {
+    explicit_bzero(t->text, t->len);
+    free(t->text);
+}
+
+static bool is_of_round(const struct pl_mask *m, const struct pl_mask_text *t)
+{
+    return t->round == m->round || t->round == FOR_GOOD;
+}
+
+/* Room for one more: at its most, that of the oldest which this round has not had. There is one. If the round has it yet, it comes again. */
+static struct pl_mask_text *make_room(struct pl_mask *m)
+{
+    struct pl_mask_text *oldest = NULL;
+
+    if (m->n < PL_MASK_TEXTS && m->n == m->cap) {
         size_t cap = m->cap ? 2 * m->cap : 16;
         struct pl_mask_text *texts = realloc(m->texts, cap * sizeof(*texts));
 
         if (!texts)
-            return pl_err_nomem(err);
+            return NULL;
         m->texts = texts;
         m->cap = cap;
     }
-    m->texts[m->n] = (struct pl_mask_text){malloc(len), len};
-    if (!m->texts[m->n].text)
+    if (m->n < PL_MASK_TEXTS)
+        return &m->texts[m->n];
+    for (size_t i = 0; i < m->n; i++)
+        if (!is_of_round(m, &m->texts[i]) && (!oldest || m->texts[i].age < oldest->age))
+            oldest = &m->texts[i];
+    return oldest;
+}
+
+static int put_text(struct pl_mask *m, const char *text, size_t len, uint64_t round, struct pl_err *err)
+{
+    char *copy = malloc(len);
+    struct pl_mask_text *t = copy ? make_room(m) : NULL;
+
+    if (!t) {
+        free(copy);
         return pl_err_nomem(err);
-    memcpy(m->texts[m->n++].text, text, len);
+    }
+    if (t == &m->texts[m->n])
+        m->n++;
+    else
+        forget(t);
+    memcpy(copy, text, len);
+    *t = (struct pl_mask_text){copy, len, m->age++, round};
     m->first[(unsigned char)*text] = true;
+    m->n_round++;
     return 0;
 }
 
-int pl_mask_add(struct pl_mask *m, const char *text, size_t len, struct pl_err *err)
+static int add_text(struct pl_mask *m, const char *text, size_t len, uint64_t round, struct pl_err *err)
+{
+    struct pl_mask_text *t;
+
+    len = PL_MIN(len, PL_MASK_MAX);
+    if (len < PL_MASK_MIN || (m->full && m->n_round == PL_MASK_TEXTS))
+        return 0;
+    t = find(m, text, len);
+    if (!t && m->n_round == PL_MASK_TEXTS)
+        m->full = true;
+    else if (!t)
+        return put_text(m, text, len, round, err);
+    else if (t->round != FOR_GOOD) {
+        m->n_round += t->round != m->round;
+        t->round = round;
+    }
+    return 0;
+}
+
+void pl_mask_begin(struct pl_mask *m)
+{
+    m->round++;
+    m->n_round = 0;
+    for (size_t i = 0; i < m->n; i++)
+        m->n_round += m->texts[i].round == FOR_GOOD;
+}
+
+int pl_mask_add(struct pl_mask *m, const char *text, size_t len, bool for_good, struct pl_err *err)
 {
     int r = 0;
 
@@ -38,7 +98,7 @@ int pl_mask_add(struct pl_mask *m, const char *text, size_t len, struct pl_err *
         const char *end = memchr(text + at, '\n', len - at);
 
         n = end ? (size_t)(end - (text + at)) : len - at;
-        r = add_text(m, text + at, n && text[at + n - 1] == '\r' ? n - 1 : n, err);
+        r = add_text(m, text + at, n && text[at + n - 1] == '\r' ? n - 1 : n, for_good ? FOR_GOOD : m->round, err);
     }
     return r;
 }
@@ -54,14 +114,15 @@ void pl_mask_ready(struct pl_mask *m)
 {
     if (m->n)
         qsort(m->texts, m->n, sizeof(*m->texts), longest_first);
+    memset(m->first, 0, sizeof(m->first));
+    for (size_t i = 0; i < m->n; i++)
+        m->first[(unsigned char)m->texts[i].text[0]] = true;
 }
 
 void pl_mask_finish(struct pl_mask *m)
 {
-    for (size_t i = 0; i < m->n; i++) {
-        explicit_bzero(m->texts[i].text, m->texts[i].len);
-        free(m->texts[i].text);
-    }
+    for (size_t i = 0; i < m->n; i++)
+        forget(&m->texts[i]);
     free(m->texts);
     *m = (struct pl_mask){0};
 }

@@ -1,27 +1,36 @@
 /* mask: texts that nobody shall read in what a command prints: each becomes PL_MASK_STARS in a stream that comes in pieces. Of a text with
- * several lines each line is one. What is shorter than PL_MASK_MIN is left: it would hide words that mean nothing of the kind. */
+ * several lines each line is one. What is shorter than PL_MASK_MIN is left: it would hide words that mean nothing of the kind.
+ *
+ * Texts come in rounds, each of all that there is at its time. What an earlier round had is still looked for, as long as there is room: the oldest goes
+ * first. */
 #pragma once
 
 #include "storage/base/buf.h"
 
 #define PL_MASK_MIN   4u     /* bytes of a text */
 #define PL_MASK_MAX   65536u /* of a longer one its first so many bytes are looked for */
-#define PL_MASK_TEXTS 10000u /* beyond, they are not looked for */
+#define PL_MASK_TEXTS 10000u /* beyond so many of one round, they are not looked for */
 #define PL_MASK_STARS "***"
 
 struct pl_mask {
     struct pl_mask_text {
         char *text;
         size_t len;
-    } * texts; /* the longest first, once pl_mask_ready */
+        uint64_t age, round; /* the lowest age is the oldest; the last round that had it */
+    } * texts;               /* the longest first, once pl_mask_ready */
     size_t n, cap;
+    uint64_t age, round;
+    size_t n_round;  /* of the round: of these none makes room */
+    bool full;       /* one was left out, in whatever round */
     bool first[256]; /* bytes with which one begins */
 };
 
-/* PL_ENOMEM. */
+/* Begins a round. */
+void pl_mask_begin(struct pl_mask *m);
+/* A text of the round; `for_good`: of each that comes, too. PL_ENOMEM. */
 PL_MUST_CHECK
-int pl_mask_add(struct pl_mask *m, const char *text, size_t len, struct pl_err *err);
-/* After the last one was added. */
+int pl_mask_add(struct pl_mask *m, const char *text, size_t len, bool for_good, struct pl_err *err);
+/* After the round's last one was added. */
 void pl_mask_ready(struct pl_mask *m);
 void pl_mask_finish(struct pl_mask *m);
 

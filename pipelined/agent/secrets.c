@@ -47,7 +47,7 @@ static int take_variable(struct pl_secrets *s, const char *folder, const struct 
     if (r == 0 && value.len && memchr(value.data, 0, value.len))
         r = pl_err_set(err, PL_EINVAL, "secret %s: the value of %s has a NUL and can be no variable: use \"mount\"", use->name,
                        use->key);
-    r = r < 0 ? r : pl_mask_add(&s->mask, (const char *)value.data, value.len, err);
+    r = r < 0 ? r : pl_mask_add(&s->mask, (const char *)value.data, value.len, true, err);
     if (r < 0)
         return r;
     if (asprintf(&s->env[s->n_env], "%s=%.*s", use->env, (int)value.len, value.data ? (const char *)value.data : "") < 0)
@@ -56,20 +56,21 @@ static int take_variable(struct pl_secrets *s, const char *folder, const struct 
     return 0;
 }
 
-/* Each change of a file is one of its folder: it is put there by its name, or by that of the folder behind. */
-static bool has_changed(struct pl_secrets *s, const struct pl_wire_secret *use, size_t i)
+/* Is it to be read? Each change of a file is one of its folder: it is put there by its name, or by that of the folder behind. */
+static bool has_changed(struct pl_secrets *s, const struct pl_wire_secret *use, size_t i, bool again)
 {
+    struct pl_secret_seen *seen = &s->seen[i];
     char path[4400];
     struct stat st;
-    bool same;
+    bool changed;
 
     snprintf(path, sizeof(path), "%s/%s", s->folder, use->name);
-    if (stat(path, &st) < 0)
+    if (!use->mount || stat(path, &st) < 0)
         return false;
-    same = s->seen[i].tv_sec == st.st_mtim.tv_sec && s->seen[i].tv_nsec == st.st_mtim.tv_nsec;
-    if (st.st_mtim.tv_sec + FRESH_S < time(NULL)) /* else another change may get the same time */
-        s->seen[i] = st.st_mtim;
-    return !same;
+    changed = seen->changed.tv_sec != st.st_mtim.tv_sec || seen->changed.tv_nsec != st.st_mtim.tv_nsec || (seen->fresh && again);
+    if (changed)
+        *seen = (struct pl_secret_seen){st.st_mtim, st.st_mtim.tv_sec + FRESH_S >= time(NULL)};
+    return changed;
 }
 
 /* The files are shown as they are; what is in them is masked. */
@@ -91,13 +92,45 @@ static int look_at_folder(struct pl_secrets *s, const char *folder, const struct
         if (pl_secret_key_check(e->d_name, NULL) < 0)
             continue;
         r = read_value(folder, use->name, e->d_name, &value, err);
-        r = r < 0 ? r : pl_mask_add(&s->mask, (const char *)value.data, value.len, err);
+        r = r < 0 ? r : pl_mask_add(&s->mask, (const char *)value.data, value.len, false, err);
     }
     closedir(dir);
     return r;
 }
 
-int pl_secrets_read(const char *folder, const struct pl_wire_attach *stage, struct pl_secrets **ret, struct pl_err *err)
+/* All folders, for what is in none of them any more makes room. A failure: that of the last which could not be read; the others were. */
+static int read_folders(struct pl_secrets *s, const struct pl_wire_attach *stage, struct pl_err *err)
+{
+    int failed = 0;
+
+    pl_mask_begin(&s->mask);
+    for (size_t i = 0; i < stage->n_secrets; i++) {
+        int r = stage->secrets[i].mount ? look_at_folder(s, s->folder, stage, &stage->secrets[i], err) : 0;
+
+        failed = r < 0 ? r : failed;
+    }
+    pl_mask_ready(&s->mask);
+    if (s->mask.full && !s->said_full)
+        pl_log_warn("secrets", "the stage's secrets have more than %u lines: the others are not masked in what it prints",
+                    PL_MASK_TEXTS);
+    s->said_full = s->mask.full;
+    return failed;
+}
+
+static bool any_changed(struct pl_secrets *s, const struct pl_wire_attach *stage, int64_t now_ms)
+{
+    const bool again = now_ms - s->read_ms >= PL_SECRETS_AGAIN_MS;
+    bool any = false;
+
+    for (size_t i = 0; i < stage->n_secrets; i++)
+        any = has_changed(s, &stage->secrets[i], i, again) || any;
+    if (any)
+        s->read_ms = now_ms;
+    return any;
+}
+
+int pl_secrets_read(const char *folder, const struct pl_wire_attach *stage, int64_t now_ms, struct pl_secrets **ret,
+                    struct pl_err *err)
 {
     struct pl_secrets *s = calloc(1, sizeof(*s));
     int r = 0;
@@ -111,11 +144,10 @@ int pl_secrets_read(const char *folder, const struct pl_wire_attach *stage, stru
         pl_secrets_destroy(s);
         return pl_err_nomem(err);
     }
-    for (size_t i = 0; r == 0 && i < stage->n_secrets; i++) {
-        (void)has_changed(s, &stage->secrets[i], i); /* from here on: what changes meanwhile is read twice */
-        r = (stage->secrets[i].env ? take_variable : look_at_folder)(s, folder, stage, &stage->secrets[i], err);
-    }
-    pl_mask_ready(&s->mask);
+    for (size_t i = 0; r == 0 && i < stage->n_secrets; i++)
+        r = stage->secrets[i].env ? take_variable(s, folder, stage, &stage->secrets[i], err) : 0;
+    (void)any_changed(s, stage, now_ms); /* from here on: what changes meanwhile is read twice */
+    r = r < 0 ? r : read_folders(s, stage, err);
     if (r < 0) {
         pl_secrets_destroy(s);
         return r;
@@ -124,18 +156,12 @@ int pl_secrets_read(const char *folder, const struct pl_wire_attach *stage, stru
     return 0;
 }
 
-void pl_secrets_look(struct pl_secrets *s, const struct pl_wire_attach *stage)
+void pl_secrets_look(struct pl_secrets *s, const struct pl_wire_attach *stage, int64_t now_ms)
 {
-    for (size_t i = 0; i < stage->n_secrets; i++) {
-        const struct pl_wire_secret *use = &stage->secrets[i];
-        struct pl_err err = {0};
+    struct pl_err err = {0};
 
-        if (!use->mount || !has_changed(s, use, i))
-            continue;
-        if (look_at_folder(s, s->folder, stage, use, &err) < 0)
-            pl_log_warn("secrets", "%s", err.msg);
-        pl_mask_ready(&s->mask);
-    }
+    if (any_changed(s, stage, now_ms) && read_folders(s, stage, &err) < 0)
+        pl_log_warn("secrets", "%s", err.msg);
 }
 
 struct pl_secrets *pl_secrets_destroy(struct pl_secrets *s)

@@ -238,7 +238,7 @@ static int read_secrets(struct pl_worker *w, struct pl_err *err)
 {
     if (w->stage.n_secrets == 0 || !w->config.secrets)
         return 0;
-    return pl_secrets_read(w->config.secrets, &w->stage, &w->context.secrets, err);
+    return pl_secrets_read(w->config.secrets, &w->stage, pl_clock_mono_ms(), &w->context.secrets, err);
 }
 
 static int set_up(struct pl_worker *w, struct pl_err *err)

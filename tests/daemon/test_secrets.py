@@ -77,6 +77,28 @@ def test_a_value_that_changes_under_a_worker_is_masked_too(project, gate):
     assert project.logs("s") == "it is ***\nit is ***\n"
 
 
+@pytest.mark.skipif(SANDBOX == "none", reason="without a sandbox nothing can be mounted")
+def test_a_value_that_changes_under_a_command_is_masked_too(project, gate):
+    secret(project, "create", "secret", "pg", "--value", f"user={VALUE}")
+    script = f"echo it is $(cat /keys/pg/user); {gate.wait}; echo it is $(cat /keys/pg/user)"
+    project.repo("in").stages(sh("s", script, secrets=[{"name": "pg", "mount": "/keys/pg"}]))
+    run = project.commit("in", {"a": "1"})["run"]
+    gate.arrived()
+    secret(project, "update", "secret", "pg", "--value", "user=correct-horse-battery")
+    gate.open()
+    assert project.wait(run)["state"] == "success"
+    assert project.logs("s") == "it is ***\nit is ***\n"
+
+
+@pytest.mark.skipif(SANDBOX == "none", reason="without a sandbox nothing can be mounted")
+def test_what_a_batch_command_says_of_a_datum_is_masked(project):
+    secret(project, "create", "secret", "pg", "--value", f"dsn={VALUE}")
+    project.repo("in").stages(sh("s", 'set --; while pl-next "$@"; do set -- --fail "no answer from $PG"; done', datum={"batch": True},
+                                 secrets=[{"name": "pg", "key": "dsn", "env": "PG"}]))
+    run = project.run("in", {"a": "1"}, state="failure")
+    assert [datum["reason"] for datum in project.datums("s", run["id"])] == ["no answer from ***"]
+
+
 def test_a_secret_that_is_not_there_is_waited_for_in_words(project):
     project.repo("in")
     project.stages(sh("s", "true", secrets=[{"name": "hub", "key": "token", "env": "TOKEN"}]))

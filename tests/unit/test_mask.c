@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -12,7 +13,7 @@ static struct pl_mask mask_of(const char *const *texts)
     struct pl_mask m = {0};
 
     for (size_t i = 0; i < 3 && texts[i]; i++)
-        assert_int_equal(pl_mask_add(&m, texts[i], strlen(texts[i]), NULL), 0);
+        assert_int_equal(pl_mask_add(&m, texts[i], strlen(texts[i]), false, NULL), 0);
     pl_mask_ready(&m);
     return m;
 }
@@ -69,11 +70,60 @@ static void output_goes_on_while_nothing_of_it_may_be_a_secret(void **state)
     pl_mask_finish(&m);
 }
 
+static void add_numbers(struct pl_mask *m, unsigned from, unsigned n, bool for_good)
+{
+    char text[16];
+
+    for (unsigned i = from; i < from + n; i++) {
+        snprintf(text, sizeof text, "n%06u", i);
+        assert_int_equal(pl_mask_add(m, text, strlen(text), for_good, NULL), 0);
+    }
+}
+
+/* A key that is changed once an hour: what it was makes room for what it is, what still is does not. */
+static void the_oldest_that_are_no_more_make_room(void **state)
+{
+    struct pl_mask m = {0};
+
+    (void)state;
+    pl_mask_begin(&m);
+    add_numbers(&m, 0, 1, true);
+    add_numbers(&m, 1, PL_MASK_TEXTS - 1, false);
+    pl_mask_ready(&m);
+    assert_false(m.full);
+    pl_mask_begin(&m);
+    add_numbers(&m, 900000, 2, false); /* two new ones, */
+    add_numbers(&m, 1, 1, false);      /* and of those before the oldest is there still */
+    pl_mask_ready(&m);
+    assert_false(m.full);
+    assert_int_equal(m.n, PL_MASK_TEXTS);
+    passes(&m, "n900000 n900001 n000000 n000001 n000002 n000003 n000004", 64, "*** *** *** *** n000002 n000003 ***");
+    pl_mask_finish(&m);
+}
+
+static void what_is_too_much_of_one_round_is_noted(void **state)
+{
+    struct pl_mask m = {0};
+
+    (void)state;
+    pl_mask_begin(&m);
+    add_numbers(&m, 0, PL_MASK_TEXTS, false);
+    add_numbers(&m, 0, 3, false); /* again: nothing is left out */
+    assert_false(m.full);
+    add_numbers(&m, PL_MASK_TEXTS, 1, false);
+    assert_true(m.full);
+    pl_mask_ready(&m);
+    passes(&m, "n000000 n009999 n010000", 64, "*** *** n010000");
+    pl_mask_finish(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(secrets_become_stars_in_whatever_pieces_they_come),
         cmocka_unit_test(output_goes_on_while_nothing_of_it_may_be_a_secret),
+        cmocka_unit_test(the_oldest_that_are_no_more_make_room),
+        cmocka_unit_test(what_is_too_much_of_one_round_is_noted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
