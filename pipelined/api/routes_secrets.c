@@ -53,6 +53,14 @@ static json_t *keys_of(const json_t *values)
     return keys;
 }
 
+static void forget_body(struct pl_http_request *req)
+{
+    const struct pl_buf *body = pl_http_body(req);
+
+    if (body->data)
+        explicit_bzero(body->data, body->len);
+}
+
 static int set_secret(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
@@ -66,9 +74,13 @@ static int set_secret(struct pl_api *a, struct pl_http_request *req, json_t **re
     op.values = values;
     r = r < 0 ? r : pl_api_may(req, PL_VERB_DEFINE, op.project, NULL, err);
     r = r < 0 ? r : change(a, &op, err);
+    if (r == 0)
+        *ret = json_pack("{s:s, s:s, s:o}", "project", op.project, "name", op.name, "keys", keys_of(values));
+    if (body)
+        pl_secret_values_forget(values);
+    forget_body(req);
     if (r < 0)
         return r;
-    *ret = json_pack("{s:s, s:s, s:o}", "project", op.project, "name", op.name, "keys", keys_of(values));
     return *ret ? (update ? 0 : 201) : pl_err_nomem(err);
 }
 

@@ -89,6 +89,18 @@ int pl_secret_op_check(const struct pl_secret_op *op, struct pl_err *err)
     return check_values(op, err);
 }
 
+void pl_secret_values_forget(const json_t *values)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)values, key, value)
+    {
+        if (json_is_string(value))
+            explicit_bzero((char *)(uintptr_t)json_string_value(value), json_string_length(value));
+    }
+}
+
 void pl_secret_names_add(struct pl_buf *names, size_t i, const char *name)
 {
     if (i < PL_SECRET_NAMES_SHOWN)

@@ -38,6 +38,9 @@ int pl_secret_key_check(const char *key, struct pl_err *err);
 PL_MUST_CHECK
 int pl_secret_op_check(const struct pl_secret_op *op, struct pl_err *err);
 
+/* Overwrites the values of {KEY: text}, which are nobody's from then on but for this object; NULL or another value: nothing. */
+void pl_secret_values_forget(const json_t *values);
+
 /* Names for a sentence, separated by commas: the first PL_SECRET_NAMES_SHOWN, then that there are more. `i`: how many came before. What there is
  * no memory for is left out. */
 #define PL_SECRET_NAMES_SHOWN 10u

@@ -94,18 +94,65 @@ static void on_secret(void *self, enum pl_kube_event e, json_t *object)
         s->changed(s->self);
 }
 
-/* One GET, of which `accept` tells how much; nothing of it stays in the buffer that it came in. */
+/* An answer that may hold values: nothing of it stays in memory, also where it did not fit. */
+struct answer {
+    char *text;
+    size_t n, cap;
+};
+
+static void answer_forget(struct answer *a)
+{
+    if (a->text)
+        explicit_bzero(a->text, a->cap);
+    free(a->text);
+    *a = (struct answer){0};
+}
+
+static int answer_add(void *self, const void *data, size_t n, struct pl_err *err)
+{
+    struct answer *a = self, grown;
+
+    if (a->n + n > a->cap) {
+        if (a->n + n > PL_KUBE_REPLY_MAX)
+            return pl_err_set(err, PL_ETOOBIG, "secrets: an answer of more than %u bytes", PL_KUBE_REPLY_MAX);
+        grown = (struct answer){.n = a->n, .cap = PL_MAX(2 * a->cap, a->n + n + 16384)};
+        grown.text = malloc(grown.cap);
+        if (!grown.text)
+            return pl_err_nomem(err);
+        if (a->n)
+            memcpy(grown.text, a->text, a->n);
+        answer_forget(a);
+        *a = grown;
+    }
+    memcpy(a->text + a->n, data, n);
+    a->n += n;
+    return 0;
+}
+
+static void answer_restart(void *self)
+{
+    ((struct answer *)self)->n = 0;
+}
+
+/* One GET, of which `accept` tells how much; it has names of keys, and no value. */
 static int get_json(struct pl_project_secrets *s, const char *path, const char *accept, json_t **ret, struct pl_err *err)
 {
-    struct pl_kube_call call = {.method = "GET", .path = path, .accept = accept, .deadline_ms = ASK_MS};
+    struct answer answer = {0};
+    struct pl_kube_call call = {.method = "GET",
+                                .path = path,
+                                .accept = accept,
+                                .deadline_ms = ASK_MS,
+                                .write = answer_add,
+                                .restart = answer_restart,
+                                .write_self = &answer};
     int r = pl_kube_client_run(s->client, &call, err);
 
     if (r == 0) {
-        *ret = json_loadb((const char *)call.reply.data, call.reply.len, JSON_ALLOW_NUL, NULL);
+        pl_secret_object_blank(answer.text, answer.n);
+        *ret = json_loadb(answer.text ? answer.text : "", answer.n, JSON_ALLOW_NUL, NULL);
         r = *ret ? 0 : pl_err_set(err, PL_EPROTO, "GET %s: what came is no JSON", path);
     }
-    if (call.reply.data)
-        explicit_bzero(call.reply.data, call.reply.len);
+    answer_forget(&answer);
     pl_kube_call_finish(&call);
     return r;
 }
@@ -403,7 +450,7 @@ static void add_mark(json_t *object, char mark[33])
 static int create(struct pl_project_secrets *s, const struct pl_secret_op *op, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *object = pl_secret_object(op, s->space, s->store);
-    struct pl_kube_create make = {.name = op->name};
+    struct pl_kube_create make = {.name = op->name, .metadata_only = true};
     char path[PATH_BYTES], mark[33], *text;
     _cleanup_free_ const char **names = NULL;
     size_t n = 0;
@@ -436,7 +483,7 @@ static int create(struct pl_project_secrets *s, const struct pl_secret_op *op, s
 static int set_keys(struct pl_project_secrets *s, const struct pl_secret_op *op, const json_t *there, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *patch = pl_secret_object_patch(op);
-    struct pl_kube_call call = {.method = "PATCH", .content_type = MERGE};
+    struct pl_kube_call call = {.method = "PATCH", .content_type = MERGE, .accept = PL_KUBE_METADATA};
     char path[PATH_BYTES], *text;
     int r;
 
@@ -475,7 +522,8 @@ static int update(struct pl_project_secrets *s, const struct pl_secret_op *op, s
 static int delete_object(struct pl_project_secrets *s, const json_t *object, struct pl_err *err)
 {
     char path[PATH_BYTES];
-    struct pl_kube_delete remove = {.path = path, .uid = pl_json_str(json_object_get(object, "metadata"), "uid"), .grace_s = -1};
+    struct pl_kube_delete remove = {
+        .path = path, .uid = pl_json_str(json_object_get(object, "metadata"), "uid"), .grace_s = -1, .metadata_only = true};
     int r;
 
     path_of(s, name_of(object), path);

@@ -38,6 +38,14 @@ int pl_kube_path(struct pl_buf *out, const char *api, const char *space, const c
     return r;
 }
 
+/* What an answer may hold of an object that is nobody's to keep. */
+static void forget_reply(struct pl_kube_call *call, bool wipe)
+{
+    if (wipe && call->reply.data != NULL)
+        explicit_bzero(call->reply.data, call->reply.len);
+    pl_kube_call_finish(call);
+}
+
 /* --- making --- */
 
 static void create_ended(struct pl_kube_create *op)
@@ -102,20 +110,24 @@ static void on_call(struct pl_kube_call *call)
         return;
     }
     op->looking_ = true;
-    pl_kube_call_finish(call);
+    forget_reply(call, op->metadata_only);
     pl_buf_clear(&op->path_);
     if (pl_buf_addf(&op->path_, &op->err, "%s/%s", op->collection, op->name) < 0 || pl_buf_str(&op->path_) == NULL) {
         create_ended(op);
         return;
     }
-    *call = (struct pl_kube_call){
-        .method = "GET", .path = (const char *)op->path_.data, .deadline_ms = op->deadline_ms, .done = on_call, .arg = op};
+    *call = (struct pl_kube_call){.method = "GET",
+                                  .path = (const char *)op->path_.data,
+                                  .accept = op->metadata_only ? PL_KUBE_METADATA : NULL,
+                                  .deadline_ms = op->deadline_ms,
+                                  .done = on_call,
+                                  .arg = op};
     pl_kube_client_start(op->client_, call);
 }
 
 static void post(struct pl_kube_create *op)
 {
-    pl_kube_call_finish(&op->call_);
+    forget_reply(&op->call_, op->metadata_only);
     pl_buf_clear(&op->path_);
     if (pl_buf_addf(&op->path_, &op->err, "%s?fieldManager=pipelined&fieldValidation=Strict%s", op->collection,
                     op->dry_run ? "&dryRun=All" : "") < 0 ||
@@ -126,6 +138,7 @@ static void post(struct pl_kube_create *op)
     }
     op->call_ = (struct pl_kube_call){.method = "POST",
                                       .path = (const char *)op->path_.data,
+                                      .accept = op->metadata_only ? PL_KUBE_METADATA : NULL,
                                       .body = op->body,
                                       .body_len = op->body_len,
                                       .deadline_ms = op->deadline_ms,
@@ -162,7 +175,7 @@ int pl_kube_create_run(struct pl_kube_client *c, struct pl_kube_create *op)
 
 void pl_kube_create_finish(struct pl_kube_create *op)
 {
-    pl_kube_call_finish(&op->call_);
+    forget_reply(&op->call_, op->metadata_only);
     pl_buf_finish(&op->path_);
 }
 
@@ -199,6 +212,7 @@ void pl_kube_delete_start(struct pl_kube_client *c, struct pl_kube_delete *op)
     op->call_ = (struct pl_kube_call){.method = "DELETE",
                                       .path = op->path,
                                       .later = true,
+                                      .accept = op->metadata_only ? PL_KUBE_METADATA : NULL,
                                       .body = (const char *)op->body_.data,
                                       .body_len = op->body_.len,
                                       .deadline_ms = op->deadline_ms,
@@ -225,6 +239,6 @@ int pl_kube_delete_run(struct pl_kube_client *c, struct pl_kube_delete *op)
 
 void pl_kube_delete_finish(struct pl_kube_delete *op)
 {
-    pl_kube_call_finish(&op->call_);
+    forget_reply(&op->call_, op->metadata_only);
     pl_buf_finish(&op->body_);
 }

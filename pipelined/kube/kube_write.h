@@ -23,7 +23,8 @@ struct pl_kube_create {
     const char *hash;       /* that the body has as annotation PL_KUBE_HASH */
     const char *body;       /* JSON */
     size_t body_len;
-    bool dry_run; /* everything but keeping it: admission and all its messages */
+    bool dry_run;       /* everything but keeping it: admission and all its messages */
+    bool metadata_only; /* nothing else of what is there comes back, and none of that is left behind */
     int64_t deadline_ms;
     void (*done)(struct pl_kube_create *op); /* on the I/O thread, once */
     void *arg;
@@ -51,6 +52,7 @@ struct pl_kube_delete {
     const char *path, *uid;
     int64_t grace_s;       /* -1 = as the object says */
     const char *propagate; /* "Background", "Foreground", "Orphan"; NULL = Background */
+    bool metadata_only;    /* as above */
     int64_t deadline_ms;
     void (*done)(struct pl_kube_delete *op);
     void *arg;

@@ -50,6 +50,65 @@ enum pl_secret_whose pl_secret_object_whose(const json_t *object, const char *pr
     return *label_of(object, PL_SECRET_STORE) ? PL_SECRET_OWN : PL_SECRET_LENT;
 }
 
+#define BLANK_DEPTH 64
+
+struct level {
+    bool object, hides; /* hides: all strings below, but for keys */
+    bool value;         /* of an object: what comes is a value */
+    bool next;          /* that value is to be hidden */
+};
+
+static size_t string_end(const char *text, size_t n, size_t at)
+{
+    while (at < n && text[at] != '"')
+        at += text[at] == '\\' ? 2 : 1;
+    return PL_MIN(at, n);
+}
+
+static bool hides_values(const char *key, size_t n)
+{
+    static const char *const keys[] = {"data", "stringData", "annotations"};
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(keys); i++)
+        if (n == strlen(keys[i]) && memcmp(key, keys[i], n) == 0)
+            return true;
+    return false;
+}
+
+static void blank_string(struct level *l, char *text, size_t n)
+{
+    if (l->object && !l->value)
+        l->next = l->hides || hides_values(text, n);
+    else if (l->object ? l->next : l->hides)
+        memset(text, '*', n);
+}
+
+void pl_secret_object_blank(char *text, size_t n)
+{
+    struct level levels[BLANK_DEPTH] = {{0}}, *l = levels;
+
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == '"') {
+            const size_t end = string_end(text, n, i + 1);
+
+            blank_string(l, text + i + 1, end - i - 1);
+            i = end;
+        } else if (text[i] == '{' || text[i] == '[') {
+            const bool hides = l->object ? l->next : l->hides;
+
+            if (++l == levels + BLANK_DEPTH) {
+                memset(text + i, '*', n - i);
+                return;
+            }
+            *l = (struct level){.object = text[i] == '{', .hides = hides};
+        } else if ((text[i] == '}' || text[i] == ']') && l > levels) {
+            l--;
+        } else if (text[i] == ':' || text[i] == ',') {
+            l->value = text[i] == ':';
+        }
+    }
+}
+
 /* RFC 3339 in UTC, as the API server writes it; 0: it is none. */
 static json_int_t time_us(const char *text)
 {

@@ -25,6 +25,9 @@ enum pl_secret_whose {
     PL_SECRET_OWN /* it has the store's label as well */
 };
 enum pl_secret_whose pl_secret_object_whose(const json_t *object, const char *project, const char *store);
+/* Stars in place of the values that an answer's text has, in objects "data", "stringData" and "annotations" (kubectl apply notes them there, too),
+ * before anything copies them. Keys stay. What is nested too deeply for the API becomes no JSON. */
+void pl_secret_object_blank(char *text, size_t n);
 /* The project's label of one that is not another store's; else "". Lives as long as the object. */
 const char *pl_secret_object_label(const json_t *object, const char *store);
 /* LIST: [{"name", "keys", "updated_us"}] of the objects that are the project's, lent ones too, by name; without a value. `updated_us` is when it was

@@ -126,9 +126,23 @@ void kube_fake_answer(struct conn *c, unsigned status, const char *body, size_t 
     (void)put_body(c, body, n);
 }
 
+json_t *kube_fake_shown(struct conn *c, json_t *object)
+{
+    json_t *metadata = json_object_get(object, "metadata"), *less;
+
+    if (!c->metadata_only || metadata == NULL) {
+        c->fake->view.with_data += json_object_get(object, "data") != NULL;
+        return object;
+    }
+    less = json_pack("{s:s, s:s, s:O}", "apiVersion", "meta.k8s.io/v1", "kind", "PartialObjectMetadata", "metadata", metadata);
+    must(less != NULL);
+    json_decref(object);
+    return less;
+}
+
 void kube_fake_answer_json(struct conn *c, unsigned status, json_t *object)
 {
-    char *text = json_dumps(object, JSON_COMPACT);
+    char *text = json_dumps(object = kube_fake_shown(c, object), JSON_COMPACT);
 
     must(text != NULL);
     kube_fake_answer(c, status, text, strlen(text), 0);
@@ -262,7 +276,7 @@ static void handle(struct conn *c, const struct request *q)
 /* One whole request at the front of `in`; false when there is none yet. */
 static bool take_request(struct conn *c)
 {
-    char *head = (char *)c->in.data, *end, *length, *bearer;
+    char *head = (char *)c->in.data, *end, *length, *bearer, *accept;
     struct request q = {0};
     size_t body, total;
     char method[16], target[8192], token[512];
@@ -276,6 +290,8 @@ static bool take_request(struct conn *c)
     body = length != NULL ? strtoul(length + 17, NULL, 10) : 0;
     if (bearer != NULL && sscanf(bearer + 24, "%511s", token) == 1)
         q.token = token;
+    accept = strcasestr(head, "\r\naccept:");
+    c->metadata_only = accept != NULL && strstr(accept, "as=PartialObjectMetadata") != NULL;
     must(sscanf(head, "%15s %8191s", method, target) == 2);
     *end = '\r';
     total = (size_t)(end + 4 - head) + body;

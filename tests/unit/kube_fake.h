@@ -64,6 +64,7 @@ void kube_fake_token(struct kube_fake *f, const char *token);
 
 struct kube_fake_view {
     unsigned long requests, writes, connections, watches; /* watches: open now; the others: ever */
+    unsigned long with_data;                              /* objects with "data" that were answered whole: not in watches */
     unsigned at_once;                                     /* connections open at the same time, at most */
 };
 void kube_fake_look(struct kube_fake *f, struct kube_fake_view *ret);

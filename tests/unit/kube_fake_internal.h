@@ -15,8 +15,8 @@ struct conn {
     int fd;
     struct pl_buf in, out;
     size_t out_at;
-    bool chunked, watching, following, silent;
-    size_t cut_after; /* SIZE_MAX = not */
+    bool chunked, watching, following, silent, metadata_only; /* the last: of its request */
+    size_t cut_after;                                         /* SIZE_MAX = not */
     const struct kube_fake_fault *then;
     char *collection, *labels, *fields; /* of a watch */
     struct conn *next;
@@ -75,6 +75,8 @@ void kube_fake_stream(struct conn *c, const void *data, size_t n);
 void kube_fake_stream_end(struct conn *c);
 void kube_fake_answer(struct conn *c, unsigned status, const char *body, size_t n, unsigned retry_after_s);
 void kube_fake_answer_json(struct conn *c, unsigned status, json_t *object /* taken over */);
+/* What of an object the request wants; takes it over. */
+json_t *kube_fake_shown(struct conn *c, json_t *object);
 void kube_fake_refuse(struct conn *c, unsigned code, const char *reason, const char *message);
 /* The value of a query's parameter, decoded, malloc'ed; NULL = not there. */
 char *kube_fake_param(const char *query, const char *name);

@@ -399,6 +399,22 @@ static bool listed(const struct kube_fake *f, size_t i, const char *path, const 
     return is_in(f->objects[i].path, f->objects[i].collection, path) && matches(f->objects[i].now, labels, fields);
 }
 
+static void add_shown(struct pl_buf *out, struct conn *c, struct state *s)
+{
+    json_t *object;
+    char *text;
+
+    if (!c->metadata_only && memmem(s->text, s->len, "\"data\":", 7) == NULL) { /* most, in loads of many */
+        must(pl_buf_add(out, s->text, s->len, NULL) == 0);
+        return;
+    }
+    object = kube_fake_shown(c, parse(s));
+    text = json_dumps(object, JSON_COMPACT);
+    must(text != NULL && pl_buf_add_str(out, text, NULL) == 0);
+    free(text);
+    json_decref(object);
+}
+
 static void do_list(struct kube_fake *f, struct conn *c, const struct request *q)
 {
     char *labels = kube_fake_param(q->query, "labelSelector"), *fields = kube_fake_param(q->query, "fieldSelector");
@@ -417,7 +433,7 @@ static void do_list(struct kube_fake *f, struct conn *c, const struct request *q
         if (n == limit)
             break;
         must(pl_buf_add_str(&out, n++ > 0 ? "," : "", NULL) == 0);
-        must(pl_buf_add(&out, f->objects[i].now->text, f->objects[i].now->len, NULL) == 0);
+        add_shown(&out, c, f->objects[i].now);
         rest = f->objects[i].path;
     }
     must(pl_buf_addf(&out, NULL, "],\"metadata\":{\"resourceVersion\":\"%lu\",\"continue\":\"%s\"}}\n", f->version,
@@ -437,7 +453,7 @@ static void do_get(struct kube_fake *f, struct conn *c, const struct request *q)
     if (pl_streq(q->path, "/version"))
         kube_fake_answer_json(c, 200, json_pack("{s:s,s:s,s:s}", "major", "1", "minor", "34", "gitVersion", "v1.34.2"));
     else if (find(f, q->path, &at))
-        kube_fake_answer(c, 200, f->objects[at].now->text, f->objects[at].now->len, 0);
+        kube_fake_answer_json(c, 200, parse(f->objects[at].now));
     else if (strstr(q->query, "limit=") != NULL)
         do_list(f, c, q);
     else

@@ -438,6 +438,30 @@ static void those_that_others_make_are_seen(void **state)
     assert_int_equal(have(f, "p", "b", &err), PL_EUNAVAILABLE);
 }
 
+/* Only where names of keys are wanted, and there is no other way to them. */
+static void values_are_asked_for_where_their_keys_are(void **state)
+{
+    struct fixture *f = *state;
+    struct kube_fake_view view;
+    struct pl_err err;
+
+    put(f, "a", "p");
+    put(f, "theirs", "q");
+    create(f, true, true);
+    assert_int_equal(ask(f, PL_SECRET_CREATE, "p", "pg", "{\"k\": \"eA==\"}", &err), 0);
+    assert_int_equal(ask(f, PL_SECRET_CREATE, "p", "theirs", "{\"k\": \"eA==\"}", &err), PL_EEXISTS);
+    assert_int_equal(ask(f, PL_SECRET_DELETE, "p", "a", NULL, &err), 0);
+    assert_int_equal(ask(f, PL_SECRET_NONE, "p", NULL, NULL, &err), PL_EINUSE);
+    kube_fake_look(f->fake, &view);
+    assert_int_equal(view.with_data, 0);
+    assert_int_equal(ask(f, PL_SECRET_UPDATE, "p", "pg", "{\"l\": \"eA==\"}", &err), 0);
+    kube_fake_look(f->fake, &view);
+    assert_int_equal(view.with_data, 1); /* looked at before, for their number; not told again by the PATCH */
+    assert_int_equal(ask(f, PL_SECRET_DELETE, "p", NULL, NULL, &err), 0);
+    kube_fake_look(f->fake, &view);
+    assert_int_equal(view.with_data, 1);
+}
+
 /* The watch's first list is late: what goes before it is told by no event. */
 static void one_that_goes_before_the_watch_begins_is_known_no_more(void **state)
 {
@@ -474,6 +498,7 @@ int main(void)
         ROW(another_daemons_are_not_given_changed_or_removed),
         ROW(one_that_was_labelled_by_hand_is_given_and_left_to_that_hand),
         ROW(without_the_right_it_is_said_who_can),
+        ROW(values_are_asked_for_where_their_keys_are),
         ROW(those_that_others_make_are_seen),
         ROW(one_that_goes_before_the_watch_begins_is_known_no_more),
     };

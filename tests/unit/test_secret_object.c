@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -63,6 +64,40 @@ static void only_the_project_s_are_listed_and_no_value_is_told(void **state)
     json_decref(items);
 }
 
+/* Before anything else sees the text. */
+static void values_are_blanked_where_they_come_and_keys_are_not(void **state)
+{
+    static const char *const cases[][2] = {
+        {"{\"kind\": \"Secret\", \"metadata\": {\"name\": \"pg\", \"labels\": {\"data\": \"x\"}}, \"data\": {\"dsn\": \"aHVu\", "
+         "\"e\": \"\"}}",
+         "{\"kind\": \"Secret\", \"metadata\": {\"name\": \"pg\", \"labels\": {\"data\": \"*\"}}, \"data\": {\"dsn\": \"****\", "
+         "\"e\": \"\"}}"},
+        {"{\"items\": [{\"data\": {\"a\": \"b\"}}, {\"metadata\": {\"annotations\": {\"last\": \"{\\\"data\\\": 1}\"}, \"uid\": "
+         "\"u\"}}]}",
+         "{\"items\": [{\"data\": {\"a\": \"*\"}}, {\"metadata\": {\"annotations\": {\"last\": \"*************\"}, \"uid\": "
+         "\"u\"}}]}"},
+        {"{\"stringData\": {\"a\": {\"deep\": [\"b\", {\"c\": \"d\"}]}}, \"f:data\": \"no\"}",
+         "{\"stringData\": {\"a\": {\"deep\": [\"*\", {\"c\": \"*\"}]}}, \"f:data\": \"no\"}"},
+        {"{\"data\": {\"a\": \"cut", "{\"data\": {\"a\": \"***"},
+        {"{\"data\": {\"a\": \"\\", "{\"data\": {\"a\": \"*"},
+        {"]}\"x\"", "]}\"x\""},
+        {"", ""},
+    };
+    char text[256], deep[200];
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        (void)snprintf(text, sizeof text, "%s", cases[i][0]);
+        pl_secret_object_blank(text, strlen(text));
+        assert_string_equal(text, cases[i][1]);
+    }
+    memset(deep, '[', sizeof deep);
+    deep[sizeof deep - 1] = '\0';
+    memcpy(deep + 100, "\"value\"", 7);
+    pl_secret_object_blank(deep, strlen(deep));
+    assert_null(strstr(deep, "value"));
+}
+
 static void names_and_keys_are_those_that_a_cluster_takes(void **state)
 {
     static const struct {
@@ -100,6 +135,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_secret_is_made_and_changed_with_its_label),
         cmocka_unit_test(only_the_project_s_are_listed_and_no_value_is_told),
+        cmocka_unit_test(values_are_blanked_where_they_come_and_keys_are_not),
         cmocka_unit_test(names_and_keys_are_those_that_a_cluster_takes),
     };
 
