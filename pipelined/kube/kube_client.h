@@ -16,7 +16,7 @@
 #include <jansson.h>
 #include <stdatomic.h>
 
-#define PL_KUBE_CALLS       16u
+#define PL_KUBE_CALLS       32u
 #define PL_KUBE_STREAMS     48u
 #define PL_KUBE_STALL_MS    30000
 #define PL_KUBE_DEADLINE_MS 120000 /* of a call with all its attempts */

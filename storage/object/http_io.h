@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <sys/uio.h>
 
-#define PL_HTTP_IO_CONNECTIONS_MAX 64u
+#define PL_HTTP_IO_CONNECTIONS_MAX 96u
 #define PL_HTTP_IO_WAITING_MAX     4096u
 #define PL_HTTP_IO_BUFFER_BYTES    (512L << 10)
 #define PL_HTTP_IO_ERROR_BYTES     (64u << 10)

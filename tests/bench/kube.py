@@ -2,6 +2,7 @@
 simulated, beside a client that makes the same writes without a daemon."""
 import datetime
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -154,16 +155,35 @@ def daemon(plane, folder, **cluster):
                                 "--worker-url", f"http://127.0.0.1:{port}", "--listen", f"127.0.0.1:{port}"])
 
 
+def threads_of(pid):
+    return [int(thread.name) for thread in pathlib.Path(f"/proc/{pid}/task").iterdir()]
+
+
+def go_first(threads):
+    """The scheduler prefers them to what is not measured here: in life the API server has a machine of its own. False: we may not."""
+    try:
+        for thread in threads:
+            os.setpriority(os.PRIO_PROCESS, thread, -15)
+    except PermissionError:
+        return False
+    return True
+
+
 def measure_chains(bench, plane):
-    """With a folder in memory: the log's writes take no time there."""
+    """With a folder in memory: the log's writes take no time there. Some pods go before, so that the cluster has shown that it takes them."""
     links = max(4, min(LINKS, bench.scaled(20 * LINKS)))
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="pl-bench-") as folder:
         between = relay.Relay("127.0.0.1", plane.port, plane.certs / "apiserver.crt")
         with between, daemon(plane, pathlib.Path(folder), server=between.url) as target, Kubelets(plane, target.url) as kubelets:
             target.ctl("create", "repo", "in")
+            target.ctl("create", "repo", "first")
+            target.pipeline({"pipeline": "first", "stages": [stage(f"first{i}", "first") for i in range(3 * CHAINS)]})
             target.pipeline({"pipeline": "chains", "stages": [stage(f"c{i}x{k}", f"c{i}x{k - 1}" if k else "in") for i in range(CHAINS) for k in range(links)]})
+            ran(plane, target, "first")
+            if not go_first([*threads_of(target.pid), *threads_of(kubelets.process.pid), between.thread.native_id]):
+                bench.say("  not as root: the API server takes the daemon's processor time")
             bench.say(f"  {CHAINS} chains of {links} jobs: {ran(plane, target, 'in'):.1f} s")
-    add_gap(bench, between.posted, plane.written(), kubelets.results)
+    add_gap(bench, between.posted, plane.written(), [one for one in kubelets.results if one[0].startswith("c")])
 
 
 def measure_many(bench, plane):
@@ -210,7 +230,7 @@ def gaps(results, posted):
 def add_gap(bench, posted, entries, results):
     """From a result to the pod of the stage that waits for it: until its POST comes out of the daemon, and until the API server begins on it."""
     sent = gaps(results, posted)
-    begun = gaps(results, {one["objectRef"]["name"]: seconds(one) for one in entries if one["verb"] == "create" and one["user"]["username"] == "daemon"})
+    begun = gaps(results, {one["objectRef"]["name"]: seconds(one) for one in entries if one["verb"] == "create" and one["objectRef"]["name"] in posted})
     if not sent or not begun:
         raise measure.Failed("no pod was made after another's result")
     bench.say(f"  from a result to the next POST: {len(sent)} times, p50 {at(sent, 0.5):.1f} ms, p99 {at(sent, 0.99):.1f} ms; until the API server begins on it: p50 "

@@ -28,13 +28,15 @@ class Relay:
         return self
 
     def __exit__(self, *_):
-        self.loop.call_soon_threadsafe(self.stop)
+        asyncio.run_coroutine_threadsafe(self.stop(), self.loop)
         self.thread.join()
 
-    def stop(self):
-        for task in asyncio.all_tasks(self.loop):
+    async def stop(self):
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
             task.cancel()
-        self.loop.call_soon(self.loop.stop)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self.loop.stop()
 
     def run(self):
         asyncio.set_event_loop(self.loop)
