@@ -427,10 +427,10 @@ static void *gc_main(void *arg)
     while (!gc->ending) {
         int64_t now = pl_clock_mono_ms();
 
-        if (gc->asked) {
-            collect(gc, gc->asked_dry ? ASKED_DRY : ASKED);
-        } else if (gc->config.every_ms && now >= gc->next_ms) {
-            collect(gc, BY_THE_CLOCK);
+        if (gc->asked || (gc->config.every_ms && now >= gc->next_ms)) {
+            collect(gc, !gc->asked ? BY_THE_CLOCK : gc->asked_dry ? ASKED_DRY : ASKED);
+            look_ms =
+                pl_clock_mono_ms() + PL_GC_LOOK_MS; /* it has looked: and who asked for it reads its report, not another's */
         } else if (now >= look_ms) {
             look_ms = now + PL_GC_LOOK_MS;
             if (anything_due(gc))
