@@ -1,5 +1,6 @@
 """Pods: the executor `kubernetes` by itself, against the fake API server in another process; and the daemon on a real kube-apiserver whose nodes are
-simulated, beside a client that makes the same writes without a daemon."""
+simulated, beside a client that makes the same writes without a daemon, or with a kubelet that really runs agents and commands."""
+import contextlib
 import datetime
 import json
 import os
@@ -12,9 +13,12 @@ import time
 import measure
 import ours
 import relay
+import spine
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "kube"))
-import control_plane  # noqa: E402 (of tests/kube)
+import containers  # noqa: E402 (of tests/kube)
+import control_plane  # noqa: E402
+import kubelet  # noqa: E402
 import nodes  # noqa: E402
 
 NODES = 50
@@ -238,6 +242,45 @@ def add_gap(bench, posted, entries, results):
     bench.row("result → POST of the pod downstream, store in memory, p99", "ms", {"ours": at(sent, 0.99)}, "≤ 10 ms", at(sent, 0.99) <= 10)
 
 
+class MovingPods(spine.Moving):
+    """The same as pods that hold a GPU; their volumes are on tmpfs, too."""
+
+    AGENT, COMMANDS = "registry.test/pipelined:1", "registry.test/command:1"
+    MORE = {"gpu": True}
+
+    def __init__(self, bench, plane):
+        super().__init__(bench)
+        self.plane = plane
+
+    def pid(self, target):
+        return os.getpid()
+
+    @contextlib.contextmanager
+    def daemon(self, name, overlap):
+        images = {self.AGENT: containers.Image(replace={"/usr/bin": str(ours.programs())}, env={"PIPELINED_OVERLAP": "1" if overlap else "0"}),
+                  self.COMMANDS: containers.Image(env={"PATH": "/usr/bin:/bin"})}
+        space = f"moving-{name}"
+        with kubelet.Kubelet(self.plane, self.folder / f"kubelet-{name}", [nodes.gpu("gpu", count=1)], images=images, namespace=space):
+            with ours.Daemon(self.folder / name, ["--executor", "kubernetes", "--kubernetes-kubeconfig", self.plane.kubeconfig(space, namespace=space),
+                                                  "--kubernetes-image", self.AGENT, "--kubernetes-default-image", self.COMMANDS]) as target:
+                yield target
+
+
+def pods_overlap(bench):
+    bench.say("pods-overlap: datums that move data as long as they compute, in pods of a real kube-apiserver with a simulated node")
+    containers.BIN = ours.programs()
+    if containers.why_not() or not is_built():
+        raise measure.Failed(containers.why_not() or NOT_BUILT)
+    try:
+        plane = control_plane.ControlPlane(bench.folder / "plane-overlap").start()
+    except control_plane.Unavailable as reason:
+        raise measure.Failed(str(reason)) from None
+    try:
+        MovingPods(bench, plane).measure(" in a pod", "share of held time that its GPU was busy")
+    finally:
+        plane.stop()
+
+
 def real(bench):
     bench.say("real: a push on a real kubelet, beside a bare pod with the same containers")
     corner = pathlib.Path(__file__).resolve().parents[1] / "kubereal" / "inside.py"
@@ -251,4 +294,4 @@ def real(bench):
     bench.row("push → output of a trivial stage on a real kubelet, p50", "s", values, "≤ 1.1 × raw", values["ours"] <= 1.1 * values["raw"])
 
 
-EVERY = {"pods": pods, "stages": stages, "real": real}
+EVERY = {"pods": pods, "stages": stages, "pods-overlap": pods_overlap, "real": real}

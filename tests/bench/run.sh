@@ -15,6 +15,7 @@
 #   pods      20,000 pods made and seen running, 5,000 adopted, 10,000 nodes with 50,000 pods of others: the executor alone
 #   stages    5,000 jobs of 5,000 stages as pods of a real kube-apiserver whose nodes are simulated, beside a client that makes the same pods
 #             without a daemon ("raw"); how long a pod waits for the result before it. Once built: tests/kube/control_plane.py build
+#   pods-overlap   overlap in a pod that holds a GPU, on a real kube-apiserver whose node is simulated and really runs agent and command; as root
 #   real      a push on a real kubelet beside a bare pod with the same containers ("raw"); as root, in a corner of the machine
 #   puts      10,000 files one by one into an open commit
 #   gateway   S3: objects of 4 KiB, one of 256 MiB in parts, pages of a bucket with 1,000,000 keys

@@ -195,6 +195,7 @@ class Moving:
     """Datums of `read` bytes that write `written` bytes and compute for a while; all on tmpfs where there is one."""
 
     COUNT, READ, WRITTEN = 100, 16 << 20, 8 << 20
+    MORE = {}  # of the stage
 
     def __init__(self, bench):
         self.bench, self.count = bench, max(bench.scaled(self.COUNT), 10)
@@ -205,17 +206,25 @@ class Moving:
         for i in range(self.count):
             (self.source / f"{i:03}").write_bytes(os.urandom(self.READ))
 
+    def daemon(self, name, overlap):
+        """To be entered; what it has lies in the folder of that name."""
+        return ours.Daemon(self.folder / name, PIPELINED_OVERLAP="1" if overlap else "0")
+
+    def pid(self, target):
+        """All that takes part is below it."""
+        return target.pid
+
     def run(self, name, computing_s, overlap):
         """The job's milliseconds."""
         script = f"openssl rand -out $PL_OUT/$PL_DATUM_ID {self.WRITTEN}\nexec sleep {computing_s:.3f}\n"
-        spec = {"pipeline": "moving", "stages": [{"name": "moving", "input": {"repo": "in", "glob": "/*"}, "script": script}]}
-        with ours.Daemon(self.folder / name, PIPELINED_OVERLAP="1" if overlap else "0") as target:
+        spec = {"pipeline": "moving", "stages": [{"name": "moving", "input": {"repo": "in", "glob": "/*"}, "script": script, **self.MORE}]}
+        with self.daemon(name, overlap) as target:
             target.ctl("create", "repo", "in")
             target.ctl("put", "file", "-q", "-r", "in@master:/", "-f", self.source)
-            before = measure.cpu_below(target.pid)
+            before = measure.cpu_below(self.pid(target))
             client = Client(target)
             client.wait(target.pipeline(spec)["run"])
-            processor_ms = (measure.cpu_below(target.pid) - before) * 1000 / self.count
+            processor_ms = (measure.cpu_below(self.pid(target)) - before) * 1000 / self.count
             job = client.call("GET", "/jobs?stage=moving&limit=1")["jobs"][0]
         shutil.rmtree(self.folder / name)
         if job["state"] != "success":
@@ -225,24 +234,26 @@ class Moving:
                        + f"; processor time of all {processor_ms:.0f}, which {os.cpu_count()} cores do in {processor_ms / os.cpu_count():.1f}")
         return job["ms"]
 
+    def measure(self, where, of):
+        """Compute share of the worker's time when computing takes as long as the longer of fetch and upload, each measured alone."""
+        try:
+            alone = self.run("alone", 0, False)
+            longer = max(alone["fetch"], alone["upload"])
+            sleep_s = max(longer - alone["compute"], 0) / self.count / 1000
+            share = {}
+            for name, on in (("on", True), ("off", False)):
+                ms = self.run(name, sleep_s, on)
+                share[name] = ms["compute"] / ms["held"]
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        what = f"{self.count} datums{where} that fetch {self.READ >> 20} MiB, upload {self.WRITTEN >> 20} MiB and compute as long as the longer takes"
+        self.bench.row(f"{what}: {of}", "share", {"ours": share["on"]}, "≥ 0.95", share["on"] >= 0.95)
+        self.bench.row("… with overlap off", "share", {"ours": share["off"]}, "≤ 0.4", share["off"] <= 0.4)
+
 
 def overlap(bench):
-    """Compute share of the worker's time when computing takes as long as the longer of fetch and upload, each measured alone."""
     bench.say("overlap: datums that move data as long as they compute")
-    moving = Moving(bench)
-    try:
-        alone = moving.run("alone", 0, False)
-        longer = max(alone["fetch"], alone["upload"])
-        sleep_s = max(longer - alone["compute"], 0) / moving.count / 1000
-        share = {}
-        for name, on in (("on", True), ("off", False)):
-            ms = moving.run(name, sleep_s, on)
-            share[name] = ms["compute"] / ms["held"]
-    finally:
-        shutil.rmtree(moving.folder, ignore_errors=True)
-    what = f"{moving.count} datums that fetch {moving.READ >> 20} MiB, upload {moving.WRITTEN >> 20} MiB and compute as long as the longer takes"
-    bench.row(f"{what}: share of held time computing", "share", {"ours": share["on"]}, "≥ 0.95", share["on"] >= 0.95)
-    bench.row("… with overlap off", "share", {"ours": share["off"]}, "≤ 0.4", share["off"] <= 0.4)
+    Moving(bench).measure("", "share of held time computing")
 
 
 def puts(bench):
