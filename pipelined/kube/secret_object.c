@@ -72,7 +72,7 @@ static bool hides_values(const char *key, size_t n)
     for (size_t i = 0; i < PL_ARRAY_SIZE(keys); i++)
         if (n == strlen(keys[i]) && memcmp(key, keys[i], n) == 0)
             return true;
-    return false;
+    return memchr(key, '\\', n) != NULL; /* it may spell one of them */
 }
 
 static void blank_string(struct level *l, char *text, size_t n)

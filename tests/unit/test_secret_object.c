@@ -78,6 +78,7 @@ static void values_are_blanked_where_they_come_and_keys_are_not(void **state)
          "\"u\"}}]}"},
         {"{\"stringData\": {\"a\": {\"deep\": [\"b\", {\"c\": \"d\"}]}}, \"f:data\": \"no\"}",
          "{\"stringData\": {\"a\": {\"deep\": [\"*\", {\"c\": \"*\"}]}}, \"f:data\": \"no\"}"},
+        {"{\"d\\u0061ta\": {\"a\": \"b\"}}", "{\"d\\u0061ta\": {\"a\": \"*\"}}"},
         {"{\"data\": {\"a\": \"cut", "{\"data\": {\"a\": \"***"},
         {"{\"data\": {\"a\": \"\\", "{\"data\": {\"a\": \"*"},
         {"]}\"x\"", "]}\"x\""},
