@@ -28,9 +28,14 @@ int pl_admission_begin(struct kube *k, const char *project, const struct pl_stag
     const struct pl_worker_spec spec = {.project = project, .stage = def->name, .def = def, .gpu = gpu, .token = ""};
     struct pl_offer_request request;
     struct pl_pod pod = {0};
-    int r = pl_kube_render(k, &spec, &pod, err);
+    int r;
 
     *ret = (struct pl_executor_check){0};
+    if (!k->cluster) {
+        snprintf(ret->not_checked, sizeof ret->not_checked, "%s", k->away);
+        return 0;
+    }
+    r = pl_kube_render(k, &spec, &pod, err);
     if (r == PL_EUNAVAILABLE) { /* until the cluster has it */
         snprintf(ret->not_offered, sizeof ret->not_offered, "%s", err ? err->msg : "the cluster does not have it");
         return 0;

@@ -260,14 +260,16 @@ static void on_pod(void *self, enum pl_kube_event e, json_t *object)
         pl_log_warn("cluster", "pods: %s", err.msg);
 }
 
-static int follow(struct pl_cluster *c, struct pl_err *err)
+int pl_cluster_follow(struct pl_cluster *c, struct pl_err *err)
 {
     struct pl_kube_feed_config nodes = {
         .loop = c->loop, .client = c->client, .path = "/api/v1/nodes", .keep = NODE_KEEP, .event = on_node, .self = c};
     struct pl_kube_feed_config pods = {
         .loop = c->loop, .client = c->client, .path = "/api/v1/pods", .keep = POD_KEEP, .event = on_pod, .self = c};
-    int r = c->access.on[PL_KUBE_MAY_NODES] ? pl_kube_feed_create(&nodes, &c->nodes, err) : 0;
+    int r = pl_limits_follow(c->limits, err);
 
+    if (r == 0 && c->access.on[PL_KUBE_MAY_NODES])
+        r = pl_kube_feed_create(&nodes, &c->nodes, err);
     if (r < 0)
         return r;
     if (c->access.on[PL_KUBE_MAY_ALL_PODS])
@@ -322,16 +324,20 @@ static int fill(struct pl_cluster *c, const struct pl_cluster_config *config, st
     json_array_foreach((json_t *)(uintptr_t)config->gpu_shapes, i, shape) if (r == 0) r = pl_offer_shape(c->offer, shape, err);
     r = r < 0 ? r : pl_gpu_report_create(&c->gpus, err);
     r = r < 0 ? r : pl_gpu_use_create(&use, &c->use, err);
-    r = r < 0 ? r : pl_timer_create(c->loop, "cluster.changed", tell, c, &c->timer, err);
-    r = r < 0 ? r : ask_access(c, err);
+    return r < 0 ? r : pl_timer_create(c->loop, "cluster.changed", tell, c, &c->timer, err);
+}
+
+int pl_cluster_ask(struct pl_cluster *c, struct pl_err *err)
+{
+    int r = ask_access(c, err);
+
     if (r < 0)
         return r;
     ask_level(c);
     ask_groups(c);
     r = ask_limits(c, err);
     r = r < 0 ? r : ask_runtime_classes(c, err);
-    r = r < 0 ? r : ask_nodes(c, err);
-    return r < 0 ? r : follow(c, err);
+    return r < 0 ? r : ask_nodes(c, err);
 }
 
 int pl_cluster_create(const struct pl_cluster_config *config, struct pl_cluster **ret, struct pl_err *err)

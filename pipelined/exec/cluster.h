@@ -1,5 +1,8 @@
 /* cluster: what is known of the cluster that pods run on: what its nodes can offer, what a namespace enforces, which interfaces it serves.
- * Asked once at the start; nodes and others' pods are followed. Functions are the loop's but for pl_cluster_create. */
+ * Asked once; nodes and others' pods are followed.
+ *
+ *   create (loop) ─▶ ask (blocks: any thread) ─▶ follow (loop) ─▶ whatever else (loop)
+ */
 #pragma once
 
 #include "pipelined/exec/gpu_use.h"
@@ -26,10 +29,16 @@ struct pl_cluster_config {
     void *self;
 };
 
-/* Asks the cluster what it must know, and waits for that; what is not answered is said in the log and taken for the usual. Before the loop runs.
- * PL_EAUTH, PL_ENET (nothing could be asked), PL_EFORBIDDEN (pods may not be made), PL_EINVAL, PL_ENOMEM. */
+/* Nothing is known yet. PL_EINVAL (shapes), PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_cluster_create(const struct pl_cluster_config *config, struct pl_cluster **ret, struct pl_err *err);
+/* Asks the cluster what must be known, and waits for that; what is not answered is said in the log and taken for the usual. Any thread but the
+ * client's. After an error it is destroyed. PL_EAUTH, PL_ENET (nothing could be asked), PL_EFORBIDDEN (pods may not be made), PL_EINVAL, PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_cluster_ask(struct pl_cluster *c, struct pl_err *err);
+/* Begins to follow it. PL_EINVAL, PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_cluster_follow(struct pl_cluster *c, struct pl_err *err);
 struct pl_cluster *pl_cluster_destroy(struct pl_cluster *c);
 /* For pl_pod_render; the cluster's until it changes. */
 const struct pl_pod_cluster *pl_cluster_facts(struct pl_cluster *c);

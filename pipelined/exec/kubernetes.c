@@ -26,9 +26,12 @@ static struct kpod *pod_of(const struct kube *k, uint64_t id)
 static int kube_start(struct pl_executor *x, const struct pl_worker_spec *spec, struct pl_err *err)
 {
     struct kube *k = (struct kube *)x;
-    struct kpod *p = pl_kpod_new(k, spec->id);
+    struct kpod *p;
     int r;
 
+    if (!k->cluster)
+        return pl_err_set(err, PL_EUNAVAILABLE, "%s", k->away);
+    p = pl_kpod_new(k, spec->id);
     if (!p)
         return pl_err_nomem(err);
     r = pl_kpod_order(p, spec, err);
@@ -153,8 +156,11 @@ static void on_pod(void *self, enum pl_kube_event e, json_t *object)
     pl_cluster_own_pod(k->cluster, e, object);
     p = find(k, object);
     if (e == PL_KUBE_DELETED) {
-        if (p && (!p->uid[0] || pl_streq(p->uid, pl_json_str(json_object_get(object, "metadata"), "uid"))))
-            pl_kpod_gone(p, "its pod was deleted");
+        if (!p || (p->uid[0] && !pl_streq(p->uid, pl_json_str(json_object_get(object, "metadata"), "uid"))))
+            return;
+        if (!p->stop) /* somebody else did that: with whom it belonged to, perhaps */
+            pl_kube_owner_doubt(k);
+        pl_kpod_gone(p, "its pod was deleted");
     } else if (p) {
         pl_kpod_seen(p, object);
     } else {
@@ -172,10 +178,10 @@ static void on_event(void *self, enum pl_kube_event e, json_t *object)
         pl_kpod_event(p, object);
 }
 
-static void on_changed(void *self)
+void pl_kube_on_changed(void *self)
 {
     struct kube *k = self;
-    const uint64_t facts = pl_kube_facts_number(k);
+    const uint64_t facts = k->cluster ? pl_kube_facts_number(k) : k->facts;
     const struct pl_map_slot *slot;
 
     if (facts != k->facts) {
@@ -188,12 +194,15 @@ static void on_changed(void *self)
 }
 
 /* Secrets come and go many at a time. */
-static void on_secrets(void *self)
+void pl_kube_on_secrets(void *self)
 {
-    pl_cluster_tell_soon(((struct kube *)self)->cluster);
+    const struct kube *k = self;
+
+    if (k->cluster)
+        pl_cluster_tell_soon(k->cluster);
 }
 
-static void on_room(void *self)
+void pl_kube_on_room(void *self)
 {
     pl_kpods_try_room(self);
 }
@@ -204,6 +213,8 @@ static void tell_problem(struct kube *k)
     const struct pl_map_slot *slot;
     char problem[PL_POD_WHY_BYTES] = "", why[PL_POD_WHY_BYTES];
 
+    if (!k->pods_feed)
+        return;
     pl_kube_feed_problem(k->pods_feed, problem, sizeof problem);
     snprintf(why, sizeof why, "%.200s: %.400s", pl_kube_client_name(k->client), problem);
     for (size_t i = 0; problem[0] && (slot = pl_map_next(&k->pods, &i));) {
@@ -224,7 +235,9 @@ static void look(void *arg)
     const struct pl_map_slot *slot = NULL;
 
     if (k->looked == 0) {
-        on_changed(k);
+        pl_kube_learn_look(k);
+        pl_kube_owner_look(k);
+        pl_kube_on_changed(k);
         pl_kpods_look_parked(k);
         tell_problem(k);
     }
@@ -266,7 +279,13 @@ static int kube_ask(struct pl_executor *x, struct pl_executor_check *check, stru
 
 static int kube_secrets(struct pl_executor *x, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
 {
-    return pl_project_secrets_carry_out(((struct kube *)x)->secrets, op, ret, err);
+    struct kube *k = (struct kube *)x;
+    struct pl_project_secrets *secrets = k->secrets;
+
+    if (!secrets)
+        return pl_err_set(err, PL_EUNAVAILABLE, "secrets are kept in the cluster, and %s has not answered since the daemon began",
+                          pl_kube_client_name(k->client));
+    return pl_project_secrets_carry_out(secrets, op, ret, err);
 }
 
 /* Pods are of shapes: nothing of one machine is counted. */
@@ -284,7 +303,12 @@ static unsigned kube_device(struct pl_executor *x, uint32_t slot)
 
 static json_t *kube_gpus(struct pl_executor *x)
 {
-    return pl_cluster_gpus(((struct kube *)x)->cluster);
+    const struct kube *k = (struct kube *)x;
+
+    if (k->cluster)
+        return pl_cluster_gpus(k->cluster);
+    return json_pack("{s:s, s:s, s:[], s:[], s:s}", "node", pl_kube_client_name(k->client), "driver", "", "gpus", "nodes",
+                     "not_measured", k->away);
 }
 
 static bool kube_gpu_use(struct pl_executor *x, uint64_t id, double *ret_utilisation, int64_t *ret_mem_peak_bytes)
@@ -293,7 +317,7 @@ static bool kube_gpu_use(struct pl_executor *x, uint64_t id, double *ret_utilisa
     const struct kpod *p = pod_of(k, id);
     struct pl_gpu_told told;
 
-    if (!p || !pl_cluster_gpu_told(k->cluster, p->name, &told))
+    if (!p || !k->cluster || !pl_cluster_gpu_told(k->cluster, p->name, &told))
         return false;
     *ret_utilisation = told.utilisation;
     *ret_mem_peak_bytes = told.mem_peak_bytes;
@@ -324,6 +348,8 @@ static void kube_destroy(struct pl_executor *x)
 {
     struct kube *k = (struct kube *)x;
 
+    pl_kube_learn_stop(k);
+    pl_kube_owner_stop(k);
     k->pods_feed = pl_kube_feed_destroy(k->pods_feed);
     k->events_feed = pl_kube_feed_destroy(k->events_feed);
     pl_timer_destroy(k->timer);
@@ -371,7 +397,7 @@ static int create_client(struct kube *k, const struct pl_exec_kubernetes_config 
     return r;
 }
 
-static int follow(struct kube *k, struct pl_err *err)
+int pl_kube_begin(struct kube *k, struct pl_err *err)
 {
     char labels[200], path[300];
     struct pl_kube_feed_config pods = {.loop = k->loop,
@@ -392,49 +418,18 @@ static int follow(struct kube *k, struct pl_err *err)
 
     snprintf(labels, sizeof labels, PL_POD_LABEL "store=%s", k->settings->store_id);
     snprintf(path, sizeof path, "/api/v1/namespaces/%s/events", k->space);
-    r = pl_kube_feed_create(&pods, &k->pods_feed, err);
+    r = pl_cluster_follow(k->cluster, err);
+    if (r == 0)
+        r = pl_kube_feed_create(&pods, &k->pods_feed, err);
     if (r == 0 && pl_cluster_may(k->cluster, PL_KUBE_MAY_EVENTS))
         r = pl_kube_feed_create(&events, &k->events_feed, err);
-    return r;
-}
-
-/* The ConfigMap that pods belong to. */
-static int find_owner(struct kube *k, struct pl_err *err)
-{
-    _cleanup_(json_decrefp) json_t *object = NULL;
-    char path[600];
-    int r;
-
-    if (!k->settings->owner_name)
-        return 0;
-    snprintf(path, sizeof path, "/api/v1/namespaces/%.200s/configmaps/%.253s", k->space, k->settings->owner_name);
-    r = pl_kube_client_get(k->client, path, &object, err);
     if (r < 0)
-        return pl_err_wrap(err, r, "kubernetes.owner: ConfigMap %s of namespace %s", k->settings->owner_name, k->space);
-    snprintf(k->owner_uid, sizeof k->owner_uid, "%s", pl_json_str(json_object_get(object, "metadata"), "uid"));
-    k->settings->owner_uid = k->owner_uid;
-    return 0;
-}
-
-static int find_secrets(struct kube *k, struct pl_err *err)
-{
-    const bool may_see = pl_cluster_may(k->cluster, PL_KUBE_MAY_SECRETS);
-    const struct pl_project_secrets_config config = {.loop = k->loop,
-                                                     .client = k->client,
-                                                     .space = k->space,
-                                                     .store = k->settings->store_id,
-                                                     .may_see = may_see,
-                                                     .may_keep = may_see && pl_cluster_may(k->cluster, PL_KUBE_MAY_KEEP_SECRETS),
-                                                     .changed = on_secrets,
-                                                     .self = k};
-
-    return pl_project_secrets_create(&config, &k->secrets, err);
+        k->pods_feed = pl_kube_feed_destroy(k->pods_feed);
+    return r;
 }
 
 static int set_up(struct kube *k, const struct pl_exec_kubernetes_config *config, struct pl_err *err)
 {
-    struct pl_cluster_config cluster = {
-        .loop = k->loop, .space = k->space, .gpu_shapes = config->gpu_shapes, .changed = on_changed, .room = on_room, .self = k};
     int r = create_client(k, config, err);
 
     if (r < 0)
@@ -443,18 +438,13 @@ static int set_up(struct kube *k, const struct pl_exec_kubernetes_config *config
              k->settings->namespace ? k->settings->namespace : pl_kube_client_namespace(k->client));
     k->settings->namespace = k->space;
     snprintf(k->pods_path, sizeof k->pods_path, "/api/v1/namespaces/%.200s/pods", k->space);
-    cluster.client = k->client;
+    if (k->settings->owner_name)
+        k->settings->owner_uid = k->owner_uid;
     r = pl_timer_create(k->loop, "kube.look", look, k, &k->timer, err);
-    r = r < 0 ? r : find_owner(k, err);
-    r = r < 0 ? r : pl_cluster_create(&cluster, &k->cluster, err);
-    r = r < 0 ? r : find_secrets(k, err);
-    r = r < 0 ? r : follow(k, err);
-    if (r < 0)
-        return r;
-    k->facts = pl_kube_facts_number(k);
-    pl_timer_start(k->timer, PL_POD_LOOK_MS);
-    pl_log_info("kubernetes", "workers are pods of namespace %s of %s", k->space, pl_kube_client_name(k->client));
-    return 0;
+    r = r < 0 ? r : pl_kube_learn(k, err);
+    if (r == 0)
+        pl_timer_start(k->timer, PL_POD_LOOK_MS);
+    return r;
 }
 
 int pl_exec_kubernetes_create(const struct pl_exec_kubernetes_config *config, struct pl_executor **ret, struct pl_err *err)
@@ -469,6 +459,7 @@ int pl_exec_kubernetes_create(const struct pl_exec_kubernetes_config *config, st
                        .settings = config->settings,
                        .trusted = config->trusted,
                        .n_trusted = config->n_trusted,
+                       .gpu_shapes = config->gpu_shapes,
                        .events = config->events};
     TAILQ_INIT(&k->parked);
     pthread_mutex_init(&k->admitted_lock, NULL);

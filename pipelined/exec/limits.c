@@ -169,17 +169,26 @@ static int ask(struct pl_limits *l, unsigned kind, struct pl_err *err)
 static int begin(struct pl_limits *l, unsigned kind, struct pl_err *err)
 {
     struct side *s = &l->sides[kind];
-    char path[300];
-    const struct pl_kube_feed_config feed = {
-        .loop = l->config.loop, .client = l->config.client, .path = path, .keep = KEEP, .event = on_event, .self = s};
-    int r;
 
     *s = (struct side){.limits = l, .objects = json_object(), .listed = json_object()};
     if (!s->objects || !s->listed)
         return pl_err_nomem(err);
-    path_of(l, kind, "", path);
-    r = l->config.ask ? ask(l, kind, err) : 0;
-    return r < 0 || !l->config.ask || !l->config.follow ? r : pl_kube_feed_create(&feed, &s->feed, err);
+    return l->config.ask ? ask(l, kind, err) : 0;
+}
+
+int pl_limits_follow(struct pl_limits *l, struct pl_err *err)
+{
+    char path[300];
+    struct pl_kube_feed_config feed = {
+        .loop = l->config.loop, .client = l->config.client, .path = path, .keep = KEEP, .event = on_event};
+    int r = 0;
+
+    for (unsigned kind = 0; kind < KINDS && r == 0 && l->config.ask && l->config.follow; kind++) {
+        path_of(l, kind, "", path);
+        feed.self = &l->sides[kind];
+        r = pl_kube_feed_create(&feed, &l->sides[kind].feed, err);
+    }
+    return r;
 }
 
 int pl_limits_create(const struct pl_limits_config *config, struct pl_limits **ret, struct pl_err *err)

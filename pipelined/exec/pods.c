@@ -280,6 +280,12 @@ static bool passes(enum pl_kube_verdict v)
            v == PL_KUBE_CONFLICT; /* a name that is taken is EXISTS: this is two who counted a quota at once */
 }
 
+/* The namespace is not there, or goes. */
+static bool is_of_namespace(enum pl_kube_verdict v)
+{
+    return v == PL_KUBE_GONE || v == PL_KUBE_ENDING;
+}
+
 static void park(struct kpod *p, enum pl_kube_verdict verdict, const struct pl_err *err)
 {
     struct kube *k = p->kube;
@@ -290,6 +296,8 @@ static void park(struct kpod *p, enum pl_kube_verdict verdict, const struct pl_e
     p->retry_ms = pl_clock_mono_ms() + PL_MIN(PL_POD_PARK_MOST_MS, (int64_t)PL_POD_PARK_MS << PL_MIN(p->parked, 6u));
     p->parked++;
     TAILQ_INSERT_TAIL(&k->parked, p, parked_link);
+    if (is_of_namespace(verdict))
+        pl_kube_owner_doubt(k);
     if (verdict == PL_KUBE_PARK)
         pl_cluster_look_at_limits(k->cluster); /* what is demanded may be another */
     snprintf(why, sizeof why, "%.400s%s%.200s", err->msg, err->hint[0] ? ": " : "", err->hint);
@@ -322,7 +330,8 @@ static void make_all_again(struct kube *k, int64_t now_ms, bool room, bool other
         const bool by_room = p->parked_by == PL_KUBE_PARK;
 
         next = p == last ? NULL : TAILQ_NEXT(p, parked_link);
-        if (p->leaving || (p->retry_ms > now_ms && !(by_room ? room : others)))
+        if (p->leaving || (k->owner_doubt && is_of_namespace(p->parked_by)) ||
+            (p->retry_ms > now_ms && !(by_room ? room : others)))
             continue;
         make_again(p, p->parked_by);
         room = room && !by_room; /* one: when there was room for it, the next one is tried */

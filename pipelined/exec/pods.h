@@ -104,8 +104,14 @@ struct kube {
     struct pl_executor x;
     struct pl_loop *loop;
     struct pl_kube_client *client;
-    struct pl_cluster *cluster;
-    struct pl_project_secrets *secrets;
+    struct pl_cluster *cluster;                   /* NULL: the server has not answered yet */
+    _Atomic(struct pl_project_secrets *) secrets; /* with it; others' threads look at it */
+    struct kube_learning *learning;               /* under way */
+    int64_t learn_ms;                             /* monotonic: when it is asked again */
+    unsigned learned;                             /* so many times in vain */
+    char away[PL_POD_WHY_BYTES];                  /* why no pod can be until then */
+    int away_code;
+    const json_t *gpu_shapes;
     struct pl_pod_settings *settings;
     const char *const *trusted;
     size_t n_trusted;
@@ -121,7 +127,10 @@ struct kube {
     struct pl_map admitted; /* number of a pod's body, admitted_lock */
     int64_t admitted_ms;    /* since when they are gathered, admitted_lock */
     uint64_t facts;         /* number of what the shapes in force are rendered by */
-    char space[256], pods_path[300], owner_uid[64];
+    char space[256], pods_path[300];
+    char owner_uid[64];                 /* "" = there is no owner, or it is gone */
+    struct kube_owner_look *owner_look; /* under way */
+    bool owner_doubt;
 };
 
 /* ---- pods.c ---- */
@@ -148,6 +157,31 @@ void pl_kpods_look_parked(struct kube *k);
 void pl_kpods_try_room(struct kube *k);
 void pl_kpods_try_all(struct kube *k);
 void pl_kpod_free(struct kpod *p);
+
+/* ---- learning.c: what must be known of the cluster before pods are made ---- */
+/* Asks for it and waits for that, before the loop runs. 0 also when the server is away: then it is asked again by pl_kube_learn_look. Else as
+ * pl_exec_kubernetes_create. */
+PL_MUST_CHECK
+int pl_kube_learn(struct kube *k, struct pl_err *err);
+/* Time has passed: asks again where it is time to. */
+void pl_kube_learn_look(struct kube *k);
+/* It is no longer wanted; waits until nothing of it is under way. */
+void pl_kube_learn_stop(struct kube *k);
+/* In kubernetes.c: it is all known. Follows pods and events. */
+PL_MUST_CHECK
+int pl_kube_begin(struct kube *k, struct pl_err *err);
+/* The cluster has something else than before; secrets are others; a quota may have room. */
+void pl_kube_on_changed(void *kube);
+void pl_kube_on_secrets(void *kube);
+void pl_kube_on_room(void *kube);
+
+/* ---- owner.c: the ConfigMap that pods belong to ---- */
+void pl_kube_owner_path(const struct kube *k, char ret[600]);
+/* It may have gone, or be another of its name: what waits for its namespace waits until it was looked at. */
+void pl_kube_owner_doubt(struct kube *k);
+/* Time has passed: looks at it where there is doubt. */
+void pl_kube_owner_look(struct kube *k);
+void pl_kube_owner_stop(struct kube *k);
 
 /* ---- admission.c: as `check` and `ask` of the executor ---- */
 PL_MUST_CHECK

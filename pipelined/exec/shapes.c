@@ -29,8 +29,15 @@ int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, struct pl_
                                    .avoid = spec->avoid,
                                    .n_avoid = spec->n_avoid,
                                    .trusted = trusted};
-    int r = trusted ? 0 : pl_project_secrets_have(k->secrets, spec->project, spec->def, err);
+    int r;
 
+    if (!k->cluster)
+        return pl_err_set(err, PL_EUNAVAILABLE, "%s", k->away);
+    if (k->settings->owner_name && !k->owner_uid[0])
+        return pl_err_set(err, PL_EUNAVAILABLE,
+                          "ConfigMap %s of namespace %s, which pods belong to (kubernetes.owner), is gone: make it again",
+                          k->settings->owner_name, k->space);
+    r = trusted ? 0 : pl_project_secrets_have(k->secrets, spec->project, spec->def, err);
     if (r < 0)
         return r;
     secrets = pl_project_secrets_names(k->secrets, spec->project, &n_secrets);
@@ -55,7 +62,7 @@ static uint64_t facts_number(struct kube *k, uint64_t secrets)
 {
     const struct pl_pod_cluster *c = pl_cluster_facts(k->cluster);
     const uint64_t own[] = {secrets, c->demands_cpu_limit, c->demands_memory_limit, c->gpu_mem_unit};
-    uint64_t n = pl_xxh64(own, sizeof own, 0);
+    uint64_t n = pl_xxh64(k->owner_uid, strlen(k->owner_uid), pl_xxh64(own, sizeof own, 0));
 
     for (size_t i = 0; i < c->n_products; i++) {
         n = pl_xxh64(c->products[i].label, strlen(c->products[i].label), n);

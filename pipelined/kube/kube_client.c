@@ -422,6 +422,13 @@ int pl_kube_client_create(struct pl_kube_client_config *config, struct pl_kube_c
     return 0;
 }
 
+void pl_kube_client_close(struct pl_kube_client *c)
+{
+    atomic_store(&c->closing, true);
+    on_changed(c); /* who waits to know who we are waits no more */
+    pl_http_io_wake(c->io);
+}
+
 struct pl_kube_client *pl_kube_client_destroy(struct pl_kube_client *c)
 {
     struct pl_kube_call *call;

@@ -85,6 +85,9 @@ struct pl_kube_call {
 /* PL_EUNAVAILABLE (no libcurl), PL_EINVAL, PL_EIO, PL_ENOMEM. Nothing is sent yet. */
 PL_MUST_CHECK
 int pl_kube_client_create(struct pl_kube_client_config *config, struct pl_kube_client **ret, struct pl_err *err);
+/* No call is begun or tried again from now on: it ends with PL_ECANCELED. So do those that wait; who waits for one by pl_kube_client_run is
+ * back when its attempt is over. Any thread. */
+void pl_kube_client_close(struct pl_kube_client *c);
 /* Calls under way end with PL_ECANCELED; joins the I/O thread. Not on it. Takes NULL, returns NULL. */
 struct pl_kube_client *pl_kube_client_destroy(struct pl_kube_client *c);
 

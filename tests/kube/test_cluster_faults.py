@@ -110,6 +110,29 @@ def test_an_api_server_that_is_away_holds_up_what_is_to_start_alone(plane, world
     one.kubelet.until(lambda: not one.kubelet.all(), "all pods are removed")
 
 
+def test_a_daemon_that_starts_while_the_api_server_is_away_serves_and_goes_on(plane, world, gate):  # noqa: F811
+    """Work that its pods do already is taken; what was created meanwhile starts when the server is back; nothing was started twice."""
+    wire = Wire(plane)
+    one = world([nodes.cpu("a")], speaks=wire.kubeconfig)
+    runs, stays = (begin(one, stage, hold(gate), **ONCE) for stage in ("runs", "stays"))
+    gate.arrived(2)
+    one.daemon.stop()
+    wire.cut()
+    one.daemon.start()
+    waiting = begin(one, "waits", "cp /pfs/in/f /pfs/out/f", **ONCE)
+    says(one, waiting, "waits", f"https://127.0.0.1:{wire.port}")
+    gate.open()
+    succeeds(one, runs)
+    succeeds(one, stays)
+    assert not names(one, "waits")
+    wire.mend()
+    succeeds(one, waiting)
+    for stage in ("runs", "stays", "waits"):
+        took(one, stage, 1)
+    one.kubelet.until(lambda: not one.kubelet.all(), "all pods are removed")
+    assert one.daemon.log().count("the daemon goes on without it") == 1
+
+
 def quota(one, pods, status=True):
     """The namespace's, as its controller would leave it; None: it goes."""
     path = f"/api/v1/namespaces/{one.kubelet.namespace}/resourcequotas"

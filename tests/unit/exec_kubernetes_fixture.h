@@ -31,7 +31,8 @@ struct fixture {
     struct pl_spec *spec;
     struct pl_pod_settings settings;
     struct heard heard;
-    uint64_t unused; /* a shape that nobody in the engine has; 0 = all have somebody */
+    uint64_t unused;   /* a shape that nobody in the engine has; 0 = all have somebody */
+    const char *owner; /* NULL = none */
     char kubeconfig[64];
     bool (*until)(struct fixture *f);
     unsigned ticks;
@@ -137,6 +138,7 @@ static inline void create(struct fixture *f, bool follow)
 
     f->settings = (struct pl_pod_settings){
         .store_id = STORE, .image = "pipelined:1", .default_image = "debian:12", .worker_url = "http://daemon:7380"};
+    f->settings.owner_name = f->owner;
     if (pl_exec_kubernetes_create(&config, &f->x, &err) < 0)
         fail_msg("%s", err.msg);
     if (follow)

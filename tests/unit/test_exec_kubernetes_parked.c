@@ -346,6 +346,88 @@ static void who_turns_up_while_it_leaves_is_removed(void **state_)
     assert_int_equal(f->heard.exited, 1);
 }
 
+#define OWNERS "/api/v1/namespaces/n/configmaps"
+
+static void put_owner(struct fixture *f)
+{
+    kube_fake_put(f->fake, OWNERS, json_pack("{s:{s:s}}", "metadata", "name", "anchor"));
+}
+
+/* Does the pod of worker 7 belong to the ConfigMap that there is? */
+static bool belongs(struct fixture *f)
+{
+    char path[256];
+    json_t *pod = kube_fake_get(f->fake, path_of(7, path)), *owner = kube_fake_get(f->fake, OWNERS "/anchor");
+    const json_t *uid = json_object_get(json_object_get(owner, "metadata"), "uid");
+    const json_t *of = json_array_get(json_object_get(json_object_get(pod, "metadata"), "ownerReferences"), 0);
+    const bool yes = uid && json_equal(uid, json_object_get(of, "uid"));
+
+    json_decref(pod);
+    json_decref(owner);
+    return yes;
+}
+
+/* The namespace is deleted, and made anew with all that is in it. */
+static void who_waits_for_a_namespace_belongs_to_the_owner_that_is_there_then(void **state_)
+{
+    struct fixture *f = *state_;
+
+    f->owner = "anchor";
+    put_owner(f);
+    create(f, true);
+    refuse(f, 404, NONE);
+    assert_true(kube_fake_delete(f->fake, OWNERS "/anchor"));
+    start(f, 7);
+    until(f, has_why);
+    kube_fake_heal(f->fake);
+    put_owner(f);
+    until(f, has_seven);
+    assert_true(belongs(f));
+    assert_int_equal(f->heard.exited, 0);
+}
+
+static bool says_owner(struct fixture *f)
+{
+    uint64_t id;
+
+    assert_int_equal(f->x->ops->shape(f->x, "default", &f->spec->stages[0], 1, false, &id, NULL), 0);
+    return !f->heard.offered && strstr(f->heard.shape, "ConfigMap anchor of namespace n") &&
+           strstr(f->heard.shape, "make it again");
+}
+
+static bool is_offered(struct fixture *f)
+{
+    uint64_t id;
+
+    assert_int_equal(f->x->ops->shape(f->x, "default", &f->spec->stages[0], 1, false, &id, NULL), 0);
+    return f->heard.offered;
+}
+
+/* Pods that go with their owner are what we see of it. */
+static void without_its_owner_no_pod_is_made(void **state_)
+{
+    struct fixture *f = *state_;
+    char path[256];
+
+    f->owner = "anchor";
+    put_owner(f);
+    create(f, true);
+    start(f, 7);
+    until(f, has_seven);
+    assert_true(belongs(f));
+    run(f, 7);
+    until(f, is_up);
+    assert_true(kube_fake_delete(f->fake, OWNERS "/anchor"));
+    assert_true(kube_fake_delete(f->fake, path_of(7, path)));
+    until(f, has_end);
+    until(f, says_owner);
+    put_owner(f);
+    until(f, is_offered);
+    start(f, 7);
+    until(f, has_seven);
+    assert_true(belongs(f));
+}
+
 static void the_executor_may_end_while_some_wait(void **state_)
 {
     struct fixture *f = *state_;
@@ -375,6 +457,8 @@ int main(void)
         ROW(a_pod_that_was_made_with_it_all_the_same_is_removed),
         ROW(what_is_refused_is_made_anew_when_it_would_be_another_by_now),
         ROW(who_turns_up_while_it_leaves_is_removed),
+        ROW(who_waits_for_a_namespace_belongs_to_the_owner_that_is_there_then),
+        ROW(without_its_owner_no_pod_is_made),
         ROW(the_executor_may_end_while_some_wait),
     };
 
