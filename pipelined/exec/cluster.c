@@ -13,13 +13,13 @@
 #define NODE_KEEP  "metadata{labels} spec{unschedulable taints} status{allocatable conditions addresses}"
 #define NODES_PAGE 250 /* asked for at once */
 #define POD_KEEP                                                                                                                 \
-    "metadata{deletionTimestamp " PL_CLUSTER_POD_KEEP "} spec{nodeName containers{resources ports} initContainers{resources}} "  \
-    "status{phase}"
+    "metadata{deletionTimestamp " PL_CLUSTER_POD_KEEP "} spec{nodeName containers{resources ports} " PL_CLUSTER_HOLDS_KEEP       \
+    "} status{phase}"
 
 struct pl_cluster {
     struct pl_loop *loop;
     struct pl_kube_client *client;
-    char *space;
+    char *space, *store;
     void (*changed)(void *self);
     void (*room)(void *self);
     void *self;
@@ -213,6 +213,17 @@ static void report_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t 
         pl_log_warn("cluster", "%s", err.msg);
 }
 
+/* What of nodes is free. */
+static void count_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t *pod)
+{
+    struct pl_err err = {0};
+
+    if (e == PL_KUBE_DELETED)
+        pl_offer_pod_gone(c->offer, pl_json_str(json_object_get(pod, "metadata"), "uid"));
+    else if (e != PL_KUBE_SYNCED && pl_offer_pod(c->offer, pod, &err) < 0)
+        pl_log_warn("cluster", "pods: %s", err.msg);
+}
+
 static void on_node(void *self, enum pl_kube_event e, json_t *object)
 {
     struct pl_cluster *c = self;
@@ -233,8 +244,9 @@ static void on_node(void *self, enum pl_kube_event e, json_t *object)
 
 void pl_cluster_own_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t *pod)
 {
-    if (!c->pods)
-        report_pod(c, e, pod);
+    report_pod(c, e, pod);
+    if (c->pods)
+        count_pod(c, e, pod);
 }
 
 static void on_use(void *self, const char *node, const struct pl_dcgm_gpu *gpus, size_t n)
@@ -249,25 +261,27 @@ static void on_use(void *self, const char *node, const struct pl_dcgm_gpu *gpus,
 static void on_pod(void *self, enum pl_kube_event e, json_t *object)
 {
     struct pl_cluster *c = self;
-    struct pl_err err = {0};
 
     report_pod(c, e, object);
     pl_gpu_use_pod(c->use, e, object);
-
-    if (e == PL_KUBE_DELETED)
-        pl_offer_pod_gone(c->offer, pl_json_str(json_object_get(object, "metadata"), "uid"));
-    else if (e != PL_KUBE_SYNCED && pl_offer_pod(c->offer, object, &err) < 0)
-        pl_log_warn("cluster", "pods: %s", err.msg);
+    count_pod(c, e, object);
 }
 
 int pl_cluster_follow(struct pl_cluster *c, struct pl_err *err)
 {
     struct pl_kube_feed_config nodes = {
         .loop = c->loop, .client = c->client, .path = "/api/v1/nodes", .keep = NODE_KEEP, .event = on_node, .self = c};
-    struct pl_kube_feed_config pods = {
-        .loop = c->loop, .client = c->client, .path = "/api/v1/pods", .keep = POD_KEEP, .event = on_pod, .self = c};
+    char others[120];
+    struct pl_kube_feed_config pods = {.loop = c->loop,
+                                       .client = c->client,
+                                       .path = "/api/v1/pods",
+                                       .labels = others,
+                                       .keep = POD_KEEP,
+                                       .event = on_pod,
+                                       .self = c};
     int r = pl_limits_follow(c->limits, err);
 
+    snprintf(others, sizeof others, PL_POD_LABEL "store!=%s", c->store);
     if (r == 0 && c->access.on[PL_KUBE_MAY_NODES])
         r = pl_kube_feed_create(&nodes, &c->nodes, err);
     if (r < 0)
@@ -350,7 +364,8 @@ int pl_cluster_create(const struct pl_cluster_config *config, struct pl_cluster 
     *c = (struct pl_cluster){
         .loop = config->loop, .client = config->client, .changed = config->changed, .room = config->room, .self = config->self};
     c->space = strdup(config->space);
-    r = c->space ? fill(c, config, err) : pl_err_nomem(err);
+    c->store = strdup(config->store);
+    r = c->space && c->store ? fill(c, config, err) : pl_err_nomem(err);
     if (r < 0) {
         pl_cluster_destroy(c);
         return r;
@@ -374,6 +389,7 @@ struct pl_cluster *pl_cluster_destroy(struct pl_cluster *c)
     json_decref(c->runtime_classes);
     free(c->class_names);
     free(c->space);
+    free(c->store);
     free(c);
     return NULL;
 }

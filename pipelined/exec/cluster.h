@@ -17,12 +17,15 @@
     "labels{" PL_GPU_USE_LABELS " pipelined.io/project pipelined.io/stage} annotations{ALIYUN_COM_GPU_MEM_IDX "                  \
     "scheduler.framework.gpushare.allocation}"
 
+/* Of a pod's specification: what it holds. */
+#define PL_CLUSTER_HOLDS_KEEP "initContainers{resources}"
+
 struct pl_cluster;
 
 struct pl_cluster_config {
     struct pl_loop *loop;
     struct pl_kube_client *client;
-    const char *space;           /* copied */
+    const char *space, *store;   /* copied; of the stages' pods, and whose pods they are */
     const json_t *gpu_shapes;    /* list of shapes that nodes could have (offer.h); NULL = none; borrowed for the call */
     void (*changed)(void *self); /* what is offered may be another now */
     void (*room)(void *self);    /* a quota of the namespace is another, or less of it is used */
@@ -47,7 +50,8 @@ const struct pl_offer *pl_cluster_offer(const struct pl_cluster *c);
 void pl_cluster_look_at_limits(struct pl_cluster *c);
 /* `changed` is to be called, a little later and once for all who say so until then. */
 void pl_cluster_tell_soon(struct pl_cluster *c);
-/* A pod of the stages' namespace: counts where everybody's are not seen. */
+/* A pod of this store, which its own follower brings: others' alone are followed here. `pod` has PL_CLUSTER_POD_KEEP of its metadata, its node, what
+ * its containers ask for, and PL_CLUSTER_HOLDS_KEEP. */
 void pl_cluster_own_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t *pod);
 /* As `gpus` of an executor, with "not_measured": why it is not known of all of them how they are used, or "". New reference, NULL without memory. */
 json_t *pl_cluster_gpus(const struct pl_cluster *c);

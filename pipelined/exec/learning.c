@@ -123,6 +123,7 @@ static int make(struct kube *k, struct kube_learning **ret, struct pl_err *err)
     const struct pl_cluster_config config = {.loop = k->loop,
                                              .client = k->client,
                                              .space = k->space,
+                                             .store = k->settings->store_id,
                                              .gpu_shapes = k->gpu_shapes,
                                              .changed = pl_kube_on_changed,
                                              .room = pl_kube_on_room,

@@ -3,7 +3,7 @@
  * number of connections. It is checked by running the same tests of the client on it and on the real one.
  *
  * Paths are those of the API: "/api/v1/namespaces/n/pods" is a collection, "…/pods/a" an object of it, "…/pods/a/status" and "/log" what
- * belongs to it. Any collection is there. Selectors: labels by "k=v,k2,…"; fields by dotted paths ("involvedObject.uid=u").
+ * belongs to it. Any collection is there. Selectors: labels by "k=v,k2!=v,k3,…"; fields by dotted paths ("involvedObject.uid=u").
  *
  * Functions may be called by any thread. */
 #pragma once

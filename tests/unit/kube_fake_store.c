@@ -68,14 +68,17 @@ static const char *field(const json_t *object, const char *dotted, size_t n, boo
     return json_is_string(object) ? json_string_value(object) : "";
 }
 
-/* "k=v,k2=v2" over members of `object`; "k" alone: it is there. */
+/* "k=v,k2!=v2" over members of `object`; "k" alone: it is there. */
 static bool selects(const json_t *object, const char *selector, bool labels)
 {
     while (selector != NULL && *selector != '\0') {
-        const size_t pair = strcspn(selector, ","), key = strcspn(selector, "=,");
+        const size_t pair = strcspn(selector, ","), key = strcspn(selector, "!=,");
+        const bool unlike = selector[key] == '!';
+        const size_t value = key + 1 + unlike;
         const char *has = field(object, selector, key, labels);
 
-        if (key == pair ? *has == '\0' : strlen(has) != pair - key - 1 || strncmp(has, selector + key + 1, pair - key - 1) != 0)
+        if (key == pair ? *has == '\0'
+                        : (strlen(has) == pair - value && strncmp(has, selector + value, pair - value) == 0) == unlike)
             return false;
         selector += pair + (selector[pair] == ',');
     }

@@ -216,6 +216,47 @@ static void a_node_that_goes_before_the_watch_begins_is_offered_no_more(void **s
     pl_spec_destroy(gpu);
 }
 
+static bool holds_the_only_one(struct fixture *f)
+{
+    static struct pl_spec *two;
+    uint64_t id;
+    bool yes;
+
+    if (!two)
+        two = pod_spec_of("\"gpu\": 2");
+    assert_int_equal(f->x->ops->shape(f->x, "default", &two->stages[0], 1, true, &id, NULL), 0);
+    yes = strstr(f->heard.shape, "(Tesla-T4: 1, 0 free)") != NULL;
+    if (yes)
+        two = pl_spec_destroy(two);
+    return yes;
+}
+
+/* What our own pods hold is known by our own list of them; everybody's, which is to bring the others', fails. */
+static void our_own_pods_count_once_and_by_our_own_list(void **state_)
+{
+    struct fixture *f = *state_;
+    struct pl_spec *gpu = pod_spec_of("\"gpu\": 1");
+    struct pl_worker_spec spec = worker(f, 7);
+    struct pl_err err = {0};
+
+    put_gpu_node(f, "t4", "Tesla-T4");
+    kube_fake_fault(f->fake, (struct kube_fake_fault){"GET", "/api/v1/pods?", KUBE_FAULT_ANSWER, 503, 0, "", 0, 0});
+    create(f, false);
+    spec.def = &gpu->stages[0];
+    spec.gpu = true;
+    if (f->x->ops->start(f->x, &spec, &err) < 0)
+        fail_msg("%s", err.msg);
+    until(f, has_pod);
+    patch(f, 7, json_pack("{s:{s:s}}", "spec", "nodeName", "t4"));
+    until(f, holds_the_only_one);
+    kube_fake_heal(f->fake);
+    until(f, listens);
+    assert_true(holds_the_only_one(f));
+    f->x->ops->stop(f->x, 7, true);
+    until(f, has_end);
+    pl_spec_destroy(gpu);
+}
+
 static bool is_reshaped(struct fixture *f)
 {
     return f->heard.reshapes > 0;
@@ -591,6 +632,7 @@ int main(void)
         ROW(a_sound_shape_is_another_when_nodes_have_changed),
         ROW(a_pod_of_a_queue_is_the_queue_s_to_admit),
         ROW(a_stage_with_a_secret_waits_for_it_and_gets_no_others),
+        ROW(our_own_pods_count_once_and_by_our_own_list),
         ROW(many_secrets_are_told_together),
         ROW(a_shape_that_no_stage_or_pod_has_is_forgotten_and_told_of_anew),
         ROW(each_pod_that_finds_a_node_lets_more_follow),

@@ -131,10 +131,11 @@ static void what_is_wrong_for_good_is_told_at_the_start(void **state_)
                                                                 on_reshape, has_shape}};
     struct pl_err err = {0};
 
+    f->settings.store_id = STORE;
     kube_fake_token(f->fake, "another");
     assert_int_equal(pl_exec_kubernetes_create(&config, &f->x, &err), PL_EAUTH);
     kube_fake_token(f->fake, NULL);
-    f->settings = (struct pl_pod_settings){.owner_name = "anchor"};
+    f->settings = (struct pl_pod_settings){.store_id = STORE, .owner_name = "anchor"};
     assert_int_equal(pl_exec_kubernetes_create(&config, &f->x, &err), PL_ENOTFOUND);
     assert_non_null(strstr(err.msg, "kubernetes.owner: ConfigMap anchor of namespace n"));
 }
