@@ -1,0 +1,244 @@
+/* What of a pod could be had: the answers of offer.h, and what of nodes pods are rendered by. */
+#include "offer_internal.h"
+
+#include "pipelined/core/quantity.h"
+
+#include <stdio.h>
+
+static int64_t amount_of(const struct pl_offer *o, const struct shape *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->key.n; i++)
+        if (pl_streq(o->names[s->key.amounts[i].name], name))
+            return s->key.amounts[i].count;
+    return 0;
+}
+
+static bool has_extended(const struct pl_offer *o, const struct shape *s, const struct pl_offer_request *request)
+{
+    for (size_t i = 0; i < request->n; i++)
+        if (amount_of(o, s, request->extended[i].name) < request->extended[i].count)
+            return false;
+    return true;
+}
+
+static void PL_PRINTF(3, 4) append(char *text, size_t *at, const char *fmt, ...);
+static void append(char *text, size_t *at, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (*at >= PL_OFFER_WHY_BYTES - 1)
+        return;
+    va_start(ap, fmt);
+    *at += (size_t)vsnprintf(text + *at, PL_OFFER_WHY_BYTES - *at, fmt, ap);
+    va_end(ap);
+}
+
+static const char *product_of(const struct pl_offer *o, const struct shape *s)
+{
+    return s->key.n_products > 0 ? o->names[s->key.products[0].value] : "";
+}
+
+/* Of one resource: "NVIDIA-A100-SXM4-40GB: 16, 12 free; Tesla-T4: 4, 4 free". Shapes of one product are told together. */
+static void append_products(const struct pl_offer *o, uint32_t name, char *why, size_t *at)
+{
+    bool first = true;
+
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        const char *product = product_of(o, &o->shapes[i]);
+        uint64_t all = 0, used = 0;
+        bool before = false;
+
+        for (uint32_t j = 0; j < o->n_shapes && !before; j++) {
+            const struct shape *s = &o->shapes[j];
+
+            for (uint32_t k = 0; k < s->key.n && s->taken; k++) {
+                if (s->key.amounts[k].name != name || !pl_streq(product_of(o, s), product))
+                    continue;
+                before = j < i;
+                all += (uint64_t)s->key.amounts[k].count * s->nodes;
+                used += s->used[k];
+            }
+        }
+        if (before || (all == 0 && amount_of(o, &o->shapes[i], o->names[name]) == 0) || !o->shapes[i].taken)
+            continue;
+        append(why, at, "%s%s%s%llu", first ? " (" : "; ", product, product[0] != '\0' ? ": " : "", (unsigned long long)all);
+        if (!o->without_pods)
+            append(why, at, ", %llu free", (unsigned long long)(all > used ? all - used : 0));
+        first = false;
+    }
+    if (!first)
+        append(why, at, ")");
+}
+
+static void append_known(const struct pl_offer *o, char *why, size_t *at)
+{
+    bool first = true;
+
+    for (uint32_t name = 0; name < o->n_names; name++) {
+        bool known = false;
+
+        for (uint32_t i = 0; i < o->n_shapes && !known; i++)
+            known = o->shapes[i].taken && amount_of(o, &o->shapes[i], o->names[name]) > 0;
+        if (!known)
+            continue;
+        append(why, at, "%s%s", first ? "; known: " : ", ", o->names[name]);
+        append_products(o, name, why, at);
+        first = false;
+    }
+    if (first)
+        append(why, at, "; no node has such resources");
+}
+
+/* The first of the resources that no node has enough of. */
+static bool lacks_one(const struct pl_offer *o, const struct pl_offer_request *request, char *why)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < request->n; i++) {
+        const char *name = request->extended[i].name;
+        int64_t most = 0;
+
+        for (uint32_t k = 0; k < o->n_shapes; k++)
+            if (o->shapes[k].taken)
+                most = PL_MAX(most, amount_of(o, &o->shapes[k], name));
+        if (most >= request->extended[i].count)
+            continue;
+        if (most == 0)
+            append(why, &at, "no node offers %s", name);
+        else
+            append(why, &at, "no node offers %lld %s: one has %lld at most", (long long)request->extended[i].count, name,
+                   (long long)most);
+        append_known(o, why, &at);
+        return true;
+    }
+    return false;
+}
+
+/* Of the nodes that have the resources, the one with the most memory. */
+static void lacks_room(const struct pl_offer *o, const struct pl_offer_request *request, char *why)
+{
+    const struct shape *best = NULL;
+    char cpu[32], memory[32], has_cpu[32], has_memory[32];
+    size_t at = 0;
+
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        const struct shape *s = &o->shapes[i];
+
+        if (s->taken && has_extended(o, s, request) && (best == NULL || s->memory_bytes > best->memory_bytes))
+            best = s;
+    }
+    if (best == NULL) {
+        append(why, &at, "no node offers all of");
+        for (size_t i = 0; i < request->n; i++)
+            append(why, &at, "%s %lld %s", i > 0 ? "," : "", (long long)request->extended[i].count, request->extended[i].name);
+        append_known(o, why, &at);
+        return;
+    }
+    append(why, &at, "no node has cpu %s and memory %s", pl_quantity_cpu_text(PL_MAX(request->cpu_milli, 1), cpu),
+           pl_quantity_bytes_text(PL_MAX(request->memory_bytes, 1), memory));
+    for (size_t i = 0; i < request->n; i++)
+        append(why, &at, " beside %lld %s", (long long)request->extended[i].count, request->extended[i].name);
+    append(why, &at, ": the largest has cpu %s and memory %s", pl_quantity_cpu_text(PL_MAX(best->cpu_milli, 1), has_cpu),
+           pl_quantity_bytes_text(PL_MAX(best->memory_bytes, 1), has_memory));
+}
+
+static bool takes(const struct pl_offer *o, const struct shape *s, const struct pl_offer_request *request)
+{
+    return s->taken && s->cpu_milli >= request->cpu_milli && s->memory_bytes >= request->memory_bytes &&
+           has_extended(o, s, request);
+}
+
+bool pl_offer_has_beside(const struct pl_offer *o, const struct pl_offer_request *request, const char *const *nodes, size_t n)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        const struct shape *s = &o->shapes[i];
+        uint32_t beside = s->nodes;
+
+        any = any || s->taken;
+        if (!takes(o, s, request))
+            continue;
+        for (size_t k = 0; k < n; k++) {
+            const struct node *node = pl_map_get(&o->nodes, nodes[k], strlen(nodes[k]));
+
+            beside -= node != NULL && node->shape == s;
+        }
+        if (beside > 0 || s->stays)
+            return true;
+    }
+    return !any;
+}
+
+bool pl_offer_has(const struct pl_offer *o, const struct pl_offer_request *request, char why[PL_OFFER_WHY_BYTES])
+{
+    bool any = false;
+
+    why[0] = '\0';
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        const struct shape *s = &o->shapes[i];
+
+        any = any || s->taken;
+        if (takes(o, s, request))
+            return true;
+    }
+    if (any && !lacks_one(o, request, why))
+        lacks_room(o, request, why);
+    return !any;
+}
+
+/* --- for the renderer */
+
+static size_t describe_products(struct pl_offer *o)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        for (uint32_t k = 0; k < o->shapes[i].key.n_products && o->shapes[i].taken; k++) {
+            const struct pl_gpu_product one = {pl_offer_product_labels[o->shapes[i].key.products[k].label],
+                                               o->names[o->shapes[i].key.products[k].value]};
+            size_t j = 0;
+
+            while (j < n && !(o->products[j].label == one.label && o->products[j].value == one.value))
+                j++;
+            if (j == n)
+                o->products[n++] = one;
+        }
+    }
+    return n;
+}
+
+int pl_offer_describe(struct pl_offer *o, struct pl_pod_cluster *ret, struct pl_err *err)
+{
+    uint32_t labels = 0;
+    size_t n = 0, n_resources = 0;
+
+    if (o->products == NULL)
+        o->products = calloc(PRODUCTS_MAX * PL_OFFER_SHAPES_MAX, sizeof(*o->products));
+    if (o->labels == NULL)
+        o->labels = calloc(PL_OFFER_GPU_LABELS, sizeof(*o->labels));
+    if (o->resources == NULL)
+        o->resources = calloc(PL_OFFER_NAMES_MAX, sizeof(*o->resources));
+    if (o->products == NULL || o->labels == NULL || o->resources == NULL)
+        return pl_err_nomem(err);
+    for (uint32_t i = 0; i < o->n_shapes; i++)
+        labels |= o->shapes[i].taken ? o->shapes[i].key.labels : 0;
+    for (uint32_t i = 0; i < PL_OFFER_GPU_LABELS; i++)
+        if ((labels >> i & 1) != 0)
+            o->labels[n++] = pl_offer_gpu_labels[i];
+    for (uint32_t name = 0; name < o->n_names; name++) {
+        bool known = false;
+
+        for (uint32_t i = 0; i < o->n_shapes && !known; i++)
+            known = o->shapes[i].taken && amount_of(o, &o->shapes[i], o->names[name]) > 0;
+        if (known)
+            o->resources[n_resources++] = o->names[name];
+    }
+    ret->products = o->products;
+    ret->n_products = describe_products(o);
+    ret->gpu_labels = o->labels;
+    ret->n_gpu_labels = n;
+    ret->resources = o->resources;
+    ret->n_resources = n_resources;
+    return 0;
+}
