@@ -3,6 +3,7 @@
 #include "pipelined/core/json_text.h"
 #include "storage/base/map.h"
 
+#include "gpushare.h"
 #include "offer.h"
 #include "pod_render.h"
 

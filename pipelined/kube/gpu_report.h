@@ -11,8 +11,6 @@
 
 #define PL_GPU_REPORT_NODES_MAX 20000u
 #define PL_GPU_REPORT_PODS_MAX  100000u
-#define PL_GPUSHARE_MEM         "aliyun.com/gpu-mem"
-#define PL_GPUSHARE_COUNT       "aliyun.com/gpu-count"
 #define PL_GPUSHARE_GPUS_MAX    64u /* of a node */
 
 struct pl_gpu_report;

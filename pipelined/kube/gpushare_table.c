@@ -1,5 +1,6 @@
 /* The tables of kubectl-inspect-gpushare: columns are as wide as their widest cell and two blanks. */
 #include "gpu_report.h"
+#include "gpushare.h"
 
 #include "pipelined/core/json_text.h"
 #include "storage/base/buf.h"
@@ -8,7 +9,6 @@
 #include <stdio.h>
 
 #define COLUMNS_MAX (PL_GPUSHARE_GPUS_MAX + 4)
-#define MIB_FROM    100 /* a device with more units than that is counted in MiB: the plugin does not say */
 
 struct table {
     size_t widths[COLUMNS_MAX];
@@ -84,7 +84,7 @@ static struct scope look_at(const json_t *rows)
         s.pending = s.pending || int_at(row, "pending") > 0;
         s.allocated += int_at(row, "allocated");
         s.total += int_at(row, "capacity");
-        if (int_at(json_array_get(gpus, 0), "total") > MIB_FROM)
+        if (pl_gpushare_unit(pl_gpushare_device(int_at(row, "capacity"), (int64_t)json_array_size(gpus))) == PL_UNIT_MIB)
             s.unit = "MiB";
     }
     return s;

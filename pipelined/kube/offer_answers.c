@@ -1,4 +1,5 @@
 /* What of a pod could be had: the answers of offer.h, and what of nodes pods are rendered by. */
+#include "gpushare.h"
 #include "offer_internal.h"
 
 #include "pipelined/core/quantity.h"
@@ -13,10 +14,18 @@ static int64_t amount_of(const struct pl_offer *o, const struct shape *s, const 
     return 0;
 }
 
+/* What one pod can have of it at most: memory that is shared out is a part of one device's. */
+static int64_t most_of(const struct pl_offer *o, const struct shape *s, const char *name)
+{
+    const int64_t all = amount_of(o, s, name);
+
+    return pl_streq(name, PL_GPUSHARE_MEM) ? pl_gpushare_device(all, amount_of(o, s, PL_GPUSHARE_COUNT)) : all;
+}
+
 static bool has_extended(const struct pl_offer *o, const struct shape *s, const struct pl_offer_request *request)
 {
     for (size_t i = 0; i < request->n; i++)
-        if (amount_of(o, s, request->extended[i].name) < request->extended[i].count)
+        if (most_of(o, s, request->extended[i].name) < request->extended[i].count)
             return false;
     return true;
 }
@@ -100,14 +109,14 @@ static bool lacks_one(const struct pl_offer *o, const struct pl_offer_request *r
 
         for (uint32_t k = 0; k < o->n_shapes; k++)
             if (o->shapes[k].taken)
-                most = PL_MAX(most, amount_of(o, &o->shapes[k], name));
+                most = PL_MAX(most, most_of(o, &o->shapes[k], name));
         if (most >= request->extended[i].count)
             continue;
         if (most == 0)
             append(why, &at, "no node offers %s", name);
         else
-            append(why, &at, "no node offers %lld %s: one has %lld at most", (long long)request->extended[i].count, name,
-                   (long long)most);
+            append(why, &at, "no node offers %lld %s%s: one has %lld at most", (long long)request->extended[i].count, name,
+                   pl_streq(name, PL_GPUSHARE_MEM) ? " of one device" : "", (long long)most);
         append_known(o, why, &at);
         return true;
     }
@@ -208,6 +217,35 @@ static size_t describe_products(struct pl_offer *o)
     return n;
 }
 
+/* Are there nodes for which that holds? Else those that may come count. */
+static bool is_there(const struct pl_offer *o, bool (*holds)(const struct pl_offer *o, const struct shape *s))
+{
+    for (uint32_t i = 0; i < o->n_shapes; i++)
+        if (o->shapes[i].taken && o->shapes[i].nodes > 0 && holds(o, &o->shapes[i]))
+            return true;
+    return false;
+}
+
+static bool shares_memory(const struct pl_offer *o, const struct shape *s)
+{
+    return amount_of(o, s, PL_GPUSHARE_MEM) > 0;
+}
+
+/* Of nodes that count in either unit the finer one is taken: so many MiB fit on no device that is counted in GiB, and so few GiB would be next to
+ * nothing of one that is counted in MiB. */
+static enum pl_share_unit describe_unit(const struct pl_offer *o)
+{
+    const bool there = is_there(o, shares_memory);
+
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        const struct shape *s = &o->shapes[i];
+
+        if (s->taken && (s->nodes > 0 || !there) && pl_gpushare_unit(most_of(o, s, PL_GPUSHARE_MEM)) == PL_UNIT_MIB)
+            return PL_UNIT_MIB;
+    }
+    return PL_UNIT_GIB;
+}
+
 int pl_offer_describe(struct pl_offer *o, struct pl_pod_cluster *ret, struct pl_err *err)
 {
     uint32_t labels = 0;
@@ -240,5 +278,6 @@ int pl_offer_describe(struct pl_offer *o, struct pl_pod_cluster *ret, struct pl_
     ret->n_gpu_labels = n;
     ret->resources = o->resources;
     ret->n_resources = n_resources;
+    ret->gpu_mem_unit = describe_unit(o);
     return 0;
 }

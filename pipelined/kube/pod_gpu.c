@@ -1,4 +1,5 @@
 /* How GPUs are asked for: each mode of sharing is a row, and what they all need is beside. */
+#include "gpushare.h"
 #include "pod_devices.h"
 #include "pod_internal.h"
 
@@ -9,7 +10,6 @@
 #include <fnmatch.h>
 #include <stdio.h>
 
-#define GPU_MEM_RESOURCE "aliyun.com/gpu-mem"
 #define DRA_DRIVER       "gpu.nvidia.com"
 #define GPU_MEMORY       "nvidia.com/gpu.memory"   /* labels of GPU Feature Discovery */
 #define GPU_COMPUTE      "nvidia.com/gpu.compute." /* major, minor */
@@ -375,8 +375,8 @@ static int share_gpu_mem(struct pod_build *b, struct pl_err *err)
         amount = (amount + 1023) / 1024;
     else if (share->unit == PL_UNIT_GIB && b->cluster->gpu_mem_unit == PL_UNIT_MIB)
         amount *= 1024;
-    pl_pod_put(b, b->limits, GPU_MEM_RESOURCE, json_sprintf("%llu", (unsigned long long)amount));
-    pl_pod_tolerate(b, GPU_MEM_RESOURCE);
+    pl_pod_put(b, b->limits, PL_GPUSHARE_MEM, json_sprintf("%llu", (unsigned long long)amount));
+    pl_pod_tolerate(b, PL_GPUSHARE_MEM);
     pl_pod_tolerate(b, PL_GPU_RESOURCE);
     return want_device(b, err);
 }

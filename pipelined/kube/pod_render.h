@@ -49,7 +49,7 @@ struct pl_pod_cluster {
     size_t n_gpu_labels;
     const char *const *resources; /* extended resources on offer */
     size_t n_resources;
-    enum pl_share_unit gpu_mem_unit;              /* of aliyun.com/gpu-mem */
+    enum pl_share_unit gpu_mem_unit;              /* of aliyun.com/gpu-mem; GiB where nothing is known */
     bool demands_cpu_limit, demands_memory_limit; /* by a quota, and no LimitRange gives one */
 };
 

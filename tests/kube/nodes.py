@@ -84,7 +84,7 @@ def mps(name, **more):
 
 
 def gpu_mem(name, gpus=2, each=16, product="Tesla-T4", **more):
-    """Memory of GPUs in units (GiB) as aliyun.com/gpu-mem; what a container asks for is of one GPU."""
+    """Memory of GPUs as aliyun.com/gpu-mem, `each` in GiB or in MiB: the plugin's choice; what a container asks for is of one GPU."""
     made = node(name, **{"labels": {"gpushare": "true", **labels_of_gpu(product, gpus)}, "gpu_mem": [each] * gpus, **more})
     made["capacity"].update({"aliyun.com/gpu-mem": str(gpus * each), "aliyun.com/gpu-count": str(gpus)})
     return made

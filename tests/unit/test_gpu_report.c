@@ -177,6 +177,20 @@ static void devices_of_many_units_are_counted_in_mib(void **state)
     table_is("shared-mib.txt", false);
 }
 
+static void large_devices_are_counted_in_gib(void **state)
+{
+    (void)state;
+    node("h200", "{}", "{\"aliyun.com/gpu-mem\": \"1120\", \"aliyun.com/gpu-count\": \"8\"}"); /* of 140 each */
+    table_is("shared-large.txt", false);
+}
+
+static void a_node_that_says_no_number_of_devices_has_one(void **state)
+{
+    (void)state;
+    node("n1", "{}", "{\"aliyun.com/gpu-mem\": \"15109\"}");
+    table_is("shared-uncounted.txt", false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +198,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(memory_of_devices_is_counted_as_the_scheduler_gives_it, setup, teardown),
         cmocka_unit_test_setup_teardown(what_a_pod_did_is_taken_once, setup, teardown),
         cmocka_unit_test_setup_teardown(devices_of_many_units_are_counted_in_mib, setup, teardown),
+        cmocka_unit_test_setup_teardown(large_devices_are_counted_in_gib, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_node_that_says_no_number_of_devices_has_one, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -253,6 +253,72 @@ static void the_renderer_is_told_labels_products_and_resources(void **state)
     pl_offer_destroy(o);
 }
 
+static enum pl_share_unit unit_of(struct pl_offer *o)
+{
+    struct pl_pod_cluster facts = {0};
+
+    assert_int_equal(pl_offer_describe(o, &facts, NULL), 0);
+    return facts.gpu_mem_unit;
+}
+
+static void the_unit_of_gpu_memory_is_seen_from_the_size_of_a_device(void **state)
+{
+    static const struct {
+        const char *has;
+        enum pl_share_unit unit;
+    } cases[] = {
+        {"\"nvidia.com/gpu\": \"4000\"", PL_UNIT_GIB}, /* nothing is known */
+        {"\"aliyun.com/gpu-mem\": \"30\", \"aliyun.com/gpu-count\": \"2\"", PL_UNIT_GIB},
+        {"\"aliyun.com/gpu-mem\": \"30218\", \"aliyun.com/gpu-count\": \"2\"", PL_UNIT_MIB},
+        {"\"aliyun.com/gpu-mem\": \"1128\", \"aliyun.com/gpu-count\": \"8\"", PL_UNIT_GIB}, /* eight of 141 */
+        {"\"aliyun.com/gpu-mem\": \"999\"", PL_UNIT_GIB},
+        {"\"aliyun.com/gpu-mem\": \"1000\"", PL_UNIT_MIB},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        struct pl_offer *o = offer_of();
+
+        node(o, "n", "8", "32Gi", cases[i].has, "", 1);
+        if (unit_of(o) != cases[i].unit)
+            fail_msg("%s", cases[i].has);
+        pl_offer_destroy(o);
+    }
+}
+
+/* A plugin that was set otherwise: the nodes that are there say what counts now, those that may come back only while there are none. Of both at once
+ * the finer unit: so many MiB fit on no node that counts GiB, so few GiB would be next to nothing on one that counts MiB. */
+static void the_unit_is_that_of_the_nodes_that_are_there(void **state)
+{
+    struct pl_offer *o = offer_of();
+
+    (void)state;
+    node(o, "n", "8", "32Gi", "\"aliyun.com/gpu-mem\": \"15109\"", "", 1);
+    node(o, "n", "8", "32Gi", "\"aliyun.com/gpu-mem\": \"14\"", "", 2);
+    assert_int_equal(unit_of(o), PL_UNIT_GIB);
+    node(o, "m", "8", "32Gi", "\"aliyun.com/gpu-mem\": \"15109\"", "", 3);
+    assert_int_equal(unit_of(o), PL_UNIT_MIB);
+    pl_offer_node_gone(o, "m", 4);
+    assert_int_equal(unit_of(o), PL_UNIT_GIB);
+    pl_offer_node_gone(o, "n", 5);
+    assert_int_equal(unit_of(o), PL_UNIT_MIB);
+    pl_offer_destroy(o);
+}
+
+static void memory_is_asked_of_one_device(void **state)
+{
+    struct pl_offer *o = offer_of();
+
+    (void)state;
+    node(o, "n", "8", "32Gi", "\"aliyun.com/gpu-mem\": \"32\", \"aliyun.com/gpu-count\": \"2\"", "", 1);
+    assert_string_equal(told(o, "\"aliyun.com/gpu-mem\": \"16\""), "");
+    assert_string_equal(
+        told(o, "\"aliyun.com/gpu-mem\": \"17\""),
+        "no node offers 17 aliyun.com/gpu-mem of one device: one has 16 at most; known: aliyun.com/gpu-mem (32, 32 "
+        "free), aliyun.com/gpu-count (2, 2 free)");
+    pl_offer_destroy(o);
+}
+
 static void a_request_is_what_the_scheduler_counts(void **state)
 {
     json_t *json = json_loads(
@@ -367,6 +433,9 @@ int main(void)
         cmocka_unit_test(shapes_outlive_their_nodes_for_thirty_days),
         cmocka_unit_test(shapes_of_the_configuration_stay),
         cmocka_unit_test(the_renderer_is_told_labels_products_and_resources),
+        cmocka_unit_test(the_unit_of_gpu_memory_is_seen_from_the_size_of_a_device),
+        cmocka_unit_test(the_unit_is_that_of_the_nodes_that_are_there),
+        cmocka_unit_test(memory_is_asked_of_one_device),
         cmocka_unit_test(a_request_is_what_the_scheduler_counts),
         cmocka_unit_test(a_large_cluster_is_a_few_shapes),
         cmocka_unit_test(one_pod_goes_first_and_each_that_is_bound_lets_more_follow),
