@@ -25,6 +25,7 @@ struct pl_cluster {
     void *self;
     struct pl_kube_access access;
     struct pl_pod_cluster facts;
+    bool stale;              /* of nodes they say what was */
     json_t *runtime_classes; /* list of names, which facts points into */
     const char **class_names;
     char dra[PL_FACTS_DRA_BYTES];
@@ -169,10 +170,7 @@ static int ask_access(struct pl_cluster *c, struct pl_err *err)
 static void tell(void *arg)
 {
     struct pl_cluster *c = arg;
-    struct pl_err err = {0};
 
-    if (pl_offer_describe(c->offer, &c->facts, &err) < 0)
-        pl_log_error("cluster", "%s", err.msg);
     c->changed(c->self);
 }
 
@@ -239,6 +237,7 @@ static void on_node(void *self, enum pl_kube_event e, json_t *object)
     else if (pl_offer_node(c->offer, object, now_ms, &err) < 0)
         pl_log_warn("cluster", "node %s: %s", name, err.msg);
     report_node(c, e, object);
+    c->stale = true;
     pl_cluster_tell_soon(c);
 }
 
@@ -394,8 +393,14 @@ struct pl_cluster *pl_cluster_destroy(struct pl_cluster *c)
     return NULL;
 }
 
+/* What nodes have may have changed many times since somebody wanted to know. */
 const struct pl_pod_cluster *pl_cluster_facts(struct pl_cluster *c)
 {
+    struct pl_err err = {0};
+
+    if (c->stale && pl_offer_describe(c->offer, &c->facts, &err) < 0)
+        pl_log_error("cluster", "%s", err.msg);
+    c->stale = false;
     return &c->facts;
 }
 
