@@ -70,6 +70,10 @@ static uint64_t facts_number(struct kube *k, uint64_t secrets)
     }
     for (size_t i = 0; i < c->n_resources; i++)
         n = pl_xxh64(c->resources[i], strlen(c->resources[i]), n);
+    for (size_t i = 0; i < c->n_turns; i++) {
+        n = pl_xxh64(c->turns[i].strategy, strlen(c->turns[i].strategy), n);
+        n = pl_xxh64(c->turns[i].resource, strlen(c->turns[i].resource), n);
+    }
     for (size_t i = 0; i < c->n_gpu_labels; i++)
         n = pl_xxh64(c->gpu_labels[i], strlen(c->gpu_labels[i]), n);
     return n;

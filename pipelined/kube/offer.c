@@ -1,5 +1,6 @@
 #include "offer_internal.h"
 
+#include "pipelined/core/json_text.h"
 #include "pipelined/core/quantity.h"
 
 #include <stdio.h>
@@ -8,6 +9,7 @@ const char *const pl_offer_product_labels[PL_OFFER_PRODUCT_LABELS] = {PL_GPU_PRO
                                                                       "k8s.amazonaws.com/accelerator",
                                                                       "karpenter.k8s.aws/instance-gpu-name",
                                                                       "kubernetes.azure.com/accelerator"};
+const char *const pl_offer_strategies[PL_OFFER_STRATEGIES] = {"none", "time-slicing", "mps"};
 const char *const pl_offer_gpu_labels[PL_OFFER_GPU_LABELS] = {"nvidia.com/gpu.present", "cloud.google.com/gke-accelerator",
                                                               "k8s.amazonaws.com/accelerator",
                                                               "karpenter.k8s.aws/instance-gpu-name",
@@ -39,6 +41,7 @@ struct pl_offer *pl_offer_destroy(struct pl_offer *o)
     free(o->products);
     free(o->labels);
     free(o->resources);
+    free(o->turns);
     free(o);
     return NULL;
 }
@@ -116,7 +119,12 @@ static int add_amounts(struct pl_offer *o, const json_t *resources, struct shape
 
 static int add_labels(struct pl_offer *o, const json_t *labels, struct shape_key *key, struct pl_err *err)
 {
+    const char *strategy = pl_json_str(labels, PL_GPU_STRATEGY);
     int r = 0;
+
+    for (uint32_t i = 0; i < PL_OFFER_STRATEGIES; i++)
+        if (pl_streq(strategy, pl_offer_strategies[i]))
+            key->strategy = i;
 
     for (uint32_t i = 0; i < PL_OFFER_GPU_LABELS; i++)
         if (json_object_get(labels, pl_offer_gpu_labels[i]) != NULL)
@@ -400,17 +408,35 @@ int pl_offer_shape(struct pl_offer *o, const json_t *shape, struct pl_err *err)
     return 0;
 }
 
+/* What add_labels makes the same of. */
+static json_t *labels_json(const struct pl_offer *o, const struct shape_key *key)
+{
+    json_t *labels = json_object();
+    bool ok = true;
+
+    for (uint32_t i = 0; i < PL_OFFER_GPU_LABELS; i++)
+        if ((key->labels >> i & 1) != 0)
+            ok = ok && json_object_set_new(labels, pl_offer_gpu_labels[i], json_string("true")) == 0;
+    for (uint32_t i = 0; i < key->n_products; i++)
+        ok = ok && json_object_set_new(labels, pl_offer_product_labels[key->products[i].label],
+                                       json_string(o->names[key->products[i].value])) == 0;
+    if (key->strategy > 0)
+        ok = ok && json_object_set_new(labels, PL_GPU_STRATEGY, json_string(pl_offer_strategies[key->strategy])) == 0;
+    if (!ok) {
+        json_decref(labels);
+        return NULL;
+    }
+    return labels;
+}
+
 static json_t *shape_json(const struct pl_offer *o, const struct shape *s)
 {
-    json_t *resources = json_object(), *products = json_object();
+    json_t *resources = json_object(), *products = labels_json(o, &s->key);
     char cpu[32], memory[32];
-    bool ok = true;
+    bool ok = products != NULL;
 
     for (uint32_t i = 0; i < s->key.n; i++)
         ok = ok && json_object_set_new(resources, o->names[s->key.amounts[i].name], json_integer(s->key.amounts[i].count)) == 0;
-    for (uint32_t i = 0; i < s->key.n_products; i++)
-        ok = ok && json_object_set_new(products, pl_offer_product_labels[s->key.products[i].label],
-                                       json_string(o->names[s->key.products[i].value])) == 0;
     if (!ok) {
         json_decref(resources);
         json_decref(products);

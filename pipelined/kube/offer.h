@@ -34,7 +34,7 @@ void pl_offer_pod_gone(struct pl_offer *o, const char *uid);
 void pl_offer_without_pods(struct pl_offer *o);
 
 /* A shape of the configuration or of the daemon's last life: {"cpu", "memory", "resources": {NAME: COUNT}, "products": {LABEL: VALUE}?, "seen_ms"?};
- * without "seen_ms" it stays. PL_EINVAL, PL_ELIMIT, PL_ENOMEM. */
+ * without "seen_ms" it stays. "products": labels that tell of GPUs, the strategy by which they are shared among them. PL_EINVAL, PL_ELIMIT, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_offer_shape(struct pl_offer *o, const json_t *shape, struct pl_err *err);
 /* The shapes that were seen, as pl_offer_shape takes them; a new reference, NULL without memory. */
@@ -60,6 +60,6 @@ bool pl_offer_has(const struct pl_offer *o, const struct pl_offer_request *reque
 /* Could one take it that is none of those nodes: another that is there, or one that the configuration says there may be? Nothing known of any node: true. */
 bool pl_offer_has_beside(const struct pl_offer *o, const struct pl_offer_request *request, const char *const *nodes, size_t n);
 
-/* Fills what of `ret` comes from nodes: products, gpu_labels, resources, which are the offer's until it changes; gpu_mem_unit. PL_ENOMEM. */
+/* Fills what of `ret` comes from nodes: products, gpu_labels, resources, turns, which are the offer's until it changes; gpu_mem_unit. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_offer_describe(struct pl_offer *o, struct pl_pod_cluster *ret, struct pl_err *err);

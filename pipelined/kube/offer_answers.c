@@ -217,25 +217,60 @@ static size_t describe_products(struct pl_offer *o)
     return n;
 }
 
-/* Are there nodes for which that holds? Else those that may come count. */
-static bool is_there(const struct pl_offer *o, bool (*holds)(const struct pl_offer *o, const struct shape *s))
+/* Are there nodes that share their devices so (index of pl_offer_strategies)? Else those that may come count. */
+static bool is_there(const struct pl_offer *o, uint32_t strategy)
 {
     for (uint32_t i = 0; i < o->n_shapes; i++)
-        if (o->shapes[i].taken && o->shapes[i].nodes > 0 && holds(o, &o->shapes[i]))
+        if (o->shapes[i].taken && o->shapes[i].nodes > 0 && o->shapes[i].key.strategy == strategy)
             return true;
     return false;
 }
 
-static bool shares_memory(const struct pl_offer *o, const struct shape *s)
+static void add_turns(struct pl_offer *o, const struct shape *s, size_t *n)
 {
-    return amount_of(o, s, PL_GPUSHARE_MEM) > 0;
+    const char *strategy = pl_offer_strategies[s->key.strategy];
+
+    for (uint32_t k = 0; k < s->key.n; k++) {
+        const struct pl_gpu_turns one = {strategy, o->names[s->key.amounts[k].name]};
+        size_t j = 0;
+
+        while (j < *n && !(o->turns[j].strategy == one.strategy && o->turns[j].resource == one.resource))
+            j++;
+        if (j == *n)
+            o->turns[(*n)++] = one;
+    }
+}
+
+static size_t describe_turns(struct pl_offer *o)
+{
+    size_t n = 0;
+
+    for (uint32_t strategy = 1; strategy < PL_OFFER_STRATEGIES; strategy++) {
+        const bool there = is_there(o, strategy);
+
+        for (uint32_t i = 0; i < o->n_shapes; i++) {
+            const struct shape *s = &o->shapes[i];
+
+            if (s->taken && s->key.strategy == strategy && (s->nodes > 0 || !there))
+                add_turns(o, s, &n);
+        }
+    }
+    return n;
+}
+
+static bool memory_is_shared(const struct pl_offer *o)
+{
+    for (uint32_t i = 0; i < o->n_shapes; i++)
+        if (o->shapes[i].taken && o->shapes[i].nodes > 0 && amount_of(o, &o->shapes[i], PL_GPUSHARE_MEM) > 0)
+            return true;
+    return false;
 }
 
 /* Of nodes that count in either unit the finer one is taken: so many MiB fit on no device that is counted in GiB, and so few GiB would be next to
  * nothing of one that is counted in MiB. */
 static enum pl_share_unit describe_unit(const struct pl_offer *o)
 {
-    const bool there = is_there(o, shares_memory);
+    const bool there = memory_is_shared(o);
 
     for (uint32_t i = 0; i < o->n_shapes; i++) {
         const struct shape *s = &o->shapes[i];
@@ -257,7 +292,9 @@ int pl_offer_describe(struct pl_offer *o, struct pl_pod_cluster *ret, struct pl_
         o->labels = calloc(PL_OFFER_GPU_LABELS, sizeof(*o->labels));
     if (o->resources == NULL)
         o->resources = calloc(PL_OFFER_NAMES_MAX, sizeof(*o->resources));
-    if (o->products == NULL || o->labels == NULL || o->resources == NULL)
+    if (o->turns == NULL)
+        o->turns = calloc((size_t)PL_OFFER_STRATEGIES * PL_OFFER_NAMES_MAX, sizeof(*o->turns));
+    if (o->products == NULL || o->labels == NULL || o->resources == NULL || o->turns == NULL)
         return pl_err_nomem(err);
     for (uint32_t i = 0; i < o->n_shapes; i++)
         labels |= o->shapes[i].taken ? o->shapes[i].key.labels : 0;
@@ -278,6 +315,8 @@ int pl_offer_describe(struct pl_offer *o, struct pl_pod_cluster *ret, struct pl_
     ret->n_gpu_labels = n;
     ret->resources = o->resources;
     ret->n_resources = n_resources;
+    ret->turns = o->turns;
+    ret->n_turns = describe_turns(o);
     ret->gpu_mem_unit = describe_unit(o);
     return 0;
 }

@@ -14,6 +14,7 @@ struct amount {
 /* What makes nodes alike; zeroed before it is filled, so that bytes compare. */
 struct shape_key {
     uint32_t cpus, gib, labels; /* labels: bits of pl_offer_gpu_labels */
+    uint32_t strategy;          /* of pl_offer_strategies */
     uint32_t n, n_products;
     struct amount amounts[PL_OFFER_AMOUNTS_MAX]; /* by name */
     struct {
@@ -51,11 +52,15 @@ struct pl_offer {
     bool without_pods;
     struct pl_gpu_product *products; /* of pl_offer_describe */
     const char **labels, **resources;
+    struct pl_gpu_turns *turns;
 };
 
 #define PL_OFFER_PRODUCT_LABELS 5u
 #define PL_OFFER_GPU_LABELS     5u
+#define PL_OFFER_STRATEGIES     3u
 /* Labels whose value is a product; the first is of GPU Feature Discovery. */
 extern const char *const pl_offer_product_labels[PL_OFFER_PRODUCT_LABELS];
+/* Ways to share devices, by PL_GPU_STRATEGY; the first is none. */
+extern const char *const pl_offer_strategies[PL_OFFER_STRATEGIES];
 /* Labels that a node without GPUs has not. */
 extern const char *const pl_offer_gpu_labels[PL_OFFER_GPU_LABELS];

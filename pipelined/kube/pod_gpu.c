@@ -310,13 +310,33 @@ static int share_none(struct pod_build *b, struct pl_err *err)
     return want_device(b, err);
 }
 
-/* Turns are "<resource>.shared" where the plugin renames them. */
+/* Turns are "<resource>.shared" where the plugin renames them, which is said of each node: those of the strategy count, and where none is known, what
+ * any node has. Of both names the renamed one. */
+static const char *turns_of(const struct pod_build *b, const char *strategy, const char *shared)
+{
+    const char *found = NULL;
+
+    for (size_t i = 0; i < b->cluster->n_turns && is_nvidia(b); i++) {
+        const struct pl_gpu_turns *t = &b->cluster->turns[i];
+
+        if (!pl_streq(t->strategy, strategy))
+            continue;
+        if (pl_streq(t->resource, shared))
+            return shared;
+        if (pl_streq(t->resource, resource_of(b)))
+            found = resource_of(b);
+    }
+    if (found == NULL)
+        found = offers(b, shared) ? shared : resource_of(b);
+    return found;
+}
+
 static int share_turns(struct pod_build *b, const char *strategy, struct pl_err *err)
 {
     char shared[400];
 
     (void)snprintf(shared, sizeof(shared), "%.390s.shared", resource_of(b));
-    limit(b, offers(b, shared) ? shared : resource_of(b), b->stage->gpu.count);
+    limit(b, turns_of(b, strategy, shared), b->stage->gpu.count);
     pl_pod_tolerate(b, resource_of(b));
     if (is_nvidia(b))
         pl_pod_add(b, b->require, pl_pod_expression(b, PL_GPU_STRATEGY, "In", json_pack("[s]", strategy)));

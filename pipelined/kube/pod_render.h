@@ -35,6 +35,11 @@ struct pl_gpu_product {
     const char *label, *value;
 };
 
+/* A resource of nodes that share their GPUs in this way (value of PL_GPU_STRATEGY), e.g. {"mps", "nvidia.com/gpu.shared"}. */
+struct pl_gpu_turns {
+    const char *strategy, *resource;
+};
+
 /* What is known of the cluster and of the namespace. Zeroed: nothing. */
 struct pl_pod_cluster {
     enum pl_pod_level level; /* enforced in the namespace */
@@ -49,6 +54,8 @@ struct pl_pod_cluster {
     size_t n_gpu_labels;
     const char *const *resources; /* extended resources on offer */
     size_t n_resources;
+    const struct pl_gpu_turns *turns; /* of a strategy: by the nodes that there are, else by those that may come */
+    size_t n_turns;
     enum pl_share_unit gpu_mem_unit;              /* of aliyun.com/gpu-mem; GiB where nothing is known */
     bool demands_cpu_limit, demands_memory_limit; /* by a quota, and no LimitRange gives one */
 };

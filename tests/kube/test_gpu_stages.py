@@ -26,3 +26,14 @@ def test_gpu_memory_is_asked_for_in_the_unit_of_the_cluster(world):  # noqa: F81
     assert [limits(pod)["aliyun.com/gpu-mem"] for stage in ("gib", "mib") for pod in one.pods(stage)] == ["5120", "700"], one.tell()
     run = begin(one, "large", "cp /pfs/in/f /pfs/out/f", gpu=shares("gpu-mem", amount=20))
     says(one, run, "large", "no node offers 20480 aliyun.com/gpu-mem of one device: one has 15109 at most")
+
+
+def test_turns_are_asked_for_as_the_nodes_of_their_strategy_name_them(world):  # noqa: F811
+    """The plugin of some nodes renames what it shares, that of others does not."""
+    one = world([nodes.gpu("whole", count=1), nodes.time_slicing("turns", rename=True), nodes.mps("mps")])
+    wanted = {"turns": ("time-slicing", "nvidia.com/gpu.shared"), "mps": ("mps", "nvidia.com/gpu")}
+    began = {stage: begin(one, stage, "cp /pfs/in/f /pfs/out/f", gpu=shares(mode)) for stage, (mode, _) in wanted.items()}
+    for stage, run in began.items():
+        succeeds(one, run)
+        pod, = one.pods(stage)
+        assert (pod["spec"]["nodeName"], limits(pod).get(wanted[stage][1])) == (stage, "1"), one.tell()

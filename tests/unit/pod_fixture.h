@@ -48,10 +48,17 @@ static const char *const pull_secrets[] = {"registry"};
 static const char *const both_arch[] = {"amd64", "arm64"};
 static struct pl_env_var proxies[] = {{"HTTPS_PROXY", "http://proxy.example:3128"}};
 
+/* Some nodes' plugins rename, others do not. */
+static const struct pl_gpu_turns renamed_slicing[] = {{"time-slicing", "nvidia.com/gpu.shared"}, {"mps", "nvidia.com/gpu"}};
+static const struct pl_gpu_turns renamed_mps[] = {{"mps", "nvidia.com/gpu.shared"}, {"time-slicing", "nvidia.com/gpu"}};
+static const char *const shared_resources[] = {"nvidia.com/gpu", "nvidia.com/gpu.shared"};
+
 enum pod_cluster_kind {
     CLUSTER_UNKNOWN,
     CLUSTER_GFD,
     CLUSTER_MIXED,
+    CLUSTER_SLICING_RENAMED,
+    CLUSTER_MPS_RENAMED,
     CLUSTER_CLOUD,
     CLUSTER_NAMED, /* clouds' labels alone */
     CLUSTER_DRA,
@@ -77,6 +84,12 @@ static inline struct pl_pod_cluster cluster_of(enum pod_cluster_kind kind)
         c.resources = mixed_resources;
         c.n_resources = PL_ARRAY_SIZE(mixed_resources);
         c.gpu_mem_unit = PL_UNIT_MIB;
+    }
+    if (kind == CLUSTER_SLICING_RENAMED || kind == CLUSTER_MPS_RENAMED) {
+        c.resources = shared_resources;
+        c.n_resources = PL_ARRAY_SIZE(shared_resources);
+        c.turns = kind == CLUSTER_MPS_RENAMED ? renamed_mps : renamed_slicing;
+        c.n_turns = PL_ARRAY_SIZE(renamed_slicing);
     }
     if (kind == CLUSTER_CLOUD) {
         c.products = cloud_products;

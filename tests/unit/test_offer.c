@@ -319,6 +319,62 @@ static void memory_is_asked_of_one_device(void **state)
     pl_offer_destroy(o);
 }
 
+#define STRATEGY(text) "\"nvidia.com/gpu.sharing-strategy\": \"" text "\""
+
+/* "time-slicing nvidia.com/gpu.shared, mps nvidia.com/gpu": what the renderer is told */
+static const char *turns_of(struct pl_offer *o)
+{
+    static char text[512];
+    struct pl_pod_cluster facts = {0};
+    size_t at = 0;
+
+    text[0] = '\0';
+    assert_int_equal(pl_offer_describe(o, &facts, NULL), 0);
+    for (size_t i = 0; i < facts.n_turns && at < sizeof(text); i++)
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s %s", i > 0 ? ", " : "", facts.turns[i].strategy,
+                               facts.turns[i].resource);
+    return text;
+}
+
+static void resources_of_shared_devices_are_known_by_their_strategy(void **state)
+{
+    struct pl_offer *o = offer_of();
+
+    (void)state;
+    node(o, "whole", "8", "32Gi", "\"nvidia.com/gpu\": \"8\"", STRATEGY("none"), 1);
+    assert_string_equal(turns_of(o), "");
+    node(o, "s1", "8", "32Gi", "\"nvidia.com/gpu\": \"0\", \"nvidia.com/gpu.shared\": \"4\"", STRATEGY("time-slicing"), 1);
+    node(o, "s2", "16", "32Gi", "\"nvidia.com/gpu.shared\": \"8\"", STRATEGY("time-slicing"), 1);
+    node(o, "m", "8", "32Gi", "\"nvidia.com/gpu\": \"4\"", STRATEGY("mps"), 1);
+    assert_string_equal(turns_of(o), "time-slicing nvidia.com/gpu.shared, mps nvidia.com/gpu");
+    node(o, "m", "8", "32Gi", "\"nvidia.com/gpu.shared\": \"4\"", STRATEGY("mps"), 2); /* its plugin is set to rename */
+    assert_string_equal(turns_of(o), "time-slicing nvidia.com/gpu.shared, mps nvidia.com/gpu.shared");
+    pl_offer_destroy(o);
+}
+
+/* They come back as they were, from the file of the daemon's last life, too. */
+static void nodes_that_have_gone_say_what_their_strategy_offers_while_no_other_does(void **state)
+{
+    struct pl_offer *o = offer_of(), *next = offer_of();
+    json_t *shapes;
+
+    (void)state;
+    node(o, "m", "8", "32Gi", "\"nvidia.com/gpu\": \"4\"", A100 ", " STRATEGY("mps"), 1);
+    pl_offer_node_gone(o, "m", 2);
+    assert_string_equal(turns_of(o), "mps nvidia.com/gpu");
+    shapes = pl_offer_shapes(o);
+    assert_int_equal(json_array_size(shapes), 1);
+    assert_int_equal(pl_offer_shape(next, json_array_get(shapes, 0), NULL), 0);
+    json_decref(shapes);
+    assert_string_equal(turns_of(next), "mps nvidia.com/gpu");
+    node(next, "m", "8", "32Gi", "\"nvidia.com/gpu\": \"4\"", A100 ", " STRATEGY("mps"), 3);
+    shapes = pl_offer_shapes(next);
+    assert_int_equal(json_array_size(shapes), 1); /* the same one: nothing of it was lost on the way */
+    json_decref(shapes);
+    pl_offer_destroy(o);
+    pl_offer_destroy(next);
+}
+
 static void a_request_is_what_the_scheduler_counts(void **state)
 {
     json_t *json = json_loads(
@@ -436,6 +492,8 @@ int main(void)
         cmocka_unit_test(the_unit_of_gpu_memory_is_seen_from_the_size_of_a_device),
         cmocka_unit_test(the_unit_is_that_of_the_nodes_that_are_there),
         cmocka_unit_test(memory_is_asked_of_one_device),
+        cmocka_unit_test(resources_of_shared_devices_are_known_by_their_strategy),
+        cmocka_unit_test(nodes_that_have_gone_say_what_their_strategy_offers_while_no_other_does),
         cmocka_unit_test(a_request_is_what_the_scheduler_counts),
         cmocka_unit_test(a_large_cluster_is_a_few_shapes),
         cmocka_unit_test(one_pod_goes_first_and_each_that_is_bound_lets_more_follow),

@@ -253,6 +253,43 @@ static void names_fit_and_tell_workers_apart(void **state)
         assert_non_null(strchr("abcdefghijklmnopqrstuvwxyz0123456789-", *p));
 }
 
+/* Which plugin of a cluster renames is its admin's choice, node by node. */
+static void turns_are_asked_for_by_the_name_that_nodes_of_their_strategy_have(void **state)
+{
+    static const struct {
+        const char *mode;
+        enum pod_cluster_kind cluster;
+        const char *resource;
+    } cases[] = {
+        {"time-slicing", CLUSTER_SLICING_RENAMED, "nvidia.com/gpu.shared"},
+        {"mps", CLUSTER_SLICING_RENAMED, "nvidia.com/gpu"},
+        {"time-slicing", CLUSTER_MPS_RENAMED, "nvidia.com/gpu"},
+        {"mps", CLUSTER_MPS_RENAMED, "nvidia.com/gpu.shared"},
+        {"mps", CLUSTER_MIXED, "nvidia.com/gpu.shared"}, /* no node is known to do that: the name that there is */
+        {"mps", CLUSTER_UNKNOWN, "nvidia.com/gpu"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        char fields[100];
+        const struct golden g = {.name = cases[i].mode, .fields = fields, .cluster = cases[i].cluster};
+        struct pl_pod pod = {0};
+        const json_t *limits;
+
+        (void)snprintf(fields, sizeof(fields), SHARE("\"mode\": \"%s\""), cases[i].mode);
+        assert_int_equal(render(&g, &pod, NULL), 0);
+        limits =
+            json_object_get(json_object_get(json_array_get(json_object_get(json_object_get(pod.pod, "spec"), "containers"), 0),
+                                            "resources"),
+                            "limits");
+        assert_int_equal(json_object_size(limits), 1);
+        if (json_object_get(limits, cases[i].resource) == NULL)
+            fail_msg("%s asks for %s, not %s", cases[i].mode, json_object_iter_key(json_object_iter((json_t *)(uintptr_t)limits)),
+                     cases[i].resource);
+        pl_pod_finish(&pod);
+    }
+}
+
 /* The API server charges for the body. */
 static void a_plain_pod_is_small(void **state)
 {
@@ -336,6 +373,7 @@ int main(void)
         cmocka_unit_test(pods_are_what_the_goldens_say),
         cmocka_unit_test(stages_that_cannot_be_pods_say_why),
         cmocka_unit_test(names_fit_and_tell_workers_apart),
+        cmocka_unit_test(turns_are_asked_for_by_the_name_that_nodes_of_their_strategy_have),
         cmocka_unit_test(a_plain_pod_is_small),
         cmocka_unit_test(nodes_that_are_avoided_are_in_every_term),
         cmocka_unit_test(presets_of_the_daemon_go_over_ours),
