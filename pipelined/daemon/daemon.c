@@ -409,6 +409,7 @@ static int start_kubernetes(struct daemon *d, struct pl_err *err)
                                           .context = k->context,
                                           .settings = &d->kube.pods,
                                           .gpu_shapes = k->gpu_shapes,
+                                          .data_dir = d->config->data,
                                           .trusted = d->kube.trusted,
                                           .events = pl_engine_executor_events(d->engine)};
     int r = pl_kube_settings_read(d->config, pl_db_store_id(d->db), &d->kube, err);

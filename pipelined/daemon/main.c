@@ -84,8 +84,8 @@
  *   local                workers as processes of this machine; gpu_slots, nvml: its GPUs; secret_files: what commands are given and nobody else;
  *                        sandbox_probe: does bubblewrap work here?
  *   kubernetes           workers as pods: pods (one of them), shapes (those that are alike), admission (would the cluster
- *                        take one?), learning (what must be known first), owner (whose pods are), cluster (what it can offer), limits (what its namespace's quotas
- *                        demand), project_secrets, gpu_use (what GPUs do), kube_feed (what the cluster tells, on the loop);   kube_settings:
+ *                        take one?), learning (what must be known first), owner (whose pods are), cluster (what it can offer), seen_nodes (and could before), limits (what its
+ *                        namespace's quotas demand), project_secrets, gpu_use (what GPUs do), kube_feed (what the cluster tells, on the loop);   kube_settings:
  *                        what the configuration says of pods
  * Kubernetes, where stages can be pods: pipelined/kube
  *   kubeconfig           which cluster, and who we are (kube_yaml); kube_identity: the token in force; kube_exec: plugins that say who we are

@@ -3,6 +3,7 @@
 #include "pipelined/core/json_text.h"
 #include "pipelined/exec/gpu_use.h"
 #include "pipelined/exec/limits.h"
+#include "pipelined/exec/seen_nodes.h"
 #include "pipelined/kube/cluster_facts.h"
 #include "pipelined/kube/kube_write.h"
 #include "storage/base/clock.h"
@@ -30,6 +31,9 @@ struct pl_cluster {
     const char **class_names;
     char dra[PL_FACTS_DRA_BYTES];
     struct pl_offer *offer;
+    char *seen_path;
+    struct pl_seen_nodes *seen; /* NULL: nothing is kept */
+    struct pl_timer *seen_timer;
     json_t *listed; /* names of nodes that the watch has not brought yet; NULL once it is at one with the server */
     struct pl_gpu_report *gpus;
     struct pl_gpu_use *use;
@@ -124,7 +128,8 @@ static int take_nodes(struct pl_cluster *c, char *more, size_t n, struct pl_err 
     return 0;
 }
 
-/* Pods are rendered by what nodes have: so that is known before the first of them. What goes wrong here the watch makes good. */
+/* Pods are rendered by what nodes have: so that is known before the first of them. What goes wrong here the watch makes good. Where nodes are not
+ * to be seen nothing is known of earlier ones either: it would be all there is, for a month. */
 static int ask_nodes(struct pl_cluster *c, struct pl_err *err)
 {
     char more[4096] = "";
@@ -135,6 +140,11 @@ static int ask_nodes(struct pl_cluster *c, struct pl_err *err)
     c->listed = json_object();
     if (!c->listed)
         return pl_err_nomem(err);
+    if (c->seen_path)
+        r = pl_seen_nodes_create(c->seen_path, pl_kube_client_name(c->client), c->offer, pl_clock_wall_us() / 1000, &c->seen,
+                                 err);
+    if (r < 0)
+        return r;
     do
         r = take_nodes(c, more, sizeof more, err);
     while (r == 0 && *more);
@@ -241,6 +251,15 @@ static void on_node(void *self, enum pl_kube_event e, json_t *object)
     pl_cluster_tell_soon(c);
 }
 
+static void keep_seen(void *arg)
+{
+    struct pl_cluster *c = arg;
+
+    pl_seen_nodes_keep(c->seen, c->offer, pl_clock_wall_us() / 1000);
+    c->stale = true; /* what has not been seen for long is offered no more */
+    pl_timer_start(c->seen_timer, PL_SEEN_NODES_EVERY_MS);
+}
+
 void pl_cluster_own_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t *pod)
 {
     report_pod(c, e, pod);
@@ -281,6 +300,8 @@ int pl_cluster_follow(struct pl_cluster *c, struct pl_err *err)
     int r = pl_limits_follow(c->limits, err);
 
     snprintf(others, sizeof others, PL_POD_LABEL "store!=%s", c->store);
+    if (r == 0 && c->seen)
+        keep_seen(c);
     if (r == 0 && c->access.on[PL_KUBE_MAY_NODES])
         r = pl_kube_feed_create(&nodes, &c->nodes, err);
     if (r < 0)
@@ -335,8 +356,11 @@ static int fill(struct pl_cluster *c, const struct pl_cluster_config *config, st
     int r = pl_offer_create(&c->offer, err);
 
     json_array_foreach((json_t *)(uintptr_t)config->gpu_shapes, i, shape) if (r == 0) r = pl_offer_shape(c->offer, shape, err);
+    if (r == 0 && config->seen && !(c->seen_path = strdup(config->seen)))
+        r = pl_err_nomem(err);
     r = r < 0 ? r : pl_gpu_report_create(&c->gpus, err);
     r = r < 0 ? r : pl_gpu_use_create(&use, &c->use, err);
+    r = r < 0 ? r : pl_timer_create(c->loop, "cluster.seen", keep_seen, c, &c->seen_timer, err);
     return r < 0 ? r : pl_timer_create(c->loop, "cluster.changed", tell, c, &c->timer, err);
 }
 
@@ -381,6 +405,9 @@ struct pl_cluster *pl_cluster_destroy(struct pl_cluster *c)
     c->pods = pl_kube_feed_destroy(c->pods);
     c->limits = pl_limits_destroy(c->limits);
     pl_timer_destroy(c->timer);
+    pl_timer_destroy(c->seen_timer);
+    pl_seen_nodes_destroy(c->seen, c->offer, pl_clock_wall_us() / 1000);
+    free(c->seen_path);
     pl_gpu_use_destroy(c->use);
     pl_gpu_report_destroy(c->gpus);
     pl_offer_destroy(c->offer);

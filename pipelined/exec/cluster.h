@@ -27,6 +27,7 @@ struct pl_cluster_config {
     struct pl_kube_client *client;
     const char *space, *store;   /* copied; of the stages' pods, and whose pods they are */
     const json_t *gpu_shapes;    /* list of shapes that nodes could have (offer.h); NULL = none; borrowed for the call */
+    const char *seen;            /* file of what nodes were seen (seen_nodes.h); copied; NULL = none is kept */
     void (*changed)(void *self); /* what is offered may be another now */
     void (*room)(void *self);    /* a quota of the namespace is another, or less of it is used */
     void *self;

@@ -144,6 +144,7 @@ struct pl_exec_kubernetes_config {
     struct pl_pod_settings
         *settings; /* pod_render.h; what it points to outlives the executor. namespace NULL: the context's, filled in */
     const json_t *gpu_shapes;   /* offer.h; NULL = none; outlives the executor */
+    const char *data_dir;       /* DIR: nodes.json (seen_nodes.h) is below; NULL = none is kept; outlives */
     const char *const *trusted; /* projects whose specs may ask for everything; outlives */
     size_t n_trusted;
     struct pl_executor_events events;

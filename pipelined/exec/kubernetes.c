@@ -460,6 +460,7 @@ int pl_exec_kubernetes_create(const struct pl_exec_kubernetes_config *config, st
                        .trusted = config->trusted,
                        .n_trusted = config->n_trusted,
                        .gpu_shapes = config->gpu_shapes,
+                       .data_dir = config->data_dir,
                        .events = config->events};
     TAILQ_INIT(&k->parked);
     pthread_mutex_init(&k->admitted_lock, NULL);

@@ -120,11 +120,13 @@ static struct kube_learning *finish(struct kube_learning *l)
 
 static int make(struct kube *k, struct kube_learning **ret, struct pl_err *err)
 {
+    char seen[4096];
     const struct pl_cluster_config config = {.loop = k->loop,
                                              .client = k->client,
                                              .space = k->space,
                                              .store = k->settings->store_id,
                                              .gpu_shapes = k->gpu_shapes,
+                                             .seen = k->data_dir ? seen : NULL,
                                              .changed = pl_kube_on_changed,
                                              .room = pl_kube_on_room,
                                              .self = k};
@@ -133,6 +135,7 @@ static int make(struct kube *k, struct kube_learning **ret, struct pl_err *err)
 
     if (!l)
         return pl_err_nomem(err);
+    snprintf(seen, sizeof seen, "%s/nodes.json", k->data_dir ? k->data_dir : "");
     l->kube = k;
     l->loop = k->loop;
     l->client = k->client;

@@ -112,6 +112,7 @@ struct kube {
     char away[PL_POD_WHY_BYTES];                  /* why no pod can be until then */
     int away_code;
     const json_t *gpu_shapes;
+    const char *data_dir; /* NULL = nothing is kept there */
     struct pl_pod_settings *settings;
     const char *const *trusted;
     size_t n_trusted;

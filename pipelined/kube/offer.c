@@ -429,7 +429,7 @@ static json_t *labels_json(const struct pl_offer *o, const struct shape_key *key
     return labels;
 }
 
-static json_t *shape_json(const struct pl_offer *o, const struct shape *s)
+static json_t *shape_json(const struct pl_offer *o, const struct shape *s, int64_t now_ms)
 {
     json_t *resources = json_object(), *products = labels_json(o, &s->key);
     char cpu[32], memory[32];
@@ -444,17 +444,17 @@ static json_t *shape_json(const struct pl_offer *o, const struct shape *s)
     }
     return json_pack("{s:s, s:s, s:o, s:o, s:I}", "cpu", pl_quantity_cpu_text(PL_MAX(s->cpu_milli, 1), cpu), "memory",
                      pl_quantity_bytes_text(PL_MAX(s->memory_bytes, 1), memory), "resources", resources, "products", products,
-                     "seen_ms", (json_int_t)s->seen_ms);
+                     "seen_ms", (json_int_t)(s->nodes > 0 ? now_ms : s->seen_ms));
 }
 
-json_t *pl_offer_shapes(const struct pl_offer *o)
+json_t *pl_offer_shapes(const struct pl_offer *o, int64_t now_ms)
 {
     json_t *list = json_array();
 
     for (uint32_t i = 0; i < o->n_shapes && list != NULL; i++) {
         if (!o->shapes[i].taken || o->shapes[i].stays)
             continue;
-        if (json_array_append_new(list, shape_json(o, &o->shapes[i])) < 0) {
+        if (json_array_append_new(list, shape_json(o, &o->shapes[i], now_ms)) < 0) {
             json_decref(list);
             list = NULL;
         }

@@ -37,8 +37,8 @@ void pl_offer_without_pods(struct pl_offer *o);
  * without "seen_ms" it stays. "products": labels that tell of GPUs, the strategy by which they are shared among them. PL_EINVAL, PL_ELIMIT, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_offer_shape(struct pl_offer *o, const json_t *shape, struct pl_err *err);
-/* The shapes that were seen, as pl_offer_shape takes them; a new reference, NULL without memory. */
-json_t *pl_offer_shapes(const struct pl_offer *o);
+/* The shapes that were seen, as pl_offer_shape takes them: now, where there are nodes; a new reference, NULL without memory. */
+json_t *pl_offer_shapes(const struct pl_offer *o, int64_t now_ms);
 /* Forgets shapes that no node has had for PL_OFFER_SEEN_MS. */
 void pl_offer_expire(struct pl_offer *o, int64_t now_ms);
 

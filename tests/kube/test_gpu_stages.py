@@ -1,5 +1,7 @@
 """Stages with GPUs through the daemon on a real control plane: what it makes of the ways in which clusters offer them, and what it goes on with when none
 is free. Agents, runners and commands really run; the devices are the simulated kubelet's."""
+import pathlib
+
 import nodes
 from test_demo import kit, world  # noqa: F401  a fixture
 from test_pod_faults import begin, gate, hold, names, says, succeeds  # noqa: F401  a fixture
@@ -7,6 +9,12 @@ from test_pod_faults import begin, gate, hold, names, says, succeeds  # noqa: F4
 
 def limits(pod):
     return next(one for one in pod["spec"]["containers"] if one["name"] == "main")["resources"]["limits"]
+
+
+def seen_nodes(one):
+    """What the daemon keeps of them."""
+    path = pathlib.Path(one.daemon.dir, "nodes.json")
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 def shares(mode, **more):
@@ -37,3 +45,34 @@ def test_turns_are_asked_for_as_the_nodes_of_their_strategy_name_them(world):  #
         succeeds(one, run)
         pod, = one.pods(stage)
         assert (pod["spec"]["nodeName"], limits(pod).get(wanted[stage][1])) == (stage, "1"), one.tell()
+
+
+def test_nodes_that_an_autoscaler_took_away_are_known_to_the_next_life_of_the_daemon(world):  # noqa: F811
+    """Who needs one waits for it as a pod, which is what brings it back; what no node ever had is said to be had nowhere."""
+    one = world([nodes.cpu("cpu"), nodes.gpu("gpu", count=1)])
+    kit.wait_until(lambda: "A100" in seen_nodes(one), "it is on the disk")
+    one.daemon.kill()
+    one.kubelet.remove_node("gpu")
+    one.daemon.start()
+    assert one.daemon.stop() == 0
+    one.daemon.start()
+    run = begin(one, "st", "cp /pfs/in/f /pfs/out/f", gpu=1)
+    says(one, run, "st", "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
+    never = begin(one, "never", "cp /pfs/in/f /pfs/out/f", gpu={"resource": "example.com/gpu"})
+    says(one, never, "never", "no node offers example.com/gpu; known: nvidia.com/gpu (NVIDIA-A100-SXM4-40GB: 0, 0 free)")
+    assert not names(one, "never")
+    one.kubelet.add_node(nodes.gpu("gpu", count=1))
+    succeeds(one, run)
+    assert one.nodes("st") == {"gpu"}
+
+
+def test_a_broken_file_of_nodes_is_no_reason_not_to_start(world):  # noqa: F811
+    one = world([nodes.cpu("cpu"), nodes.gpu("gpu", count=1)])
+    assert one.daemon.stop() == 0
+    pathlib.Path(one.daemon.dir, "nodes.json").write_text('{"version": 1, "sha', encoding="ascii")
+    one.daemon.start()
+    kit.wait_until(lambda: "A100" in seen_nodes(one), "it is made anew")
+    assert one.daemon.log().count("nodes.json: 1:") == 1 == one.daemon.log().count("it is made anew")
+    assert one.daemon.stop() == 0
+    one.daemon.start()
+    assert "nodes.json" not in one.daemon.log()

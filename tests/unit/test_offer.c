@@ -199,7 +199,7 @@ static void shapes_outlive_their_nodes_for_thirty_days(void **state)
     assert_string_equal(told(o, "\"nvidia.com/gpu\": \"8\""), "");
     pl_offer_expire(o, 35 * DAY);
     assert_string_equal(told(o, "\"nvidia.com/gpu\": \"8\""), "");
-    shapes = pl_offer_shapes(o); /* the next life of the daemon */
+    shapes = pl_offer_shapes(o, 36 * DAY); /* the next life of the daemon */
     for (size_t i = 0; i < json_array_size(shapes); i++)
         assert_int_equal(pl_offer_shape(next, json_array_get(shapes, i), NULL), 0);
     json_decref(shapes);
@@ -362,13 +362,13 @@ static void nodes_that_have_gone_say_what_their_strategy_offers_while_no_other_d
     node(o, "m", "8", "32Gi", "\"nvidia.com/gpu\": \"4\"", A100 ", " STRATEGY("mps"), 1);
     pl_offer_node_gone(o, "m", 2);
     assert_string_equal(turns_of(o), "mps nvidia.com/gpu");
-    shapes = pl_offer_shapes(o);
+    shapes = pl_offer_shapes(o, 36 * DAY);
     assert_int_equal(json_array_size(shapes), 1);
     assert_int_equal(pl_offer_shape(next, json_array_get(shapes, 0), NULL), 0);
     json_decref(shapes);
     assert_string_equal(turns_of(next), "mps nvidia.com/gpu");
     node(next, "m", "8", "32Gi", "\"nvidia.com/gpu\": \"4\"", A100 ", " STRATEGY("mps"), 3);
-    shapes = pl_offer_shapes(next);
+    shapes = pl_offer_shapes(next, 36 * DAY);
     assert_int_equal(json_array_size(shapes), 1); /* the same one: nothing of it was lost on the way */
     json_decref(shapes);
     pl_offer_destroy(o);
@@ -414,7 +414,7 @@ static void a_large_cluster_is_a_few_shapes(void **state)
         (void)snprintf(uid, sizeof(uid), "00000000-0000-4000-8000-%012u", i);
         pod(o, uid, name, i / nodes == 0 ? "\"nvidia.com/gpu\": \"1\"" : "\"cpu\": \"1\"", "Running");
     }
-    shapes = pl_offer_shapes(o);
+    shapes = pl_offer_shapes(o, 36 * DAY);
     assert_in_range(json_array_size(shapes), 2, 24);
     json_decref(shapes);
     (void)clock_gettime(CLOCK_MONOTONIC, &from);
