@@ -43,6 +43,7 @@ int pl_admission_begin(struct kube *k, const char *project, const struct pl_stag
     if (r < 0)
         return r;
     pl_offer_request(pod.pod, &request);
+    request.elsewhere = pod.elsewhere;
     if (!pl_kube_queue_of(pod.pod)) /* else that is for its queue to say */
         (void)pl_offer_has(pl_cluster_offer(k->cluster), &request, ret->not_offered);
     snprintf(ret->name, sizeof ret->name, "%s", pod.name);

@@ -134,6 +134,7 @@ static uint64_t number_of(const struct pl_pod *pod)
     put(what, "queue",
         json_object_get(json_object_get(json_object_get(pod->pod, "metadata"), "labels"), "kueue.x-k8s.io/queue-name"));
     put(what, "claim", json_object_get(pod->claim_template, "spec"));
+    json_object_set_new(what, "elsewhere", json_boolean(pod->elsewhere));
     text = json_dumps(what, JSON_COMPACT | JSON_SORT_KEYS);
     n = text ? pl_xxh64(text, strlen(text), 0) : 0;
     return n ? n : 1;
@@ -176,6 +177,7 @@ static struct kshape *find_shape(struct kube *k, const struct pl_worker_spec *sp
     if (s && !why && !s->pod) {
         s->pod = json_incref(pod->pod);
         pl_offer_request(s->pod, &s->request);
+        s->request.elsewhere = pod->elsewhere;
         s->queued = pl_kube_queue_of(s->pod) != NULL;
     }
     if (s)

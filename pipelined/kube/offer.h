@@ -45,6 +45,7 @@ void pl_offer_expire(struct pl_offer *o, int64_t now_ms);
 /* What a pod asks of its node. Names are the pod's. */
 struct pl_offer_request {
     int64_t cpu_milli, memory_bytes;
+    bool elsewhere; /* a resource that no node lists may be counted by somebody else, a scheduler's extender say: it is no lack */
     size_t n;
     struct {
         const char *name;

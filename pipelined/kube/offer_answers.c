@@ -22,10 +22,19 @@ static int64_t most_of(const struct pl_offer *o, const struct shape *s, const ch
     return pl_streq(name, PL_GPUSHARE_MEM) ? pl_gpushare_device(all, amount_of(o, s, PL_GPUSHARE_COUNT)) : all;
 }
 
+static bool is_known(const struct pl_offer *o, const char *name)
+{
+    for (uint32_t i = 0; i < o->n_shapes; i++)
+        if (o->shapes[i].taken && amount_of(o, &o->shapes[i], name) > 0)
+            return true;
+    return false;
+}
+
 static bool has_extended(const struct pl_offer *o, const struct shape *s, const struct pl_offer_request *request)
 {
     for (size_t i = 0; i < request->n; i++)
-        if (most_of(o, s, request->extended[i].name) < request->extended[i].count)
+        if (most_of(o, s, request->extended[i].name) < request->extended[i].count &&
+            !(request->elsewhere && !is_known(o, request->extended[i].name)))
             return false;
     return true;
 }
@@ -110,7 +119,7 @@ static bool lacks_one(const struct pl_offer *o, const struct pl_offer_request *r
         for (uint32_t k = 0; k < o->n_shapes; k++)
             if (o->shapes[k].taken)
                 most = PL_MAX(most, most_of(o, &o->shapes[k], name));
-        if (most >= request->extended[i].count)
+        if (most >= request->extended[i].count || (most == 0 && request->elsewhere))
             continue;
         if (most == 0)
             append(why, &at, "no node offers %s", name);

@@ -725,7 +725,9 @@ int pl_pod_render(const struct pl_pod_cluster *cluster, const struct pl_pod_sett
         json_decref(b.claim);
         return r;
     }
-    *ret = (struct pl_pod){.pod = b.pod, .claim_template = b.claim};
+    *ret = (struct pl_pod){.pod = b.pod,
+                           .claim_template = b.claim,
+                           .elsewhere = worker->gpu && worker->stage->gpu.share.mode == PL_SHARE_CUSTOM};
     memcpy(ret->name, b.name, sizeof(ret->name));
     return 0;
 }

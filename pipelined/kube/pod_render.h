@@ -105,6 +105,7 @@ struct pl_pod {
     char name[PL_POD_NAME_BYTES];
     json_t *pod;
     json_t *claim_template; /* ResourceClaimTemplate that must be there first; NULL = none */
+    bool elsewhere;         /* who counts its devices may be another than nodes (offer.h) */
 };
 
 /* `*ret` is finished by pl_pod_finish. PL_EINVAL: the stage cannot be a pod (no image, a user that the namespace forbids); PL_EFORBIDDEN: its

@@ -133,14 +133,17 @@ static void wait_for_node(struct look *l)
                              *const grows[] = {"TriggeredScaleUp"};
     const json_t *scheduled = condition(l, "PodScheduled"), *event = newest_event(l, scheduling, 1),
                  *no = newest_event(l, refused, 1), *yes = newest_event(l, grows, 1);
-    const char *message = words(pl_json_str(scheduled, "message"), event_words(event));
+    const char *message = words(pl_json_str(scheduled, "message"), event_words(event)),
+               *scheduler = pl_json_str(l->spec, "schedulerName");
 
     if (waits_for_gate(l, words(message, "Scheduling is blocked due to non-empty scheduling gates")))
         return;
     if (no != NULL && yes != NULL && strncmp(when(yes), when(no), 19) >= 0)
         no = NULL;
     l->to->no_growth = no != NULL;
-    if (message[0] == '\0')
+    if (message[0] == '\0' && *scheduler && !pl_streq(scheduler, "default-scheduler"))
+        say(l, PL_POD_WAITS, "scheduler %.100s has not looked at it yet: does the cluster have one of that name?", scheduler);
+    else if (message[0] == '\0')
         say(l, PL_POD_WAITS, "the scheduler has not looked at it yet");
     else if (no != NULL)
         say(l, PL_POD_WAITS, "%.300s; %.300s", message, event_words(no));

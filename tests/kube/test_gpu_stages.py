@@ -76,3 +76,23 @@ def test_a_broken_file_of_nodes_is_no_reason_not_to_start(world):  # noqa: F811
     assert one.daemon.stop() == 0
     one.daemon.start()
     assert "nodes.json" not in one.daemon.log()
+
+
+PRESETS = {  # preset: values, what the pod must have beside, what is said where nobody schedules by it
+    "hami": ({"memory": 3000, "cores": 30}, {}, "0/1 nodes are available: 1 Insufficient nvidia.com/gpucores, 1 Insufficient nvidia.com/gpumem."),
+    "kai": ({"fraction": 0.5, "queue": "team"}, {"gpu-fraction": "0.5", "kai.scheduler/queue": "team"}, "scheduler kai-scheduler has not looked at it yet"),
+    "volcano": ({"memory": 8000, "cores": 50}, {}, "scheduler volcano has not looked at it yet: does the cluster have one of that name?"),
+}
+
+
+def test_presets_leave_it_to_their_schedulers_what_there_is(world):  # noqa: F811
+    """HAMi's and Volcano's count what nodes do not list; KAI's reads annotations. Here none of them runs, and stages say that."""
+    one = world([nodes.gpu("gpu", count=1)])
+    began = {preset: begin(one, preset, "cp /pfs/in/f /pfs/out/f", gpu=shares("custom", preset=preset, values=values)) for preset, (values, _, _) in PRESETS.items()}
+    for preset, (_, marks, words) in PRESETS.items():
+        says(one, began[preset], preset, words)
+        pod, = one.pods(preset)
+        marked = {**pod["metadata"]["labels"], **pod["metadata"]["annotations"]}
+        assert {key: marked.get(key) for key in marks} == marks, pod["metadata"]
+    hami, volcano = ({name.partition("/")[2]: count for name, count in limits(one.pods(preset)[0]).items() if "/" in name} for preset in ("hami", "volcano"))
+    assert hami == {"gpu": "1", "gpumem": "3k", "gpucores": "30"} and volcano == {"vgpu-number": "1", "vgpu-memory": "8k", "vgpu-cores": "50"}, (hami, volcano)

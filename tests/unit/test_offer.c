@@ -375,6 +375,29 @@ static void nodes_that_have_gone_say_what_their_strategy_offers_while_no_other_d
     pl_offer_destroy(next);
 }
 
+/* Where a scheduler's extender counts, as HAMi's does, nodes have a part of what its pods ask for. */
+static void what_others_may_count_is_no_lack(void **state)
+{
+    static const struct {
+        struct pl_offer_request request;
+        bool has;
+    } cases[] = {
+        {{.n = 2, .extended = {{"nvidia.com/gpu", 1}, {"nvidia.com/gpumem", 3000}}}, false},
+        {{.elsewhere = true, .n = 2, .extended = {{"nvidia.com/gpu", 1}, {"nvidia.com/gpumem", 3000}}}, true},
+        {{.elsewhere = true, .n = 2, .extended = {{"nvidia.com/gpu", 9}, {"nvidia.com/gpumem", 3000}}}, false},
+        {{.elsewhere = true, .cpu_milli = 1000000, .n = 1, .extended = {{"nvidia.com/gpumem", 3000}}}, false},
+    };
+    struct pl_offer *o = cluster();
+    char why[PL_OFFER_WHY_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++)
+        if (pl_offer_has(o, &cases[i].request, why) != cases[i].has || (why[0] == '\0') != cases[i].has ||
+            pl_offer_has_beside(o, &cases[i].request, NULL, 0) != cases[i].has)
+            fail_msg("%zu: %s", i, why);
+    pl_offer_destroy(o);
+}
+
 static void a_request_is_what_the_scheduler_counts(void **state)
 {
     json_t *json = json_loads(
@@ -494,6 +517,7 @@ int main(void)
         cmocka_unit_test(memory_is_asked_of_one_device),
         cmocka_unit_test(resources_of_shared_devices_are_known_by_their_strategy),
         cmocka_unit_test(nodes_that_have_gone_say_what_their_strategy_offers_while_no_other_does),
+        cmocka_unit_test(what_others_may_count_is_no_lack),
         cmocka_unit_test(a_request_is_what_the_scheduler_counts),
         cmocka_unit_test(a_large_cluster_is_a_few_shapes),
         cmocka_unit_test(one_pod_goes_first_and_each_that_is_bound_lets_more_follow),

@@ -32,6 +32,18 @@ static const struct {
 } cases[] = {
     /* waiting for a node */
     {"{}", NULL, {0}, PL_POD_WAITS, "the scheduler has not looked at it yet", -1},
+    {"{\"spec\": {\"schedulerName\": \"default-scheduler\"}}",
+     NULL,
+     {0},
+     PL_POD_WAITS,
+     "the scheduler has not looked at it yet",
+     -1},
+    {"{\"spec\": {\"schedulerName\": \"kai-scheduler\"}, \"status\": {\"phase\": \"Pending\"}}",
+     NULL,
+     {0},
+     PL_POD_WAITS,
+     "scheduler kai-scheduler has not looked at it yet: does the cluster have one of that name?",
+     -1},
     {"{\"status\": {\"phase\": \"Pending\", \"conditions\": [{\"type\": \"PodScheduled\", \"status\": \"False\", \"reason\": "
      "\"Unschedulable\", "
      "\"message\": \"0/3 nodes are available: 3 Insufficient nvidia.com/gpu.\"}]}}",
