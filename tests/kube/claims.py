@@ -35,7 +35,8 @@ class Controller:
                 drivers.add(node.made["slice"]["driver"])
                 await self.put(f"{API}/resourceslices", slice_of(node))
         for driver in drivers:
-            await self.put(f"{API}/deviceclasses", kinds.device_class(driver))
+            for made in kinds.device_classes(driver):
+                await self.put(f"{API}/deviceclasses", made)
 
     async def put(self, collection, body):
         await self.api.put_there(collection, body)

@@ -48,11 +48,19 @@ def gpu(name, count=4, product="NVIDIA-A100-SXM4-40GB", taint=True, **more):
                          "devices": {"nvidia.com/gpu": uuids(name, count)}, **more})
 
 
-def cloud(name, which="gke", count=1, product="Tesla-T4", **more):
-    """Whole GPUs of a cloud without GPU Feature Discovery."""
+def cloud(name, which="gke", count=1, product="Tesla-T4", by_hand=False, **more):
+    """Whole GPUs of a cloud without GPU Feature Discovery. Karpenter says their memory, too; `by_hand`: somebody has set of the discovery's labels what a cloud
+    that says only "nvidia" needs."""
     label, values = CLOUDS[which]
+    mib, major, minor, _ = PRODUCTS[product]
+    labels = {label: values.get(product, "nvidia")}
+    if which == "karpenter":
+        labels["karpenter.k8s.aws/instance-gpu-memory"] = str(mib)
+    if by_hand:
+        labels.update({"nvidia.com/gpu.product": product, "nvidia.com/gpu.memory": str(mib), "nvidia.com/gpu.compute.major": str(major),
+                       "nvidia.com/gpu.compute.minor": str(minor)})
     taint = {"key": "sku", "value": "gpu", "effect": "NoSchedule"} if which == "aks" else NVIDIA_TAINT
-    return node(name, **{"labels": {label: values.get(product, "nvidia")}, "taints": [taint], "devices": {"nvidia.com/gpu": uuids(name, count)}, **more})
+    return node(name, **{"labels": labels, "taints": [taint], "devices": {"nvidia.com/gpu": uuids(name, count)}, **more})
 
 
 def mig_single(name, profile="1g.5gb", count=7, product="NVIDIA-A100-SXM4-40GB", **more):
@@ -95,18 +103,19 @@ def vendor(name, resource="amd.com/gpu", count=4, **more):
     return node(name, **{"taints": [{"key": resource, "effect": "NoSchedule"}], "devices": {resource: uuids(name, count)}, **more})
 
 
-def dra(name, count=2, product="NVIDIA A100-SXM4-40GB", mib=40960, compute="8.0.0", driver="gpu.nvidia.com", **more):
-    """Devices that are claimed (resource.k8s.io); no device plugin."""
-    devices = [{"name": f"gpu-{i}", "attributes": {"type": {"string": "gpu"}, "uuid": {"string": f"GPU-{name}-{i}"}, "index": {"int": i},
+def dra(name, count=2, product="NVIDIA A100-SXM4-40GB", mib=40960, compute="8.0.0", driver="gpu.nvidia.com", kind="gpu", **more):
+    """Devices that are claimed (resource.k8s.io); no device plugin. `kind`: "gpu", or "mig" for parts of one."""
+    devices = [{"name": f"{kind}-{i}", "attributes": {"type": {"string": kind}, "uuid": {"string": f"GPU-{name}-{i}"}, "index": {"int": i},
                                                    "productName": {"string": product}, "cudaComputeCapability": {"version": compute}},
                 "capacity": {"memory": {"value": f"{mib}Mi"}}} for i in range(count)]
     return node(name, **{"labels": {"nvidia.com/gpu.present": "true"}, "taints": [NVIDIA_TAINT], "slice": {"driver": driver, "devices": devices}, **more})
 
 
-def device_class(driver="gpu.nvidia.com"):
-    """What admins, or the driver's installation, make once."""
-    return {"metadata": {"name": driver},
-            "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{driver}' && device.attributes['{driver}'].type == 'gpu'"}}]}}
+def device_classes(driver="gpu.nvidia.com"):
+    """What admins, or the driver's installation, make once: one for whole devices, one for parts."""
+    return [{"metadata": {"name": f"{kind}.{driver.partition('.')[2]}"},
+             "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{driver}' && device.attributes['{driver}'].type == '{kind}'"}}]}}
+            for kind in ("gpu", "mig")]
 
 
 def manifest(made):

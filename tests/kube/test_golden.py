@@ -1,8 +1,11 @@
 """Every pod of tests/unit/data/pods is one that a real API server takes, in namespaces of each level of Pod Security, and knows all fields of."""
 import itertools
 import json
+import os
 import pathlib
+import subprocess
 
+import containers
 import pytest
 
 PODS = sorted((pathlib.Path(__file__).parent.parent / "unit" / "data" / "pods").glob("*.json"))
@@ -39,6 +42,11 @@ def dry_run(plane, namespace, pod):
     return create(plane, f"/api/v1/namespaces/{namespace}/pods?dryRun=All&fieldValidation=Strict", pod)
 
 
+def dry_run_template(plane, namespace, template):
+    template["metadata"]["namespace"] = namespace
+    return create(plane, f"/apis/{template['apiVersion']}/namespaces/{namespace}/resourceclaimtemplates?dryRun=All&fieldValidation=Strict", template)
+
+
 def level_of(name):
     if name in PRIVILEGED_ALONE:
         return "privileged"
@@ -55,10 +63,30 @@ def test_the_api_server_takes_it_at_its_level(plane, namespaces, path):
     for level in LEVELS[most + 1:]:
         refused = dry_run(plane, namespaces[level], pod)
         assert refused is None or "violates PodSecurity" in refused  # what is stricter than it must be does no harm
-    if template and template["apiVersion"] == "resource.k8s.io/v1":
-        template["metadata"]["namespace"] = namespaces["restricted"]
-        url = f"/apis/{template['apiVersion']}/namespaces/{namespaces['restricted']}/resourceclaimtemplates"
-        assert create(plane, url + "?dryRun=All&fieldValidation=Strict", template) is None
+    if template:
+        assert dry_run_template(plane, namespaces["restricted"], template) is None
+
+
+@pytest.fixture(scope="module", name="ways")
+def ways_to_ask_for_gpus(tmp_path_factory):
+    """{"mps.restricted": pod}: each way to ask for GPUs at each level, as the product renders it."""
+    folder = tmp_path_factory.mktemp("ways")
+    done = subprocess.run([str(containers.BIN / "test_pod_render")], env={**os.environ, "PL_PODS_OUT": str(folder)}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_each_way_to_ask_for_gpus_is_taken_at_each_level(plane, namespaces, ways, level):
+    of_level = {name: pod for name, pod in ways.items() if name.endswith(f".{level}")}
+    assert len(of_level) >= 25 and len(of_level) * len(LEVELS) == len(ways)
+    refused = {}
+    for name, pod in of_level.items():
+        template = pod.pop("claim template beside it", None)
+        why = [dry_run(plane, namespaces[level], pod), template and dry_run_template(plane, namespaces[level], template)]
+        if any(why):
+            refused[name] = why
+    assert not refused
 
 
 def test_what_a_namespace_forbids_is_refused_there(plane, namespaces):

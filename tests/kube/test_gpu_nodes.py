@@ -11,6 +11,13 @@ EVERY = [nodes.cpu("cpu"), nodes.gpu("whole", count=2), nodes.mig_single("mig-si
          nodes.time_slicing("turns", replicas=2), nodes.time_slicing("turns-renamed", rename=True), nodes.mps("mps"), nodes.gpu_mem("memory"),
          nodes.vendor("amd"), nodes.cloud("gke"), nodes.gpu("t4", product="Tesla-T4"), nodes.gpu("h100", product="NVIDIA-H100-80GB-HBM3", count=2),
          nodes.dra("claimed", count=2), nodes.dra("claimed-small", mib=15360, compute="7.5.0", product="NVIDIA T4")]
+# the other ways of a table row of docs/kubernetes.md: other vendors, each cloud's own label with a product that will do and one that will not, the names and
+# units that a plugin may be told to use
+MORE = [nodes.vendor("intel", "gpu.intel.com/xe"), nodes.vendor("gaudi", "habana.ai/gaudi", 8), nodes.cloud("gke-l4", product="NVIDIA-L4"),
+        nodes.cloud("eks", "eks"), nodes.cloud("eks-l4", "eks", product="NVIDIA-L4"), nodes.cloud("karpenter", "karpenter"),
+        nodes.cloud("karpenter-l4", "karpenter", product="NVIDIA-L4"), nodes.cloud("aks", "aks", product="NVIDIA-L4"),
+        nodes.cloud("aks-by-hand", "aks", product="NVIDIA-L4", by_hand=True), nodes.mps("mps-renamed", rename=True), nodes.gpu_mem("memory-mib", gpus=1, each=15109),
+        nodes.dra("claimed-mig", kind="mig", mib=4864)]
 
 
 def rendered(name, stem):
@@ -29,14 +36,16 @@ def bound(kubelet, name):
 # golden → nodes that it may be bound to; none: nobody has it. "gpu" was rendered for a cluster of which nothing is known, least of all that products
 # with -MIG- are parts; of "gpu-clouds" one node says its compute capability, of another it is known by its cloud's name for the product.
 ROWS = {
-    "cpu": {"cpu"}, "gpu": {"whole", "h100", "t4", "gke", "mig-single"}, "gpu-amd": {"amd"}, "gpu-gfd": {"whole", "h100"}, "gpu-clouds": {"t4", "gke"}, "mig-mixed": {"mig-mixed"},
-    "mig-single": {"mig-single"}, "mig-media": {"mig-mixed"}, "time-slicing": {"turns"}, "time-slicing-renamed": {"turns-renamed"}, "mps": {"mps"},
-    "gpu-mem": {"memory"}, "dra": {"claimed"}, "hami": set(),
+    "cpu": {"cpu"}, "gpu": {"whole", "h100", "t4", "gke", "gke-l4", "eks", "eks-l4", "karpenter", "karpenter-l4", "mig-single"}, "gpu-amd": {"amd"}, "gpu-intel": {"intel"},
+    "gpu-gaudi": {"gaudi"}, "gpu-gfd": {"whole", "h100"}, "gpu-clouds": {"t4", "gke"}, "gpu-named": {"gke-l4"}, "gpu-gke": {"gke-l4"}, "gpu-eks": {"eks-l4"},
+    "gpu-karpenter": {"karpenter-l4"}, "gpu-aks": {"aks-by-hand"}, "mig-mixed": {"mig-mixed"}, "mig-single": {"mig-single"}, "mig-media": {"mig-mixed"},
+    "time-slicing": {"turns"}, "time-slicing-renamed": {"turns-renamed"}, "mps": {"mps"}, "mps-renamed": {"mps-renamed"}, "gpu-mem": {"memory", "memory-mib"},
+    "gpu-mem-rounded-up": {"memory", "memory-mib"}, "gpu-mem-in-mib": {"memory-mib"}, "dra": {"claimed"}, "dra-v1beta1": {"claimed-mig"}, "hami": set(),
 }
 
 
 def test_pods_are_bound_where_their_gpus_are(cluster, at_once):
-    kubelet = cluster(EVERY, play=at_once)
+    kubelet = cluster([*EVERY, *MORE], play=at_once)
     wrong = {}
     for stem, allowed in ROWS.items():
         name = f"row-{stem}"

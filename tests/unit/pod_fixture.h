@@ -39,6 +39,16 @@ static const struct pl_gpu_product named_products[] = {{"cloud.google.com/gke-ac
                                                        {"cloud.google.com/gke-accelerator", "nvidia-l4"},
                                                        {"karpenter.k8s.aws/instance-gpu-name", "a10g"},
                                                        {"kubernetes.azure.com/accelerator", "nvidia"}};
+/* One cloud's label each; Azure's says no product, so GPU Feature Discovery's are set by hand beside it. */
+static const struct pl_gpu_product gke_products[] = {{"cloud.google.com/gke-accelerator", "nvidia-tesla-t4"},
+                                                     {"cloud.google.com/gke-accelerator", "nvidia-l4"}};
+static const struct pl_gpu_product eks_products[] = {{"k8s.amazonaws.com/accelerator", "nvidia-tesla-t4"},
+                                                     {"k8s.amazonaws.com/accelerator", "nvidia-l4"}};
+static const struct pl_gpu_product karpenter_products[] = {{"karpenter.k8s.aws/instance-gpu-name", "t4"},
+                                                           {"karpenter.k8s.aws/instance-gpu-name", "l4"}};
+static const struct pl_gpu_product aks_products[] = {{"kubernetes.azure.com/accelerator", "nvidia"},
+                                                     {PL_GPU_PRODUCT, "Tesla-T4"},
+                                                     {PL_GPU_PRODUCT, "NVIDIA-L4"}};
 static const char *const gpu_labels[] = {"nvidia.com/gpu.present"};
 static const char *const runtime_classes[] = {"nvidia", "kata"};
 static const char *const mixed_resources[] = {"nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-1g.5gb.me",
@@ -61,6 +71,10 @@ enum pod_cluster_kind {
     CLUSTER_MPS_RENAMED,
     CLUSTER_CLOUD,
     CLUSTER_NAMED, /* clouds' labels alone */
+    CLUSTER_GKE,
+    CLUSTER_EKS,
+    CLUSTER_KARPENTER,
+    CLUSTER_AKS,
     CLUSTER_DRA,
     CLUSTER_OLD_DRA,
     CLUSTER_OPENSHIFT,
@@ -69,7 +83,21 @@ enum pod_cluster_kind {
 
 static inline struct pl_pod_cluster cluster_of(enum pod_cluster_kind kind)
 {
+    static const struct {
+        const struct pl_gpu_product *products;
+        size_t n;
+    } clouds[] = {[CLUSTER_CLOUD] = {cloud_products, PL_ARRAY_SIZE(cloud_products)},
+                  [CLUSTER_NAMED] = {named_products, PL_ARRAY_SIZE(named_products)},
+                  [CLUSTER_GKE] = {gke_products, PL_ARRAY_SIZE(gke_products)},
+                  [CLUSTER_EKS] = {eks_products, PL_ARRAY_SIZE(eks_products)},
+                  [CLUSTER_KARPENTER] = {karpenter_products, PL_ARRAY_SIZE(karpenter_products)},
+                  [CLUSTER_AKS] = {aks_products, PL_ARRAY_SIZE(aks_products)}};
     struct pl_pod_cluster c = {0};
+
+    if ((size_t)kind < PL_ARRAY_SIZE(clouds)) {
+        c.products = clouds[kind].products;
+        c.n_products = clouds[kind].n;
+    }
 
     if (kind == CLUSTER_GFD || kind == CLUSTER_MIXED || kind == CLUSTER_DRA) {
         c.products = gfd_products;
@@ -90,14 +118,6 @@ static inline struct pl_pod_cluster cluster_of(enum pod_cluster_kind kind)
         c.n_resources = PL_ARRAY_SIZE(shared_resources);
         c.turns = kind == CLUSTER_MPS_RENAMED ? renamed_mps : renamed_slicing;
         c.n_turns = PL_ARRAY_SIZE(renamed_slicing);
-    }
-    if (kind == CLUSTER_CLOUD) {
-        c.products = cloud_products;
-        c.n_products = PL_ARRAY_SIZE(cloud_products);
-    }
-    if (kind == CLUSTER_NAMED) {
-        c.products = named_products;
-        c.n_products = PL_ARRAY_SIZE(named_products);
     }
     if (kind == CLUSTER_DRA || kind == CLUSTER_OLD_DRA)
         c.dra = kind == CLUSTER_DRA ? "v1" : "v1beta1";

@@ -18,6 +18,8 @@ struct golden {
     int64_t input_bytes;
 };
 
+#define MAIN_PLACE  0 /* in spec.containers */
+
 #define SHARE(text) "\"gpu\": {\"share\": {" text "}}"
 
 static const struct golden goldens[] = {
@@ -59,9 +61,19 @@ static const struct golden goldens[] = {
     {"gpu-named", "\"gpu\": {\"memory\": \"22G\", \"compute\": \"8.6\"}", CLUSTER_NAMED},
     {"gpu-goes-on", "\"gpu\": {\"required\": false}", CLUSTER_GFD, .goes_on = true},
     {"gpu-amd", "\"gpu\": {\"resource\": \"amd.com/gpu\", \"count\": 4}", CLUSTER_GFD},
+    {"gpu-intel", "\"gpu\": {\"resource\": \"gpu.intel.com/xe\"}", CLUSTER_GFD},
+    {"gpu-gaudi", "\"gpu\": {\"resource\": \"habana.ai/gaudi\", \"count\": 8}", CLUSTER_GFD},
+    {"gpu-gke", "\"gpu\": {\"memory\": \"22G\", \"compute\": \"8.6\"}", CLUSTER_GKE},
+    {"gpu-eks", "\"gpu\": {\"memory\": \"22G\", \"compute\": \"8.6\"}", CLUSTER_EKS},
+    {"gpu-karpenter", "\"gpu\": {\"memory\": \"22G\", \"compute\": \"8.6\"}", CLUSTER_KARPENTER},
+    {"gpu-aks",
+     "\"gpu\": {\"memory\": \"22G\", \"compute\": \"8.6\", \"product\": [\"*L4\"]}, \"placement\": {\"tolerations\": [{\"key\": "
+     "\"sku\", \"value\": \"gpu\", \"effect\": \"NoSchedule\"}]}",
+     CLUSTER_AKS},
     {"time-slicing", SHARE("\"mode\": \"time-slicing\""), CLUSTER_GFD},
     {"time-slicing-renamed", SHARE("\"mode\": \"time-slicing\""), CLUSTER_MIXED},
     {"mps", SHARE("\"mode\": \"mps\", \"memory\": \"4Gi\", \"threads\": 50"), CLUSTER_GFD, PL_LEVEL_BASELINE},
+    {"mps-renamed", SHARE("\"mode\": \"mps\""), CLUSTER_MPS_RENAMED},
     {"mig-mixed", SHARE("\"mode\": \"mig\", \"profile\": \"1g.5gb\""), CLUSTER_MIXED},
     {"mig-single", SHARE("\"mode\": \"mig\", \"profile\": \"1g.5gb\""), CLUSTER_GFD},
     {"mig-media", SHARE("\"mode\": \"mig\", \"profile\": \"1g.5gb+me\""), CLUSTER_MIXED, PL_LEVEL_RESTRICTED},
@@ -154,6 +166,67 @@ static void pods_are_what_the_goldens_say(void **state)
         pl_buf_finish(&want);
         pl_buf_finish(&got);
     }
+}
+
+/* What Pod Security makes of a pod, that devices have nothing to do with. */
+static void forget_security(json_t *pod)
+{
+    json_t *main = json_array_get(json_object_get(json_object_get(pod, "spec"), "containers"), MAIN_PLACE),
+           *env = json_object_get(main, "env");
+    size_t i = 0;
+
+    (void)json_object_del(main, "securityContext");
+    while (i < json_array_size(env))
+        if (strcmp(json_string_value(json_object_get(json_array_get(env, i), "name")), "HOME") == 0)
+            (void)json_array_remove(env, i);
+        else
+            i++;
+    if (env != NULL && json_array_size(env) == 0)
+        (void)json_object_del(main, "env");
+}
+
+static void write_pod(const struct pl_pod *pod, const char *folder, const char *name, const char *level)
+{
+    json_t *all = json_deep_copy(pod->pod);
+    char path[512], *text;
+
+    if (pod->claim_template != NULL)
+        assert_int_equal(json_object_set(all, "claim template beside it", pod->claim_template), 0);
+    text = json_dumps(all, JSON_COMPACT);
+    (void)snprintf(path, sizeof(path), "%s/%s.%s.json", folder, name, level);
+    assert_int_equal(pl_io_write_file(path, text, strlen(text), 0644, NULL), 0);
+    free(text);
+    json_decref(all);
+}
+
+/* PL_PODS_OUT=FOLDER writes them, for an API server to say what it thinks of them: tests/kube/test_golden.py. */
+static void devices_are_asked_for_in_the_same_way_at_each_level(void **state)
+{
+    static const char *const levels[] = {"privileged", "baseline", "restricted"};
+    unsigned ways = 0;
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(goldens); i++) {
+        struct golden g = goldens[i];
+        struct pl_pod pods[PL_ARRAY_SIZE(levels)] = {0};
+
+        if (strstr(g.fields, "\"gpu\"") == NULL || g.goes_on)
+            continue;
+        for (size_t k = 0; k < PL_ARRAY_SIZE(levels); k++) {
+            g.level = (enum pl_pod_level)k;
+            assert_int_equal(render(&g, &pods[k], NULL), 0);
+            if (getenv("PL_PODS_OUT"))
+                write_pod(&pods[k], getenv("PL_PODS_OUT"), g.name, levels[k]);
+            forget_security(pods[k].pod);
+            if (!json_equal(pods[0].pod, pods[k].pod) ||
+                (pods[0].claim_template != NULL && !json_equal(pods[0].claim_template, pods[k].claim_template)))
+                fail_msg("%s is another at level %s", g.name, levels[k]);
+        }
+        for (size_t k = 0; k < PL_ARRAY_SIZE(levels); k++)
+            pl_pod_finish(&pods[k]);
+        ways++;
+    }
+    assert_in_range(ways, 25, 60);
 }
 
 static void stages_that_cannot_be_pods_say_why(void **state)
@@ -371,6 +444,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pods_are_what_the_goldens_say),
+        cmocka_unit_test(devices_are_asked_for_in_the_same_way_at_each_level),
         cmocka_unit_test(stages_that_cannot_be_pods_say_why),
         cmocka_unit_test(names_fit_and_tell_workers_apart),
         cmocka_unit_test(turns_are_asked_for_by_the_name_that_nodes_of_their_strategy_have),
