@@ -274,6 +274,41 @@ static void an_idle_worker_is_warm_for_the_next_push_and_then_ends(void **state)
     kit_close(&k);
 }
 
+/* Attached, and its command's container waits for its image: nothing of its job must be left that holds a device. */
+static void a_worker_that_is_not_ready_goes_with_its_job(void **state)
+{
+    uint64_t worker;
+
+    (void)state;
+    open_one((struct pl_sched_stage){.keep_warm_ms = 60000});
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 1);
+    worker = kit_the(&k, PL_SCHED_START_WORKER)->worker.id;
+    kit_worker(&k, PL_SCHED_EV_WORKER_ATTACHED, worker);
+    kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_STOP_JOB, .id = kit_job(&k, 1, 1)->id, .text = "stopped by a user"});
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    kit_wait(&k, 2000);
+    assert_int_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.id, worker);
+    assert_true(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.kill);
+    kit_close(&k);
+}
+
+static void a_worker_that_is_not_ready_goes_at_once_when_its_stage_has_changed(void **state)
+{
+    uint64_t worker;
+
+    (void)state;
+    open_one((struct pl_sched_stage){0});
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 1);
+    worker = kit_the(&k, PL_SCHED_START_WORKER)->worker.id;
+    kit_worker(&k, PL_SCHED_EV_WORKER_ATTACHED, worker);
+    kit_do(&k, kit_stage(1, 1, (struct pl_sched_stage){.version = 2}));
+    kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_STOP_JOB, .id = kit_job(&k, 1, 1)->id, .text = "stopped by a user"});
+    assert_int_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.id, worker);
+    kit_close(&k);
+}
+
 static void an_idle_worker_gives_its_place_to_another_stage(void **state)
 {
     struct pl_sched_action lease;
@@ -658,6 +693,8 @@ int main(void)
         cmocka_unit_test(one_row_is_not_asked_for),
         cmocka_unit_test(no_more_workers_than_datums),
         cmocka_unit_test(an_idle_worker_is_warm_for_the_next_push_and_then_ends),
+        cmocka_unit_test(a_worker_that_is_not_ready_goes_with_its_job),
+        cmocka_unit_test(a_worker_that_is_not_ready_goes_at_once_when_its_stage_has_changed),
         cmocka_unit_test(an_idle_worker_gives_its_place_to_another_stage),
         cmocka_unit_test(pipelines_share_fairly),
         cmocka_unit_test(the_stage_with_more_priority_goes_first),

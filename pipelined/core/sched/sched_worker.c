@@ -83,15 +83,25 @@ static bool has_limit(const struct pl_sched *s, const struct worker *w)
     return s->config.start_wait_ms >= 0 && (!w->shape || w->up);
 }
 
+/* Attached, and it asks for nothing: the container of its command is not there yet. */
+static bool is_unready(const struct worker *w)
+{
+    return w->state == WORKER_BUSY && w->n_tasks == 0 && !w->asking;
+}
+
+/* When one goes that was started for what is done or given up by now. */
+static int64_t unused_until(const struct pl_sched *s, const struct worker *w)
+{
+    return w->version->unfinished > 0 ? PL_TIMER_NEVER : PL_MAX(w->version->unused_since, w->since) + s->config.linger_ms;
+}
+
 static int64_t starting_until(const struct pl_sched *s, const struct worker *w)
 {
     int64_t at = has_limit(s, w) ? w->since + s->config.start_wait_ms : PL_TIMER_NEVER;
 
     if (w->avoids && w->pending)
         at = PL_MIN(at, w->since + PL_SCHED_ELSEWHERE_MS);
-    if (w->version->unfinished == 0) /* started for nothing */
-        at = PL_MIN(at, PL_MAX(w->version->unused_since, w->since) + s->config.linger_ms);
-    return at;
+    return PL_MIN(at, unused_until(s, w));
 }
 
 static int64_t busy_until(const struct pl_sched *s, const struct worker *w)
@@ -100,7 +110,7 @@ static int64_t busy_until(const struct pl_sched *s, const struct worker *w)
 
     for (size_t i = 0; i < w->n_tasks; i++)
         at = PL_MIN(at, w->tasks[i]->expires);
-    return at;
+    return is_unready(w) ? PL_MIN(at, unused_until(s, w)) : at;
 }
 
 static int64_t linger_ms(const struct pl_sched *s, const struct worker *w)
@@ -182,6 +192,10 @@ static void busy_expired(struct pl_sched *s, struct worker *w)
     if (s->now >= w->seen + s->config.lease_ms) {
         pl_sched_node_lost(s, w);
         pl_sched_worker_stop(s, w, true, "its worker fell silent");
+        return;
+    }
+    if (is_unready(w) && s->now >= unused_until(s, w)) {
+        pl_sched_worker_stop(s, w, !w->productive, "nothing is left to do");
         return;
     }
     for (size_t i = 0; i < w->n_tasks;) {
@@ -429,10 +443,11 @@ void pl_sched_workers_trim(struct pl_sched *s, struct version *v)
     if (v->unfinished > 0 && !s->draining)
         return;
     for (w = TAILQ_FIRST(&v->workers); w; w = TAILQ_NEXT(w, version_link)) {
-        if (retired && (w->state == WORKER_IDLE || w->state == WORKER_STARTING))
-            pl_sched_worker_stop(s, w, w->state == WORKER_STARTING,
-                                 s->draining ? "the daemon is stopping" : "its stage was changed or deleted");
-        else if (w->state == WORKER_STARTING)
+        const bool fresh = w->state == WORKER_STARTING || (is_unready(w) && !w->productive); /* it holds nothing */
+
+        if (retired && (w->state == WORKER_IDLE || fresh))
+            pl_sched_worker_stop(s, w, fresh, s->draining ? "the daemon is stopping" : "its stage was changed or deleted");
+        else if (fresh || is_unready(w))
             pl_sched_worker_timer(s, w);
     }
 }
