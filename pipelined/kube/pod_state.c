@@ -41,7 +41,19 @@ static const char *when(const json_t *event)
     return series;
 }
 
-/* The newest event with one of the reasons; NULL. RFC 3339 in UTC: order of bytes up to the second. */
+/* v1 has `message`, events.k8s.io/v1 `note`. */
+static const char *event_words(const json_t *event)
+{
+    return words(pl_json_str(event, "message"), pl_json_str(event, "note"));
+}
+
+/* Beside "Failed to pull image …" kubelets say "Error: ErrImagePull": the reason of its container once more. */
+static bool says_nothing(const json_t *event)
+{
+    return strncmp(event_words(event), "Error: ", 7) == 0;
+}
+
+/* The newest event with one of the reasons that says something; NULL. RFC 3339 in UTC: order of bytes up to the second. */
 static const json_t *newest_event(const struct look *l, const char *const *reasons, size_t n)
 {
     const json_t *event, *best = NULL;
@@ -53,16 +65,10 @@ static const json_t *newest_event(const struct look *l, const char *const *reaso
 
         for (size_t k = 0; k < n; k++)
             meant = meant || pl_streq(pl_json_str(event, "reason"), reasons[k]);
-        if (meant && (best == NULL || strncmp(when(event), when(best), 19) >= 0))
+        if (meant && !says_nothing(event) && (best == NULL || strncmp(when(event), when(best), 19) >= 0))
             best = event;
     }
     return best;
-}
-
-/* v1 has `message`, events.k8s.io/v1 `note`. */
-static const char *event_words(const json_t *event)
-{
-    return words(pl_json_str(event, "message"), pl_json_str(event, "note"));
 }
 
 /* --- conditions and containers */

@@ -138,6 +138,14 @@ static const struct {
      -1},
     {"{" NODE
      ", \"status\": {\"containerStatuses\": [" CONTAINER("main", WAITING("ImagePullBackOff", "Back-off pulling image")) "]}}",
+     "[" EVENT("Failed", "01", "Failed to pull image: manifest unknown") ", " EVENT("Failed", "02",
+                                                                                    "Error: ImagePullBackOff") "]",
+     {0},
+     PL_POD_WAITS,
+     "ImagePullBackOff of main: Failed to pull image: manifest unknown",
+     -1},
+    {"{" NODE
+     ", \"status\": {\"containerStatuses\": [" CONTAINER("main", WAITING("ImagePullBackOff", "Back-off pulling image")) "]}}",
      NULL,
      {0, PL_POD_PULL_MS},
      PL_POD_GIVEN_UP,
