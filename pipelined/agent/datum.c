@@ -1,6 +1,7 @@
 #include "pipelined/agent/datum.h"
 
 #include "pipelined/agent/copy_links.h"
+#include "pipelined/core/quantity.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
 #include "storage/base/log.h"
@@ -182,20 +183,54 @@ static const char *why_not_started(const struct pl_runner_result *run)
     }
 }
 
+/* Of a script it is the interpreter that is not there. */
+static void judge_start(const struct pl_datum_context *c, const struct pl_runner_result *run, const char *program, char *text,
+                        size_t size)
+{
+    const char *script = run->code == ENOENT ? c->stage->script : NULL,
+               *who = c->sandbox->mode == PL_SANDBOX_POD ? "the image has" : "there is";
+
+    if (!script) {
+        snprintf(text, size, "cannot start %.200s: %s", program, why_not_started(run));
+    } else if (strncmp(script, "#!", 2) == 0) {
+        script += 2 + strspn(script + 2, " \t");
+        snprintf(text, size, "cannot start the script: %s no %.*s, the interpreter of its #! line", who,
+                 (int)PL_MIN(strcspn(script, " \t\n"), 200u), script);
+    } else {
+        snprintf(
+            text, size,
+            "cannot start the script: %s no %s: begin it with #! and the path of an interpreter, or give a program as \"run\"",
+            who, program);
+    }
+}
+
+static void say_oom(const struct pl_datum_context *c, const struct pl_runner_result *run, char *text, size_t size)
+{
+    char limit[32];
+
+    if (c->sandbox->mode != PL_SANDBOX_POD)
+        snprintf(text, size, ": the machine ran out of memory");
+    else if (run->memory_limit > 0)
+        snprintf(text, size, ": it needs more memory than %s, the limit of its container: give more in resources.memory",
+                 pl_quantity_bytes_text((int64_t)run->memory_limit, limit));
+    else
+        snprintf(text, size, ": its node had no memory left, and it has no limit: give resources.memory");
+}
+
 static void judge_signal(struct pl_datum_context *c, const struct pl_runner_result *run, struct pl_wire_outcome *o, char *text,
                          size_t size)
 {
     const char *name = sigabbrev_np(run->code);
+    char why[160] = "";
 
     if (run->code == SIGKILL) {
         uint64_t count = pl_datum_oom_count();
         o->oom = c->sandbox->mode == PL_SANDBOX_POD ? run->ooms > 0 : count > c->oom_seen;
         c->oom_seen = count;
     }
-    snprintf(text, size, "killed by signal %d%s%s%s%s", run->code, name ? " (SIG" : "", name ? name : "", name ? ")" : "",
-             !o->oom                              ? ""
-             : c->sandbox->mode == PL_SANDBOX_POD ? ": the container ran out of memory"
-                                                  : ": the machine ran out of memory");
+    if (o->oom)
+        say_oom(c, run, why, sizeof(why));
+    snprintf(text, size, "killed by signal %d%s%s%s%s", run->code, name ? " (SIG" : "", name ? name : "", name ? ")" : "", why);
 }
 
 /* The reason why the command failed, "" when it did not. */
@@ -211,7 +246,7 @@ static void judge(struct pl_datum_context *c, const struct pl_runner_result *run
     else if (run->how == PL_RUNNER_NO_CWD)
         snprintf(text, sizeof(text), "the working directory cannot be entered: %s", strerror(run->code));
     else if (run->how == PL_RUNNER_NO_EXEC)
-        snprintf(text, sizeof(text), "cannot start %.200s: %s", program, why_not_started(run));
+        judge_start(c, run, program, text, sizeof(text));
     else if (run->how == PL_RUNNER_NO_FORK)
         snprintf(text, sizeof(text), "cannot start a process: %s", strerror(run->code));
     else if (run->code != 0 && !pl_codes_has(&c->stage->accepted, run->code))

@@ -130,15 +130,25 @@ static uint32_t count_ooms(struct runner *r)
 static void send_exit(struct runner *r, enum pl_runner_how how, uint32_t code)
 {
     const struct rusage *u = &r->usage;
+    const uint32_t ooms = count_ooms(r);
     const uint64_t numbers[PL_RUNNER_EXIT_NUMBERS] = {
-        now_us() - r->start_us, usec_of(&u->ru_utime),   usec_of(&u->ru_stime),   (uint64_t)u->ru_maxrss, (uint64_t)u->ru_minflt,
-        (uint64_t)u->ru_majflt, (uint64_t)u->ru_inblock, (uint64_t)u->ru_oublock, (uint64_t)u->ru_nvcsw,  (uint64_t)u->ru_nivcsw,
+        now_us() - r->start_us,
+        usec_of(&u->ru_utime),
+        usec_of(&u->ru_stime),
+        (uint64_t)u->ru_maxrss,
+        (uint64_t)u->ru_minflt,
+        (uint64_t)u->ru_majflt,
+        (uint64_t)u->ru_inblock,
+        (uint64_t)u->ru_oublock,
+        (uint64_t)u->ru_nvcsw,
+        (uint64_t)u->ru_nivcsw,
+        ooms > 0 ? pl_pod_memory_limit() : 0,
     };
     uint8_t p[PL_RUNNER_EXIT_BYTES] = {(uint8_t)how, r->timed_out, r->killed, 0};
 
     pl_runner_put32(p + 4, code);
     pl_runner_put32(p + 8, r->leftovers);
-    pl_runner_put32(p + 12, count_ooms(r));
+    pl_runner_put32(p + 12, ooms);
     for (int i = 0; i < PL_RUNNER_EXIT_NUMBERS; i++)
         pl_runner_put64(p + 16 + 8 * i, numbers[i]);
     send_frame(PL_RUNNER_EXIT, p, sizeof(p));

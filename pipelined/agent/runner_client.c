@@ -430,6 +430,7 @@ static void take_result(const uint8_t *p, struct pl_runner_result *ret)
     uint64_t *const numbers[PL_RUNNER_EXIT_NUMBERS] = {
         &ret->wall_us,      &ret->user_us,   &ret->sys_us,     &ret->max_rss_kb,         &ret->minor_faults,
         &ret->major_faults, &ret->in_blocks, &ret->out_blocks, &ret->voluntary_switches, &ret->involuntary_switches,
+        &ret->memory_limit,
     };
 
     *ret = (struct pl_runner_result){

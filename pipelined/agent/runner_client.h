@@ -34,6 +34,7 @@ struct pl_runner_result {
     uint32_t ooms;      /* in a pod: processes that the kernel killed meanwhile, because the container was out of memory */
     uint64_t wall_us, user_us, sys_us, max_rss_kb, minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches,
         involuntary_switches;
+    uint64_t memory_limit; /* in a pod with ooms: bytes that the container may have; 0 = it has no limit */
 };
 
 PL_MUST_CHECK

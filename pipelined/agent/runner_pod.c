@@ -14,7 +14,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define LOOK_MS     20 /* for the agent's socket, so often */
+#define LOOK_MS     20           /* for the agent's socket, so often */
+#define NO_LIMIT    (1ULL << 60) /* bytes: version 1 of cgroups has a number that no machine has, for none */
 #define PATH_PREFIX "PATH="
 #define USUAL_PATH  "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -213,4 +214,13 @@ uint64_t pl_pod_ooms(void)
     if (!read_number("/sys/fs/cgroup/memory.events", "oom_kill ", &n))                   /* version 2 */
         (void)!read_number("/sys/fs/cgroup/memory/memory.oom_control", "oom_kill ", &n); /* version 1 */
     return n;
+}
+
+uint64_t pl_pod_memory_limit(void)
+{
+    uint64_t bytes = 0;
+
+    if (!read_number("/sys/fs/cgroup/memory.max", "", &bytes)) /* version 2; "max" is no number: 0 */
+        (void)!read_number("/sys/fs/cgroup/memory/memory.limit_in_bytes", "", &bytes);
+    return bytes < NO_LIMIT ? bytes : 0;
 }

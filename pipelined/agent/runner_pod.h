@@ -34,3 +34,5 @@ void pl_pod_share(const char *folder);
 int pl_pod_probe(char *const *folders);
 /* Processes that the kernel killed in this container so far. 0 where it does not tell. */
 uint64_t pl_pod_ooms(void);
+/* Bytes of memory that this container may have; 0 = no limit is known. */
+uint64_t pl_pod_memory_limit(void);

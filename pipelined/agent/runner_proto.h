@@ -16,7 +16,8 @@
  *   EXIT  := u8 how (enum pl_runner_how), u8 timed_out, u8 killed (by KILL), u8 0, u32 LE code (exit code, signal or errno),
  *            u32 LE leftovers (processes killed after the command), u32 LE ooms (processes that the kernel killed meanwhile because
  *            the container was out of memory; told in a pod only), then u64 LE each: wall_us, user_us, sys_us, max_rss_kb,
- *            minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches
+ *            minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches, memory_limit (bytes that the
+ *            container may have; told where ooms are; 0 = it has no limit)
  *
  * The command's output is the runner's own standard output and error: all that was written before EXIT is in that pipe by then.
  * Times and faults are the sum over the command and every process of it; max_rss is that of the largest. When the agent goes (end
@@ -33,7 +34,7 @@
 #define PL_RUNNER_ARGS_MAX       65536u     /* argc + envc */
 #define PL_RUNNER_HELLO_BYTES    4
 #define PL_RUNNER_RUN_HEAD_BYTES 16
-#define PL_RUNNER_EXIT_NUMBERS   10
+#define PL_RUNNER_EXIT_NUMBERS   11
 #define PL_RUNNER_EXIT_BYTES     (16 + 8 * PL_RUNNER_EXIT_NUMBERS)
 #define PL_RUNNER_HELD_FD        11
 #define PL_RUNNER_EXIT_ORPHANED  75

@@ -95,6 +95,14 @@ def test_a_program_that_is_not_there(start):
     assert got["reason"].startswith("cannot start no-such-program: there is no such program")
 
 
+def test_a_script_whose_interpreter_is_not_there(start):
+    daemon, _ = start(run=None, script="#! /no/such/python3 -u\nprint()")
+    daemon.give(1, [row()])
+    (got,) = daemon.result()["rows"]
+    assert got["exit_code"] == 127
+    assert got["reason"] == "cannot start the script: there is no /no/such/python3, the interpreter of its #! line"
+
+
 @pytest.mark.parametrize("script, output", [
     ("echo via sh; false; echo not reached", "via sh\n"),
     ("#!/usr/bin/env python3\nprint('via python')", "via python\n"),
