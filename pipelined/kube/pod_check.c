@@ -13,13 +13,42 @@ struct check {
     struct pl_err *err;
 };
 
+/* What lies at "containers[0].env[1]" of the spec; NULL: nothing. */
+static const json_t *value_at(const json_t *value, const char *path)
+{
+    char name[128];
+
+    while (*path != '\0' && value != NULL) {
+        size_t n = strcspn(path, ".[");
+
+        if (*path == '[') {
+            char *end = NULL;
+
+            value = json_array_get(value, strtoul(path + 1, &end, 10));
+            path = *end == ']' ? end + 1 : end;
+        } else {
+            (void)snprintf(name, sizeof(name), "%.*s", (int)n, path);
+            value = json_object_get(value, name);
+            path += n;
+        }
+        path += *path == '.';
+    }
+    return value;
+}
+
 /* `path` is the field's in the pod's spec. */
 static int refuse(struct check *c, const char *path, const char *what)
 {
-    return pl_err_field(c->err,
-                        pl_err_set(c->err, PL_EFORBIDDEN, "stage %s: %s %s: only projects that an admin marked trusted_pods may",
-                                   c->worker->stage->name, path, what),
-                        path);
+    const json_t *value = value_at(c->after, path);
+    _cleanup_free_ char *text = value != NULL ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+
+    return pl_err_field(
+        c->err,
+        pl_err_set(c->err, PL_EFORBIDDEN,
+                   "stage %s: %s %s%s%.80s%s: leave it out; only projects that kubernetes.trusted_projects names may",
+                   c->worker->stage->name, path, what, text != NULL ? " (" : "", text != NULL ? text : "",
+                   text != NULL ? ")" : ""),
+        path);
 }
 
 static bool same(const json_t *a, const json_t *b)
@@ -68,6 +97,7 @@ static int check_flags(struct check *c)
                                         "automountServiceAccountToken"};
     static const char *const kept[] = {"serviceAccountName",  "serviceAccount", "nodeName",          "restartPolicy",
                                        "ephemeralContainers", "hostUsers",      "setHostnameAsFQDN", "os"};
+    const bool claims = same(json_object_get(c->after, "resourceClaims"), json_object_get(c->before, "resourceClaims"));
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(never); i++) {
         const json_t *value = json_object_get(c->after, never[i]);
@@ -81,7 +111,7 @@ static int check_flags(struct check *c)
     for (size_t i = 0; i < PL_ARRAY_SIZE(kept); i++)
         if (!same(json_object_get(c->after, kept[i]), json_object_get(c->before, kept[i])))
             return refuse(c, kept[i], "is changed");
-    return 0;
+    return c->worker->gpu || claims ? 0 : refuse(c, "resourceClaims", "asks for a device that the stage has not (\"gpu\")");
 }
 
 static int check_priority(struct check *c)
@@ -119,6 +149,32 @@ static int check_pod_security(struct check *c)
         return refuse(c, "securityContext.seccompProfile", "is changed");
     if (is_unconfined(after, "appArmorProfile"))
         return refuse(c, "securityContext.appArmorProfile", "is not RuntimeDefault");
+    if (json_integer_value(json_object_get(after, "runAsUser")) == PL_AGENT_UID)
+        return refuse(c, "securityContext.runAsUser", "is the agent's");
+    return 0;
+}
+
+/* As kubelets took them before there were fields for it; the daemon's template may bring some. */
+static int check_annotations(struct check *c, const json_t *metadata)
+{
+    static const char *const never[] = {"container.apparmor.security.beta.kubernetes.io/",
+                                        "container.seccomp.security.alpha.kubernetes.io/",
+                                        "seccomp.security.alpha.kubernetes.io/"};
+    const json_t *annotations = json_object_get(metadata, "annotations"),
+                 *ours = json_object_get(json_object_get(c->settings->pod_template, "metadata"), "annotations");
+    const char *key;
+    json_t *value;
+    char path[160];
+
+    json_object_foreach((json_t *)(uintptr_t)annotations, key, value)
+    {
+        for (size_t i = 0; i < PL_ARRAY_SIZE(never); i++) {
+            if (strncmp(key, never[i], strlen(never[i])) != 0 || same(json_object_get(ours, key), value))
+                continue;
+            (void)snprintf(path, sizeof(path), "metadata.annotations.%.120s", key);
+            return refuse(c, path, "is set");
+        }
+    }
     return 0;
 }
 
@@ -440,6 +496,7 @@ int pl_pod_check(const struct pl_pod_worker *worker, const struct pl_pod_setting
     r = r < 0 ? r : check_flags(&c);
     r = r < 0 ? r : check_priority(&c);
     r = r < 0 ? r : check_pod_security(&c);
+    r = r < 0 ? r : check_annotations(&c, json_object_get(after, "metadata"));
     r = r < 0 ? r : check_volumes(&c);
     r = r < 0 ? r : check_containers(&c, "containers", containers, PL_ARRAY_SIZE(containers));
     r = r < 0 ? r : check_containers(&c, "initContainers", inits, PL_ARRAY_SIZE(inits));

@@ -55,17 +55,19 @@ class World:
 
 @pytest.fixture
 def world(cluster, tmp_path):
-    """make(nodes, speaks=) -> World; `speaks(kubelet)`: the kubeconfig of the daemon, where it is not the admin's."""
+    """make(nodes, speaks=, options=, images=) -> World; `speaks(kubelet)`: the kubeconfig of the daemon, where it is not the admin's; `options`: more of
+    the daemon's words, or what gives them to the kubelet's cluster; without `images_said` its images are among them."""
     made = []
 
-    def make(some, speaks=None, **more):
-        kubelet = cluster(some, images=dict(IMAGES), **more)
+    def make(some, speaks=None, options=(), images=None, images_said=True, **more):
+        kubelet = cluster(some, images={**IMAGES, **(images or {})}, **more)
         kubeconfig = speaks(kubelet) if speaks else kubelet.kubeconfig
         root = tmp_path / "daemon"
         root.mkdir()
         port = control_plane.servers.free_port()  # pods know it: a daemon that comes back has it again
-        daemon = kit.Daemon(root, "--listen", f"127.0.0.1:{port}", "--executor", "kubernetes", "--kubernetes-kubeconfig", str(kubeconfig), "--kubernetes-image", AGENT,
-                            "--kubernetes-default-image", COMMANDS)
+        said = ["--kubernetes-image", AGENT, "--kubernetes-default-image", COMMANDS] if images_said else []
+        daemon = kit.Daemon(root, "--listen", f"127.0.0.1:{port}", "--executor", "kubernetes", "--kubernetes-kubeconfig", str(kubeconfig), *said,
+                            *(options(kubelet) if callable(options) else options))
         made.append(daemon.start())
         return World(kubelet, daemon)
 

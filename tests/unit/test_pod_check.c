@@ -132,7 +132,7 @@ static void each_forbidden_field_is_refused_by_its_name(void **state)
             fail_msg("%s\nsays: %s", forbidden[i].patch, err.msg[0] != '\0' ? err.msg : "accepted");
         if (strcmp(err.field, forbidden[i].field) != 0)
             fail_msg("%s\nnames %s: %s", forbidden[i].patch, err.field, err.msg);
-        if (strstr(err.msg, "only projects that an admin marked trusted_pods may") == NULL)
+        if (strstr(err.msg, "only projects that kubernetes.trusted_projects names may") == NULL)
             fail_msg("%s", err.msg);
         if (render_with("pod_patch", forbidden[i].patch, "", true, &err) < 0)
             fail_msg("%s of a trusted project: %s", forbidden[i].patch, err.msg);
