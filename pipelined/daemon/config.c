@@ -111,6 +111,10 @@ static const struct field {
      "Whether stages without GPU go to nodes that have some."},
     {"kubernetes.mesh", SWITCH, offsetof(struct pl_config, kube.mesh), "false", "[true|false]",
      "Service meshes may put their sidecars into stages' pods."},
+    {"kubernetes.grace", DURATION, offsetof(struct pl_config, kube.grace_ms), "30s", "DURATION",
+     "How long pods that are told to end have for it, where the stage does not say (placement.grace): to upload what is done and "
+     "the "
+     "checkpoint."},
     {"kubernetes.agent_memory", TEXT, offsetof(struct pl_config, kube.agent_memory), "512Mi", "QUANTITY",
      "Memory limit of the agent beside each command."},
     {"kubernetes.node_cache", TEXT, offsetof(struct pl_config, kube.node_cache), "", "FOLDER",

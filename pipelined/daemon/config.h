@@ -13,6 +13,7 @@ struct pl_config_kube {
     char *owner, *ca, *trust_bundle; /* ConfigMaps */
     char *cpu_on_gpu_nodes, *agent_memory, *node_cache, *trusted_projects;
     json_t *proxy_env, *pod_template, *gpu_shapes, *gpu_presets; /* never NULL */
+    int64_t grace_ms;
     bool mesh;
 };
 

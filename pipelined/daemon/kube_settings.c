@@ -1,13 +1,154 @@
 #include "kube_settings.h"
 
 #include "pipelined/core/quantity.h"
+#include "pipelined/kube/offer.h"
+#include "pipelined/kube/pod_patch.h"
+#include "storage/base/clock.h"
 #include "storage/base/log.h"
+#include "storage/base/path.h"
 
+#include <ctype.h>
 #include <stdio.h>
 
 static const char *or_null(const char *text)
 {
     return *text ? text : NULL;
+}
+
+static bool is_name(const char *text)
+{
+    const size_t n = strlen(text);
+
+    return n > 0 && n <= 253 && strspn(text, "-.0123456789abcdefghijklmnopqrstuvwxyz") == n && isalnum((unsigned char)text[0]) &&
+           isalnum((unsigned char)text[n - 1]);
+}
+
+static int check_name(const char *key, const char *text, struct pl_err *err)
+{
+    if (!*text || is_name(text))
+        return 0;
+    return pl_err_set(
+        err, PL_EINVAL,
+        "kubernetes.%s is \"%.100s\": accepted are names as Kubernetes has them: lower case letters, digits, \"-\" and \".\"",
+        key, text);
+}
+
+/* `at`: a member of the value of `key`; NULL: itself. */
+static int bad_tree(struct pl_err *err, const char *key, const char *at, const json_t *value, const char *accepted)
+{
+    _cleanup_free_ char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+
+    return pl_err_set(err, PL_EINVAL, "kubernetes.%s%s%.100s is %.200s: accepted is %s", key, at ? "." : "", at ? at : "",
+                      text ? text : "nothing", accepted);
+}
+
+/* What it merges into pods' metadata is the operator's to say, but not which pod it is. */
+static int check_template(const json_t *template, struct pl_err *err)
+{
+    static const char *const lists[] = {"containers", "initContainers", "volumes", "tolerations", "imagePullSecrets"};
+    const json_t *spec = json_object_get(template, "spec");
+    _cleanup_(json_decrefp) json_t *alone = json_object();
+    const char *key;
+    json_t *value;
+    int r;
+
+    if (!json_is_object(template))
+        return bad_tree(err, "pod_template", NULL, template, "an object with \"metadata\" and \"spec\"");
+    json_object_foreach((json_t *)(uintptr_t) template, key, value)
+    {
+        if (!json_is_object(value) || (!pl_streq(key, "metadata") && !pl_streq(key, "spec")))
+            return bad_tree(err, "pod_template", key, value, "an object, \"metadata\" or \"spec\"");
+    }
+    json_object_foreach(json_object_get(template, "metadata"), key, value)
+    {
+        if (!json_is_object(value) || (!pl_streq(key, "labels") && !pl_streq(key, "annotations")))
+            return bad_tree(err, "pod_template.metadata", key, value, "an object, \"labels\" or \"annotations\"");
+    }
+    for (size_t i = 0; i < PL_ARRAY_SIZE(lists); i++) {
+        value = json_object_get(spec, lists[i]);
+        if (value && !json_is_array(value))
+            return bad_tree(err, "pod_template.spec", lists[i], value, "a list");
+    }
+    r = alone ? pl_pod_merge(&alone, template, err) : pl_err_nomem(err);
+    return r < 0 ? pl_err_wrap(err, r, "kubernetes.pod_template") : 0;
+}
+
+static int check_shapes(const json_t *shapes, struct pl_err *err)
+{
+    static const char *const known[] = {"cpu", "memory", "resources", "products"};
+    struct pl_offer *offer = NULL;
+    const json_t *shape;
+    const char *key;
+    json_t *value;
+    size_t i;
+    int r = json_is_array(shapes) ? pl_offer_create(&offer, err) : bad_tree(err, "gpu_shapes", NULL, shapes, "a list");
+
+    for (i = 0; r == 0 && i < json_array_size(shapes); i++) {
+        shape = json_array_get(shapes, i);
+        json_object_foreach((json_t *)(uintptr_t)shape, key, value)
+        {
+            size_t at = 0;
+
+            while (at < PL_ARRAY_SIZE(known) && !pl_streq(known[at], key))
+                at++;
+            if (r == 0 && at == PL_ARRAY_SIZE(known))
+                r = bad_tree(err, "gpu_shapes", key, value, "none of that name: cpu, memory, resources and products are known");
+        }
+        r = r < 0 ? r : pl_offer_shape(offer, shape, err);
+        if (r < 0 && !strstr(err->msg, "kubernetes."))
+            r = pl_err_wrap(err, r, "kubernetes.gpu_shapes[%zu]", i);
+    }
+    pl_offer_destroy(offer);
+    return r;
+}
+
+static int check_preset(const char *name, const json_t *preset, struct pl_err *err)
+{
+    static const char *const objects[] = {"limits", "annotations", "labels"};
+    char at[300];
+    const char *key, *inner;
+    json_t *value, *text;
+
+    if (!json_is_object(preset))
+        return bad_tree(err, "gpu_presets", name, preset,
+                        "an object with \"limits\", \"annotations\", \"labels\" and \"scheduler\"");
+    json_object_foreach((json_t *)(uintptr_t)preset, key, value)
+    {
+        size_t i = 0;
+
+        (void)snprintf(at, sizeof at, "%.60s.%.60s", name, key);
+        while (i < PL_ARRAY_SIZE(objects) && !pl_streq(objects[i], key))
+            i++;
+        if (i == PL_ARRAY_SIZE(objects) && !(pl_streq(key, "scheduler") && json_is_string(value)))
+            return bad_tree(err, "gpu_presets", at, value, "\"limits\", \"annotations\", \"labels\", or a text as \"scheduler\"");
+        if (i < PL_ARRAY_SIZE(objects) && !json_is_object(value))
+            return bad_tree(err, "gpu_presets", at, value, "an object of texts");
+        json_object_foreach(i < PL_ARRAY_SIZE(objects) ? value : NULL, inner, text)
+        {
+            (void)snprintf(at, sizeof at, "%.60s.%.60s.%.120s", name, key, inner);
+            if (!json_is_string(text))
+                return bad_tree(err, "gpu_presets", at, text, "a text");
+        }
+    }
+    return 0;
+}
+
+static int check_trees(const struct pl_config_kube *k, struct pl_err *err)
+{
+    int r = check_template(k->pod_template, err);
+    const char *name;
+    json_t *preset;
+
+    r = r < 0 ? r : check_shapes(k->gpu_shapes, err);
+    if (r == 0 && !json_is_object(k->gpu_presets))
+        r = bad_tree(err, "gpu_presets", NULL, k->gpu_presets, "an object");
+    json_object_foreach(k->gpu_presets, name, preset)
+    {
+        r = r < 0 ? r : check_preset(name, preset, err);
+    }
+    if (r == 0 && !json_is_object(k->proxy_env))
+        r = bad_tree(err, "proxy_env", NULL, k->proxy_env, "an object of texts");
+    return r;
 }
 
 /* Cuts `text` at its commas; `*copy` holds the names. */
@@ -37,6 +178,12 @@ static int split_lists(const struct pl_config_kube *k, struct pl_kube_settings *
     for (size_t i = 0; r == 0 && i < s->pods.n_arch; i++)
         if (!pl_streq(s->arch[i], "amd64") && !pl_streq(s->arch[i], "arm64"))
             r = pl_err_set(err, PL_EINVAL, "kubernetes.arch is \"%s\": accepted are amd64 and arm64", s->arch[i]);
+    for (size_t i = 0; r == 0 && i < s->pods.n_pull_secrets; i++)
+        r = check_name("pull_secrets", s->pull_secrets[i], err);
+    for (size_t i = 0; r == 0 && i < s->n_trusted; i++)
+        if (pl_name_check("project", s->trusted[i], NULL) < 0)
+            r = pl_err_set(err, PL_EINVAL, "kubernetes.trusted_projects is \"%s\": accepted are names of projects",
+                           s->trusted[i]);
     s->pods.pull_secrets = s->pull_secrets;
     s->pods.arch = s->arch;
     return r;
@@ -53,7 +200,7 @@ static int read_proxy_env(const json_t *env, struct pl_pairs *ret, struct pl_err
     json_object_foreach((json_t *)(uintptr_t)env, key, value)
     {
         if (!json_is_string(value))
-            return pl_err_set(err, PL_EINVAL, "kubernetes.proxy_env.%s must be a text", key);
+            return bad_tree(err, "proxy_env", key, value, "a text");
         ret->items[ret->n++] = (struct pl_env_var){.key = key, .value = json_string_value(value)};
     }
     return 0;
@@ -63,6 +210,7 @@ static int read_choices(const struct pl_config_kube *k, struct pl_pod_settings *
 {
     static const char *const choices[] = {
         [PL_CPU_AVOIDS_GPU] = "avoid", [PL_CPU_NEVER_ON_GPU] = "never", [PL_CPU_ANYWHERE] = "allow"};
+    char duration[32];
     size_t i = 0;
 
     if (!*k->image)
@@ -75,6 +223,12 @@ static int read_choices(const struct pl_config_kube *k, struct pl_pod_settings *
         return pl_err_set(err, PL_EINVAL, "kubernetes.cpu_on_gpu_nodes is \"%s\": accepted are avoid, never and allow",
                           k->cpu_on_gpu_nodes);
     s->cpu_on_gpu_nodes = (enum pl_cpu_on_gpu)i;
+    if (k->grace_ms < 1000 || k->grace_ms > PL_KUBE_GRACE_MOST_MS)
+        return pl_err_set(err, PL_EINVAL, "kubernetes.grace is \"%s\": accepted are durations from 1s to 24h",
+                          pl_duration_text(k->grace_ms, duration));
+    if (*k->node_cache && (k->node_cache[0] != '/' || strstr(k->node_cache, "..")))
+        return pl_err_set(err, PL_EINVAL, "kubernetes.node_cache is \"%s\": accepted is a folder from / on, without ..",
+                          k->node_cache);
     if (pl_quantity_bytes(k->agent_memory, &s->agent_memory_bytes, NULL) < 0 || s->agent_memory_bytes <= 0)
         return pl_err_set(err, PL_EINVAL, "kubernetes.agent_memory is \"%s\": accepted are quantities like 512Mi",
                           k->agent_memory);
@@ -84,6 +238,9 @@ static int read_choices(const struct pl_config_kube *k, struct pl_pod_settings *
 int pl_kube_settings_read(const struct pl_config *config, const char *store_id, struct pl_kube_settings *ret, struct pl_err *err)
 {
     const struct pl_config_kube *k = &config->kube;
+    const struct {
+        const char *key, *text;
+    } names[] = {{"namespace", k->namespace}, {"owner", k->owner}, {"ca", k->ca}, {"trust_bundle", k->trust_bundle}};
     int r;
 
     *ret = (struct pl_kube_settings){.pods = {.store_id = store_id,
@@ -94,10 +251,14 @@ int pl_kube_settings_read(const struct pl_config *config, const char *store_id, 
                                               .ca = or_null(k->ca),
                                               .trust_bundle = or_null(k->trust_bundle),
                                               .mesh = k->mesh,
+                                              .grace_ms = k->grace_ms,
                                               .node_cache = or_null(k->node_cache),
                                               .pod_template = json_object_size(k->pod_template) ? k->pod_template : NULL,
                                               .gpu_presets = json_object_size(k->gpu_presets) ? k->gpu_presets : NULL}};
     r = read_choices(k, &ret->pods, err);
+    for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(names); i++)
+        r = check_name(names[i].key, names[i].text, err);
+    r = r < 0 ? r : check_trees(k, err);
     r = r < 0 ? r : split_lists(k, ret, err);
     r = r < 0 ? r : read_proxy_env(k->proxy_env, &ret->pods.proxy_env, err);
     if (r < 0)

@@ -5,7 +5,8 @@
 
 #include "pipelined/kube/pod_render.h"
 
-#define PL_KUBE_NAMES_MAX 64u /* in one list */
+#define PL_KUBE_NAMES_MAX     64u /* in one list */
+#define PL_KUBE_GRACE_MOST_MS 86400000
 
 struct pl_kube_settings {
     struct pl_pod_settings pods; /* worker_url: pl_kube_settings_url */
