@@ -311,6 +311,8 @@ static int security_of_main(struct pod_build *b, struct pl_err *err)
     security = json_pack("{s:b}", "allowPrivilegeEscalation", 0);
     if (given || (restricted && !b->cluster->openshift))
         pl_pod_put(b, security, "runAsUser", json_integer(uid));
+    if (!given && restricted && !b->cluster->openshift) /* no image knows that user: else its home is / */
+        pl_pod_variable(b, b->env, "HOME", "/tmp/home");
     if (given && user->gid >= 0)
         pl_pod_put(b, security, "runAsGroup", json_integer(user->gid));
     if (restricted || (given && uid != 0)) {
