@@ -21,6 +21,7 @@
  *   batch         a command that stays alive and asks for each datum;  next_server is where it asks, next_main (pl-next) and pl.py how
  *   outlog        output of commands and lines of metrics.jsonl → the daemon, as they are produced (a thread)
  *   metrics       follows metrics.jsonl while the command runs
+ *   mesh          the proxy of a service mesh, which ends with its worker
  *   gpu           utilisation and memory of the worker's GPUs, through NVML when it is there
  *   sandbox       bubblewrap's arguments; seccomp, the system calls it denies; the probe
  *   runner_client starts sandbox and runner, runs one command after another in it

@@ -3,6 +3,7 @@
  * Exit codes: 0 ended as wanted; 1 it cannot work here (options, sandbox); 75 the daemon is away for too long, or refuses this
  * worker. */
 #include "pipelined/agent/early.h"
+#include "pipelined/agent/mesh.h"
 #include "pipelined/agent/runner_client.h"
 #include "pipelined/agent/try.h"
 #include "pipelined/net/http_client.h"
@@ -41,6 +42,7 @@ static const char usage[] =
     "  --store-dir DIR      the daemon's store, to read packs without HTTP; never shown to a command\n"
     "  --sandbox MODE       bwrap (default), none, or pod: the runner is the first process of another\n"
     "                       container and comes to WORK/sock/runner\n"
+    "  --mesh               proxies of a service mesh beside it are told to end when it has\n"
     "  --held-fd N          an open descriptor to keep until no process of this worker is left\n"
     "  --gpu-devices 0,1    the N of /dev/nvidiaN that this worker has; none without it\n"
     "environment: PIPELINED_SANDBOX_RO=/opt:/srv/tools   more folders to show read-only\n"
@@ -54,7 +56,7 @@ struct options {
     const char *request; /* of --try */
     const char *install; /* DIR */
     json_t *writable;
-    bool probe, probe_daemon;
+    bool probe, probe_daemon, mesh;
 };
 
 enum {
@@ -69,6 +71,7 @@ enum {
     OPT_STORE_DIR,
     OPT_SECRETS,
     OPT_SANDBOX,
+    OPT_MESH,
     OPT_HELD_FD,
     OPT_GPUS,
     OPT_PROBE,
@@ -91,6 +94,7 @@ static const struct option long_options[] = {
     {"store-dir", required_argument, NULL, OPT_STORE_DIR},
     {"secrets", required_argument, NULL, OPT_SECRETS},
     {"sandbox", required_argument, NULL, OPT_SANDBOX},
+    {"mesh", no_argument, NULL, OPT_MESH},
     {"held-fd", required_argument, NULL, OPT_HELD_FD},
     {"gpu-devices", required_argument, NULL, OPT_GPUS},
     {"probe-sandbox", no_argument, NULL, OPT_PROBE},
@@ -177,6 +181,9 @@ static int take_option(struct options *o, int option, const char *value, struct 
         return 0;
     case OPT_SANDBOX:
         return parse_sandbox(value, &o->worker, err);
+    case OPT_MESH:
+        o->mesh = true;
+        return 0;
     case OPT_HELD_FD:
         return parse_held_fd(value, &o->worker, err);
     case OPT_GPUS:
@@ -445,6 +452,8 @@ int main(int argc, char **argv)
     if (options.worker.sandbox == PL_SANDBOX_POD)
         umask(002); /* the command is another user of the same group */
     r = work(&options, &err);
+    if (options.mesh)
+        pl_mesh_quit();
     if (r == 0)
         return 0;
     pl_log_error("worker", "%s", err.msg);

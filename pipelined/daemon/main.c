@@ -100,6 +100,7 @@
  * A worker does it: pipelined/agent
  *   worker_main, worker  the agent from attach to its end;  wire, lease, uplink: its protocol;  flow: rows pass through its three threads
  *   inputs, input_folder, input_change, input_kept, tree_source  data in;   datum, env, runner_client, sandbox, seccomp, gpu: the command
+ *   mesh                 the proxy of a service mesh in its pod
  *   folder_move, outputs, out_walk, link_target, input_refs  data out;   early, early_walk, writers: while the command runs still
  *   try, shell           one datum for pipelinectl try: the same without a daemon;  a person in the place of the command
  *   batch, next_server   a command that stays for all datums and asks for each;   next_main: pl-next, by which it asks

@@ -18,7 +18,7 @@
     "scheduler.framework.gpushare.allocation}"
 
 /* Of a pod's specification: what it holds. */
-#define PL_CLUSTER_HOLDS_KEEP "initContainers{resources}"
+#define PL_CLUSTER_HOLDS_KEEP "initContainers{name restartPolicy resources}"
 
 struct pl_cluster;
 

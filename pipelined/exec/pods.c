@@ -160,6 +160,7 @@ static int send(struct kpod *p, char *path, const json_t *object)
                                     .hash = m->hash,
                                     .body = m->text,
                                     .body_len = m->text ? strlen(m->text) : 0,
+                                    .tries_ms = PL_POD_TRIES_MS,
                                     .done = made,
                                     .arg = p};
     if (!path || !m->text) {

@@ -23,6 +23,7 @@
 #define PL_POD_EVENTS_MAX     16u /* kept of a pod */
 #define PL_POD_LOOK_MS        2000
 #define PL_POD_LOOK_TURN      64u   /* pods that are looked at in one turn of the loop */
+#define PL_POD_TRIES_MS       5000  /* a server that fails is asked again so long before that is said */
 #define PL_POD_PARK_MS        10000 /* until it is made again at the latest; doubles up to */
 #define PL_POD_PARK_MOST_MS   60000
 #define PL_ADMISSION_WAIT_MS  5000

@@ -334,7 +334,9 @@ static void again_later(struct pl_kube_client *c, struct pl_kube_call *call, int
 {
     const int64_t due_ms = now_ms + pause_of(c, call);
 
-    if (call->once || call->stream || due_ms >= call->deadline_at_) {
+    if (call->tries_until_ == INT64_MAX && call->tries_ms > 0 && call->status.code != 429)
+        call->tries_until_ = now_ms + call->tries_ms;
+    if (call->once || call->stream || due_ms >= PL_MIN(call->tries_until_, call->deadline_at_)) {
         end_call(call, call->err.code);
         return;
     }
@@ -464,6 +466,7 @@ void pl_kube_client_start(struct pl_kube_client *c, struct pl_kube_call *call)
     call->unknown = call->login_tried_ = false;
     call->attempts = 0;
     call->auth_ = NULL;
+    call->tries_until_ = INT64_MAX;
     call->deadline_at_ = deadline_ms == INT64_MAX ? INT64_MAX : pl_clock_mono_ms() + deadline_ms;
     atomic_store(&call->cancel_, false);
     if (atomic_fetch_add(&c->waiting, 1) >= PL_KUBE_WAITING_MAX && !call->stream) {

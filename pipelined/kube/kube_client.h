@@ -49,7 +49,9 @@ struct pl_kube_call {
     bool stream;
     bool
         later; /* half of the places are kept for those that are not: somebody waits for what is made, nobody for what is removed */
-    bool once;           /* no second attempt, but for LOGIN */
+    bool once; /* no second attempt, but for LOGIN */
+    int64_t
+        tries_ms; /* so long after the first failure (but 429) no attempt is begun: whoever waits says why; 0 = until the deadline */
     int64_t deadline_ms; /* 0 = PL_KUBE_DEADLINE_MS; of a stream: none */
     int64_t stall_ms;    /* 0 = PL_KUBE_STALL_MS */
     /* The body of a 2xx: to `write` (negative ends the call with its error; `restart` before each attempt), else to `reply`. */
@@ -77,7 +79,7 @@ struct pl_kube_call {
     struct pl_buf url_;
     const char *headers_[8];
     char type_[96], accept_[112];
-    int64_t deadline_at_, began_ms_, due_ms_;
+    int64_t tries_until_, deadline_at_, began_ms_, due_ms_;
     bool login_tried_;
     atomic_bool cancel_;
 };

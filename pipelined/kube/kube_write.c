@@ -119,6 +119,7 @@ static void on_call(struct pl_kube_call *call)
     *call = (struct pl_kube_call){.method = "GET",
                                   .path = (const char *)op->path_.data,
                                   .accept = op->metadata_only ? PL_KUBE_METADATA : NULL,
+                                  .tries_ms = op->tries_ms,
                                   .deadline_ms = op->deadline_ms,
                                   .done = on_call,
                                   .arg = op};
@@ -141,6 +142,7 @@ static void post(struct pl_kube_create *op)
                                       .accept = op->metadata_only ? PL_KUBE_METADATA : NULL,
                                       .body = op->body,
                                       .body_len = op->body_len,
+                                      .tries_ms = op->tries_ms,
                                       .deadline_ms = op->deadline_ms,
                                       .done = on_call,
                                       .arg = op};

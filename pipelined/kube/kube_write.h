@@ -23,9 +23,9 @@ struct pl_kube_create {
     const char *hash;       /* that the body has as annotation PL_KUBE_HASH */
     const char *body;       /* JSON */
     size_t body_len;
-    bool dry_run;       /* everything but keeping it: admission and all its messages */
-    bool metadata_only; /* nothing else of what is there comes back, and none of that is left behind */
-    int64_t deadline_ms;
+    bool dry_run;                            /* everything but keeping it: admission and all its messages */
+    bool metadata_only;                      /* nothing else of what is there comes back, and none of that is left behind */
+    int64_t tries_ms, deadline_ms;           /* as of a call */
     void (*done)(struct pl_kube_create *op); /* on the I/O thread, once */
     void *arg;
 

@@ -448,6 +448,8 @@ static json_t *make_agent(struct pod_build *b)
     }
     pl_pod_add(b, command, json_string("--incarnation"));
     pl_pod_add(b, command, json_sprintf("%u", b->worker->incarnation));
+    if (s->mesh)
+        pl_pod_add(b, command, json_string("--mesh"));
     pl_pod_variable(b, env, "PIPELINED_WORKER_TOKEN", b->worker->token);
     if (s->ca != NULL) {
         pl_pod_variable(b, env, "PIPELINED_CA", CA_FOLDER "/ca.crt");

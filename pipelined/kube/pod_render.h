@@ -76,7 +76,7 @@ struct pl_pod_settings {
     const char *trust_bundle;           /* ConfigMap whose ca.crt commands and agents trust; NULL = none */
     struct pl_pairs proxy_env;
     enum pl_cpu_on_gpu cpu_on_gpu_nodes;
-    bool mesh;                  /* leave pods to service meshes */
+    bool mesh;                  /* service meshes may put their proxies in, which the agent ends */
     int64_t grace_ms;           /* 0 = PL_POD_GRACE_MS */
     int64_t agent_memory_bytes; /* 0 = 512Mi */
     const char *node_cache;     /* folder of nodes for whole files; only where the namespace admits it. NULL = none */
@@ -93,7 +93,7 @@ struct pl_pod_worker {
     uint32_t index, incarnation;
     const char *token;
     bool gpu;                 /* it gets its GPUs; false also for a stage that goes on without */
-    bool trusted;             /* the project is marked trusted_pods */
+    bool trusted;             /* the project is one of kubernetes.trusted_projects */
     int64_t input_bytes;      /* that it will hold at once, as far as is known */
     const char *const *avoid; /* nodes that it does not go to */
     size_t n_avoid;

@@ -357,6 +357,13 @@ static bool container_ended(struct look *l, const char *container, const json_t 
     return true;
 }
 
+/* One with restartPolicy Always (a mesh's proxy) runs beside the others: it is started again when it fails, and what it says when it is told to end
+ * is of no account. */
+static bool runs_beside(const struct look *l, const char *init)
+{
+    return pl_streq(pl_json_str(named(json_object_get(l->spec, "initContainers"), init), "restartPolicy"), "Always");
+}
+
 static const json_t *failed_init(const struct look *l, const char **ret_name)
 {
     const json_t *status, *end;
@@ -366,7 +373,7 @@ static const json_t *failed_init(const struct look *l, const char **ret_name)
     {
         end = json_object_get(json_object_get(status, "state"), "terminated");
         *ret_name = pl_json_str(status, "name");
-        if (end != NULL && json_integer_value(json_object_get(end, "exitCode")) != 0)
+        if (end != NULL && json_integer_value(json_object_get(end, "exitCode")) != 0 && !runs_beside(l, *ret_name))
             return end;
     }
     return NULL;

@@ -100,6 +100,13 @@ class ControlPlane(servers.Server):
         query = "?fieldManager=tests&force=true&fieldValidation=Strict" + ("&dryRun=All" if dry_run else "")
         return self.request("PATCH", path + query, document.encode(), content_type="application/apply-patch+yaml")
 
+    def keep(self, key, thing):
+        """Puts an object where etcd has it, past the API server: one that another version of it took."""
+        body = {name: base64.b64encode(value.encode()).decode() for name, value in (("key", f"/registry/{key}"), ("value", json.dumps(thing)))}
+        asked = urllib.request.Request(f"http://127.0.0.1:{self.etcd_port}/v3/kv/put", data=json.dumps(body).encode())
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            answer.read()
+
     def text(self, path, token=ADMIN):
         """The body of an answer that is no JSON."""
         asked = urllib.request.Request(self.endpoint + path, headers={"Authorization": f"Bearer {token}"})

@@ -372,6 +372,21 @@ static const struct {
      PL_POD_ELSEWHERE,
      "StartError of main: failed to create containerd task: cgroup: busy",
      128},
+    {"{\"spec\": {\"nodeName\": \"n1\", \"initContainers\": [{\"name\": \"istio-proxy\", \"restartPolicy\": \"Always\"}]}, "
+     "\"status\": {\"phase\": \"Pending\", \"initContainerStatuses\": [" CONTAINER("istio-proxy", ENDED("1", "Error", "")) "]}}",
+     NULL,
+     {0},
+     PL_POD_WAITS,
+     "node n1 makes its containers",
+     -1},
+    {"{\"spec\": {\"nodeName\": \"n1\", \"initContainers\": [{\"name\": \"istio-proxy\", \"restartPolicy\": \"Always\"}]}, "
+     "\"status\": {\"phase\": \"Succeeded\", \"initContainerStatuses\": [" CONTAINER(
+         "istio-proxy", ENDED("143", "Error", "")) "], " BOTH(ENDED("0", "Completed", "")) "}}",
+     NULL,
+     {0},
+     PL_POD_OVER,
+     "",
+     0},
     {"{" NODE ", \"status\": {\"phase\": \"Failed\"}}", NULL, {0}, PL_POD_ELSEWHERE, "Failed: the cluster says no more", -1},
     /* no other pod would do better */
     {"{" NODE ", \"status\": {" BOTH(ENDED("128", "StartError", "exec /pl/bin/pl-runner: exec format error")) "}}",
