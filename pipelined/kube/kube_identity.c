@@ -322,7 +322,7 @@ static int take_news(struct pl_kube_identity *id, int64_t now_ms, struct pl_err 
         id->fresh = false;
         id->failed_ms = id->failure.code < 0 ? now_ms : 0;
         if (id->failure.code == 0) {
-            id->until_s = id->credential.until_s;
+            id->until_s = PL_MAX(id->credential.until_s, pl_clock_wall_us() / 1000000 + PL_KUBE_EARLY_S + PL_KUBE_SKEWED_S);
             r = make_auth(id, id->credential.token, &id->credential, err);
         }
     }

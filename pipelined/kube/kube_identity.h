@@ -7,8 +7,10 @@
 #include "kubeconfig.h"
 #include "storage/object/http_io.h"
 
-#define PL_KUBE_TOKEN_S   60
-#define PL_KUBE_EARLY_S   10 /* a credential counts as ended so long before it does */
+#define PL_KUBE_TOKEN_S 60
+#define PL_KUBE_EARLY_S 10 /* a credential counts as ended so long before it does */
+#define PL_KUBE_SKEWED_S                                                                                                         \
+    60 /* a plugin's newest one is in force for so long at least, whatever our clock says of its end: the server's counts */
 #define PL_KUBE_PLUGIN_MS 60000
 #define PL_KUBE_TOKEN_MAX (64u << 10)
 

@@ -439,6 +439,30 @@ static void a_plugin_runs_once_until_its_credential_ends_or_is_refused(void **st
     close(changed);
 }
 
+/* Whoever made it has a clock that is ten minutes behind ours: it is used, and not asked for again with every request. */
+static void a_credential_that_is_over_by_our_clock_is_used_for_a_while(void **state)
+{
+    const struct folder *f = *state;
+    struct pl_kubeconfig c =
+        plugin_config(f, "#!/bin/sh\necho x >>\"$1/runs\"; n=$(wc -l <\"$1/runs\" | tr -d ' ')\n"
+                         "at=$(date -u -d '10 minutes ago' +%Y-%m-%dT%H:%M:%SZ)\n"
+                         "echo '{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":"
+                         "{\"token\":\"'$WHO$n'\",\"expirationTimestamp\":\"'$at'\"}}'\n");
+    int changed = eventfd(0, EFD_CLOEXEC);
+    struct pl_kube_identity *id = NULL;
+    struct pl_kube_auth *a;
+
+    assert_int_equal(pl_kube_identity_create(&c, on_changed, &changed, &id, NULL), 0);
+    has_token(id, changed, 0, "Authorization: Bearer me1");
+    has_token(id, changed, 1, "Authorization: Bearer me1");
+    a = auth_of(id, changed, 2, NULL);
+    assert_true(pl_kube_identity_refused(id, a, 2));
+    pl_kube_auth_unref(a);
+    has_token(id, changed, 3, "Authorization: Bearer me2");
+    pl_kube_identity_destroy(id);
+    close(changed);
+}
+
 static void a_plugin_that_fails_says_why(void **state)
 {
     static const struct {
@@ -540,6 +564,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_token_in_a_file_is_read_again_after_a_minute_and_when_it_is_refused, setup, teardown),
         cmocka_unit_test(keys_given_as_text_are_files_in_memory),
         cmocka_unit_test_setup_teardown(a_plugin_runs_once_until_its_credential_ends_or_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_credential_that_is_over_by_our_clock_is_used_for_a_while, setup, teardown),
         cmocka_unit_test_setup_teardown(a_plugin_that_fails_says_why, setup, teardown),
         cmocka_unit_test_setup_teardown(a_plugin_that_is_not_there_or_does_not_end, setup, teardown),
         cmocka_unit_test(times_of_the_api),
