@@ -174,7 +174,10 @@ static void spec_unknown(struct spec_reader *r, const struct spec_object *object
     const char *nearest = spec_nearest(object, name);
 
     if (pl_spec_field_later(object, name))
-        pl_spec_problem_key(r, "\"%s\" is not available yet", name);
+        pl_spec_problem_key(r, "\"%s\" is not available yet%s", name,
+                            pl_streq(name, "replicas")
+                                ? ": a datum has one worker; \"workers\" says how many share the stage's datums"
+                                : "");
     else if (nearest != NULL)
         pl_spec_problem_key(r, "unknown field \"%s\"; did you mean \"%s\"?", name, nearest);
     else

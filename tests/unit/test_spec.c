@@ -336,6 +336,8 @@ static void wrong_fields_are_refused_in_words(void **state)
         {"\"cache\": \"no\"", "\"no\" is not accepted: true, false or an object"},
         {"\"schedule\": {\"cron\": \"@daily\"}", "\"schedule\" is not available yet"},
         {"\"sweep\": {}", "\"sweep\" is not available yet"},
+        {"\"replicas\": 4",
+         "\"replicas\" is not available yet: a datum has one worker; \"workers\" says how many share the stage's datums"},
     };
 
     (void)state;
