@@ -302,6 +302,27 @@ static void a_watch_survives_all_that_happens_to_it(void **state)
     stop_listening(i, &e);
 }
 
+/* What it had seen before is forgotten, and yet it goes on from what the bookmark says: lists are refused here. */
+static void a_bookmark_spares_a_list(void **state)
+{
+    struct fixture *x = *state;
+    struct pl_kube_informer *i;
+    struct ear e;
+
+    kube_fake_put(x->fake, PODS, pod("a"));
+    i = listen_in(&x->place, &e, "app=row", 0);
+    await_told(&e, "ADDED:a SYNCED ");
+    kube_fake_await_watches(x->fake, 1);
+    kube_fake_fault(x->fake, (struct kube_fake_fault){"GET", "limit=", KUBE_FAULT_ANSWER, 500, 0, "no lists", 0, 0});
+    kube_fake_compact(x->fake);
+    kube_fake_bookmark(x->fake);
+    kube_fake_end_watches(x->fake, false);
+    kube_fake_put(x->fake, PODS, pod("b"));
+    await_told(&e, "ADDED:b ");
+    kube_fake_heal(x->fake);
+    stop_listening(i, &e);
+}
+
 static void a_watch_cut_within_a_frame_tells_everything_once(void **state)
 {
     struct fixture *x = *state;
@@ -393,6 +414,7 @@ int main(void)
         TEST(removals_leave_room_for_what_is_made),
         TEST(a_token_that_changed_is_read_again_when_it_is_refused),
         TEST(a_watch_survives_all_that_happens_to_it),
+        TEST(a_bookmark_spares_a_list),
         TEST(a_watch_cut_within_a_frame_tells_everything_once),
         TEST(a_large_object_comes_through_stripped),
         TEST(closing_a_watch_that_pauses_or_was_never_answered),

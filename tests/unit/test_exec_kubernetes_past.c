@@ -1,0 +1,132 @@
+/* The executor `kubernetes` where the cluster's memory is not ours: set back to an older backup, and names that somebody else has. */
+// link: kube_fake pl_exec
+#include "exec_kubernetes_fixture.h"
+#include "pipelined/core/json_text.h"
+
+static unsigned long version_of(struct fixture *f, const char *path)
+{
+    json_t *object = kube_fake_get(f->fake, path);
+    unsigned long version;
+
+    assert_non_null(object);
+    version = strtoul(pl_json_str(json_object_get(object, "metadata"), "resourceVersion"), NULL, 10);
+    json_decref(object);
+    return version;
+}
+
+static bool has_two_pods(struct fixture *f)
+{
+    return kube_fake_count(f->fake, PODS) == 2;
+}
+
+/* Watches from a version that is to come say nothing, and end when their time is over: now. */
+static bool has_end_at_last(struct fixture *f)
+{
+    if (listens(f))
+        kube_fake_end_watches(f->fake, false);
+    return has_end(f);
+}
+
+/* etcd from a backup of before its pod: that one is lost without blame, the next is made and followed. */
+static void a_pod_that_a_backup_does_not_know_is_gone(void **state_)
+{
+    struct fixture *f = *state_;
+    const unsigned long before = version_of(f, NODES "/cpu-1");
+
+    create(f, true);
+    start(f, 7);
+    until(f, has_pod);
+    run(f, 7);
+    until(f, is_up);
+    kube_fake_set_back(f->fake, before);
+    assert_int_equal(kube_fake_count(f->fake, PODS), 0);
+    until(f, has_end_at_last);
+    assert_int_equal(f->heard.last, 7);
+    assert_string_equal(f->heard.end, "its pod was deleted");
+    assert_false(f->heard.hopeless);
+    assert_false(f->heard.counts);
+    memset(&f->heard, 0, sizeof f->heard);
+    start(f, 8);
+    until(f, has_pod);
+    run(f, 8);
+    until(f, is_up);
+    finish(f, 8, 0, 0);
+    until(f, has_end);
+    assert_int_equal(f->heard.last, 8);
+}
+
+/* The same while the daemon was away: what it adopts is looked for, and not found. */
+static void a_pod_that_went_with_a_backup_while_nobody_looked_is_not_waited_for(void **state_)
+{
+    struct fixture *f = *state_;
+    const unsigned long before = version_of(f, NODES "/cpu-1");
+    const struct pl_worker_spec spec = worker(f, 7);
+
+    create(f, true);
+    start(f, 7);
+    until(f, has_pod);
+    f->x = pl_executor_destroy(f->x);
+    kube_fake_set_back(f->fake, before);
+    create(f, false);
+    f->x->ops->adopt(f->x, &spec, 0, 0);
+    until(f, has_end);
+    assert_string_equal(f->heard.end, "its pod was gone when the daemon came back");
+    assert_false(f->heard.hopeless);
+}
+
+/* Somebody has made a pod that is called as ours would be: it is not taken for ours, nor removed; the next start of the worker has another name. */
+static void a_foreign_pod_under_our_name_is_left_alone(void **state_)
+{
+    struct fixture *f = *state_;
+    char path[256], name[PL_POD_NAME_BYTES];
+    json_t *theirs;
+
+    pl_pod_name(STORE, "default", "Train_net", 1, 7, 0, name);
+    kube_fake_put(f->fake, PODS, json_pack("{s:{s:s}, s:{s:s}}", "metadata", "name", name, "status", "phase", "Running"));
+    create(f, true);
+    start(f, 7);
+    until(f, has_end);
+    if (strstr(f->heard.end, "is there already, and is not ours") == NULL || strstr(f->heard.end, name) == NULL)
+        fail_msg("says \"%s\"", f->heard.end);
+    assert_false(f->heard.hopeless);
+    assert_int_equal(f->heard.up, 0);
+    memset(&f->heard, 0, sizeof f->heard);
+    start(f, 7 | (1ULL << 32));
+    until(f, has_two_pods);
+    run(f, 7 | (1ULL << 32));
+    until(f, is_up);
+    f->x->ops->stop(f->x, 7 | (1ULL << 32), true);
+    until(f, has_pod);
+    theirs = kube_fake_get(f->fake, path_of(7, path));
+    assert_non_null(theirs);
+    json_decref(theirs);
+}
+
+/* One that has all but our labels is no worker of ours either: it is not looked at, whatever it says it is. */
+static void who_only_names_a_worker_is_not_taken_for_it(void **state_)
+{
+    struct fixture *f = *state_;
+    char name[PL_POD_NAME_BYTES];
+
+    create(f, true);
+    pl_pod_name(STORE, "default", "Train_net", 1, 7, 0, name);
+    kube_fake_put(f->fake, PODS,
+                  json_pack("{s:{s:s, s:{s:s}}, s:{s:s}}", "metadata", "name", name, "annotations", "pipelined.io/worker", "7",
+                            "status", "phase", "Running"));
+    start(f, 7);
+    until(f, has_end);
+    assert_int_equal(f->heard.placed, 0);
+    assert_non_null(strstr(f->heard.end, "is not ours"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_pod_that_a_backup_does_not_know_is_gone, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_pod_that_went_with_a_backup_while_nobody_looked_is_not_waited_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_foreign_pod_under_our_name_is_left_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_only_names_a_worker_is_not_taken_for_it, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
