@@ -31,6 +31,7 @@ struct pl_estage {
     const struct pl_stage *def;
     struct pl_hash code_root, code_identity;
     json_t *git;
+    uint64_t datum_bytes; /* of inputs, of the datum that had most since the daemon began; the loop's */
 };
 struct pl_estage *pl_estage_ref(struct pl_estage *s);
 void pl_estage_unref(struct pl_estage *s);

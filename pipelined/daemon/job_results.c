@@ -179,6 +179,7 @@ static void keep_row(struct pl_ejob *j, const struct reporting *p, json_t *row, 
     if (p->gpu && !json_object_get(row, "gpu"))
         json_object_set_new(row, "gpu", json_deep_copy(p->gpu)); /* rows go to other threads */
     pl_totals_add(&j->totals, row);
+    j->stage->datum_bytes = PL_MAX(j->stage->datum_bytes, (uint64_t)num(json_object_get(row, "bytes"), "in"));
     keep_attempt(j, row, datum, k);
     j->totals.failed += verdict == PL_SCHED_ROW_FAILED;
     j->totals.recovered += verdict == PL_SCHED_ROW_RECOVERED;

@@ -201,12 +201,15 @@ static bool is_outdated(struct kpod *p)
     return p->order && p->facts != pl_kube_facts_of(p->kube, p->order->spec.project);
 }
 
-/* The shape of one that is to avoid nodes is that of those that are not; where there is no other node it avoids none. NULL: it is not. */
+/* The shape of one that is to avoid nodes, or has inputs to make room for, is that of those that have not; where there is no other node it avoids none.
+ * NULL: it is as they are. */
 static struct kshape *avoiding(struct kube *k, struct pl_worker_spec *spec)
 {
-    struct kshape *s = spec->n_avoid > 0 ? pl_kshape_of(k, spec->project, spec->def, spec->version, spec->gpu) : NULL;
+    const bool differs = spec->n_avoid > 0 || spec->input_bytes > 0;
+    struct kshape *s = differs ? pl_kshape_of(k, spec->project, spec->def, spec->version, spec->gpu) : NULL;
 
-    if (s && !s->queued && !pl_offer_has_beside(pl_cluster_offer(k->cluster), &s->request, spec->avoid, spec->n_avoid))
+    if (s && spec->n_avoid > 0 && !s->queued &&
+        !pl_offer_has_beside(pl_cluster_offer(k->cluster), &s->request, spec->avoid, spec->n_avoid))
         spec->n_avoid = 0;
     return s;
 }

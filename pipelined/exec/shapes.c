@@ -28,6 +28,7 @@ int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, struct pl_
                                    .gpu = spec->gpu,
                                    .avoid = spec->avoid,
                                    .n_avoid = spec->n_avoid,
+                                   .input_bytes = (int64_t)spec->input_bytes,
                                    .trusted = trusted};
     int r;
 

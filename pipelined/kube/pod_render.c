@@ -354,10 +354,16 @@ static int add_memory(struct pod_build *b, struct pl_err *err)
     return 0;
 }
 
+static int64_t whole_mib(int64_t bytes)
+{
+    return (bytes + (1 << 20) - 1) & ~((1LL << 20) - 1);
+}
+
 static int add_resources(struct pod_build *b, struct pl_err *err)
 {
     const struct pl_resources *has = &b->stage->resources;
-    int64_t limit = has->cpu_limit_milli, disk = b->stage->scratch.size_bytes > 0 ? 0 : has->disk_bytes + b->worker->input_bytes;
+    int64_t limit = has->cpu_limit_milli,
+            disk = b->stage->scratch.size_bytes > 0 ? 0 : has->disk_bytes + whole_mib(b->worker->input_bytes);
     char text[32];
 
     if (limit == 0 && b->cluster->demands_cpu_limit)

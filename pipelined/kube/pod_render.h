@@ -94,7 +94,7 @@ struct pl_pod_worker {
     const char *token;
     bool gpu;                 /* it gets its GPUs; false also for a stage that goes on without */
     bool trusted;             /* the project is one of kubernetes.trusted_projects */
-    int64_t input_bytes;      /* that it will hold at once, as far as is known */
+    int64_t input_bytes;      /* that it will hold at once, as far as is known: asked for of the node's disk in whole MiB */
     const char *const *avoid; /* nodes that it does not go to */
     size_t n_avoid;
     const char *const *secrets; /* labelled for the project */
