@@ -74,6 +74,12 @@ static int add_socket(struct pl_env *e, struct pl_err *err)
     return add_base(e, "PL_NEXT_SOCKET", path, err);
 }
 
+/* Of a pod only how many it has is known. */
+static uint32_t gpus_of(const struct pl_env *e)
+{
+    return PL_MAX((uint32_t)e->config->n_gpus, e->stage->gpu_count);
+}
+
 /* In a pod the rest is the image's, and devices are what the node gave to the container. */
 static int make_base_of_pod(struct pl_env *e, const char *path, struct pl_err *err)
 {
@@ -83,7 +89,7 @@ static int make_base_of_pod(struct pl_env *e, const char *path, struct pl_err *e
         r = add_python(e, err);
     if (r == 0 && e->stage->batch)
         r = add_socket(e, err);
-    if (r == 0 && e->config->n_gpus == 0)
+    if (r == 0 && gpus_of(e) == 0)
         r = add_base(e, "CUDA_VISIBLE_DEVICES", "", err);
     if (r == 0 && e->config->has_checkpoint)
         r = add_base(e, "PL_CHECKPOINT", e->paths->checkpoint, err);
@@ -235,7 +241,7 @@ int pl_env_of_datum(struct pl_env *e, const struct pl_wire_task *task, const str
         .project = e->stage->project,
         .pipeline = e->stage->pipeline,
         .stage = e->stage->stage,
-        .gpu_count = (uint32_t)e->config->n_gpus,
+        .gpu_count = gpus_of(e),
         .inputs = inputs,
         .params = params,
         .env = e->stage->env,

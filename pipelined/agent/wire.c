@@ -116,8 +116,12 @@ static int read_secrets(const json_t *stage, struct pl_wire_attach *a, struct pl
 
 static int read_gpus(const json_t *doc, struct pl_wire_attach *a, struct pl_err *err)
 {
-    const json_t *devices = json_object_get(json_object_get(doc, "gpu"), "devices");
+    const json_t *gpu = json_object_get(doc, "gpu"), *devices = json_object_get(gpu, "devices");
+    const int64_t count = integer_or(gpu, "count", 0);
 
+    if (count < 0 || count > PL_GPUS_MAX)
+        return bad(err, "attach", "gpu.count");
+    a->gpu_count = (uint32_t)count;
     if (!json_is_array(devices))
         return 0;
     a->has_gpus = true;

@@ -60,6 +60,7 @@ struct pl_wire_attach {
     bool has_gpus;         /* the daemon said which */
     size_t n_gpus;
     unsigned gpus[PL_SANDBOX_GPUS_MAX];
+    uint32_t gpu_count; /* of a pod, too, whose devices its node knows alone */
     int64_t shm_bytes;
     bool no_network;
     bool batch; /* the command serves one datum after another */

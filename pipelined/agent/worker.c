@@ -598,7 +598,7 @@ int pl_worker_run(struct pl_worker *w, struct pl_err *err)
     }
     if (r == 0) {
         pl_log_info("worker", "stage %s: ready (%s, %zu GPUs)", w->stage.stage, pl_sandbox_mode_name(w->sandbox.mode),
-                    w->sandbox.n_gpus);
+                    PL_MAX(w->sandbox.n_gpus, (size_t)w->stage.gpu_count));
         r = work(w, err);
     }
     if (w->context.batch)

@@ -3,12 +3,13 @@ is free. Agents, runners and commands really run; the devices are the simulated 
 import pathlib
 
 import nodes
-from test_demo import kit, world  # noqa: F401  a fixture
+from test_demo import COMMANDS, kit, world  # noqa: F401  a fixture
+from test_gpu_use import SLEEPS
 from test_pod_faults import begin, gate, hold, names, says, succeeds  # noqa: F401  a fixture
 
 
 def limits(pod):
-    return next(one for one in pod["spec"]["containers"] if one["name"] == "main")["resources"]["limits"]
+    return next(one for one in pod["spec"]["containers"] if one["name"] == "main").get("resources", {}).get("limits", {})
 
 
 def seen_nodes(one):
@@ -96,3 +97,47 @@ def test_presets_leave_it_to_their_schedulers_what_there_is(world):  # noqa: F81
         assert {key: marked.get(key) for key in marks} == marks, pod["metadata"]
     hami, volcano = ({name.partition("/")[2]: count for name, count in limits(one.pods(preset)[0]).items() if "/" in name} for preset in ("hami", "volcano"))
     assert hami == {"gpu": "1", "gpumem": "3k", "gpucores": "30"} and volcano == {"vgpu-number": "1", "vgpu-memory": "8k", "vgpu-cores": "50"}, (hami, volcano)
+
+
+def holder(one):
+    """Somebody else's pod, which has the only GPU."""
+    container = {"name": "n", "image": COMMANDS, "command": SLEEPS, "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    one.kubelet.create({"metadata": {"name": "notebook"}, "spec": {"restartPolicy": "Never", "containers": [container], "tolerations": [{"operator": "Exists"}]}})
+    one.kubelet.wait("notebook", lambda pod: pod["spec"].get("nodeName") == "gpu")
+
+
+DEVICE = 'echo "$PL_DEVICE $PL_GPU_COUNT ${CUDA_VISIBLE_DEVICES-unset} $NVIDIA_VISIBLE_DEVICES" >/pfs/out/device'
+
+
+def test_commands_find_the_devices_of_their_pod(world):  # noqa: F811
+    """What the node gave to the container: nothing of ours hides it, and a stage without any is told so."""
+    one = world([nodes.cpu("cpu"), nodes.gpu("gpu", count=3)])
+    for stage, gpu in (("two", {"gpu": 2}), ("may", {"gpu": {"required": False}}), ("none", {})):
+        succeeds(one, begin(one, stage, DEVICE, **gpu))
+    two, may, none = (one.daemon.read(stage, "device").decode().strip("\n").split(" ") for stage in ("two", "may", "none"))
+    assert two[:3] == ["gpu", "2", "unset"] and len(set(two[3].split(","))) == 2, two
+    assert may[:3] == ["gpu", "1", "unset"] and may[3].startswith("GPU-gpu-"), may
+    assert none == ["cpu", "0", "", "void"]
+
+
+def test_who_can_do_without_a_gpu_does_when_none_comes_free_in_time(world):  # noqa: F811
+    one = world([nodes.cpu("cpu"), nodes.gpu("gpu", count=1)])
+    holder(one)
+    run = begin(one, "st", DEVICE, gpu={"required": False, "wait": "2s"})
+    succeeds(one, run)
+    assert one.daemon.read("st", "device") == b"cpu 0  void\n"
+    assert one.daemon.job(run, "st")["device"] == "cpu" and "cpu" in one.daemon.ctl("inspect", "job", f"st@{run}").out
+    asked, went_on = sorted(one.pods("st"), key=lambda pod: pod["metadata"]["creationTimestamp"])
+    assert limits(asked)["nvidia.com/gpu"] == "1" and "nodeName" not in asked["spec"]
+    assert went_on["spec"]["nodeName"] == "cpu" and "nvidia.com/gpu" not in limits(went_on)
+
+
+def test_a_gpu_that_comes_free_in_time_is_taken_by_who_could_do_without(world):  # noqa: F811
+    one = world([nodes.cpu("cpu"), nodes.gpu("gpu", count=1)])
+    holder(one)
+    run = begin(one, "st", DEVICE, gpu={"required": False, "wait": "10m"})
+    says(one, run, "st", "0/2 nodes are available: 2 Insufficient nvidia.com/gpu.")
+    one.kubelet.delete("notebook", grace_s=0)
+    succeeds(one, run)
+    assert one.daemon.read("st", "device") == b"gpu 1 unset GPU-gpu-0\n"
+    assert one.daemon.job(run, "st")["device"] == "gpu" and one.nodes("st") == {"gpu"}

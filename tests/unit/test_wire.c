@@ -33,7 +33,7 @@ static void attach_gives_the_stage(void **state)
         pl_wire_attach_read(
             load("{\"protocol\":1,\"lease_ms\":30000,\"renew_ms\":10000,\"project\":\"p\",\"pipeline\":\"digits\",\"stage\":"
                  "{\"name\":\"train\",\"run\":[\"python3\",\"t.py\"],\"env\":{\"A\":\"1\",\"B\":\"x y\"},\"code_root\":\"" ID
-                 "\",\"resources\":{\"shm\":\"1Gi\"}},\"gpu\":{\"devices\":[1,3]},\"session\":\"s\"}"),
+                 "\",\"resources\":{\"shm\":\"1Gi\"}},\"gpu\":{\"devices\":[1,3],\"count\":2},\"session\":\"s\"}"),
             &a, NULL),
         0);
     assert_string_equal(a.stage, "train");
@@ -45,6 +45,7 @@ static void attach_gives_the_stage(void **state)
     assert_string_equal(a.code_root, ID);
     assert_true(a.has_gpus);
     assert_int_equal(a.gpus[1], 3);
+    assert_int_equal(a.gpu_count, 2);
     assert_int_equal(a.shm_bytes, 1 << 30);
     pl_wire_attach_finish(&a);
 }
@@ -64,6 +65,7 @@ static void a_malformed_attach_names_the_field(void **state)
         {"{\"protocol\":1,\"stage\":{\"name\":\"s\",\"run\":[\"x\"],\"env\":[]}}", "stage.env"},
         {"{\"protocol\":1,\"stage\":{\"name\":\"s\",\"run\":[\"x\"],\"code_root\":\"zz\"}}", "stage.code_root"},
         {"{\"protocol\":1,\"renew_ms\":0,\"stage\":{\"name\":\"s\",\"run\":[\"x\"]}}", "renew_ms"},
+        {"{\"protocol\":1,\"gpu\":{\"count\":-1},\"stage\":{\"name\":\"s\",\"run\":[\"x\"]}}", "gpu.count"},
         {"{\"protocol\":1,\"gpu\":{\"devices\":[\"a\"]},\"stage\":{\"name\":\"s\",\"run\":[\"x\"]}}", "gpu.devices"},
         {"[]", "protocol"},
     };
