@@ -141,3 +141,36 @@ def test_a_gpu_that_comes_free_in_time_is_taken_by_who_could_do_without(world): 
     succeeds(one, run)
     assert one.daemon.read("st", "device") == b"gpu 1 unset GPU-gpu-0\n"
     assert one.daemon.job(run, "st")["device"] == "gpu" and one.nodes("st") == {"gpu"}
+
+
+def table(*rows):
+    """Columns as wide as their widest cell, two blanks between; the last one as it is."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths[:-1] + [0])) for row in rows]
+    return "\n".join(lines) + "\n", "-" * (sum(widths) + 2 * len(widths) - 2)
+
+
+def test_memory_that_is_shared_out_is_told_node_by_node_and_pod_by_pod(world, gate):  # noqa: F811
+    """As kubectl-inspect-gpushare tells it: whom the scheduler gave which device, and what it has not said yet of which."""
+    one = world([nodes.gpu_mem("mem", gpus=2, each=16)])
+    container = {"name": "n", "image": COMMANDS, "command": SLEEPS, "resources": {"limits": {"aliyun.com/gpu-mem": 3}}}
+    one.kubelet.create({"metadata": {"name": "notebook", "annotations": {"ALIYUN_COM_GPU_MEM_IDX": "1"}},
+                        "spec": {"restartPolicy": "Never", "containers": [container], "tolerations": [{"operator": "Exists"}]}})
+    run = begin(one, "st", hold(gate), gpu=shares("gpu-mem", amount=5))
+    gate.arrived()
+    space, (pod,) = one.kubelet.namespace, names(one, "st")
+    kit.wait_until(lambda: [row["allocated"] for row in one.daemon.get("/gpus")["nodes"] if row["resource"] == "aliyun.com/gpu-mem"] == [8], "both are seen")
+    rows, rule = table(("NAME", "IPADDRESS", "GPU0(Allocated/Total)", "GPU1(Allocated/Total)", "PENDING(Allocated)", "GPU Memory(GiB)"),
+                       ("mem", "127.0.0.1", "0/16", "3/16", "5", "8/32"))
+    total = "Allocated/Total GPU Memory In Cluster:\n8/32 (25%)\n"
+    assert f"\n{rows}{rule}\n{total}" in one.daemon.ctl("gpus").out
+    rows, rule = table(("NAME", "NAMESPACE", "GPU0(Allocated)", "GPU1(Allocated)", "Pending(Allocated)"), ("notebook", space, "0", "3", "0"), (pod, space, "0", "0", "5"))
+    shown = one.daemon.ctl("gpus", "--details").out
+    assert f"\nNAME:       mem\nIPADDRESS:  127.0.0.1\n\n{rows}Allocated:  8 (25%)\nTotal:      32\n{rule}\n\n\n{total}" in shown, shown
+    gate.open()
+    succeeds(one, run)
+    kit.wait_until(lambda: "3/32" in one.daemon.ctl("gpus").out, "it is given back")
+    one.kubelet.remove_node("mem")
+    one.kubelet.add_node(nodes.gpu_mem("mib", gpus=1, each=15109))
+    kit.wait_until(lambda: "GPU Memory(MiB)" in one.daemon.ctl("gpus").out, "the other node counts in MiB")
+    assert "0/15109" in one.daemon.ctl("gpus").out
