@@ -10,7 +10,7 @@ import nodes
 import pytest
 import webhooks
 from kubelet import state
-from test_demo import kit, world  # noqa: F401  a fixture
+from test_demo import COMMANDS, kit, world  # noqa: F401  a fixture
 from test_pod_faults import ONCE, begin, gate, hold, names, runs, says, succeeds  # noqa: F401  a fixture
 
 PROXY = "registry.test/proxy:1"
@@ -132,6 +132,27 @@ def test_a_webhook_that_is_down_or_silent_is_waited_for(world, admission, hook):
     server.silent = False
     succeeds(one, run, 90)
     assert len(names(one, "st")) == 1 and server.names == names(one, "st"), one.tell()
+
+
+def test_a_name_that_somebody_else_has_is_left_to_them(world, admission, hook):  # noqa: F811
+    """The pod's name is seen before it is made, and taken: ours is made under another, theirs stays as it is."""
+    one = world([nodes.cpu("a")])
+    server = hook(lambda request: [])
+    server.silent = lambda request: request["object"]["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") == "pipelined"
+    hooks = admission(one)
+    hooks.webhook(server.url, server.bundle)
+    one.kubelet.until(lambda: hooks.asked(dry_run=False) and "probe" in server.names, "the webhook is asked")
+    one.kubelet.until(lambda: one.kubelet.delete("probe", grace_s=0), "the probe goes")
+    run = begin(one, "st", COPY, **ONCE)
+    one.kubelet.until(lambda: server.held, "the pod was to be made")
+    name, = server.held
+    theirs = one.kubelet.create({"metadata": {"name": name}, "spec": {"restartPolicy": "Never", "containers": [
+        {"name": "main", "image": COMMANDS, "command": ["sleep", "1000"]}]}})
+    server.silent = False
+    succeeds(one, run, 90)
+    ours, = names(one, "st")
+    assert ours != name and one.kubelet.pod(name)["metadata"]["uid"] == theirs["metadata"]["uid"], one.tell()
+    one.kubelet.until(lambda: [pod["metadata"]["name"] for pod in one.kubelet.all()] == [name], "ours is removed, theirs is not")
 
 
 def test_a_webhook_s_no_is_quoted(world, admission, hook):  # noqa: F811

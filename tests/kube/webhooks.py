@@ -69,11 +69,11 @@ class Admission:
 
 
 class Server:
-    """A webhook that answers `answer(request)`: a list of operations (RFC 6902), or a text: why not. `silent`: it says nothing. `names`: of the pods that
-    it saw in earnest."""
+    """A webhook that answers `answer(request)`: a list of operations (RFC 6902), or a text: why not. `silent`: it says nothing, or
+    to those requests for which it holds. `names`: of the pods that it answered in earnest; `held`: of those that it did not."""
 
     def __init__(self, folder, answer):
-        self.folder, self.answer, self.silent, self.names = folder, answer, False, set()
+        self.folder, self.answer, self.silent, self.names, self.held = folder, answer, False, set(), set()
         self.stopped = threading.Event()
         folder.mkdir()
         words = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "cert.pem", "-days", "30", "-subj", "/CN=hook",
@@ -92,11 +92,12 @@ class Server:
 
             def do_POST(self):
                 request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
-                if hook.silent:
+                silent = hook.silent(request) if callable(hook.silent) else hook.silent
+                if not request.get("dryRun"):
+                    (hook.held if silent else hook.names).add(request["object"]["metadata"]["name"])
+                if silent:
                     hook.stopped.wait()
                     return
-                if not request.get("dryRun"):
-                    hook.names.add(request["object"]["metadata"]["name"])
                 said = hook.answer(request)
                 response = {"uid": request["uid"], "allowed": not isinstance(said, str)}
                 if isinstance(said, str):
