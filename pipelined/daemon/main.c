@@ -118,7 +118,7 @@
  *   gc_mark, gc_copy     what is reachable; what is needed of packs of little use;  reach: is all there that a tree needs?;  result_rows
  * Under everything: storage/base
  *   err, buf, shown (bytes where they lie), arena, hash, seal (secrets at rest), map, path, io, patience (who may wait lets others sync first), clock, log,
- *   pool, lack (memory that a library asked for in vain) */
+ *   pool, lack (memory that a library asked for in vain), program, holders (who has a file open) */
 #include "daemon.h"
 
 #include "storage/base/log.h"

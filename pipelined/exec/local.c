@@ -6,6 +6,7 @@
 #include "sandbox_probe.h"
 #include "secret_files.h"
 
+#include "storage/base/holders.h"
 #include "storage/base/io.h"
 #include "storage/base/log.h"
 #include "storage/base/map.h"
@@ -20,6 +21,8 @@
 #include <sys/syscall.h>
 #include <uv.h>
 
+#define LEFT_MS 1000 /* that a sandbox has to end after its agent */
+
 struct local {
     struct pl_executor base;
     struct pl_loop *loop;
@@ -28,8 +31,8 @@ struct local {
     struct pl_gpu_slots *gpus;
     struct pl_map workers; /* id → struct worker */
     char host[128];
-    struct pl_timer *grace;
-    bool closing;
+    struct pl_timer *grace, *left;
+    bool closing, looking;   /* looking: `left` will */
     unsigned sweeping;       /* work folders that are being removed */
     size_t strays;           /* of the workers */
     void (*done)(void *arg); /* of shutdown, until it was called */
@@ -191,6 +194,34 @@ static void on_held(uv_poll_t *handle, int status, int events)
         forget(w);
 }
 
+static void look_soon(struct local *l)
+{
+    if (!l->looking)
+        pl_timer_start(l->left, LEFT_MS);
+    l->looking = true;
+}
+
+/* bwrap waits, before it ties itself to the life of its parent, for a word of it that a killed parent does not give any more: for ever, with the
+ * pipe in its hands. Now that the agent has gone no sandbox of it is to be there. */
+static void look_at_left(void *arg)
+{
+    struct local *l = arg;
+    const struct pl_map_slot *slot;
+    bool any = false;
+
+    for (size_t i = 0; (slot = pl_map_next(&l->workers, &i));) {
+        const struct worker *w = slot->value;
+        const size_t n = w->held_watch ? pl_holders_kill(w->held, "bwrap") : 0;
+
+        any = any || w->held_watch;
+        if (n > 0)
+            pl_log_info("exec", "worker %" PRIu64 " left %zu process%s of its sandbox, killed now", w->id, n, n == 1 ? "" : "es");
+    }
+    l->looking = false;
+    if (any)
+        look_soon(l);
+}
+
 /* The agent has gone. Its sandbox dies with it and its runner kills what it runs, but that takes a moment. */
 static void agent_gone(struct worker *w, const char *text)
 {
@@ -209,6 +240,8 @@ static void agent_gone(struct worker *w, const char *text)
     w->held_watch->data = w;
     if (uv_poll_start(w->held_watch, UV_READABLE, on_held) != 0)
         forget(w);
+    else
+        look_soon(w->local);
 }
 
 static void on_child_exit(void *arg, int status, int signum)
@@ -625,6 +658,7 @@ static void local_destroy(struct pl_executor *x)
 
     pl_map_finish(&l->workers, NULL);
     pl_timer_destroy(l->grace);
+    pl_timer_destroy(l->left);
     pl_gpu_slots_destroy(l->gpus);
     free(l->data_dir);
     free(l->store_dir);
@@ -691,6 +725,7 @@ int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_ex
     if (r == 0 && pl_streq(l->sandbox, "bwrap"))
         r = pl_sandbox_probe(l->program, err);
     r = r < 0 ? r : pl_timer_create(l->loop, "workers.grace", grace_over, l, &l->grace, err);
+    r = r < 0 ? r : pl_timer_create(l->loop, "workers.left", look_at_left, l, &l->left, err);
     r = r < 0 ? r : pl_gpu_slots_create(config->gpus, &l->gpus, err);
     if (r < 0) {
         local_destroy(&l->base);

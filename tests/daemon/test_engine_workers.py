@@ -1,9 +1,11 @@
 """Workers from the engine's side: what they hold is held until they are gone for certain."""
 
 import os
+import shutil
 import signal
 
-from conftest import sh, wait_until, workers_of
+import pytest
+from conftest import SANDBOX, cmdline, processes_with, sh, wait_until, workers_of
 
 
 def test_a_gpu_is_given_to_the_next_only_when_no_process_holds_it(make_daemon, tmp_path):
@@ -71,3 +73,31 @@ def test_what_a_killed_daemon_left_of_a_worker_that_nobody_knows_goes(make_daemo
         assert daemon.stop() == 0
         daemon.start()
         assert daemon.stop() == 0, "a stop does not wait for what is not its own"
+
+
+# bwrap whose child waits for what never comes, with all that it was given open, as one does whose parent was killed before it could go on.
+LEAVES_A_CHILD = """#!/usr/bin/python3
+import os, signal, sys
+if any("/data/work/" in word for word in sys.argv) and not os.fork():
+    signal.pause()
+os.execv("{bwrap}", ["bwrap", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.skipif(SANDBOX != "bwrap", reason="there is no sandbox")
+def test_what_a_killed_sandbox_left_is_removed_with_its_worker(make_daemon, tmp_path):
+    program = tmp_path / "bin" / "bwrap"
+    program.parent.mkdir()
+    program.write_text(LEAVES_A_CHILD.format(bwrap=shutil.which("bwrap")))
+    program.chmod(0o755)
+    d = make_daemon().start(env={"PATH": f"{program.parent}:{os.environ['PATH']}"})
+    d.default.repo("in").stages(sh("s", 'cp "$PL_INPUT_IN/f" "$PL_OUT/f"'))
+    try:
+        d.default.wait(d.default.commit("in", {"f": "1"})["run"])
+        assert processes_with(str(program))
+        assert d.stop() == 0, "it waits for all that is left of its workers"
+        assert not processes_with(str(program))
+    finally:
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            if str(program).encode() in cmdline(pid):
+                os.kill(int(pid), signal.SIGKILL)
