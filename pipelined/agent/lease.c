@@ -308,14 +308,22 @@ static void *renew_loop(void *arg)
 
 int pl_lease_attach(struct pl_lease *l, struct pl_wire_attach *ret, struct pl_err *err)
 {
+    struct pl_err why = {0};
     unsigned tries = 0;
-    int r;
+    int r, said = 0;
 
-    do
-        r = attach_once(l, ret, err);
-    while (r < 0 && pl_uplink_again(l->config.link, r, &tries));
-    if (r < 0)
+    while ((r = attach_once(l, ret, &why)) < 0) {
+        if (r != said) /* whoever looks for it finds why it has not come */
+            pl_log_warn("lease", "%s", why.msg);
+        said = r;
+        if (!pl_uplink_again(l->config.link, r, &tries))
+            break;
+    }
+    if (r < 0) {
+        if (err)
+            *err = why;
         return pl_err_wrap(err, r, "attach");
+    }
     l->attached = 1;
     l->renew_ms = ret->renew_ms;
     r = pthread_create(&l->renewer, NULL, renew_loop, l);

@@ -3,6 +3,7 @@
  * its routes are handed in. */
 #pragma once
 
+#include "pipelined/core/container_log.h"
 #include "pipelined/core/secret.h"
 #include "pipelined/db/db.h"
 #include "pipelined/db/stage_log.h"
@@ -35,6 +36,10 @@ struct pl_engine_ops {
     json_t *(*job_live)(void *self, const char *run, const char *project, const char *stage);
     /* Keeps, lists and removes secrets (core/secret.h); `ret` may be NULL where nothing comes of it. Blocks: on the pool, holding no reader. */
     int (*secrets)(void *self, const struct pl_secret_op *op, json_t **ret, struct pl_err *err);
+    /* What a container of the stage's pods prints: as `container_log` of an executor. Blocks: on the pool, holding no reader. PL_EUNAVAILABLE:
+     * workers are no containers. */
+    int (*container_log)(void *self, const char *project, const char *stage, const struct pl_container_log_ask *ask,
+                         struct pl_http_stream_ops *ret, struct pl_err *err);
     /* Whose worker token this is: a reference for the caller. PL_EAUTH: nobody's; PL_EBUSY: it is not known yet which workers
      * there are. Of one that is gone: a principal without project. Any thread, never blocks. */
     int (*worker)(void *self, const char *token, struct pl_principal **ret, struct pl_err *err);

@@ -1,8 +1,9 @@
-/* Logs of stages: what is there, or followed as it comes. */
+/* Logs of stages, and of the containers of their pods: what is there, or followed as it comes. */
 #include "job_json.h"
 
 #include "pipelined/db/keep_pass.h"
 
+#include <pthread.h>
 #include <stdio.h>
 
 #define PIECE_BYTES (64u << 10)
@@ -146,6 +147,155 @@ static void get_logs(struct pl_api *a, struct pl_http_request *req)
     pl_http_stream_close(stream); /* it goes on until `pull` says that was all */
 }
 
+/* ---- what a container of a stage's pod prints ---- */
+
+/* Held by the stream until `closed`, and by the handler until it has replied. */
+struct printed {
+    _Atomic unsigned refs;
+    struct pl_principal *who;
+    struct pl_http_stream_ops from;
+    struct pl_http_stream *_Atomic stream;
+    struct pl_buf first; /* that came before the reply */
+    bool follow, ended;  /* ended: `first` is all */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool came; /* lock */
+};
+
+static void printed_came(void *self)
+{
+    struct printed *p = self;
+
+    pthread_mutex_lock(&p->lock);
+    p->came = true;
+    pthread_cond_signal(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+    if (p->stream)
+        pl_http_stream_wake(p->stream);
+}
+
+static void printed_unref(struct printed *p)
+{
+    if (--p->refs > 0)
+        return;
+    pl_principal_unref(p->who);
+    pl_buf_finish(&p->first);
+    pthread_cond_destroy(&p->changed);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+static void printed_closed(void *self)
+{
+    struct printed *p = self;
+
+    p->from.closed(p->from.self); /* after it nothing comes */
+    printed_unref(p);
+}
+
+/* An answer that has begun has no other place for an error than its end. */
+static int printed_pull(void *self, struct pl_buf *out, struct pl_err *err)
+{
+    struct printed *p = self;
+    struct pl_err why = {0};
+    int r;
+
+    if (!pl_principal_stands(p->who))
+        return pl_err_set(err, PL_EAUTH, "the token that this was followed with was deleted or has expired");
+    if (p->first.len > 0) {
+        r = pl_buf_add(out, p->first.data, p->first.len, err);
+        pl_buf_clear(&p->first);
+        return r < 0 ? r : PL_PULL_MORE;
+    }
+    if (p->ended)
+        return PL_PULL_END;
+    r = p->from.pull(p->from.self, out, &why);
+    if (r >= 0)
+        return r;
+    r = pl_buf_addf(out, err, "pipelined: the log ends here: %s\n", why.msg);
+    return r < 0 ? r : PL_PULL_END;
+}
+
+/* What there is when nobody follows: so that what cannot be had is refused in words. */
+static int await_first(struct printed *p, struct pl_err *err)
+{
+    int r;
+
+    while ((r = p->from.pull(p->from.self, &p->first, err)) == PL_PULL_WAIT) {
+        pthread_mutex_lock(&p->lock);
+        while (!p->came)
+            pthread_cond_wait(&p->changed, &p->lock);
+        p->came = false;
+        pthread_mutex_unlock(&p->lock);
+    }
+    p->ended = r == PL_PULL_END;
+    return r;
+}
+
+static int need_stage(struct pl_api *a, const struct pl_http_request *req, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    char id[PL_ID_HEX + 1];
+    int64_t job;
+
+    return pl_api_job_find(rd.conn, pl_http_param(req, "project"), pl_http_param(req, "stage"), "", &job, id, err);
+}
+
+/* `p` is the stream's and the handler's when it succeeds, else the handler's alone. */
+static int begin_printed(struct pl_api *a, struct pl_http_request *req, struct printed *p, struct pl_err *err)
+{
+    const struct pl_container_log_ask ask = {.pod = pl_http_query(req, "pod"),
+                                             .container = pl_http_param(req, "container"),
+                                             .follow = p->follow,
+                                             .came = printed_came,
+                                             .self = p};
+    int r = pl_container_log_check(ask.container, err);
+
+    r = r < 0 ? r : need_stage(a, req, err);
+    r = r < 0 ? r
+              : a->config.engine->container_log(a->config.engine_self, pl_http_param(req, "project"), pl_http_param(req, "stage"),
+                                                &ask, &p->from, err);
+    if (r < 0)
+        return r;
+    p->refs = 2;
+    r = p->follow ? 0 : await_first(p, err);
+    if (r < 0)
+        printed_closed(p);
+    return r;
+}
+
+static void get_container_log(struct pl_api *a, struct pl_http_request *req)
+{
+    struct pl_http_stream_options options = {.content_type = "text/plain; charset=utf-8", .length = PL_HTTP_LENGTH_UNKNOWN};
+    struct pl_http_stream_ops ops = {.pull = printed_pull, .closed = printed_closed};
+    struct printed *p = calloc(1, sizeof *p);
+    struct pl_http_stream *stream;
+    struct pl_err err = {0};
+
+    if (!p) {
+        pl_err_nomem(&err);
+        pl_http_reply_error(req, &err);
+        return;
+    }
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->changed, NULL);
+    p->refs = 1;
+    p->follow = pl_http_query_flag(req, "follow");
+    p->who = pl_principal_ref(pl_http_context(req));
+    if (begin_printed(a, req, p, &err) < 0) {
+        pl_http_reply_error(req, &err);
+        printed_unref(p);
+        return;
+    }
+    ops.self = p;
+    options.endless = p->follow;
+    stream = pl_http_reply_stream(req, &options, &ops);
+    p->stream = stream;
+    pl_http_stream_wake(stream);
+    printed_unref(p);
+    pl_http_stream_close(stream);
+}
+
 static const struct pl_api_route routes[] = {
     {.method = "GET",
      .pattern = "/api/v1/logs/{project}/{stage}",
@@ -153,6 +303,15 @@ static const struct pl_api_route routes[] = {
      .verb = PL_VERB_READ,
      .summary = "What the stage printed in its newest job, or in that of `run`; with `follow` until the job has ended.",
      .query = "run datum follow:boolean",
+     .reply = "text/plain"},
+    {.method = "GET",
+     .pattern = "/api/v1/logs/{project}/{stage}/{container}",
+     .raw = get_container_log,
+     .verb = PL_VERB_READ,
+     .summary =
+         "What a container (main, agent, install) of a pod that the stage has now has printed; with `follow` until the container "
+         "has ended. Of several pods `pod` names one.",
+     .query = "pod follow:boolean",
      .reply = "text/plain"},
 };
 

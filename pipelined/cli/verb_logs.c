@@ -36,24 +36,50 @@ static int take(void *self, const void *data, size_t n, struct pl_err *err)
     return pl_buf_add(&l->kept, data, n, err);
 }
 
+static int add_argument(struct pl_buf *url, const char *name, const char *value, struct pl_err *err)
+{
+    int r = value ? pl_buf_addf(url, err, "&%s=", name) : 0;
+
+    return r < 0 || !value ? r : pl_http_escape(url, value, false, err);
+}
+
+/* Pods are of a stage, whichever of its jobs they work at. */
+static int container_path(struct pl_cli *c, const struct pl_cli_job *job, const char *container, struct pl_buf *url,
+                          struct pl_err *err)
+{
+    _cleanup_free_ char *path = NULL;
+    int r;
+
+    if (*job->run)
+        return pl_err_set(err, PL_EUSAGE, "--container shows a pod that stage %s has now: name the stage without a run",
+                          job->stage);
+    if (pl_cli_value(c, "datum"))
+        return pl_err_set(err, PL_EUSAGE,
+                          "--container and --datum do not go together: what a command prints is not in its container's log");
+    path = pl_http_path_make("/api/v1/logs/%s/%s/%s?follow=%u", job->project, job->stage, container,
+                             (uint64_t)pl_cli_flag(c, "follow"));
+    r = path ? pl_buf_add_str(url, path, err) : pl_err_nomem(err);
+    return r < 0 ? r : add_argument(url, "pod", pl_cli_value(c, "pod"), err);
+}
+
 static int logs_path(struct pl_cli *c, struct pl_buf *url, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;
-    const char *datum = pl_cli_value(c, "datum");
+    const char *container = pl_cli_value(c, "container");
     struct pl_cli_job job;
     int r = pl_cli_job_arg(c, c->args[0], &job, err);
 
     if (r < 0)
         return r;
+    if (container)
+        return container_path(c, &job, container, url, err);
+    if (pl_cli_value(c, "pod"))
+        return pl_err_set(err, PL_EUSAGE, "--pod goes with --container");
     path = pl_http_path_make("/api/v1/logs/%s/%s?follow=%u", job.project, job.stage, (uint64_t)pl_cli_flag(c, "follow"));
     r = path ? pl_buf_add_str(url, path, err) : pl_err_nomem(err);
     if (r == 0 && *job.run)
         r = pl_buf_addf(url, err, "&run=%s", job.run);
-    if (r == 0 && datum) {
-        r = pl_buf_add_str(url, "&datum=", err);
-        r = r < 0 ? r : pl_http_escape(url, datum, false, err);
-    }
-    return r;
+    return r < 0 ? r : add_argument(url, "datum", pl_cli_value(c, "datum"), err);
 }
 
 static int logs(struct pl_cli *c, struct pl_err *err)
@@ -85,6 +111,8 @@ static const struct pl_option options[] = {
     {"follow", 'f', NULL, "go on until the job has ended"},
     {"datum", 0, "ID", "of one datum: its id, the start of it, or its paths"},
     {"tail", 'n', "N", "the last N lines"},
+    {"container", 0, "NAME", "of a pod that the stage has now, what that container printed itself: main, agent or install"},
+    {"pod", 0, "POD", "with --container: which, where the stage has several"},
     {0},
 };
 
@@ -96,7 +124,7 @@ static const struct pl_verb verbs[] = {
      1,
      options,
      logs,
-     "What a stage printed in its newest job, or in that of a run.",
-     {"logs train -f", "logs prepare@9ab2f1c4 --datum 1f0c2b7a", "logs train@digits@master -n 20"}},
+     "What a stage printed in its newest job, or in that of a run; with --container what a container of its pod did.",
+     {"logs train -f", "logs prepare@9ab2f1c4 --datum 1f0c2b7a", "logs train --container agent -f"}},
 };
 PL_CLI_TABLE(logs, verbs);

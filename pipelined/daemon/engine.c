@@ -329,6 +329,8 @@ struct call {
     const struct pl_stage *def;
     bool gpu;
     struct pl_executor_check check;
+    const struct pl_container_log_ask *ask;
+    struct pl_http_stream_ops *printed;
     json_t *json;
     int result;
     struct pl_err err;
@@ -427,6 +429,42 @@ static int ops_check_stage(void *self, const char *project, const struct pl_stag
     if (c.result < 0)
         return pl_err_wrap(err, c.result, "stage %s", def->name);
     return take_check(def, &c.check, strict, warnings, err);
+}
+
+static void do_container_log(struct call *c)
+{
+    struct pl_executor *x = c->engine->executor;
+    const size_t n = c->engine->workers.len;
+    const struct pl_map_slot *slot;
+    _cleanup_free_ uint64_t *ids = malloc(PL_MAX(n, (size_t)1) * sizeof *ids);
+    size_t found = 0;
+
+    for (size_t i = 0; ids && (slot = pl_map_next(&c->engine->workers, &i));) {
+        const struct pl_eworker *w = slot->value;
+
+        if (pl_streq(w->stage->project, c->project) && pl_streq(w->stage->def->name, c->stage))
+            ids[found++] = w->id;
+    }
+    if (!ids)
+        c->result = pl_err_nomem(&c->err);
+    else if (!x || !x->ops->container_log)
+        c->result = pl_err_set(&c->err, PL_EUNAVAILABLE,
+                               "workers are processes of the daemon's machine and have no containers; what commands "
+                               "print: pipelinectl logs %s",
+                               c->stage);
+    else
+        c->result = x->ops->container_log(x, ids, found, c->ask, c->printed, &c->err);
+}
+
+static int ops_container_log(void *self, const char *project, const char *stage, const struct pl_container_log_ask *ask,
+                             struct pl_http_stream_ops *ret, struct pl_err *err)
+{
+    struct call c = {.engine = self, .fn = do_container_log, .project = project, .stage = stage, .ask = ask, .printed = ret};
+
+    call(&c);
+    if (c.result < 0 && err)
+        *err = c.err;
+    return c.result;
 }
 
 static json_t *workers_json(struct pl_engine *e)
@@ -636,6 +674,7 @@ const struct pl_engine_ops *pl_engine_api_ops(void)
                                              .live = ops_live,
                                              .job_live = ops_job_live,
                                              .secrets = ops_secrets,
+                                             .container_log = ops_container_log,
                                              .worker = pl_engine_worker_principal};
 
     return &ops;

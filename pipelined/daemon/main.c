@@ -76,7 +76,7 @@
  *   sched                what runs, where and when: sched_event, sched_graph, sched_run, sched_job, sched_task, sched_worker, sched_admit,
  *                        sched_line (fair share), sched_shape (pods), sched_node (where they were lost), sched_restore, sched_say (why something waits), sched_view, timers,
  *                        ranges
- *   disk_room            how full a disk may become;  keep: which commits stay;  secret: what is asked of who keeps them
+ *   disk_room            how full a disk may become;  keep: which commits stay;  secret: what is asked of who keeps them;  container_log: of who runs containers
  * The engine carries it out: pipelined/daemon, pipelined/exec
  *   daemon, config       one running daemon and what it is told;  listen: where it may;  log_ckpt: when a checkpoint of the log is made
  *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_base, job_rows, job_results, job_tried, job_commit,
@@ -84,7 +84,9 @@
  *   local                workers as processes of this machine; gpu_slots, nvml: its GPUs; secret_files: what commands are given and nobody else;
  *                        sandbox_probe: does bubblewrap work here?
  *   kubernetes           workers as pods: pods (one of them), shapes (those that are alike), admission (would the cluster
- *                        take one?), learning (what must be known first), owner (whose pods are), cluster (what it can offer), seen_nodes (and could before), limits (what its
+ *                        take one?), learning (what must be known first), owner (whose pods are),
+ *                        silent (whose agents do not come), pod_logs (what their containers print),
+ *                        cluster (what it can offer), seen_nodes (and could before), limits (what its
  *                        namespace's quotas demand), project_secrets, gpu_use (what GPUs do), kube_feed (what the cluster tells, on the loop);   kube_settings:
  *                        what the configuration says of pods
  * Kubernetes, where stages can be pods: pipelined/kube
@@ -94,7 +96,7 @@
  *   kube_watch           lists that are kept up to date: which request comes next and what its answer means;  kube_informer: and asks it
  *   pod_render           a stage's worker as a pod: pod_gpu (ways to ask for GPUs), pod_devices (what is known of them by name), pod_patch (patches of a pod), pod_check (what specs may not ask for)
  *   cluster_facts        what the API server's answers say of a cluster that pods are rendered by
- *   pod_state            what is the matter with a pod, and whose business it is;  offer, offer_answers: what nodes could give it;  pod_ramp: how many may wait
+ *   pod_state            what is the matter with a pod, and whose business it is (last_words: the end of what it printed);  offer, offer_answers: what nodes could give it;  pod_ramp: how many may wait
  *   gpu_report           which GPUs nodes have and who holds them: dcgm (how busy they are), gpushare_table (memory shared out);
  *                        secret_object: a secret of a project as the cluster keeps it
  * A worker does it: pipelined/agent

@@ -347,9 +347,16 @@ static bool has_shape(void *self, uint64_t id)
     return pl_sched_has_shape(((const struct pl_engine *)self)->sched, id);
 }
 
+static bool has_come(void *self, uint64_t id)
+{
+    const struct pl_eworker *w = pl_engine_worker(self, id);
+
+    return !w || w->attached;
+}
+
 struct pl_executor_events pl_engine_executor_events(struct pl_engine *e)
 {
-    return (struct pl_executor_events){e, on_started, on_exited, on_placed, on_waits, on_shape, on_reshape, has_shape};
+    return (struct pl_executor_events){e, on_started, on_exited, on_placed, on_waits, on_shape, on_reshape, has_shape, has_come};
 }
 
 void pl_engine_worker_spec(const struct pl_engine *e, const struct pl_eworker *w, struct pl_engine_worker_texts *texts,

@@ -3,9 +3,11 @@
 #pragma once
 
 #include "gpu_slots.h"
+#include "pipelined/core/container_log.h"
 #include "pipelined/core/sched/sched.h"
 #include "pipelined/core/secret.h"
 #include "pipelined/core/spec.h"
+#include "pipelined/net/http_server.h"
 #include "pipelined/net/loop.h"
 #include "storage/base/err.h"
 #include <jansson.h>
@@ -61,6 +63,8 @@ struct pl_executor_events {
     void (*reshape)(void *self);
     /* Does a stage or a worker have that shape? One that none has is forgotten. Asked in a turn of the loop of its own; NULL: none ever is. */
     bool (*has_shape)(void *self, uint64_t id);
+    /* Has the worker attached? Asked of pods alone, in turns of the loop of their own; NULL: all have. */
+    bool (*has_come)(void *self, uint64_t id);
 };
 
 /* Would a stage's workers be taken? Texts are "" where there is nothing to say. */
@@ -99,6 +103,11 @@ struct pl_executor_ops {
     /* Secrets of projects (secret.h), checked; `ret` may be NULL where nothing comes of it. Off the loop's thread; blocks. Errors as of
      * pl_secret_files. */
     int (*secrets)(struct pl_executor *x, const struct pl_secret_op *op, json_t **ret, struct pl_err *err);
+    /* What a container of the pod of one of these workers prints; `ask` (but for `self` borrowed) was checked. `*ret` is closed once by the caller, also after
+     * `destroy`; its `pull` never blocks; before its first bytes it ends negative where they cannot be had, in the server's words. PL_ENOTFOUND: there is no such pod; PL_EINVAL: there are several, with
+     * their names; PL_EFORBIDDEN. NULL: workers are no containers. */
+    int (*container_log)(struct pl_executor *x, const uint64_t *workers, size_t n, const struct pl_container_log_ask *ask,
+                         struct pl_http_stream_ops *ret, struct pl_err *err);
     void (*capacity)(struct pl_executor *x, struct pl_executor_capacity *ret);
     /* N of /dev/nvidiaN behind a slot. */
     unsigned (*device)(struct pl_executor *x, uint32_t slot);

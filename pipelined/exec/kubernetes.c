@@ -244,8 +244,10 @@ static void look(void *arg)
     for (unsigned n = 0; n < PL_POD_LOOK_TURN && (slot = pl_map_next(&k->by_uid, &k->looked));) {
         struct kpod *p = slot->value;
 
-        if (p->up && !p->stop)
+        if (p->up && !p->stop) {
+            pl_kpod_look_silent(p);
             continue;
+        }
         pl_kpod_look(p);
         n++;
     }
@@ -286,6 +288,12 @@ static int kube_secrets(struct pl_executor *x, const struct pl_secret_op *op, js
         return pl_err_set(err, PL_EUNAVAILABLE, "secrets are kept in the cluster, and %s has not answered since the daemon began",
                           pl_kube_client_name(k->client));
     return pl_project_secrets_carry_out(secrets, op, ret, err);
+}
+
+static int kube_container_log(struct pl_executor *x, const uint64_t *workers, size_t n, const struct pl_container_log_ask *ask,
+                              struct pl_http_stream_ops *ret, struct pl_err *err)
+{
+    return pl_kube_container_log((struct kube *)x, workers, n, ask, ret, err);
 }
 
 /* Pods are of shapes: nothing of one machine is counted. */
@@ -350,6 +358,8 @@ static void kube_destroy(struct pl_executor *x)
 
     pl_kube_learn_stop(k);
     pl_kube_owner_stop(k);
+    pl_kube_silent_stop(k);
+    pl_kube_logs_stop(k);
     k->pods_feed = pl_kube_feed_destroy(k->pods_feed);
     k->events_feed = pl_kube_feed_destroy(k->events_feed);
     pl_timer_destroy(k->timer);
@@ -375,6 +385,7 @@ static const struct pl_executor_ops ops = {
     .check = kube_check,
     .ask = kube_ask,
     .secrets = kube_secrets,
+    .container_log = kube_container_log,
     .capacity = kube_capacity,
     .device = kube_device,
     .gpus = kube_gpus,

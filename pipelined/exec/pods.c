@@ -73,6 +73,7 @@ static void destroy(struct kpod *p)
     json_decref(p->body);
     json_decref(p->claim);
     free(p->order);
+    free(p->node);
     making_free(p);
     removal_free(p);
     free(p);
@@ -515,7 +516,8 @@ static void tell_place(struct kpod *p, const struct pl_pod_state *st)
     if (st->bound && !p->bound && p->shape)
         pl_ramp_bound(&p->shape->ramp, pl_clock_mono_ms());
     p->bound = p->bound || st->bound;
-    p->up = p->up || up;
+    if (up && !p->up)
+        pl_kpod_is_up(p, st->node ? st->node : "?");
     if (st->bound)
         pl_kshape_pending(p, false);
     if (news)
@@ -587,6 +589,7 @@ void pl_kpod_seen(struct kpod *p, json_t *object)
         return; /* another one of that name */
     know_uid(p, uid ? uid : "");
     p->seen = true;
+    pl_kpod_note_ended(p, object);
     json_incref(object);
     json_decref(p->object);
     p->object = object;

@@ -20,16 +20,18 @@
 #include <pthread.h>
 #include <sys/queue.h>
 
-#define PL_POD_EVENTS_MAX     16u /* kept of a pod */
-#define PL_POD_LOOK_MS        2000
-#define PL_POD_LOOK_TURN      64u   /* pods that are looked at in one turn of the loop */
-#define PL_POD_TRIES_MS       5000  /* a server that fails is asked again so long before that is said */
-#define PL_POD_PARK_MS        10000 /* until it is made again at the latest; doubles up to */
-#define PL_POD_PARK_MOST_MS   60000
-#define PL_ADMISSION_WAIT_MS  5000
-#define PL_ADMISSION_FRESH_MS 600000
-#define PL_ADMISSION_MAX      4096u /* bodies known to be taken */
-#define PL_POD_UNSEEN_MS      60000 /* made, and in no list: it is gone */
+#define PL_POD_EVENTS_MAX      16u /* kept of a pod */
+#define PL_POD_LOOK_MS         2000
+#define PL_POD_LOOK_TURN       64u   /* pods that are looked at in one turn of the loop */
+#define PL_POD_TRIES_MS        5000  /* a server that fails is asked again so long before that is said */
+#define PL_POD_PARK_MS         10000 /* until it is made again at the latest; doubles up to */
+#define PL_POD_PARK_MOST_MS    60000
+#define PL_ADMISSION_WAIT_MS   5000
+#define PL_ADMISSION_FRESH_MS  600000
+#define PL_ADMISSION_MAX       4096u /* bodies known to be taken */
+#define PL_POD_UNSEEN_MS       60000 /* made, and in no list: it is gone */
+#define PL_POD_SILENT_MS       30000 /* its containers run, and its agent has not come: it is asked why, and again after */
+#define PL_POD_SILENT_AGAIN_MS 10000
 
 struct kshape {
     uint64_t id;
@@ -83,6 +85,10 @@ struct kpod {
     bool stop, kill;              /* told to end while it was being made */
     bool adopted, seen;           /* of an earlier life; in a list or watch */
     bool bound, up;               /* told */
+    uint8_t ended;                /* containers of it that have, a bit each as pl_kube_log_containers */
+    bool came;                    /* its agent has attached */
+    int64_t silent_ms;            /* monotonic: of one that is up and has not come: when it is asked why */
+    char *node;                   /* of the same; NULL */
     int64_t made_ms, waits_ms;    /* monotonic: when it was made; since when it waits for that: */
     char why[PL_POD_WHY_BYTES];   /* last told */
     json_t *object, *events;      /* NULL once its containers run: then only news counts */
@@ -133,6 +139,8 @@ struct kube {
     char owner_uid[64];                 /* "" = there is no owner, or it is gone */
     struct kube_owner_look *owner_look; /* under way */
     bool owner_doubt;
+    struct kube_silent_ask *silent_ask; /* under way */
+    LIST_HEAD(, pod_log) logs;          /* that are read */
 };
 
 /* ---- pods.c ---- */
@@ -184,6 +192,22 @@ void pl_kube_owner_doubt(struct kube *k);
 /* Time has passed: looks at it where there is doubt. */
 void pl_kube_owner_look(struct kube *k);
 void pl_kube_owner_stop(struct kube *k);
+
+/* ---- silent.c: pods whose containers run, and whose agent has not come ---- */
+/* Its containers run on that node from now on. */
+void pl_kpod_is_up(struct kpod *p, const char *node);
+/* Time has passed: of one that is up. What its agent printed last is asked for, of one pod at a time, and told as what it waits for. */
+void pl_kpod_look_silent(struct kpod *p);
+void pl_kube_silent_stop(struct kube *k);
+
+/* ---- pod_logs.c: as `container_log` of the executor ---- */
+PL_MUST_CHECK
+int pl_kube_container_log(struct kube *k, const uint64_t *workers, size_t n, const struct pl_container_log_ask *ask,
+                          struct pl_http_stream_ops *ret, struct pl_err *err);
+/* The pod is seen: which of its containers have ended is noted, and told to who reads what they print. */
+void pl_kpod_note_ended(struct kpod *p, const json_t *object);
+/* Nothing is read any more. */
+void pl_kube_logs_stop(struct kube *k);
 
 /* ---- admission.c: as `check` and `ask` of the executor ---- */
 PL_MUST_CHECK

@@ -1,5 +1,5 @@
 /* pipelined/kube: Kubernetes as seen through its API: which server and who we are, requests that are tried again where that may help,
- * lists that are kept up to date, logs and events of pods, what we are allowed. Nothing here decides what runs where.
+ * lists that are kept up to date, logs of pods, what we are allowed. Nothing here decides what runs where.
  *
  *   kubeconfig     which cluster, whose identity: kubeconfig files, or the pod's own account
  *   kube_yaml      YAML as JSON
@@ -15,8 +15,8 @@
  *   pod_render     a stage's worker as a pod: pure;  pod_gpu: the ways to ask for GPUs (gpu_presets.json), pod_patch, pod_check: what specs
  *                  may not ask for
  *   cluster_facts  what pods are rendered by, from the API server's answers: pure
- *   pod_state      what is the matter with a pod, and whose business it is: pure;  offer: what the cluster's nodes could give it, offer_answers:
- *                  in sentences;  pod_ramp: how many may wait for a node at once: pure
+ *   pod_state      what is the matter with a pod, and whose business it is: pure;  last_words: the end of what a container printed: pure
+ *   offer          what the cluster's nodes could give it, offer_answers: in sentences;  pod_ramp: how many may wait for a node at once: pure
  *
  *   gpu_report     which GPUs the nodes have, who holds them and how they are used (dcgm), and gpushare_table: pure;  secret_object: secrets of
  *                  projects as the cluster keeps them: pure

@@ -26,8 +26,6 @@ static const struct pl_kube_question questions[] = {
     {PL_KUBE_MAY_RUNTIME_CLASSES, "list", "node.k8s.io", "runtimeclasses", NULL, true},
     {PL_KUBE_MAY_CLAIMS, "create", "resource.k8s.io", "resourceclaimtemplates", NULL, false},
     {PL_KUBE_MAY_CLAIMS, "get", "resource.k8s.io", "resourceclaimtemplates", NULL, false},
-    {PL_KUBE_MAY_CLAIMS, "delete", "resource.k8s.io", "resourceclaimtemplates", NULL, false},
-    {PL_KUBE_MAY_CLAIMS, "list", "resource.k8s.io", "deviceclasses", NULL, true},
     {PL_KUBE_MAY_SECRETS, "list", "", "secrets", NULL, false},
     {PL_KUBE_MAY_SECRETS, "watch", "", "secrets", NULL, false},
     {PL_KUBE_MAY_KEEP_SECRETS, "create", "", "secrets", NULL, false},

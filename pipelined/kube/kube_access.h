@@ -12,7 +12,7 @@
     X(PODS, "no stage can run as a pod")                                                                                         \
     X(MANIFESTS, "pods have no owner, so that deleting the daemon leaves them")                                                  \
     X(EVENTS, "why a pod waits is told from its conditions alone")                                                               \
-    X(LOGS, "what a container printed before its agent ran is not shown")                                                        \
+    X(LOGS, "what a container printed is not shown: not where its agent does not come, not by pipelinectl logs --container")     \
     X(NODES, "what the cluster could offer is learnt from the pods that ran; GPUs are not listed")                               \
     X(ALL_PODS, "how much of a node is free is not shown: pods of other namespaces are not seen")                                \
     X(QUOTAS, "quotas and limit ranges are seen only when they refuse a pod")                                                    \

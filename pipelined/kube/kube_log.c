@@ -132,24 +132,10 @@ struct pl_kube_log {
     bool last; /* this connection was asked after the container had ended */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool ending, ended, under_way, idle; /* lock; idle: no callback will come */
+    bool ending, ended, under_way, idle; /* lock; idle: it is over */
 };
 
 static void step(struct pl_kube_log *l);
-
-/* True when it is being destroyed; then nothing more happens. */
-static bool is_ending(struct pl_kube_log *l)
-{
-    bool ending;
-
-    pthread_mutex_lock(&l->lock);
-    l->under_way = false;
-    ending = l->idle = l->ending;
-    if (ending)
-        pthread_cond_broadcast(&l->changed);
-    pthread_mutex_unlock(&l->lock);
-    return ending;
-}
 
 static void finish(struct pl_kube_log *l, const struct pl_err *err)
 {
@@ -158,6 +144,23 @@ static void finish(struct pl_kube_log *l, const struct pl_err *err)
     l->idle = true;
     pthread_cond_broadcast(&l->changed);
     pthread_mutex_unlock(&l->lock);
+}
+
+/* True when it was stopped: then it is over, and the caller leaves it alone. */
+static bool is_ending(struct pl_kube_log *l)
+{
+    struct pl_err err = {0};
+    bool ending;
+
+    pthread_mutex_lock(&l->lock);
+    l->under_way = false;
+    ending = l->ending;
+    pthread_mutex_unlock(&l->lock);
+    if (ending) {
+        (void)pl_err_set(&err, PL_ECANCELED, "it is read no more");
+        finish(l, &err);
+    }
+    return ending;
 }
 
 static void on_timer(struct pl_http_timer *t);
@@ -242,16 +245,16 @@ static void step(struct pl_kube_log *l)
         finish(l, &err);
         return;
     }
-    l->call =
-        (struct pl_kube_call){.method = "GET",
-                              .path = (const char *)l->path.data,
-                              .stream = true,
-                              .stall_ms = INT64_MAX / 2, /* may print nothing for days; TCP asks whether the server is there */
-                              .write = on_bytes,
-                              .write_self = l,
-                              .done = on_done,
-                              .arg = l,
-                              .url_ = l->call.url_};
+    l->call = (struct pl_kube_call){.method = "GET",
+                                    .path = (const char *)l->path.data,
+                                    .stream = true,
+                                    /* who is followed may print nothing for days; TCP asks whether the server is there */
+                                    .stall_ms = l->last ? 0 : INT64_MAX / 2,
+                                    .write = on_bytes,
+                                    .write_self = l,
+                                    .done = on_done,
+                                    .arg = l,
+                                    .url_ = l->call.url_};
     pl_kube_client_start(l->client, &l->call); /* its end comes only after this callback */
     pthread_mutex_lock(&l->lock);
     l->under_way = true;
@@ -272,6 +275,7 @@ int pl_kube_log_create(struct pl_kube_client *c, const struct pl_kube_log_config
     l->config = *config;
     if (l->config.pause_ms <= 0)
         l->config.pause_ms = PAUSE_MS;
+    l->ended = config->once;
     l->lines.line = config->line;
     l->lines.self = config->self;
     l->container = strdup(config->container);
@@ -296,17 +300,23 @@ void pl_kube_log_container_ended(struct pl_kube_log *l)
     pthread_mutex_unlock(&l->lock);
 }
 
+void pl_kube_log_stop(struct pl_kube_log *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->ending = true;
+    if (l->under_way)
+        pl_kube_client_cancel(l->client, &l->call);
+    pthread_mutex_unlock(&l->lock);
+}
+
 struct pl_kube_log *pl_kube_log_destroy(struct pl_kube_log *l)
 {
     if (l == NULL)
         return NULL;
+    pl_kube_log_stop(l);
     pthread_mutex_lock(&l->lock);
-    l->ending = true;
-    while (!l->idle) {
-        if (l->under_way)
-            pl_kube_client_cancel(l->client, &l->call);
+    while (!l->idle)
         pthread_cond_wait(&l->changed, &l->lock);
-    }
     pthread_mutex_unlock(&l->lock);
     pl_kube_call_finish(&l->call);
     pl_kube_lines_finish(&l->lines);
@@ -317,38 +327,4 @@ struct pl_kube_log *pl_kube_log_destroy(struct pl_kube_log *l)
     free(l->container);
     free(l);
     return NULL;
-}
-
-/* --- events --- */
-
-bool pl_kube_happening_take(const json_t *event, struct pl_kube_happening *ret)
-{
-    static const char *const times[] = {"lastTimestamp", "eventTime", "firstTimestamp"};
-    const json_t *series = json_object_get(event, "series");
-    const char *from = pl_json_str(json_object_get(event, "source"), "component");
-    const json_int_t count = json_integer_value(json_object_get(json_is_object(series) ? series : event, "count"));
-
-    *ret = (struct pl_kube_happening){.count = count > 0 ? (unsigned)PL_MIN(count, (json_int_t)UINT32_MAX) : 1};
-    if (*pl_json_str(event, "reason") == '\0')
-        return false;
-    if (!pl_kube_time_parse(pl_json_str(series, "lastObservedTime"), &ret->time_us))
-        for (size_t i = 0; i < PL_ARRAY_SIZE(times); i++)
-            if (pl_kube_time_parse(pl_json_str(event, times[i]), &ret->time_us))
-                break;
-    ret->warning = pl_streq(pl_json_str(event, "type"), "Warning");
-    (void)snprintf(ret->reason, sizeof(ret->reason), "%.63s", pl_json_str(event, "reason"));
-    (void)snprintf(ret->message, sizeof(ret->message), "%.1023s", pl_json_str(event, "message"));
-    (void)snprintf(ret->from, sizeof(ret->from), "%.63s", *from != '\0' ? from : pl_json_str(event, "reportingComponent"));
-    return true;
-}
-
-int pl_kube_events_path(struct pl_buf *out, const char *space, const char *pod_uid, struct pl_err *err)
-{
-    int r = pl_kube_path(out, "v1", space, "events", NULL, NULL, err);
-
-    if (r == 0)
-        r = pl_buf_add_str(out, "?limit=500&fieldSelector=involvedObject.uid%3D", err);
-    if (r == 0)
-        r = pl_uri_escape(pod_uid, false, out, err);
-    return r == 0 && pl_buf_str(out) == NULL ? pl_err_nomem(err) : r;
 }

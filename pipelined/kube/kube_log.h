@@ -1,4 +1,4 @@
-/* kube_log: what a container prints, line by line, and once, through whatever ends the connection; and what the cluster says about a pod.
+/* kube_log: what a container prints, line by line, and once, through whatever ends the connection.
  *
  * The server is asked for timestamps and, after the first time, for what was printed since the last one that came. It answers from the
  * begin of that second on: what was seen already is left out by its timestamp, and by its place among lines of the same one. */
@@ -41,10 +41,11 @@ struct pl_kube_log;
 
 struct pl_kube_log_config {
     const char *space, *pod, *container; /* copied */
+    bool once;                           /* what is there, and no more */
     int64_t pause_ms;                    /* between connections; 0 = 1000 */
     int (*line)(void *self, int64_t time_us, const char *line, size_t n, bool whole, struct pl_err *err); /* on the I/O thread */
-    /* It is over: code 0 = all was read, PL_ENOTFOUND = the pod is gone, or why the server refuses. On the I/O thread, once; not when it was
-     * destroyed before. */
+    /* It is over: code 0 = all was read, PL_ENOTFOUND = the pod is gone, PL_ECANCELED = it was stopped, or why the server refuses. On the I/O
+     * thread, once; nothing comes after it. */
     void (*over)(void *self, const struct pl_err *err);
     void *self;
 };
@@ -54,19 +55,7 @@ int pl_kube_log_create(struct pl_kube_client *c, const struct pl_kube_log_config
                        struct pl_err *err);
 /* The container has ended (its status says so): what is left is read, then it is over. Any thread. */
 void pl_kube_log_container_ended(struct pl_kube_log *l);
-/* No callback comes after it returned. Not on the I/O thread. Takes NULL, returns NULL. */
+/* It is over soon. Any thread. */
+void pl_kube_log_stop(struct pl_kube_log *l);
+/* Stops it, and waits until it is over. Not on the I/O thread. Takes NULL, returns NULL. */
 struct pl_kube_log *pl_kube_log_destroy(struct pl_kube_log *l);
-
-/* --- events --- */
-
-struct pl_kube_happening {
-    int64_t time_us; /* of the last time; 0 = not said */
-    unsigned count;
-    bool warning;
-    char reason[64], message[1024], from[64];
-};
-/* Reads an Event of v1 (lastTimestamp may be null where eventTime is set). False when it is none. Pure. */
-bool pl_kube_happening_take(const json_t *event, struct pl_kube_happening *ret);
-/* Appends the path with query of the events of one pod. PL_EINVAL, PL_ENOMEM. */
-PL_MUST_CHECK
-int pl_kube_events_path(struct pl_buf *out, const char *space, const char *pod_uid, struct pl_err *err);

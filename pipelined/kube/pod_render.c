@@ -617,6 +617,15 @@ static void put_placement(struct pod_build *b)
     put_filled(b, b->spec, "imagePullSecrets", pull);
 }
 
+/* Of one that fails the end of what it printed is kept in its status. */
+static void keep_last_words(struct pod_build *b, json_t *containers)
+{
+    json_t *one;
+    size_t i;
+
+    json_array_foreach(containers, i, one) pl_pod_put(b, one, "terminationMessagePolicy", json_string("FallbackToLogsOnError"));
+}
+
 /* Empty objects and lists of main are not sent. */
 static void tidy_main(struct pod_build *b)
 {
@@ -651,6 +660,8 @@ static int build(struct pod_build *b, struct pl_err *err)
         return r;
     pl_pod_add(b, containers, make_agent(b));
     pl_pod_put(b, b->spec, "initContainers", json_pack("[o]", make_install(b)));
+    keep_last_words(b, containers);
+    keep_last_words(b, json_object_get(b->spec, "initContainers"));
     r = want_arch(b, err);
     if (r == 0 && b->worker->gpu)
         r = pl_pod_gpu(b, err);

@@ -1,10 +1,13 @@
 #include "pod_state.h"
 
+#include "last_words.h"
 #include "pipelined/core/json_text.h"
 #include "pipelined/core/quantity.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+
+#define RUNNER_LEFT_ALONE 75 /* its exit code when the agent is gone (agent/runner_proto.h) */
 
 struct look {
     const json_t *pod, *spec, *status, *events;
@@ -335,9 +338,11 @@ static void did_not_start(struct look *l, const char *container, const json_t *e
 /* One container's end; true when it decides about the pod. */
 static bool container_ended(struct look *l, const char *container, const json_t *end)
 {
-    const char *reason = pl_json_str(end, "reason"), *message = pl_json_str(end, "message");
+    const char *reason = pl_json_str(end, "reason");
     int code = (int)json_integer_value(json_object_get(end, "exitCode"));
+    char message[512]; /* of a container that failed: the end of what it printed */
 
+    pl_last_words(pl_json_str(end, "message"), strlen(pl_json_str(end, "message")), message, sizeof message);
     if (pl_streq(reason, "StartError") || pl_streq(reason, "ContainerCannotRun"))
         did_not_start(l, container, end);
     else if (pl_streq(reason, "OOMKilled") && pl_streq(container, "main"))
@@ -379,6 +384,13 @@ static const json_t *failed_init(const struct look *l, const char **ret_name)
     return NULL;
 }
 
+/* The runner ends because the agent has: then what became of that is what there is to say. */
+static bool left_by_agent(const json_t *main, const json_t *agent)
+{
+    return agent != NULL && json_integer_value(json_object_get(main, "exitCode")) == RUNNER_LEFT_ALONE &&
+           json_integer_value(json_object_get(agent, "exitCode")) != 0;
+}
+
 /* Both containers are gone, or the phase says so. What the cluster did comes before what that did to the containers. */
 static void ended(struct look *l)
 {
@@ -390,6 +402,8 @@ static void ended(struct look *l)
     if (ended_by_reason(l) || ended_by_disruption(l))
         return;
     if (init != NULL && container_ended(l, name, init))
+        return;
+    if (left_by_agent(main, agent) && container_ended(l, "agent", agent))
         return;
     if (main != NULL && json_integer_value(json_object_get(main, "exitCode")) != 0 && container_ended(l, "main", main))
         return;

@@ -229,3 +229,10 @@ def test_metrics_are_followed_at_the_command_line(shared, project, gate):
     none = shared.ctl("metrics", f"{project.name}/s", "--datum", "none")
     assert none.out == "" and f"stage s, run {run[:8]}: no metrics of datum none." in none.err and "$PL_OUT/metrics.jsonl" in none.err
     assert shared.ctl("metrics", f"{project.name}/s", "--datum", "none", "-q").err == ""
+
+
+def test_on_one_machine_there_are_no_containers_to_read(project):
+    project.repo("in").stages(sh("s", "true"))
+    project.run("in", {"f": "f"})
+    said = project.d.ctl("--project", project.name, "logs", "s", "--container", "agent", ok=False)
+    assert said.code == 5 and "processes of the daemon's machine" in said.err, (said.code, said.err)

@@ -75,6 +75,14 @@ static inline int engine_secrets(void *self, const struct pl_secret_op *op, json
     return 0;
 }
 
+/* Its workers are no containers. */
+static inline int engine_container_log(void *self, const char *project, const char *stage, const struct pl_container_log_ask *ask,
+                                       struct pl_http_stream_ops *ret, struct pl_err *err)
+{
+    (void)self, (void)project, (void)stage, (void)ask, (void)ret;
+    return pl_err_set(err, PL_EUNAVAILABLE, "no containers");
+}
+
 static inline int engine_check_stage(void *self, const char *project, const struct pl_stage *def, bool strict, json_t *warnings,
                                      struct pl_err *err)
 {
@@ -94,6 +102,7 @@ static struct pl_engine_ops api_engine = {.run_created = engine_run_created,
                                           .check_stage = engine_check_stage,
                                           .live = engine_live,
                                           .secrets = engine_secrets,
+                                          .container_log = engine_container_log,
                                           .worker = engine_worker};
 
 static inline void on_fatal(void *arg, const struct pl_err *err)

@@ -31,7 +31,9 @@ struct fixture {
     struct pl_spec *spec;
     struct pl_pod_settings settings;
     struct heard heard;
-    uint64_t unused;   /* a shape that nobody in the engine has; 0 = all have somebody */
+    uint64_t unused; /* a shape that nobody in the engine has; 0 = all have somebody */
+    bool come;       /* agents have attached */
+    unsigned come_asked;
     const char *owner; /* NULL = none */
     char kubeconfig[64];
     bool (*until)(struct fixture *f);
@@ -96,6 +98,15 @@ static inline bool has_shape(void *self, uint64_t id)
     return ((const struct fixture *)self)->unused != id;
 }
 
+static inline bool has_come(void *self, uint64_t id)
+{
+    struct fixture *f = self;
+
+    (void)id;
+    f->come_asked++;
+    return f->come;
+}
+
 static inline void on_tick(void *arg)
 {
     struct fixture *f = arg;
@@ -133,7 +144,7 @@ static inline void create(struct fixture *f, bool follow)
                                                .context = "",
                                                .settings = &f->settings,
                                                .events = {f, on_started, on_exited, on_placed, on_waits, on_shape, on_reshape,
-                                                          has_shape}};
+                                                          has_shape, has_come}};
     struct pl_err err = {0};
 
     f->settings = (struct pl_pod_settings){

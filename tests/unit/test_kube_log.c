@@ -207,7 +207,7 @@ static void a_log_is_followed_through_lost_connections_to_its_end(void **state)
     kube_fake_stop(f);
 }
 
-static void a_pod_that_is_gone_ends_it_and_closing_ends_it_quietly(void **state)
+static void a_pod_that_is_gone_ends_it_and_so_does_who_stops_it(void **state)
 {
     struct kube_fake *f = kube_fake_start();
     struct pl_kube_client *c = client_of(f);
@@ -222,8 +222,36 @@ static void a_pod_that_is_gone_ends_it_and_closing_ends_it_quietly(void **state)
     kube_fake_log(f, POD, T1 "a\n", false);
     l = follow(c, &h);
     await_text(&h, "a|");
-    pl_kube_log_destroy(l); /* while it is followed */
-    assert_false(h.over);
+    pl_kube_log_stop(l); /* while it is followed */
+    await_over(&h);
+    assert_int_equal(h.why.code, PL_ECANCELED);
+    pl_kube_log_destroy(l);
+    h.over = false;
+    l = follow(c, &h);
+    pl_kube_log_destroy(l);
+    assert_true(h.over);
+    assert_int_equal(h.why.code, PL_ECANCELED);
+    pl_buf_finish(&h.text);
+    pl_kube_client_destroy(c);
+    kube_fake_stop(f);
+}
+
+static void who_wants_what_is_there_gets_no_more(void **state)
+{
+    struct kube_fake *f = kube_fake_start();
+    struct pl_kube_client *c = client_of(f);
+    struct heard h = HEARD;
+    const struct pl_kube_log_config config = {
+        .space = "n", .pod = "p", .container = "main", .once = true, .line = on_line, .over = on_over, .self = &h};
+    struct pl_kube_log *l;
+
+    (void)state;
+    kube_fake_log(f, POD, T1 "a\n" T2 "b\n", false); /* it runs */
+    assert_int_equal(pl_kube_log_create(c, &config, &l, NULL), 0);
+    await_over(&h);
+    assert_int_equal(h.why.code, 0);
+    assert_string_equal(pl_buf_str(&h.text), "a|b|");
+    pl_kube_log_destroy(l);
     pl_buf_finish(&h.text);
     pl_kube_client_destroy(c);
     kube_fake_stop(f);
@@ -250,70 +278,6 @@ static void a_container_that_ended_without_a_start_has_no_log(void **state)
     kube_fake_stop(f);
 }
 
-/* --- events --- */
-
-static void an_event_says_when_and_why(void **state)
-{
-    static const struct {
-        const char *json;
-        int64_t time_us;
-        unsigned count;
-        const char *from;
-    } rows[] = {
-        {"{\"reason\":\"R\",\"message\":\"m\",\"type\":\"Warning\",\"count\":3,\"lastTimestamp\":\"1970-01-01T00:00:02Z\","
-         "\"source\":{\"component\":\"kubelet\"}}",
-         2000000, 3, "kubelet"},
-        {"{\"reason\":\"R\",\"message\":\"m\",\"type\":\"Warning\",\"lastTimestamp\":null,\"eventTime\":\"1970-01-01T00:00:03."
-         "5Z\",\"reportingComponent\":\"default-scheduler\"}",
-         3500000, 1, "default-scheduler"},
-        {"{\"reason\":\"R\",\"message\":\"m\",\"type\":\"Warning\",\"series\":{\"count\":7,\"lastObservedTime\":\"1970-01-01T00:"
-         "00:04Z\"},\"eventTime\":\"1970-01-01T00:00:01Z\"}",
-         4000000, 7, ""},
-        {"{\"reason\":\"R\",\"message\":\"m\",\"type\":\"Warning\"}", 0, 1, ""},
-    };
-    struct pl_kube_happening h;
-    json_t *none = json_object();
-
-    (void)state;
-    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
-        json_t *event = json_loads(rows[i].json, 0, NULL);
-
-        assert_true(pl_kube_happening_take(event, &h));
-        assert_int_equal(h.time_us, rows[i].time_us);
-        assert_int_equal(h.count, rows[i].count);
-        assert_string_equal(h.from, rows[i].from);
-        assert_true(h.warning && pl_streq(h.reason, "R") && pl_streq(h.message, "m"));
-        json_decref(event);
-    }
-    assert_false(pl_kube_happening_take(none, &h));
-    json_decref(none);
-}
-
-static void the_events_of_one_pod_are_found(void **state)
-{
-    struct kube_fake *f = kube_fake_start();
-    struct pl_kube_client *c = client_of(f);
-    struct pl_buf path = {0};
-    json_t *list = NULL;
-
-    (void)state;
-    for (int i = 0; i < 4; i++) {
-        char name[8], uid[8];
-
-        (void)snprintf(name, sizeof name, "e%d", i);
-        (void)snprintf(uid, sizeof uid, "u%d", i % 2);
-        kube_fake_put(f, "/api/v1/namespaces/n/events",
-                      json_pack("{s:{s:s},s:{s:s}}", "metadata", "name", name, "involvedObject", "uid", uid));
-    }
-    assert_int_equal(pl_kube_events_path(&path, "n", "u1", NULL), 0);
-    assert_int_equal(pl_kube_client_get(c, (const char *)path.data, &list, NULL), 0);
-    assert_int_equal(json_array_size(json_object_get(list, "items")), 2);
-    json_decref(list);
-    pl_buf_finish(&path);
-    pl_kube_client_destroy(c);
-    kube_fake_stop(f);
-}
-
 /* --- what we may do --- */
 
 static void what_is_not_allowed_is_listed_with_what_is_off_for_it(void **state)
@@ -328,14 +292,14 @@ static void what_is_not_allowed_is_listed_with_what_is_off_for_it(void **state)
     assert_int_equal(lines.len, 0);
     for (size_t i = 0; i < PL_KUBE_FEATURE_COUNT; i++)
         assert_true(a.on[i]);
-    kube_fake_deny(f, " watch /nodes  list /nodes  patch /secrets  list resource.k8s.io/deviceclasses ");
+    kube_fake_deny(f, " watch /nodes  list /nodes  patch /secrets  create resource.k8s.io/resourceclaimtemplates ");
     assert_int_equal(pl_kube_access_ask(c, "n", &a, &lines, NULL), 0);
     assert_string_equal(
         pl_buf_str(&lines),
         "list nodes (cluster), watch nodes (cluster): not allowed: what the cluster could offer is learnt from the pods that "
         "ran; "
         "GPUs are not listed\n"
-        "list deviceclasses.resource.k8s.io (cluster): not allowed: GPUs by resource claims (DRA) are not available\n"
+        "create resourceclaimtemplates.resource.k8s.io: not allowed: GPUs by resource claims (DRA) are not available\n"
         "patch secrets: not allowed: pipelinectl makes, changes and removes no secrets\n");
     assert_true(a.on[PL_KUBE_MAY_PODS] && !a.on[PL_KUBE_MAY_NODES] && !a.on[PL_KUBE_MAY_CLAIMS] && a.on[PL_KUBE_MAY_ALL_PODS]);
     pl_buf_finish(&lines);
@@ -372,10 +336,9 @@ int main(void)
         cmocka_unit_test(lines_of_all_kinds),
         cmocka_unit_test(a_line_without_end_comes_in_parts),
         cmocka_unit_test(a_log_is_followed_through_lost_connections_to_its_end),
-        cmocka_unit_test(a_pod_that_is_gone_ends_it_and_closing_ends_it_quietly),
+        cmocka_unit_test(a_pod_that_is_gone_ends_it_and_so_does_who_stops_it),
+        cmocka_unit_test(who_wants_what_is_there_gets_no_more),
         cmocka_unit_test(a_container_that_ended_without_a_start_has_no_log),
-        cmocka_unit_test(an_event_says_when_and_why),
-        cmocka_unit_test(the_events_of_one_pod_are_found),
         cmocka_unit_test(what_is_not_allowed_is_listed_with_what_is_off_for_it),
         cmocka_unit_test(questions_without_an_answer_switch_nothing_off),
     };

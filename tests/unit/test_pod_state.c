@@ -339,11 +339,23 @@ static const struct {
      "ContainerStatusUnknown: The container could not be located",
      137},
     {"{" NODE ", \"status\": {" BOTH(ENDED("137", "Error", "")) "}}", NULL, {0}, PL_POD_ELSEWHERE, "main was killed", 137},
-    {"{" NODE ", \"status\": {" BOTH(ENDED("75", "Error", "the agent did not come")) "}}",
+    {"{" NODE ", \"status\": {\"containerStatuses\": [" CONTAINER(
+         "main", ENDED("75", "Error", "the agent did not come")) ", " CONTAINER("agent", ENDED("0", "Completed", "")) "]}}",
      NULL,
      {0},
      PL_POD_ELSEWHERE,
      "main ended with exit code 75: the agent did not come",
+     75},
+    /* of two that ended because one did, that one tells; the end of what it printed */
+    {"{" NODE
+     ", \"status\": {\"containerStatuses\": [" CONTAINER("main", ENDED("75", "Error", "the agent did not come")) ", " CONTAINER(
+         "agent",
+         ENDED("1", "Error",
+               "one line\\n{\\\"level\\\":\\\"error\\\",\\\"message\\\":\\\"attach: this is no worker's token\\\"}\\n")) "]}}",
+     NULL,
+     {0},
+     PL_POD_ELSEWHERE,
+     "agent ended with exit code 1: attach: this is no worker's token",
      75},
     {"{" NODE ", \"status\": {\"containerStatuses\": [" CONTAINER("main", ENDED("0", "Completed", "")) ", " CONTAINER(
          "agent", ENDED("75", "Error", "the daemon is away")) "]}}",

@@ -103,6 +103,23 @@ static void what_the_cluster_says_is_what_the_job_says(void **state)
     kit_close(&k);
 }
 
+static void why_an_agent_does_not_come_is_what_the_job_says_until_it_has(void **state)
+{
+    uint64_t first;
+
+    (void)state;
+    open_pods((struct pl_sched_stage){.workers = 1}, true, 1);
+    first = kit_the(&k, PL_SCHED_START_WORKER)->worker.id;
+    said(PL_SCHED_EV_WORKER_PLACED, first, true, NULL);
+    said(PL_SCHED_EV_WORKER_WAITS, first, false, "its agent has not come: no server at https://d:7380");
+    SAYS(k, 1, 1, "starting 1 worker: its agent has not come: no server at https://d:7380");
+    kit_worker(&k, PL_SCHED_EV_WORKER_ATTACHED, first);
+    SAYS(k, 1, 1, "waiting until its worker asks for work");
+    said(PL_SCHED_EV_WORKER_WAITS, first, false, "its agent has not come"); /* on its way when it came */
+    SAYS(k, 1, 1, "waiting until its worker asks for work");
+    kit_close(&k);
+}
+
 /* Its agent has no image of the user's to wait for: that it has come says nothing of the command's container. */
 static void an_agent_that_came_first_hides_no_trouble(void **state)
 {
@@ -408,6 +425,7 @@ int main(void)
         cmocka_unit_test(a_pod_that_is_stopped_makes_room),
         cmocka_unit_test(until_the_cluster_has_told_nothing_starts),
         cmocka_unit_test(what_the_cluster_says_is_what_the_job_says),
+        cmocka_unit_test(why_an_agent_does_not_come_is_what_the_job_says_until_it_has),
         cmocka_unit_test(an_agent_that_came_first_hides_no_trouble),
         cmocka_unit_test(a_stage_may_have_pods_of_another_shape_from_now_on),
         cmocka_unit_test(a_pod_has_no_deadline_before_it_runs),

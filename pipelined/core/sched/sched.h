@@ -257,7 +257,7 @@ enum pl_sched_event_kind {
     /* .id = worker: a node has taken its pod, .text says which (NULL, "" = not known); it waits no longer. .on: all its containers run: it attaches within start_wait_ms from
      * now, or is killed. */
     PL_SCHED_EV_WORKER_PLACED,
-    /* .id = worker, .text: why its pod is not up yet, in the cluster's words; NULL: nothing is known. */
+    /* .id = worker, .text: why its pod is not up yet, or is and its agent has not come, in the cluster's words; NULL: nothing is known. */
     PL_SCHED_EV_WORKER_WAITS,
     /* .capacity. */
     PL_SCHED_EV_CAPACITY,

@@ -80,7 +80,8 @@ static int take_worker(struct pl_sched *s, const struct pl_sched_event *ev)
             pl_sched_worker_up(s, w);
         break;
     case PL_SCHED_EV_WORKER_WAITS:
-        pl_sched_shape_waits(s, w, ev->text);
+        if (!w->up || w->state == WORKER_STARTING) /* it may have attached meanwhile */
+            pl_sched_shape_waits(s, w, ev->text);
         break;
     case PL_SCHED_EV_WORKER_ATTACHED:
         pl_sched_worker_attached(s, w, ev);

@@ -222,10 +222,11 @@ static void nowhere_else(struct pl_sched *s, struct worker *w)
 
 static void starting_expired(struct pl_sched *s, struct worker *w)
 {
-    char text[80], duration[32];
+    char text[PL_SCHED_MESSAGE_MAX], duration[32];
 
     if (has_limit(s, w) && s->now >= w->since + s->config.start_wait_ms) {
-        snprintf(text, sizeof(text), "it did not attach within %s", pl_duration_text(s->config.start_wait_ms, duration));
+        snprintf(text, sizeof(text), "it did not attach within %s%s%s", pl_duration_text(s->config.start_wait_ms, duration),
+                 w->why ? ": " : "", w->why ? w->why : "");
         count_failure(s, w->version, text);
         pl_sched_node_lost(s, w);
         pl_sched_worker_stop(s, w, true, text);
@@ -345,6 +346,8 @@ void pl_sched_worker_attached(struct pl_sched *s, struct worker *w, const struct
             pl_sched_task_return(s, w->tasks[i], NULL);
     }
     stop_asking(w); /* what it asked before it came (back) is answered by nobody */
+    if (w->up)
+        pl_sched_shape_waits(s, w, NULL);
     pl_sched_shape_placed(s, w);
     set_state(s, w, WORKER_BUSY);
     pl_sched_worker_timer(s, w);

@@ -1,0 +1,44 @@
+#include "last_words.h"
+
+#include "pipelined/core/json_text.h"
+
+#include <jansson.h>
+
+static bool is_blank(char c)
+{
+    return (unsigned char)c <= ' ' || c == 0x7F;
+}
+
+/* Control characters become blanks. */
+static void take(const char *line, size_t n, char *out, size_t size)
+{
+    const bool fits = n < size;
+
+    n = PL_MIN(n, size - 1);
+    while (!fits && n > 0 && ((unsigned char)line[n] & 0xC0) == 0x80)
+        n--; /* within a character of UTF-8 */
+    for (size_t i = 0; i < n; i++)
+        out[i] = is_blank(line[i]) ? ' ' : line[i];
+    out[n] = '\0';
+}
+
+void pl_last_words(const char *text, size_t n, char *out, size_t size)
+{
+    const char *line, *message;
+    json_t *record;
+
+    while (n > 0 && is_blank(text[n - 1]))
+        n--;
+    line = n > 0 ? memrchr(text, '\n', n) : NULL;
+    line = line != NULL ? line + 1 : text;
+    n -= (size_t)(line - text);
+    for (; n > 0 && is_blank(*line); n--)
+        line++;
+    record = n > 0 && *line == '{' ? json_loadb(line, n, JSON_ALLOW_NUL, NULL) : NULL;
+    message = pl_json_str(record, "message");
+    if (*message != '\0')
+        take(message, strlen(message), out, size);
+    else
+        take(line, n, out, size);
+    json_decref(record);
+}

@@ -1,0 +1,142 @@
+/* The executor `kubernetes` where time passes and a pod comes to nothing: what its agent printed is told, an image that never comes is given up. */
+// link: kube_fake pl_exec
+#include "clock_ahead.h"
+
+#include "exec_kubernetes_fixture.h"
+#include "pipelined/exec/pods.h"
+
+#define NO_SERVER                                                                                                                \
+    "{\"time\":\"2026-11-22T10:00:00Z\",\"level\":\"warn\",\"program\":\"pipelined-worker\",\"module\":\"lease\",\"message\":"   \
+    "\"no server at https://daemon:7380\"}\n"
+
+static bool says_why(struct fixture *f)
+{
+    return f->heard.waits > 0;
+}
+
+static void a_pod_up(struct fixture *f)
+{
+    create(f, true);
+    start(f, 7);
+    until(f, has_pod);
+    run(f, 7);
+    until(f, is_up);
+    f->heard.waits = 0;
+}
+
+static void log_is(struct fixture *f, const char *lines)
+{
+    char path[256];
+
+    kube_fake_log(f->fake, path_of(7, path), lines, true);
+}
+
+static void assert_why(struct fixture *f, const char *end)
+{
+    char path[256], why[600];
+
+    (void)snprintf(why, sizeof why, "pod %s runs on node cpu-1, but its agent has not come%s", strrchr(path_of(7, path), '/') + 1,
+                   end);
+    assert_string_equal(f->heard.why, why);
+}
+
+static void the_last_words_of_an_agent_that_does_not_come_are_told(void **state_)
+{
+    struct fixture *f = *state_;
+
+    a_pod_up(f);
+    log_is(f, NO_SERVER);
+    clock_ahead_ms += PL_POD_SILENT_MS;
+    until(f, says_why);
+    assert_why(f, ": no server at https://daemon:7380");
+    f->heard.waits = 0;
+    log_is(f, NO_SERVER "the certificate of daemon is not trusted here\n\n");
+    clock_ahead_ms += PL_POD_SILENT_AGAIN_MS;
+    until(f, says_why);
+    assert_why(f, ": the certificate of daemon is not trusted here");
+}
+
+static void who_has_printed_nothing_is_told_so(void **state_)
+{
+    struct fixture *f = *state_;
+
+    a_pod_up(f);
+    log_is(f, "");
+    clock_ahead_ms += PL_POD_SILENT_MS;
+    until(f, says_why);
+    assert_why(f, ", and has printed nothing");
+}
+
+static void a_log_that_may_not_be_read_is_not_asked_for(void **state_)
+{
+    struct fixture *f = *state_;
+
+    kube_fake_deny(f->fake, " get /pods/log ");
+    a_pod_up(f);
+    log_is(f, NO_SERVER);
+    clock_ahead_ms += PL_POD_SILENT_MS;
+    until(f, says_why);
+    assert_why(f, ", and what it prints may not be read (pods/log: get)");
+}
+
+static bool is_asked_whether_it_came(struct fixture *f)
+{
+    return f->come_asked > 0;
+}
+
+static void of_an_agent_that_has_come_nothing_is_asked(void **state_)
+{
+    struct fixture *f = *state_;
+
+    f->come = true;
+    a_pod_up(f);
+    log_is(f, NO_SERVER);
+    clock_ahead_ms += PL_POD_SILENT_MS;
+    until(f, is_asked_whether_it_came);
+    finish(f, 7, 0, 0);
+    until(f, has_end);
+    assert_int_equal(f->come_asked, 1);
+    assert_int_equal(f->heard.waits, 0);
+}
+
+static bool says_of_image(struct fixture *f)
+{
+    return strstr(f->heard.why, "Image") != NULL;
+}
+
+static void an_image_that_never_comes_is_given_up(void **state_)
+{
+    struct fixture *f = *state_;
+
+    create(f, true);
+    start(f, 7);
+    until(f, has_pod);
+    patch(f, 7,
+          json_pack("{s:{s:s}, s:{s:s, s:[o]}}", "spec", "nodeName", "cpu-1", "status", "phase", "Pending", "containerStatuses",
+                    state("main", "waiting",
+                          json_pack("{s:s, s:s}", "reason", "ErrImagePull", "message", "debian:12: not found"))));
+    until(f, says_of_image);
+    assert_string_equal(f->heard.why, "ErrImagePull of main: debian:12: not found");
+    assert_int_equal(f->heard.exited, 0);
+    clock_ahead_ms += PL_POD_PULL_MS;
+    until(f, has_end);
+    assert_string_equal(f->heard.end,
+                        "ErrImagePull of main: debian:12: not found: check the image's name and the registry's secret");
+    assert_true(f->heard.hopeless);
+    assert_false(f->heard.counts);
+    until(f, has_no_pod);
+}
+
+int main(void)
+{
+#define ROW(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        ROW(the_last_words_of_an_agent_that_does_not_come_are_told),
+        ROW(who_has_printed_nothing_is_told_so),
+        ROW(a_log_that_may_not_be_read_is_not_asked_for),
+        ROW(of_an_agent_that_has_come_nothing_is_asked),
+        ROW(an_image_that_never_comes_is_given_up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

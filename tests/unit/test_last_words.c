@@ -1,0 +1,46 @@
+// link: pl_kube
+/* last_words: what of a container's output becomes part of a sentence. */
+#include "pipelined/kube/last_words.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+static const struct {
+    const char *text, *words; /* in 16 bytes */
+} cases[] = {
+    {"", ""},
+    {"\n \r\n", ""},
+    {"one\ntwo", "two"},
+    {"one\ntwo\n\n", "two"},
+    {"a\tb\r\n", "a b"},
+    {"\n  an end", "an end"},
+    {"0123456789abcdefgh", "0123456789abcde"},
+    {"0123456789abcd\xc3\xa4", "0123456789abcd"}, /* no half of a character */
+    {"0123456789abc\xc3\xa4", "0123456789abc\xc3\xa4"},
+    {"{\"level\":\"warn\",\"message\":\"no server\"}\n", "no server"},
+    {"x\n{\"message\": \"a\\nb\"}", "a b"},
+    {"{\"level\": 7}", "{\"level\": 7}"},
+    {"{\"message\": \"cut", "{\"message\": \"cu"},
+};
+
+static void the_last_line_that_says_something_is_taken(void **state)
+{
+    char out[16];
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        pl_last_words(cases[i].text, strlen(cases[i].text), out, sizeof out);
+        if (!pl_streq(out, cases[i].words))
+            fail_msg("%s\nbecame %s", cases[i].text, out);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_last_line_that_says_something_is_taken)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
