@@ -34,7 +34,7 @@ struct pl_cluster {
     char *seen_path;
     struct pl_seen_nodes *seen; /* NULL: nothing is kept */
     struct pl_timer *seen_timer;
-    json_t *listed; /* names of nodes that the watch has not brought yet; NULL once it is at one with the server */
+    json_t *listed; /* names of the nodes that were asked for; NULL once they are followed */
     struct pl_gpu_report *gpus;
     struct pl_gpu_use *use;
     struct pl_kube_feed *nodes, *pods;
@@ -190,16 +190,6 @@ void pl_cluster_tell_soon(struct pl_cluster *c)
         pl_timer_start(c->timer, PL_CLUSTER_CHANGED_MS);
 }
 
-/* Nodes that went after they were asked for and before the watch began: nobody told. */
-static void forget_unseen(struct pl_cluster *c, int64_t now_ms)
-{
-    const char *name;
-    json_t *one;
-
-    json_object_foreach(c->listed, name, one) pl_offer_node_gone(c->offer, name, now_ms);
-    c->listed = (json_decref(c->listed), NULL);
-}
-
 /* GPUs that nodes have, and pods hold. */
 static void report_node(struct pl_cluster *c, enum pl_kube_event e, const json_t *node)
 {
@@ -239,12 +229,9 @@ static void on_node(void *self, enum pl_kube_event e, json_t *object)
     const char *name = pl_json_str(json_object_get(object, "metadata"), "name");
     struct pl_err err = {0};
 
-    json_object_del(c->listed, name);
-    if (e == PL_KUBE_SYNCED)
-        forget_unseen(c, now_ms);
-    else if (e == PL_KUBE_DELETED)
+    if (e == PL_KUBE_DELETED)
         pl_offer_node_gone(c->offer, name, now_ms);
-    else if (pl_offer_node(c->offer, object, now_ms, &err) < 0)
+    else if (e != PL_KUBE_SYNCED && pl_offer_node(c->offer, object, now_ms, &err) < 0)
         pl_log_warn("cluster", "node %s: %s", name, err.msg);
     report_node(c, e, object);
     c->stale = true;
@@ -302,8 +289,10 @@ int pl_cluster_follow(struct pl_cluster *c, struct pl_err *err)
     snprintf(others, sizeof others, PL_POD_LABEL "store!=%s", c->store);
     if (r == 0 && c->seen)
         keep_seen(c);
-    if (r == 0 && c->access.on[PL_KUBE_MAY_NODES])
+    if (r == 0 && c->access.on[PL_KUBE_MAY_NODES]) {
+        nodes.known = TAKE_PTR(c->listed);
         r = pl_kube_feed_create(&nodes, &c->nodes, err);
+    }
     if (r < 0)
         return r;
     if (c->access.on[PL_KUBE_MAY_ALL_PODS])

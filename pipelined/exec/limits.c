@@ -16,7 +16,6 @@ static const char *const collections[KINDS] = {"resourcequotas", "limitranges"};
 struct side {
     struct pl_limits *limits;
     json_t *objects; /* by name */
-    json_t *listed;  /* names of those that the watch has not brought yet; NULL once it is at one with the server */
     struct pl_kube_feed *feed;
 };
 
@@ -46,19 +45,11 @@ static const char *name_of(const json_t *object)
 static void on_event(void *self, enum pl_kube_event e, json_t *object)
 {
     struct side *s = self;
-    const char *name;
-    void *next;
 
-    if (e == PL_KUBE_SYNCED) { /* who went before the watch began was told by nobody */
-        json_object_foreach_safe(s->listed, next, name, object) json_object_del(s->objects, name);
-        s->listed = (json_decref(s->listed), NULL);
-    } else {
-        json_object_del(s->listed, name_of(object));
-        if (e == PL_KUBE_DELETED)
-            json_object_del(s->objects, name_of(object));
-        else
-            json_object_set(s->objects, name_of(object), object);
-    }
+    if (e == PL_KUBE_DELETED)
+        json_object_del(s->objects, name_of(object));
+    else if (e != PL_KUBE_SYNCED)
+        json_object_set(s->objects, name_of(object), object);
     s->limits->config.changed(s->limits->config.self);
 }
 
@@ -159,8 +150,7 @@ static int ask(struct pl_limits *l, unsigned kind, struct pl_err *err)
         return 0;
     json_array_foreach(json_object_get(list, "items"), i, object)
     {
-        if (json_object_set(s->objects, name_of(object), object) < 0 ||
-            json_object_set_new(s->listed, name_of(object), json_true()) < 0)
+        if (json_object_set(s->objects, name_of(object), object) < 0)
             return pl_err_nomem(err);
     }
     return 0;
@@ -170,8 +160,8 @@ static int begin(struct pl_limits *l, unsigned kind, struct pl_err *err)
 {
     struct side *s = &l->sides[kind];
 
-    *s = (struct side){.limits = l, .objects = json_object(), .listed = json_object()};
-    if (!s->objects || !s->listed)
+    *s = (struct side){.limits = l, .objects = json_object()};
+    if (!s->objects)
         return pl_err_nomem(err);
     return l->config.ask ? ask(l, kind, err) : 0;
 }
@@ -186,6 +176,7 @@ int pl_limits_follow(struct pl_limits *l, struct pl_err *err)
     for (unsigned kind = 0; kind < KINDS && r == 0 && l->config.ask && l->config.follow; kind++) {
         path_of(l, kind, "", path);
         feed.self = &l->sides[kind];
+        feed.known = json_copy(l->sides[kind].objects); /* without memory: who went meanwhile is seen when it is refused */
         r = pl_kube_feed_create(&feed, &l->sides[kind].feed, err);
     }
     return r;
@@ -218,7 +209,6 @@ struct pl_limits *pl_limits_destroy(struct pl_limits *l)
     for (unsigned i = 0; i < KINDS; i++) {
         pl_kube_feed_destroy(l->sides[i].feed);
         json_decref(l->sides[i].objects);
-        json_decref(l->sides[i].listed);
     }
     if (l->look)
         l->look->limits = NULL;
