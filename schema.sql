@@ -230,7 +230,7 @@ CREATE TABLE attempt (                   -- ends of the command: of a job the fi
     timed_out   INTEGER NOT NULL DEFAULT 0,
     reason      TEXT NOT NULL DEFAULT '',
     tail        TEXT NOT NULL DEFAULT '',
-    detail      TEXT NOT NULL DEFAULT '{}',      -- paths, ms, bytes, rusage, gpu, node, worker
+    detail      TEXT NOT NULL DEFAULT '{}',      -- paths, ms, bytes, rusage, gpu, node, of pods worker and image_id
     finished_us INTEGER NOT NULL,
     PRIMARY KEY (job, datum, attempt)
 ) STRICT, WITHOUT ROWID;

@@ -647,7 +647,8 @@ static const struct pl_api_schema schemas[] = {
     {"Stopped", "stopped:string run:string?"},
     {"Attempt",
      "id:string attempt:integer state:string exit_code:integer signal:integer oom:boolean timed_out:boolean reason:string"
-     " finished_us:integer paths:string? ms:object? bytes:object? rusage:object? gpu:object? node:string? tail:string?"},
+     " finished_us:integer paths:string? ms:object? bytes:object? rusage:object? gpu:object? node:string? worker:integer? "
+     "image_id:string? tail:string?"},
     {"DatumList", "datums:Attempt[] next:string?"},
     {"DatumAttempts", "id:string try:string attempts:Attempt[]"},
     {"MetricLine", "id:integer datum:string at_us:integer line:object"},

@@ -237,6 +237,8 @@ static int inspect_datum(struct pl_cli *c, struct pl_err *err)
     r = pl_show_table(attempts, attempt_columns + 1, PL_ARRAY_SIZE(attempt_columns) - 1, true, err);
     if (r == 0)
         print_times(last);
+    if (r == 0 && *pl_show_text_at(last, "image_id"))
+        printf("image  %s\n", pl_show_text_at(last, "image_id"));
     if (r == 0 && *pl_show_text_at(last, "tail"))
         printf("\nend of what it printed:\n%s", pl_show_text_at(last, "tail"));
     if (r == 0 && !pl_streq(pl_show_text_at(last, "state"), "success"))

@@ -113,7 +113,7 @@ struct reporting {
     const json_t *row_list; /* of the result that is fed now */
     uint32_t attempt;       /* number of its tries */
     uint32_t losses;        /* of its rows */
-    const struct pl_eworker *worker;
+    struct pl_eworker *worker;
     json_t *gpu; /* how its GPUs were used meanwhile, as was told from outside; NULL = it was not */
     unsigned writes;
     void (*done)(void *arg);
@@ -123,8 +123,21 @@ struct reporting {
 /* The step that is under way: its RESULT action comes back while feeding. Loop. */
 static struct reporting *feeding;
 
-static void keep_attempt(struct pl_ejob *j, json_t *row, size_t datum, struct kept *k)
+/* Of a pod: which image its command ran in. Where the cluster has not said that yet the attempt is known by its worker until it does. */
+static void name_image(const struct pl_ejob *j, struct pl_eworker *w, json_t *attempt)
 {
+    if (w->pod == PL_NO_POD)
+        return;
+    json_object_set_new(attempt, "worker", json_integer((json_int_t)w->id));
+    if (w->image)
+        json_object_set_new(attempt, "image_id", json_string(w->image));
+    else
+        w->unnamed_job = j->row;
+}
+
+static void keep_attempt(struct pl_ejob *j, struct pl_eworker *w, json_t *row, size_t datum, struct kept *k)
+{
+    json_t *attempt;
     struct pl_hash id;
     char hex[PL_HASH_HEX + 1], text[1024];
 
@@ -135,8 +148,10 @@ static void keep_attempt(struct pl_ejob *j, json_t *row, size_t datum, struct ke
     ++*kept;
     pl_plan_datum_id(j->plan, datum, &id);
     pl_plan_datum_text(j->plan, datum, text, sizeof text);
-    json_array_append_new(k->attempts, json_pack("{s:s, s:s, s:I, s:O}", "datum", pl_hash_hex(&id, hex), "paths", text, "attempt",
-                                                 (json_int_t)k->attempt, "row", row));
+    attempt = json_pack("{s:s, s:s, s:I, s:O}", "datum", pl_hash_hex(&id, hex), "paths", text, "attempt", (json_int_t)k->attempt,
+                        "row", row);
+    name_image(j, w, attempt);
+    json_array_append_new(k->attempts, attempt);
 }
 
 /* Rows come in their order, and so does the reason of the first. */
@@ -166,7 +181,7 @@ static void keep_tried(struct pl_ejob *j, const json_t *row, enum pl_tried_state
 
 static void keep_row(struct pl_ejob *j, const struct reporting *p, json_t *row, enum pl_sched_verdict verdict, struct kept *k)
 {
-    const struct pl_eworker *w = p->worker;
+    struct pl_eworker *w = p->worker;
     uint32_t index = (uint32_t)num(row, "index");
     size_t datum = j->rows[index];
     char key[PL_HASH_HEX + 1];
@@ -180,7 +195,7 @@ static void keep_row(struct pl_ejob *j, const struct reporting *p, json_t *row, 
         json_object_set_new(row, "gpu", json_deep_copy(p->gpu)); /* rows go to other threads */
     pl_totals_add(&j->totals, row);
     j->stage->datum_bytes = PL_MAX(j->stage->datum_bytes, (uint64_t)num(json_object_get(row, "bytes"), "in"));
-    keep_attempt(j, row, datum, k);
+    keep_attempt(j, w, row, datum, k);
     j->totals.failed += verdict == PL_SCHED_ROW_FAILED;
     j->totals.recovered += verdict == PL_SCHED_ROW_RECOVERED;
     if (verdict != PL_SCHED_ROW_DONE) {
@@ -364,10 +379,11 @@ static int write_attempt(struct pl_conn *c, int64_t job, const json_t *a, int64_
 {
     const json_t *row = json_object_get(a, "row");
     _cleanup_(json_decrefp) json_t *detail =
-        json_pack("{s:O, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?}", "paths", json_object_get(a, "paths"), "ms",
+        json_pack("{s:O, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O*, s:O*}", "paths", json_object_get(a, "paths"), "ms",
                   json_object_get(row, "ms"), "bytes", json_object_get(row, "bytes"), "rusage", json_object_get(row, "rusage"),
                   "gpu", json_object_get(row, "gpu"), "gpus", json_object_get(row, "gpus"), "node", json_object_get(row, "node"),
-                  "recovered", json_object_get(row, "recovered"));
+                  "recovered", json_object_get(row, "recovered"), "worker", json_object_get(a, "worker"), "image_id",
+                  json_object_get(a, "image_id"));
     _cleanup_free_ char *text = detail ? pl_json_text(detail, JSON_COMPACT) : NULL;
     struct pl_hash datum;
     bool failed = pl_streq(pl_json_str(row, "state"), "failed");

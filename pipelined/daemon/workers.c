@@ -98,6 +98,7 @@ void pl_eworker_free(void *worker)
 
     pl_timer_destroy(w->poll);
     free(w->ready);
+    free(w->image);
     pl_estage_unref(w->stage);
     free(w);
 }
@@ -280,6 +281,60 @@ static void on_placed(void *self, uint64_t id, const char *node, bool up)
     report_as(e, id, (struct report){.kind = PL_SCHED_EV_WORKER_PLACED, .on = up}, node);
 }
 
+/* ---- which image it runs in ---- */
+
+struct naming {
+    int64_t job, worker;
+    char image[];
+};
+
+static int name_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    const struct naming *n = arg;
+    int r = pl_sql_exec(pl_tx_conn(tx), err,
+                        "UPDATE attempt SET detail = json_set(detail, '$.image_id', ?) WHERE job = ?"
+                        " AND json_extract(detail, '$.worker') = ? AND json_extract(detail, '$.image_id') IS NULL",
+                        "sii", n->image, n->job, n->worker);
+
+    return r < 0 ? r : 0;
+}
+
+static void name_done(void *arg, int r, const struct pl_err *err)
+{
+    if (r < 0)
+        pl_log_error("engine", "image of attempts: %s", err->msg);
+    free(arg);
+}
+
+/* Attempts that were kept before it was known: a command may be quicker than its node. */
+static void name_kept(struct pl_engine *e, const struct pl_eworker *w)
+{
+    const size_t size = strlen(w->image) + 1;
+    struct naming *n = malloc(sizeof *n + size);
+    struct pl_err err = {0};
+
+    if (!n)
+        return;
+    *n = (struct naming){.job = w->unnamed_job, .worker = (int64_t)w->id};
+    memcpy(n->image, w->image, size);
+    if (pl_db_submit(e->config.db, PL_TX_UNLOGGED, name_tx, name_done, n, &err) < 0)
+        name_done(n, err.code, &err);
+}
+
+static void on_image(void *self, uint64_t id, const char *image)
+{
+    struct pl_engine *e = self;
+    struct pl_eworker *w = pl_engine_worker(e, id);
+
+    if (!w || w->image)
+        return;
+    w->image = strdup(image);
+    if (w->image && w->unnamed_job)
+        name_kept(e, w);
+    if (w->image)
+        w->unnamed_job = 0;
+}
+
 static void on_waits(void *self, uint64_t id, const char *text)
 {
     report(self, id, PL_SCHED_EV_WORKER_WAITS, text);
@@ -356,7 +411,8 @@ static bool has_come(void *self, uint64_t id)
 
 struct pl_executor_events pl_engine_executor_events(struct pl_engine *e)
 {
-    return (struct pl_executor_events){e, on_started, on_exited, on_placed, on_waits, on_shape, on_reshape, has_shape, has_come};
+    return (struct pl_executor_events){e,        on_started, on_exited, on_placed, on_waits,
+                                       on_shape, on_reshape, has_shape, has_come,  on_image};
 }
 
 void pl_engine_worker_spec(const struct pl_engine *e, const struct pl_eworker *w, struct pl_engine_worker_texts *texts,

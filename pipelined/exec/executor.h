@@ -65,6 +65,9 @@ struct pl_executor_events {
     bool (*has_shape)(void *self, uint64_t id);
     /* Has the worker attached? Asked of pods alone, in turns of the loop of their own; NULL: all have. */
     bool (*has_come)(void *self, uint64_t id);
+    /* Of pods: the image that the command runs in, as its node resolved it ("debian@sha256:…"): before it is told that it is up, or that it ended. NULL:
+     * nobody wants to know. */
+    void (*image)(void *self, uint64_t id, const char *image);
 };
 
 /* Would a stage's workers be taken? Texts are "" where there is nothing to say. */

@@ -419,10 +419,11 @@ void pl_pod_state(const json_t *pod, const json_t *events, const struct pl_pod_a
     struct look l = {pod, json_object_get(pod, "spec"), json_object_get(pod, "status"), events, asked, ret};
     const char *phase = pl_json_str(l.status, "phase"), *node = pl_json_str(l.spec, "nodeName");
     const json_t *main = terminated(&l, "main"), *agent = terminated(&l, "agent"), *init;
-    const char *name;
+    const char *image = pl_json_str(named(json_object_get(l.status, "containerStatuses"), "main"), "imageID"), *name;
 
     *ret = (struct pl_pod_state){.exit_code = -1};
     ret->node = node[0] != '\0' ? node : NULL;
+    ret->image = image[0] != '\0' ? image : NULL;
     ret->bound = ret->node != NULL;
     ret->deleted = json_object_get(json_object_get(pod, "metadata"), "deletionTimestamp") != NULL;
     if (main != NULL)

@@ -31,7 +31,7 @@ struct pl_pod_state {
     bool deleted;               /* somebody has asked for its end */
     bool no_growth;             /* the cluster's autoscaler says that it will not grow for it */
     int exit_code;              /* of main; -1 = it has none */
-    const char *node;           /* of the pod's JSON; NULL */
+    const char *node, *image;   /* of the pod's JSON; NULL; image: main's, as the node resolved it */
     char why[PL_POD_WHY_BYTES]; /* "" when it runs or is over as it should be */
 };
 

@@ -162,3 +162,19 @@ def test_pods_of_a_finished_job_are_removed_and_no_write_is_wasted(world):  # no
     one.kubelet.until(lambda: not one.kubelet.all(), "its pod is removed")
     pod, = one.pods("st")
     assert phase(pod) == "Succeeded", pod["status"]
+
+
+def test_an_attempt_says_which_image_its_command_ran_in(world, gate):  # noqa: F811
+    """As the node resolved it; said by then or a little later, for a command may be quicker than its node."""
+    one = world([nodes.cpu("a")])
+    for stage, script in (("quick", "cp /pfs/in/f /pfs/out/f"), ("slow", hold(gate))):
+        run = begin(one, stage, script)
+        if stage == "slow":
+            gate.arrived()
+            one.kubelet.until(lambda: [state(pod, "main")[0] for pod in one.pods("slow")] == ["running"], "its node says that it runs")
+            gate.open()
+        succeeds(one, run)
+        name, = names(one, stage)
+        attempt, = one.kubelet.until(lambda: [row for row in one.daemon.default.datums(stage, run) if "image_id" in row], "the image is known")  # noqa: B023
+        assert attempt["image_id"] == f"simulated@{COMMANDS}" and name.split("-")[-2] == str(attempt["worker"] & 0xFFFFFFFF), (name, attempt)
+        assert f"image  simulated@{COMMANDS}\n" in one.daemon.ctl("inspect", "datum", stage, attempt["id"]).out

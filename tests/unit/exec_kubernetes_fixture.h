@@ -20,7 +20,7 @@ struct heard {
     bool hopeless, counts, offered;
     uint32_t pending_max;
     uint64_t last;
-    char end[1024], why[1024], node[128], shape[1024];
+    char end[1024], why[1024], node[128], shape[1024], image[256];
 };
 
 struct fixture {
@@ -98,6 +98,15 @@ static inline bool has_shape(void *self, uint64_t id)
     return ((const struct fixture *)self)->unused != id;
 }
 
+static inline void on_image(void *self, uint64_t id, const char *image)
+{
+    struct heard *h = &((struct fixture *)self)->heard;
+
+    (void)id;
+    assert_int_equal(h->up + h->exited, 0);
+    (void)snprintf(h->image, sizeof h->image, "%s", image);
+}
+
 static inline bool has_come(void *self, uint64_t id)
 {
     struct fixture *f = self;
@@ -144,7 +153,7 @@ static inline void create(struct fixture *f, bool follow)
                                                .context = "",
                                                .settings = &f->settings,
                                                .events = {f, on_started, on_exited, on_placed, on_waits, on_shape, on_reshape,
-                                                          has_shape, has_come}};
+                                                          has_shape, has_come, on_image}};
     struct pl_err err = {0};
 
     f->settings = (struct pl_pod_settings){

@@ -47,6 +47,41 @@ static void a_short_pod_is_never_seen_running(void **state_)
     assert_int_equal(f->heard.exited, 1);
 }
 
+static json_t *of_image(json_t *container)
+{
+    json_object_set_new(container, "imageID", json_string("debian@sha256:12"));
+    return container;
+}
+
+static void which_image_it_runs_in_is_told_before_it_is_up(void **state_)
+{
+    struct fixture *f = *state_;
+
+    create(f, true);
+    start(f, 7);
+    until(f, has_pod);
+    patch(f, 7,
+          json_pack("{s:{s:s}, s:{s:s, s:[o]}}", "spec", "nodeName", "cpu-1", "status", "phase", "Running", "containerStatuses",
+                    of_image(state("main", "running", json_object()))));
+    until(f, is_up);
+    assert_string_equal(f->heard.image, "debian@sha256:12");
+}
+
+static void which_image_a_short_pod_ran_in_is_told_before_its_end(void **state_)
+{
+    struct fixture *f = *state_;
+
+    create(f, true);
+    start(f, 7);
+    until(f, has_pod);
+    patch(f, 7,
+          json_pack("{s:{s:s}, s:{s:s, s:[o, o]}}", "spec", "nodeName", "cpu-1", "status", "phase", "Succeeded",
+                    "containerStatuses", of_image(state("main", "terminated", json_pack("{s:i}", "exitCode", 0))),
+                    state("agent", "terminated", json_pack("{s:i}", "exitCode", 0))));
+    until(f, has_end);
+    assert_string_equal(f->heard.image, "debian@sha256:12");
+}
+
 static void who_is_told_to_end_is_gone_when_the_cluster_says_so(void **state_)
 {
     struct fixture *f = *state_;
@@ -621,6 +656,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ROW(a_worker_is_a_pod_from_its_creation_to_its_removal),
         ROW(a_short_pod_is_never_seen_running),
+        ROW(which_image_it_runs_in_is_told_before_it_is_up),
+        ROW(which_image_a_short_pod_ran_in_is_told_before_its_end),
         ROW(who_is_told_to_end_is_gone_when_the_cluster_says_so),
         ROW(a_pod_deleted_by_hand_is_a_lost_worker_that_used_no_try),
         ROW(why_it_waits_is_told_in_the_clusters_words),
