@@ -179,7 +179,9 @@ static const struct {
     {"RunContainerError", PL_POD_CONFIG_MS, "the node cannot start the container"},
     {"CrashLoopBackOff", -1, ""},
     {"ContainerCreating", -1, ""},
+    {"PreCreateHookError", PL_POD_CONFIG_MS, "the node cannot make the container"},
     {"PodInitializing", -1, ""},
+    {"PreStartHookError", PL_POD_CONFIG_MS, "the node cannot start the container"},
 };
 
 /* A node's troubles before the containers are there stand in events only. */
@@ -387,8 +389,13 @@ static const json_t *failed_init(const struct look *l, const char **ret_name)
 /* The runner ends because the agent has: then what became of that is what there is to say. */
 static bool left_by_agent(const json_t *main, const json_t *agent)
 {
-    return agent != NULL && json_integer_value(json_object_get(main, "exitCode")) == RUNNER_LEFT_ALONE &&
-           json_integer_value(json_object_get(agent, "exitCode")) != 0;
+/* Of the agent: nothing comes of the command any more, which its runner ends in a while. */
+static bool failed(const json_t *end)
+{
+    return end != NULL && json_integer_value(json_object_get(end, "exitCode")) != 0;
+}
+
+    return failed(agent) && json_integer_value(json_object_get(main, "exitCode")) == RUNNER_LEFT_ALONE;
 }
 
 /* Both containers are gone, or the phase says so. What the cluster did comes before what that did to the containers. */
@@ -405,7 +412,7 @@ static void ended(struct look *l)
         return;
     if (left_by_agent(main, agent) && container_ended(l, "agent", agent))
         return;
-    if (main != NULL && json_integer_value(json_object_get(main, "exitCode")) != 0 && container_ended(l, "main", main))
+    if (failed(main) && container_ended(l, "main", main))
         return;
     if (agent != NULL && container_ended(l, "agent", agent))
         return;
@@ -429,7 +436,8 @@ void pl_pod_state(const json_t *pod, const json_t *events, const struct pl_pod_a
     if (main != NULL)
         ret->exit_code = (int)json_integer_value(json_object_get(main, "exitCode"));
     init = failed_init(&l, &name);
-    if (pl_streq(phase, "Failed") || pl_streq(phase, "Succeeded") || (main != NULL && agent != NULL) || init != NULL)
+    if (pl_streq(phase, "Failed") || pl_streq(phase, "Succeeded") || (main != NULL && agent != NULL) || init != NULL ||
+        failed(agent))
         ended(&l);
     else if (main != NULL || agent != NULL || state_of(&l, "containerStatuses", "main", "running") != NULL)
         ret->verdict = PL_POD_RUNS;

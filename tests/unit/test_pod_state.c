@@ -346,6 +346,21 @@ static const struct {
      PL_POD_ELSEWHERE,
      "main ended with exit code 75: the agent did not come",
      75},
+    /* without its agent a command comes to nothing */
+    {"{" NODE ", \"status\": {\"phase\": \"Running\", \"containerStatuses\": [" CONTAINER(
+         "main", "\"running\": {}") ", " CONTAINER("agent", ENDED("1", "Error", "attach: this is no worker's token")) "]}}",
+     NULL,
+     {0},
+     PL_POD_ELSEWHERE,
+     "agent ended with exit code 1: attach: this is no worker's token",
+     -1},
+    {"{" NODE ", \"status\": {\"phase\": \"Running\", \"containerStatuses\": [" CONTAINER(
+         "main", "\"running\": {}") ", " CONTAINER("agent", ENDED("0", "Completed", "")) "]}}",
+     NULL,
+     {0},
+     PL_POD_RUNS,
+     "",
+     -1},
     /* of two that ended because one did, that one tells; the end of what it printed */
     {"{" NODE
      ", \"status\": {\"containerStatuses\": [" CONTAINER("main", ENDED("75", "Error", "the agent did not come")) ", " CONTAINER(
@@ -438,6 +453,114 @@ static void each_pod_has_a_verdict_and_a_sentence(void **state)
     }
 }
 
+/* Every reason that a kubelet, a scheduler or a controller gives: whose business it is. */
+enum reason_of { WAITS_FOR, ENDED_BY, POD_ENDED_BY, DISRUPTED_BY };
+
+static const struct {
+    enum reason_of of;
+    const char *reason;
+    int code; /* ENDED_BY: of main */
+    int64_t waited_ms;
+    enum pl_pod_verdict verdict;
+} reasons[] = {
+    /* of a container that waits: for ever, for a while, not at all */
+    {WAITS_FOR, "ContainerCreating", .verdict = PL_POD_WAITS},
+    {WAITS_FOR, "ContainerCreating", .waited_ms = INT64_MAX, .verdict = PL_POD_WAITS},
+    {WAITS_FOR, "PodInitializing", .waited_ms = INT64_MAX, .verdict = PL_POD_WAITS},
+    {WAITS_FOR, "CrashLoopBackOff", .waited_ms = INT64_MAX, .verdict = PL_POD_WAITS}, /* a patch had it started again */
+    {WAITS_FOR, "SomethingNew", .waited_ms = INT64_MAX, .verdict = PL_POD_WAITS},
+    {WAITS_FOR, "ErrImagePull", .waited_ms = PL_POD_PULL_MS - 1, .verdict = PL_POD_WAITS},
+    {WAITS_FOR, "ErrImagePull", .waited_ms = PL_POD_PULL_MS, .verdict = PL_POD_GIVEN_UP},
+    {WAITS_FOR, "ImagePullBackOff", .waited_ms = PL_POD_PULL_MS - 1, .verdict = PL_POD_WAITS},
+    {WAITS_FOR, "ImagePullBackOff", .waited_ms = PL_POD_PULL_MS, .verdict = PL_POD_GIVEN_UP},
+    {WAITS_FOR, "ImageInspectError", .waited_ms = PL_POD_PULL_MS - 1, .verdict = PL_POD_WAITS},
+    {WAITS_FOR, "ImageInspectError", .waited_ms = PL_POD_PULL_MS, .verdict = PL_POD_GIVEN_UP},
+    {WAITS_FOR, "RegistryUnavailable", .waited_ms = PL_POD_PULL_MS - 1, .verdict = PL_POD_WAITS},
+    {WAITS_FOR, "RegistryUnavailable", .waited_ms = PL_POD_PULL_MS, .verdict = PL_POD_GIVEN_UP},
+    {WAITS_FOR, "CreateContainerConfigError", .waited_ms = PL_POD_CONFIG_MS - 1, .verdict = PL_POD_WAITS},
+    {WAITS_FOR, "CreateContainerConfigError", .waited_ms = PL_POD_CONFIG_MS, .verdict = PL_POD_GIVEN_UP},
+    {WAITS_FOR, "CreateContainerError", .waited_ms = PL_POD_CONFIG_MS - 1, .verdict = PL_POD_WAITS},
+    {WAITS_FOR, "CreateContainerError", .waited_ms = PL_POD_CONFIG_MS, .verdict = PL_POD_GIVEN_UP},
+    {WAITS_FOR, "PreCreateHookError", .waited_ms = PL_POD_CONFIG_MS - 1, .verdict = PL_POD_WAITS},
+    {WAITS_FOR, "PreCreateHookError", .waited_ms = PL_POD_CONFIG_MS, .verdict = PL_POD_GIVEN_UP},
+    {WAITS_FOR, "RunContainerError", .waited_ms = PL_POD_CONFIG_MS - 1, .verdict = PL_POD_WAITS},
+    {WAITS_FOR, "RunContainerError", .waited_ms = PL_POD_CONFIG_MS, .verdict = PL_POD_GIVEN_UP},
+    {WAITS_FOR, "PreStartHookError", .waited_ms = PL_POD_CONFIG_MS - 1, .verdict = PL_POD_WAITS},
+    {WAITS_FOR, "PreStartHookError", .waited_ms = PL_POD_CONFIG_MS, .verdict = PL_POD_GIVEN_UP},
+    {WAITS_FOR, "InvalidImageName", .verdict = PL_POD_GIVEN_UP},
+    {WAITS_FOR, "ErrImageNeverPull", .verdict = PL_POD_GIVEN_UP},
+    {WAITS_FOR, "SignatureValidationFailed", .verdict = PL_POD_GIVEN_UP},
+    /* of one that ended */
+    {ENDED_BY, "Completed", .verdict = PL_POD_OVER},
+    {ENDED_BY, "Error", .code = 1, .verdict = PL_POD_ELSEWHERE},
+    {ENDED_BY, "Error", .code = 137, .verdict = PL_POD_ELSEWHERE},
+    {ENDED_BY, "Error", .code = 143, .verdict = PL_POD_ELSEWHERE},
+    {ENDED_BY, "OOMKilled", .code = 137, .verdict = PL_POD_FAILED},
+    {ENDED_BY, "DeadlineExceeded", .code = 137, .verdict = PL_POD_FAILED},
+    {ENDED_BY, "StartError", .code = 128, .verdict = PL_POD_ELSEWHERE},
+    {ENDED_BY, "ContainerCannotRun", .code = 127, .verdict = PL_POD_ELSEWHERE},
+    {ENDED_BY, "ContainerStatusUnknown", .code = 137, .verdict = PL_POD_ELSEWHERE},
+    /* of the pod: its node would not have it, or would not keep it */
+    {POD_ENDED_BY, "DeadlineExceeded", .verdict = PL_POD_FAILED},
+    {POD_ENDED_BY, "Evicted", .verdict = PL_POD_ELSEWHERE},
+    {POD_ENDED_BY, "NodeLost", .verdict = PL_POD_ELSEWHERE},
+    {POD_ENDED_BY, "Preempted", .verdict = PL_POD_ELSEWHERE},
+    {POD_ENDED_BY, "Preempting", .verdict = PL_POD_ELSEWHERE},
+    {POD_ENDED_BY, "Shutdown", .verdict = PL_POD_ELSEWHERE},
+    {POD_ENDED_BY, "NodeShutdown", .verdict = PL_POD_ELSEWHERE},
+    {POD_ENDED_BY, "Terminated", .verdict = PL_POD_ELSEWHERE},
+    {POD_ENDED_BY, "UnexpectedAdmissionError", .verdict = PL_POD_ELSEWHERE},
+    {POD_ENDED_BY, "AdmissionErrorOfSomebody", .verdict = PL_POD_ELSEWHERE},
+    {POD_ENDED_BY, "TopologyAffinityError", .verdict = PL_POD_ELSEWHERE},
+    {POD_ENDED_BY, "NodeAffinity", .verdict = PL_POD_ELSEWHERE},
+    {POD_ENDED_BY, "NodeName", .verdict = PL_POD_ELSEWHERE},
+    {POD_ENDED_BY, "NodePorts", .verdict = PL_POD_ELSEWHERE},
+    {POD_ENDED_BY, "OutOfcpu", .verdict = PL_POD_ELSEWHERE},
+    {POD_ENDED_BY, "OutOfmemory", .verdict = PL_POD_ELSEWHERE},
+    {POD_ENDED_BY, "OutOfpods", .verdict = PL_POD_ELSEWHERE},
+    {POD_ENDED_BY, "OutOfephemeral-storage", .verdict = PL_POD_ELSEWHERE},
+    {POD_ENDED_BY, "OutOfnvidia.com/gpu", .verdict = PL_POD_ELSEWHERE},
+    {POD_ENDED_BY, "SomethingNew", .verdict = PL_POD_ELSEWHERE},
+    {DISRUPTED_BY, "PreemptionByScheduler", .verdict = PL_POD_ELSEWHERE},
+    {DISRUPTED_BY, "DeletionByTaintManager", .verdict = PL_POD_ELSEWHERE},
+    {DISRUPTED_BY, "EvictionByEvictionAPI", .verdict = PL_POD_ELSEWHERE},
+    {DISRUPTED_BY, "DeletionByPodGC", .verdict = PL_POD_ELSEWHERE},
+    {DISRUPTED_BY, "TerminationByKubelet", .verdict = PL_POD_ELSEWHERE},
+};
+
+static json_t *pod_with(enum reason_of of, const char *reason, int code)
+{
+    json_t *pod = json_loads("{" NODE ", \"status\": {" BOTH(ENDED("137", "Error", "")) "}}", 0, NULL),
+           *status = json_object_get(pod, "status"), *main = json_array_get(json_object_get(status, "containerStatuses"), 0);
+
+    if (of == WAITS_FOR)
+        json_object_set_new(status, "containerStatuses",
+                            json_pack("[{s:s, s:{s:{s:s}}}]", "name", "main", "state", "waiting", "reason", reason));
+    else if (of == ENDED_BY)
+        json_object_set_new(main, "state", json_pack("{s:{s:s, s:i}}", "terminated", "reason", reason, "exitCode", code));
+    else if (of == POD_ENDED_BY)
+        json_object_update_new(status, json_pack("{s:s, s:s, s:[]}", "phase", "Failed", "reason", reason, "containerStatuses"));
+    else
+        json_object_update_new(status, json_pack("{s:s, s:[{s:s, s:s, s:s}]}", "phase", "Failed", "conditions", "type",
+                                                 "DisruptionTarget", "status", "True", "reason", reason));
+    return pod;
+}
+
+static void each_reason_is_somebodys_business(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(reasons); i++) {
+        json_t *pod = pod_with(reasons[i].of, reasons[i].reason, reasons[i].code);
+        const struct pl_pod_asked asked = {.waited_ms = reasons[i].waited_ms};
+        struct pl_pod_state got;
+
+        pl_pod_state(pod, NULL, &asked, &got);
+        if (got.verdict != reasons[i].verdict || (got.verdict != PL_POD_OVER && got.why[0] == '\0'))
+            fail_msg("%s is said to be %s: %s", reasons[i].reason, pl_pod_verdict_name(got.verdict), got.why);
+        json_decref(pod);
+    }
+}
+
 static void a_pod_that_somebody_deletes_says_so(void **state)
 {
     json_t *pod = json_loads("{\"metadata\": {\"deletionTimestamp\": \"2026-11-22T10:00:00Z\"}, " NODE
@@ -484,8 +607,8 @@ static void pods_of_any_shape_have_a_verdict(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_pod_has_a_verdict_and_a_sentence),
-        cmocka_unit_test(a_pod_that_somebody_deletes_says_so),
+        cmocka_unit_test(each_pod_has_a_verdict_and_a_sentence), cmocka_unit_test(each_reason_is_somebodys_business),
+        cmocka_unit_test(a_queue_that_says_why_is_quoted),       cmocka_unit_test(a_pod_that_somebody_deletes_says_so),
         cmocka_unit_test(pods_of_any_shape_have_a_verdict),
     };
 
