@@ -60,6 +60,11 @@ def kustomize():
     return servers.go_program("kustomize", "sigs.k8s.io/kustomize/kustomize/v5", KUSTOMIZE)
 
 
+# Who asked for what: of the daemon's account alone.
+AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+         "rules": [{"level": "Metadata", "users": ["system:serviceaccount:pipelined:pipelined"]}, {"level": "None"}]}
+
+
 class ControlPlane(servers.Server):
     """`start` returns once it is ready and the namespace "default" is there."""
 
@@ -71,6 +76,11 @@ class ControlPlane(servers.Server):
         super().__init__(folder)
         self.etcd_port, self.peer_port, self.scheduler_port = (servers.free_port() for _ in range(3))
         self.certs = self.folder / "certs"
+
+    def audited(self):
+        """What the daemon's account has asked for until now: events of the server's audit."""
+        path = self.folder / "audit.log"
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
     @property
     def endpoint(self):
@@ -145,6 +155,7 @@ class ControlPlane(servers.Server):
         folder, peer = programs(), f"http://127.0.0.1:{self.peer_port}"
         client = f"http://127.0.0.1:{self.etcd_port}"
         self.make_keys()
+        (self.folder / "audit.json").write_text(json.dumps(AUDIT), encoding="ascii")
         self.spawn("etcd", "--data-dir", self.folder / "etcd", "--listen-client-urls", client, "--advertise-client-urls", client,
                    "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}",
                    env={"ETCD_UNSUPPORTED_ARCH": os.uname().machine.replace("aarch64", "arm64")})
@@ -152,7 +163,9 @@ class ControlPlane(servers.Server):
                    f"--secure-port={self.port}", f"--token-auth-file={self.folder / 'tokens.csv'}", "--authorization-mode=RBAC,Node",
                    "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={self.certs / 'sa.key'}",
                    f"--service-account-signing-key-file={self.certs / 'sa.key'}", "--service-cluster-ip-range=10.96.0.0/16",
-                   f"--client-ca-file={self.certs / 'ca.crt'}", "--allow-privileged=true", "--disable-admission-plugins=ServiceAccount", *self.api_options)
+                   f"--client-ca-file={self.certs / 'ca.crt'}", "--allow-privileged=true", "--disable-admission-plugins=ServiceAccount",
+                   f"--audit-policy-file={self.folder / 'audit.json'}", f"--audit-log-path={self.folder / 'audit.log'}", "--audit-log-mode=blocking",
+                   *self.api_options)
         self.until("certificate", (self.certs / "apiserver.crt").exists)
         self.spawn(folder / "kube-scheduler", f"--kubeconfig={self.kubeconfig()}", f"--authentication-kubeconfig={self.kubeconfig()}",
                    f"--authorization-kubeconfig={self.kubeconfig()}", "--leader-elect=false", "--bind-address=127.0.0.1",

@@ -6,15 +6,19 @@ import re
 import shutil
 import subprocess
 
+import containers
 import control_plane
+import kubelet as library
+import nodes
 import pytest
 from test_client import rows
+from test_demo import AGENT, COMMANDS, IMAGES, World, kit
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = TOP / "pipelined" / "deploy"
 COMPONENTS = sorted(folder.name for folder in (DEPLOY / "components").iterdir())
 DAEMONS, STAGES, EXPORTERS = "pipelined", "pipelined-stages", "gpu-operator"
-BESIDE = {("get", "core", "namespaces")}  # asked at the start, for Pod Security's label; without it the namespace admits everything
+BESIDE = {("get", "core", "namespaces")}  # done without asking whether it may: for Pod Security's label; without it the namespace admits everything
 
 
 def rendered(folder):
@@ -169,12 +173,76 @@ def test_with_these_rights_nothing_is_switched_off(plane, account):
     assert status == 200 and said["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline", said
 
 
-def test_there_is_no_right_that_is_not_used(plane, account, asked):
-    of_cluster, of_namespace = asked
+def everything(one, gate):
+    """What a daemon can do with a cluster."""
+    def again(stage):
+        """Once more, in a pod of its own."""
+        one.kubelet.until(lambda: not one.kubelet.all(), "the pod before is removed")
+        return one.daemon.push(f"in-{stage}", "f", "again")["run"]
+
+    for words in (("create", "secret", "pg", "--value", "dsn=1"), ("update", "secret", "pg", "--value", "dsn=2"), ("list", "secret"), ("delete", "secret", "pg")):
+        one.daemon.ctl(*words)
+    claims = {"memory": "40Gi", "share": {"mode": "dra", "class": "gpu.nvidia.com"}}
+    assert one.daemon.wait(one.runs("claimed", claims))["state"] == "success", one.tell()
+    assert one.daemon.wait(again("claimed"))["state"] == "success", one.tell()  # the claim's template is there already
+    one.daemon.default.repo("in-held").stages(kit.sh("held", f"{gate.wait}; cp /pfs/in/f /pfs/out/f", **{
+        "input": {"repo": "in-held", "name": "in", "glob": "/"}}), pipeline="held")
+    run = one.daemon.push("in-held", "f", "x")["run"]
+    gate.arrived()
+    one.daemon.ctl("logs", "held", "--container", "agent")
+    gate.open()
+    assert one.daemon.wait(run)["state"] == "success", one.tell()
+    one.kubelet.until(lambda: not one.kubelet.all(), "its pod is removed")
+    (name,), namespace = {pod["metadata"]["name"] for pod in one.pods("held")}, one.kubelet.namespace
+    stem, index, incarnation = name.rsplit("-", 2)
+    taken = [f"{stem}-{int(index) + more}-{incarnation}" for more in range(1, 13)]  # somebody has the names of the pods to come
+    for other in taken:
+        status, said = one.kubelet.plane.request("POST", f"/api/v1/namespaces/{namespace}/pods", {
+            "metadata": {"name": other}, "spec": {"schedulingGates": [{"name": "tests/never"}], "containers": [{"name": "main", "image": "any"}]}})
+        assert status == 201, said
+    run = one.daemon.push("in-held", "f", "y")["run"]
+    one.kubelet.until(lambda: any(event["verb"] == "get" and event.get("objectRef", {}).get("name") in taken for event in one.kubelet.plane.audited()),
+                      "it looks at whose that pod is")
+
+
+@pytest.fixture(scope="module")
+def used(plane, account, tmp_path_factory):
+    """Which rights a daemon uses in its life, by the API server's audit: of the cluster, of the namespace."""
+    if containers.why_not():
+        print(containers.why_not())
+        pytest.skip(containers.why_not())
+    root, gate, before = tmp_path_factory.mktemp("life"), kit.Gate(), len(plane.audited())
+    with library.Kubelet(plane, root / "kubelet", [nodes.cpu("cpu"), nodes.dra("claimed")], images=dict(IMAGES), namespace=STAGES) as kubelet:
+        daemon = kit.Daemon(root, "--executor", "kubernetes", "--kubernetes-image", AGENT, "--kubernetes-default-image", COMMANDS, "--kubernetes-owner", "pipelined",
+                            "--kubernetes-kubeconfig", str(plane.kubeconfig("life", {"token": account}, namespace=STAGES))).start()
+        try:
+            everything(World(kubelet, daemon), gate)
+        finally:
+            gate.close()
+            assert daemon.stop() == 0, daemon.log()[-4000:]
+    found = [event for event in plane.audited()[before:] if event["userAgent"].startswith("pipelined/") and event.get("annotations", {}).get(
+        "authorization.k8s.io/decision") == "allow" and event.get("objectRef", {}).get("resource") not in (None, "selfsubjectaccessreviews")]
+
+    def right(event):
+        about = event["objectRef"]
+        return event["verb"], about.get("apiGroup", "core"), about["resource"] + (f"/{about['subresource']}" if "subresource" in about else "")
+
+    return tuple({right(event) for event in found if ("namespace" in event["objectRef"]) == inside} for inside in (False, True))
+
+
+def test_there_is_no_right_that_is_not_used(plane, account, used):
+    """A daemon that does all that it can needs each of them."""
+    of_cluster, of_namespace = used
     everybodys = rules(plane, control_plane.NOBODY, STAGES)
-    assert rules(plane, account, STAGES) - everybodys == of_cluster | of_namespace | BESIDE
+    assert rules(plane, account, STAGES) - everybodys == of_cluster | of_namespace
     for namespace in (DAEMONS, EXPORTERS, "default", "kube-system"):
         assert rules(plane, account, namespace) - everybodys == of_cluster, namespace
+
+
+def test_what_is_used_was_asked_for_at_the_start(asked, used):
+    """So that what is not allowed is said then."""
+    of_cluster, of_namespace = used
+    assert asked == (of_cluster, of_namespace - BESIDE)
 
 
 @pytest.mark.parametrize("method, path", [("GET", f"/api/v1/namespaces/{DAEMONS}/secrets/pipelined-tls"), ("GET", "/api/v1/secrets"),
