@@ -85,7 +85,7 @@
  *                        sandbox_probe: does bubblewrap work here?
  *   kubernetes           workers as pods: pods (one of them), shapes (those that are alike), admission (would the cluster
  *                        take one?), learning (what must be known first), owner (whose pods are),
- *                        silent (whose agents do not come), pod_logs (what their containers print),
+ *                        silent (whose agents do not come), pod_logs (what their containers print), queued (whom a queue of Kueue holds back),
  *                        cluster (what it can offer), seen_nodes (and could before), limits (what its
  *                        namespace's quotas demand), project_secrets, gpu_use (what GPUs do), kube_feed (what the cluster tells, on the loop);   kube_settings:
  *                        what the configuration says of pods
@@ -96,7 +96,7 @@
  *   kube_watch           lists that are kept up to date: which request comes next and what its answer means;  kube_informer: and asks it
  *   pod_render           a stage's worker as a pod: pod_gpu (ways to ask for GPUs), pod_devices (what is known of them by name), pod_patch (patches of a pod), pod_check (what specs may not ask for)
  *   cluster_facts        what the API server's answers say of a cluster that pods are rendered by
- *   pod_state            what is the matter with a pod, and whose business it is (last_words: the end of what it printed);  offer, offer_answers: what nodes could give it;  pod_ramp: how many may wait
+ *   pod_state            what is the matter with a pod, and whose business it is (last_words: the end of what it printed; workload: what Kueue says of it);  offer, offer_answers: what nodes could give it;  pod_ramp: how many may wait
  *   gpu_report           which GPUs nodes have and who holds them: dcgm (how busy they are), gpushare_table (memory shared out);
  *                        secret_object: a secret of a project as the cluster keeps it
  * A worker does it: pipelined/agent

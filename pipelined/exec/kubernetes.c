@@ -359,6 +359,7 @@ static void kube_destroy(struct pl_executor *x)
     pl_kube_learn_stop(k);
     pl_kube_owner_stop(k);
     pl_kube_silent_stop(k);
+    pl_kube_queue_stop(k);
     pl_kube_logs_stop(k);
     k->pods_feed = pl_kube_feed_destroy(k->pods_feed);
     k->events_feed = pl_kube_feed_destroy(k->events_feed);

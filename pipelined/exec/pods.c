@@ -74,6 +74,7 @@ static void destroy(struct kpod *p)
     json_decref(p->claim);
     free(p->order);
     free(p->node);
+    free(p->queue_says);
     making_free(p);
     removal_free(p);
     free(p);
@@ -577,7 +578,9 @@ void pl_kpod_look(struct kpod *p)
         return;
     }
     note_reason(p);
-    asked = (struct pl_pod_asked){.memory_bytes = p->memory_bytes, .waited_ms = pl_clock_mono_ms() - p->waits_ms};
+    asked = (struct pl_pod_asked){.memory_bytes = p->memory_bytes,
+                                  .waited_ms = pl_clock_mono_ms() - p->waits_ms,
+                                  .queue_says = p->queue_says};
     pl_pod_state(p->object, p->events, &asked, &st);
     if (st.verdict > PL_POD_RUNS) {
         end(p, &st);
@@ -585,6 +588,8 @@ void pl_kpod_look(struct kpod *p)
     }
     tell_place(p, &st);
     tell_why(p, &st);
+    if (st.queued)
+        pl_kpod_look_queue(p);
     if (p->up) { /* what comes next is another object, or an event that changes nothing */
         p->object = (json_decref(p->object), NULL);
         p->events = (json_decref(p->events), NULL);

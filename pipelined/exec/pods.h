@@ -20,18 +20,20 @@
 #include <pthread.h>
 #include <sys/queue.h>
 
-#define PL_POD_EVENTS_MAX      16u /* kept of a pod */
-#define PL_POD_LOOK_MS         2000
-#define PL_POD_LOOK_TURN       64u   /* pods that are looked at in one turn of the loop */
-#define PL_POD_TRIES_MS        5000  /* a server that fails is asked again so long before that is said */
-#define PL_POD_PARK_MS         10000 /* until it is made again at the latest; doubles up to */
-#define PL_POD_PARK_MOST_MS    60000
-#define PL_ADMISSION_WAIT_MS   5000
-#define PL_ADMISSION_FRESH_MS  600000
-#define PL_ADMISSION_MAX       4096u /* bodies known to be taken */
-#define PL_POD_UNSEEN_MS       60000 /* made, and in no list: it is gone */
-#define PL_POD_SILENT_MS       30000 /* its containers run, and its agent has not come: it is asked why, and again after */
-#define PL_POD_SILENT_AGAIN_MS 10000
+#define PL_POD_EVENTS_MAX       16u /* kept of a pod */
+#define PL_POD_LOOK_MS          2000
+#define PL_POD_LOOK_TURN        64u   /* pods that are looked at in one turn of the loop */
+#define PL_POD_TRIES_MS         5000  /* a server that fails is asked again so long before that is said */
+#define PL_POD_PARK_MS          10000 /* until it is made again at the latest; doubles up to */
+#define PL_POD_PARK_MOST_MS     60000
+#define PL_ADMISSION_WAIT_MS    5000
+#define PL_ADMISSION_FRESH_MS   600000
+#define PL_ADMISSION_MAX        4096u /* bodies known to be taken */
+#define PL_POD_UNSEEN_MS        60000 /* made, and in no list: it is gone */
+#define PL_POD_SILENT_MS        30000 /* its containers run, and its agent has not come: it is asked why, and again after */
+#define PL_POD_SILENT_AGAIN_MS  10000
+#define PL_POD_QUEUED_MS        2000 /* its queue holds it back: it is asked why */
+#define PL_POD_QUEUE_SAYS_BYTES 480u
 
 struct kshape {
     uint64_t id;
@@ -89,6 +91,8 @@ struct kpod {
     bool came;                    /* its agent has attached */
     int64_t silent_ms;            /* monotonic: of one that is up and has not come: when it is asked why */
     char *node;                   /* of the same; NULL */
+    char *queue_says;             /* why its queue holds it back; NULL = not known */
+    int64_t queue_ms;             /* monotonic: when it is asked for that; 0 = it was not seen held back */
     int64_t made_ms, waits_ms;    /* monotonic: when it was made; since when it waits for that: */
     char why[PL_POD_WHY_BYTES];   /* last told */
     json_t *object, *events;      /* NULL once its containers run: then only news counts */
@@ -141,6 +145,8 @@ struct kube {
     bool owner_doubt;
     struct kube_silent_ask *silent_ask; /* under way */
     LIST_HEAD(, pod_log) logs;          /* that are read */
+    struct kube_queue_ask *queue_ask;   /* under way */
+    int64_t queue_ms;                   /* monotonic: until then nobody is asked why queues hold pods back: it may not be read */
 };
 
 /* ---- pods.c ---- */
@@ -199,6 +205,11 @@ void pl_kpod_is_up(struct kpod *p, const char *node);
 /* Time has passed: of one that is up. What its agent printed last is asked for, of one pod at a time, and told as what it waits for. */
 void pl_kpod_look_silent(struct kpod *p);
 void pl_kube_silent_stop(struct kube *k);
+
+/* ---- queued.c: pods that a queue of Kueue holds back ---- */
+/* It is held back still: why is asked for, of one pod at a time, and told. */
+void pl_kpod_look_queue(struct kpod *p);
+void pl_kube_queue_stop(struct kube *k);
 
 /* ---- pod_logs.c: as `container_log` of the executor ---- */
 PL_MUST_CHECK

@@ -129,7 +129,10 @@ static bool waits_for_gate(struct look *l, const char *message)
     }
     if (json_array_size(gates) == 0)
         return false;
-    if (queue[0] != '\0' && strstr(names, "kueue.x-k8s.io/") != NULL)
+    l->to->queued = queue[0] != '\0' && strstr(names, "kueue.x-k8s.io/") != NULL;
+    if (l->to->queued && l->asked->queue_says != NULL)
+        say(l, PL_POD_WAITS, "queue %s has not admitted it yet: %.500s", queue, l->asked->queue_says);
+    else if (l->to->queued)
         say(l, PL_POD_WAITS, "queue %s has not admitted it yet: %.200s (%s)", queue, message, names);
     else
         say(l, PL_POD_WAITS, "%.300s (%s)", message, names);
@@ -176,12 +179,12 @@ static const struct {
     {"SignatureValidationFailed", 0, "the cluster does not trust the image's signature"},
     {"CreateContainerConfigError", PL_POD_CONFIG_MS, "check the names and keys of \"secrets\""},
     {"CreateContainerError", PL_POD_CONFIG_MS, "the node cannot make the container"},
+    {"PreCreateHookError", PL_POD_CONFIG_MS, "the node cannot make the container"},
     {"RunContainerError", PL_POD_CONFIG_MS, "the node cannot start the container"},
+    {"PreStartHookError", PL_POD_CONFIG_MS, "the node cannot start the container"},
     {"CrashLoopBackOff", -1, ""},
     {"ContainerCreating", -1, ""},
-    {"PreCreateHookError", PL_POD_CONFIG_MS, "the node cannot make the container"},
     {"PodInitializing", -1, ""},
-    {"PreStartHookError", PL_POD_CONFIG_MS, "the node cannot start the container"},
 };
 
 /* A node's troubles before the containers are there stand in events only. */
@@ -386,15 +389,15 @@ static const json_t *failed_init(const struct look *l, const char **ret_name)
     return NULL;
 }
 
-/* The runner ends because the agent has: then what became of that is what there is to say. */
-static bool left_by_agent(const json_t *main, const json_t *agent)
-{
 /* Of the agent: nothing comes of the command any more, which its runner ends in a while. */
 static bool failed(const json_t *end)
 {
     return end != NULL && json_integer_value(json_object_get(end, "exitCode")) != 0;
 }
 
+/* The runner ends because the agent has: then what became of that is what there is to say. */
+static bool left_by_agent(const json_t *main, const json_t *agent)
+{
     return failed(agent) && json_integer_value(json_object_get(main, "exitCode")) == RUNNER_LEFT_ALONE;
 }
 

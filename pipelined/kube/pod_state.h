@@ -21,14 +21,16 @@ enum pl_pod_verdict { PL_POD_WAITS, PL_POD_RUNS, PL_POD_OVER, PL_POD_FAILED, PL_
 
 /* What the pod cannot tell of itself. */
 struct pl_pod_asked {
-    int64_t memory_bytes; /* limit that the stage asked for; 0 = none */
-    int64_t waited_ms;    /* how long its containers wait for one thing, by the caller's clock */
+    int64_t memory_bytes;   /* limit that the stage asked for; 0 = none */
+    int64_t waited_ms;      /* how long its containers wait for one thing, by the caller's clock */
+    const char *queue_says; /* why its queue has not admitted it (workload.h); NULL: not known */
 };
 
 struct pl_pod_state {
     enum pl_pod_verdict verdict;
     bool bound;                 /* has a node */
     bool deleted;               /* somebody has asked for its end */
+    bool queued;                /* a queue of Kueue holds it back */
     bool no_growth;             /* the cluster's autoscaler says that it will not grow for it */
     int exit_code;              /* of main; -1 = it has none */
     const char *node, *image;   /* of the pod's JSON; NULL; image: main's, as the node resolved it */

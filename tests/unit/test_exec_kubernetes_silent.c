@@ -99,6 +99,53 @@ static void of_an_agent_that_has_come_nothing_is_asked(void **state_)
     assert_int_equal(f->heard.waits, 0);
 }
 
+static bool says_of_quota(struct fixture *f)
+{
+    return strstr(f->heard.why, "insufficient") != NULL;
+}
+
+static bool says_of_queue(struct fixture *f)
+{
+    return strstr(f->heard.why, "queue team-a") != NULL;
+}
+
+static void held_back(struct fixture *f)
+{
+    create(f, true);
+    start(f, 7);
+    until(f, has_pod);
+    patch(f, 7,
+          json_pack("{s:{s:{s:s}}, s:{s:[{s:s}]}}", "metadata", "labels", "kueue.x-k8s.io/queue-name", "team-a", "spec",
+                    "schedulingGates", "name", "kueue.x-k8s.io/admission"));
+}
+
+static json_t *workload_of(struct fixture *f, const char *message)
+{
+    char path[256];
+    json_t *pod = kube_fake_get(f->fake, path_of(7, path)), *metadata = json_object_get(pod, "metadata"), *made;
+
+    made = json_pack("{s:{s:s, s:{s:O}}, s:{s:[{s:s, s:s, s:s}]}}", "metadata", "name", "w", "labels", "kueue.x-k8s.io/job-uid",
+                     json_object_get(metadata, "uid"), "status", "conditions", "type", "QuotaReserved", "status", "False",
+                     "message", message);
+    json_decref(pod);
+    return made;
+}
+
+static void why_a_queue_holds_a_pod_back_is_told(void **state_)
+{
+    struct fixture *f = *state_;
+
+    held_back(f);
+    until(f, says_of_queue);
+    assert_string_equal(f->heard.why,
+                        "queue team-a has not admitted it yet: Scheduling is blocked due to non-empty scheduling gates "
+                        "(kueue.x-k8s.io/admission)");
+    kube_fake_put(f->fake, "/apis/kueue.x-k8s.io/v1beta1/namespaces/n/workloads", workload_of(f, "insufficient quota"));
+    clock_ahead_ms += PL_POD_QUEUED_MS;
+    until(f, says_of_quota);
+    assert_string_equal(f->heard.why, "queue team-a has not admitted it yet: insufficient quota");
+}
+
 static bool says_of_image(struct fixture *f)
 {
     return strstr(f->heard.why, "Image") != NULL;
@@ -135,6 +182,7 @@ int main(void)
         ROW(who_has_printed_nothing_is_told_so),
         ROW(a_log_that_may_not_be_read_is_not_asked_for),
         ROW(of_an_agent_that_has_come_nothing_is_asked),
+        ROW(why_a_queue_holds_a_pod_back_is_told),
         ROW(an_image_that_never_comes_is_given_up),
     };
 

@@ -561,6 +561,25 @@ static void each_reason_is_somebodys_business(void **state)
     }
 }
 
+static void a_queue_that_says_why_is_quoted(void **state)
+{
+    json_t *pod = json_loads(
+        "{\"metadata\": {\"labels\": {\"kueue.x-k8s.io/queue-name\": \"team-a\"}}, \"spec\": {\"schedulingGates\": [{\"name\": "
+        "\"kueue.x-k8s.io/admission\"}]}}",
+        0, NULL);
+    const struct pl_pod_asked asked = {.queue_says =
+                                           "insufficient unused quota for nvidia.com/gpu in flavor a100, 1 more needed"};
+    struct pl_pod_state got;
+
+    (void)state;
+    pl_pod_state(pod, NULL, &asked, &got);
+    assert_true(got.queued);
+    assert_string_equal(
+        got.why,
+        "queue team-a has not admitted it yet: insufficient unused quota for nvidia.com/gpu in flavor a100, 1 more needed");
+    json_decref(pod);
+}
+
 static void a_pod_that_somebody_deletes_says_so(void **state)
 {
     json_t *pod = json_loads("{\"metadata\": {\"deletionTimestamp\": \"2026-11-22T10:00:00Z\"}, " NODE
