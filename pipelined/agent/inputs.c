@@ -55,6 +55,19 @@ struct pl_inputs {
     size_t n_slots;
 };
 
+/* A worker does without one: it only saves fetching. */
+static int open_cache(struct pl_inputs *in, struct pl_err *err)
+{
+    struct pl_err why = {0};
+    int r = pl_file_cache_open(in->config.cache, PL_INPUTS_CACHE_BYTES, &in->cache, &why);
+
+    if (r == PL_ENOMEM)
+        return pl_err_nomem(err);
+    if (r < 0)
+        pl_log_warn("inputs", "files are fetched each time: cache %s: %s", in->config.cache, why.msg);
+    return 0;
+}
+
 int pl_inputs_create(const struct pl_inputs_config *config, struct pl_inputs **ret, struct pl_err *err)
 {
     struct pl_inputs *in = calloc(1, sizeof(*in));
@@ -65,7 +78,7 @@ int pl_inputs_create(const struct pl_inputs_config *config, struct pl_inputs **r
     in->config = *config;
     r = pl_node_cache_init(&in->nodes, &config->reader, PL_INPUTS_NODES, err);
     if (r == 0 && config->cache && config->read_only)
-        r = pl_file_cache_open(config->cache, PL_INPUTS_CACHE_BYTES, &in->cache, err);
+        r = open_cache(in, err);
     if (r < 0) {
         pl_inputs_destroy(in);
         return r;

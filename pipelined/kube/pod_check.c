@@ -410,7 +410,7 @@ static int check_container(struct check *c, const char *list, const json_t *cont
     (void)snprintf(path, sizeof(path), "%s[%zu]", list, i);
     if (name == NULL)
         return refuse(c, path, "has no name");
-    if (pl_streq(name, "agent") || pl_streq(name, "install"))
+    if (pl_streq(name, "agent") || pl_streq(name, "install") || (before != NULL && pl_streq(name, PL_POD_CACHE_OWNER)))
         return same(before, container) ? 0 : refuse(c, path, "changes a container of the agent");
     r = check_container_security(c, before, container, path);
     r = r < 0 ? r : check_container_env(c, before, container, path);

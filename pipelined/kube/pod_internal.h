@@ -3,8 +3,10 @@
 
 #include "pod_render.h"
 
-#define POD_MAIN  0 /* places in spec.containers */
-#define POD_AGENT 1
+#define POD_MAIN           0 /* places in spec.containers */
+#define POD_AGENT          1
+
+#define PL_POD_CACHE_OWNER "node-cache" /* name of the container that gives the node's cache to the agent */
 
 struct pod_build {
     const struct pl_pod_cluster *cluster;

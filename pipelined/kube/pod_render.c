@@ -436,6 +436,11 @@ static json_t *resources_of_ours(struct pod_build *b)
     return json_pack("{s:{s:s, s:o}, s:o}", "requests", "cpu", AGENT_CPU, "memory", quantity(memory / 4), "limits", limits);
 }
 
+static bool has_node_cache(const struct pod_build *b)
+{
+    return b->settings->node_cache != NULL && b->cluster->level == PL_LEVEL_PRIVILEGED;
+}
+
 static json_t *make_agent(struct pod_build *b)
 {
     const struct pl_pod_settings *s = b->settings;
@@ -463,7 +468,7 @@ static json_t *make_agent(struct pod_build *b)
     }
     add_surroundings(b, env, mounts, false);
     add_secrets_of_agent(b, command, mounts);
-    if (s->node_cache != NULL && b->cluster->level == PL_LEVEL_PRIVILEGED) {
+    if (has_node_cache(b)) {
         pl_pod_add(b, command, json_string("--cache"));
         pl_pod_add(b, command, json_string("/cache"));
         pl_pod_add(b, mounts, json_pack("{s:s, s:s}", "name", "cache", "mountPath", "/cache"));
@@ -488,6 +493,28 @@ static json_t *make_install(struct pod_build *b)
     return json_pack("{s:s, s:s, s:o, s:[{s:s, s:s}], s:o, s:o}", "name", "install", "image", b->settings->image, "command",
                      command, "volumeMounts", "name", "pl", "mountPath", "/pl", "resources", resources_of_ours(b),
                      "securityContext", security_of_ours(b));
+}
+
+/* Kubelets make the folder of a hostPath for root alone: it is given to the agent, who is no root, before that starts. */
+static json_t *make_cache_owner(struct pod_build *b)
+{
+    char owner[32];
+
+    (void)snprintf(owner, sizeof(owner), "%d:%d", PL_AGENT_UID, PL_AGENT_UID);
+    return json_pack("{s:s, s:s, s:[sss], s:[{s:s, s:s}], s:o, s:{s:b, s:b, s:i, s:b, s:{s:[s], s:[s]}}}", "name",
+                     PL_POD_CACHE_OWNER, "image", b->settings->image, "command", "/bin/chown", owner, "/cache", "volumeMounts",
+                     "name", "cache", "mountPath", "/cache", "resources", resources_of_ours(b), "securityContext",
+                     "allowPrivilegeEscalation", 0, "readOnlyRootFilesystem", 1, "runAsUser", 0, "runAsNonRoot", 0,
+                     "capabilities", "drop", "ALL", "add", "CHOWN");
+}
+
+static json_t *init_containers(struct pod_build *b)
+{
+    json_t *list = json_pack("[o]", make_install(b));
+
+    if (has_node_cache(b) && !b->cluster->openshift)
+        pl_pod_add(b, list, make_cache_owner(b));
+    return list;
 }
 
 /* --- the pod */
@@ -659,7 +686,7 @@ static int build(struct pod_build *b, struct pl_err *err)
     if (r < 0)
         return r;
     pl_pod_add(b, containers, make_agent(b));
-    pl_pod_put(b, b->spec, "initContainers", json_pack("[o]", make_install(b)));
+    pl_pod_put(b, b->spec, "initContainers", init_containers(b));
     keep_last_words(b, containers);
     keep_last_words(b, json_object_get(b->spec, "initContainers"));
     r = want_arch(b, err);

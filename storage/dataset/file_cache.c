@@ -6,11 +6,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 
 #define CACHE_MAGIC      "PLCACHE1"
@@ -344,6 +346,54 @@ static int cache_linkat(struct pl_file_cache *c, int from_fd, const char *from, 
     return linkat(from_fd, from, to_fd, to, 0);
 }
 
+static int copy_bytes(int from, int to)
+{
+    ssize_t n;
+
+    while ((n = copy_file_range(from, NULL, to, NULL, 1 << 30, 0)) > 0)
+        continue;
+    if (n < 0 &&
+        (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) /* not between these filesystems */
+        while ((n = sendfile(to, from, NULL, 1 << 30)) > 0)
+            continue;
+    return n < 0 ? -1 : 0;
+}
+
+/* The folder of a path as open(2) takes it. */
+static void folder_of(const char *path, char out[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+
+    (void)snprintf(out, PATH_MAX, "%.*s", slash == NULL ? 1 : (int)(slash - path), slash == NULL ? "." : path);
+}
+
+/* Where a link does not reach (a cache that pods share is another mount than their volume): the same bytes, mode and time under the other name,
+ * there when they are whole. */
+static int copyat(int from_fd, const char *from, int to_fd, const char *to)
+{
+    _cleanup_close_ int source = openat(from_fd, from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC), file = -1;
+    char folder[PATH_MAX], self[40];
+    struct stat st;
+
+    folder_of(to, folder);
+    if (source < 0 || fstat(source, &st) < 0 || (file = openat(to_fd, folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600)) < 0)
+        return -1;
+    if (copy_bytes(source, file) < 0 || fchmod(file, st.st_mode & 07777) < 0 ||
+        futimens(file, (const struct timespec[]){st.st_mtim, st.st_mtim}) < 0)
+        return -1;
+    (void)!fchmod(source, st.st_mode & 07777); /* its ctime says when it was used, as a link's would */
+    (void)snprintf(self, sizeof(self), "/proc/self/fd/%d", file);
+    return linkat(AT_FDCWD, self, to_fd, to, AT_SYMLINK_FOLLOW);
+}
+
+/* 1, or 0 where it cannot be: who asks writes the file, and is told what is the matter with its folder then. PL_EEXISTS. */
+static int copy_out(struct pl_file_cache *c, const char *cached, int dirfd, const char *name, struct pl_err *err)
+{
+    if (copyat(c->objects_fd, cached, dirfd, name) == 0)
+        return 1;
+    return errno == EEXIST ? pl_err_set(err, PL_EEXISTS, "it is there already") : 0;
+}
+
 static bool cacheable(const struct pl_entry *entry)
 {
     return (entry->kind == PL_KIND_FILE || entry->kind == PL_KIND_EXEC) &&
@@ -359,12 +409,13 @@ int pl_file_cache_link(struct pl_file_cache *c, const struct pl_entry *entry, in
     if (cache_linkat(c, c->objects_fd, cached, dirfd, name) == 0)
         return 1;
     switch (errno) {
+    case EXDEV:
+        return copy_out(c, cached, dirfd, name, err);
     case EEXIST:
         return pl_err_set(err, PL_EEXISTS, "it is there already");
     case ENOENT: /* not cached */
     case EMLINK: /* ext4: 65,000 names a file */
-    case EXDEV:
-    case EPERM: /* another user's file, or a filesystem without links */
+    case EPERM:  /* another user's file, or a filesystem without links */
         return 0;
     default:
         return pl_err_errno(err, errno, "link to the file cache");
@@ -384,6 +435,7 @@ void pl_file_cache_adopt(struct pl_file_cache *c, const struct pl_entry *entry, 
 
     if (!cacheable(entry) || !cache_room(c, entry->size))
         return;
-    if (cache_linkat(c, dirfd, name, c->objects_fd, cache_name(entry, cached)) == 0)
+    if (cache_linkat(c, dirfd, name, c->objects_fd, cache_name(entry, cached)) == 0 ||
+        (errno == EXDEV && copyat(dirfd, name, c->objects_fd, cached) == 0))
         atomic_fetch_add(&c->state->bytes, entry->size);
 }

@@ -5,7 +5,7 @@
  *   DIR/objects/<2 hex>/<64 hex content id>x   the same bytes with mode 0555
  *   DIR/state                                  mapped: bytes in use, boot of the machine
  *
- * A file enters complete, by a link to what checkout has just written from verified bytes. Nothing is fsynced: after a boot of
+ * A file enters complete, by a link to what checkout has just written from verified bytes, or by a copy of it. Nothing is fsynced: after a boot of
  * the machine each file is hashed once before it is used again. Only files with one name (in no checkout) are evicted, those
  * unused for longest first. Whoever can write to a checkout made of links can write to the cache: give it out behind a read-only
  * mount only. Thread-safe. */
@@ -26,14 +26,14 @@ static inline void pl_file_cache_closep(struct pl_file_cache **c)
 {
     *c = pl_file_cache_close(*c);
 }
-/* Makes `name` in the folder `dirfd` a link to the cached file of `entry` (FILE or EXEC, CHUNK or LIST). 1 = done, 0 = not here,
- * or no further link possible (EMLINK, another filesystem): write the file. PL_EEXISTS when `name` is there, PL_EIO. */
+/* Makes `name` in the folder `dirfd` a link to the cached file of `entry` (FILE or EXEC, CHUNK or LIST), or a copy where links do not reach
+ * (another mount). 1 = done, 0 = not here, or neither possible: write the file. PL_EEXISTS when `name` is there, PL_EIO. */
 PL_MUST_CHECK
 int pl_file_cache_link(struct pl_file_cache *c, const struct pl_entry *entry, int dirfd, const char *name, struct pl_err *err);
 /* Whether it is here now: what can be linked need not be fetched. */
 bool pl_file_cache_has(const struct pl_file_cache *c, const struct pl_entry *entry);
 /* Takes the file `name` in `dirfd`, just written with the verified bytes of `entry`, its mode and mtime, into the cache by a
- * link. Cannot fail: without room, or where links do not reach, it is not taken. */
+ * link, or by a copy where links do not reach. Cannot fail: without room it is not taken. */
 void pl_file_cache_adopt(struct pl_file_cache *c, const struct pl_entry *entry, int dirfd, const char *name);
 /* Evicts down to 9/10 of the bound, counting anew what is there. At most PL_FILE_CACHE_EVICT_MAX files a call. */
 PL_MUST_CHECK

@@ -341,7 +341,7 @@ static void equal_bytes_with_another_mode_are_another_file(void **state)
 
 static void where_no_link_can_be_made_the_file_is_written(void **state)
 {
-    static const int reasons[] = {EMLINK, EXDEV, EPERM};
+    static const int reasons[] = {EMLINK, EPERM};
     struct fixture *f = *state;
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
     _cleanup_(pl_file_cache_closep) struct pl_file_cache *cache = open_cache(f, 0);
@@ -360,6 +360,26 @@ static void where_no_link_can_be_made_the_file_is_written(void **state)
     }
     pl_file_cache_fail_link(cache, EIO);
     FAILS(f, checkout_ops(f, &ops, "bad", &o, &stats), PL_EIO, "cache");
+}
+
+/* Of pods the cache is one mount and the volume another. */
+static void where_links_do_not_reach_files_are_copied(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
+    _cleanup_(pl_file_cache_closep) struct pl_file_cache *cache = open_cache(f, 0);
+    struct pl_checkout_options o = {.cache = cache};
+    struct pl_checkout_stats stats;
+
+    pl_file_cache_fail_link(cache, EXDEV);
+    ops_of_tree(f, &ops);
+    OK(f, checkout_ops(f, &ops, "one", &o, &stats));
+    assert_int_equal(stats.linked, 0);
+    assert_true(pl_file_cache_bytes(cache) > 0);
+    OK(f, checkout_ops(f, &ops, "two", &o, &stats));
+    assert_true(stats.linked > 0);
+    assert_same(f, "in", "two");
+    FAILS(f, checkout_ops(f, &ops, "two", &o, &stats), PL_EEXISTS, "there already");
 }
 
 static void replacing_does_not_write_through_a_link(void **state)
@@ -504,6 +524,7 @@ int main(void)
         TEST(the_second_checkout_is_links),
         TEST(equal_bytes_with_another_mode_are_another_file),
         TEST(where_no_link_can_be_made_the_file_is_written),
+        TEST(where_links_do_not_reach_files_are_copied),
         TEST(replacing_does_not_write_through_a_link),
         TEST(the_bound_holds_and_what_is_in_use_stays),
         TEST(after_a_boot_a_damaged_file_is_not_given_out),

@@ -4,6 +4,8 @@
 
 #include "pipelined/kube/pod_patch.h"
 
+static const char *node_cache; /* of the settings */
+
 /* `patch` as the stage's pod_patch; the PL_ code. */
 static int render_with(const char *key, const char *patch, const char *beside, bool trusted, struct pl_err *err)
 {
@@ -22,6 +24,7 @@ static int render_with(const char *key, const char *patch, const char *beside, b
     settings.pull_secrets = pull_secrets;
     settings.n_pull_secrets = 1;
     settings.ca = "pipelined-ca";
+    settings.node_cache = node_cache;
     r = pl_pod_render(&cluster, &settings, &worker, &pod, err);
     if (r == 0)
         pl_pod_finish(&pod);
@@ -137,6 +140,26 @@ static void each_forbidden_field_is_refused_by_its_name(void **state)
         if (render_with("pod_patch", forbidden[i].patch, "", true, &err) < 0)
             fail_msg("%s of a trusted project: %s", forbidden[i].patch, err.msg);
     }
+}
+
+static void the_cache_of_the_node_is_the_agents_alone(void **state)
+{
+    static const char *const patches[][2] = {
+        {MAIN("\"volumeMounts\": [{\"name\": \"cache\", \"mountPath\": \"/c\"}]"), "containers[0].volumeMounts"},
+        {"{\"initContainers\": [{\"name\": \"node-cache\", \"command\": [\"sh\"]}]}", "initContainers[1]"},
+        {"{\"initContainers\": [{\"name\": \"node-cache\", \"image\": \"mine\"}]}", "initContainers[1]"},
+    };
+
+    (void)state;
+    node_cache = "/var/cache/pipelined";
+    for (size_t i = 0; i < PL_ARRAY_SIZE(patches); i++) {
+        struct pl_err err = {0};
+
+        if (render_with("pod_patch", patches[i][0], "", false, &err) != PL_EFORBIDDEN ||
+            strncmp(err.field, patches[i][1], strlen(patches[i][1])) != 0)
+            fail_msg("%s\nnames %s: %s", patches[i][0], err.field, err.msg);
+    }
+    node_cache = NULL;
 }
 
 static void what_is_allowed_goes_through(void **state)
@@ -305,6 +328,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_forbidden_field_is_refused_by_its_name),
+        cmocka_unit_test(the_cache_of_the_node_is_the_agents_alone),
         cmocka_unit_test(what_is_allowed_goes_through),
         cmocka_unit_test(secrets_of_the_stage_are_the_projects_too),
         cmocka_unit_test(json_patches_are_those_of_rfc_6902),
