@@ -18,7 +18,12 @@ target_compile_definitions(pl_flags INTERFACE _GNU_SOURCE _FILE_OFFSET_BITS=64)
 target_compile_options(pl_flags INTERFACE
   -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 -Wimplicit-fallthrough -Wundef
   -Wwrite-strings -Wpointer-arith -Wno-missing-field-initializers
-  -fno-common -fstack-protector-strong -fstack-clash-protection -fcf-protection -fvisibility=hidden)
+  -fno-common -fstack-protector-strong -fstack-clash-protection -fvisibility=hidden)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$") # jumps and returns go where they should: each of the two has its own option
+  target_compile_options(pl_flags INTERFACE -fcf-protection)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+  target_compile_options(pl_flags INTERFACE -mbranch-protection=standard)
+endif()
 if(PL_WERROR)
   target_compile_options(pl_flags INTERFACE -Werror)
 endif()
