@@ -10,7 +10,7 @@
 #   s3         the programs against real S3 servers (radosgw, versitygw), real S3 clients against the gateway; s3-more: minio as the server.
 #              What Debian does not have is built or fetched once, into PL_TEST_CACHE (~/.cache/pipelined-tests)
 #   kube       the Kubernetes client against a real control plane (etcd, kube-apiserver, kube-scheduler; built once into the same cache,
-#              some 18 minutes of a core)
+#              some 20 minutes of a core)
 #   kube-real  pods on a real node of it: a kubelet (built with them), containerd and runc of this machine, in namespaces of their own;
 #              as root
 #   git web

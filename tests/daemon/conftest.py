@@ -63,6 +63,7 @@ class Daemon:
         self.dir = os.path.join(self.root, "data")
         self.options = list(options)
         self.before = []  # a command that starts the daemon: its words
+        self.tls = None  # an ssl.SSLContext, where its certificate is not of an authority that all know
         self.process = None
         self.starts = 0
         self.logs = []
@@ -135,7 +136,7 @@ class Daemon:
             sent["Authorization"] = "Bearer " + (self.token if token is True else token)
         request = urllib.request.Request(self.url + path, data=data, headers=sent, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=timeout) as reply:
+            with urllib.request.urlopen(request, timeout=timeout, context=self.tls) as reply:
                 got = reply.read()
                 return got if raw else json.loads(got)
         except urllib.error.HTTPError as e:

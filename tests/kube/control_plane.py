@@ -1,6 +1,6 @@
-"""A real control plane on loopback for tests: etcd (Debian's), kube-apiserver and kube-scheduler, built once from Go modules; kustomize, too.
+"""A real control plane on loopback for tests: etcd (Debian's), kube-apiserver and kube-scheduler, built once from Go modules; kubectl, too.
 
-They lie in a cache outside the tree (tests/s3/servers.py): PL_TEST_CACHE, else ~/.cache/pipelined-tests. A cold build takes about 18 minutes of a core.
+They lie in a cache outside the tree (tests/s3/servers.py): PL_TEST_CACHE, else ~/.cache/pipelined-tests. A cold build takes about 20 minutes of a core.
     python3 control_plane.py build          makes the cache warm
     python3 control_plane.py run FOLDER     serves until it is interrupted; prints one JSON line with the kubeconfigs
 """
@@ -20,7 +20,6 @@ import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 VERSION = "v1.34.2"
-KUSTOMIZE = "v5.7.1"
 PROGRAMS = ("kube-apiserver", "kube-scheduler", "kubelet")  # in one build: they share most of it
 ADMIN = "admin-token-of-the-tests"
 NOBODY = "token-of-somebody-without-rights"
@@ -37,27 +36,30 @@ servers = load(HERE.parent / "s3" / "servers.py")
 Unavailable = servers.Unavailable
 
 
+def build(folder, names):
+    """Programs of Kubernetes, at the versions of go.mod, into a folder."""
+    major, minor = VERSION.removeprefix("v").split(".")[:2]
+    package = "k8s.io/component-base/version"
+    flags = f"-s -w -X {package}.gitVersion={VERSION} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
+    with tempfile.TemporaryDirectory(dir=servers.cache(), prefix="go-build-") as scratch:
+        source = pathlib.Path(scratch) / "module"
+        source.mkdir()
+        for file in ("go.mod", "go.sum"):
+            shutil.copy(HERE / file, source)
+        env = {**os.environ, "GOPATH": f"{scratch}/path", "GOCACHE": f"{scratch}/cache", "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local",
+               "CGO_ENABLED": "0"}
+        servers.command("nice", servers.go(), "build", "-trimpath", "-ldflags", flags, "-o", f"{folder}/", *(f"k8s.io/kubernetes/cmd/{name}" for name in names),
+                        cwd=source, env=env)
+
+
 def programs():
-    """A folder with programs of Kubernetes."""
-    def make(folder):
-        major, minor = VERSION.removeprefix("v").split(".")[:2]
-        package = "k8s.io/component-base/version"
-        flags = f"-s -w -X {package}.gitVersion={VERSION} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
-        with tempfile.TemporaryDirectory(dir=servers.cache(), prefix="go-build-") as scratch:
-            source = pathlib.Path(scratch) / "module"
-            source.mkdir()
-            for file in ("go.mod", "go.sum"):
-                shutil.copy(HERE / file, source)
-            env = {**os.environ, "GOPATH": f"{scratch}/path", "GOCACHE": f"{scratch}/cache", "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local",
-                   "CGO_ENABLED": "0"}
-            servers.command("nice", servers.go(), "build", "-trimpath", "-ldflags", flags, "-o", f"{folder}/",
-                            *(f"k8s.io/kubernetes/cmd/{program}" for program in PROGRAMS), cwd=source, env=env)
-
-    return servers.cached(f"kubernetes-with-kubelet-{VERSION}", make)
+    """A folder with what serves."""
+    return servers.cached(f"kubernetes-with-kubelet-{VERSION}", lambda folder: build(folder, PROGRAMS))
 
 
-def kustomize():
-    return servers.go_program("kustomize", "sigs.k8s.io/kustomize/kustomize/v5", KUSTOMIZE)
+def kubectl():
+    """The program; `kubectl kustomize` is kustomize."""
+    return servers.cached(f"kubectl-{VERSION}", lambda folder: build(folder, ["kubectl"])) / "kubectl"
 
 
 # Who asked for what: of the daemon's account alone.
@@ -70,6 +72,7 @@ class ControlPlane(servers.Server):
 
     name = "kubernetes"
     token = ADMIN
+    admission = "--disable-admission-plugins=ServiceAccount"  # nobody makes the accounts that it wants
     api_options = ()  # more of kube-apiserver
 
     def __init__(self, folder):
@@ -163,7 +166,7 @@ class ControlPlane(servers.Server):
                    f"--secure-port={self.port}", f"--token-auth-file={self.folder / 'tokens.csv'}", "--authorization-mode=RBAC,Node",
                    "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={self.certs / 'sa.key'}",
                    f"--service-account-signing-key-file={self.certs / 'sa.key'}", "--service-cluster-ip-range=10.96.0.0/16",
-                   f"--client-ca-file={self.certs / 'ca.crt'}", "--allow-privileged=true", "--disable-admission-plugins=ServiceAccount",
+                   f"--client-ca-file={self.certs / 'ca.crt'}", "--allow-privileged=true", self.admission,
                    f"--audit-policy-file={self.folder / 'audit.json'}", f"--audit-log-path={self.folder / 'audit.log'}", "--audit-log-mode=blocking",
                    *self.api_options)
         self.until("certificate", (self.certs / "apiserver.crt").exists)
@@ -188,7 +191,7 @@ class ControlPlane(servers.Server):
 
 def main():
     if sys.argv[1:] == ["build"]:
-        print(programs(), kustomize())
+        print(programs(), kubectl())
         return
     if len(sys.argv) != 3 or sys.argv[1] != "run":
         sys.exit("control_plane.py build | run FOLDER")

@@ -23,7 +23,7 @@ BESIDE = {("get", "core", "namespaces")}  # done without asking whether it may: 
 
 def rendered(folder):
     """What kustomize makes of a folder: YAML documents."""
-    done = subprocess.run([control_plane.kustomize(), "build", folder], capture_output=True, text=True, check=False, timeout=200)
+    done = subprocess.run([control_plane.kubectl(), "kustomize", folder], capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 0 and not done.stderr, done.stderr
     return done.stdout.split("\n---\n")
 

@@ -9,6 +9,7 @@ import os
 import pathlib
 import platform
 import re
+import struct
 import subprocess
 import tarfile
 import typing
@@ -22,6 +23,12 @@ PASSWD = b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexiste
 GROUP = b"root:x:0:\nnogroup:x:65534:\npipelined:x:10002:\n"
 
 
+def program_of(machine):
+    """The head of a program for "amd64" or "arm64", which no other machine runs."""
+    number = {"amd64": 62, "arm64": 183}[machine]
+    return Program(struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 2, number, 1, 0x400000, 64, 0, 0, 64, 56, 0, 64, 0, 0))
+
+
 class Link(typing.NamedTuple):
     target: str
 
@@ -29,6 +36,10 @@ class Link(typing.NamedTuple):
 class Folder(typing.NamedTuple):
     mode: int
     owner: int = 0
+
+
+class Program(bytes):
+    """A file that may be executed."""
 
 
 def closure(packages):
@@ -73,7 +84,7 @@ def entry_of(path, source):
     elif isinstance(source, Folder):
         entry.type, entry.mode, entry.uid, entry.gid = tarfile.DIRTYPE, source.mode, source.owner, source.owner
     elif isinstance(source, bytes):
-        entry.mode, data = 0o644, source
+        entry.mode, data = 0o755 if isinstance(source, Program) else 0o644, source
     elif os.path.islink(source):
         entry.type, entry.linkname = tarfile.SYMTYPE, os.readlink(source)
     else:
@@ -84,6 +95,9 @@ def entry_of(path, source):
             data = pathlib.Path(source).read_bytes()
     entry.size = len(data or b"")
     return entry, data
+
+
+TOP = {f"/{name}": Link(f"usr/{name}") for name in TOP_LINKS}
 
 
 class Layer:
@@ -102,12 +116,12 @@ class Layer:
 
 def debian(packages):
     """The files of a small Debian with these packages."""
-    return {**package_files(closure([*SLIM, *packages])), "/etc/passwd": PASSWD, "/etc/group": GROUP, "/tmp": Folder(0o1777),
-            **{f"/{name}": Link(f"usr/{name}") for name in TOP_LINKS}}
+    return {**package_files(closure([*SLIM, *packages])), "/etc/passwd": PASSWD, "/etc/group": GROUP, "/tmp": Folder(0o1777), **TOP}
 
 
-def write_archive(path, images):
-    """An OCI archive. `images`: {"name:tag": (layers, config)}, config as in the image specification ("User", "Env", "Entrypoint", "Cmd")."""
+def blobs_of(images):
+    """-> ({digest: bytes}, manifests as an index lists them). `images`: {"name:tag": (layers, config)}, config as in the image specification ("User",
+    "Env", "Entrypoint", "Cmd")."""
     blobs, manifests = {}, []
 
     def blob(data, media):
@@ -122,6 +136,12 @@ def write_archive(path, images):
                     "config": blob(json.dumps(document).encode(), "application/vnd.oci.image.config.v1+json"),
                     "layers": [blob(layer.data, "application/vnd.oci.image.layer.v1.tar") for layer in layers]}
         manifests.append({**blob(json.dumps(manifest).encode(), manifest["mediaType"]), "annotations": {"io.containerd.image.name": name}})
+    return blobs, manifests
+
+
+def write_archive(path, images):
+    """An OCI archive."""
+    blobs, manifests = blobs_of(images)
     files = {"oci-layout": b'{"imageLayoutVersion": "1.0.0"}', "index.json": json.dumps({"schemaVersion": 2, "manifests": manifests}).encode(),
              **{f"blobs/sha256/{digest}": data for digest, data in blobs.items()}}
     pathlib.Path(path).write_bytes(Layer(files).data)

@@ -22,7 +22,7 @@ NAME = "pl-kube-real-"
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 NAMESPACES = ["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "--mount-proc"]
 ADDRESS = "10.89.0.1"  # of this corner: a kubelet wants one that is not loopback's, and a way out; this one leads nowhere
-PRIVATE = ["/run", "/var/log", "/var/lib/kubelet", "/var/lib/cni"]  # what node programs write to wherever they are told to be
+PRIVATE = ["/run", "/var/log", "/var/lib/kubelet", "/var/lib/cni", "/var/cache"]  # what node programs write to wherever they are told to be
 
 
 def hierarchies():

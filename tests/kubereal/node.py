@@ -15,12 +15,19 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "kube"))
 import control_plane  # noqa: E402  the folder must be on the path first
 
+import controllers  # noqa: E402
 import images  # noqa: E402
+import registry  # noqa: E402
+import services  # noqa: E402
 
 TOP = HERE.parents[1]
 Unavailable = control_plane.Unavailable
 NODE = "localhost"  # also the host by which the API server finds the kubelet
 OURS, DEMO, PLAIN = "pipelined.test/pipelined:1", "pipelined.test/numpy:1", "pipelined.test/debian:1"
+BARE, HOMELESS, FOREIGN = "pipelined.test/no-shell:1", "pipelined.test/homeless:1", "pipelined.test/foreign:1"
+REGISTRY_PORT = 5000
+DISK = {"ephemeral-storage": "100Gi"}
+PRIVATE = f"127.0.0.1:{REGISTRY_PORT}/team/debian:1"
 TRIPLET = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}[platform.machine()]
 CONTAINERD = """version = 2
 root = "{folder}/containerd/root"
@@ -64,7 +71,7 @@ def alternatives():
 
 
 def write_images(folder):
-    """The archives of all images that tests use: {path of an archive: names}."""
+    """-> (the path of an archive of the images that tests use, the blobs and manifests of the private one)."""
     base = images.Layer({**images.debian(group_of_packages("image")), **sanitizers(), "/data": images.Folder(0o755, 10002)})
     numpy = images.Layer({**images.package_files(images.closure(["python3", "python3-numpy"])), **alternatives()})
     ours = images.Layer(our_programs())
@@ -72,10 +79,13 @@ def write_images(folder):
     made = {"pipelined.test/pause:1": ([base], {**plain, "Entrypoint": ["/usr/bin/sleep", "infinity"]}),
             OURS: ([base, ours], {"User": "10002:10002", "Entrypoint": ["/usr/bin/pipelined"],
                                   "Env": [*plain["Env"], "XDG_DATA_HOME=/data", "HOME=/tmp", "ASAN_OPTIONS=detect_leaks=0"]}),
-            DEMO: ([base, numpy], plain)}
+            DEMO: ([base, numpy], plain),
+            BARE: ([images.Layer({**images.package_files(images.closure(["coreutils"])), **images.TOP})], plain),
+            FOREIGN: ([base, images.Layer({"/app": images.program_of("arm64" if images.ARCH == "amd64" else "amd64")})], plain),
+            HOMELESS: ([base], {**plain, "User": "65534", "WorkingDir": "/root"})}
     for user in ("", "0", "1000", "1000:1000", "nobody", "pipelined"):
         made[user_image(user)] = ([base], {**plain, "User": user} if user else plain)
-    return images.write_archive(folder / "images.tar", made)
+    return images.write_archive(folder / "images.tar", made), images.blobs_of({PRIVATE: ([base], plain)})
 
 
 def user_image(user):
@@ -86,17 +96,25 @@ def user_image(user):
 class Node(control_plane.ControlPlane):
     """`start` returns once pods can run."""
 
+    admission = "--enable-admission-plugins=ServiceAccount"
     api_options = ("--kubelet-preferred-address-types=Hostname",)
 
     def __init__(self, folder):
         super().__init__(folder)
         self.kubelet_port = control_plane.servers.free_port()
-        self.kubelet = self.containerd = None
+        self.kubelet = self.containerd = self.controllers = None
+
+    def start(self):
+        super().start()
+        self.controllers = controllers.Controllers(self)
+        return self
 
     def launch(self):
         super().launch()
         self.start_containerd()
-        control_plane.servers.command("ctr", "--address", self.folder / "containerd.sock", "-n", "k8s.io", "images", "import", write_images(self.folder))
+        archive, private = write_images(self.folder)
+        registry.Registry(REGISTRY_PORT, *private)
+        control_plane.servers.command("ctr", "--address", self.folder / "containerd.sock", "-n", "k8s.io", "images", "import", archive)
         self.start_kubelet()
 
     def is_ready(self):
@@ -104,8 +122,10 @@ class Node(control_plane.ControlPlane):
             return False
         status, node = self.request("GET", f"/api/v1/nodes/{NODE}")
         ready = status == 200 and any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"].get("conditions", []))
-        if ready and node["spec"].get("taints"):  # which a controller would take away
+        if ready and node["spec"].get("taints"):  # which a controller would take away; and a corner has no device that the kubelet could measure
             self.request("PATCH", f"/api/v1/nodes/{NODE}", {"spec": {"taints": None}}, content_type="application/merge-patch+json")
+            self.request("PATCH", f"/api/v1/nodes/{NODE}/status", {"status": {"capacity": DISK, "allocatable": DISK}},
+                         content_type="application/merge-patch+json")
         return ready and not node["spec"].get("taints")
 
     def start_containerd(self):
@@ -126,7 +146,8 @@ class Node(control_plane.ControlPlane):
                   "evictionHard": {"nodefs.available": "1%", "imagefs.available": "1%", "memory.available": "50Mi"},
                   "containerRuntimeEndpoint": f"unix://{self.folder}/containerd.sock", "podLogsDir": f"{self.folder}/pod-logs",
                   "enforceNodeAllocatable": ["pods"], "localStorageCapacityIsolation": False, "imageGCHighThresholdPercent": 100,
-                  "nodeStatusUpdateFrequency": "2s", "syncFrequency": "10s", "serializeImagePulls": False, "registerNode": True}
+                  "nodeStatusUpdateFrequency": "2s", "clusterDNS": [services.ADDRESS], "clusterDomain": services.DOMAIN, "syncFrequency": "10s", "serializeImagePulls": False,
+                  "registerNode": True}
         path = self.folder / "kubelet.json"
         path.write_text(json.dumps(config), encoding="ascii")
         self.kubelet = self.spawn(kubelet(), f"--config={path}", f"--kubeconfig={self.kubeconfig()}", f"--root-dir={self.folder}/kubelet",
@@ -141,7 +162,7 @@ class Node(control_plane.ControlPlane):
 def main():
     if sys.argv[1:] != ["build"]:
         sys.exit("node.py build")
-    print(control_plane.programs(), kubelet())
+    print(control_plane.programs(), control_plane.kubectl())
 
 
 if __name__ == "__main__":
