@@ -76,7 +76,8 @@ static bool has_depth(const json_t *v, unsigned left)
 /* A frame that jansson takes is handed on as it is, but for its managedFields. */
 static void check_whole(const uint8_t *data, size_t n, const struct heard *h, int result)
 {
-    json_t *want = json_loadb((const char *)data, n, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL), *meta;
+    const bool nul = memchr(data, 0, n) != NULL; /* jansson passes over one behind a number, where JSON has none */
+    json_t *want = nul ? NULL : json_loadb((const char *)data, n, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL), *meta;
 
     if (json_is_object(want) && !has_depth(want, PL_KUBE_DEPTH_MAX)) {
         must(result == 0 && json_array_size(h->docs) == 1);
