@@ -3,6 +3,7 @@ import concurrent.futures
 import datetime
 import hashlib
 import os
+import secrets
 
 import botocore.exceptions
 import pytest
@@ -25,7 +26,7 @@ def s3(gate):
 
 @pytest.fixture
 def bucket(request, s3):
-    name = request.node.name.removeprefix("test_")[:40].split("[")[0].rstrip("_") + str(abs(hash(request.node.name)) % 9999)
+    name = request.node.name.removeprefix("test_")[:40].split("[")[0].rstrip("_") + secrets.token_hex(6)
     s3.create_bucket(Bucket=name)
     return name
 
