@@ -26,7 +26,7 @@ def s3(gate):
 
 @pytest.fixture
 def bucket(request, s3):
-    name = request.node.name.removeprefix("test_")[:40].split("[")[0].rstrip("_") + secrets.token_hex(6)
+    name = request.node.name.removeprefix("test_")[:36].split("[")[0].rstrip("_") + secrets.token_hex(4)
     s3.create_bucket(Bucket=name)
     return name
 
