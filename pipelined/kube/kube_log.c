@@ -209,7 +209,7 @@ static void on_done(struct pl_kube_call *call)
     if (is_ending(l))
         return;
     r = pl_kube_lines_end(&l->lines, over, &err);
-    if (over || r < 0 || (!well && (l->last || !is_early(call)) && call->verdict != PL_KUBE_AGAIN)) {
+    if (over || r < 0 || err.code == PL_ETOOBIG || (!well && (l->last || !is_early(call)) && call->verdict != PL_KUBE_AGAIN)) {
         finish(l, &err);
         return;
     }

@@ -236,6 +236,34 @@ static void a_pod_that_is_gone_ends_it_and_so_does_who_stops_it(void **state)
     kube_fake_stop(f);
 }
 
+static int too_much(void *self, int64_t time_us, const char *line, size_t n, bool whole, struct pl_err *err)
+{
+    const int r = on_line(self, time_us, line, n, whole, err);
+
+    return r < 0 || line[0] != 'b' ? r : pl_err_set(err, PL_ETOOBIG, "more is printed than is read");
+}
+
+static void who_takes_no_more_is_not_asked_again(void **state)
+{
+    struct kube_fake *f = kube_fake_start();
+    struct pl_kube_client *c = client_of(f);
+    struct heard h = HEARD;
+    const struct pl_kube_log_config config = {
+        .space = "n", .pod = "p", .container = "main", .line = too_much, .over = on_over, .self = &h};
+    struct pl_kube_log *l;
+
+    (void)state;
+    kube_fake_log(f, POD, T1 "a\n" T2 "b\n" T3 "c\n", false);
+    assert_int_equal(pl_kube_log_create(c, &config, &l, NULL), 0);
+    await_over(&h);
+    assert_int_equal(h.why.code, PL_ETOOBIG);
+    assert_string_equal(pl_buf_str(&h.text), "a|b|");
+    pl_kube_log_destroy(l);
+    pl_buf_finish(&h.text);
+    pl_kube_client_destroy(c);
+    kube_fake_stop(f);
+}
+
 static void who_wants_what_is_there_gets_no_more(void **state)
 {
     struct kube_fake *f = kube_fake_start();
@@ -337,6 +365,7 @@ int main(void)
         cmocka_unit_test(a_line_without_end_comes_in_parts),
         cmocka_unit_test(a_log_is_followed_through_lost_connections_to_its_end),
         cmocka_unit_test(a_pod_that_is_gone_ends_it_and_so_does_who_stops_it),
+        cmocka_unit_test(who_takes_no_more_is_not_asked_again),
         cmocka_unit_test(who_wants_what_is_there_gets_no_more),
         cmocka_unit_test(a_container_that_ended_without_a_start_has_no_log),
         cmocka_unit_test(what_is_not_allowed_is_listed_with_what_is_off_for_it),
