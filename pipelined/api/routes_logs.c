@@ -2,11 +2,13 @@
 #include "job_json.h"
 
 #include "pipelined/db/keep_pass.h"
+#include "storage/base/clock.h"
 
 #include <pthread.h>
 #include <stdio.h>
 
 #define PIECE_BYTES (64u << 10)
+#define FIRST_MS    30000
 
 /* Held by the stream until `closed`, and by the handler until the stream is known here. */
 struct following {
@@ -216,15 +218,20 @@ static int printed_pull(void *self, struct pl_buf *out, struct pl_err *err)
     return r < 0 ? r : PL_PULL_END;
 }
 
-/* What there is when nobody follows: so that what cannot be had is refused in words. */
+/* What there is when nobody follows: so that what cannot be had is refused in words. A kubelet that does not answer holds up no thread for long. */
 static int await_first(struct printed *p, struct pl_err *err)
 {
+    const int64_t until_ms = pl_clock_mono_ms() + FIRST_MS;
+    const struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
+    bool late = false;
     int r;
 
     while ((r = p->from.pull(p->from.self, &p->first, err)) == PL_PULL_WAIT) {
+        if (late)
+            return pl_err_set(err, PL_EUNAVAILABLE, "the container's log did not come within %d s", FIRST_MS / 1000);
         pthread_mutex_lock(&p->lock);
-        while (!p->came)
-            pthread_cond_wait(&p->changed, &p->lock);
+        while (!p->came && !late)
+            late = pthread_cond_timedwait(&p->changed, &p->lock, &until) == ETIMEDOUT;
         p->came = false;
         pthread_mutex_unlock(&p->lock);
     }
@@ -271,6 +278,7 @@ static void get_container_log(struct pl_api *a, struct pl_http_request *req)
     struct printed *p = calloc(1, sizeof *p);
     struct pl_http_stream *stream;
     struct pl_err err = {0};
+    pthread_condattr_t clock;
 
     if (!p) {
         pl_err_nomem(&err);
@@ -278,7 +286,10 @@ static void get_container_log(struct pl_api *a, struct pl_http_request *req)
         return;
     }
     pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->changed, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&p->changed, &clock);
+    pthread_condattr_destroy(&clock);
     p->refs = 1;
     p->follow = pl_http_query_flag(req, "follow");
     p->who = pl_principal_ref(pl_http_context(req));

@@ -49,28 +49,22 @@ static void take_away(struct pod_log *l)
     pl_kube_log_destroy(log);
 }
 
+/* On the loop, once: whoever posts it is out of the lock when `take_away` has it. */
 static void settle(void *arg)
 {
     struct pod_log *l = arg;
-    bool done;
 
-    pthread_mutex_lock(&l->lock);
-    done = l->over && l->closed;
-    pthread_mutex_unlock(&l->lock);
-    if (!done)
-        return;
     take_away(l);
     pl_buf_finish(&l->text);
     pthread_mutex_destroy(&l->lock);
     free(l);
 }
 
-/* Under the lock, which is given up: then `l` is the loop's. */
+/* Under the lock, which is given up. Who is the second to say that it is over or closed leaves `l` to the loop. */
 static void unlock_and_settle(struct pod_log *l)
 {
-    struct pl_loop *loop = l->loop;
-
-    pl_loop_post_work(loop, &l->work, "kube.log", settle, l);
+    if (l->over && l->closed)
+        pl_loop_post_work(l->loop, &l->work, "kube.log", settle, l);
     pthread_mutex_unlock(&l->lock);
 }
 

@@ -346,7 +346,8 @@ static int cache_linkat(struct pl_file_cache *c, int from_fd, const char *from, 
     return linkat(from_fd, from, to_fd, to, 0);
 }
 
-static int copy_bytes(int from, int to)
+/* All `size` of them: some filesystems end a copy before. */
+static int copy_bytes(int from, int to, off_t size)
 {
     ssize_t n;
 
@@ -356,6 +357,10 @@ static int copy_bytes(int from, int to)
         (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) /* not between these filesystems */
         while ((n = sendfile(to, from, NULL, 1 << 30)) > 0)
             continue;
+    if (n == 0 && lseek(to, 0, SEEK_CUR) != size) {
+        errno = EIO;
+        n = -1;
+    }
     return n < 0 ? -1 : 0;
 }
 
@@ -378,7 +383,7 @@ static int copyat(int from_fd, const char *from, int to_fd, const char *to)
     folder_of(to, folder);
     if (source < 0 || fstat(source, &st) < 0 || (file = openat(to_fd, folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600)) < 0)
         return -1;
-    if (copy_bytes(source, file) < 0 || fchmod(file, st.st_mode & 07777) < 0 ||
+    if (copy_bytes(source, file, st.st_size) < 0 || fchmod(file, st.st_mode & 07777) < 0 ||
         futimens(file, (const struct timespec[]){st.st_mtim, st.st_mtim}) < 0)
         return -1;
     (void)!fchmod(source, st.st_mode & 07777); /* its ctime says when it was used, as a link's would */
