@@ -95,7 +95,8 @@ static enum pl_kube_verdict forbidden(const struct pl_kube_status *s)
     if (pl_streq(s->cause, "NamespaceTerminating") || says(s, "because it is being terminated"))
         return PL_KUBE_ENDING;
     if (says(s, "exceeded quota") || says(s, "status unknown for quota") /* a new one, which nobody has counted yet */ ||
-        says(s, "failed quota")) /* it demands what the pod does not say: one that came a moment ago */
+        says(s, "failed quota") /* it demands what the pod does not say: one that came a moment ago */ ||
+        says(s, "error looking up service account")) /* a namespace that came a moment ago has none yet */
         return PL_KUBE_PARK;
     return says(s, " is forbidden: User ") && says(s, " cannot ") ? PL_KUBE_DENIED : PL_KUBE_REFUSED;
 }

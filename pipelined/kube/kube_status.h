@@ -3,7 +3,7 @@
  *   OK         it was done
  *   AGAIN      the same may work later: 429, 500 (but "request is too large"), 502, 503, 504, lost connections
  *   LOGIN      401: with fresh credentials, once
- *   PARK       403 of a quota: not before something else ends
+ *   PARK       403 of a quota, or for want of a service account: not before something else ends, or comes
  *   EXISTS     409 AlreadyExists          CONFLICT   409 otherwise: it changed, or a precondition does not hold
  *   GONE       404                        EXPIRED    410, or a resourceVersion that is too old
  *   AHEAD      a resourceVersion that the server has not reached: it was set back to an older backup

@@ -18,6 +18,7 @@ import node  # noqa: E402
 
 PODS = "/api/v1/namespaces/default/pods"
 LOOK_S = 0.01
+LONGEST_S = 120
 
 
 def certificate(folder):
@@ -29,7 +30,10 @@ def certificate(folder):
 
 
 def until(check):
+    last = time.monotonic() + LONGEST_S
     while not (value := check()):
+        if time.monotonic() > last:
+            sys.exit(f"what was awaited did not come in {LONGEST_S} s")
         time.sleep(LOOK_S)
     return value
 
@@ -73,6 +77,7 @@ def main():
     runs = int(sys.argv[1])
     corner = pathlib.Path(os.environ["PL_CORNER"])
     cluster = node.Node(corner / "node").start()
+    cluster.until("account", lambda: cluster.request("GET", "/api/v1/namespaces/default/serviceaccounts/default")[0] == 200)
     tls = certificate(corner / "certificate")
     cluster.request("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "ca"}, "data": {"ca.crt": (tls / "ca.crt").read_text()}})
     url = f"https://{inside.ADDRESS}:{control_plane.servers.free_port()}"

@@ -34,6 +34,10 @@ static void each_refusal_has_its_verdict(void **state)
          PL_ELIMIT},
         {403, STATUS(",\"message\":\"pods \\\"a\\\" is forbidden: failed quota: q: must specify limits.cpu for: main\""),
          PL_KUBE_PARK, PL_ELIMIT},
+        {403,
+         STATUS(",\"message\":\"pods \\\"a\\\" is forbidden: error looking up service account n/default: serviceaccount "
+                "\\\"default\\\" not found\""),
+         PL_KUBE_PARK, PL_ELIMIT},
         {403, STATUS(",\"message\":\"unable to create new content in namespace n because it is being terminated\""),
          PL_KUBE_ENDING, PL_EFORBIDDEN},
         {403, STATUS(",\"details\":{\"causes\":[{\"reason\":\"NamespaceTerminating\"}]}"), PL_KUBE_ENDING, PL_EFORBIDDEN},
