@@ -28,12 +28,18 @@ class Controllers:
 
     def watch(self, path):
         context = ssl.create_default_context(cafile=str(self.cluster.certs / "apiserver.crt"))
-        asked = urllib.request.Request(f"{self.cluster.endpoint}{path}?watch=1", headers={"Authorization": f"Bearer {control_plane.ADMIN}"})
         while True:
             try:
+                status, there = self.cluster.request("GET", path)
+                if status != 200:  # an API server that has just begun
+                    continue
+                for one in there["items"]:
+                    self.changed.put(("ADDED", {"kind": there["kind"].removesuffix("List"), **one}))
+                asked = urllib.request.Request(f"{self.cluster.endpoint}{path}?watch=1&resourceVersion={there['metadata']['resourceVersion']}",
+                                               headers={"Authorization": f"Bearer {control_plane.ADMIN}"})
                 with urllib.request.urlopen(asked, context=context) as events:
                     for event in map(json.loads, events):
-                        if event["type"] == "ERROR":  # an API server that has just begun
+                        if event["type"] == "ERROR":
                             break
                         self.changed.put((event["type"], event["object"]))
             except urllib.error.HTTPError:
