@@ -138,6 +138,6 @@ static const struct spec_field fields_of_placement[] = {
      .doc = "Then this: an object is merged over the pod's `spec`, lists of named things (`containers`, `env`, `volumes`, …) by "
             "their "
             "names; a list is a JSON Patch (RFC 6902). The command's container is `containers[0]`, `main`. What a patch may not "
-            "ask for is refused by name when the pod is made."},
+            "ask for is refused by name when the pod is made (kubernetes.md, \"What specs may not ask for\")."},
 };
 OBJECT(placement, "placement", "Where pods run. On one machine it says nothing.", nothing);

@@ -96,6 +96,9 @@ static const struct field {
      "The image of stages that name none. Default: such stages cannot be pods."},
     {"kubernetes.pull_secrets", TEXT, offsetof(struct pl_config, kube.pull_secrets), "", "NAMES",
      "Secrets of the namespace by which images are pulled, separated by commas."},
+    {"kubernetes.claims", TEXT, offsetof(struct pl_config, kube.claims), "", "NAMES",
+     "PersistentVolumeClaims of the namespace that specs may mount, separated by commas: CLAIM, or PROJECT/CLAIM for one "
+     "project. Default: none."},
     {"kubernetes.arch", TEXT, offsetof(struct pl_config, kube.arch), "", "NAMES",
      "Architectures that kubernetes.image is for (amd64, arm64), separated by commas: pods go to such nodes alone. Default: "
      "any."},

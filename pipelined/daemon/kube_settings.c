@@ -169,12 +169,28 @@ static int split(const char *key, const char *text, const char *names[], size_t 
     return 0;
 }
 
+/* "CLAIM", or "PROJECT/CLAIM". */
+static int check_claim(const char *text, struct pl_err *err)
+{
+    const char *slash = strchr(text, '/');
+    char project[64];
+
+    (void)snprintf(project, sizeof project, "%.*s", slash ? (int)(slash - text) : 0, text);
+    if (is_name(slash ? slash + 1 : text) && (!slash || pl_name_check("project", project, NULL) == 0))
+        return 0;
+    return pl_err_set(err, PL_EINVAL,
+                      "kubernetes.claims is \"%.100s\": accepted are names of PersistentVolumeClaims, or PROJECT/CLAIM", text);
+}
+
 static int split_lists(const struct pl_config_kube *k, struct pl_kube_settings *s, struct pl_err *err)
 {
     int r = split("pull_secrets", k->pull_secrets, s->pull_secrets, &s->pods.n_pull_secrets, &s->texts[0], err);
 
     r = r < 0 ? r : split("arch", k->arch, s->arch, &s->pods.n_arch, &s->texts[1], err);
     r = r < 0 ? r : split("trusted_projects", k->trusted_projects, s->trusted, &s->n_trusted, &s->texts[2], err);
+    r = r < 0 ? r : split("claims", k->claims, s->claims, &s->pods.n_claims, &s->texts[3], err);
+    for (size_t i = 0; r == 0 && i < s->pods.n_claims; i++)
+        r = check_claim(s->claims[i], err);
     for (size_t i = 0; r == 0 && i < s->pods.n_arch; i++)
         if (!pl_streq(s->arch[i], "amd64") && !pl_streq(s->arch[i], "arm64"))
             r = pl_err_set(err, PL_EINVAL, "kubernetes.arch is \"%s\": accepted are amd64 and arm64", s->arch[i]);
@@ -185,6 +201,7 @@ static int split_lists(const struct pl_config_kube *k, struct pl_kube_settings *
             r = pl_err_set(err, PL_EINVAL, "kubernetes.trusted_projects is \"%s\": accepted are names of projects",
                            s->trusted[i]);
     s->pods.pull_secrets = s->pull_secrets;
+    s->pods.claims = s->claims;
     s->pods.arch = s->arch;
     return r;
 }

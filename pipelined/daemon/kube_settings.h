@@ -13,8 +13,8 @@ struct pl_kube_settings {
     const char *trusted[PL_KUBE_NAMES_MAX];
     size_t n_trusted;
     /* What `pods` and `trusted` point to, beside the configuration. */
-    const char *pull_secrets[PL_KUBE_NAMES_MAX], *arch[PL_KUBE_NAMES_MAX];
-    char *texts[3];
+    const char *pull_secrets[PL_KUBE_NAMES_MAX], *arch[PL_KUBE_NAMES_MAX], *claims[PL_KUBE_NAMES_MAX];
+    char *texts[4];
     char *worker_url;
 };
 

@@ -94,7 +94,8 @@
  *   kube_scan            JSON as it arrives, less what nobody needs;  kube_status: refusals and what to do about them;  kube_rate: how many a second
  *   kube_client          requests until their outcome is known (kube_wait: by who waits for it);  kube_write: made once, removed exactly;  kube_access: what we may do;  kube_log: what pods print
  *   kube_watch           lists that are kept up to date: which request comes next and what its answer means;  kube_informer: and asks it
- *   pod_render           a stage's worker as a pod: pod_gpu (ways to ask for GPUs), pod_devices (what is known of them by name), pod_patch (patches of a pod), pod_check (what specs may not ask for)
+ *   pod_render           a stage's worker as a pod: pod_gpu (ways to ask for GPUs), pod_devices (what is known of them by name), pod_patch (patches of a pod), pod_patched (applied, and what comes after), pod_check
+ *                        (what specs may not ask for; pod_check_container, pod_check_volume)
  *   cluster_facts        what the API server's answers say of a cluster that pods are rendered by
  *   pod_state            what is the matter with a pod, and whose business it is (last_words: the end of what it printed; workload: what Kueue says of it);  offer, offer_answers: what nodes could give it;  pod_ramp: how many may wait
  *   gpu_report           which GPUs nodes have and who holds them: dcgm (how busy they are), gpushare_table (memory shared out);

@@ -12,8 +12,8 @@
  *   kube_watch     list, watch and what may go wrong between: pure;  kube_informer: the same over kube_client
  *   kube_log       what a container prints;  kube_access: what we may do, and what is switched off without it
  *
- *   pod_render     a stage's worker as a pod: pure;  pod_gpu: the ways to ask for GPUs (gpu_presets.json), pod_patch, pod_check: what specs
- *                  may not ask for
+ *   pod_render     a stage's worker as a pod: pure;  pod_gpu: the ways to ask for GPUs (gpu_presets.json), pod_patch, pod_patched: applied to a
+ *                  pod, pod_check (pod_check_container, pod_check_volume): what specs may not ask for
  *   cluster_facts  what pods are rendered by, from the API server's answers: pure
  *   pod_state      what is the matter with a pod, and whose business it is: pure;  last_words: the end of what a container printed;  workload: what Kueue says
  *                  of one that it holds back: pure

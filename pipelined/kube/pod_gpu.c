@@ -557,10 +557,19 @@ static void add_row(struct pod_build *b, const json_t *row, json_t *to)
     }
 }
 
+/* By which the daemon knows its pods, and meshes which pods to leave alone. */
+static bool is_ours(const char *label)
+{
+    static const char *const known[] = {"app.kubernetes.io/managed-by", "sidecar.istio.io/inject", "linkerd.io/inject"};
+
+    return strncmp(label, PL_POD_LABEL, strlen(PL_POD_LABEL)) == 0 || one_of(label, known, PL_ARRAY_SIZE(known));
+}
+
 static void add_pairs(struct pod_build *b, const struct pl_pairs *pairs, json_t *to)
 {
     for (size_t i = 0; i < pairs->n; i++)
-        pl_pod_put(b, to, pairs->items[i].key, json_string(pairs->items[i].value));
+        if (!is_ours(pairs->items[i].key))
+            pl_pod_put(b, to, pairs->items[i].key, json_string(pairs->items[i].value));
 }
 
 static bool row_has(const json_t *row, const char *name)
@@ -618,15 +627,26 @@ static int use_preset(struct pod_build *b, const json_t *rows, struct pl_err *er
     return 0;
 }
 
+json_t *pl_pod_presets(const struct pl_pod_settings *settings)
+{
+    json_t *rows = json_loadb((const char *)pl_gpu_presets_files[0].data, pl_gpu_presets_files[0].size, 0, NULL);
+
+    if (rows != NULL && settings->gpu_presets != NULL &&
+        json_object_update(rows, (json_t *)(uintptr_t)settings->gpu_presets) < 0) {
+        json_decref(rows);
+        return NULL;
+    }
+    return rows;
+}
+
 static int share_custom(struct pod_build *b, struct pl_err *err)
 {
     const struct pl_gpu_share *share = &b->stage->gpu.share;
-    json_t *rows = json_loadb((const char *)pl_gpu_presets_files[0].data, pl_gpu_presets_files[0].size, 0, NULL), *member;
+    json_t *rows = pl_pod_presets(b->settings), *member;
     const char *key;
     int r = 0;
 
-    if (rows == NULL ||
-        (b->settings->gpu_presets != NULL && json_object_update(rows, (json_t *)(uintptr_t)b->settings->gpu_presets) < 0))
+    if (rows == NULL)
         b->lack = true;
     else if (share->preset != NULL)
         r = use_preset(b, rows, err);

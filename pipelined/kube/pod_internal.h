@@ -1,4 +1,4 @@
-/* pod_internal (private to pod_render, pod_gpu, pod_check): a pod under construction. */
+/* pod_internal (private to pod_render, pod_gpu, pod_patched, pod_check): a pod under construction. */
 #pragma once
 
 #include "pod_render.h"
@@ -6,7 +6,8 @@
 #define POD_MAIN           0 /* places in spec.containers */
 #define POD_AGENT          1
 
-#define PL_POD_CACHE_OWNER "node-cache" /* name of the container that gives the node's cache to the agent */
+#define PL_POD_TOKEN       "PIPELINED_WORKER_TOKEN" /* of the agent's env */
+#define PL_POD_CACHE_OWNER "node-cache"             /* name of the container that gives the node's cache to the agent */
 
 struct pod_build {
     const struct pl_pod_cluster *cluster;
@@ -37,6 +38,13 @@ PL_MUST_CHECK
 int pl_pod_gpu(struct pod_build *b, struct pl_err *err);
 /* What keeps a CPU worker from GPUs. */
 void pl_pod_cpu(struct pod_build *b);
+
+/* The rows that gpu.share.preset names: ours, and over them the daemon's. New reference, NULL without memory. */
+json_t *pl_pod_presets(const struct pl_pod_settings *settings);
+
+/* The template, the stage's patches, their check, the token. PL_EINVAL, PL_EFORBIDDEN with the field. */
+PL_MUST_CHECK
+int pl_pod_patch(struct pod_build *b, struct pl_err *err);
 
 /* Does the pod ask for what specs may not have, that `before` (without the spec's patches) had not? PL_EFORBIDDEN with the field. */
 PL_MUST_CHECK

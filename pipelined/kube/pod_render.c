@@ -1,7 +1,5 @@
 #include "pod_internal.h"
 
-#include "pod_patch.h"
-
 #include "pipelined/core/quantity.h"
 #include "storage/base/buf.h"
 
@@ -461,7 +459,7 @@ static json_t *make_agent(struct pod_build *b)
     pl_pod_add(b, command, json_sprintf("%u", b->worker->incarnation));
     if (s->mesh)
         pl_pod_add(b, command, json_string("--mesh"));
-    pl_pod_variable(b, env, "PIPELINED_WORKER_TOKEN", b->worker->token);
+    pl_pod_variable(b, env, PL_POD_TOKEN, ""); /* given when all patches are through */
     if (s->ca != NULL) {
         pl_pod_variable(b, env, "PIPELINED_CA", CA_FOLDER "/ca.crt");
         add_config_map(b, "ca", s->ca, mounts, CA_FOLDER);
@@ -706,45 +704,6 @@ static int build(struct pod_build *b, struct pl_err *err)
     return r;
 }
 
-static int apply(json_t *pod, const char *text, const char *field, int (*how)(json_t **, const json_t *, struct pl_err *),
-                 struct pl_err *err)
-{
-    json_t *patch = json_loads(text, 0, NULL), *spec = json_incref(json_object_get(pod, "spec"));
-    struct pl_err why = {0};
-    int r = patch != NULL ? how(&spec, patch, &why) : PL_ENOMEM;
-
-    json_decref(patch);
-    if (r == 0 && !json_is_object(spec))
-        r = pl_err_set(&why, PL_EINVAL, "the pod's spec would be no object any more");
-    if (json_object_set_new(pod, "spec", spec) < 0 || r == PL_ENOMEM)
-        return pl_err_nomem(err);
-    return r < 0 ? pl_err_field(err, pl_err_set(err, r, "%s: %.700s", field, why.msg), field) : 0;
-}
-
-/* The operator's template, the stage's patches, and then what those may not ask for. */
-static int finish(struct pod_build *b, struct pl_err *err)
-{
-    const struct pl_placement *placement = &b->stage->placement;
-    json_t *before;
-    int r = b->settings->pod_template != NULL ? pl_pod_merge(&b->pod, b->settings->pod_template, err) : 0;
-
-    if (r < 0)
-        return pl_err_wrap(err, r, "the daemon's pod_template");
-    if (placement->pod_spec == NULL && placement->pod_patch == NULL)
-        return pl_pod_check(b->worker, b->settings, b->pod, b->pod, err);
-    before = json_deep_copy(b->pod);
-    if (before == NULL)
-        return pl_err_nomem(err);
-    if (placement->pod_spec != NULL)
-        r = apply(b->pod, placement->pod_spec, "placement.pod_spec", pl_json_merge, err);
-    if (r == 0 && placement->pod_patch != NULL)
-        r = apply(b->pod, placement->pod_patch, "placement.pod_patch",
-                  placement->pod_patch[0] == '[' ? pl_json_patch : pl_pod_merge, err);
-    r = r < 0 ? r : pl_pod_check(b->worker, b->settings, before, b->pod, err);
-    json_decref(before);
-    return r;
-}
-
 int pl_pod_render(const struct pl_pod_cluster *cluster, const struct pl_pod_settings *settings,
                   const struct pl_pod_worker *worker, struct pl_pod *ret, struct pl_err *err)
 {
@@ -763,7 +722,7 @@ int pl_pod_render(const struct pl_pod_cluster *cluster, const struct pl_pod_sett
     r = build(&b, err);
     if (b.lack)
         r = pl_err_nomem(err);
-    r = r < 0 ? r : finish(&b, err);
+    r = r < 0 ? r : pl_pod_patch(&b, err);
     json_decref(b.tolerations);
     json_decref(b.require);
     json_decref(b.alternatives);

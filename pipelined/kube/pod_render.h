@@ -1,6 +1,7 @@
 /* pod_render: a stage's worker as a pod. A pure function: stage + what is known of the cluster + the daemon's settings + which worker → the
  * JSON that is POSTed, and the claim template that some GPUs want. Same arguments, same bytes; the body is kept small, because that is
- * what an API server charges for. pod_gpu: how GPUs are asked for; pod_patch: patches; pod_check: what they may not ask for.
+ * what an API server charges for. pod_gpu: how GPUs are asked for; pod_patch: patches;
+ * pod_patched: applied, and what comes after; pod_check: what they may not ask for.
  *
  *   install   (init) our image: makes the volume's folders and puts the programs there that commands may call
  *   main      the user's image, its entrypoint replaced by /pl/bin/pl-runner, to which the agent brings commands
@@ -70,6 +71,8 @@ struct pl_pod_settings {
     const char *default_image;
     const char *const *pull_secrets;
     size_t n_pull_secrets;
+    const char *const *claims; /* that specs may mount: "CLAIM", of all projects, or "PROJECT/CLAIM" */
+    size_t n_claims;
     const char *worker_url;
     const char *owner_name, *owner_uid; /* the ConfigMap that pods belong to; NULL = none */
     const char *ca;                     /* ConfigMap whose ca.crt the daemon's certificate is checked with; NULL = the image's */

@@ -9,6 +9,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 static const struct pl_pod_settings settings = {.store_id = "s", .namespace = "n", .image = "ours", .worker_url = "https://d:1"};
+static const char token[] = "plw_fuzzed";
 static const char text[] =
     "{\"pipeline\": \"p\", \"stages\": [{\"name\": \"s\", \"input\": {\"repo\": \"r\"}, \"run\": [\"x\"], \"image\": \"i\"}]}";
 
@@ -27,6 +28,33 @@ static void must(bool holds)
         abort();
 }
 
+/* No GPU by limits, nor by the variable that images may have; no file of the agent's volume. */
+static void look_at_container(const json_t *container)
+{
+    const json_t *resources = json_object_get(container, "resources"), *one;
+    unsigned devices = 0;
+    const char *key;
+    json_t *value;
+    size_t i;
+
+    must(!json_is_true(json_object_get(json_object_get(container, "securityContext"), "privileged")));
+    must(json_is_false(json_object_get(json_object_get(container, "securityContext"), "allowPrivilegeEscalation")));
+    json_object_foreach(json_object_get(resources, "limits"), key, value) must(strchr(key, '/') == NULL || json_is_null(value));
+    json_object_foreach(json_object_get(resources, "requests"), key, value) must(strchr(key, '/') == NULL || json_is_null(value));
+    json_array_foreach(json_object_get(container, "env"), i, one)
+    {
+        const char *name = json_string_value(json_object_get(one, "name")),
+                   *said = json_string_value(json_object_get(one, "value"));
+
+        must(said == NULL || strstr(said, token) == NULL);
+        if (name == NULL || strcmp(name, "NVIDIA_VISIBLE_DEVICES") != 0)
+            continue;
+        must(said != NULL && strcmp(said, "void") == 0);
+        devices++;
+    }
+    must(devices == 1);
+}
+
 /* Nothing that only a trusted project may have, looked for another way. */
 static void look(const struct pl_pod *got, const struct pl_pod *plain)
 {
@@ -37,29 +65,34 @@ static void look(const struct pl_pod *got, const struct pl_pod *plain)
     must(json_equal(json_array_get(json_object_get(spec, "initContainers"), 0),
                     json_array_get(json_object_get(was, "initContainers"), 0)));
     for (size_t i = 0; i < json_array_size(containers); i++)
-        must(!json_is_true(json_object_get(json_object_get(json_array_get(containers, i), "securityContext"), "privileged")));
+        if (i != 1)
+            look_at_container(json_array_get(containers, i));
+    for (size_t i = 1; i < json_array_size(json_object_get(spec, "initContainers")); i++)
+        look_at_container(json_array_get(json_object_get(spec, "initContainers"), i));
+    must(!json_is_array(json_object_get(spec, "hostAliases")) && !json_is_object(json_object_get(spec, "dnsConfig")));
     must(!json_is_true(json_object_get(spec, "hostNetwork")) && !json_is_true(json_object_get(spec, "hostPID")));
     must(!json_is_true(json_object_get(spec, "hostIPC")) && !json_is_true(json_object_get(spec, "shareProcessNamespace")));
     must(json_is_false(json_object_get(spec, "automountServiceAccountToken")));
-    must(json_object_get(spec, "serviceAccountName") == NULL && json_object_get(spec, "nodeName") == NULL);
+    must(!json_is_string(json_object_get(spec, "serviceAccountName")) && !json_is_string(json_object_get(spec, "nodeName")));
     for (size_t i = 0; i < json_array_size(json_object_get(spec, "volumes")); i++) {
         const json_t *volume = json_array_get(json_object_get(spec, "volumes"), i);
 
-        must(json_object_get(volume, "hostPath") == NULL && json_object_get(volume, "secret") == NULL);
+        must(!json_is_object(json_object_get(volume, "hostPath")) && !json_is_object(json_object_get(volume, "secret")));
+        must(!json_is_object(json_object_get(volume, "persistentVolumeClaim")));
     }
 }
 
 static void try_patch(struct pl_spec *spec, const char *pod_spec, const char *pod_patch, const struct pl_pod *plain)
 {
     const struct pl_pod_cluster cluster = {0};
-    const struct pl_pod_worker worker = {.stage = &spec->stages[0], .project = "p", .token = "t"};
+    const struct pl_pod_worker worker = {.stage = &spec->stages[0], .project = "p", .token = token};
     struct pl_pod pod = {0};
     struct pl_err err = {0};
 
     spec->stages[0].placement.pod_spec = pod_spec;
     spec->stages[0].placement.pod_patch = pod_patch;
     if (pl_pod_render(&cluster, &settings, &worker, &pod, &err) < 0) {
-        must(err.msg[0] != '\0');
+        must(err.msg[0] != '\0' && strstr(err.msg, token) == NULL);
         return;
     }
     look(&pod, plain);
@@ -77,8 +110,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         const struct pl_pod_cluster cluster = {0};
 
         spec = spec_of();
-        must(pl_pod_render(&cluster, &settings, &(struct pl_pod_worker){.stage = &spec->stages[0], .project = "p", .token = "t"},
-                           &plain, NULL) == 0);
+        must(pl_pod_render(&cluster, &settings,
+                           &(struct pl_pod_worker){.stage = &spec->stages[0], .project = "p", .token = token}, &plain,
+                           NULL) == 0);
+    }
+    if (patch != NULL && strstr(patch, token) != NULL) { /* it knows the token already */
+        free(patch);
+        patch = NULL;
     }
     if (patch != NULL && json_is_object(json))
         try_patch(spec, patch, NULL, &plain);

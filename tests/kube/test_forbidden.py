@@ -26,6 +26,10 @@ def volume(**source):
     return {"volumes": [{"name": "v", **source}]}
 
 
+def disk(**spec):
+    return {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **spec}}}
+
+
 KEY = {"name": "theirs", "key": "token"}
 # (the field that is named, the patch by names, what the cluster says to a trusted project: "" = it takes it)
 FORBIDDEN = [
@@ -44,6 +48,9 @@ FORBIDDEN = [
     ("ephemeralContainers", {"ephemeralContainers": [{"name": "e", "image": "any"}]}, "ephemeralContainers"),
     ("priorityClassName", {"priorityClassName": "system-node-critical"}, ""),
     ("priority", {"priority": 2000001000}, "not checked: "),
+    ("hostAliases", {"hostAliases": [{"ip": "10.0.0.9", "hostnames": ["daemon.example"]}]}, ""),
+    ("dnsPolicy", {"dnsPolicy": "Default"}, ""),
+    ("dnsConfig", {"dnsConfig": {"nameservers": ["10.0.0.9"]}}, ""),
     ("resourceClaims", {"resourceClaims": [{"name": "g", "resourceClaimName": "gpu"}]}, ""),
     ("securityContext.sysctls", {"securityContext": {"sysctls": [{"name": "kernel.shm_rmid_forced", "value": "1"}]}}, ""),
     ("securityContext.supplementalGroups", {"securityContext": {"supplementalGroups": [0]}}, ""),
@@ -59,6 +66,9 @@ FORBIDDEN = [
     ("volumes[1].secret", volume(secret={"secretName": "theirs"}), ""),
     ("volumes[1].projected", volume(projected={"sources": [{"serviceAccountToken": {"path": "t"}}]}), "serviceAccountToken"),
     ("volumes[1].projected", volume(projected={"sources": [{"secret": {"name": "theirs"}}]}), ""),
+    ("volumes[1].persistentVolumeClaim", volume(persistentVolumeClaim={"claimName": "theirs"}), ""),
+    ("volumes[1].ephemeral.volumeClaimTemplate.spec.dataSource", volume(ephemeral=disk(dataSource={"kind": "PersistentVolumeClaim", "name": "theirs"})), ""),
+    ("volumes[1].ephemeral.volumeClaimTemplate.spec.volumeName", volume(ephemeral=disk(volumeName="theirs")), ""),
     ("imagePullSecrets", {"imagePullSecrets": [{"name": "theirs"}]}, ""),
     ("containers[0].env[1]", of(MAIN, env=[{"name": "T", "valueFrom": {"secretKeyRef": KEY}}]), ""),
     ("containers[0].envFrom[0]", of(MAIN, envFrom=[{"secretRef": {"name": "theirs"}}]), ""),
@@ -76,12 +86,21 @@ FORBIDDEN = [
     ("containers[0].args", of(MAIN, args=["-c", "true"]), ""),
     ("containers[0].lifecycle", of(MAIN, lifecycle={"preStop": {"exec": {"command": ["true"]}}}), ""),
     ("containers[0].resources.limits", of(MAIN, resources={"limits": {"nvidia.com/gpu": "1"}}), ""),
+    ("containers[0].resources.limits", of(MAIN, resources={"limits": {"habana.ai/gaudi": "1"}}), ""),
+    ("containers[0].env[0]", of(MAIN, env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]), ""),
+    ("containers[0].livenessProbe.httpGet.host", of(MAIN, livenessProbe={"httpGet": {"host": "169.254.169.254", "port": 80}}), ""),
+    ("containers[0].startupProbe.exec", of(MAIN, startupProbe={"exec": {"command": ["true"]}}), ""),
     ("containers[0].volumeMounts[5]", of(MAIN, volumeMounts=[{"name": "pl", "mountPath": "/all"}]), ""),
+    ("containers[0].volumeMounts[5]", {**volume(emptyDir={}), **of(MAIN, volumeMounts=[{"name": "v", "mountPath": "/pl/bin/pl-runner"}])}, ""),
     ("containers[1]", of(AGENT, image="mine"), ""),
     ("containers[1]", of(AGENT, env=[{"name": "LD_PRELOAD", "value": "/pl/x.so"}]), ""),
     ("initContainers[0]", of(INSTALL, image="mine"), ""),
     ("containers[2].volumeMounts[0]", extra(volumeMounts=[{"name": "pl", "mountPath": "/pl"}]), ""),
     ("containers[2].envFrom[0]", extra(envFrom=[{"secretRef": {"name": "theirs"}}]), ""),
+    ("containers[2].env[0]", extra(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]), ""),
+    ("containers[2].resources.limits", extra(resources={"limits": {"google.com/tpu": "4"}}), ""),
+    ("containers[2].livenessProbe.tcpSocket.host", extra(livenessProbe={"tcpSocket": {"host": "10.0.0.1", "port": 22}}), ""),
+    ("containers[2].lifecycle.preStop.httpGet.host", extra(lifecycle={"preStop": {"httpGet": {"host": "10.0.0.1", "port": 80}}}), ""),
     ("containers[2].securityContext.privileged", extra(securityContext={"privileged": True}), ""),
 ]
 PLACES = {"main": 0, "agent": 1, "install": 0}
@@ -201,3 +220,40 @@ def test_what_a_trusted_project_asked_for_runs(world):  # noqa: F811
     vision.stages(kit.sh("st", "cp /host/hostname /pfs/out/f", placement={"pod_patch": patch}, **ONCE))
     succeeds(one, vision.commit("in", {"x": "1"})["run"])
     assert vision.read("st", "f")
+
+
+def test_claims_are_mounted_that_the_daemon_is_told_of(world):  # noqa: F811
+    """By all projects, or by the one that is named with it."""
+    one = world([nodes.cpu("a")], options=("--kubernetes-claims", "imagenet, vision/mine"))
+    for project in ("vision", "sound"):
+        one.daemon.project(project).repo("in")
+
+    def takes(project, claim):
+        try:
+            ask(one, project, native(pod_patch=volume(persistentVolumeClaim={"claimName": claim})))
+        except kit.HttpError as refusal:
+            assert refusal.status == 403 and refusal.error["field"] == "volumes[1].persistentVolumeClaim", refusal.error
+            return False
+        return True
+
+    assert {(project, claim) for project in ("vision", "sound") for claim in ("imagenet", "mine", "other") if takes(project, claim)} == {
+        ("vision", "imagenet"), ("vision", "mine"), ("sound", "imagenet")}
+
+
+def test_what_the_operator_s_template_brings_is_refused_to_nobody_and_changed_by_nobody(world, tmp_path):  # noqa: F811
+    """A folder of the node for old CUDA, and a container beside the command's."""
+    template = {"spec": {"volumes": [{"name": "cuda", "hostPath": {"path": "/opt/cuda"}}], "containers": [
+        {"name": "main", "volumeMounts": [{"name": "cuda", "mountPath": "/opt/cuda", "readOnly": True, "mountPropagation": "HostToContainer"}]},
+        {"name": "vpn", "image": "registry.test/vpn:1", "securityContext": {"privileged": True}, "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"kubernetes": {"pod_template": template}}))
+    one = world([nodes.cpu("a")], options=("--config", str(path)))
+    one.daemon.project("vision").repo("in")
+    ask(one, "vision", native())
+    ask(one, "vision", native(pod_patch=of(MAIN, env=[{"name": "A", "value": "b"}])))
+    for field, patch in (("containers[2]", {"containers": [{"name": "vpn", "command": ["sh"]}]}),
+                         ("containers[0].volumeMounts[6]", of(MAIN, volumeMounts=[{"name": "cuda", "mountPath": "/w"}])),
+                         ("volumes", {"volumes": [{"name": "cuda", "hostPath": {"path": "/"}}]})):
+        with pytest.raises(kit.HttpError) as refused:
+            ask(one, "vision", native(pod_patch=patch))
+        assert refused.value.status == 403 and refused.value.error["field"] == field, refused.value.error

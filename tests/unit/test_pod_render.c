@@ -96,12 +96,18 @@ static const struct golden goldens[] = {
            "\"scheduler\": \"other\""),
      CLUSTER_UNKNOWN},
     {"patched",
-     "\"placement\": {\"pod_spec\": {\"dnsPolicy\": \"Default\", \"tolerations\": [{\"operator\": \"Exists\"}]}, \"pod_patch\": "
+     "\"placement\": {\"pod_spec\": {\"schedulerName\": \"other\", \"tolerations\": [{\"operator\": \"Exists\"}]}, "
+     "\"pod_patch\": "
      "{\"containers\": "
-     "[{\"name\": \"main\", \"env\": [{\"name\": \"A\", \"value\": \"b\"}], \"resources\": {\"limits\": {\"rdma/hca\": 1}}}], "
+     "[{\"name\": \"main\", \"env\": [{\"name\": \"A\", \"value\": \"b\"}], \"resources\": {\"limits\": {\"cpu\": 2}}}, "
+     "{\"name\": \"extra\", \"image\": \"i\"}], "
      "\"volumes\": "
      "[{\"name\": \"data\", \"persistentVolumeClaim\": {\"claimName\": \"imagenet\"}}]}}",
      CLUSTER_UNKNOWN},
+    {"patched-restricted",
+     "\"placement\": {\"pod_patch\": {\"containers\": [{\"name\": \"extra\", \"image\": \"i\"}], \"initContainers\": [{\"name\": "
+     "\"first\", \"image\": \"i\", \"securityContext\": {\"runAsUser\": 7}}]}}",
+     CLUSTER_UNKNOWN, PL_LEVEL_RESTRICTED},
     {"json-patched",
      "\"placement\": {\"pod_patch\": [{\"op\": \"add\", \"path\": \"/tolerations\", \"value\": []}, {\"op\": \"add\", \"path\": "
      "\"/tolerations/-\", \"value\": {\"operator\": \"Exists\"}}, {\"op\": \"test\", \"path\": \"/containers/0/name\", "
@@ -117,6 +123,7 @@ static const struct golden goldens[] = {
 
 static int render(const struct golden *g, struct pl_pod *ret, struct pl_err *err)
 {
+    static const char *const claims[] = {"imagenet"};
     struct pl_spec *spec = pod_spec_of(g->fields);
     struct pl_pod_worker worker = worker_of(spec);
     struct pl_pod_cluster cluster = cluster_of(g->cluster);
@@ -126,6 +133,8 @@ static int render(const struct golden *g, struct pl_pod *ret, struct pl_err *err
 
     cluster.level = g->level;
     settings.pod_template = template;
+    settings.claims = claims;
+    settings.n_claims = 1;
     worker.gpu = worker.gpu && !g->goes_on;
     worker.input_bytes = g->input_bytes;
     r = pl_pod_render(&cluster, &settings, &worker, ret, err);
@@ -440,9 +449,38 @@ static void presets_of_the_daemon_go_over_ours(void **state)
     pl_spec_destroy(spec);
 }
 
+/* By its labels and annotations the daemon knows whose a pod is. */
+static void a_custom_share_cannot_make_a_pod_anothers(void **state)
+{
+    static const struct golden g = {
+        "g", SHARE("\"mode\": \"custom\", \"limits\": {\"own.io/gpu\": 1}, \"labels\": {\"pipelined.io/store\": \"theirs\", "
+                   "\"pipelined.io/project\": \"theirs\", \"app.kubernetes.io/managed-by\": \"me\", \"sidecar.istio.io/inject\": "
+                   "\"true\", \"team\": \"a\"}, \"annotations\": {\"pipelined.io/worker\": \"7\", \"linkerd.io/inject\": "
+                   "\"enabled\", \"note\": \"b\"}")};
+    struct pl_pod pod = {0};
+    const json_t *metadata;
+    char *labels, *annotations;
+
+    (void)state;
+    assert_int_equal(render(&g, &pod, NULL), 0);
+    metadata = json_object_get(pod.pod, "metadata");
+    labels = json_dumps(json_object_get(metadata, "labels"), JSON_COMPACT | JSON_SORT_KEYS);
+    assert_string_equal(labels, "{\"app.kubernetes.io/managed-by\":\"pipelined\",\"pipelined.io/project\":\"default\","
+                                "\"pipelined.io/stage\":\"Train_net\",\"pipelined.io/store\":\"5f3a90b1c2d3e4f5\","
+                                "\"sidecar.istio.io/inject\":\"false\",\"team\":\"a\"}");
+    annotations = json_dumps(json_object_get(metadata, "annotations"), JSON_COMPACT | JSON_SORT_KEYS);
+    assert_string_equal(annotations, "{\"cluster-autoscaler.kubernetes.io/safe-to-evict\":\"false\",\"karpenter.sh/"
+                                     "do-not-disrupt\":\"true\",\"linkerd.io/inject\":\"disabled\",\"note\":\"b\","
+                                     "\"pipelined.io/worker\":\"42\"}");
+    free(labels);
+    free(annotations);
+    pl_pod_finish(&pod);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_custom_share_cannot_make_a_pod_anothers),
         cmocka_unit_test(pods_are_what_the_goldens_say),
         cmocka_unit_test(devices_are_asked_for_in_the_same_way_at_each_level),
         cmocka_unit_test(stages_that_cannot_be_pods_say_why),
