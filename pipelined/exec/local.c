@@ -3,10 +3,10 @@
  * DIR/work/<id>.held, which a daemon's next life finds again: once nobody does, no process of the worker is left. */
 #include "executor.h"
 #include "gpu_slots.h"
+#include "leftovers.h"
 #include "sandbox_probe.h"
 #include "secret_files.h"
 
-#include "storage/base/holders.h"
 #include "storage/base/io.h"
 #include "storage/base/log.h"
 #include "storage/base/map.h"
@@ -21,8 +21,6 @@
 #include <sys/syscall.h>
 #include <uv.h>
 
-#define LEFT_MS 1000 /* that a sandbox has to end after its agent */
-
 struct local {
     struct pl_executor base;
     struct pl_loop *loop;
@@ -31,8 +29,9 @@ struct local {
     struct pl_gpu_slots *gpus;
     struct pl_map workers; /* id → struct worker */
     char host[128];
-    struct pl_timer *grace, *left;
-    bool closing, looking;   /* looking: `left` will */
+    struct pl_timer *grace;
+    struct pl_leftovers *left;
+    bool closing;
     unsigned sweeping;       /* work folders that are being removed */
     size_t strays;           /* of the workers */
     void (*done)(void *arg); /* of shutdown, until it was called */
@@ -100,7 +99,7 @@ static void all_gone(struct local *l)
 {
     void (*done)(void *arg) = l->done;
 
-    if (l->workers.len > l->strays || l->sweeping || !done)
+    if (l->workers.len > l->strays || l->sweeping || pl_leftovers_busy(l->left) || !done)
         return;
     l->done = NULL;
     pl_timer_stop(l->grace);
@@ -194,32 +193,26 @@ static void on_held(uv_poll_t *handle, int status, int events)
         forget(w);
 }
 
-static void look_soon(struct local *l)
+/* The next worker whose agent has gone, and whose pipe somebody holds. */
+static int next_left(void *self, size_t *at, uint64_t *ret_id)
 {
-    if (!l->looking)
-        pl_timer_start(l->left, LEFT_MS);
-    l->looking = true;
+    struct local *l = self;
+    const struct pl_map_slot *slot;
+
+    while ((slot = pl_map_next(&l->workers, at))) {
+        const struct worker *w = slot->value;
+
+        if (!w->held_watch)
+            continue;
+        *ret_id = w->id;
+        return w->held;
+    }
+    return -1;
 }
 
-/* bwrap waits, before it ties itself to the life of its parent, for a word of it that a killed parent does not give any more: for ever, with the
- * pipe in its hands. Now that the agent has gone no sandbox of it is to be there. */
-static void look_at_left(void *arg)
+static void none_looked_for(void *self)
 {
-    struct local *l = arg;
-    const struct pl_map_slot *slot;
-    bool any = false;
-
-    for (size_t i = 0; (slot = pl_map_next(&l->workers, &i));) {
-        const struct worker *w = slot->value;
-        const size_t n = w->held_watch ? pl_holders_kill(w->held, "bwrap") : 0;
-
-        any = any || w->held_watch;
-        if (n > 0)
-            pl_log_info("exec", "worker %" PRIu64 " left %zu process%s of its sandbox, killed now", w->id, n, n == 1 ? "" : "es");
-    }
-    l->looking = false;
-    if (any)
-        look_soon(l);
+    all_gone(self);
 }
 
 /* The agent has gone. Its sandbox dies with it and its runner kills what it runs, but that takes a moment. */
@@ -241,7 +234,7 @@ static void agent_gone(struct worker *w, const char *text)
     if (uv_poll_start(w->held_watch, UV_READABLE, on_held) != 0)
         forget(w);
     else
-        look_soon(w->local);
+        pl_leftovers_look(w->local->left);
 }
 
 static void on_child_exit(void *arg, int status, int signum)
@@ -658,7 +651,7 @@ static void local_destroy(struct pl_executor *x)
 
     pl_map_finish(&l->workers, NULL);
     pl_timer_destroy(l->grace);
-    pl_timer_destroy(l->left);
+    pl_leftovers_destroy(l->left);
     pl_gpu_slots_destroy(l->gpus);
     free(l->data_dir);
     free(l->store_dir);
@@ -701,6 +694,7 @@ static char *program_beside(void)
 int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_executor **ret, struct pl_err *err)
 {
     struct local *l = calloc(1, sizeof *l);
+    const struct pl_leftovers_config left = {.loop = config->loop, .next = next_left, .rests = none_looked_for, .self = l};
     int r;
 
     if (!l)
@@ -725,7 +719,7 @@ int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_ex
     if (r == 0 && pl_streq(l->sandbox, "bwrap"))
         r = pl_sandbox_probe(l->program, err);
     r = r < 0 ? r : pl_timer_create(l->loop, "workers.grace", grace_over, l, &l->grace, err);
-    r = r < 0 ? r : pl_timer_create(l->loop, "workers.left", look_at_left, l, &l->left, err);
+    r = r < 0 ? r : pl_leftovers_create(&left, &l->left, err);
     r = r < 0 ? r : pl_gpu_slots_create(config->gpus, &l->gpus, err);
     if (r < 0) {
         local_destroy(&l->base);

@@ -3,6 +3,8 @@
 
 #include "base.h"
 
-/* Kills (SIGKILL) the processes of that name (proc(5), comm) that have the file of `fd` open, but never the caller's own. How many there were: 0,
- * too, where /proc is not to be read or they are somebody else's. Looks at every process: some milliseconds for a thousand. Any thread. */
-size_t pl_holders_kill(int fd, const char *name);
+/* Kills (SIGKILL) the processes of that name (proc(5), comm) that have one of the files open, but never the caller's own, and adds to
+ * `ret_killed[i]` how many had that of `fds[i]`: none, too, where /proc is not to be read or they are somebody else's. Looks at every process once,
+ * however many files there are: some milliseconds for a thousand. A descriptor that is none names no file. Any thread; the descriptors stay open
+ * meanwhile, for the number of a file that nobody has open may be another's. */
+void pl_holders_kill(const int *fds, size_t n, const char *name, size_t *ret_killed);
