@@ -54,7 +54,7 @@ static void tell_printed(struct kpod *p, const struct pl_kube_call *call)
     char line[LINE_BYTES] = "";
 
     if (call->err.code == 0)
-        pl_last_words((const char *)call->reply.data, call->reply.len, line, sizeof line);
+        pl_last_words((const char *)call->reply.data, call->reply.len, false, line, sizeof line);
     if (call->err.code < 0)
         tell(p, ", and what it prints cannot be read: ", call->err.msg);
     else if (*line)
@@ -101,7 +101,7 @@ void pl_kpod_look_silent(struct kpod *p)
         return; /* at the next look */
     p->silent_ms = now_ms + PL_POD_SILENT_AGAIN_MS;
     *ask = (struct kube_silent_ask){.kube = k, .loop = k->loop, .id = p->id};
-    snprintf(ask->path, sizeof ask->path, "%s/%s/log?container=agent&tailLines=20&limitBytes=16384", k->pods_path, p->name);
+    snprintf(ask->path, sizeof ask->path, "%s/%s/log?container=agent&tailLines=5&limitBytes=65536", k->pods_path, p->name);
     ask->call = (struct pl_kube_call){
         .method = "GET", .path = ask->path, .once = true, .deadline_ms = ASK_MS, .done = on_answer, .arg = ask};
     k->silent_ask = ask;

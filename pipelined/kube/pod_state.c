@@ -345,9 +345,10 @@ static bool container_ended(struct look *l, const char *container, const json_t 
 {
     const char *reason = pl_json_str(end, "reason");
     int code = (int)json_integer_value(json_object_get(end, "exitCode"));
-    char message[512]; /* of a container that failed: the end of what it printed */
+    const char *printed = pl_json_str(end, "message"); /* of a container that failed: the end of it */
+    char message[512];
 
-    pl_last_words(pl_json_str(end, "message"), strlen(pl_json_str(end, "message")), message, sizeof message);
+    pl_last_words(printed, strlen(printed), strlen(printed) >= PL_ENDED_BYTES, message, sizeof message);
     if (pl_streq(reason, "StartError") || pl_streq(reason, "ContainerCannotRun"))
         did_not_start(l, container, end);
     else if (pl_streq(reason, "OOMKilled") && pl_streq(container, "main"))

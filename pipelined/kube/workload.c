@@ -37,5 +37,5 @@ void pl_workload_words(const json_t *list, char *out, size_t size)
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(telling) && *message == '\0'; i++)
         message = message_of(conditions, telling[i][0], telling[i][1]);
-    pl_last_words(message, strlen(message), out, size);
+    pl_last_words(message, strlen(message), false, out, size);
 }
