@@ -85,7 +85,8 @@
  *                        sandbox_probe: does bubblewrap work here?  leftovers: sandboxes that outlive their agents
  *   kubernetes           workers as pods: pods (one of them), shapes (those that are alike), admission (would the cluster
  *                        take one?), learning (what must be known first), owner (whose pods are),
- *                        silent (whose agents do not come), pod_logs (what their containers print), queued (whom a queue of Kueue holds back),
+ *                        silent (whose agents do not come), queued (whom a queue of Kueue holds back), pod_turns (which of them is asked about),
+ *                        pod_logs (what their containers print),
  *                        cluster (what it can offer), seen_nodes (and could before), limits (what its
  *                        namespace's quotas demand), project_secrets, gpu_use (what GPUs do), kube_feed (what the cluster tells, on the loop);   kube_settings:
  *                        what the configuration says of pods

@@ -240,6 +240,8 @@ static void look(void *arg)
         pl_kube_on_changed(k);
         pl_kpods_look_parked(k);
         tell_problem(k);
+        pl_kturns_look(&k->silent);
+        pl_kturns_look(&k->queued);
     }
     for (unsigned n = 0; n < PL_POD_LOOK_TURN && (slot = pl_map_next(&k->by_uid, &k->looked));) {
         struct kpod *p = slot->value;
@@ -358,8 +360,8 @@ static void kube_destroy(struct pl_executor *x)
 
     pl_kube_learn_stop(k);
     pl_kube_owner_stop(k);
-    pl_kube_silent_stop(k);
-    pl_kube_queue_stop(k);
+    pl_kturns_stop(&k->silent);
+    pl_kturns_stop(&k->queued);
     pl_kube_logs_stop(k);
     k->pods_feed = pl_kube_feed_destroy(k->pods_feed);
     k->events_feed = pl_kube_feed_destroy(k->events_feed);
@@ -475,6 +477,8 @@ int pl_exec_kubernetes_create(const struct pl_exec_kubernetes_config *config, st
                        .data_dir = config->data_dir,
                        .events = config->events};
     TAILQ_INIT(&k->parked);
+    pl_kturns_init(&k->silent, k, &pl_kturns_silent);
+    pl_kturns_init(&k->queued, k, &pl_kturns_queued);
     pthread_mutex_init(&k->admitted_lock, NULL);
     r = set_up(k, config, err);
     if (r < 0) {

@@ -39,6 +39,7 @@ static void leave_maps(struct kpod *p)
     struct kube *k = p->kube;
 
     unpark(p);
+    pl_kpod_leave_turns(p);
     if (p->id && pl_map_get(&k->pods, &p->id, sizeof p->id) == p)
         pl_map_remove(&k->pods, &p->id, sizeof p->id);
     if (p->uid[0] && pl_map_get(&k->by_uid, p->uid, strlen(p->uid)) == p)

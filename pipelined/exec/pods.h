@@ -32,7 +32,10 @@
 #define PL_POD_UNSEEN_MS        60000 /* made, and in no list: it is gone */
 #define PL_POD_SILENT_MS        30000 /* its containers run, and its agent has not come: it is asked why, and again after */
 #define PL_POD_SILENT_AGAIN_MS  10000
-#define PL_POD_QUEUED_MS        2000 /* its queue holds it back: it is asked why */
+#define PL_POD_QUEUED_MS        2000  /* its queue holds it back: it is asked why */
+#define PL_POD_TURNS            16u   /* questions about pods of one kind, between two looks */
+#define PL_POD_TURN_MS          10000 /* that an answer may take */
+#define PL_POD_TURN_PATH_MAX    1024u
 #define PL_POD_QUEUE_SAYS_BYTES 480u
 
 struct kshape {
@@ -72,6 +75,15 @@ struct kpod_order {
 /* To end it: what the cluster was asked, and has taken. */
 enum kpod_asked { KPOD_ASKED_NOTHING, KPOD_ASKED_TO_END, KPOD_KILLED };
 
+/* Questions to the API server about pods, of one kind and one at a time: who has waited longest is next. */
+struct kturns {
+    struct kube *kube;
+    const struct kturns_kind *kind;
+    TAILQ_HEAD(, kpod) waiting;
+    struct kturn_ask *ask; /* under way */
+    unsigned left;         /* of PL_POD_TURNS */
+};
+
 enum kpod_step { KPOD_MAKING_CLAIM, KPOD_MAKING, KPOD_PARKED, KPOD_THERE, KPOD_GOING };
 
 struct kpod {
@@ -107,6 +119,8 @@ struct kpod {
     int64_t retry_ms; /* monotonic */
     bool leaving;     /* parked no more: its end is to be reported */
     TAILQ_ENTRY(kpod) parked_link;
+    struct kturns *turns; /* in which it waits; NULL */
+    TAILQ_ENTRY(kpod) turn_link;
     struct pl_loop_work work;
 };
 TAILQ_HEAD(kpod_list, kpod);
@@ -143,10 +157,9 @@ struct kube {
     char owner_uid[64];                 /* "" = there is no owner, or it is gone */
     struct kube_owner_look *owner_look; /* under way */
     bool owner_doubt;
-    struct kube_silent_ask *silent_ask; /* under way */
-    LIST_HEAD(, pod_log) logs;          /* that are read */
-    struct kube_queue_ask *queue_ask;   /* under way */
-    int64_t queue_ms;                   /* monotonic: until then nobody is asked why queues hold pods back: it may not be read */
+    LIST_HEAD(, pod_log) logs; /* that are read */
+    struct kturns silent, queued;
+    int64_t queue_ms; /* monotonic: until then nobody is asked why queues hold pods back: it may not be read */
 };
 
 /* ---- pods.c ---- */
@@ -204,12 +217,27 @@ void pl_kube_owner_stop(struct kube *k);
 void pl_kpod_is_up(struct kpod *p, const char *node);
 /* Time has passed: of one that is up. What its agent printed last is asked for, of one pod at a time, and told as what it waits for. */
 void pl_kpod_look_silent(struct kpod *p);
-void pl_kube_silent_stop(struct kube *k);
+extern const struct kturns_kind pl_kturns_silent;
 
 /* ---- queued.c: pods that a queue of Kueue holds back ---- */
-/* It is held back still: why is asked for, of one pod at a time, and told. */
+/* It is held back still: why is asked for in its turn, and told. */
 void pl_kpod_look_queue(struct kpod *p);
-void pl_kube_queue_stop(struct kube *k);
+extern const struct kturns_kind pl_kturns_queued;
+
+/* ---- pod_turns.c ---- */
+struct kturns_kind {
+    bool (*begin)(struct kpod *p); /* its turn has come: it is to be asked about; then it is noted when again */
+    void (*path)(const struct kpod *p, char ret[PL_POD_TURN_PATH_MAX]);
+    void (*take)(struct kube *k, struct kpod *p, const struct pl_kube_call *answer); /* p NULL: it is there no more */
+};
+void pl_kturns_init(struct kturns *t, struct kube *k, const struct kturns_kind *kind);
+/* A look begins: so many may be asked about again. */
+void pl_kturns_look(struct kturns *t);
+/* The pod waits for its turn, if it does not already. */
+void pl_kturns_wait(struct kturns *t, struct kpod *p);
+void pl_kpod_leave_turns(struct kpod *p);
+/* Nothing is asked or told any more. */
+void pl_kturns_stop(struct kturns *t);
 
 /* ---- pod_logs.c: as `container_log` of the executor ---- */
 PL_MUST_CHECK

@@ -1,5 +1,5 @@
-/* Pods whose containers run, and whose agent has not come: what it printed last says why, and is told as what the pod waits for. One is asked
- * at a time; those that have come cost nothing. */
+/* Pods whose containers run, and whose agent has not come: what it printed last says why, and is told as what the pod waits for. Those that have
+ * come cost nothing. */
 #include "pipelined/exec/pods.h"
 
 #include "pipelined/kube/last_words.h"
@@ -7,17 +7,7 @@
 
 #include <stdio.h>
 
-#define ASK_MS     10000 /* that the answer may take */
-#define LINE_BYTES 320u  /* of what it printed */
-
-struct kube_silent_ask {
-    struct kube *kube; /* NULL: nobody wants to know any more */
-    struct pl_loop *loop;
-    uint64_t id; /* the pod's worker */
-    struct pl_kube_call call;
-    char path[700];
-    struct pl_loop_work work;
-};
+#define LINE_BYTES 320u /* of what it printed */
 
 void pl_kpod_is_up(struct kpod *p, const char *node)
 {
@@ -49,10 +39,13 @@ static void tell(struct kpod *p, const char *mark, const char *words)
     k->events.waits(k->events.self, p->id, p->why);
 }
 
-static void tell_printed(struct kpod *p, const struct pl_kube_call *call)
+static void take(struct kube *k, struct kpod *p, const struct pl_kube_call *call)
 {
     char line[LINE_BYTES] = "";
 
+    (void)k;
+    if (!p || !p->up || p->stop || has_come(p))
+        return;
     if (call->err.code == 0)
         pl_last_words((const char *)call->reply.data, call->reply.len, false, line, sizeof line);
     if (call->err.code < 0)
@@ -63,53 +56,29 @@ static void tell_printed(struct kpod *p, const struct pl_kube_call *call)
         tell(p, ", and has printed nothing", "");
 }
 
-static void on_answered(void *arg)
+static bool begin(struct kpod *p)
 {
-    struct kube_silent_ask *ask = arg;
-    struct kube *k = ask->kube;
-    struct kpod *p = k ? pl_map_get(&k->pods, &ask->id, sizeof ask->id) : NULL;
-
-    if (k)
-        k->silent_ask = NULL;
-    if (p && p->up && p->step == KPOD_THERE && !p->stop && !has_come(p))
-        tell_printed(p, &ask->call);
-    pl_kube_call_finish(&ask->call);
-    free(ask);
+    if (!p->up || p->stop || has_come(p))
+        return false;
+    p->silent_ms = pl_clock_mono_ms() + PL_POD_SILENT_AGAIN_MS;
+    return true;
 }
 
-static void on_answer(struct pl_kube_call *call)
+static void path(const struct kpod *p, char ret[PL_POD_TURN_PATH_MAX])
 {
-    struct kube_silent_ask *ask = call->arg;
-
-    pl_loop_post_work(ask->loop, &ask->work, "kube.silent", on_answered, ask);
+    snprintf(ret, PL_POD_TURN_PATH_MAX, "%s/%s/log?container=agent&tailLines=5&limitBytes=65536", p->kube->pods_path, p->name);
 }
+
+const struct kturns_kind pl_kturns_silent = {begin, path, take};
 
 void pl_kpod_look_silent(struct kpod *p)
 {
-    const int64_t now_ms = pl_clock_mono_ms();
     struct kube *k = p->kube;
-    struct kube_silent_ask *ask;
 
-    if (p->came || p->step != KPOD_THERE || now_ms < p->silent_ms || has_come(p))
+    if (p->came || p->step != KPOD_THERE || pl_clock_mono_ms() < p->silent_ms || has_come(p))
         return;
-    if (!pl_cluster_may(k->cluster, PL_KUBE_MAY_LOGS)) {
+    if (pl_cluster_may(k->cluster, PL_KUBE_MAY_LOGS))
+        pl_kturns_wait(&k->silent, p);
+    else
         tell(p, ", and what it prints may not be read (pods/log: get)", "");
-        return;
-    }
-    ask = k->silent_ask ? NULL : calloc(1, sizeof *ask);
-    if (!ask)
-        return; /* at the next look */
-    p->silent_ms = now_ms + PL_POD_SILENT_AGAIN_MS;
-    *ask = (struct kube_silent_ask){.kube = k, .loop = k->loop, .id = p->id};
-    snprintf(ask->path, sizeof ask->path, "%s/%s/log?container=agent&tailLines=5&limitBytes=65536", k->pods_path, p->name);
-    ask->call = (struct pl_kube_call){
-        .method = "GET", .path = ask->path, .once = true, .deadline_ms = ASK_MS, .done = on_answer, .arg = ask};
-    k->silent_ask = ask;
-    pl_kube_client_start(k->client, &ask->call);
-}
-
-void pl_kube_silent_stop(struct kube *k)
-{
-    if (k->silent_ask)
-        k->silent_ask->kube = NULL;
 }
