@@ -120,8 +120,8 @@ struct pl_eworker {
     uint32_t n_gpus;
     char host[128];
     bool stopping, attached;
-    char *image;         /* of a pod: the image that its command runs in, as its node resolved it; NULL: not said yet */
-    int64_t unnamed_job; /* row of the last job of which an attempt was kept before that; 0 = none */
+    char *image;           /* of a pod: the image that its command runs in, as its node resolved it; NULL: not said yet */
+    int64_t unnamed_since; /* the lowest row of a job of which an attempt was kept before that; 0 = none */
     struct pl_http_request *waiting; /* its open `next` */
     struct pl_timer *poll;           /* when that is answered with idle */
     char *ready;                     /* an answer for its next `next`, as JSON text */

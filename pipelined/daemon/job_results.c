@@ -131,8 +131,8 @@ static void name_image(const struct pl_ejob *j, struct pl_eworker *w, json_t *at
     json_object_set_new(attempt, "worker", json_integer((json_int_t)w->id));
     if (w->image)
         json_object_set_new(attempt, "image_id", json_string(w->image));
-    else
-        w->unnamed_job = j->row;
+    else if (w->unnamed_since == 0 || j->row < w->unnamed_since)
+        w->unnamed_since = j->row;
 }
 
 static void keep_attempt(struct pl_ejob *j, struct pl_eworker *w, json_t *row, size_t datum, struct kept *k)

@@ -284,7 +284,7 @@ static void on_placed(void *self, uint64_t id, const char *node, bool up)
 /* ---- which image it runs in ---- */
 
 struct naming {
-    int64_t job, worker;
+    int64_t since, worker;
     char image[];
 };
 
@@ -292,9 +292,9 @@ static int name_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     const struct naming *n = arg;
     int r = pl_sql_exec(pl_tx_conn(tx), err,
-                        "UPDATE attempt SET detail = json_set(detail, '$.image_id', ?) WHERE job = ?"
+                        "UPDATE attempt SET detail = json_set(detail, '$.image_id', ?) WHERE job >= ?"
                         " AND json_extract(detail, '$.worker') = ? AND json_extract(detail, '$.image_id') IS NULL",
-                        "sii", n->image, n->job, n->worker);
+                        "sii", n->image, n->since, n->worker);
 
     return r < 0 ? r : 0;
 }
@@ -315,7 +315,7 @@ static void name_kept(struct pl_engine *e, const struct pl_eworker *w)
 
     if (!n)
         return;
-    *n = (struct naming){.job = w->unnamed_job, .worker = (int64_t)w->id};
+    *n = (struct naming){.since = w->unnamed_since, .worker = (int64_t)w->id};
     memcpy(n->image, w->image, size);
     if (pl_db_submit(e->config.db, PL_TX_UNLOGGED, name_tx, name_done, n, &err) < 0)
         name_done(n, err.code, &err);
@@ -329,10 +329,10 @@ static void on_image(void *self, uint64_t id, const char *image)
     if (!w || w->image)
         return;
     w->image = strdup(image);
-    if (w->image && w->unnamed_job)
+    if (w->image && w->unnamed_since)
         name_kept(e, w);
     if (w->image)
-        w->unnamed_job = 0;
+        w->unnamed_since = 0;
 }
 
 static void on_waits(void *self, uint64_t id, const char *text)

@@ -501,18 +501,20 @@ void pl_kpod_gone(struct kpod *p, const char *text)
 
 /* ---- what is seen of it ---- */
 
-static void tell_image(const struct kpod *p, const struct pl_pod_state *st)
+/* Some nodes say that a container runs before they say what of. */
+static void tell_image(struct kpod *p, const struct pl_pod_state *st)
 {
-    if (st->image && p->id && p->kube->events.image)
-        p->kube->events.image(p->kube->events.self, p->id, st->image);
+    if (!st->image || p->image_told || !p->id || !p->kube->events.image)
+        return;
+    p->image_told = true;
+    p->kube->events.image(p->kube->events.self, p->id, st->image);
 }
 
 static void end(struct kpod *p, const struct pl_pod_state *st)
 {
     const char *text = st->why[0] ? st->why : st->deleted ? "its pod was deleted" : "its pod is over";
 
-    if (!p->up)
-        tell_image(p, st);
+    tell_image(p, st);
     report(p, text, st->verdict == PL_POD_GIVEN_UP, st->verdict == PL_POD_FAILED);
     p->step = KPOD_GOING;
     pl_kpod_delete(p, false);
@@ -526,7 +528,7 @@ static void tell_place(struct kpod *p, const struct pl_pod_state *st)
     if (st->bound && !p->bound && p->shape)
         pl_ramp_bound(&p->shape->ramp, pl_clock_mono_ms());
     p->bound = p->bound || st->bound;
-    if (up && !p->up)
+    if (up)
         tell_image(p, st);
     if (up && !p->up)
         pl_kpod_is_up(p, st->node ? st->node : "?");

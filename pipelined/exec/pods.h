@@ -98,8 +98,8 @@ struct kpod {
     bool reported;                /* its end */
     bool stop, kill;              /* told to end while it was being made */
     bool adopted, seen;           /* of an earlier life; in a list or watch */
-    bool bound, up;               /* told */
-    uint8_t ended;                /* containers of it that have, a bit each as pl_kube_log_containers */
+    bool bound, up, image_told;   /* told */
+    uint8_t ended;                /* containers of it that have, a bit each, in the order of pod_logs.c */
     bool came;                    /* its agent has attached */
     int64_t silent_ms;            /* monotonic: of one that is up and has not come: when it is asked why */
     char *node;                   /* of the same; NULL */

@@ -53,6 +53,35 @@ static json_t *of_image(json_t *container)
     return container;
 }
 
+static bool has_image(struct fixture *f)
+{
+    return f->heard.images > 0;
+}
+
+static void an_image_that_is_said_later_is_told_later_and_once(void **state_)
+{
+    struct fixture *f = *state_;
+
+    f->image_late = true;
+    create(f, true);
+    start(f, 7);
+    until(f, has_pod);
+    run(f, 7);
+    until(f, is_up);
+    assert_int_equal(f->heard.images, 0);
+    patch(f, 7,
+          json_pack("{s:{s:[o, o]}}", "status", "containerStatuses", of_image(state("main", "running", json_object())),
+                    state("agent", "running", json_object())));
+    until(f, has_image);
+    assert_string_equal(f->heard.image, "debian@sha256:12");
+    patch(f, 7,
+          json_pack("{s:{s:s, s:[o, o]}}", "status", "phase", "Succeeded", "containerStatuses",
+                    of_image(state("main", "terminated", json_pack("{s:i}", "exitCode", 0))),
+                    state("agent", "terminated", json_pack("{s:i}", "exitCode", 0))));
+    until(f, has_end);
+    assert_int_equal(f->heard.images, 1);
+}
+
 static void which_image_it_runs_in_is_told_before_it_is_up(void **state_)
 {
     struct fixture *f = *state_;
@@ -657,6 +686,7 @@ int main(void)
         ROW(a_worker_is_a_pod_from_its_creation_to_its_removal),
         ROW(a_short_pod_is_never_seen_running),
         ROW(which_image_it_runs_in_is_told_before_it_is_up),
+        ROW(an_image_that_is_said_later_is_told_later_and_once),
         ROW(which_image_a_short_pod_ran_in_is_told_before_its_end),
         ROW(who_is_told_to_end_is_gone_when_the_cluster_says_so),
         ROW(a_pod_deleted_by_hand_is_a_lost_worker_that_used_no_try),
