@@ -59,6 +59,17 @@ static struct pl_kube_call *take_first(struct list *l)
     return call;
 }
 
+/* All of `first` in front of `l`. */
+static void put_before(struct list *l, const struct list *first)
+{
+    if (first->first == NULL)
+        return;
+    *first->end = l->first;
+    l->end = l->first != NULL ? l->end : first->end;
+    l->first = first->first;
+    l->n += first->n;
+}
+
 /* --- the end of a call --- */
 
 static void release_auth(struct pl_kube_call *call)
@@ -246,17 +257,24 @@ static void enter(struct pl_kube_client *c, struct pl_kube_call *call)
     pump(c);
 }
 
-/* Somebody says who we are, or why not. */
+/* Somebody says who we are, or why not, or one that waits for that is given up. Calls have their places to wait for anew: so many may have come
+ * meanwhile as there are not. */
 static void on_wake(struct pl_http_timer *t)
 {
     struct pl_kube_client *c = PL_CONTAINER_OF(t, struct pl_kube_client, wake);
-    struct list calls = c->for_auth;
+    struct list calls = c->for_auth, again[2] = {{0}};
     struct pl_kube_call *call;
 
     atomic_store(&c->waking, false);
     c->for_auth = (struct list){0};
     while ((call = take_first(&calls)) != NULL)
-        begin(c, call);
+        if (call->stream || is_cancelled(call))
+            begin(c, call);
+        else
+            append(&again[call->later], call);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(again); i++)
+        put_before(&c->queue[i], &again[i]);
+    pump(c);
 }
 
 static void on_changed(void *arg)
@@ -481,6 +499,7 @@ void pl_kube_client_start(struct pl_kube_client *c, struct pl_kube_call *call)
 void pl_kube_client_cancel(struct pl_kube_client *c, struct pl_kube_call *call)
 {
     atomic_store(&call->cancel_, true);
+    on_changed(c); /* it may wait to know who we are */
     pl_http_io_wake(c->io);
 }
 

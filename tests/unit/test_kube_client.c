@@ -6,6 +6,9 @@
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 struct fixture {
     struct place place;
     struct kube_fake *fake;
@@ -273,6 +276,93 @@ static void a_token_that_changed_is_read_again_when_it_is_refused(void **state)
     unlink(path);
 }
 
+/* Says who we are when somebody writes to the pipe at `path`. */
+static struct pl_kube_client *client_with_plugin(const struct kube_fake *f, const char *path)
+{
+    struct pl_kube_plugin *plugin = calloc(1, sizeof *plugin);
+    struct pl_kube_client_config config = {
+        .kubeconfig = {.server = strdup(kube_fake_url(f)), .name_space = strdup("n"), .plugin = plugin}, .pause_ms = 5};
+    struct pl_kube_client *c = NULL;
+
+    plugin->api_version = strdup("client.authentication.k8s.io/v1");
+    plugin->command = strdup("/bin/sh");
+    plugin->args[0] = strdup("-c");
+    assert_true(asprintf(&plugin->args[1],
+                         "read x <%s; echo '{\"apiVersion\": \"client.authentication.k8s.io/v1\", \"kind\": "
+                         "\"ExecCredential\", \"status\": {\"token\": \"t\"}}'",
+                         path) > 0);
+    assert_int_equal(pl_kube_client_create(&config, &c, NULL), 0);
+    return c;
+}
+
+static void what_waited_to_know_who_we_are_runs_a_few_at_a_time(void **state)
+{
+    struct fixture *x = *state;
+    struct pl_kube_call *calls = calloc(MANY, sizeof *calls);
+    char folder[] = "/tmp/pl-kube-plugin-XXXXXX", path[64];
+    struct kube_fake_view view;
+    struct pl_kube_client *c;
+    struct gate g = GATE;
+    FILE *pipe;
+
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/pipe", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    c = client_with_plugin(x->fake, path);
+    for (size_t i = 0; i < MANY; i++) {
+        calls[i] = (struct pl_kube_call){.method = "GET", .path = "/version", .done = on_call, .arg = &g};
+        pl_kube_client_start(c, &calls[i]);
+    }
+    pipe = fopen(path, "w"); /* once it reads */
+    assert_true(pipe && fputs("now\n", pipe) >= 0 && fclose(pipe) == 0);
+    await(&g, MANY);
+    kube_fake_look(x->fake, &view);
+    assert_true(view.at_once <= PL_KUBE_CALLS);
+    for (size_t i = 0; i < MANY; i++) {
+        assert_int_equal(calls[i].err.code, 0);
+        pl_kube_call_finish(&calls[i]);
+    }
+    pl_kube_client_destroy(c);
+    free(calls);
+    unlink(path);
+    rmdir(folder);
+}
+
+static void what_waits_to_know_who_we_are_can_be_given_up(void **state)
+{
+    struct fixture *x = *state;
+    char folder[] = "/tmp/pl-kube-plugin-XXXXXX", path[64];
+    struct pl_kube_call watch = {.method = "GET", .path = PODS "?watch=1", .stream = true}, get = {.method = "GET", .path = "/a"};
+    struct pl_kube_call *const calls[] = {&watch, &get};
+    const int64_t began_ms = pl_clock_mono_ms();
+    struct pl_kube_client *c;
+    struct gate g = GATE;
+    int fd;
+
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/pipe", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    c = client_with_plugin(x->fake, path);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(calls); i++) {
+        calls[i]->done = on_call;
+        calls[i]->arg = &g;
+        pl_kube_client_start(c, calls[i]);
+    }
+    fd = open(path, O_WRONLY); /* the plugin runs */
+    for (size_t i = 0; i < PL_ARRAY_SIZE(calls); i++)
+        pl_kube_client_cancel(c, calls[i]);
+    await(&g, PL_ARRAY_SIZE(calls));
+    assert_true(pl_clock_mono_ms() - began_ms < PL_KUBE_PLUGIN_MS); /* not with the plugin's end */
+    for (size_t i = 0; i < PL_ARRAY_SIZE(calls); i++) {
+        assert_int_equal(calls[i]->err.code, PL_ECANCELED);
+        pl_kube_call_finish(calls[i]);
+    }
+    close(fd);
+    pl_kube_client_destroy(c);
+    unlink(path);
+    rmdir(folder);
+}
+
 /* --- watches --- */
 
 static void a_watch_survives_all_that_happens_to_it(void **state)
@@ -413,6 +503,8 @@ int main(void)
         TEST(connections_are_kept_and_few),
         TEST(removals_leave_room_for_what_is_made),
         TEST(a_token_that_changed_is_read_again_when_it_is_refused),
+        TEST(what_waited_to_know_who_we_are_runs_a_few_at_a_time),
+        TEST(what_waits_to_know_who_we_are_can_be_given_up),
         TEST(a_watch_survives_all_that_happens_to_it),
         TEST(a_bookmark_spares_a_list),
         TEST(a_watch_cut_within_a_frame_tells_everything_once),
