@@ -5,10 +5,13 @@
 #include "storage/base/clock.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #define PIECE_BYTES (64u << 10)
 #define FIRST_MS    30000
+#define AWAITED_MAX 2u /* answers whose first piece threads of the pool wait for */
+#define TAIL_MAX    1000000u
 
 /* Held by the stream until `closed`, and by the handler until the stream is known here. */
 struct following {
@@ -218,20 +221,24 @@ static int printed_pull(void *self, struct pl_buf *out, struct pl_err *err)
     return r < 0 ? r : PL_PULL_END;
 }
 
-/* What there is when nobody follows: so that what cannot be had is refused in words. A kubelet that does not answer holds up no thread for long. */
+/* Waits until the status of the answer is known: so that what cannot be had is refused in words. Who follows has an answer, too, when nothing
+ * is wrong but that nothing is printed. */
 static int await_first(struct printed *p, struct pl_err *err)
 {
     const int64_t until_ms = pl_clock_mono_ms() + FIRST_MS;
     const struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
-    bool late = false;
+    bool late = false, stands = false;
     int r;
 
     while ((r = p->from.pull(p->from.self, &p->first, err)) == PL_PULL_WAIT) {
+        if (p->follow && (late || stands))
+            return 0;
         if (late)
             return pl_err_set(err, PL_EUNAVAILABLE, "the container's log did not come within %d s", FIRST_MS / 1000);
         pthread_mutex_lock(&p->lock);
         while (!p->came && !late)
             late = pthread_cond_timedwait(&p->changed, &p->lock, &until) == ETIMEDOUT;
+        stands = p->came;
         p->came = false;
         pthread_mutex_unlock(&p->lock);
     }
@@ -239,24 +246,51 @@ static int await_first(struct printed *p, struct pl_err *err)
     return r;
 }
 
+/* A kubelet that does not answer holds up no thread for long, and others serve the rest meanwhile: where they would not, an answer begins before
+ * its status is known. */
+static int await_status(struct printed *p, struct pl_err *err)
+{
+    static atomic_uint awaited;
+    const int r = atomic_fetch_add(&awaited, 1) < AWAITED_MAX ? await_first(p, err) : 0;
+
+    atomic_fetch_sub(&awaited, 1);
+    return r;
+}
+
+/* One that is no more may have pods yet. */
 static int need_stage(struct pl_api *a, const struct pl_http_request *req, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
-    char id[PL_ID_HEX + 1];
-    int64_t job;
+    const char *project = pl_http_param(req, "project"), *stage = pl_http_param(req, "stage");
+    int64_t known = 0;
+    int r = pl_sql_int(rd.conn, err, &known,
+                       "SELECT EXISTS (SELECT 1 FROM stage WHERE project = ?1 AND name = ?2)"
+                       " OR EXISTS (SELECT 1 FROM job WHERE project = ?1 AND stage = ?2)",
+                       "ss", project, stage);
 
-    return pl_api_job_find(rd.conn, pl_http_param(req, "project"), pl_http_param(req, "stage"), "", &job, id, err);
+    if (r < 0 || known)
+        return PL_MIN(r, 0);
+    return pl_err_set(err, PL_ENOTFOUND, "project \"%s\" has no stage \"%s\"", project, stage);
+}
+
+static int read_ask(struct pl_http_request *req, struct pl_container_log_ask *ask, struct pl_err *err)
+{
+    int r;
+
+    ask->pod = pl_http_query(req, "pod");
+    ask->container = pl_http_param(req, "container");
+    r = pl_container_log_check(ask->container, err);
+    if (r == 0 && ask->pod && !*ask->pod)
+        r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "pod is empty: name one, or leave it out where the stage has one alone"),
+                         "pod");
+    return r < 0 ? r : pl_http_query_u64(req, "tail", 0, TAIL_MAX, &ask->tail, err);
 }
 
 /* `p` is the stream's and the handler's when it succeeds, else the handler's alone. */
 static int begin_printed(struct pl_api *a, struct pl_http_request *req, struct printed *p, struct pl_err *err)
 {
-    const struct pl_container_log_ask ask = {.pod = pl_http_query(req, "pod"),
-                                             .container = pl_http_param(req, "container"),
-                                             .follow = p->follow,
-                                             .came = printed_came,
-                                             .self = p};
-    int r = pl_container_log_check(ask.container, err);
+    struct pl_container_log_ask ask = {.follow = p->follow, .came = printed_came, .self = p};
+    int r = read_ask(req, &ask, err);
 
     r = r < 0 ? r : need_stage(a, req, err);
     r = r < 0 ? r
@@ -265,7 +299,7 @@ static int begin_printed(struct pl_api *a, struct pl_http_request *req, struct p
     if (r < 0)
         return r;
     p->refs = 2;
-    r = p->follow ? 0 : await_first(p, err);
+    r = await_status(p, err);
     if (r < 0)
         printed_closed(p);
     return r;
@@ -321,8 +355,8 @@ static const struct pl_api_route routes[] = {
      .verb = PL_VERB_READ,
      .summary =
          "What a container (main, agent, install) of a pod that the stage has now has printed; with `follow` until the container "
-         "has ended. Of several pods `pod` names one.",
-     .query = "pod follow:boolean",
+         "has ended. Of several pods `pod` names one; `tail`: of what is there, the last so many lines.",
+     .query = "pod tail:integer follow:boolean",
      .reply = "text/plain"},
 };
 

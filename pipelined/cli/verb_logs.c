@@ -2,6 +2,7 @@
 #include "jobs.h"
 #include "server.h"
 #include "storage/base/io.h"
+#include <inttypes.h>
 #include <stdio.h>
 
 #define TAIL_MAX_BYTES (64u << 20)
@@ -44,8 +45,8 @@ static int add_argument(struct pl_buf *url, const char *name, const char *value,
 }
 
 /* Pods are of a stage, whichever of its jobs they work at. */
-static int container_path(struct pl_cli *c, const struct pl_cli_job *job, const char *container, struct pl_buf *url,
-                          struct pl_err *err)
+static int container_path(struct pl_cli *c, const struct pl_cli_job *job, const char *container, uint64_t *tail,
+                          struct pl_buf *url, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;
     int r;
@@ -59,10 +60,14 @@ static int container_path(struct pl_cli *c, const struct pl_cli_job *job, const 
     path = pl_http_path_make("/api/v1/logs/%s/%s/%s?follow=%u", job->project, job->stage, container,
                              (uint64_t)pl_cli_flag(c, "follow"));
     r = path ? pl_buf_add_str(url, path, err) : pl_err_nomem(err);
+    if (r == 0 && *tail)
+        r = pl_buf_addf(url, err, "&tail=%" PRIu64, *tail);
+    *tail = 0; /* what comes is that already */
     return r < 0 ? r : add_argument(url, "pod", pl_cli_value(c, "pod"), err);
 }
 
-static int logs_path(struct pl_cli *c, struct pl_buf *url, struct pl_err *err)
+/* `tail`: 0 from then on where the server cuts it. */
+static int logs_path(struct pl_cli *c, uint64_t *tail, struct pl_buf *url, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;
     const char *container = pl_cli_value(c, "container");
@@ -72,7 +77,7 @@ static int logs_path(struct pl_cli *c, struct pl_buf *url, struct pl_err *err)
     if (r < 0)
         return r;
     if (container)
-        return container_path(c, &job, container, url, err);
+        return container_path(c, &job, container, tail, url, err);
     if (pl_cli_value(c, "pod"))
         return pl_err_set(err, PL_EUSAGE, "--pod goes with --container");
     path = pl_http_path_make("/api/v1/logs/%s/%s?follow=%u", job.project, job.stage, (uint64_t)pl_cli_flag(c, "follow"));
@@ -93,7 +98,7 @@ static int logs(struct pl_cli *c, struct pl_err *err)
 
     if (r == 0 && l.tail && pl_cli_flag(c, "follow"))
         r = pl_err_set(err, PL_EUSAGE, "--tail and --follow do not go together");
-    r = r < 0 ? r : logs_path(c, &url, err);
+    r = r < 0 ? r : logs_path(c, &l.tail, &url, err);
     r = r < 0 ? r : pl_cli_client(c, &client, err);
     if (r < 0)
         return r;

@@ -7,7 +7,8 @@ struct pl_container_log_ask {
     const char *pod;       /* NULL = the stage's only one */
     const char *container; /* pl_container_log_check */
     bool follow;           /* until it has ended; else what is there */
-    /* There is more, or it is over. Any thread, must not block; not after its stream was closed. */
+    uint64_t tail;         /* of what is there, the last so many lines; 0 = all */
+    /* There is more, or it is over, or (`follow`) nothing is wrong and there may be nothing for long. Any thread, must not block; not after its stream was closed. */
     void (*came)(void *self);
     void *self;
 };

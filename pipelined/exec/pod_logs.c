@@ -12,6 +12,7 @@
 #define HELD_MAX    (8u << 20) /* bytes that wait to be pulled */
 #define PIECE_BYTES (64u << 10)
 #define NAMES_SHOWN 8u
+#define MAY_NOT     "the daemon's account may not read what containers of namespace %.200s print (pods/log: get)"
 
 static const struct {
     const char *name, *list;
@@ -21,13 +22,14 @@ struct pod_log {
     LIST_ENTRY(pod_log) link;
     struct kube *kube; /* the loop's; NULL: the executor is no more */
     struct pl_loop *loop;
-    char uid[64];
+    char uid[64], space[256];
     unsigned container;
     struct pl_container_log_ask ask;
     pthread_mutex_t lock;
     struct pl_kube_log *log; /* lock; NULL once it is over and gone */
-    struct pl_buf text;      /* lock */
-    bool given;              /* lock: some of it */
+    struct pl_buf text;      /* lock; of it this was pulled: */
+    size_t pulled;           /* lock */
+    bool begun;              /* lock: some of it came, or the server followed what printed nothing */
     bool over, closed;       /* lock */
     struct pl_err err;       /* lock; code 0: it ended well */
     struct pl_loop_work work;
@@ -78,6 +80,16 @@ void pl_kube_logs_stop(struct kube *k)
 
 /* ---- what comes: on the I/O thread ---- */
 
+/* Moves no more bytes than were pulled since it last did. */
+static void forget_pulled(struct pod_log *l)
+{
+    if (l->pulled <= l->text.len / 2)
+        return;
+    l->text.len -= l->pulled;
+    memmove(l->text.data, l->text.data + l->pulled, l->text.len);
+    l->pulled = 0;
+}
+
 static int on_line(void *self, int64_t time_us, const char *line, size_t n, bool whole, struct pl_err *err)
 {
     struct pod_log *l = self;
@@ -85,7 +97,8 @@ static int on_line(void *self, int64_t time_us, const char *line, size_t n, bool
 
     (void)time_us;
     pthread_mutex_lock(&l->lock);
-    if (l->text.len + n >= HELD_MAX)
+    forget_pulled(l);
+    if (l->text.len - l->pulled + n >= HELD_MAX)
         r = pl_err_set(err, PL_ETOOBIG, "more is printed than is read: %u MiB wait", HELD_MAX >> 20);
     else
         r = pl_buf_add(&l->text, line, n, err);
@@ -97,6 +110,28 @@ static int on_line(void *self, int64_t time_us, const char *line, size_t n, bool
     return r;
 }
 
+static void on_stands(void *self, bool started)
+{
+    struct pod_log *l = self;
+
+    pthread_mutex_lock(&l->lock);
+    l->begun = l->begun || started;
+    if (!l->closed)
+        l->ask.came(l->ask.self);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* What the API server refuses it refuses to the daemon: who asked has every right. */
+static void blame_daemon(const struct pod_log *l, struct pl_err *err)
+{
+    const struct pl_err says = *err;
+
+    if (says.code == PL_EFORBIDDEN)
+        (void)pl_err_set(err, PL_EUNAVAILABLE, MAY_NOT ": %.600s", l->space, says.msg);
+    else if (says.code == PL_EAUTH)
+        (void)pl_err_set(err, PL_EUNAVAILABLE, "the API server does not take the daemon's credentials: %.800s", says.msg);
+}
+
 static void on_over(void *self, const struct pl_err *err)
 {
     struct pod_log *l = self;
@@ -104,6 +139,7 @@ static void on_over(void *self, const struct pl_err *err)
     pthread_mutex_lock(&l->lock);
     l->over = true;
     l->err = *err;
+    blame_daemon(l, &l->err);
     if (!l->closed)
         l->ask.came(l->ask.self);
     unlock_and_settle(l);
@@ -118,14 +154,13 @@ static int pull(void *self, struct pl_buf *out, struct pl_err *err)
     size_t n;
 
     pthread_mutex_lock(&l->lock);
-    n = PL_MIN(l->text.len, (size_t)PIECE_BYTES);
+    n = PL_MIN(l->text.len - l->pulled, (size_t)PIECE_BYTES);
     if (n > 0) {
-        r = pl_buf_add(out, l->text.data, n, err);
-        l->text.len -= n;
-        memmove(l->text.data, l->text.data + n, l->text.len);
-        l->given = true;
+        r = pl_buf_add(out, l->text.data + l->pulled, n, err);
+        l->pulled += n;
+        l->begun = true;
         r = r < 0 ? r : PL_PULL_MORE;
-    } else if (l->over && (l->err.code == 0 || (l->err.code == PL_ENOTFOUND && l->given))) {
+    } else if (l->over && (l->err.code == 0 || (l->err.code == PL_ENOTFOUND && l->begun))) {
         r = PL_PULL_END; /* its pod is removed when it is over */
     } else if (l->over) {
         r = l->err.code;
@@ -213,7 +248,9 @@ static int open_log(struct pod_log *l, const struct kube *k, const struct kpod *
                                               .pod = p->name,
                                               .container = containers[l->container].name,
                                               .once = !l->ask.follow,
+                                              .tail = l->ask.tail,
                                               .line = on_line,
+                                              .stands = on_stands,
                                               .over = on_over,
                                               .self = l};
     int r;
@@ -224,19 +261,31 @@ static int open_log(struct pod_log *l, const struct kube *k, const struct kpod *
     return r;
 }
 
+/* Who reads has a connection to the API server, whatever comes over it. */
+static int may_open(const struct kube *k, struct pl_err *err)
+{
+    const struct pod_log *l;
+    unsigned n = 0;
+
+    if (!k->cluster)
+        return pl_err_set(err, PL_EUNAVAILABLE, "%s", k->away);
+    if (!pl_cluster_may(k->cluster, PL_KUBE_MAY_LOGS))
+        return pl_err_set(err, PL_EUNAVAILABLE, MAY_NOT, k->space);
+    LIST_FOREACH(l, &k->logs, link)
+    n++;
+    if (n >= PL_KUBE_LOGS)
+        return pl_err_set(err, PL_EBUSY, "%u logs of containers are being read already, and no more at a time", n);
+    return 0;
+}
+
 int pl_kube_container_log(struct kube *k, const uint64_t *workers, size_t n, const struct pl_container_log_ask *ask,
                           struct pl_http_stream_ops *ret, struct pl_err *err)
 {
     struct kpod *p = NULL;
     struct pod_log *l;
-    int r;
+    int r = may_open(k, err);
 
-    if (!k->cluster)
-        return pl_err_set(err, PL_EUNAVAILABLE, "%s", k->away);
-    if (!pl_cluster_may(k->cluster, PL_KUBE_MAY_LOGS))
-        return pl_err_set(err, PL_EFORBIDDEN,
-                          "the daemon's account may not read what containers of namespace %s print (pods/log: get)", k->space);
-    r = find(k, workers, n, ask->pod, &p, err);
+    r = r < 0 ? r : find(k, workers, n, ask->pod, &p, err);
     if (r < 0)
         return r;
     l = calloc(1, sizeof *l);
@@ -245,6 +294,7 @@ int pl_kube_container_log(struct kube *k, const uint64_t *workers, size_t n, con
     l->loop = k->loop;
     l->ask = *ask;
     snprintf(l->uid, sizeof l->uid, "%s", p->uid);
+    snprintf(l->space, sizeof l->space, "%s", k->space);
     while (!pl_streq(containers[l->container].name, ask->container))
         l->container++;
     pthread_mutex_init(&l->lock, NULL);

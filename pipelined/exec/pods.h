@@ -215,7 +215,7 @@ void pl_kube_owner_stop(struct kube *k);
 /* ---- silent.c: pods whose containers run, and whose agent has not come ---- */
 /* Its containers run on that node from now on. */
 void pl_kpod_is_up(struct kpod *p, const char *node);
-/* Time has passed: of one that is up. What its agent printed last is asked for, of one pod at a time, and told as what it waits for. */
+/* Time has passed: of one that is up. What its agent printed last is asked for in its turn, and told as what it waits for. */
 void pl_kpod_look_silent(struct kpod *p);
 extern const struct kturns_kind pl_kturns_silent;
 

@@ -30,8 +30,8 @@ struct pl_kube_client {
     _Atomic double rate_now;
     /* The I/O thread's own. */
     struct pl_kube_rate rate;
-    struct list queue[2], for_auth; /* queue, running: by pl_kube_call.later */
-    unsigned running[2], streams;
+    struct list queue[2], for_auth;     /* queue, running: by pl_kube_call.later */
+    unsigned running[2], streams, logs; /* streams: with the logs */
     bool pump_armed;
     uint64_t random;
 };
@@ -146,6 +146,7 @@ static void send_call(struct pl_kube_client *c, struct pl_kube_call *call, int64
                                    .stall_ms = call->stall_ms > 0 ? call->stall_ms : PL_KUBE_STALL_MS,
                                    .cancel = &call->cancel_,
                                    .write = call->write,
+                                   .begins = call->begins,
                                    .write_self = call->write_self,
                                    .out = &call->reply,
                                    .done = on_answer,
@@ -155,6 +156,7 @@ static void send_call(struct pl_kube_client *c, struct pl_kube_call *call, int64
     if (call->restart != NULL)
         call->restart(call->write_self);
     *(call->stream ? &c->streams : &c->running[call->later]) += 1;
+    c->logs += call->log;
     atomic_fetch_add(&c->in_flight, 1);
     atomic_fetch_add(&c->requests, 1);
     if (call->attempts++ > 0)
@@ -175,7 +177,11 @@ static void begin(struct pl_kube_client *c, struct pl_kube_call *call)
         return;
     }
     if (call->stream && c->streams >= PL_KUBE_STREAMS) {
-        give_up(call, PL_EBUSY, "too many watches and followed logs at once");
+        give_up(call, PL_EBUSY, "too many watches and logs at once");
+        return;
+    }
+    if (call->log && c->logs >= PL_KUBE_LOGS) {
+        give_up(call, PL_EBUSY, "too many logs at once");
         return;
     }
     r = pl_kube_identity_get(c->identity, now_ms, &call->auth_, &call->err);
@@ -397,6 +403,7 @@ static void on_answer(struct pl_http_exchange *x)
     bool again;
 
     *(call->stream ? &c->streams : &c->running[call->later]) -= 1;
+    c->logs -= call->log;
     atomic_fetch_sub(&c->in_flight, 1);
     again = read_answer(c, call);
     if (!call->stream && x->err.code != PL_ECANCELED)

@@ -6,7 +6,8 @@
  *               └──────────────── paused ◀────────────────┘ LOGIN: at once, with a fresh identity, once
  *
  * At most PL_KUBE_CALLS run at a time over kept connections, at the rate of kube_rate; streams (watches, followed logs) have connections of
- * their own, PL_KUBE_STREAMS of them, no rate, and are not tried again here: who reads them knows from where. `done` and `write` are called on the I/O
+ * their own, PL_KUBE_STREAMS of them, no rate, and are not tried again here: who reads them knows from where. Logs have PL_KUBE_LOGS of these at
+ * most: the others are for watches, which nothing goes on without. `done` and `write` are called on the I/O
  * thread and must not block. Any thread may start. */
 #pragma once
 
@@ -18,6 +19,7 @@
 
 #define PL_KUBE_CALLS       32u
 #define PL_KUBE_STREAMS     48u
+#define PL_KUBE_LOGS        16u
 #define PL_KUBE_STALL_MS    30000
 #define PL_KUBE_DEADLINE_MS 120000 /* of a call with all its attempts */
 #define PL_KUBE_PAUSE_MS    200    /* the first; doubles up to */
@@ -47,6 +49,7 @@ struct pl_kube_call {
     const char *content_type; /* NULL = application/json */
     const char *accept;       /* NULL = application/json */
     bool stream;
+    bool log; /* a stream that is a log */
     bool
         later; /* half of the places are kept for those that are not: somebody waits for what is made, nobody for what is removed */
     bool once; /* no second attempt, but for LOGIN */
@@ -57,6 +60,7 @@ struct pl_kube_call {
     /* The body of a 2xx: to `write` (negative ends the call with its error; `restart` before each attempt), else to `reply`. */
     int (*write)(void *self, const void *data, size_t n, struct pl_err *err);
     void (*restart)(void *self);
+    void (*begins)(void *self); /* of a stream, as `write`: its answer is a 2xx, whether or not bytes of it come soon; NULL */
     void *write_self;
     void (*done)(struct pl_kube_call *c); /* exactly once; may free or start again */
     void *arg;

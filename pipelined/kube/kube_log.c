@@ -6,6 +6,7 @@
 #include "storage/base/clock.h"
 #include "storage/object/sigv4_query.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 
@@ -129,7 +130,8 @@ struct pl_kube_log {
     struct pl_kube_call call;
     struct pl_http_timer timer;
     int64_t due_ms;
-    bool last; /* this connection was asked after the container had ended */
+    bool last;         /* this connection was asked after the container had ended */
+    unsigned failures; /* in a row */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool ending, ended, under_way, idle; /* lock; idle: it is over */
@@ -199,20 +201,43 @@ static bool is_early(const struct pl_kube_call *call)
             strstr(call->status.message, "not have a host assigned") != NULL);
 }
 
+static void on_begins(void *self)
+{
+    struct pl_kube_log *l = self;
+
+    l->failures = 0;
+    if (l->config.stands != NULL && !l->config.once)
+        l->config.stands(l->config.self, true);
+}
+
+/* Whether it is asked for once more. */
+static bool goes_on(struct pl_kube_log *l, const struct pl_kube_call *call)
+{
+    if (call->err.code == 0)
+        return !l->last;
+    if (call->err.code == PL_ETOOBIG) /* nobody takes it */
+        return false;
+    if (is_early(call))
+        return !l->last;
+    return call->verdict == PL_KUBE_AGAIN && (++l->failures < PL_KUBE_LOG_TRIES || !l->config.once);
+}
+
 static void on_done(struct pl_kube_call *call)
 {
     struct pl_kube_log *l = call->arg;
-    const bool well = call->err.code == 0, over = well && l->last;
+    const bool goes = goes_on(l, call);
     struct pl_err err = call->err;
     int r;
 
     if (is_ending(l))
         return;
-    r = pl_kube_lines_end(&l->lines, over, &err);
-    if (over || r < 0 || err.code == PL_ETOOBIG || (!well && (l->last || !is_early(call)) && call->verdict != PL_KUBE_AGAIN)) {
+    r = pl_kube_lines_end(&l->lines, !goes && err.code == 0, &err);
+    if (!goes || r < 0) {
         finish(l, &err);
         return;
     }
+    if (err.code != 0 && is_early(call) && l->config.stands != NULL)
+        l->config.stands(l->config.self, false);
     l->due_ms = pl_clock_mono_ms() + l->config.pause_ms;
     wait_some(l, pl_clock_mono_ms());
 }
@@ -230,6 +255,8 @@ static int make_path(struct pl_kube_log *l, struct pl_err *err)
         r = pl_buf_add_str(&l->path, "&follow=true", err);
     if (r == 0 && *pl_kube_lines_since(&l->lines, since) != '\0')
         r = pl_buf_addf(&l->path, err, "&sinceTime=%s", since);
+    else if (r == 0 && l->config.tail > 0)
+        r = pl_buf_addf(&l->path, err, "&tailLines=%" PRIu64, l->config.tail);
     return r == 0 && pl_buf_str(&l->path) == NULL ? pl_err_nomem(err) : r;
 }
 
@@ -248,9 +275,11 @@ static void step(struct pl_kube_log *l)
     l->call = (struct pl_kube_call){.method = "GET",
                                     .path = (const char *)l->path.data,
                                     .stream = true,
+                                    .log = true,
                                     /* who is followed may print nothing for days; TCP asks whether the server is there */
                                     .stall_ms = l->last ? 0 : INT64_MAX / 2,
                                     .write = on_bytes,
+                                    .begins = on_begins,
                                     .write_self = l,
                                     .done = on_done,
                                     .arg = l,

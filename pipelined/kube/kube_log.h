@@ -6,7 +6,8 @@
 
 #include "kube_client.h"
 
-#define PL_KUBE_LINE_MAX (64u << 10) /* bytes of a line; a longer one comes in parts */
+#define PL_KUBE_LINE_MAX  (64u << 10) /* bytes of a line; a longer one comes in parts */
+#define PL_KUBE_LOG_TRIES 3u
 
 /* --- lines: pure --- */
 
@@ -41,9 +42,13 @@ struct pl_kube_log;
 
 struct pl_kube_log_config {
     const char *space, *pod, *container; /* copied */
-    bool once;                           /* what is there, and no more */
-    int64_t pause_ms;                    /* between connections; 0 = 1000 */
+    bool once;        /* what is there, and no more; a server that does not answer is asked PL_KUBE_LOG_TRIES times */
+    uint64_t tail;    /* of what is there, the last so many lines; 0 = all */
+    int64_t pause_ms; /* between connections; 0 = 1000 */
     int (*line)(void *self, int64_t time_us, const char *line, size_t n, bool whole, struct pl_err *err); /* on the I/O thread */
+    /* NULL, or: nothing is wrong, and there may be nothing for long: the server follows it, or (`started` false) the container has not started. On
+     * the I/O thread. */
+    void (*stands)(void *self, bool started);
     /* It is over: code 0 = all was read, PL_ENOTFOUND = the pod is gone, PL_ECANCELED = it was stopped, or why the server refuses. On the I/O
      * thread, once; nothing comes after it. */
     void (*over)(void *self, const struct pl_err *err);

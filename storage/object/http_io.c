@@ -148,6 +148,14 @@ static void acknowledge(const struct pl_http_io *io)
         (void)setsockopt(io->sockets[i], IPPROTO_TCP, TCP_QUICKACK, &(int){1}, sizeof(int));
 }
 
+static unsigned status_of(const struct pl_http_run *run)
+{
+    long status = 0;
+
+    run->io->curl->easy_getinfo(run->handle, CURLINFO_RESPONSE_CODE, &status);
+    return (unsigned)status;
+}
+
 static size_t on_header(char *line, size_t size, size_t count, void *arg)
 {
     struct pl_http_run *run = arg;
@@ -175,15 +183,9 @@ static size_t on_header(char *line, size_t size, size_t count, void *arg)
         x->chunked = strcasecmp(value, "chunked") == 0;
     else if (header_is(line, n, "Retry-After", value, sizeof(value)))
         x->retry_after_s = (uint32_t)PL_MIN(number(value, 0), (uint64_t)3600);
+    else if (x->begins != NULL && n > 0 && *line == '\r' && status_of(run) / 100 == 2)
+        x->begins(x->write_self);
     return n;
-}
-
-static unsigned status_of(const struct pl_http_run *run)
-{
-    long status = 0;
-
-    run->io->curl->easy_getinfo(run->handle, CURLINFO_RESPONSE_CODE, &status);
-    return (unsigned)status;
 }
 
 static size_t on_body(char *data, size_t size, size_t count, void *arg)
@@ -195,7 +197,7 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
     int r = 0;
 
     moved(run);
-    if (status < 200 || status > 299)
+    if (status / 100 != 2)
         r = pl_buf_add(&x->problem, data, PL_MIN(n, PL_HTTP_IO_ERROR_BYTES - x->problem.len), &x->err);
     else if (x->write != NULL)
         r = x->write(x->write_self, data, n, &x->err);

@@ -52,6 +52,7 @@ struct pl_http_exchange {
     const atomic_bool *cancel;            /* set: it ends with PL_ECANCELED at the next pl_http_io_wake; may be NULL */
     /* The body of a status 200..299: to `write` (negative ends the exchange with its error), else to `out`, else nowhere. */
     int (*write)(void *self, const void *data, size_t n, struct pl_err *err);
+    void (*begins)(void *self); /* NULL, or: the answer has such a status, and its headers are all here. Of `write_self` */
     void *write_self;
     struct pl_buf *out;
 

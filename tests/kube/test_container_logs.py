@@ -39,6 +39,7 @@ def test_a_container_is_followed_to_its_end(world, gate):  # noqa: F811
         first = follower.stdout.readline()
         there = log_of(one, "st", "--container", "agent").out
         assert first and there.startswith(first), (first, there)
+        assert log_of(one, "st", "--container", "agent", "-n", "1").out == there.splitlines(True)[-1]
         gate.open()
         succeeds(one, run)
         rest, said = follower.communicate(timeout=60)
@@ -51,6 +52,8 @@ def test_what_cannot_be_shown_is_refused_in_words(world, gate):  # noqa: F811
     run = begin(one, "st", hold(gate), **ONCE)
     gate.arrived()
     for words, code, said in ((("st", "--container", "sidecar"), 5, "a pod has main, agent and install"),
+                              (("st", "--container", "agent", "-f", "--pod", "other"), 3, "the stage has no pod other, or not any more"),
+                              (("other", "--container", "agent"), 3, 'project "default" has no stage "other"'),
                               (("st", "--container", "agent", "--pod", "other"), 3, "the stage has no pod other, or not any more"),
                               ((f"st@{run[:8]}", "--container", "agent"), 2, "name the stage without a run"),
                               (("st", "--container", "agent", "--datum", "1f"), 2, "do not go together"),
@@ -59,6 +62,19 @@ def test_what_cannot_be_shown_is_refused_in_words(world, gate):  # noqa: F811
         assert (got.code, said in got.err) == (code, True), (words, got.code, got.err)
     gate.open()
     succeeds(one, run)
+
+
+def test_who_follows_what_prints_nothing_is_answered(world, gate):  # noqa: F811
+    """By the status alone: what `main` prints is nothing, as long as its command runs."""
+    one = world([nodes.cpu("a")])
+    run = begin(one, "st", hold(gate), **ONCE)
+    gate.arrived()
+    request = kit.urllib.request.Request(one.daemon.url + "/api/v1/logs/default/st/main?follow=1", headers={"Authorization": f"Bearer {one.daemon.token}"})
+    with kit.urllib.request.urlopen(request, timeout=20) as answer:
+        assert answer.status == 200
+        gate.open()
+        succeeds(one, run)
+        assert answer.read() == b""
 
 
 @pytest.mark.parametrize("container", ["main", "agent"])

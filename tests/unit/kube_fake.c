@@ -226,10 +226,21 @@ static void begin_watch(struct conn *c, const struct request *q)
     free(version);
 }
 
+static const char *last_lines(const char *lines, unsigned long n)
+{
+    const char *at = lines + strlen(lines);
+
+    for (; n > 0 && at > lines; n--)
+        for (at--; at > lines && at[-1] != '\n';)
+            at--;
+    return at;
+}
+
 static void begin_log(struct conn *c, const struct request *q)
 {
     struct kube_fake *f = c->fake;
     char *pod = strndup(q->path, strlen(q->path) - 4), *since = kube_fake_param(q->query, "sinceTime");
+    char *tail = kube_fake_param(q->query, "tailLines");
     const char *lines = pl_streq(pod, f->log_path) ? f->log : NULL;
 
     if (lines == NULL) {
@@ -238,6 +249,8 @@ static void begin_log(struct conn *c, const struct request *q)
         begin_stream(c, "text/plain");
         while (since != NULL && *lines != '\0' && strncmp(lines, since, 19) < 0 && strchr(lines, '\n') != NULL)
             lines = strchr(lines, '\n') + 1; /* whole seconds, inclusive */
+        if (tail != NULL)
+            lines = last_lines(lines, strtoul(tail, NULL, 10));
         kube_fake_stream(c, lines, strlen(lines));
         c->following = strstr(q->query, "follow=true") != NULL && !f->log_over;
         if (!c->following)
@@ -245,6 +258,7 @@ static void begin_log(struct conn *c, const struct request *q)
     }
     free(pod);
     free(since);
+    free(tail);
 }
 
 static void handle(struct conn *c, const struct request *q)

@@ -2,6 +2,7 @@
 // link: kube_fake pl_exec
 #include "exec_kubernetes_fixture.h"
 
+#include "pipelined/kube/kube_client.h"
 #include "storage/base/buf.h"
 
 #include <stdatomic.h>
@@ -11,6 +12,7 @@
 
 struct reader {
     struct pl_http_stream_ops ops;
+    uint64_t tail;
     struct pl_buf text;
     struct pl_err err;
     int last; /* of pull */
@@ -27,7 +29,8 @@ static void on_came(void *self)
 static int open_log(struct fixture *f, struct reader *r, const char *pod, bool follow, struct pl_err *err)
 {
     const uint64_t workers[] = {7, 8};
-    const struct pl_container_log_ask ask = {.pod = pod, .container = "main", .follow = follow, .came = on_came, .self = r};
+    const struct pl_container_log_ask ask = {
+        .pod = pod, .container = "main", .follow = follow, .tail = r->tail, .came = on_came, .self = r};
 
     reading = r;
     return f->x->ops->container_log(f->x, workers, 2, &ask, &r->ops, err);
@@ -124,6 +127,31 @@ static void a_pod_that_is_removed_is_the_end_of_what_was_followed(void **state_)
     finish_reader(&r);
 }
 
+static bool is_woken(struct fixture *f)
+{
+    (void)f;
+    return reading->came > 0;
+}
+
+static void the_end_of_what_printed_nothing_is_no_error(void **state_)
+{
+    struct fixture *f = *state_;
+    struct reader r = {0};
+    char path[256];
+
+    a_pod_runs(f);
+    kube_fake_log(f->fake, path_of(7, path), "", false);
+    assert_int_equal(open_log(f, &r, NULL, true, NULL), 0);
+    until(f, is_woken);
+    kube_fake_log(f->fake, "nobody", "", true);
+    kube_fake_delete(f->fake, path_of(7, path));
+    kube_fake_end_watches(f->fake, true);
+    until(f, is_over);
+    assert_int_equal(r.last, PL_PULL_END);
+    assert_int_equal(r.text.len, 0);
+    finish_reader(&r);
+}
+
 static void why_nothing_can_be_read_is_said(void **state_)
 {
     struct fixture *f = *state_;
@@ -191,8 +219,155 @@ static void without_the_right_nothing_is_asked(void **state_)
 
     kube_fake_deny(f->fake, " get /pods/log ");
     a_pod_runs(f);
-    assert_int_equal(open_log(f, &r, NULL, false, &err), PL_EFORBIDDEN);
+    assert_int_equal(open_log(f, &r, NULL, false, &err), PL_EUNAVAILABLE); /* it is not who asks that lacks it */
     assert_non_null(strstr(err.msg, "pods/log: get"));
+}
+
+/* What the server says to the daemon is not said to who asks: his rights are others. */
+static void what_the_daemon_may_not_is_not_the_askers_fault(void **state_)
+{
+    static const struct {
+        unsigned status;
+        const char *says, *said;
+    } rows[] = {
+        {403,
+         "{\"kind\":\"Status\",\"message\":\"pods \\\"p\\\" is forbidden: User \\\"system:serviceaccount:pipelined:pipelined\\\" "
+         "cannot get resource \\\"pods/log\\\"\"}",
+         "the daemon's account may not read what containers of namespace n print (pods/log: get): pods \"p\" is forbidden: User "
+         "\"system:serviceaccount:pipelined:pipelined\" cannot get resource \"pods/log\""},
+        {401, "{\"kind\":\"Status\",\"message\":\"Unauthorized\"}",
+         "the API server does not take the daemon's credentials: Unauthorized"}};
+    struct fixture *f = *state_;
+
+    a_pod_runs(f);
+    for (size_t i = 0; i < 2 * PL_ARRAY_SIZE(rows); i++) {
+        struct reader r = {0};
+
+        kube_fake_heal(f->fake);
+        kube_fake_fault(f->fake, (struct kube_fake_fault){"GET", "/log", KUBE_FAULT_ANSWER, rows[i / 2].status, 0,
+                                                          rows[i / 2].says, 0, 0});
+        assert_int_equal(open_log(f, &r, NULL, i % 2, NULL), 0);
+        until(f, is_over);
+        assert_int_equal(r.last, PL_EUNAVAILABLE);
+        assert_string_equal(r.err.msg, rows[i / 2].said);
+        finish_reader(&r);
+    }
+}
+
+static void a_server_that_does_not_answer_is_not_asked_for_ever(void **state_)
+{
+    struct fixture *f = *state_;
+    struct reader r = {0};
+
+    a_pod_runs(f);
+    kube_fake_fault(f->fake, (struct kube_fake_fault){"GET", "/log", KUBE_FAULT_ANSWER, 503, 0, "", 0, 0});
+    assert_int_equal(open_log(f, &r, NULL, false, NULL), 0);
+    until(f, is_over);
+    assert_int_equal(r.last, PL_ENET);
+    finish_reader(&r);
+}
+
+static void who_wants_the_end_gets_the_end(void **state_)
+{
+    struct fixture *f = *state_;
+    struct reader r = {.tail = 2};
+    char path[256];
+
+    a_pod_runs(f);
+    kube_fake_log(f->fake, path_of(7, path), T1 "a\n" T1 "b\n" T2 "c\n", false);
+    assert_int_equal(open_log(f, &r, NULL, true, NULL), 0);
+    until(f, has_text);
+    kube_fake_end_watches(f->fake, true); /* it goes on behind what came */
+    patch(f, 7,
+          json_pack("{s:{s:[o, o]}}", "status", "containerStatuses",
+                    state("main", "terminated", json_pack("{s:i, s:s}", "exitCode", 0, "reason", "Completed")),
+                    state("agent", "running", json_object())));
+    kube_fake_log(f->fake, path_of(7, path), T1 "a\n" T1 "b\n" T2 "c\n" T2 "d\n", true);
+    until(f, is_over);
+    assert_string_equal(pl_buf_str(&r.text), "b\nc\nd\n");
+    finish_reader(&r);
+}
+
+/* So that he has an answer: the server's has begun, or it says that the container has not started. */
+static void who_follows_what_is_silent_is_woken(void **state_)
+{
+    struct fixture *f = *state_;
+    char path[256];
+
+    a_pod_runs(f);
+    kube_fake_log(f->fake, path_of(7, path), "", false);
+    for (int i = 0; i < 2; i++) {
+        struct reader r = {0};
+
+        assert_int_equal(open_log(f, &r, NULL, true, NULL), 0);
+        until(f, is_woken);
+        assert_int_equal(r.ops.pull(r.ops.self, &r.text, &r.err), PL_PULL_WAIT);
+        finish_reader(&r);
+        kube_fake_fault(f->fake,
+                        (struct kube_fake_fault){"GET", "/log", KUBE_FAULT_ANSWER, 400, 0,
+                                                 "{\"kind\":\"Status\",\"message\":\"container is waiting to start\"}", 0, 0});
+    }
+}
+
+static bool may_open_one_more(struct fixture *f)
+{
+    struct reader *r = reading;
+    struct pl_err err = {0};
+    const int open = open_log(f, r, NULL, true, &err);
+
+    assert_true(open == 0 || open == PL_EBUSY);
+    return open == 0;
+}
+
+static void so_many_are_read_at_a_time_and_no_more(void **state_)
+{
+    struct fixture *f = *state_;
+    struct reader all[PL_KUBE_LOGS] = {0}, more = {0};
+    struct pl_err err = {0};
+
+    a_pod_runs(f);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(all); i++)
+        assert_int_equal(open_log(f, &all[i], NULL, true, NULL), 0);
+    assert_int_equal(open_log(f, &more, NULL, true, &err), PL_EBUSY);
+    assert_string_equal(err.msg, "16 logs of containers are being read already, and no more at a time");
+    finish_reader(&all[0]);
+    reading = &more;
+    until(f, may_open_one_more);
+    until(f, has_text);
+    for (size_t i = 1; i < PL_ARRAY_SIZE(all); i++)
+        finish_reader(&all[i]);
+    finish_reader(&more);
+}
+
+static bool is_read_piece_by_piece(struct fixture *f)
+{
+    struct reader *r = reading;
+
+    (void)f;
+    r->last = r->ops.pull(r->ops.self, &r->text, &r->err);
+    return r->last == PL_PULL_END;
+}
+
+static void a_long_log_comes_whole(void **state_)
+{
+    struct fixture *f = *state_;
+    struct pl_buf printed = {0}, want = {0};
+    struct reader r = {0};
+    char path[256];
+
+    for (int i = 0; i < 40000; i++) {
+        assert_int_equal(pl_buf_addf(&printed, NULL, T1 "line %d of many\n", i), 0);
+        assert_int_equal(pl_buf_addf(&want, NULL, "line %d of many\n", i), 0);
+    }
+    a_pod_runs(f);
+    kube_fake_log(f->fake, path_of(7, path), pl_buf_str(&printed), true);
+    assert_int_equal(open_log(f, &r, NULL, false, NULL), 0);
+    until(f, is_read_piece_by_piece);
+    assert_int_equal(r.text.len, want.len);
+    assert_memory_equal(r.text.data, want.data, want.len);
+    finish_reader(&r);
+    pl_buf_finish(&printed);
+    pl_buf_finish(&want);
 }
 
 /* Readers may outlive the executor. */
@@ -220,9 +395,16 @@ int main(void)
         ROW(what_is_there_is_read_and_no_more),
         ROW(who_follows_reads_until_the_container_has_ended),
         ROW(a_pod_that_is_removed_is_the_end_of_what_was_followed),
+        ROW(the_end_of_what_printed_nothing_is_no_error),
         ROW(why_nothing_can_be_read_is_said),
         ROW(of_several_pods_one_is_named),
         ROW(without_the_right_nothing_is_asked),
+        ROW(what_the_daemon_may_not_is_not_the_askers_fault),
+        ROW(a_server_that_does_not_answer_is_not_asked_for_ever),
+        ROW(who_wants_the_end_gets_the_end),
+        ROW(who_follows_what_is_silent_is_woken),
+        ROW(so_many_are_read_at_a_time_and_no_more),
+        ROW(a_long_log_comes_whole),
         ROW(an_executor_that_ends_ends_what_is_read),
     };
 

@@ -433,6 +433,39 @@ static void a_watch_cut_within_a_frame_tells_everything_once(void **state)
     stop_listening(i, &e);
 }
 
+/* One more log than there may be is refused, and a watch finds a place all the same. */
+static void logs_leave_streams_for_watches(void **state)
+{
+    struct fixture *x = *state;
+    struct pl_kube_client *c = client_of(x->fake, NULL);
+    struct pl_kube_call logs[PL_KUBE_LOGS + 1], watch = {.method = "GET", .path = PODS "?watch=1", .stream = true};
+    struct gate g = GATE, w = GATE;
+
+    kube_fake_log(x->fake, PODS "/a", "", false);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(logs); i++) {
+        logs[i] = (struct pl_kube_call){
+            .method = "GET", .path = PODS "/a/log?follow=true", .stream = true, .log = true, .done = on_call, .arg = &g};
+        pl_kube_client_start(c, &logs[i]);
+    }
+    await(&g, 1);
+    assert_int_equal(logs[PL_KUBE_LOGS].err.code, PL_EBUSY);
+    assert_string_equal(logs[PL_KUBE_LOGS].err.msg, "too many logs at once");
+    watch.done = on_call;
+    watch.arg = &w;
+    pl_kube_client_start(c, &watch);
+    kube_fake_await_watches(x->fake, 1);
+    kube_fake_end_watches(x->fake, false);
+    await(&g, PL_ARRAY_SIZE(logs));
+    await(&w, 1);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(logs); i++)
+        pl_kube_call_finish(&logs[i]);
+    pl_kube_call_finish(&watch);
+    logs[0] = (struct pl_kube_call){.method = "GET", .path = PODS "/a/log", .stream = true, .log = true};
+    assert_int_equal(pl_kube_client_run(c, &logs[0], NULL), 0); /* there is room again */
+    pl_kube_call_finish(&logs[0]);
+    pl_kube_client_destroy(c);
+}
+
 static void a_large_object_comes_through_stripped(void **state)
 {
     struct fixture *x = *state;
@@ -508,6 +541,7 @@ int main(void)
         TEST(a_watch_survives_all_that_happens_to_it),
         TEST(a_bookmark_spares_a_list),
         TEST(a_watch_cut_within_a_frame_tells_everything_once),
+        TEST(logs_leave_streams_for_watches),
         TEST(a_large_object_comes_through_stripped),
         TEST(closing_a_watch_that_pauses_or_was_never_answered),
         cmocka_unit_test(names_that_are_none_make_no_path),
