@@ -240,6 +240,7 @@ static void look(void *arg)
         pl_kube_on_changed(k);
         pl_kpods_look_parked(k);
         tell_problem(k);
+        pl_kube_logs_look(k);
         pl_kturns_look(&k->silent);
         pl_kturns_look(&k->queued);
     }

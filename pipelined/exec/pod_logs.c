@@ -5,6 +5,7 @@
 
 #include "pipelined/core/json_text.h"
 #include "pipelined/kube/kube_log.h"
+#include "storage/base/clock.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #define HELD_MAX    (8u << 20) /* bytes that wait to be pulled */
 #define PIECE_BYTES (64u << 10)
 #define NAMES_SHOWN 8u
+#define END_MS      5000 /* that a connection has to end after its container: of a node that is lost it does not */
 #define MAY_NOT     "the daemon's account may not read what containers of namespace %.200s print (pods/log: get)"
 
 static const struct {
@@ -21,6 +23,7 @@ static const struct {
 struct pod_log {
     LIST_ENTRY(pod_log) link;
     struct kube *kube; /* the loop's; NULL: the executor is no more */
+    int64_t cut_ms;    /* the loop's, monotonic: when its connection is given up; 0 = its container has not ended */
     struct pl_loop *loop;
     char uid[64], space[256];
     unsigned container;
@@ -218,10 +221,41 @@ static int find(const struct kube *k, const uint64_t *workers, size_t n, const c
 
 static void note_ended(struct pod_log *l, uint8_t ended)
 {
+    if (l->cut_ms > 0 || !(ended >> l->container & 1))
+        return;
+    l->cut_ms = pl_clock_mono_ms() + END_MS;
     pthread_mutex_lock(&l->lock);
-    if (l->log && (ended >> l->container & 1))
+    if (l->log)
         pl_kube_log_container_ended(l->log);
     pthread_mutex_unlock(&l->lock);
+}
+
+static void cut(struct pod_log *l)
+{
+    l->cut_ms = INT64_MAX;
+    pthread_mutex_lock(&l->lock);
+    if (l->log)
+        pl_kube_log_cut(l->log);
+    pthread_mutex_unlock(&l->lock);
+}
+
+void pl_kube_logs_look(struct kube *k)
+{
+    const int64_t now_ms = pl_clock_mono_ms();
+    struct pod_log *l;
+
+    LIST_FOREACH(l, &k->logs, link)
+    if (l->cut_ms > 0 && now_ms >= l->cut_ms)
+        cut(l);
+}
+
+void pl_kpod_note_gone(const struct kpod *p)
+{
+    struct pod_log *l;
+
+    LIST_FOREACH(l, &p->kube->logs, link)
+    if (pl_streq(l->uid, p->uid))
+        note_ended(l, UINT8_MAX);
 }
 
 void pl_kpod_note_ended(struct kpod *p, const json_t *object)

@@ -495,6 +495,7 @@ void pl_kpod_delete(struct kpod *p, bool kill)
 
 void pl_kpod_gone(struct kpod *p, const char *text)
 {
+    pl_kpod_note_gone(p);
     report(p, text, false, false);
     pl_kpod_free(p);
 }

@@ -245,6 +245,10 @@ int pl_kube_container_log(struct kube *k, const uint64_t *workers, size_t n, con
                           struct pl_http_stream_ops *ret, struct pl_err *err);
 /* The pod is seen: which of its containers have ended is noted, and told to who reads what they print. */
 void pl_kpod_note_ended(struct kpod *p, const json_t *object);
+/* It is gone: so are they all. */
+void pl_kpod_note_gone(const struct kpod *p);
+/* Time has passed: connections that should have ended with their containers. */
+void pl_kube_logs_look(struct kube *k);
 /* Nothing is read any more. */
 void pl_kube_logs_stop(struct kube *k);
 

@@ -130,11 +130,11 @@ struct pl_kube_log {
     struct pl_kube_call call;
     struct pl_http_timer timer;
     int64_t due_ms;
-    bool last;         /* this connection was asked after the container had ended */
     unsigned failures; /* in a row */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool ending, ended, under_way, idle; /* lock; idle: it is over */
+    bool last;                           /* lock, to write it; this connection was asked after the container had ended */
 };
 
 static void step(struct pl_kube_log *l);
@@ -326,6 +326,14 @@ void pl_kube_log_container_ended(struct pl_kube_log *l)
 {
     pthread_mutex_lock(&l->lock);
     l->ended = true;
+    pthread_mutex_unlock(&l->lock);
+}
+
+void pl_kube_log_cut(struct pl_kube_log *l)
+{
+    pthread_mutex_lock(&l->lock);
+    if (l->under_way && !l->last)
+        pl_kube_client_cancel(l->client, &l->call);
     pthread_mutex_unlock(&l->lock);
 }
 

@@ -60,6 +60,8 @@ int pl_kube_log_create(struct pl_kube_client *c, const struct pl_kube_log_config
                        struct pl_err *err);
 /* The container has ended (its status says so): what is left is read, then it is over. Any thread. */
 void pl_kube_log_container_ended(struct pl_kube_log *l);
+/* A connection that follows still, though the container has ended, comes to nothing any more: what is left is asked for anew. Any thread. */
+void pl_kube_log_cut(struct pl_kube_log *l);
 /* It is over soon. Any thread. */
 void pl_kube_log_stop(struct pl_kube_log *l);
 /* Stops it, and waits until it is over. Not on the I/O thread. Takes NULL, returns NULL. */

@@ -1,5 +1,7 @@
 /* The executor `kubernetes`: what containers print, read while they run and after. */
 // link: kube_fake pl_exec
+#include "clock_ahead.h"
+
 #include "exec_kubernetes_fixture.h"
 
 #include "pipelined/kube/kube_client.h"
@@ -149,6 +151,48 @@ static void the_end_of_what_printed_nothing_is_no_error(void **state_)
     until(f, is_over);
     assert_int_equal(r.last, PL_PULL_END);
     assert_int_equal(r.text.len, 0);
+    finish_reader(&r);
+}
+
+/* While time passes quickly. */
+static bool is_over_by_and_by(struct fixture *f)
+{
+    clock_ahead_ms += 100;
+    return is_over(f);
+}
+
+/* Of a node that is lost nothing comes over the connection, not even its end. */
+static void a_connection_that_does_not_end_with_its_container_is_given_up(void **state_)
+{
+    struct fixture *f = *state_;
+    struct reader r = {0};
+
+    a_pod_runs(f);
+    assert_int_equal(open_log(f, &r, NULL, true, NULL), 0);
+    until(f, has_text);
+    patch(f, 7,
+          json_pack("{s:{s:[o, o]}}", "status", "containerStatuses",
+                    state("main", "terminated", json_pack("{s:i, s:s}", "exitCode", 0, "reason", "Completed")),
+                    state("agent", "running", json_object())));
+    until(f, is_over_by_and_by);
+    assert_int_equal(r.last, PL_PULL_END);
+    assert_string_equal(pl_buf_str(&r.text), "a\n");
+    finish_reader(&r);
+}
+
+static void a_connection_that_does_not_end_with_its_pod_is_given_up(void **state_)
+{
+    struct fixture *f = *state_;
+    struct reader r = {0};
+    char path[256];
+
+    a_pod_runs(f);
+    assert_int_equal(open_log(f, &r, NULL, true, NULL), 0);
+    until(f, has_text);
+    kube_fake_log(f->fake, "nobody", "", false);
+    kube_fake_delete(f->fake, path_of(7, path));
+    until(f, is_over_by_and_by);
+    assert_int_equal(r.last, PL_PULL_END);
     finish_reader(&r);
 }
 
@@ -396,6 +440,8 @@ int main(void)
         ROW(who_follows_reads_until_the_container_has_ended),
         ROW(a_pod_that_is_removed_is_the_end_of_what_was_followed),
         ROW(the_end_of_what_printed_nothing_is_no_error),
+        ROW(a_connection_that_does_not_end_with_its_container_is_given_up),
+        ROW(a_connection_that_does_not_end_with_its_pod_is_given_up),
         ROW(why_nothing_can_be_read_is_said),
         ROW(of_several_pods_one_is_named),
         ROW(without_the_right_nothing_is_asked),
