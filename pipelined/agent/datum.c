@@ -462,6 +462,17 @@ static bool is_decided(struct pl_datum_context *c, const struct pl_wire_task *ta
     return o->gave_back;
 }
 
+void pl_datum_fetch_ahead(struct pl_datum_context *c, const struct pl_wire_task *task, const struct pl_wire_row *row,
+                          struct pl_wire_outcome *o)
+{
+    const int64_t start_us = pl_clock_mono_us();
+
+    if (is_decided(c, task, o))
+        return;
+    pl_inputs_ahead(c->inputs, row);
+    o->fetch_ms += since_ms(start_us);
+}
+
 int pl_datum_fetch(struct pl_datum_context *c, const struct pl_wire_task *task, const struct pl_wire_row *row, bool alone,
                    struct pl_wire_outcome *o)
 {

@@ -50,6 +50,9 @@ struct pl_datum_context {
     uint64_t oom_seen; /* the machine's count of processes killed for memory */
 };
 
+/* Fetches bytes of the inputs while those of the row before wait (inputs.h). Cannot fail: pl_datum_fetch says what is wrong. */
+void pl_datum_fetch_ahead(struct pl_datum_context *c, const struct pl_wire_task *task, const struct pl_wire_row *row,
+                          struct pl_wire_outcome *o);
 /* Builds the inputs aside. PL_ENOSPC, of a row that is not `alone`: there may be room once the others are through; try again then.
  * Otherwise 0: the outcome says what became of it. */
 PL_MUST_CHECK

@@ -137,6 +137,16 @@ bool pl_flow_wait_room(struct pl_flow *f, bool alone)
     return room;
 }
 
+bool pl_flow_is_full(struct pl_flow *f)
+{
+    bool full;
+
+    pthread_mutex_lock(&f->lock);
+    full = !f->code && f->fetched != NULL;
+    pthread_mutex_unlock(&f->lock);
+    return full;
+}
+
 bool pl_flow_given_back(struct pl_flow *f, const struct pl_flow_row *row)
 {
     bool given_back;

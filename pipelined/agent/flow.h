@@ -5,7 +5,7 @@
  *     └────────────────────────── tasks: ≤ PL_LEASE_TASKS_MAX at once ◀─────────────────────────────────────────────┘
  *
  * All rows of a task pass all three, in order, also those that are given back: each stop looks whether there is anything to do still.
- * Bounds: one row is fetched ahead; the outputs of PL_FLOW_BEHIND rows lie there besides the one being written; while the disk of the work
+ * Bounds: one row is fetched ahead, and the bytes of the one behind it; the outputs of PL_FLOW_BEHIND rows lie there besides the one being written; while the disk of the work
  * folder has less than PL_FLOW_FREE_BYTES left, nothing is fetched ahead. The first failure ends all three. */
 #pragma once
 
@@ -54,6 +54,8 @@ int pl_flow_add(struct pl_flow *f, struct pl_wire_task *task, struct pl_flow_tas
 /* Waits until the inputs of a row may be built: those of the row before have been put in place. `alone`: also until no row is under way.
  * False: all is over. */
 bool pl_flow_wait_room(struct pl_flow *f, bool alone);
+/* Does a row wait whose inputs have not been put in place? Then those of the next one cannot be built, but their bytes may come. */
+bool pl_flow_is_full(struct pl_flow *f);
 /* Was it given back, so that its inputs need not come? */
 bool pl_flow_given_back(struct pl_flow *f, const struct pl_flow_row *row);
 /* Is a row under way, so that waiting for it may bring room on the disk? */

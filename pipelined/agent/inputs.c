@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#define CHECKPOINT "next/.checkpoint" /* no input has such a name */
+/* No input has such a name. */
+#define CHECKPOINT "next/.checkpoint"
+#define AHEAD      "next/.ahead"
 
 /* What lies in a folder. */
 struct copy {
@@ -40,6 +42,10 @@ struct slot {
     char name[PL_NAME_MAX_BYTES + 1];
     struct copy front, back; /* WORK/pfs/<name>, WORK/next/<name> */
     bool littered;           /* something lies in WORK/next/<name> */
+    struct copy
+        latest; /* what was staged last, wherever that is by now: no bytes of its own. Of the thread that stages, as `ahead` is */
+    struct copy ahead; /* AHEAD/<name>, a folder also for a file */
+    bool ahead_littered;
     enum staged staged;
     struct pl_tree_cursor *cursor; /* over `cursor_root`, for matches that are files */
     struct pl_hash cursor_root;
@@ -103,6 +109,8 @@ struct pl_inputs *pl_inputs_destroy(struct pl_inputs *in)
     for (size_t i = 0; i < in->n_slots; i++) {
         copy_forget(&in->slots[i].front);
         copy_forget(&in->slots[i].back);
+        copy_forget(&in->slots[i].latest);
+        copy_forget(&in->slots[i].ahead);
         pl_tree_cursor_destroy(in->slots[i].cursor);
     }
     pl_node_cache_finish(&in->nodes);
@@ -112,15 +120,20 @@ struct pl_inputs *pl_inputs_destroy(struct pl_inputs *in)
     return NULL;
 }
 
-static struct slot *slot_of(struct pl_inputs *in, const char *name)
+static struct slot *known_slot(struct pl_inputs *in, const char *name)
 {
-    struct slot *s;
-
     for (size_t i = 0; i < in->n_slots; i++)
         if (pl_streq(in->slots[i].name, name))
             return &in->slots[i];
-    if (in->n_slots == PL_WIRE_INPUTS_MAX)
-        return NULL;
+    return NULL;
+}
+
+static struct slot *slot_of(struct pl_inputs *in, const char *name)
+{
+    struct slot *s = known_slot(in, name);
+
+    if (s || in->n_slots == PL_WIRE_INPUTS_MAX)
+        return s;
     s = &in->slots[in->n_slots++];
     snprintf(s->name, sizeof(s->name), "%s", name);
     return s;
@@ -398,6 +411,71 @@ void pl_inputs_keep(struct pl_inputs *in)
     }
 }
 
+static int clear_ahead(const struct pl_inputs *in, struct slot *s, struct pl_err *err)
+{
+    char path[PL_INPUTS_PATH_MAX];
+    int r;
+
+    copy_forget(&s->ahead);
+    if (!s->ahead_littered)
+        return 0;
+    r = place(in, AHEAD, s, path, err);
+    r = r < 0 ? r : pl_io_remove_tree(path, err);
+    s->ahead_littered = r < 0;
+    return r;
+}
+
+/* What the row before has in the same way may be there already, or become this one by what differs. */
+static int ahead_one(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf files = {0};
+    struct pl_input_sums sums = {0};
+    char parent[PL_INPUTS_PATH_MAX], path[PL_INPUTS_PATH_MAX];
+    int r = files_key(wi, &files, err);
+
+    if (r < 0 || wi->json || wi->writable || copy_is_of(&s->latest, wi, &files))
+        return r;
+    r = clear_ahead(in, s, err);
+    r = r < 0 ? r : pl_input_path(parent, in->config.work, AHEAD, err);
+    r = r < 0 ? r : pl_io_mkdirs(parent, 0755, err);
+    r = r < 0 ? r : pl_input_path(path, parent, s->name, err);
+    if (r < 0)
+        return r;
+    s->ahead_littered = true;
+    r = build_folder(in, s, wi, path, &sums, err);
+    return r < 0 ? r : copy_note(&s->ahead, wi, &files, &sums, err);
+}
+
+void pl_inputs_ahead(struct pl_inputs *in, const struct pl_wire_row *row)
+{
+    for (size_t i = 0; i < row->n_inputs; i++) {
+        struct slot *s = known_slot(in, row->inputs[i].name); /* a new one would come under the eyes of apply */
+
+        if (s && ahead_one(in, s, &row->inputs[i], NULL) < 0)
+            (void)!clear_ahead(in, s, NULL);
+    }
+}
+
+/* What was fetched ahead becomes `next`, which is not there: of a match that is a file that alone (`file`), else the folder. 0: it is something else. */
+static int take_ahead(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const struct pl_buf *files, bool file,
+                      const char *next, struct pl_input_sums *ret, struct pl_err *err)
+{
+    const bool same = !wi->writable && copy_is_of(&s->ahead, wi, files) && pl_hash_eq(&s->ahead.root, &wi->root);
+    char folder[PL_INPUTS_PATH_MAX], path[PL_INPUTS_PATH_MAX];
+    int r = 0;
+
+    if (same) {
+        *ret = s->ahead.sums;
+        r = place(in, AHEAD, s, folder, err);
+        r = r < 0 ? r : pl_input_path(path, folder, file ? wi->path : "", err);
+        if (r == 0 && rename(path, next) < 0)
+            r = pl_err_errno(err, errno, "%s", path);
+        s->ahead_littered = file || r < 0;
+    }
+    r = r < 0 ? r : clear_ahead(in, s, err);
+    return r < 0 ? r : same;
+}
+
 static int stage_one(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const struct pl_buf *files, bool alone,
                      struct pl_err *err)
 {
@@ -419,9 +497,11 @@ static int stage_one(struct pl_inputs *in, struct slot *s, const struct pl_wire_
     if (r < 0)
         return r;
     s->littered = true;
-    r = wi->writable ? build_writable(in, s, wi, next, &sums, err)
-        : file       ? build_file(in, s, wi, next, &sums, err)
-                     : build_folder(in, s, wi, next, &sums, err);
+    r = take_ahead(in, s, wi, files, file, next, &sums, err);
+    if (r == 0)
+        r = wi->writable ? build_writable(in, s, wi, next, &sums, err)
+            : file       ? build_file(in, s, wi, next, &sums, err)
+                         : build_folder(in, s, wi, next, &sums, err);
     r = r < 0 ? r : copy_note(&s->back, wi, files, &sums, err);
     if (r < 0) {
         (void)!clear_next(in, s, NULL);
@@ -436,6 +516,7 @@ void pl_inputs_trim(struct pl_inputs *in)
     for (size_t i = 0; i < in->n_slots; i++) {
         struct slot *s = &in->slots[i];
 
+        (void)!clear_ahead(in, s, NULL);
         if (!in->cache || !s->back.filled || s->back.file || s->back.sums.files < PL_INPUTS_CHANGE_FILES)
             (void)!clear_next(in, s, NULL); /* else before the next one is staged */
     }
@@ -498,6 +579,7 @@ int pl_inputs_stage(struct pl_inputs *in, const struct pl_wire_row *row, bool al
             return pl_err_set(err, PL_ELIMIT, "a worker serves at most %u inputs", PL_WIRE_INPUTS_MAX);
         r = files_key(wi, &files, err);
         r = r < 0 ? r : stage_one(in, s, wi, &files, alone, err);
+        r = r < 0 ? r : copy_note(&s->latest, wi, &files, &(struct pl_input_sums){0}, err);
         if (r < 0)
             return pl_err_wrap(err, r, "input %s", wi->name);
         bytes += s->staged == SAME ? s->front.sums.bytes : s->back.sums.bytes;

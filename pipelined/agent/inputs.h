@@ -5,6 +5,9 @@
  *   stage (aside) ──▶ apply (no command runs) ──▶ stage (aside, while the command runs) ──▶ apply ──▶ …
  *                                                 └─ not wanted after all: stage again
  *
+ * What was staged waits for apply, which may be long: the bytes of the row behind come meanwhile (`ahead`, in WORK/next too), and
+ * staging that one is renaming then.
+ *
  * Entries are looked up in the commit's tree, whose nodes are kept (PL_INPUTS_NODES): a datum costs no question to the daemon when
  * its neighbours have asked already. One thread stages and one applies, in turn. */
 #pragma once
@@ -35,6 +38,8 @@ struct pl_inputs *pl_inputs_destroy(struct pl_inputs *in);
 
 /* Asks in one question where the files of all these rows are. Failures are left to the fetch. */
 void pl_inputs_prepare(struct pl_inputs *in, const struct pl_wire_task *task);
+/* Fetches what `row` needs and the row staged last does not have, while that one waits; apply may run meanwhile. Failures are left to stage. */
+void pl_inputs_ahead(struct pl_inputs *in, const struct pl_wire_row *row);
 /* Builds the inputs of `row` aside; `alone`: no command runs, and none will before apply. `*ret_bytes`: size of their files. PL_ENOTFOUND (the match is not in the tree), PL_ENOSPC,
  * PL_ECORRUPT, PL_EIO: with the input's name; what is in place stays. */
 PL_MUST_CHECK

@@ -349,6 +349,8 @@ static bool fetch_row(struct pl_worker *w, struct pl_flow_row *row)
     const struct pl_wire_task *task = &row->task->task;
     bool alone = w->config.one_by_one || disk_is_short(w);
 
+    if (!alone && pl_flow_is_full(w->flow) && !atomic_load(&row->task->lost) && !pl_flow_given_back(w->flow, row))
+        pl_datum_fetch_ahead(&w->context, task, row->row, row->outcome);
     if (!pl_flow_wait_room(w->flow, alone))
         return false;
     alone = alone || !pl_flow_busy(w->flow);
