@@ -5,8 +5,9 @@
  *     └────────────────────────── tasks: ≤ PL_LEASE_TASKS_MAX at once ◀─────────────────────────────────────────────┘
  *
  * All rows of a task pass all three, in order, also those that are given back: each stop looks whether there is anything to do still.
- * Bounds: one row is fetched ahead, and the bytes of the one behind it; the outputs of PL_FLOW_BEHIND rows lie there besides the one being written; while the disk of the work
- * folder has less than PL_FLOW_FREE_BYTES left, nothing is fetched ahead. The first failure ends all three. */
+ * Bounds: one row is fetched ahead, and the bytes of the one behind it where the disk has room for two more like the last; the outputs of
+ * PL_FLOW_BEHIND rows lie there besides the one being written; while the disk of the work folder has less than PL_FLOW_FREE_BYTES left,
+ * nothing is fetched ahead. The first failure ends all three. */
 #pragma once
 
 #include "pipelined/agent/wire.h"

@@ -28,7 +28,8 @@ struct pl_worker {
     struct pl_outputs_store store;
     struct pl_datum_context context;
     struct pl_flow *flow;
-    char checkpoint[4200]; /* WORK/checkpoint */
+    uint64_t fetched_bytes; /* of the inputs of the row fetched last */
+    char checkpoint[4200];  /* WORK/checkpoint */
 };
 
 static void on_lease_change(void *self)
@@ -336,20 +337,21 @@ static int ask(struct pl_worker *w, struct pl_flow_task **ret, struct pl_err *er
     return 1;
 }
 
-static bool disk_is_short(const struct pl_worker *w)
+static bool disk_has(const struct pl_worker *w, uint64_t bytes)
 {
     struct statvfs fs;
 
-    return fstatvfs(w->context.out_fd, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < PL_FLOW_FREE_BYTES;
+    return fstatvfs(w->context.out_fd, &fs) < 0 || (uint64_t)fs.f_bavail * fs.f_frsize >= bytes;
 }
 
 /* False: all is over. */
 static bool fetch_row(struct pl_worker *w, struct pl_flow_row *row)
 {
     const struct pl_wire_task *task = &row->task->task;
-    bool alone = w->config.one_by_one || disk_is_short(w);
+    bool alone = w->config.one_by_one || !disk_has(w, PL_FLOW_FREE_BYTES);
 
-    if (!alone && pl_flow_is_full(w->flow) && !atomic_load(&row->task->lost) && !pl_flow_given_back(w->flow, row))
+    if (!alone && pl_flow_is_full(w->flow) && disk_has(w, PL_FLOW_FREE_BYTES + 2 * w->fetched_bytes) &&
+        !atomic_load(&row->task->lost) && !pl_flow_given_back(w->flow, row))
         pl_datum_fetch_ahead(&w->context, task, row->row, row->outcome);
     if (!pl_flow_wait_room(w->flow, alone))
         return false;
@@ -360,6 +362,7 @@ static bool fetch_row(struct pl_worker *w, struct pl_flow_row *row)
             return false;
         (void)!pl_datum_fetch(&w->context, task, row->row, true, row->outcome);
     }
+    w->fetched_bytes = row->outcome->bytes_in;
     pl_flow_fetched(w->flow, row);
     return true;
 }
@@ -555,7 +558,7 @@ static void *upload_loop(void *arg)
     while (r == 0 && !over) {
         struct pl_flow_row *row = pl_flow_to_upload(w->flow, look_ms, &over);
 
-        if (!row && !over && w->context.early && !disk_is_short(w))
+        if (!row && !over && w->context.early && disk_has(w, PL_FLOW_FREE_BYTES))
             pl_early_look(w->context.early);
         if (!row)
             continue;

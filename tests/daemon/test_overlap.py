@@ -76,7 +76,7 @@ def test_the_next_datums_inputs_are_fetched_while_one_computes(start, tasks):
     assert [daemon.logs[(IDS[i], 1)] for i in (0, 1)] == [b"in0\nout\n", b"in1\nout\n"]
 
 
-def test_one_row_is_fetched_ahead_not_two(start, gates):
+def test_the_inputs_of_one_row_are_built_ahead_not_of_two(start, gates):
     daemon, worker = start(of((0, gates.wait("go"))))
     daemon.give(1, rows(0, 1, 2))
     eventually((worker.work / "next" / "in1").exists)
@@ -84,6 +84,20 @@ def test_one_row_is_fetched_ahead_not_two(start, gates):
     assert not (worker.work / "next" / "in2").exists()
     gates.open("go")
     assert [r["state"] for r in daemon.result()["rows"]] == ["success"] * 3
+
+
+@pytest.mark.parametrize("overlap", ["1", "0"], ids=["with overlap", "without"])
+def test_the_bytes_of_the_row_behind_it_come_while_it_waits(start, gates, overlap):
+    daemon, worker = start(of((0, gates.wait("go"))), env={"PIPELINED_OVERLAP": overlap})
+    ahead = worker.work / "next" / ".ahead" / "in"
+    daemon.give(1, [row(i, IDS[i], inputs=[{**INPUT, "path": f"d{i}"}]) for i in range(4)])
+    if overlap == "1":
+        eventually((ahead / "d2").exists)
+    daemon.wait(lambda: len(daemon.renews) > 5)
+    assert (ahead / "d2").exists() == (overlap == "1")
+    assert not (ahead / "d3").exists()
+    gates.open("go")
+    assert [r["state"] for r in daemon.result()["rows"]] == ["success"] * 4
 
 
 def test_a_task_is_handed_in_while_the_next_one_computes(start, gates):
