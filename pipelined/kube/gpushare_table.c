@@ -1,4 +1,5 @@
-/* The tables of kubectl-inspect-gpushare: columns are as wide as their widest cell and two blanks. */
+/* The tables of kubectl-inspect-gpushare: columns are as wide as their widest cell and two blanks. Where some nodes count GiB and others MiB all
+ * of it is told in MiB, for there is one total. */
 #include "gpu_report.h"
 #include "gpushare.h"
 
@@ -64,15 +65,30 @@ static bool is_shared(const json_t *row)
 struct scope {
     size_t gpus;  /* most of a node */
     bool pending; /* somewhere */
+    bool mib;     /* else all nodes count GiB */
     long long allocated, total;
-    const char *unit;
 };
+
+static bool counts_mib(const json_t *row)
+{
+    const size_t gpus = json_array_size(json_object_get(row, "gpus"));
+
+    return pl_gpushare_unit(pl_gpushare_device(int_at(row, "capacity"), (int64_t)gpus)) == PL_UNIT_MIB;
+}
+
+/* What a number of the row is to be multiplied by to be in the table's unit. */
+static long long scale_of(const struct scope *s, const json_t *row)
+{
+    return s->mib && !counts_mib(row) ? 1024 : 1;
+}
 
 static struct scope look_at(const json_t *rows)
 {
-    struct scope s = {.unit = "GiB"};
+    struct scope s = {0};
     const json_t *row;
     size_t i;
+
+    json_array_foreach(rows, i, row) s.mib = s.mib || (is_shared(row) && counts_mib(row));
 
     json_array_foreach(rows, i, row)
     {
@@ -82,10 +98,8 @@ static struct scope look_at(const json_t *rows)
             continue;
         s.gpus = PL_MAX(s.gpus, json_array_size(gpus));
         s.pending = s.pending || int_at(row, "pending") > 0;
-        s.allocated += int_at(row, "allocated");
-        s.total += int_at(row, "capacity");
-        if (pl_gpushare_unit(pl_gpushare_device(int_at(row, "capacity"), (int64_t)json_array_size(gpus))) == PL_UNIT_MIB)
-            s.unit = "MiB";
+        s.allocated += int_at(row, "allocated") * scale_of(&s, row);
+        s.total += int_at(row, "capacity") * scale_of(&s, row);
     }
     return s;
 }
@@ -119,9 +133,11 @@ static int summary(const json_t *rows, const struct scope *s, struct pl_buf *out
         cell(&t, &r, "GPU%zu(Allocated/Total)", k);
     if (s->pending)
         cell(&t, &r, "PENDING(Allocated)");
-    cell(&t, &r, "GPU Memory(%s)", s->unit);
+    cell(&t, &r, "GPU Memory(%s)", s->mib ? "MiB" : "GiB");
     json_array_foreach(rows, i, row)
     {
+        const long long scale = scale_of(s, row);
+
         if (!is_shared(row))
             continue;
         cell(&t, &r, "%s", pl_json_str(row, "node"));
@@ -129,11 +145,11 @@ static int summary(const json_t *rows, const struct scope *s, struct pl_buf *out
         for (size_t k = 0; k < s->gpus; k++) {
             const json_t *gpu = json_array_get(json_object_get(row, "gpus"), k);
 
-            cell(&t, &r, "%lld/%lld", int_at(gpu, "allocated"), int_at(gpu, "total"));
+            cell(&t, &r, "%lld/%lld", int_at(gpu, "allocated") * scale, int_at(gpu, "total") * scale);
         }
         if (s->pending)
-            cell(&t, &r, "%lld", int_at(row, "pending"));
-        cell(&t, &r, "%lld/%lld", int_at(row, "allocated"), int_at(row, "capacity"));
+            cell(&t, &r, "%lld", int_at(row, "pending") * scale);
+        cell(&t, &r, "%lld/%lld", int_at(row, "allocated") * scale, int_at(row, "capacity") * scale);
     }
     r = r < 0 ? pl_err_nomem(err) : 0;
     r = r < 0 ? r : flush(&t, out, &width, err);
@@ -141,7 +157,7 @@ static int summary(const json_t *rows, const struct scope *s, struct pl_buf *out
     return r < 0 ? r : end_table(s, width, out, err);
 }
 
-static void pod_row(struct table *t, int *r, const json_t *pod, size_t gpus, bool pending)
+static void pod_row(struct table *t, int *r, const json_t *pod, size_t gpus, bool pending, long long scale)
 {
     long long placed = 0;
 
@@ -152,13 +168,13 @@ static void pod_row(struct table *t, int *r, const json_t *pod, size_t gpus, boo
 
         snprintf(index, sizeof index, "%zu", k);
         placed += int_at(json_object_get(pod, "devices"), index);
-        cell(t, r, "%lld", int_at(json_object_get(pod, "devices"), index));
+        cell(t, r, "%lld", int_at(json_object_get(pod, "devices"), index) * scale);
     }
     if (pending)
-        cell(t, r, "%lld", PL_MAX(int_at(pod, "count") - placed, 0LL));
+        cell(t, r, "%lld", PL_MAX(int_at(pod, "count") - placed, 0LL) * scale);
 }
 
-static int node_details(const json_t *row, struct pl_buf *out, size_t *ret_width, struct pl_err *err)
+static int node_details(const json_t *row, long long scale, struct pl_buf *out, size_t *ret_width, struct pl_err *err)
 {
     const size_t gpus = json_array_size(json_object_get(row, "gpus"));
     const bool pending = int_at(row, "pending") > 0;
@@ -173,12 +189,12 @@ static int node_details(const json_t *row, struct pl_buf *out, size_t *ret_width
         cell(&t, &r, "GPU%zu(Allocated)", k);
     if (pending)
         cell(&t, &r, "Pending(Allocated)");
-    json_array_foreach(json_object_get(row, "by"), i, pod) pod_row(&t, &r, pod, gpus, pending);
+    json_array_foreach(json_object_get(row, "by"), i, pod) pod_row(&t, &r, pod, gpus, pending, scale);
     r = r < 0 ? pl_err_nomem(err) : flush(&t, out, ret_width, err);
     pl_buf_finish(&t.text);
     return r < 0 ? r
-                 : pl_buf_addf(out, err, "Allocated:  %lld (%d%%)\nTotal:      %lld\n", int_at(row, "allocated"),
-                               per_cent(int_at(row, "allocated"), int_at(row, "capacity")), int_at(row, "capacity"));
+                 : pl_buf_addf(out, err, "Allocated:  %lld (%d%%)\nTotal:      %lld\n", int_at(row, "allocated") * scale,
+                               per_cent(int_at(row, "allocated"), int_at(row, "capacity")), int_at(row, "capacity") * scale);
 }
 
 int pl_gpushare_table(const json_t *rows, bool details, struct pl_buf *out, struct pl_err *err)
@@ -196,7 +212,7 @@ int pl_gpushare_table(const json_t *rows, bool details, struct pl_buf *out, stru
     {
         if (r < 0 || !is_shared(row))
             continue;
-        r = node_details(row, out, &width, err);
+        r = node_details(row, scale_of(&s, row), out, &width, err);
         for (size_t k = 0; k < width && r == 0; k++)
             r = pl_buf_add_str(out, "-", err);
         r = r < 0 ? r : pl_buf_add_str(out, "\n\n", err);

@@ -191,6 +191,19 @@ static void a_node_that_says_no_number_of_devices_has_one(void **state)
     table_is("shared-uncounted.txt", false);
 }
 
+/* 2 of 32 GiB and 1024 of 16384 MiB are 3072 of 49152 MiB. */
+static void where_nodes_count_in_two_units_the_smaller_is_told(void **state)
+{
+    (void)state;
+    node("gib", "{}", "{\"aliyun.com/gpu-mem\": \"32\", \"aliyun.com/gpu-count\": \"2\"}");
+    node("mib", "{}", "{\"aliyun.com/gpu-mem\": \"16384\", \"aliyun.com/gpu-count\": \"1\"}");
+    pod("placed", "gib", "Running", "{\"aliyun.com/gpu-mem\": \"2\"}", "{}", "{\"ALIYUN_COM_GPU_MEM_IDX\": \"1\"}");
+    pod("small", "mib", "Running", "{\"aliyun.com/gpu-mem\": \"1024\"}", "{}", "{\"ALIYUN_COM_GPU_MEM_IDX\": \"0\"}");
+    table_is("shared-units.txt", false);
+    pod("new", "gib", "Pending", "{\"aliyun.com/gpu-mem\": \"1\"}", STAGE, "{\"ALIYUN_COM_GPU_MEM_IDX\": \"-1\"}");
+    table_is("shared-units-details.txt", true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +213,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(devices_of_many_units_are_counted_in_mib, setup, teardown),
         cmocka_unit_test_setup_teardown(large_devices_are_counted_in_gib, setup, teardown),
         cmocka_unit_test_setup_teardown(a_node_that_says_no_number_of_devices_has_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(where_nodes_count_in_two_units_the_smaller_is_told, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
