@@ -270,7 +270,7 @@ import json, sys
 for job in json.load(open(sys.argv[1]))["jobs"]:
     seconds = ((job.get("finished_us") or 0) - (job.get("started_us") or job.get("created_us") or 0)) / 1e6
     parts = ", ".join(f"{name} {spent / 1000:.2f} s" for name, spent in job.get("ms", {}).items() if name in ("wait", "fetch", "compute", "upload"))
-    print(f"{'':12}{job['stage']:8} {seconds:6.2f} s on {job.get('device') or 'cpu'}   {parts}")
+    print(f"{'':12}{job['stage']:8} {seconds:6.2f} s on {job.get('device') or '-'}   {parts}")
 END
 }
 

@@ -31,7 +31,7 @@ struct pl_engine_ops {
                        struct pl_err *err);
     /* Live figures: {"workers": […], "gpus": {…}, "queue": {…}}; new reference. Blocks: on the pool, holding no reader. */
     json_t *(*live)(void *self);
-    /* Live progress of an unfinished job: {"waiting", "leased", "done", "failed", "workers"}; NULL when it is not live. Blocks:
+    /* Live progress of an unfinished job: {"waiting", "leased", "done", "failed", "workers", "device"?}; NULL when it is not live. Blocks:
      * on the pool, holding no reader. */
     json_t *(*job_live)(void *self, const char *run, const char *project, const char *stage);
     /* Keeps, lists and removes secrets (core/secret.h); `ret` may be NULL where nothing comes of it. Blocks: on the pool, holding no reader. */

@@ -40,17 +40,29 @@ static json_t *gpu_json(const json_t *ms)
     return out;
 }
 
+/* What its commands ran on; before the first has, what the stage asks for; null: that may be either, or none will. */
+static const char *device_of(const struct pl_rows *rows, const json_t *counts, const json_t *ms)
+{
+    _cleanup_(json_decrefp) json_t *asked = pl_col_json(rows, 20);
+
+    if (num(ms, "gpus") > 0)
+        return "gpu";
+    if (num(counts, "attempts") > 0 || !json_is_object(asked))
+        return "cpu";
+    return pl_col_int(rows, 18) == 0 && !json_is_false(json_object_get(asked, "required")) ? "gpu" : NULL;
+}
+
 json_t *pl_job_row_json(const struct pl_rows *rows, bool whole)
 {
     _cleanup_(json_decrefp) json_t *counts = pl_col_json(rows, 13), *ms = pl_col_json(rows, 14);
     struct pl_hash code = pl_col_hash(rows, 10);
     json_t *version = pl_col_int(rows, 5) ? json_integer(pl_col_int(rows, 5)) : json_null(); /* none: the pipeline was deleted */
-    json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:o, s:o, s:O, s:o, s:s, s:s, s:I, s:o, s:o}", "run",
+    json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:o, s:o, s:O, s:o, s:s?, s:s, s:I, s:o, s:o}", "run",
                             pl_col_text(rows, 1), "project", pl_col_text(rows, 2), "stage", pl_col_text(rows, 3), "pipeline",
                             pl_col_text(rows, 4), "version", version, "state", pl_col_text(rows, 6), "reason",
                             pl_col_text(rows, 7), "warnings", pl_col_json(rows, 12), "datums", datums_json(counts), "ms", ms,
-                            "bytes", pl_col_json(rows, 15), "device", num(ms, "gpus") > 0 ? "gpu" : "cpu", "output",
-                            pl_col_text(rows, 9), "created_us", (json_int_t)pl_col_int(rows, 16), "started_us",
+                            "bytes", pl_col_json(rows, 15), "device", device_of(rows, counts, ms), "output", pl_col_text(rows, 9),
+                            "created_us", (json_int_t)pl_col_int(rows, 16), "started_us",
                             pl_api_time_or_null(pl_col_int(rows, 17)), "finished_us", pl_api_time_or_null(pl_col_int(rows, 18)));
 
     json_object_set_new(out, "gpu", gpu_json(ms));
@@ -81,6 +93,8 @@ void pl_job_add_live(struct pl_api *a, json_t *job)
                                       json_string_value(json_object_get(job, "stage")));
     for (size_t i = 0; live && i < PL_ARRAY_SIZE(figures); i++)
         json_object_set(datums, figures[i], json_object_get(live, figures[i]));
+    if (json_object_get(live, "device"))
+        json_object_set(job, "device", json_object_get(live, "device"));
 }
 
 void pl_jobs_add_live(struct pl_api *a, json_t *jobs)

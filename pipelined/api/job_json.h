@@ -9,7 +9,9 @@
     "j.state, j.reason, j.base, j.output, j.code, j.inputs, "                                                                    \
     "j.warnings,"                                                                                                                \
     " j.counts, j.ms, j.bytes, j.created_us, coalesce(j.started_us, 0), coalesce(j.finished_us, 0),"                             \
-    " (SELECT as_branch FROM run WHERE id = j.run)"
+    " (SELECT as_branch FROM run WHERE id = j.run),"                                                                             \
+    " CASE WHEN json_extract(j.counts, '$.attempts') > 0 THEN '' ELSE"                                                           \
+    " coalesce((SELECT json_extract(spec, '$.gpu') FROM stage WHERE id = j.version), '') END"
 
 /* A job as its row has it. New reference. */
 json_t *pl_job_row_json(const struct pl_rows *rows, bool whole);

@@ -72,7 +72,7 @@ static void show_plain(const json_t *value, char out[PL_SHOW_TEXT_MAX])
         *out = '\0';
         json_array_foreach(value, i, one)
         {
-            char text[256];
+            char text[PL_SHOW_TEXT_MAX];
 
             if (json_is_string(one) && n < PL_SHOW_TEXT_MAX)
                 n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s", i ? ", " : "",

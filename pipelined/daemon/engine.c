@@ -587,9 +587,9 @@ static void do_job_live(struct call *c)
     struct pl_sched_job_info i;
 
     if (j && pl_sched_job_info(c->engine->sched, j->id, &i, NULL) == 0)
-        c->json = json_pack("{s:I, s:i, s:i, s:i, s:i, s:i, s:i}", "datums", (json_int_t)i.datums, "to_run", (int)i.to_run,
+        c->json = json_pack("{s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:s*}", "datums", (json_int_t)i.datums, "to_run", (int)i.to_run,
                             "waiting", (int)i.waiting, "leased", (int)i.leased, "done", (int)i.done, "failed", (int)i.failed,
-                            "workers", (int)i.workers);
+                            "workers", (int)i.workers, "device", pl_sched_job_device(c->engine->sched, j->id));
 }
 
 static json_t *ops_job_live(void *self, const char *run, const char *project, const char *stage)

@@ -206,6 +206,8 @@ void pl_engine_write_busy(struct pl_engine *e);
 /* Loop. Fills the row's arguments; JSON in it is the caller's to free with pl_engine_job_args_done. */
 void pl_engine_job_args(struct pl_ejob *j, struct pl_job_args *ret);
 void pl_engine_job_args_done(struct pl_job_args *a);
+/* A lease of its is the worker's: where its stage would rather have a GPU and that has none, the job has a warning that says why. Loop. */
+void pl_engine_job_device(struct pl_ejob *j, const struct pl_eworker *w);
 
 /* ---- later.c: what has no room now is tried again in a moment ---- */
 /* Runs fn(arg) on the pool, perhaps after a while. Within the call only when the engine has failed: fn looks for that when it is long.

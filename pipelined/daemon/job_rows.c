@@ -3,6 +3,8 @@
 
 #include "storage/base/log.h"
 
+#include <stdio.h>
+
 static json_t *counts_json(const struct pl_etotals *t)
 {
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)t->datums, "planned", (json_int_t)t->planned,
@@ -136,6 +138,51 @@ void pl_engine_job_changed(struct pl_ejob *j)
         j->dirty = true;
     else
         write_job(j);
+}
+
+/* ---- what its user should know ---- */
+
+#define WITHOUT_GPU "it runs on the CPU: gpu.required is false and "
+
+static bool is_warned(const struct pl_ejob *j, const char *start)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(j->warnings, i, one)
+    {
+        if (strncmp(json_string_value(one), start, strlen(start)) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What is written now keeps its own list. */
+static void warn(struct pl_ejob *j, const char *text)
+{
+    json_t *list = json_copy(j->warnings);
+
+    if (!list || json_array_append_new(list, json_string(text)) < 0) {
+        json_decref(list);
+        return;
+    }
+    json_decref(j->warnings);
+    j->warnings = list;
+    pl_engine_job_changed(j);
+}
+
+void pl_engine_job_device(struct pl_ejob *j, const struct pl_eworker *w)
+{
+    const struct pl_gpu *wanted = &j->stage->def->gpu;
+    char why[PL_SCHED_MESSAGE_MAX], text[sizeof WITHOUT_GPU + PL_SCHED_MESSAGE_MAX];
+
+    if (wanted->count == 0 || wanted->required || w->n_gpus > 0 || w->pod == PL_POD_WITH_GPU || is_warned(j, WITHOUT_GPU))
+        return;
+    pl_sched_without_gpu(j->engine->sched, j->id, why);
+    if (!*why)
+        return;
+    snprintf(text, sizeof text, WITHOUT_GPU "%s", why);
+    warn(j, text);
 }
 
 /* ---- busy time ---- */

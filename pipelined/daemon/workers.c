@@ -754,6 +754,8 @@ void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a)
     l->ranges = copy_ranges(a->lease.rows, a->lease.n_rows);
     l->n_ranges = a->lease.n_rows;
     l->rows = pl_ranges_text(a->lease.rows, a->lease.n_rows);
+    if (pl_engine_worker(e, t->worker))
+        pl_engine_job_device(j, pl_engine_worker(e, t->worker));
     r = l->ranges && l->rows ? pl_map_put(&e->tasks, &t->id, sizeof t->id, t, NULL, &err) : pl_err_nomem(&err);
     if (r < 0)
         pl_etask_free(t);

@@ -61,6 +61,8 @@ def test_a_stage_gets_a_device_that_is_what_it_asks_for(machine):
         text = project.read(stage, "got").decode().strip()
         assert text == got or (got is None and text.endswith(" gpu")), (stage, text)
         assert (job["gpu"] is None) == (stage == "cpu")
+        assert job["warnings"] == ([] if stage != "cpu" else [
+            "it runs on the CPU: gpu.required is false and no GPU is on offer with product *B200*: " + says.partition("10.0: ")[2]])
     listed = d.get("/gpus")
     assert [(g["product"], g["memory_mib"], g["compute"], g["used_mib"], g["utilisation"]) for g in listed["gpus"]][2] == (
         "NVIDIA H100 80GB HBM3", 81559, "9.0", 3072, 60)

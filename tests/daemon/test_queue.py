@@ -133,6 +133,24 @@ def test_a_gpu_that_another_stage_holds_is_waited_for_and_named(project):
     assert project.wait(second)["job"]["second"]["device"] == "gpu"
 
 
+def test_a_job_that_has_not_begun_is_on_what_its_stage_asks_for(project):
+    """And on nothing yet where that may be either; what its command runs on is known before it has ended."""
+    project.repo("in", "go").stages(sh("first", "sleep 600", gpu={"required": False}))
+    project.stages(sh("must", "true", "go", gpu=True), sh("may", "true", "go", gpu={"required": False, "wait": "1h"}), sh("cpu", "sleep 600", "go"), pipeline="q")
+    first = project.commit("in", {"f": "1"})["run"]
+    assert running(project, first, "first")["device"] == "gpu"
+    second = project.commit("go", {"f": "1"})["run"]
+    for stage, device in (("must", "gpu"), ("may", None)):
+        assert project.d.wait_job(second, stage, lambda j: "waiting for 1 GPU" in j["reason"], "to wait")["device"] == device
+    assert running(project, second, "cpu")["device"] == "cpu"
+    rows = [line.split() for line in project.d.ctl("--project", project.name, "list", "job", "--run", second).out.splitlines()[1:]]
+    assert {row[1]: "gpu" in row for row in rows} == {"must": True, "may": False, "cpu": False}
+    for run in (second, first):
+        project.d.post(f"/runs/{run}/stop")
+    jobs = project.wait(second)["job"]
+    assert {stage: jobs[stage]["device"] for stage in ("must", "may", "cpu")} == {"must": None, "may": None, "cpu": "cpu"}
+
+
 def test_a_gpu_that_is_wanted_but_not_required_is_used_when_free(project):
     project.repo("in").stages(sh("s", "echo $PL_DEVICE >$PL_OUT/f", gpu={"count": 1, "required": False}))
     project.run("in", {"f": "1"})
@@ -144,7 +162,8 @@ def test_a_gpu_that_does_not_come_in_time_is_done_without(project):
     project.stages(sh("second", "echo $PL_DEVICE >$PL_OUT/f", "go", gpu={"count": 1, "required": False, "wait": "1s"}), pipeline="q")
     first = project.commit("in", {"f": "1"})["run"]
     running(project, first, "first")
-    assert project.run("go", {"f": "1"})["job"]["second"]["device"] == "cpu"
+    job = project.run("go", {"f": "1"})["job"]["second"]
+    assert (job["device"], job["warnings"]) == ("cpu", ["it runs on the CPU: gpu.required is false and no GPU came within 1s"])
     assert project.read("second", "f") == b"cpu\n"
     project.d.post(f"/runs/{first}/stop")
     project.wait(first)

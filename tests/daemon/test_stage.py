@@ -217,6 +217,8 @@ def test_a_gpu_that_is_not_required_and_not_there_means_the_cpu(project):
     project.repo("in").stages(sh("s", "echo $PL_DEVICE $PL_GPU_COUNT ${CUDA_VISIBLE_DEVICES-none} >$PL_OUT/f", gpu={"count": 1, "required": False}))
     run = project.run("in", {"f": "1"})
     assert run["job"]["s"]["device"] == "cpu"
+    said = "it runs on the CPU: gpu.required is false and no GPU is on offer: a worker wants 1 and the executor has 0"
+    assert run["job"]["s"]["warnings"] == [said] and said in project.d.ctl("--project", project.name, "inspect", "job", f"s@{run['id']}").out
     assert project.read("s", "f").split()[:2] == [b"cpu", b"0"]
 
 

@@ -126,10 +126,21 @@ def test_who_can_do_without_a_gpu_does_when_none_comes_free_in_time(world):  # n
     run = begin(one, "st", DEVICE, gpu={"required": False, "wait": "2s"})
     succeeds(one, run)
     assert one.daemon.read("st", "device") == b"cpu 0  void\n"
+    assert one.daemon.job(run, "st")["warnings"] == ["it runs on the CPU: gpu.required is false and no GPU came within 2s"]
     assert one.daemon.job(run, "st")["device"] == "cpu" and "cpu" in one.daemon.ctl("inspect", "job", f"st@{run}").out
     asked, went_on = sorted(one.pods("st"), key=lambda pod: pod["metadata"]["creationTimestamp"])
     assert limits(asked)["nvidia.com/gpu"] == "1" and "nodeName" not in asked["spec"]
     assert went_on["spec"]["nodeName"] == "cpu" and "nvidia.com/gpu" not in limits(went_on)
+
+
+def test_who_can_do_without_a_gpu_says_that_no_node_has_one(world):  # noqa: F811
+    one = world([nodes.cpu("cpu")])
+    run = begin(one, "st", DEVICE, gpu={"required": False})
+    succeeds(one, run)
+    job = one.daemon.job(run, "st")
+    warning, = job["warnings"]
+    assert job["device"] == "cpu" and warning.startswith("it runs on the CPU: gpu.required is false and no GPU is on offer: no node offers nvidia.com/gpu"), job
+    assert len(one.pods("st")) == 1, one.tell()
 
 
 def test_a_gpu_that_comes_free_in_time_is_taken_by_who_could_do_without(world):  # noqa: F811

@@ -258,8 +258,18 @@ static void open_optional(bool offered)
     kit_planned(&k, 1, 1, 10);
 }
 
+static void without_gpu_is(const char *text)
+{
+    char why[PL_SCHED_MESSAGE_MAX];
+
+    pl_sched_without_gpu(k.s, kit_job(&k, 1, 1)->id, why);
+    assert_string_equal(why, text);
+}
+
 static void a_gpu_that_does_not_come_in_time_is_done_without(void **state)
 {
+    uint64_t worker;
+
     (void)state;
     open_optional(true);
     assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 2);
@@ -271,6 +281,11 @@ static void a_gpu_that_does_not_come_in_time_is_done_without(void **state)
     assert_string_equal(kit_nth(&k, PL_SCHED_STOP_WORKER, 0)->worker.reason, "no GPU came within 1m");
     assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 3);
     assert_int_equal(kit_nth(&k, PL_SCHED_START_WORKER, 2)->worker.shape, 8);
+    without_gpu_is("no GPU came within 1m");
+    worker = kit_nth(&k, PL_SCHED_START_WORKER, 2)->worker.id;
+    assert_null(pl_sched_job_device(k.s, kit_job(&k, 1, 1)->id));
+    kit_up(&k, worker);
+    assert_string_equal(pl_sched_job_device(k.s, kit_job(&k, 1, 1)->id), "cpu");
     kit_close(&k);
 }
 
@@ -284,6 +299,7 @@ static void a_gpu_that_came_is_kept(void **state)
     kit_wait(&k, 30000);
     said(PL_SCHED_EV_WORKER_PLACED, first, true, NULL);
     kit_up(&k, first);
+    assert_string_equal(pl_sched_job_device(k.s, kit_job(&k, 1, 1)->id), "gpu");
     kit_wait(&k, 40000);
     assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0); /* the others may still get one */
     kit_close(&k);
@@ -295,6 +311,7 @@ static void a_gpu_that_nobody_offers_is_not_waited_for(void **state)
     open_optional(false);
     assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 3);
     assert_int_equal(kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.shape, 8);
+    without_gpu_is("no GPU is on offer: no node offers nvidia.com/gpux; known: nvidia.com/gpu");
     kit_close(&k);
 }
 

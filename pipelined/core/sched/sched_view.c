@@ -1,4 +1,7 @@
+#include <stdio.h>
+
 #include "pipelined/core/sched/sched_state.h"
+#include "storage/base/clock.h"
 
 int pl_sched_job_info(const struct pl_sched *s, uint64_t id, struct pl_sched_job_info *ret, struct pl_err *err)
 {
@@ -17,6 +20,42 @@ int pl_sched_job_info(const struct pl_sched *s, uint64_t id, struct pl_sched_job
         ret->failed = job->rows->failed;
     }
     return 0;
+}
+
+/* Workers of one job are of one kind. */
+const char *pl_sched_job_device(const struct pl_sched *s, uint64_t id)
+{
+    const struct job *job = pl_sched_get(&s->jobs, id);
+    const struct worker *w;
+
+    if (!job || job->workers == 0)
+        return NULL;
+    TAILQ_FOREACH(w, &job->version->workers, version_link)
+    {
+        if (w->n_tasks > 0 && w->tasks[0]->job == job)
+            return w->on_gpu ? "gpu" : "cpu";
+    }
+    return NULL;
+}
+
+void pl_sched_without_gpu(const struct pl_sched *s, uint64_t id, char out[PL_SCHED_MESSAGE_MAX])
+{
+    const struct job *job = pl_sched_get(&s->jobs, id);
+    const struct version *v = job ? job->version : NULL;
+    char duration[32];
+
+    *out = '\0';
+    if (!v || v->def.gpu_count == 0 || v->def.gpu_required)
+        return;
+    if (job->on_cpu)
+        snprintf(out, PL_SCHED_MESSAGE_MAX, "no GPU came within %s", pl_duration_text(v->def.gpu_wait_ms, duration));
+    else if (v->shape)
+        snprintf(out, PL_SCHED_MESSAGE_MAX, "no GPU is on offer: %s", v->shape->text);
+    else if (v->def.gpu_chosen)
+        snprintf(out, PL_SCHED_MESSAGE_MAX, "no GPU is on offer %s", v->def.gpu_text);
+    else
+        snprintf(out, PL_SCHED_MESSAGE_MAX, "no GPU is on offer: a worker wants %u and the executor has %u", v->def.gpu_count,
+                 s->capacity.gpu_offered);
 }
 
 bool pl_sched_holds(const struct pl_sched *s, uint64_t worker, const struct pl_sched_lease *lease, uint32_t row)
