@@ -1,4 +1,5 @@
 /* Runs, jobs and datums: what happened, what is going on, and stopping it. */
+#include "job_images.h"
 #include "job_json.h"
 
 #include "pipelined/core/spec.h"
@@ -315,7 +316,7 @@ static int read_job(struct pl_api *a, struct pl_http_request *req, json_t **ret,
     if (r < 0)
         return r;
     *ret = pl_job_row_json(&rows, true);
-    return 0;
+    return pl_job_images_add(rd.conn, id, *ret, err); /* the caller gives back what it finds there */
 }
 
 static int inspect_job(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -637,10 +638,10 @@ static const struct pl_api_schema schemas[] = {
     {"Job",
      "run:string project:string stage:string pipeline:string version:integer? state:string reason:string warnings:string[] "
      "datums:Datums"
-     " ms:object bytes:object device:string gpu:JobGpu? mem_peak:integer? output:string created_us:integer started_us:integer? "
+     " ms:object bytes:object device:string? gpu:JobGpu? mem_peak:integer? output:string created_us:integer started_us:integer? "
      "finished_us:integer? "
      "base:string?"
-     " code:string? inputs:object[]? attempts:integer? planned:integer? as:string?"},
+     " images:string[]? code:string? inputs:object[]? attempts:integer? planned:integer? as:string?"},
     {"JobGpu", "held_ms:integer waiting_ms:integer measured_ms:integer used_ms:integer? mem_peak:integer?"},
     {"JobList", "jobs:Job[] next:string?"},
     {"JobSpec", "run:string pipeline:string version:integer spec:object code_root:string?"},

@@ -1,7 +1,9 @@
 /* Why: from a path of a commit to the datum that wrote it, its inputs, their commits, and so on back to what was pushed. */
-#include "job_json.h"
+#include "job_images.h"
 
 #include "pipelined/core/glob.h"
+#include "pipelined/core/identity.h"
+#include "pipelined/core/json_text.h"
 #include "pipelined/core/table.h"
 #include "storage/tree/tree_walk.h"
 
@@ -68,31 +70,34 @@ static int row_at(const struct place *at, const struct pl_hash *root, const void
     return r < 0 ? r : 1;
 }
 
-/* The paths in an enumeration key (plan.h), one per input that the datum has, with its number; false when the key was too long and is
- * a hash. */
-static bool next_match(struct pl_cursor *c, size_t *ret_leaf, char path[PL_PATH_MAX_BYTES + 1], bool *ret_dir)
+/* What a datum has of one of its inputs. */
+struct match {
+    size_t leaf;      /* number of the input */
+    const char *path; /* in the key */
+    size_t path_len;
+    bool dir;
+};
+
+/* The next of an enumeration key (plan.h), one per input that the datum has; false also when the key was too long and is a hash. */
+static bool next_match(struct pl_cursor *c, struct match *ret)
 {
     const uint8_t *start, *end;
-    size_t len;
 
     if (pl_cursor_left(c) < 3 || c->p[0] == 0xFF)
         return false;
-    *ret_leaf = (size_t)pl_cursor_u8(c) << 8;
-    *ret_leaf |= pl_cursor_u8(c);
+    ret->leaf = (size_t)pl_cursor_u8(c) << 8;
+    ret->leaf |= pl_cursor_u8(c);
     start = c->p;
     end = memchr(start, 0, pl_cursor_left(c));
     if (!end)
         return false;
-    len = (size_t)(end - start);
-    *ret_dir = len == 0 || start[len - 1] == '/';
-    if (len && *ret_dir)
-        len--;
-    if (len > PL_PATH_MAX_BYTES)
-        return false;
-    memcpy(path, start, len);
-    path[len] = '\0';
+    ret->path = (const char *)start;
+    ret->path_len = (size_t)(end - start);
+    ret->dir = ret->path_len == 0 || start[ret->path_len - 1] == '/';
+    if (ret->path_len && ret->dir)
+        ret->path_len--;
     c->p = end + 1;
-    return true;
+    return ret->path_len <= PL_PATH_MAX_BYTES;
 }
 
 /* ---- inputs ---- */
@@ -266,22 +271,69 @@ static int find_maker(struct why *w, const struct place *at, struct maker *ret, 
     return ret->inputs && ret->spec && ret->git ? 1 : pl_err_nomem(err);
 }
 
+/* The id of the datum with that enumeration key, as attempts have it; of a key that is a hash it is nobody's. */
+static void datum_of(const struct pl_buf *key, const json_t *inputs, struct pl_hash *ret)
+{
+    struct pl_cursor c = pl_cursor_of(key->data, key->len);
+    struct pl_datum_leaf leaves[PL_SPEC_LEAVES_MAX];
+    struct pl_input in[PL_SPEC_LEAVES_MAX];
+    struct match match;
+    size_t n = 0;
+
+    for (; n < PL_SPEC_LEAVES_MAX && next_match(&c, &match); n++) {
+        const json_t *one = json_array_get(inputs, match.leaf);
+        const char *repo = pl_json_str(one, "repo");
+
+        in[n] = (struct pl_input){.kind = *repo ? PL_INPUT_LEAF : PL_INPUT_PARAMS,
+                                  .project = pl_json_str(one, "project"),
+                                  .repo = repo,
+                                  .branch = pl_json_str(one, "branch"),
+                                  .name = pl_json_str(one, "name")};
+        leaves[n] = (struct pl_datum_leaf){.input = &in[n], .path = match.path, .path_len = match.path_len};
+    }
+    pl_datum_id(leaves, n, ret);
+}
+
+/* The image that it was made in, in a run of its own where the row is of an earlier one. */
+static int add_image(struct why *w, const struct place *at, const char *run, const struct pl_buf *key, json_t *out,
+                     struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w->api->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_(json_decrefp) json_t *inputs = NULL;
+    _cleanup_free_ char *image = NULL;
+    struct pl_hash datum;
+    int r = pl_sql_query(rd.conn, err, &rows, "SELECT id, inputs FROM job WHERE run = ? AND project = ? AND stage = ?", "sss",
+                         run, at->project, at->repo);
+
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r <= 0)
+        return r;
+    inputs = pl_col_json(&rows, 1);
+    datum_of(key, inputs, &datum);
+    r = pl_job_image_of(rd.conn, pl_col_int(&rows, 0), &datum, &image, err);
+    if (r == 0 && image)
+        json_object_set_new(out, "image_id", json_string(image));
+    return r;
+}
+
 static int add_inputs(struct why *w, const struct maker *m, const struct pl_buf *key, unsigned depth, json_t *out,
                       struct pl_err *err)
 {
     struct pl_cursor c = pl_cursor_of(key->data, key->len);
     json_t *list = json_array(), *child;
     char path[PL_PATH_MAX_BYTES + 1];
-    bool dir;
+    struct match match;
 
     json_object_set_new(out, "inputs", list);
-    for (size_t leaf; next_match(&c, &leaf, path, &dir);) {
+    while (next_match(&c, &match)) {
         size_t at = 0;
         int r;
 
         child = NULL;
-        r = explain_input(w, json_array_get(m->inputs, leaf), leaf_of(json_object_get(m->spec, "input"), &at, leaf), path, dir,
-                          depth + 1, &child, err);
+        snprintf(path, sizeof path, "%.*s", (int)match.path_len, match.path);
+        r = explain_input(w, json_array_get(m->inputs, match.leaf), leaf_of(json_object_get(m->spec, "input"), &at, match.leaf),
+                          path, match.dir, depth + 1, &child, err);
         if (r < 0)
             return r;
         if (child)
@@ -310,7 +362,8 @@ static int add_datum(struct why *w, const struct place *at, const char *path, un
     json_object_set_new(out, "reused", json_boolean(!pl_streq(run, at->commit.run)));
     json_object_set_new(out, "key", pl_api_hash_json(&row.key));
     json_object_set_new(out, "code", pl_api_hash_json(&at->commit.code));
-    r = find_maker(w, at, &m, err);
+    r = add_image(w, at, run, &key, out, err);
+    r = r < 0 ? r : find_maker(w, at, &m, err);
     if (r <= 0)
         return r;
     if (json_object_size(m.git))
@@ -375,10 +428,10 @@ static const struct pl_api_route routes[] = {
 };
 
 static const struct pl_api_schema schemas[] = {
-    {"WhyNode",
-     "project:string? repo:string? path:string? commit:string? size:integer? created_us:integer? stage:string? "
-     "run:string? reused:boolean?"
-     " key:string? code:string? git:object? files:integer? more:boolean? input:string? note:string? inputs:WhyNode[]?"},
+    {"WhyNode", "project:string? repo:string? path:string? commit:string? size:integer? created_us:integer? stage:string? "
+                "run:string? reused:boolean?"
+                " key:string? code:string? image_id:string? git:object? files:integer? more:boolean? input:string? note:string? "
+                "inputs:WhyNode[]?"},
 };
 
 PL_API_TABLE(why, routes, schemas);

@@ -139,6 +139,7 @@ static int inspect_job(struct pl_cli *c, struct pl_err *err)
                                              {"inputs", "inputs", show_inputs},
                                              {"output", "output", NULL},
                                              {"on", "device", NULL},
+                                             {"images", "images", NULL},
                                              {"time of workers", "ms", show_times},
                                              {"GPUs", "gpu", show_gpu},
                                              {"memory", "mem_peak", show_memory},

@@ -34,6 +34,18 @@ static void print_head(const json_t *node)
                pl_show_int_at(node, "files") == 1 ? "" : "s");
 }
 
+/* The image that it was made in: its digest, where it has one. */
+static void print_image(const char *image)
+{
+    char text[PL_SHOW_TEXT_MAX];
+    const char *at = strrchr(pl_show_clean(image, text, sizeof text), '@'), *colon = at ? strchr(at, ':') : NULL;
+
+    if (colon)
+        printf(", image %.*s%.12s", (int)(colon + 1 - text), text, colon + 1);
+    else if (*text)
+        printf(", image %s", text);
+}
+
 /* What made it, on the same line. */
 static void print_maker(const json_t *node)
 {
@@ -45,6 +57,7 @@ static void print_maker(const json_t *node)
                json_is_true(pl_show_at(node, "reused")) ? " (reused)" : "", pl_show_text_at(node, "code"));
         if (*head)
             printf(" (git %.12s%s)", head, json_is_true(pl_show_at(node, "git.dirty")) ? ", changed since" : "");
+        print_image(pl_show_text_at(node, "image_id"));
     } else if (pl_show_at(node, "created_us")) {
         pl_show_time(pl_show_at(node, "created_us"), node, when);
         printf("  pushed %s", when);

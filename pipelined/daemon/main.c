@@ -28,7 +28,7 @@
  *                        read comes before; remote_signed: past the daemon, by URLs that it signs; patient_sink: through lost connections
  *   sse                  events to any number of followers; run_waits: who waits for a run's end
  *   api                  routes and who may use them: guard, principal (roles and verbs), access (users, tokens, S3 keys), audit,
- *                        params, openapi, listing, download, spool, sessions, job_json; disk_watch: is there room?;
+ *                        params, openapi, listing, download, spool, sessions, job_json, job_images; disk_watch: is there room?;
  *                        uploads (bodies) go by push onto a branch or by open_put into an open commit; commit_view reads either
  *     routes_repos, routes_branches, routes_commits, routes_open, routes_files, routes_diff, routes_packs,
  *     routes_signed (URLs for packs in a bucket; read_back reads what was put there, and takes out what lies),

@@ -34,6 +34,7 @@ class Image:
     entrypoint: tuple = ()
     cmd: tuple = ()
     workdir: str = "/"
+    digest: str = ""  # "sha256:…" of the registry; "": its nodes say the name
 
 
 def now():

@@ -147,11 +147,16 @@ class Container:
     def __init__(self, spec):
         self.spec, self.name = spec, spec["name"]
         self.state = {"waiting": {"reason": "PodInitializing"}}
+        self.image_id = f"simulated@{spec['image']}"
+
+    def pulled(self, image):
+        if image.digest:
+            self.image_id = f"{self.spec['image'].rpartition(':')[0]}@{image.digest}"
 
     def status(self):
         which, what = next(iter(self.state.items()))
         running = which == "running"
-        return {"name": self.name, "image": self.spec["image"], "imageID": "" if which == "waiting" else f"simulated@{self.spec['image']}",
+        return {"name": self.name, "image": self.spec["image"], "imageID": "" if which == "waiting" else self.image_id,
                 "ready": running or (which == "terminated" and what["exitCode"] == 0 and "init" in self.spec), "started": running, "restartCount": 0,
                 "state": {which: what}}
 
@@ -258,6 +263,7 @@ class Pod(Worker):
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self.kubelet.image_came.wait(), RETRY_S if tries == 1 else None)
                 self.kubelet.image_came.clear()
+        container.pulled(image)
         return image
 
     def device_env(self, container):
