@@ -76,7 +76,7 @@ static void names_free(char **names, size_t n)
 
 static int add_one(const char *path, const char *name, json_t *list, struct pl_err *err)
 {
-    char own[PATH_BYTES];
+    char own[PATH_BYTES + 256];
     json_t *keys = json_array();
     struct stat st = {0};
     char **names = NULL;

@@ -56,7 +56,7 @@ static int read_key(struct listing *l, const char *text, bool encoded, struct pl
 static int visit_one(struct listing *l, const struct pl_s3_xml_node *node, bool encoded, struct pl_err *err)
 {
     const char *key;
-    uint64_t size;
+    uint64_t size = 0;
     int r = read_key(l, pl_s3_xml_text(node, "Key"), encoded, err);
 
     if (r == 0)

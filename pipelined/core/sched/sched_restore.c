@@ -190,7 +190,7 @@ static int restore_task(struct pl_sched *s, const struct pl_sched_event *ev, str
     struct worker *w;
     struct task *task;
     struct job *job;
-    struct bin *bin, part = {.failures = ev->task.failures, .losses = ev->task.losses};
+    struct bin *bin = NULL, part = {.failures = ev->task.failures, .losses = ev->task.losses};
     int r = check_task(s, ev, &job, &w, &bin, err);
 
     if (r < 0)
