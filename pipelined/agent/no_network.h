@@ -10,7 +10,13 @@
  * libc alone. */
 #pragma once
 
+#include <linux/filter.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+enum { PL_NO_NETWORK_STEPS = 12 };
+/* The filter of an ABI (AUDIT_ARCH_X86_64, AUDIT_ARCH_AARCH64), this machine's or not; false: its numbers are not known. Pure. */
+bool pl_no_network_filter(uint32_t arch, struct sock_filter ret[PL_NO_NETWORK_STEPS]);
 
 /* Does the kernel take such filters? */
 bool pl_no_network_works(void);

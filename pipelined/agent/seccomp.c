@@ -78,7 +78,19 @@ static int add_rules(scmp_filter_ctx ctx)
     return r;
 }
 
-int pl_seccomp_filter_fd(int *ret_fd, struct pl_err *err)
+/* The architectures that it is for: 32-bit programs run under the same rules. */
+static int choose_arch(scmp_filter_ctx ctx, uint32_t arch)
+{
+    int r = 0;
+
+    if (arch != seccomp_arch_native()) {
+        r = seccomp_arch_add(ctx, arch);
+        r = r < 0 ? r : seccomp_arch_remove(ctx, SCMP_ARCH_NATIVE);
+    }
+    return r == 0 && arch == SCMP_ARCH_X86_64 ? seccomp_arch_add(ctx, SCMP_ARCH_X86) : r;
+}
+
+int pl_seccomp_filter_for(uint32_t arch, int *ret_fd, struct pl_err *err)
 {
     _cleanup_close_ int fd = -1;
     scmp_filter_ctx ctx;
@@ -90,10 +102,7 @@ int pl_seccomp_filter_fd(int *ret_fd, struct pl_err *err)
     ctx = seccomp_init(SCMP_ACT_ALLOW);
     if (!ctx)
         return pl_err_nomem(err);
-    if (seccomp_arch_native() == SCMP_ARCH_X86_64)
-        r = seccomp_arch_add(ctx, SCMP_ARCH_X86); /* 32-bit programs run under the same rules */
-    else
-        r = 0;
+    r = choose_arch(ctx, arch);
     if (r == 0)
         r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a binary tree: less for each allowed call */
     if (r == 0)
@@ -107,4 +116,9 @@ int pl_seccomp_filter_fd(int *ret_fd, struct pl_err *err)
         return pl_err_errno(err, errno, "seccomp filter");
     *ret_fd = TAKE_FD(fd);
     return 0;
+}
+
+int pl_seccomp_filter_fd(int *ret_fd, struct pl_err *err)
+{
+    return pl_seccomp_filter_for(seccomp_arch_native(), ret_fd, err);
 }

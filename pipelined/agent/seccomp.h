@@ -8,3 +8,6 @@
 /* A memory file with the filter as a BPF program, at offset 0, close-on-exec; the caller closes it. PL_EUNAVAILABLE, PL_EIO. */
 PL_MUST_CHECK
 int pl_seccomp_filter_fd(int *ret_fd, struct pl_err *err);
+/* The same for programs of another architecture that libseccomp knows, such as SCMP_ARCH_AARCH64. */
+PL_MUST_CHECK
+int pl_seccomp_filter_for(uint32_t arch, int *ret_fd, struct pl_err *err);
