@@ -97,6 +97,21 @@ static void kube_adopt(struct pl_executor *x, const struct pl_worker_spec *spec,
 
 /* ---- what the cluster says ---- */
 
+/* Is its name as of the worker that it says it is of ("…-<10 hex>-<index>-<incarnation>")? Who copies a pod, or makes one by hand, takes our labels along,
+ * but cannot have the name. */
+static bool is_named_for_worker(const json_t *metadata)
+{
+    const char *name = pl_json_str(metadata, "name"),
+               *worker = pl_json_str(json_object_get(metadata, "annotations"), PL_POD_LABEL "worker");
+    const uint64_t id = strtoull(worker, NULL, 10);
+    const size_t n = strlen(name);
+    char tail[32];
+    size_t len = (size_t)snprintf(tail, sizeof tail, "-%" PRIu32 "-%" PRIu32, (uint32_t)id, (uint32_t)(id >> 32));
+
+    return id && n > len + 11 && pl_streq(name + n - len, tail) && name[n - len - 11] == '-' &&
+           strspn(name + n - len - 10, "0123456789abcdef") == 10;
+}
+
 /* A pod of this store that no worker knows: of a daemon that died before it wrote it down. */
 static void remove_stray(struct kube *k, json_t *object)
 {
@@ -119,7 +134,7 @@ static struct kpod *find(const struct kube *k, const json_t *object)
         return p;
     worker = pl_json_str(json_object_get(metadata, "annotations"), PL_POD_LABEL "worker");
     p = pod_of(k, strtoull(worker, NULL, 10));
-    if (p && !p->name[0])
+    if (p && !p->name[0] && is_named_for_worker(metadata))
         snprintf(p->name, sizeof p->name, "%s", pl_json_str(metadata, "name"));
     return p && pl_streq(p->name, pl_json_str(metadata, "name")) ? p : NULL;
 }
@@ -163,8 +178,11 @@ static void on_pod(void *self, enum pl_kube_event e, json_t *object)
         pl_kpod_gone(p, "its pod was deleted");
     } else if (p) {
         pl_kpod_seen(p, object);
-    } else {
+    } else if (is_named_for_worker(json_object_get(object, "metadata"))) {
         remove_stray(k, object);
+    } else if (e == PL_KUBE_ADDED) {
+        pl_log_warn("kubernetes", "pod %s has the labels of this daemon's pods, and is none of them: it is left alone",
+                    pl_json_str(json_object_get(object, "metadata"), "name"));
     }
 }
 

@@ -119,12 +119,94 @@ static void who_only_names_a_worker_is_not_taken_for_it(void **state_)
     assert_non_null(strstr(f->heard.end, "is not ours"));
 }
 
+/* A copy of the pod of worker 7, as somebody makes one to look into it: labels, annotations and all. */
+static void put_copy(struct fixture *f, const char *name)
+{
+    char path[256];
+    json_t *copy = kube_fake_get(f->fake, path_of(7, path));
+    json_t *metadata = json_object_get(copy, "metadata");
+
+    assert_non_null(copy);
+    json_object_set_new(metadata, "name", json_string(name));
+    json_object_del(metadata, "uid");
+    json_object_del(metadata, "resourceVersion");
+    kube_fake_put(f->fake, PODS, copy);
+}
+
+static void assert_there(struct fixture *f, const char *path)
+{
+    json_t *pod = kube_fake_get(f->fake, path);
+
+    if (pod == NULL)
+        fail_msg("%s is gone", path);
+    json_decref(pod);
+}
+
+static bool has_three_pods(struct fixture *f)
+{
+    return kube_fake_count(f->fake, PODS) == 3;
+}
+
+static void a_copy_of_a_pod_of_ours_is_nobody_s(void **state_)
+{
+    struct fixture *f = *state_;
+
+    create(f, true);
+    start(f, 7);
+    until(f, has_pod);
+    put_copy(f, "a-copy");
+    put_copy(f, "z-copy-0123456789-8-0");
+    run(f, 7);
+    until(f, is_up);
+    finish(f, 7, 0, 0);
+    until(f, has_end);
+    until(f, has_two_pods);
+    assert_int_equal(f->heard.last, 7);
+    assert_int_equal(f->heard.exited, 1);
+    f->x = pl_executor_destroy(f->x);
+    memset(&f->heard, 0, sizeof f->heard);
+    create(f, true);
+    start(f, 8); /* behind the list with the copies */
+    until(f, has_three_pods);
+    run(f, 8);
+    until(f, is_up);
+    finish(f, 8, 0, 0);
+    until(f, has_end);
+    until(f, has_two_pods);
+    assert_there(f, PODS "/a-copy");
+    assert_there(f, PODS "/z-copy-0123456789-8-0");
+}
+
+/* A worker whose stage is no more is found by its number: not in a copy that has it. */
+static void a_copy_is_not_adopted(void **state_)
+{
+    struct fixture *f = *state_;
+    struct pl_worker_spec spec;
+    char path[256];
+
+    create(f, true);
+    start(f, 7);
+    until(f, has_pod);
+    put_copy(f, "a-copy");
+    f->x = pl_executor_destroy(f->x);
+    assert_true(kube_fake_delete(f->fake, path_of(7, path)));
+    create(f, false);
+    spec = worker(f, 7);
+    spec.def = NULL;
+    f->x->ops->adopt(f->x, &spec, 0, 0);
+    until(f, has_end);
+    assert_string_equal(f->heard.end, "its pod was gone when the daemon came back");
+    assert_there(f, PODS "/a-copy");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_pod_that_a_backup_does_not_know_is_gone, setup, teardown),
         cmocka_unit_test_setup_teardown(a_pod_that_went_with_a_backup_while_nobody_looked_is_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(a_foreign_pod_under_our_name_is_left_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_copy_of_a_pod_of_ours_is_nobody_s, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_copy_is_not_adopted, setup, teardown),
         cmocka_unit_test_setup_teardown(who_only_names_a_worker_is_not_taken_for_it, setup, teardown),
     };
 
