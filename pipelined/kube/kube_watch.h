@@ -23,9 +23,10 @@
 #include "kube_scan.h"
 #include "kube_status.h"
 
-#define PL_KUBE_PAGE         500u
-#define PL_KUBE_WATCH_S      290u   /* asked for: so long, and up to as much again by chance */
-#define PL_KUBE_PATIENCE_MS  30000  /* nothing for so long beyond that: the connection is dead */
+#define PL_KUBE_PAGE 500u
+#define PL_KUBE_WATCH_S                                                                                                          \
+    60u /* asked for: so long, and up to as much again by chance; the less, the sooner a silent connection is known to be dead */
+#define PL_KUBE_PATIENCE_MS  30000  /* nothing for so long beyond that: it is */
 #define PL_KUBE_LIST_MS      120000 /* one page */
 #define PL_KUBE_QUIET_MS     60000
 #define PL_KUBE_EMPTY_MAX    3u

@@ -8,15 +8,16 @@ import threading
 import control_plane
 import nodes
 from kubelet import phase
-from test_demo import kit, world  # noqa: F401  a fixture
+from test_demo import COMMANDS, IMAGES, kit, world  # noqa: F401  a fixture
 from test_pod_faults import ONCE, begin, gate, hold, names, says, succeeds  # noqa: F401  a fixture
 
 
 class Wire:
-    """What the daemon reaches the API server by; others go straight. `cut`: nobody is there; `mend`: again."""
+    """What the daemon reaches the API server by; others go straight. `cut`: nobody is there; `mend`: again. `freeze`: on connections that there are
+    nothing comes through any more, either way, no end of one either; new ones work."""
 
     def __init__(self, plane):
-        self.plane, self.lock, self.ends = plane, threading.Lock(), set()
+        self.plane, self.lock, self.ends, self.frozen = plane, threading.Lock(), set(), set()
         self.port, self.server = control_plane.servers.free_port(), None
         self.mend()
 
@@ -28,7 +29,7 @@ class Wire:
                 with socket.create_connection(("127.0.0.1", wire.plane.port)) as there:
                     with wire.lock:
                         wire.ends |= {self.request, there}
-                    back = threading.Thread(target=wire.pump, args=(there, self.request))
+                    back = threading.Thread(target=wire.pump, args=(there, self.request), daemon=True)
                     back.start()
                     wire.pump(self.request, there)
                     back.join()
@@ -48,11 +49,17 @@ class Wire:
     def pump(self, source, sink):
         try:
             while data := source.recv(65536):
-                sink.sendall(data)
+                if source not in self.frozen:
+                    sink.sendall(data)
         except OSError:
             pass
-        self.end(source)
-        self.end(sink)
+        if source not in self.frozen:
+            self.end(source)
+            self.end(sink)
+
+    def freeze(self):
+        with self.lock:
+            self.frozen |= self.ends
 
     def cut(self):
         self.server.shutdown()
@@ -108,6 +115,32 @@ def test_an_api_server_that_is_away_holds_up_what_is_to_start_alone(plane, world
     for stage in ("ends", "fails", "waits"):
         took(one, stage, 1)
     one.kubelet.until(lambda: not one.kubelet.all(), "all pods are removed")
+
+
+def test_connections_that_fall_silent_are_left_and_nothing_is_missed(plane, world):  # noqa: F811
+    """What changes meanwhile is known 150 s later at the latest (kube_watch.h: PL_KUBE_WATCH_S twice, and PL_KUBE_PATIENCE_MS): a pod and a node that
+    went, a node that came, and why a pod does not come up that was made when the connections were silent already."""
+    wire = Wire(plane)
+    one = world([nodes.cpu("a"), nodes.gpu("held", count=1), nodes.gpu("goes", count=1)], speaks=wire.kubeconfig)
+    container = {"name": "n", "image": COMMANDS, "command": ["sleep", "1000"], "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    one.kubelet.create({"metadata": {"name": "notebook"}, "spec": {"restartPolicy": "Never", "nodeName": "held", "containers": [container]}})
+    one.kubelet.wait("notebook", lambda pod: phase(pod) == "Running")
+    gpus = lambda: {row["node"]: (row["capacity"], row["allocated"]) for row in one.daemon.get("/gpus")["nodes"]}
+    before = {"held": (1, 1), "goes": (1, 0)}
+    kit.wait_until(lambda: gpus() == before, lambda: f"the nodes are known: {gpus()}")
+    wire.freeze()
+    one.kubelet.delete("notebook", grace_s=0)
+    one.kubelet.wait_gone("notebook")
+    one.kubelet.remove_node("goes")
+    one.kubelet.add_node(nodes.gpu("late", count=2))
+    run = begin(one, "st", "cp /pfs/in/f /pfs/out/f", image="registry.test/late:1", **ONCE)
+    assert gpus() == before, gpus()
+    kit.wait_until(lambda: gpus() == {"held": (1, 0), "late": (2, 0)}, lambda: f"what changed is known: {gpus()}", 170)
+    says(one, run, "st", 'failed to pull and unpack image "registry.test/late:1"', timeout=170)
+    one.kubelet.add_image("registry.test/late:1", IMAGES[COMMANDS])
+    succeeds(one, run)
+    took(one, "st", 1)
+    one.kubelet.until(lambda: not one.kubelet.all(), "its pod is removed")
 
 
 def test_a_daemon_that_starts_while_the_api_server_is_away_serves_and_goes_on(plane, world, gate):  # noqa: F811
