@@ -17,7 +17,8 @@ NUMBERS = itertools.count(1)
 @pytest.fixture(scope="session")
 def plane(tmp_path_factory):
     server = control_plane.ControlPlane(tmp_path_factory.mktemp("plane"))
-    server.api_options = ("--runtime-config=resource.k8s.io/v1beta1=true",)  # as clusters serve it that have no newer one
+    server.api_options = ("--runtime-config=resource.k8s.io/v1beta1=true,"  # as clusters serve it that have no newer one
+                          "admissionregistration.k8s.io/v1beta1=true", "--feature-gates=MutatingAdmissionPolicy=true")
     server.start()
     yield server
     server.stop()

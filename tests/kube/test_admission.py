@@ -101,6 +101,39 @@ def test_a_pod_that_a_webhook_changed_is_still_ours(world, admission, hook):  # 
     assert state(last, "main")[1]["exitCode"] == state(last, "agent")[1]["exitCode"] == 0, last["status"]
 
 
+def test_a_pod_that_a_policy_of_the_server_changed_is_still_ours(world, admission):  # noqa: F811
+    """The same by a MutatingAdmissionPolicy: no webhook is asked, so the dry run that a pipeline is checked by sees the change, too."""
+    one = world([nodes.cpu("a")], images={PROXY: containers.Image(entrypoint=("sleep", "1000"))})
+    admission(one).mutating_policy(
+        'Object{metadata: Object.metadata{labels: {"team": "vision"}, annotations: {"seen": "true"}}}',
+        'Object{spec: Object.spec{containers: [Object.spec.containers{name: "main", env: [Object.spec.containers.env{name: "TEAM", value: "vision"}]}]}}',
+        f'Object{{spec: Object.spec{{containers: [Object.spec.containers{{name: "istio-proxy", image: "{PROXY}"}}]}}}}')
+    gate_ = kit.Gate()
+    run = begin(one, "st", f'{gate_.wait}; printf %s "$TEAM" >/pfs/out/team; {COPY}', **ONCE)
+    gate_.arrived()
+    name, = names(one, "st")
+    pod = one.kubelet.pod(name)
+    assert {container["name"] for container in pod["spec"]["containers"]} == {"istio-proxy", "main", "agent"}
+    assert pod["metadata"]["labels"]["team"] == "vision" and pod["metadata"]["annotations"]["seen"] == "true"
+    one.daemon.kill()
+    one.daemon.start()
+    gate_.open()
+    gate_.close()
+    succeeds(one, run)
+    assert one.daemon.read("st", "team") == b"vision" and names(one, "st") == {name}, one.tell()
+    one.kubelet.until(lambda: not one.kubelet.all(), "its pod is removed")
+
+
+def test_what_a_policy_of_the_server_makes_of_a_pod_is_what_is_checked(world, admission):  # noqa: F811
+    """It puts a container there that asks for the impossible: the pipeline is refused in the server's words."""
+    one = world([nodes.cpu("a")])
+    admission(one).mutating_policy('object.metadata.name == "probe" ? Object{} : '
+                                   'Object{spec: Object.spec{activeDeadlineSeconds: -1}}')
+    with pytest.raises(kit.HttpError) as refused:
+        create(one, "st", **ONCE)
+    assert refused.value.status == 400 and "activeDeadlineSeconds" in refused.value.error["message"], refused.value
+
+
 @pytest.mark.parametrize("fails", ["exit 7", "sleep 0.2; exit 7"])
 def test_a_sidecar_that_fails_fails_nothing(world, admission, hook, fails):  # noqa: F811
     one = world([nodes.cpu("a")], images={PROXY: containers.Image()})

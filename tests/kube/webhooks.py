@@ -7,7 +7,7 @@ import threading
 
 import control_plane
 
-REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
+GROUP = "/apis/admissionregistration.k8s.io"
 PODS = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
 
 
@@ -32,10 +32,10 @@ class Admission:
     def here(self):
         return {"matchLabels": {"kubernetes.io/metadata.name": self.space}}
 
-    def register(self, kind, name, **body):
-        code, answer = self.plane.request("POST", f"{REGISTRATION}/{kind}", {"metadata": {"name": name}, **body})
+    def register(self, kind, name, version="v1", **body):
+        code, answer = self.plane.request("POST", f"{GROUP}/{version}/{kind}", {"metadata": {"name": name}, **body})
         assert code == 201, answer
-        self.made.append(f"{REGISTRATION}/{kind}/{name}")
+        self.made.append(f"{GROUP}/{version}/{kind}/{name}")
 
     def asked(self, dry_run=True):
         """What the server says to a pod of the namespace: (status, answer)."""
@@ -43,7 +43,7 @@ class Admission:
 
     def until(self, check, what):
         """What is registered counts a moment later."""
-        self.kubelet.until(lambda: check(*self.asked()), what)
+        self.kubelet.until(lambda: check(*self.asked()), lambda: f"{what}: {self.asked()}")
 
     def policy(self, expression, message, name="team"):
         """Pods for which the CEL expression does not hold are refused."""
@@ -53,6 +53,17 @@ class Admission:
         self.register("validatingadmissionpolicybindings", name, spec={"policyName": name, "validationActions": ["Deny"],
                                                                        "matchResources": {"namespaceSelector": self.here()}})
         self.until(lambda code, _: code == 422, "the policy is in force")
+
+    def mutating_policy(self, *expressions):
+        """Pods are changed as these CEL expressions (ApplyConfiguration) say, one after the other; the label "changed" is put on beside them."""
+        name = f"change-{self.space}"
+        every = [*expressions, 'Object{metadata: Object.metadata{labels: {"changed": "yes"}}}']
+        self.register("mutatingadmissionpolicies", name, "v1beta1", spec={
+            "failurePolicy": "Fail", "reinvocationPolicy": "Never", "matchConstraints": {"resourceRules": [PODS]},
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": one}} for one in every]})
+        self.register("mutatingadmissionpolicybindings", name, "v1beta1",
+                      spec={"policyName": name, "matchResources": {"namespaceSelector": self.here()}})
+        self.until(lambda _, answer: answer.get("metadata", {}).get("labels", {}).get("changed") == "yes", "the policy is in force")
 
     def webhook(self, url, bundle, change=True, timeout_s=1):
         """failurePolicy Fail."""
