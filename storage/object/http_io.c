@@ -38,8 +38,7 @@ struct queue {
 struct pl_http_io {
     const struct pl_curl *curl;
     char *ca;
-    bool no_proxy;
-    bool has_bundle; /* the system's certificates are in one file */
+    bool no_proxy, has_bundle; /* the second: the system's certificates are in one file */
     unsigned connections;
     long buffer_bytes;
     CURLM *multi;
@@ -53,6 +52,7 @@ struct pl_http_io {
     struct queue waiting;
     struct pl_http_run runs[PL_HTTP_IO_CONNECTIONS_MAX];
     unsigned n_running;
+    int64_t stalled_ms;                          /* when an exchange was cut for it last; 0 = none */
     int sockets[2 * PL_HTTP_IO_CONNECTIONS_MAX]; /* that are open */
     unsigned n_sockets;
     struct pl_http_timer *timers; /* by due time */
@@ -323,6 +323,7 @@ static void set_options(struct pl_http_run *run)
     set(h, CURLOPT_PROTOCOLS_STR, "http,https");
     set(h, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     set(h, CURLOPT_PATH_AS_IS, 1L);
+    set(h, CURLOPT_FRESH_CONNECT, (long)(io->stalled_ms > 0 && run->began_ms - io->stalled_ms < PL_HTTP_IO_DOUBT_MS));
     set(h, CURLOPT_HTTPHEADER, run->headers);
     set(h, CURLOPT_ERRORBUFFER, run->error);
     set(h, CURLOPT_CONNECTTIMEOUT_MS, (long)PL_HTTP_IO_CONNECT_MS);
@@ -475,6 +476,7 @@ static void cut(struct pl_http_run *run, int code, const char *why)
     struct pl_http_exchange *x = run->x;
 
     x->sent = x->sent || was_sent(run);
+    run->io->stalled_ms = code == PL_ETIMEOUT ? pl_clock_mono_ms() : run->io->stalled_ms;
     run_release(run);
     x->err.code = 0;
     fail(x, code, why);

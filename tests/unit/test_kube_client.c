@@ -7,6 +7,7 @@
 #include "storage/base/io.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 
 struct fixture {
@@ -165,6 +166,62 @@ static void a_server_that_falls_silent_is_left(void **state)
     assert_int_equal(pl_kube_client_run(x->place.client, &call, NULL), 0);
     assert_true(call.attempts >= 2); /* a slow machine is silent for so long, too */
     pl_kube_call_finish(&call);
+}
+
+struct ending {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool over;
+};
+
+static void on_end(struct pl_kube_call *call)
+{
+    struct ending *e = call->arg;
+
+    pthread_mutex_lock(&e->lock);
+    e->over = true;
+    pthread_cond_signal(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+}
+
+static int take_all(void *self, const void *data, size_t n, struct pl_err *err)
+{
+    (void)self, (void)data, (void)n, (void)err;
+    return 0;
+}
+
+/* Two connections are kept, of a watch that has ended and of a call; one of them falls silent, and the other is not trusted. */
+static void a_connection_that_was_kept_beside_a_silent_one_is_not_taken(void **state)
+{
+    struct ending e = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    struct fixture *x = *state;
+    struct pl_kube_call watch = {.method = "GET",
+                                 .path = PODS "?watch=1&resourceVersion=1&timeoutSeconds=600",
+                                 .stream = true,
+                                 .stall_ms = 600000,
+                                 .write = take_all,
+                                 .done = on_end,
+                                 .arg = &e};
+    struct pl_kube_call call = {.method = "GET", .path = "/version"};
+    struct kube_fake_view before, after;
+
+    pl_kube_client_start(x->place.client, &watch);
+    kube_fake_await_watches(x->fake, 1);
+    assert_int_equal(pl_kube_client_run(x->place.client, &call, NULL), 0);
+    kube_fake_end_watches(x->fake, false);
+    pthread_mutex_lock(&e.lock);
+    while (!e.over)
+        pthread_cond_wait(&e.changed, &e.lock);
+    pthread_mutex_unlock(&e.lock);
+    kube_fake_look(x->fake, &before);
+    assert_int_equal(before.connections, 2);
+    kube_fake_fault(x->fake, (struct kube_fake_fault){NULL, NULL, KUBE_FAULT_SILENT, 0, 0, NULL, 0, 1});
+    call.stall_ms = 100;
+    assert_int_equal(pl_kube_client_run(x->place.client, &call, NULL), 0);
+    kube_fake_look(x->fake, &after);
+    assert_true(after.connections > before.connections);
+    pl_kube_call_finish(&call);
+    pl_kube_call_finish(&watch);
 }
 
 static void no_server_is_said_with_its_address(void **state)
@@ -531,6 +588,7 @@ int main(void)
         TEST(a_deadline_ends_it_with_the_last_words),
         TEST(retry_after_is_waited_for),
         TEST(a_server_that_falls_silent_is_left),
+        TEST(a_connection_that_was_kept_beside_a_silent_one_is_not_taken),
         cmocka_unit_test(no_server_is_said_with_its_address),
         TEST(closing_ends_what_is_under_way),
         TEST(connections_are_kept_and_few),
