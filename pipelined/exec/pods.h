@@ -13,6 +13,7 @@
 #include "pipelined/exec/cluster.h"
 #include "pipelined/exec/executor.h"
 #include "pipelined/exec/project_secrets.h"
+#include "pipelined/kube/kube_watch.h"
 #include "pipelined/kube/kube_write.h"
 #include "pipelined/kube/pod_ramp.h"
 #include "pipelined/kube/pod_state.h"
@@ -29,7 +30,6 @@
 #define PL_ADMISSION_WAIT_MS    5000
 #define PL_ADMISSION_FRESH_MS   600000
 #define PL_ADMISSION_MAX        4096u /* bodies known to be taken */
-#define PL_POD_UNSEEN_MS        60000 /* made, and in no list: it is gone */
 #define PL_POD_SILENT_MS        30000 /* its containers run, and its agent has not come: it is asked why, and again after */
 #define PL_POD_SILENT_AGAIN_MS  10000
 #define PL_POD_QUEUED_MS        2000  /* its queue holds it back: it is asked why */
@@ -37,6 +37,8 @@
 #define PL_POD_TURN_MS          10000 /* that an answer may take */
 #define PL_POD_TURN_PATH_MAX    1024u
 #define PL_POD_QUEUE_SAYS_BYTES 480u
+/* Made, and in no list for longer than a watch may be silent before it is asked anew: it is gone. */
+#define PL_POD_UNSEEN_MS (2000 * (int64_t)PL_KUBE_WATCH_S + 2 * PL_KUBE_PATIENCE_MS)
 
 struct kshape {
     uint64_t id;
