@@ -13,6 +13,7 @@
 #              some 20 minutes of a core)
 #   kube-real  pods on a real node of it: a kubelet (built with them), containerd and runc of this machine, in namespaces of their own;
 #              as root
+#   image      the image as buildah makes it from pipelined/deploy/Containerfile, of Debian's packages alone; as root
 #   git web
 # PL_PYTEST: more arguments for pytest, e.g. "-k push -x". PL_TEST_JOBS: how many tests run at once (a core each). Where ccache is
 # installed, compilers' output is kept in PL_TEST_CACHE, too.
@@ -24,7 +25,7 @@ logs=$top/build/logs
 python=/usr/bin/python3
 passed=0
 failed=0
-groups="check unit daemon model s3 s3-more git kube kube-real web fuzz"
+groups="check unit daemon model s3 s3-more git kube kube-real image web fuzz"
 fuzz_seconds=${PL_FUZZ_SECONDS:-15}
 jobs=${PL_TEST_JOBS:-$(nproc)}
 cache=${PL_TEST_CACHE:-$HOME/.cache/pipelined-tests}
@@ -264,6 +265,11 @@ group_kube_real() {
     run_pytest_in "$python tests/kubereal/inside.py run" tests/kubereal
 }
 
+group_image() {
+    install_packages test image-build || return 1
+    run_pytest tests/image
+}
+
 group_model() {
     install_packages model || return 1
     run_pytest_spread tests/model
@@ -298,7 +304,7 @@ group_fuzz() {
 # Whether a group has tests yet.
 has_tests() {
     case $1 in
-    check | unit | daemon | model | s3 | s3-more | kube | kube-real | fuzz) return 0 ;;
+    check | unit | daemon | model | s3 | s3-more | kube | kube-real | image | fuzz) return 0 ;;
     *) return 1 ;;
     esac
 }
@@ -316,6 +322,7 @@ run_group() {
     s3-more) group_s3 minio -k "not gateway" ;;
     kube) group_kube ;;
     kube-real) group_kube_real ;;
+    image) group_image ;;
     model) group_model ;;
     fuzz) group_fuzz ;;
     esac || {
