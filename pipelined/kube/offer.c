@@ -65,13 +65,18 @@ static int name_of(struct pl_offer *o, const char *text, uint32_t *ret, struct p
     return 0;
 }
 
+/* As many as pl_quantity_bytes reads: a few of them are summed without care. */
+#define MOST ((int64_t)1 << 60)
+/* What one pod holds at most: as many pods as a cluster has are summed. */
+#define HELD_MOST ((int64_t)1 << 44)
+
 /* "0" and what is no quantity are nothing. */
 static int64_t bytes_of(const json_t *value)
 {
     int64_t n = 0;
 
     if (json_is_integer(value))
-        return json_integer_value(value);
+        return PL_MIN(PL_MAX(json_integer_value(value), 0), MOST);
     return json_is_string(value) && pl_quantity_bytes(json_string_value(value), &n, NULL) == 0 ? n : 0;
 }
 
@@ -80,7 +85,7 @@ static int64_t milli_of(const json_t *value)
     int64_t n = 0;
 
     if (json_is_integer(value))
-        return json_integer_value(value) * 1000;
+        return PL_MIN(PL_MAX(json_integer_value(value), 0), MOST / 1000) * 1000;
     return json_is_string(value) && pl_quantity_cpu(json_string_value(value), &n, NULL) == 0 ? n : 0;
 }
 
@@ -101,7 +106,7 @@ static int add_amounts(struct pl_offer *o, const json_t *resources, struct shape
     json_object_foreach((json_t *)(uintptr_t)resources, name, value)
     {
         int64_t count = is_extended(name) ? bytes_of(value) : 0;
-        struct amount one = {.count = (uint32_t)PL_MIN(count, UINT32_MAX)};
+        struct amount one = {.count = (uint64_t)count};
         uint32_t at = key->n;
 
         if (count <= 0 || key->n == PL_OFFER_AMOUNTS_MAX)
@@ -192,7 +197,7 @@ static void count_used(struct shape *shape, const struct amount *amounts, uint32
     for (uint32_t i = 0; shape != NULL && i < shape->key.n; i++)
         for (uint32_t k = 0; k < n; k++)
             if (shape->key.amounts[i].name == amounts[k].name)
-                shape->used[i] += add ? amounts[k].count : -(uint64_t)amounts[k].count;
+                shape->used[i] += add ? amounts[k].count : -amounts[k].count;
 }
 
 static void leave_shape(struct node *node, int64_t now_ms)
@@ -210,7 +215,9 @@ static int node_named(struct pl_offer *o, const char *name, struct node **ret, s
     struct node *node = pl_map_get(&o->nodes, name, strlen(name));
 
     if (node == NULL) {
-        node = calloc(1, sizeof(*node));
+        node = calloc(1, sizeof(*node) + strlen(name) + 1);
+        if (node != NULL)
+            memcpy(node->name, name, strlen(name));
         if (node == NULL || pl_map_put(&o->nodes, name, strlen(name), node, NULL, NULL) < 0) {
             free(node);
             return pl_err_nomem(err);
@@ -220,13 +227,39 @@ static int node_named(struct pl_offer *o, const char *name, struct node **ret, s
     return 0;
 }
 
+/* Neither it nor anybody who holds what it has is there any more. */
+static void drop_unused(struct pl_offer *o, const struct node *node)
+{
+    if (node->shape == NULL && node->pods == 0)
+        free(pl_map_remove(&o->nodes, node->name, strlen(node->name)));
+}
+
+/* Goes over to the shape with that key, or stays where it is. Where there is no place for one more it has that of its own shape, if it is alone there. */
+static int change_shape(struct pl_offer *o, struct node *node, const struct shape_key *key, int64_t now_ms, struct pl_err *err)
+{
+    const bool alone = node->shape != NULL && node->shape->nodes == 1 && !node->shape->stays;
+    struct shape *shape;
+    int r = shape_of(o, key, &shape, alone ? NULL : err);
+
+    if (r < 0 && alone) {
+        leave_shape(node, now_ms);
+        r = shape_of(o, key, &shape, err);
+    }
+    if (r < 0)
+        return r;
+    leave_shape(node, now_ms);
+    node->shape = shape;
+    shape->nodes++;
+    count_used(shape, node->used, node->n, true);
+    return 0;
+}
+
 int pl_offer_node(struct pl_offer *o, const json_t *node, int64_t now_ms, struct pl_err *err)
 {
     const json_t *metadata = json_object_get(node, "metadata"),
                  *has = json_object_get(json_object_get(node, "status"), "allocatable");
     const char *name = json_string_value(json_object_get(metadata, "name"));
     struct shape_key key;
-    struct shape *shape;
     struct node *n;
     int r = name != NULL ? key_of(o, has, json_object_get(metadata, "labels"), &key, err)
                          : pl_err_set(err, PL_EINVAL, "a node without a name");
@@ -235,13 +268,11 @@ int pl_offer_node(struct pl_offer *o, const json_t *node, int64_t now_ms, struct
     if (r < 0)
         return r;
     if (n->shape == NULL || memcmp(&n->shape->key, &key, sizeof(key)) != 0) {
-        leave_shape(n, now_ms);
-        r = shape_of(o, &key, &shape, err);
-        if (r < 0)
+        r = change_shape(o, n, &key, now_ms, err);
+        if (r < 0) {
+            drop_unused(o, n);
             return r;
-        n->shape = shape;
-        shape->nodes++;
-        count_used(shape, n->used, n->n, true);
+        }
     }
     n->shape->seen_ms = now_ms;
     n->shape->cpu_milli = PL_MAX(n->shape->cpu_milli, milli_of(json_object_get(has, "cpu")));
@@ -256,11 +287,15 @@ void pl_offer_node_gone(struct pl_offer *o, const char *name, int64_t now_ms)
     if (node == NULL)
         return;
     leave_shape(node, now_ms);
-    if (node->pods == 0)
-        free(pl_map_remove(&o->nodes, name, strlen(name)));
+    drop_unused(o, node);
 }
 
 /* --- pods */
+
+static int64_t more_of(int64_t before, int64_t more, bool sum)
+{
+    return sum ? PL_MIN(before + more, MOST) : PL_MAX(before, more);
+}
 
 static void add_request(struct pl_offer_request *to, const char *name, int64_t count, bool sum)
 {
@@ -274,7 +309,7 @@ static void add_request(struct pl_offer_request *to, const char *name, int64_t c
         to->extended[to->n].name = name;
         to->extended[to->n++].count = 0;
     }
-    to->extended[i].count = sum ? to->extended[i].count + count : PL_MAX(to->extended[i].count, count);
+    to->extended[i].count = more_of(to->extended[i].count, count, sum);
 }
 
 /* Extended resources stand in the limits, which requests equal. */
@@ -288,8 +323,8 @@ static void add_container(struct pl_offer_request *to, const json_t *container, 
     const char *name;
     json_t *value;
 
-    to->cpu_milli = sum ? to->cpu_milli + milli : PL_MAX(to->cpu_milli, milli);
-    to->memory_bytes = sum ? to->memory_bytes + bytes : PL_MAX(to->memory_bytes, bytes);
+    to->cpu_milli = more_of(to->cpu_milli, milli, sum);
+    to->memory_bytes = more_of(to->memory_bytes, bytes, sum);
     json_object_foreach((json_t *)(uintptr_t)limits, name, value)
     {
         if (is_extended(name) && bytes_of(value) > 0)
@@ -325,19 +360,24 @@ static void count_held(struct held *held, bool add)
         while (i < node->n && node->used[i].name != held->amounts[k].name)
             i++;
         if (i == node->n && node->n < PL_OFFER_AMOUNTS_MAX)
-            node->used[node->n++] = (struct amount){held->amounts[k].name, 0};
+            node->used[node->n++] = (struct amount){.name = held->amounts[k].name};
         if (i < node->n)
             node->used[i].count += add ? held->amounts[k].count : -held->amounts[k].count;
     }
 }
 
+static void let_go(struct pl_offer *o, struct held *held)
+{
+    if (held == NULL)
+        return;
+    count_held(held, false);
+    drop_unused(o, held->node);
+    free(held);
+}
+
 void pl_offer_pod_gone(struct pl_offer *o, const char *uid)
 {
-    struct held *held = pl_map_remove(&o->pods, uid, strlen(uid));
-
-    if (held != NULL)
-        count_held(held, false);
-    free(held);
+    let_go(o, pl_map_remove(&o->pods, uid, strlen(uid)));
 }
 
 static bool holds(const json_t *pod)
@@ -347,33 +387,54 @@ static bool holds(const json_t *pod)
     return phase == NULL || (!pl_streq(phase, "Succeeded") && !pl_streq(phase, "Failed"));
 }
 
+/* What a pod on that node holds; not counted yet. */
+static int held_of(struct pl_offer *o, const char *node, const struct pl_offer_request *request, struct held **ret,
+                   struct pl_err *err)
+{
+    struct held *held = calloc(1, sizeof(*held) + request->n * sizeof(*held->amounts));
+    int r = held != NULL ? 0 : pl_err_nomem(err);
+
+    for (size_t i = 0; i < request->n && r == 0; i++) {
+        held->amounts[i].count = (uint64_t)PL_MIN(request->extended[i].count, HELD_MOST);
+        r = name_of(o, request->extended[i].name, &held->amounts[i].name, err);
+        held->n++;
+    }
+    r = r < 0 ? r : node_named(o, node, &held->node, err);
+    if (r < 0) {
+        free(held);
+        return r;
+    }
+    *ret = held;
+    return 0;
+}
+
 int pl_offer_pod(struct pl_offer *o, const json_t *pod, struct pl_err *err)
 {
     const char *uid = json_string_value(json_object_get(json_object_get(pod, "metadata"), "uid")),
                *name = json_string_value(json_object_get(json_object_get(pod, "spec"), "nodeName"));
     struct pl_offer_request request;
     struct held *held;
+    void *before;
     int r;
 
     if (uid == NULL)
         return pl_err_set(err, PL_EINVAL, "a pod without a uid");
-    pl_offer_pod_gone(o, uid);
     pl_offer_request(pod, &request);
-    if (name == NULL || request.n == 0 || !holds(pod))
+    if (name == NULL || request.n == 0 || !holds(pod)) {
+        pl_offer_pod_gone(o, uid);
         return 0;
-    held = calloc(1, sizeof(*held) + request.n * sizeof(*held->amounts));
-    r = held != NULL ? node_named(o, name, &held->node, err) : pl_err_nomem(err);
-    for (size_t i = 0; i < request.n && r == 0; i++) {
-        held->amounts[i].count = (uint32_t)PL_MIN(request.extended[i].count, UINT32_MAX);
-        r = name_of(o, request.extended[i].name, &held->amounts[i].name, err);
-        held->n++;
     }
-    r = r < 0 ? r : pl_map_put(&o->pods, uid, strlen(uid), held, NULL, err);
+    r = held_of(o, name, &request, &held, err);
+    if (r < 0)
+        return r;
+    r = pl_map_put(&o->pods, uid, strlen(uid), held, &before, err);
     if (r < 0) {
+        drop_unused(o, held->node);
         free(held);
         return r;
     }
     count_held(held, true);
+    let_go(o, before);
     return 0;
 }
 

@@ -22,11 +22,12 @@ PL_MUST_CHECK
 int pl_offer_create(struct pl_offer **ret, struct pl_err *err);
 struct pl_offer *pl_offer_destroy(struct pl_offer *o);
 
-/* A node is new or has changed; a v1 Node. PL_ELIMIT (too many names or shapes: what is known stays), PL_ENOMEM. */
+/* A node is new or has changed; a v1 Node. PL_ELIMIT (too many names or shapes), PL_ENOMEM: what was known of it stays. */
 PL_MUST_CHECK
 int pl_offer_node(struct pl_offer *o, const json_t *node, int64_t now_ms, struct pl_err *err);
 void pl_offer_node_gone(struct pl_offer *o, const char *name, int64_t now_ms);
-/* A pod of anybody is new or has changed: while it is bound and has not ended, it holds what it asks for. PL_ELIMIT, PL_ENOMEM. */
+/* A pod of anybody is new or has changed: while it is bound and has not ended, it holds what it asks for. PL_ELIMIT, PL_ENOMEM: what was
+ * known of it stays. */
 PL_MUST_CHECK
 int pl_offer_pod(struct pl_offer *o, const json_t *pod, struct pl_err *err);
 void pl_offer_pod_gone(struct pl_offer *o, const char *uid);

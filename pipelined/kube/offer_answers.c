@@ -10,7 +10,7 @@ static int64_t amount_of(const struct pl_offer *o, const struct shape *s, const 
 {
     for (uint32_t i = 0; i < s->key.n; i++)
         if (pl_streq(o->names[s->key.amounts[i].name], name))
-            return s->key.amounts[i].count;
+            return (int64_t)s->key.amounts[i].count;
     return 0;
 }
 
@@ -56,6 +56,14 @@ static const char *product_of(const struct pl_offer *o, const struct shape *s)
     return s->key.n_products > 0 ? o->names[s->key.products[0].value] : "";
 }
 
+/* No more than there is a number for. */
+static uint64_t add(uint64_t to, uint64_t count, uint64_t times)
+{
+    uint64_t n;
+
+    return __builtin_mul_overflow(count, times, &n) || __builtin_add_overflow(to, n, &n) ? UINT64_MAX : n;
+}
+
 /* Of one resource: "NVIDIA-A100-SXM4-40GB: 16, 12 free; Tesla-T4: 4, 4 free". Shapes of one product are told together. */
 static void append_products(const struct pl_offer *o, uint32_t name, char *why, size_t *at)
 {
@@ -73,8 +81,8 @@ static void append_products(const struct pl_offer *o, uint32_t name, char *why, 
                 if (s->key.amounts[k].name != name || !pl_streq(product_of(o, s), product))
                     continue;
                 before = j < i;
-                all += (uint64_t)s->key.amounts[k].count * s->nodes;
-                used += s->used[k];
+                all = add(all, s->key.amounts[k].count, s->nodes);
+                used = add(used, s->used[k], 1);
             }
         }
         if (before || (all == 0 && amount_of(o, &o->shapes[i], o->names[name]) == 0) || !o->shapes[i].taken)

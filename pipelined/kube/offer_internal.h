@@ -8,7 +8,8 @@
 
 struct amount {
     uint32_t name; /* in o->names */
-    uint32_t count;
+    uint32_t zero; /* amounts are compared by their bytes */
+    uint64_t count;
 };
 
 /* What makes nodes alike; zeroed before it is filled, so that bytes compare. */
@@ -35,6 +36,7 @@ struct node {
     struct shape *shape; /* NULL: only its pods are known */
     uint32_t pods, n;
     struct amount used[PL_OFFER_AMOUNTS_MAX];
+    char name[];
 };
 
 struct held {

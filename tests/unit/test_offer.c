@@ -1,6 +1,6 @@
 // link: pl_kube pl_core
 /* offer: what a cluster could give a pod, in sentences;  pod_ramp: how many pods may wait for it at once. */
-#include "pipelined/kube/offer.h"
+#include "pipelined/kube/offer_internal.h"
 #include "pipelined/kube/pod_ramp.h"
 
 #include <setjmp.h>
@@ -76,6 +76,17 @@ static const char *told(const struct pl_offer *o, const char *limits)
     assert_int_equal(has, why[0] == '\0');
     json_decref(json);
     return why;
+}
+
+/* As `node`, with the answer; memory 1000Gi. */
+static int try_node(struct pl_offer *o, const char *name, unsigned cpu, const char *extended)
+{
+    json_t *json = json_pack("{s:{s:s}, s:{s:{s:i, s:s, s:s}}}", "metadata", "name", name, "status", "allocatable", "cpu",
+                             (int)cpu, "memory", "1000Gi", extended, "4");
+    int r = pl_offer_node(o, json, 1, NULL);
+
+    json_decref(json);
+    return r;
 }
 
 /* Two nodes of 8 A100, one of 4 T4, one without; 4 of the A100 are held. */
@@ -449,6 +460,115 @@ static void a_large_cluster_is_a_few_shapes(void **state)
     pl_offer_destroy(o);
 }
 
+/* Koordinator counts memory of GPUs in bytes; nonsense is as much as there is a number for. */
+static void counts_are_as_large_as_nodes_and_pods_say(void **state)
+{
+    static const char *const limits[] = {"\"cpu\": 9223372036854775807, \"memory\": 9223372036854775807",
+                                         "\"koordinator.sh/gpu-memory\": 9223372036854775807"};
+    struct pl_offer *o = offer_of();
+    char both[400];
+
+    (void)state;
+    node(o, "k1", "96", "1000Gi", "\"koordinator.sh/gpu-memory\": \"80Gi\"", "", 1);
+    pod(o, "u1", "k1", "\"koordinator.sh/gpu-memory\": \"30Gi\"", "Running");
+    assert_string_equal(told(o, "\"koordinator.sh/gpu-memory\": \"80Gi\""), "");
+    assert_string_equal(told(o, "\"koordinator.sh/gpu-memory\": \"81Gi\""),
+                        "no node offers 86973087744 koordinator.sh/gpu-memory: one has 85899345920 at most; known: "
+                        "koordinator.sh/gpu-memory (85899345920, 53687091200 free)");
+    for (size_t i = 0; i < PL_ARRAY_SIZE(limits); i++) {
+        (void)snprintf(both, sizeof(both), "%s}}}, {\"resources\": {\"limits\": {%s}}}, {\"resources\": {\"limits\": {%s",
+                       limits[i], limits[i], limits[i]);
+        assert_non_null(strstr(told(o, both), i == 0 ? "no node has cpu" : "no node offers 11529"));
+    }
+    for (unsigned i = 0; i < 40; i++) {
+        (void)snprintf(both, sizeof(both), "%u", i);
+        node(o, both, "9000000000000", "1000Gi", "\"koordinator.sh/gpu-memory\": 9223372036854775807", "", 1);
+        pod(o, both, "k1", "\"koordinator.sh/gpu-memory\": 9223372036854775807", "Running");
+    }
+    assert_non_null(strstr(told(o, "\"x/y\": 1"), "(18446744073709551615, "));
+    for (unsigned i = 0; i < 40; i++) {
+        (void)snprintf(both, sizeof(both), "%u", i);
+        pl_offer_pod_gone(o, both);
+        pl_offer_node_gone(o, both, 2);
+    }
+    pl_offer_expire(o, 2 + PL_OFFER_SEEN_MS + 1);
+    assert_non_null(strstr(told(o, "\"x/y\": 1"), "(85899345920, 53687091200 free)"));
+    pl_offer_destroy(o);
+}
+
+static void of_a_node_that_went_nothing_is_kept_once_its_pods_have(void **state)
+{
+    struct pl_offer *o = offer_of();
+
+    (void)state;
+    node(o, "a1", "96", "1000Gi", "\"nvidia.com/gpu\": \"8\"", A100, 1);
+    pod(o, "u1", "a1", "\"nvidia.com/gpu\": \"3\"", "Running");
+    pod(o, "u2", "a1", "\"nvidia.com/gpu\": \"1\"", "Running");
+    pl_offer_node_gone(o, "a1", 2);
+    assert_int_equal(o->nodes.len, 1); /* its pods may be those of the next node of that name */
+    pl_offer_pod_gone(o, "u1");
+    assert_int_equal(o->nodes.len, 1);
+    pod(o, "u2", "a1", "\"nvidia.com/gpu\": \"1\"", "Failed");
+    assert_int_equal(o->nodes.len, 0);
+    pod(o, "u3", "never", "\"nvidia.com/gpu\": \"1\"", "Running");
+    pod(o, "u3", "other", "\"nvidia.com/gpu\": \"1\"", "Running");
+    assert_int_equal(o->nodes.len, 1);
+    pl_offer_pod_gone(o, "u3");
+    assert_int_equal(o->nodes.len, 0);
+    pl_offer_destroy(o);
+}
+
+/* A cluster of more kinds of nodes than are counted. */
+static void an_update_that_is_refused_changes_nothing(void **state)
+{
+    struct pl_offer *o = offer_of();
+    char name[32];
+
+    (void)state;
+    assert_int_equal(try_node(o, "gpu-1", 1, "nvidia.com/gpu"), 0);
+    assert_int_equal(try_node(o, "gpu-2", 1, "nvidia.com/gpu"), 0);
+    pod(o, "u1", "gpu-1", "\"nvidia.com/gpu\": \"3\"", "Running");
+    for (unsigned i = 1; i < PL_OFFER_SHAPES_MAX; i++) {
+        (void)snprintf(name, sizeof(name), "cpu-%u", i);
+        assert_int_equal(try_node(o, name, i + 1, "example.com/nic"), 0);
+    }
+    assert_int_equal(try_node(o, "new", 5000, "nvidia.com/gpu"), PL_ELIMIT);
+    assert_int_equal(o->nodes.len, PL_OFFER_SHAPES_MAX + 1);
+    assert_int_equal(try_node(o, "gpu-1", 5000, "nvidia.com/gpu"), PL_ELIMIT);
+    assert_non_null(strstr(told(o, "\"x/y\": 1"), "nvidia.com/gpu (8, 5 free)")); /* it is where it was, and so is its pod */
+    assert_int_equal(try_node(o, "cpu-7", 5000, "example.com/nic"), 0);           /* alone of its kind: it has a place */
+    pl_offer_node_gone(o, "gpu-2", 2);
+    assert_int_equal(try_node(o, "gpu-1", 6000, "nvidia.com/gpu"), 0);
+    assert_non_null(strstr(told(o, "\"x/y\": 1"), "nvidia.com/gpu (4, 1 free)"));
+    pl_offer_destroy(o);
+}
+
+/* Names of what pods ask for are more than are kept: what is known of a pod stays, and of none that is new. */
+static void a_pod_that_is_refused_holds_what_it_held(void **state)
+{
+    struct pl_offer *o = offer_of();
+    char limits[64];
+    json_t *other;
+
+    (void)state;
+    node(o, "a1", "96", "1000Gi", "\"nvidia.com/gpu\": \"8\"", "", 1);
+    pod(o, "u1", "a1", "\"nvidia.com/gpu\": \"3\"", "Running");
+    for (unsigned i = 1; i < PL_OFFER_NAMES_MAX; i++) {
+        (void)snprintf(limits, sizeof(limits), "\"example.com/r%u\": 1", i);
+        pod(o, "p", "a1", limits, "Running");
+    }
+    pl_offer_pod_gone(o, "p");
+    for (unsigned i = 0; i < 2; i++) {
+        other = json_pack("{s:{s:s}, s:{s:s, s:[{s:{s:{s:i}}}]}}", "metadata", "uid", i == 0 ? "u1" : "u2", "spec", "nodeName",
+                          i == 0 ? "a1" : "a2", "containers", "resources", "limits", "example.com/more", 1);
+        assert_int_equal(pl_offer_pod(o, other, NULL), PL_ELIMIT);
+        json_decref(other);
+    }
+    assert_int_equal(o->nodes.len, 1);
+    assert_non_null(strstr(told(o, "\"x/y\": 1"), "nvidia.com/gpu (8, 5 free)"));
+    pl_offer_destroy(o);
+}
+
 static void one_pod_goes_first_and_each_that_is_bound_lets_more_follow(void **state)
 {
     static const uint32_t want[] = {2, 4, 8, 16, 20, 20, 20, 20, 20, 20, 22, 24};
@@ -520,6 +640,10 @@ int main(void)
         cmocka_unit_test(what_others_may_count_is_no_lack),
         cmocka_unit_test(a_request_is_what_the_scheduler_counts),
         cmocka_unit_test(a_large_cluster_is_a_few_shapes),
+        cmocka_unit_test(counts_are_as_large_as_nodes_and_pods_say),
+        cmocka_unit_test(of_a_node_that_went_nothing_is_kept_once_its_pods_have),
+        cmocka_unit_test(an_update_that_is_refused_changes_nothing),
+        cmocka_unit_test(a_pod_that_is_refused_holds_what_it_held),
         cmocka_unit_test(one_pod_goes_first_and_each_that_is_bound_lets_more_follow),
         cmocka_unit_test(at_speed_twice_what_a_second_binds_may_wait),
         cmocka_unit_test(fifteen_minutes_without_a_binding_begin_anew),
