@@ -433,8 +433,7 @@ void pl_engine_worker_spec(const struct pl_engine *e, const struct pl_eworker *w
                                    .gpus = w->gpus,
                                    .n_gpus = w->n_gpus,
                                    .disk_bytes = (uint64_t)resources->disk_bytes,
-                                   .input_bytes = 2 * PL_MIN(w->stage->datum_bytes,
-                                                             (uint64_t)1 << 50), /* one is computed, the next fetched */
+                                   .input_bytes = PL_MIN(w->stage->datum_bytes, (uint64_t)1 << 50),
                                    .shm_bytes = (uint64_t)resources->shm_bytes};
 }
 

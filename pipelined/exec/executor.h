@@ -32,8 +32,7 @@ struct pl_worker_spec {
     uint32_t cpu_milli;
     uint64_t memory_bytes; /* 0 = no limit */
     uint64_t disk_bytes, shm_bytes;
-    uint64_t
-        input_bytes; /* that it will hold at once beside `disk_bytes`, as far as its stage's datums have been seen; 0 = none has */
+    uint64_t input_bytes; /* of the largest datum that its stage has had, beside `disk_bytes`; 0 = not known */
 };
 
 struct pl_executor_capacity {

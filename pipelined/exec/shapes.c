@@ -62,7 +62,7 @@ static uint64_t number_of_stage(const struct pl_worker_spec *spec)
 static uint64_t facts_number(struct kube *k, uint64_t secrets)
 {
     const struct pl_pod_cluster *c = pl_cluster_facts(k->cluster);
-    const uint64_t own[] = {secrets, c->demands_cpu_limit, c->demands_memory_limit, c->gpu_mem_unit};
+    const uint64_t own[] = {secrets, c->demands_cpu_limit, c->demands_memory_limit, c->gpu_mem_unit, (uint64_t)c->disk_bytes};
     uint64_t n = pl_xxh64(k->owner_uid, strlen(k->owner_uid), pl_xxh64(own, sizeof own, 0));
 
     for (size_t i = 0; i < c->n_products; i++) {

@@ -277,6 +277,7 @@ int pl_offer_node(struct pl_offer *o, const json_t *node, int64_t now_ms, struct
     n->shape->seen_ms = now_ms;
     n->shape->cpu_milli = PL_MAX(n->shape->cpu_milli, milli_of(json_object_get(has, "cpu")));
     n->shape->memory_bytes = PL_MAX(n->shape->memory_bytes, bytes_of(json_object_get(has, "memory")));
+    n->shape->disk_bytes = PL_MAX(n->shape->disk_bytes, bytes_of(json_object_get(has, "ephemeral-storage")));
     return 0;
 }
 

@@ -298,6 +298,16 @@ static enum pl_share_unit describe_unit(const struct pl_offer *o)
     return PL_UNIT_GIB;
 }
 
+static int64_t largest_disk(const struct pl_offer *o)
+{
+    int64_t most = 0;
+
+    for (uint32_t i = 0; i < o->n_shapes; i++)
+        if (o->shapes[i].taken)
+            most = PL_MAX(most, o->shapes[i].disk_bytes);
+    return most;
+}
+
 int pl_offer_describe(struct pl_offer *o, struct pl_pod_cluster *ret, struct pl_err *err)
 {
     uint32_t labels = 0;
@@ -335,5 +345,6 @@ int pl_offer_describe(struct pl_offer *o, struct pl_pod_cluster *ret, struct pl_
     ret->turns = o->turns;
     ret->n_turns = describe_turns(o);
     ret->gpu_mem_unit = describe_unit(o);
+    ret->disk_bytes = largest_disk(o);
     return 0;
 }

@@ -26,6 +26,7 @@ struct shape_key {
 struct shape {
     struct shape_key key;
     int64_t cpu_milli, memory_bytes; /* the most that one of them has */
+    int64_t disk_bytes;              /* the same, of its own disk; 0 = not known */
     int64_t seen_ms;
     uint64_t used[PL_OFFER_AMOUNTS_MAX]; /* of key.amounts, on all nodes */
     uint32_t nodes;

@@ -357,11 +357,18 @@ static int64_t whole_mib(int64_t bytes)
     return (bytes + (1 << 20) - 1) & ~((1LL << 20) - 1);
 }
 
+/* Of the node's disk. Room for inputs is asked for as far as some node has it: more would keep the pod from all of them. */
+static int64_t disk_of(const struct pod_build *b)
+{
+    const int64_t own = b->stage->resources.disk_bytes, most = b->cluster->disk_bytes > 0 ? b->cluster->disk_bytes : INT64_MAX;
+
+    return b->stage->scratch.size_bytes > 0 ? 0 : own + PL_MIN(whole_mib(b->worker->input_bytes), PL_MAX(most - own, 0));
+}
+
 static int add_resources(struct pod_build *b, struct pl_err *err)
 {
     const struct pl_resources *has = &b->stage->resources;
-    int64_t limit = has->cpu_limit_milli,
-            disk = b->stage->scratch.size_bytes > 0 ? 0 : has->disk_bytes + whole_mib(b->worker->input_bytes);
+    int64_t limit = has->cpu_limit_milli, disk = disk_of(b);
     char text[32];
 
     if (limit == 0 && b->cluster->demands_cpu_limit)

@@ -569,6 +569,28 @@ static void a_pod_that_is_refused_holds_what_it_held(void **state)
     pl_offer_destroy(o);
 }
 
+static void the_renderer_is_told_how_large_the_largest_disk_is(void **state)
+{
+    struct pl_offer *o = offer_of();
+    struct pl_pod_cluster c = {0};
+
+    (void)state;
+    node(o, "c1", "8", "32Gi", "", "", 1);
+    assert_int_equal(pl_offer_describe(o, &c, NULL), 0);
+    assert_int_equal(c.disk_bytes, 0); /* not known */
+    node(o, "c2", "8", "32Gi", "\"ephemeral-storage\": \"94580335255\"", "", 1);
+    node(o, "c3", "8", "32Gi", "\"ephemeral-storage\": \"20Gi\"", "", 1);
+    assert_int_equal(pl_offer_describe(o, &c, NULL), 0);
+    assert_true(c.disk_bytes == 94580335255);
+    pl_offer_node_gone(o, "c1", 2);
+    pl_offer_node_gone(o, "c2", 2);
+    pl_offer_node_gone(o, "c3", 2);
+    pl_offer_expire(o, 2 + PL_OFFER_SEEN_MS + 1);
+    assert_int_equal(pl_offer_describe(o, &c, NULL), 0);
+    assert_int_equal(c.disk_bytes, 0);
+    pl_offer_destroy(o);
+}
+
 static void one_pod_goes_first_and_each_that_is_bound_lets_more_follow(void **state)
 {
     static const uint32_t want[] = {2, 4, 8, 16, 20, 20, 20, 20, 20, 20, 22, 24};
@@ -644,6 +666,7 @@ int main(void)
         cmocka_unit_test(of_a_node_that_went_nothing_is_kept_once_its_pods_have),
         cmocka_unit_test(an_update_that_is_refused_changes_nothing),
         cmocka_unit_test(a_pod_that_is_refused_holds_what_it_held),
+        cmocka_unit_test(the_renderer_is_told_how_large_the_largest_disk_is),
         cmocka_unit_test(one_pod_goes_first_and_each_that_is_bound_lets_more_follow),
         cmocka_unit_test(at_speed_twice_what_a_second_binds_may_wait),
         cmocka_unit_test(fifteen_minutes_without_a_binding_begin_anew),

@@ -177,6 +177,45 @@ static void pods_are_what_the_goldens_say(void **state)
     }
 }
 
+/* What a stage says it needs is asked for whatever nodes have: no other will do. */
+static void room_for_inputs_is_asked_for_as_far_as_a_node_has_it(void **state)
+{
+    static const struct {
+        const char *fields;
+        int64_t input_bytes, node_bytes;
+        const char *asked; /* NULL: nothing */
+    } rows[] = {
+        {"", 0, 0, NULL},
+        {"", 1, 0, "1Mi"},
+        {"", 3LL << 40, 0, "3Ti"}, /* nodes do not tell */
+        {"", 3LL << 40, 100LL << 30, "100Gi"},
+        {"", 3LL << 40, 94580335255, "94580335255"},
+        {"\"resources\": {\"disk\": \"10Gi\"}", 1LL << 30, 100LL << 30, "11Gi"},
+        {"\"resources\": {\"disk\": \"10Gi\"}", 3LL << 40, 100LL << 30, "100Gi"},
+        {"\"resources\": {\"disk\": \"200Gi\"}", 1LL << 30, 100LL << 30, "200Gi"},
+        {"\"scratch\": {\"size\": \"1Ti\"}", 1LL << 30, 100LL << 30, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        struct pl_spec *spec = pod_spec_of(rows[i].fields);
+        struct pl_pod_worker worker = worker_of(spec);
+        const struct pl_pod_cluster cluster = {.disk_bytes = rows[i].node_bytes};
+        const struct pl_pod_settings settings = plain_settings();
+        struct pl_pod pod = {0};
+        const json_t *main;
+
+        worker.input_bytes = rows[i].input_bytes;
+        assert_int_equal(pl_pod_render(&cluster, &settings, &worker, &pod, NULL), 0);
+        main = json_array_get(json_object_get(json_object_get(pod.pod, "spec"), "containers"), MAIN_PLACE);
+        main = json_object_get(json_object_get(json_object_get(main, "resources"), "requests"), "ephemeral-storage");
+        if (!pl_streq(json_string_value(main) ? json_string_value(main) : "nothing", rows[i].asked ? rows[i].asked : "nothing"))
+            fail_msg("row %zu: %s is asked for", i, json_string_value(main) ? json_string_value(main) : "nothing");
+        pl_pod_finish(&pod);
+        pl_spec_destroy(spec);
+    }
+}
+
 /* What Pod Security makes of a pod, that devices have nothing to do with. */
 static void forget_security(json_t *pod)
 {
@@ -482,6 +521,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_custom_share_cannot_make_a_pod_anothers),
         cmocka_unit_test(pods_are_what_the_goldens_say),
+        cmocka_unit_test(room_for_inputs_is_asked_for_as_far_as_a_node_has_it),
         cmocka_unit_test(devices_are_asked_for_in_the_same_way_at_each_level),
         cmocka_unit_test(stages_that_cannot_be_pods_say_why),
         cmocka_unit_test(names_fit_and_tell_workers_apart),
