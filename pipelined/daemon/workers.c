@@ -135,13 +135,15 @@ struct report {
     uint64_t id;
     enum pl_sched_event_kind kind;
     bool on, counts;
+    uint64_t needs;
     char text[PL_SCHED_MESSAGE_MAX];
 };
 
 static void deliver(void *arg)
 {
     struct report *p = arg;
-    struct pl_sched_event ev = {.kind = p->kind, .id = p->id, .text = p->text, .on = p->on, .counts = p->counts};
+    struct pl_sched_event ev = {
+        .kind = p->kind, .id = p->id, .text = p->text, .on = p->on, .counts = p->counts, .shape = {.needs = p->needs}};
     struct pl_err err = {0};
 
     if (pl_engine_feed(p->engine, &ev, &err) < 0)
@@ -149,7 +151,7 @@ static void deliver(void *arg)
     free(p);
 }
 
-/* `what`: kind, on and counts. */
+/* `what`: kind, on, counts and needs. */
 static void report_as(struct pl_engine *e, uint64_t id, struct report what, const char *text)
 {
     struct report *p = malloc(sizeof *p);
@@ -340,6 +342,11 @@ static void on_waits(void *self, uint64_t id, const char *text)
     report(self, id, PL_SCHED_EV_WORKER_WAITS, text);
 }
 
+static void on_needs(void *self, uint64_t id, uint64_t needs)
+{
+    report_as(self, id, (struct report){.kind = PL_SCHED_EV_WORKER_NEEDS, .needs = needs}, "");
+}
+
 static void on_exited(void *self, uint64_t id, const struct pl_executor_end *end)
 {
     struct pl_engine *e = self;
@@ -411,8 +418,8 @@ static bool has_come(void *self, uint64_t id)
 
 struct pl_executor_events pl_engine_executor_events(struct pl_engine *e)
 {
-    return (struct pl_executor_events){e,        on_started, on_exited, on_placed, on_waits,
-                                       on_shape, on_reshape, has_shape, has_come,  on_image};
+    return (struct pl_executor_events){e,          on_started, on_exited, on_placed, on_waits, on_shape,
+                                       on_reshape, has_shape,  has_come,  on_image,  on_needs};
 }
 
 void pl_engine_worker_spec(const struct pl_engine *e, const struct pl_eworker *w, struct pl_engine_worker_texts *texts,

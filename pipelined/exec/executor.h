@@ -67,13 +67,15 @@ struct pl_executor_events {
     /* Of pods: the image that the command runs in, as its node resolved it ("debian@sha256:…"): before it is told that it is up, or that it ended. NULL:
      * nobody wants to know. */
     void (*image)(void *self, uint64_t id, const char *image);
+    /* Of pods that were adopted and wait for a node: WORKER_NEEDS. Not within a call of `adopt`. NULL: nobody wants to know. */
+    void (*needs)(void *self, uint64_t id, uint64_t needs);
 };
 
 /* Would a stage's workers be taken? Texts are "" where there is nothing to say. */
 struct pl_executor_check {
     char not_offered[1024]; /* no node could take one: the cluster's sentence */
     char not_checked[1024]; /* the cluster did not answer the question: why */
-    char *body;             /* the executor's own, between check and ask */
+    char *body; /* the executor's own, between check and ask */
     char name[64];
     uint64_t number;
 };

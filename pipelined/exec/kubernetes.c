@@ -11,8 +11,9 @@
 #include <stdio.h>
 
 #define POD_KEEP                                                                                                                 \
-    "metadata{labels{pipelined.io/project pipelined.io/stage kueue.x-k8s.io/queue-name} annotations{pipelined.io/worker "        \
-    "kubernetes.io/limit-ranger ALIYUN_COM_GPU_MEM_IDX scheduler.framework.gpushare.allocation} deletionTimestamp} "             \
+    "metadata{labels{pipelined.io/project pipelined.io/stage kueue.x-k8s.io/queue-name} "                                        \
+    "annotations{pipelined.io/worker " PL_POD_NEEDS                                                                              \
+    " kubernetes.io/limit-ranger ALIYUN_COM_GPU_MEM_IDX scheduler.framework.gpushare.allocation} deletionTimestamp} "            \
     "spec{nodeName schedulerName schedulingGates containers{name resources} " PL_CLUSTER_HOLDS_KEEP "} status"
 #define EVENT_KEEP "involvedObject{uid} reason message type count firstTimestamp lastTimestamp eventTime series"
 

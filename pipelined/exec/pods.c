@@ -140,6 +140,8 @@ static void add_hash(struct kpod *p, const json_t *object, json_t *metadata)
         json_object_set_new(annotations, PL_KUBE_HASH, json_sprintf("%016" PRIx64, spec ? pl_xxh64(spec, strlen(spec), 0) : 0));
     } else {
         json_object_set_new(annotations, PL_KUBE_HASH, json_sprintf("%" PRIu64, p->id));
+        if (p->shape && p->shape->needs) /* for the daemon's next life */
+            json_object_set_new(annotations, PL_POD_NEEDS, json_sprintf("%016" PRIx64, p->shape->needs));
     }
 }
 
@@ -526,7 +528,7 @@ static void tell_place(struct kpod *p, const struct pl_pod_state *st)
     struct kube *k = p->kube;
     const bool up = st->verdict == PL_POD_RUNS, news = (st->bound && !p->bound) || (up && !p->up);
 
-    if (st->bound && !p->bound && p->shape)
+    if (st->bound && !p->bound && p->shape && (!p->adopted || p->waited))
         pl_ramp_bound(&p->shape->ramp, pl_clock_mono_ms());
     p->bound = p->bound || st->bound;
     if (up)
@@ -537,6 +539,21 @@ static void tell_place(struct kpod *p, const struct pl_pod_state *st)
         pl_kshape_pending(p, false);
     if (news)
         k->events.placed(k->events.self, p->id, st->node ? st->node : "", up);
+}
+
+/* Of one of an earlier life that has no node; once. One that was made by a daemon that did not write it down stays. */
+static void tell_needs(struct kpod *p)
+{
+    struct kube *k = p->kube;
+    const json_t *annotations = json_object_get(json_object_get(p->object, "metadata"), "annotations");
+    const uint64_t needs = strtoull(pl_json_str(annotations, PL_POD_NEEDS), NULL, 16);
+
+    if (!p->adopted || p->bound || p->waited)
+        return;
+    p->waited = true;
+    pl_kshape_pending(p, true);
+    if (needs && k->events.needs)
+        k->events.needs(k->events.self, p->id, needs);
 }
 
 static void tell_why(struct kpod *p, const struct pl_pod_state *st)
@@ -591,6 +608,7 @@ void pl_kpod_look(struct kpod *p)
         return;
     }
     tell_place(p, &st);
+    tell_needs(p);
     tell_why(p, &st);
     if (st.queued)
         pl_kpod_look_queue(p);

@@ -21,7 +21,8 @@
 #include <pthread.h>
 #include <sys/queue.h>
 
-#define PL_POD_EVENTS_MAX       16u /* kept of a pod */
+#define PL_POD_NEEDS            PL_POD_LABEL "needs" /* annotation: `needs` of its shape when it was made, 16 hex digits */
+#define PL_POD_EVENTS_MAX       16u                  /* kept of a pod */
 #define PL_POD_LOOK_MS          2000
 #define PL_POD_LOOK_TURN        64u   /* pods that are looked at in one turn of the loop */
 #define PL_POD_TRIES_MS         5000  /* a server that fails is asked again so long before that is said */
@@ -44,6 +45,7 @@ struct kshape {
     uint64_t id;
     struct pl_offer_request request; /* names are of */
     json_t *pod;                     /* one like its pods */
+    uint64_t needs;                  /* what a node must have for them, as a number */
     struct pl_ramp ramp;
     uint32_t pending;
     uint32_t pods; /* that have it */
@@ -101,6 +103,7 @@ struct kpod {
     bool stop, kill;              /* told to end while it was being made */
     bool adopted, seen;           /* of an earlier life; in a list or watch */
     bool bound, up, image_told;   /* told */
+    bool waited;                  /* of an earlier life: it was seen without a node */
     uint8_t ended;                /* containers of it that have, a bit each, in the order of pod_logs.c */
     bool came;                    /* its agent has attached */
     int64_t silent_ms;            /* monotonic: of one that is up and has not come: when it is asked why */

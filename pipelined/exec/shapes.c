@@ -1,5 +1,6 @@
 #include "pipelined/exec/pods.h"
 
+#include "pipelined/core/json_text.h"
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
 
@@ -141,6 +142,48 @@ static uint64_t number_of(const struct pl_pod *pod)
     return n ? n : 1;
 }
 
+/* Those expressions of a list that ask for something; what they only keep away from is no need. */
+static json_t *asked_of(const json_t *expressions)
+{
+    json_t *asked = json_array();
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach((json_t *)(uintptr_t)expressions, i, one)
+    {
+        const char *op = pl_json_str(one, "operator");
+
+        if (!pl_streq(op, "NotIn") && !pl_streq(op, "DoesNotExist"))
+            json_array_append(asked, (json_t *)(uintptr_t)one);
+    }
+    return asked;
+}
+
+/* What a node must have, for the request and the rest of what its pod says: it waits for ever where that is to be had by another name by now. */
+static uint64_t needs_of(const json_t *pod, const struct pl_offer_request *request)
+{
+    const json_t *spec = json_object_get(pod, "spec"), *node = json_object_get(json_object_get(spec, "affinity"), "nodeAffinity"),
+                 *terms = json_object_get(json_object_get(node, "requiredDuringSchedulingIgnoredDuringExecution"),
+                                          "nodeSelectorTerms"),
+                 *term;
+    _cleanup_(json_decrefp) json_t *what = json_object();
+    _cleanup_free_ char *text = NULL;
+    json_t *counts = json_object(), *asked = json_array();
+    uint64_t n;
+    size_t i;
+
+    for (i = 0; i < request->n; i++)
+        json_object_set_new(counts, request->extended[i].name, json_integer(request->extended[i].count));
+    json_array_foreach((json_t *)(uintptr_t)terms, i, term)
+        json_array_append_new(asked, asked_of(json_object_get(term, "matchExpressions")));
+    json_object_set_new(what, "extended", counts);
+    json_object_set_new(what, "terms", asked);
+    put(what, "nodeSelector", json_object_get(spec, "nodeSelector"));
+    text = json_dumps(what, JSON_COMPACT | JSON_SORT_KEYS);
+    n = text ? pl_xxh64(text, strlen(text), 0) : 0;
+    return n ? n : 1;
+}
+
 static struct kshape *shape_at(struct kube *k, uint64_t id)
 {
     struct kshape *s = pl_map_get(&k->shapes, &id, sizeof id);
@@ -179,6 +222,7 @@ static struct kshape *find_shape(struct kube *k, const struct pl_worker_spec *sp
         s->pod = json_incref(pod->pod);
         pl_offer_request(s->pod, &s->request);
         s->request.elsewhere = pod->elsewhere;
+        s->needs = needs_of(s->pod, &s->request);
         s->queued = pl_kube_queue_of(s->pod) != NULL;
     }
     if (s)
@@ -261,9 +305,11 @@ void pl_kshape_look(struct kube *k, struct kshape *s)
     s->told = true;
     s->offered = offered;
     s->told_max = s->ramp.pending_max;
-    k->events.shape(
-        k->events.self,
-        &(struct pl_sched_shape){.id = s->id, .offered = offered, .pending_max = s->told_max, .text = offered ? NULL : s->why});
+    k->events.shape(k->events.self, &(struct pl_sched_shape){.id = s->id,
+                                                             .offered = offered,
+                                                             .pending_max = s->told_max,
+                                                             .needs = s->needs,
+                                                             .text = offered ? NULL : s->why});
 }
 
 void pl_kshape_pending(struct kpod *p, bool pending)

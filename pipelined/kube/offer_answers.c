@@ -234,11 +234,12 @@ static size_t describe_products(struct pl_offer *o)
     return n;
 }
 
-/* Are there nodes that share their devices so (index of pl_offer_strategies)? Else those that may come count. */
+/* Are there nodes that share their devices so (index of pl_offer_strategies), and have any? Else those that may come count: while a plugin starts again its
+ * node has none. */
 static bool is_there(const struct pl_offer *o, uint32_t strategy)
 {
     for (uint32_t i = 0; i < o->n_shapes; i++)
-        if (o->shapes[i].taken && o->shapes[i].nodes > 0 && o->shapes[i].key.strategy == strategy)
+        if (o->shapes[i].taken && o->shapes[i].nodes > 0 && o->shapes[i].key.n > 0 && o->shapes[i].key.strategy == strategy)
             return true;
     return false;
 }

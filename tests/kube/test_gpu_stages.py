@@ -3,6 +3,7 @@ is free. Agents, runners and commands really run; the devices are the simulated 
 import pathlib
 
 import nodes
+import pytest
 from test_demo import COMMANDS, kit, world  # noqa: F401  a fixture
 from test_gpu_use import SLEEPS
 from test_pod_faults import begin, gate, hold, names, says, succeeds  # noqa: F401  a fixture
@@ -99,11 +100,11 @@ def test_presets_leave_it_to_their_schedulers_what_there_is(world):  # noqa: F81
     assert hami == {"gpu": "1", "gpumem": "3k", "gpucores": "30"} and volcano == {"vgpu-number": "1", "vgpu-memory": "8k", "vgpu-cores": "50"}, (hami, volcano)
 
 
-def holder(one):
-    """Somebody else's pod, which has the only GPU."""
-    container = {"name": "n", "image": COMMANDS, "command": SLEEPS, "resources": {"limits": {"nvidia.com/gpu": 1}}}
+def holder(one, node="gpu", resource="nvidia.com/gpu", count=1):
+    """Somebody else's pod, which has all that there is."""
+    container = {"name": "n", "image": COMMANDS, "command": SLEEPS, "resources": {"limits": {resource: count}}}
     one.kubelet.create({"metadata": {"name": "notebook"}, "spec": {"restartPolicy": "Never", "containers": [container], "tolerations": [{"operator": "Exists"}]}})
-    one.kubelet.wait("notebook", lambda pod: pod["spec"].get("nodeName") == "gpu")
+    one.kubelet.wait("notebook", lambda pod: pod["spec"].get("nodeName") == node)
 
 
 DEVICE = 'echo "$PL_DEVICE $PL_GPU_COUNT ${CUDA_VISIBLE_DEVICES-unset} $NVIDIA_VISIBLE_DEVICES" >/pfs/out/device'
@@ -152,6 +153,39 @@ def test_a_gpu_that_comes_free_in_time_is_taken_by_who_could_do_without(world): 
     succeeds(one, run)
     assert one.daemon.read("st", "device") == b"gpu 1 unset GPU-gpu-0\n"
     assert one.daemon.job(run, "st")["device"] == "gpu" and one.nodes("st") == {"gpu"}
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_a_pod_that_waits_for_what_nodes_have_no_more_is_made_anew(world, away):  # noqa: F811
+    """The plugin renames what it shares by now: no node will take the pod, and it is the only one that its stage may have. Also when that changed while the
+    daemon was away."""
+    one = world([nodes.time_slicing("old", replicas=1)])
+    holder(one, "old")
+    run = begin(one, "st", "cp /pfs/in/f /pfs/out/f", gpu=shares("time-slicing"), workers=1)
+    says(one, run, "st", "Insufficient nvidia.com/gpu")
+    if away:
+        one.daemon.stop()
+    one.kubelet.remove_node("old")
+    one.kubelet.add_node(nodes.time_slicing("new", replicas=1, rename=True))
+    if away:
+        one.daemon.start()
+    succeeds(one, run)
+    first, second = sorted(one.pods("st"), key=lambda pod: int(pod["metadata"]["resourceVersion"]))
+    assert "nvidia.com/gpu" in limits(first) and "nvidia.com/gpu.shared" in limits(second), one.tell()
+    assert "nodeName" not in first["spec"] and second["spec"]["nodeName"] == "new"
+    job = one.daemon.job(run, "st")
+    assert job["state"] == "success" and "did not come up" not in job["reason"], job
+
+
+def test_who_waits_without_a_gpu_takes_one_that_comes_to_be_offered(world):  # noqa: F811
+    """No node had one, so it was to go on without, and no CPU was free either."""
+    one = world([nodes.cpu("cpu", cpu="2")])
+    holder(one, "cpu", "cpu", 2)
+    run = begin(one, "st", DEVICE, gpu={"required": False, "wait": "10m"}, resources={"cpu": 1}, workers=1)
+    says(one, run, "st", "Insufficient cpu")
+    one.kubelet.add_node(nodes.gpu("gpu", count=1))
+    succeeds(one, run)
+    assert one.daemon.read("st", "device") == b"gpu 1 unset GPU-gpu-0\n"
 
 
 def table(*rows):

@@ -19,7 +19,8 @@ struct heard {
     unsigned started, exited, placed, up, waits, shapes, reshapes, images;
     bool hopeless, counts, offered;
     uint32_t pending_max;
-    uint64_t last;
+    unsigned needs_told;
+    uint64_t last, needs, shape_needs;
     char end[1024], why[1024], node[128], shape[1024], image[256];
 };
 
@@ -86,6 +87,7 @@ static inline void on_shape(void *self, const struct pl_sched_shape *shape)
     h->shapes++;
     h->offered = shape->offered;
     h->pending_max = shape->pending_max;
+    h->shape_needs = shape->needs;
     (void)snprintf(h->shape, sizeof h->shape, "%s", shape->text ? shape->text : "");
 }
 
@@ -108,6 +110,15 @@ static inline void on_image(void *self, uint64_t id, const char *image)
         assert_int_equal(h->up + h->exited, 0);
     h->images++;
     (void)snprintf(h->image, sizeof h->image, "%s", image);
+}
+
+static inline void on_needs(void *self, uint64_t id, uint64_t needs)
+{
+    struct heard *h = &((struct fixture *)self)->heard;
+
+    h->needs_told++;
+    h->needs = needs;
+    h->last = id;
 }
 
 static inline bool has_come(void *self, uint64_t id)
@@ -156,7 +167,7 @@ static inline void create(struct fixture *f, bool follow)
                                                .context = "",
                                                .settings = &f->settings,
                                                .events = {f, on_started, on_exited, on_placed, on_waits, on_shape, on_reshape,
-                                                          has_shape, has_come, on_image}};
+                                                          has_shape, has_come, on_image, on_needs}};
     struct pl_err err = {0};
 
     f->settings = (struct pl_pod_settings){
@@ -298,4 +309,27 @@ static inline void finish(struct fixture *f, uint64_t id, int main_code, int age
                     state("main", "terminated",
                           json_pack("{s:i, s:s}", "exitCode", main_code, "reason", main_code ? "Error" : "Completed")),
                     state("agent", "terminated", json_pack("{s:i}", "exitCode", agent_code))));
+}
+
+static inline void put_gpu_node(struct fixture *f, const char *name, const char *product)
+{
+    kube_fake_put(f->fake, NODES,
+                  json_pack("{s:{s:s, s:{s:s}}, s:{s:{s:s, s:s, s:s, s:s}, s:[{s:s, s:s}]}}", "metadata", "name", name, "labels",
+                            "nvidia.com/gpu.product", product, "status", "allocatable", "cpu", "8", "memory", "32Gi", "pods",
+                            "110", "nvidia.com/gpu", "1", "conditions", "type", "Ready", "status", "True"));
+}
+
+static inline bool is_reshaped(struct fixture *f)
+{
+    return f->heard.reshapes > 0;
+}
+
+/* As the engine does: asks anew whenever it is told to, until that is said of the shape ("": it is offered). */
+static inline void ask_anew(struct fixture *f, const struct pl_worker_spec *spec, const char *says, uint64_t *id)
+{
+    do {
+        until(f, is_reshaped);
+        f->heard.reshapes = 0;
+        assert_int_equal(f->x->ops->shape(f->x, "default", spec->def, 1, spec->gpu, id, NULL), 0);
+    } while (*says ? !strstr(f->heard.shape, says) : !f->heard.offered);
 }

@@ -248,14 +248,6 @@ static void a_shape_is_offered_when_a_node_could_take_it(void **state_)
     pl_spec_destroy(gpu);
 }
 
-static void put_gpu_node(struct fixture *f, const char *name, const char *product)
-{
-    kube_fake_put(f->fake, NODES,
-                  json_pack("{s:{s:s, s:{s:s}}, s:{s:{s:s, s:s, s:s, s:s}, s:[{s:s, s:s}]}}", "metadata", "name", name, "labels",
-                            "nvidia.com/gpu.product", product, "status", "allocatable", "cpu", "8", "memory", "32Gi", "pods",
-                            "110", "nvidia.com/gpu", "1", "conditions", "type", "Ready", "status", "True"));
-}
-
 static bool has_none(struct fixture *f)
 {
     return strstr(f->heard.shape, "(Tesla-T4: 0, 0 free)") != NULL;
@@ -319,21 +311,6 @@ static void our_own_pods_count_once_and_by_our_own_list(void **state_)
     f->x->ops->stop(f->x, 7, true);
     until(f, has_end);
     pl_spec_destroy(gpu);
-}
-
-static bool is_reshaped(struct fixture *f)
-{
-    return f->heard.reshapes > 0;
-}
-
-/* As the engine does: asks anew whenever it is told to, until that is said of the shape ("": it is offered). */
-static void ask_anew(struct fixture *f, const struct pl_worker_spec *spec, const char *says, uint64_t *id)
-{
-    do {
-        until(f, is_reshaped);
-        f->heard.reshapes = 0;
-        assert_int_equal(f->x->ops->shape(f->x, "default", spec->def, 1, spec->gpu, id, NULL), 0);
-    } while (*says ? !strstr(f->heard.shape, says) : !f->heard.offered);
 }
 
 /* No node had what the stage names when it was made; one that has it joins. One that has not changes nothing but the sentence. */

@@ -8,11 +8,6 @@ static void be_away(struct fixture *f)
     kube_fake_fault(f->fake, (struct kube_fake_fault){NULL, NULL, KUBE_FAULT_ANSWER, 503, 0, "it starts", 0, 0});
 }
 
-static bool is_reshaped(struct fixture *f)
-{
-    return f->heard.reshapes > 0;
-}
-
 static uint64_t shape_of(struct fixture *f)
 {
     uint64_t id;

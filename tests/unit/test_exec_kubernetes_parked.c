@@ -252,11 +252,6 @@ static void put_secret(struct fixture *f)
                   json_pack("{s:{s:s, s:{s:s}}}", "metadata", "name", "pg", "labels", "pipelined.io/project", "default"));
 }
 
-static bool is_reshaped(struct fixture *f)
-{
-    return f->heard.reshapes > 0;
-}
-
 /* Its project has lost it while there was no room for the pod. */
 static void who_waited_gets_no_secret_that_is_another_projects_by_then(void **state_)
 {

@@ -360,6 +360,8 @@ static void resources_of_shared_devices_are_known_by_their_strategy(void **state
     assert_string_equal(turns_of(o), "time-slicing nvidia.com/gpu.shared, mps nvidia.com/gpu");
     node(o, "m", "8", "32Gi", "\"nvidia.com/gpu.shared\": \"4\"", STRATEGY("mps"), 2); /* its plugin is set to rename */
     assert_string_equal(turns_of(o), "time-slicing nvidia.com/gpu.shared, mps nvidia.com/gpu.shared");
+    node(o, "m", "8", "32Gi", "\"nvidia.com/gpu.shared\": \"0\"", STRATEGY("mps"), 3); /* and starts again */
+    assert_string_equal(turns_of(o), "time-slicing nvidia.com/gpu.shared, mps nvidia.com/gpu, mps nvidia.com/gpu.shared");
     pl_offer_destroy(o);
 }
 

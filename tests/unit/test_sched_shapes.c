@@ -12,6 +12,13 @@ static void shape(uint64_t id, bool offered, uint32_t pending_max)
                                              .text = offered ? NULL : "no node offers nvidia.com/gpux; known: nvidia.com/gpu"}});
 }
 
+/* The same, offered, and its pods need that of a node. */
+static void shape_needs(uint64_t id, uint64_t needs)
+{
+    kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_SHAPE,
+                                       .shape = {.id = id, .offered = true, .pending_max = 3, .needs = needs}});
+}
+
 static void said(enum pl_sched_event_kind kind, uint64_t worker, bool on, const char *text)
 {
     kit_do(&k, (struct pl_sched_event){.kind = kind, .id = worker, .on = on, .text = text});
@@ -166,6 +173,56 @@ static void a_stage_may_have_pods_of_another_shape_from_now_on(void **state)
     kit_close(&k);
 }
 
+static void reshape(uint64_t stage, uint64_t id)
+{
+    kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_STAGE_SHAPES, .stage = {.stage = stage, .version = 1, .shape = id}});
+}
+
+/* The resource was renamed, say: nobody will ever take the pod that asks for it by its old name, and it is the only one that its stage may have. */
+static void a_pod_that_waits_for_what_nodes_had_is_made_anew(void **state)
+{
+    uint64_t first, second;
+
+    (void)state;
+    open_pods((struct pl_sched_stage){.workers = 1}, true, 0);
+    shape_needs(7, 70);
+    first = kit_the(&k, PL_SCHED_START_WORKER)->worker.id;
+    reshape(1, 9);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0); /* nothing is known of 9 */
+    kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_SHAPE, .shape = {.id = 9, .needs = 90, .text = "no node offers it"}});
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0); /* another would fare no better */
+    shape_needs(9, 90);
+    assert_int_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.id, first);
+    assert_true(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.kill);
+    assert_int_equal(kit_the(&k, PL_SCHED_START_WORKER)->worker.shape, 9);
+    second = kit_the(&k, PL_SCHED_START_WORKER)->worker.id;
+    said(PL_SCHED_EV_WORKER_EXITED, first, false, "its pod was deleted");
+    SAYS(k, 1, 1, "starting 1 worker"); /* nobody is to blame */
+    shape_needs(9, 90);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    said(PL_SCHED_EV_WORKER_PLACED, second, false, NULL);
+    reshape(1, 7);
+    shape_needs(7, 70);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0); /* it has a node */
+    kit_close(&k);
+}
+
+/* Shapes differ in much that nobody waits for: which nodes are liked better, what CPU stages avoid. */
+static void a_pod_keeps_its_place_while_what_it_needs_is_the_same(void **state)
+{
+    (void)state;
+    open_pods((struct pl_sched_stage){.workers = 2}, true, 0);
+    shape_needs(7, 70);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 2);
+    reshape(1, 9);
+    shape_needs(9, 70);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    reshape(1, 10);
+    shape_needs(10, 0); /* not known */
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    kit_close(&k);
+}
+
 /* A node may be long in coming, and an image too; what runs answers soon. */
 static void a_pod_has_no_deadline_before_it_runs(void **state)
 {
@@ -315,6 +372,55 @@ static void a_gpu_that_nobody_offers_is_not_waited_for(void **state)
     kit_close(&k);
 }
 
+/* One that has its node already is not taken from there. */
+static void who_waits_without_a_gpu_goes_when_one_is_offered(void **state)
+{
+    uint64_t first;
+
+    (void)state;
+    open_optional(false);
+    first = kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.id;
+    said(PL_SCHED_EV_WORKER_PLACED, first, false, NULL);
+    shape(7, false, 2);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    shape(7, true, 2);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 2);
+    assert_int_not_equal(kit_nth(&k, PL_SCHED_STOP_WORKER, 0)->worker.id, first);
+    assert_int_not_equal(kit_nth(&k, PL_SCHED_STOP_WORKER, 1)->worker.id, first);
+    assert_string_equal(kit_nth(&k, PL_SCHED_STOP_WORKER, 0)->worker.reason, "its stage waits for a GPU");
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 2);
+    assert_int_equal(kit_nth(&k, PL_SCHED_START_WORKER, 1)->worker.shape, 7);
+    kit_close(&k);
+}
+
+/* What GPUs are called matters to those alone that wait for one, and the other way round; until it is known whether they are offered nobody goes. */
+static void of_each_kind_its_own_shape_counts(void **state)
+{
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_STAGE_SHAPES,
+                                .stage = {.stage = 1, .version = 1, .shape = 9, .cpu_shape = 8}};
+
+    (void)state;
+    open_optional(false);
+    kit_do(&k, ev);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    shape(9, false, 2);
+    shape_needs(8, 80);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0); /* what those need was not known when they were made */
+    kit_wait(&k, 60000);
+    shape_needs(9, 90);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 3); /* a GPU is on offer */
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 3);
+    ev.stage.cpu_shape = 10;
+    kit_do(&k, ev);
+    shape_needs(10, 100);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    ev.stage.shape = 11;
+    kit_do(&k, ev);
+    shape_needs(11, 110);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 3);
+    kit_close(&k);
+}
+
 /* Stages 1 and 2 of one pipeline and 3 of another, all of shape 7; 4 of shape 8. */
 static void shapes_do_not_wait_for_each_other_and_pipelines_share(void **state)
 {
@@ -377,9 +483,39 @@ static void pods_of_an_earlier_life_count(void **state)
     kit_close(&k);
 }
 
-static void reshape(uint64_t stage, uint64_t id)
+static void needs(uint64_t worker, uint64_t number)
 {
-    kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_STAGE_SHAPES, .stage = {.stage = stage, .version = 1, .shape = id}});
+    kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_WORKER_NEEDS, .id = worker, .shape = {.needs = number}});
+}
+
+/* Nodes changed while the daemon was away: of its pods that wait the cluster tells what they need, once they are seen. */
+static void a_pod_of_an_earlier_life_is_made_anew_like_any_other(void **state)
+{
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_WORKER};
+
+    (void)state;
+    kit_open(&k, 1, 0);
+    shape_needs(7, 70);
+    kit_do(&k, kit_stage(1, 1, (struct pl_sched_stage){.shape = 7, .workers = 3}));
+    ev.worker.stage = ev.worker.version = 1;
+    ev.worker.shape = 7;
+    ev.worker.starting = true;
+    for (ev.worker.id = 500; ev.worker.id < 503; ev.worker.id++)
+        kit_do(&k, ev);
+    kit_ready(&k);
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 10);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    needs(500, 70);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    said(PL_SCHED_EV_WORKER_PLACED, 501, false, NULL);
+    needs(501, 60);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0); /* it has a node */
+    needs(502, 60);
+    assert_int_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.id, 502);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 1);
+    needs(999, 60); /* gone meanwhile */
+    kit_close(&k);
 }
 
 /* Nodes come and go for years: what a stage's pods ask for is another each time. */
@@ -445,6 +581,8 @@ int main(void)
         cmocka_unit_test(why_an_agent_does_not_come_is_what_the_job_says_until_it_has),
         cmocka_unit_test(an_agent_that_came_first_hides_no_trouble),
         cmocka_unit_test(a_stage_may_have_pods_of_another_shape_from_now_on),
+        cmocka_unit_test(a_pod_that_waits_for_what_nodes_had_is_made_anew),
+        cmocka_unit_test(a_pod_keeps_its_place_while_what_it_needs_is_the_same),
         cmocka_unit_test(a_pod_has_no_deadline_before_it_runs),
         cmocka_unit_test(what_no_pod_can_mend_fails_the_job),
         cmocka_unit_test(a_row_that_ends_its_pod_has_used_a_try),
@@ -452,8 +590,11 @@ int main(void)
         cmocka_unit_test(a_gpu_that_does_not_come_in_time_is_done_without),
         cmocka_unit_test(a_gpu_that_came_is_kept),
         cmocka_unit_test(a_gpu_that_nobody_offers_is_not_waited_for),
+        cmocka_unit_test(who_waits_without_a_gpu_goes_when_one_is_offered),
+        cmocka_unit_test(of_each_kind_its_own_shape_counts),
         cmocka_unit_test(shapes_do_not_wait_for_each_other_and_pipelines_share),
         cmocka_unit_test(pods_of_an_earlier_life_count),
+        cmocka_unit_test(a_pod_of_an_earlier_life_is_made_anew_like_any_other),
         cmocka_unit_test(a_shape_that_nothing_is_of_is_forgotten),
         cmocka_unit_test(only_new_shapes_are_too_many),
         cmocka_unit_test(bad_values_are_refused),

@@ -319,6 +319,7 @@ static void change_shape(struct life *l, size_t i, bool calm)
     l->shapes[i] = (struct pl_sched_shape){.id = i + 1,
                                            .offered = calm || chance(&l->w, 80),
                                            .pending_max = calm ? 1 + (uint32_t)rnd(&l->w, 3) : (uint32_t)rnd(&l->w, 5),
+                                           .needs = rnd(&l->w, 3),
                                            .text = "no node offers that"};
     if (l->s)
         step(l, &(struct pl_sched_event){.kind = PL_SCHED_EV_SHAPE, .shape = l->shapes[i]});

@@ -55,6 +55,8 @@
  *  - On a cluster a worker is a pod of a shape: what all pods rendered alike ask for. Nobody here counts nodes: a shape says whether any node
  *    could take it, and how many pods of it may wait for a node at once. Shapes do not wait for each other; within one the pipeline with the
  *    fewest workers goes first. A pod may wait as long as it likes, unless its GPU is not required: then wait_ms, and the CPU's shape.
+ *  - A pod that waits for a node goes, without blame, when the shape that its stage has by now needs something else of a node and is offered: another is
+ *    made in its place. So does one without a GPU where the cluster comes to offer the GPU that its stage would rather have.
  *  - Every job that has not ended carries a sentence that says what it waits for or does; JOB_STATE is given whenever
  *    it changes.
  *
@@ -185,6 +187,7 @@ struct pl_sched_shape {
     uint64_t id;          /* not 0 */
     bool offered;         /* some node could take it, now or when the cluster grows */
     uint32_t pending_max; /* so many of it may wait for a node at once */
+    uint64_t needs;       /* a number of what a node must have for its pods (executor.h); 0 = not known */
     const char *text;     /* of one that is not offered: why, e.g. "no node offers nvidia.com/gpux; known: nvidia.com/gpu" */
 };
 
@@ -259,6 +262,8 @@ enum pl_sched_event_kind {
     PL_SCHED_EV_WORKER_PLACED,
     /* .id = worker, .text: why its pod is not up yet, or is and its agent has not come, in the cluster's words; NULL: nothing is known. */
     PL_SCHED_EV_WORKER_WAITS,
+    /* .id = worker, .shape.needs: of one that was restored and waits for a node: what that must have, as its pod was made. */
+    PL_SCHED_EV_WORKER_NEEDS,
     /* .capacity. */
     PL_SCHED_EV_CAPACITY,
     /* .shape: new, or changed. One that no stage or worker has is forgotten, and this then changes nothing: it is given (again) after a stage has

@@ -205,6 +205,8 @@ enum device pl_sched_admit_device(struct pl_sched *s, struct job *job)
         return GPU;
     if (job->on_cpu || (v->shape ? v->cpu_shape && !may_be_offered(v->shape) : !pl_sched_gpus_offered(s, v)))
         return CPU;
+    if (v->shape && !v->shape->told) /* whether there is anything to wait for */
+        return GPU;
     if (job->gpu_since < 0)
         job->gpu_since = s->now;
     if (s->now - job->gpu_since >= v->def.gpu_wait_ms && v->with_gpu == 0)
@@ -236,6 +238,7 @@ static void start(struct pl_sched *s, struct version *v, enum device device)
         return;
     if (v->shape) {
         pl_sched_shape_take(s, w, shape_for(v, device), true);
+        w->needs = w->shape->needs;
     } else {
         w->cpu_milli = pl_sched_cpu_need(s, v, device);
         w->memory_bytes = v->def.memory_bytes;

@@ -382,6 +382,7 @@ int pl_sched_stage_shapes(struct pl_sched *s, const struct pl_sched_stage *def, 
     v->cpu_shape = pl_sched_shape_ref(s, def->cpu_shape);
     leave_shape(s, v, old);
     leave_shape(s, v, old_cpu);
+    v->stage->reshaped = true;
     pl_sched_stage_dirty(s, v->stage);
     return 0;
 }

@@ -333,6 +333,19 @@ static void serve(struct pl_sched *s, struct job *job)
         pl_sched_task_recall(s, job);
 }
 
+/* Pods that wait for a node do so for what the job is to have: its GPUs, or none. */
+static void keep_to_device(struct pl_sched *s, struct job *job)
+{
+    struct version *v = job->version;
+
+    if (!v->cpu_shape)
+        return;
+    if (pl_sched_admit_device(s, job) == CPU)
+        pl_sched_shape_give_up(s, v, GPU);
+    else if (v->shape->told && v->shape->offered) /* not only until it is known what its GPUs would take */
+        pl_sched_shape_give_up(s, v, CPU);
+}
+
 static void run_rows(struct pl_sched *s, struct job *job)
 {
     const struct version *v = job->version;
@@ -357,8 +370,7 @@ static void run_rows(struct pl_sched *s, struct job *job)
     if (fail_start(s, job))
         return;
     serve(s, job);
-    if (v->cpu_shape && pl_sched_admit_device(s, job) == CPU)
-        pl_sched_shape_give_up_gpu(s, job->version);
+    keep_to_device(s, job);
     pl_sched_admit_wish(s, job->version);
     set_timer(s, job);
 }
@@ -373,7 +385,10 @@ void pl_sched_stage_advance(struct pl_sched *s, struct stage *stage)
         if (!job || v != job->version || !job->rows)
             pl_sched_admit_unwish(s, v);
         pl_sched_workers_trim(s, v);
+        if (stage->reshaped)
+            pl_sched_shape_renew(s, v);
     }
+    stage->reshaped = false;
     if (!job || !job->linked)
         return;
     if (job->state == PL_SCHED_CREATED && job->blocked_on == 0 && !job->queued && !s->draining)

@@ -93,8 +93,10 @@ static void offer_changed(struct pl_sched *s)
 {
     const struct pl_map_slot *slot;
 
-    for (size_t i = 0; (slot = pl_map_next(&s->stages, &i));)
+    for (size_t i = 0; (slot = pl_map_next(&s->stages, &i));) {
+        ((struct stage *)slot->value)->reshaped = true;
         pl_sched_stage_dirty(s, slot->value);
+    }
 }
 
 int pl_sched_shape_set(struct pl_sched *s, const struct pl_sched_shape *def, struct pl_err *err)
@@ -115,13 +117,15 @@ int pl_sched_shape_set(struct pl_sched *s, const struct pl_sched_shape *def, str
         free(text);
         return 0; /* out of memory: seen at the end of the step */
     }
-    if (!shape->told || shape->offered != def->offered || (!def->offered && !pl_streq(text, shape->text)))
+    if (!shape->told || shape->offered != def->offered || shape->needs != def->needs ||
+        (!def->offered && !pl_streq(text, shape->text)))
         offer_changed(s);
     free(shape->text);
     shape->text = text;
     shape->told = true;
     shape->offered = def->offered;
     shape->pending_max = def->pending_max;
+    shape->needs = def->needs;
     pl_sched_shape_ready(s, shape);
     return 0;
 }
@@ -171,18 +175,41 @@ void pl_sched_shape_waits(struct pl_sched *s, struct worker *w, const char *text
     pl_sched_say_line(s, &w->shape->line);
 }
 
-void pl_sched_shape_give_up_gpu(struct pl_sched *s, struct version *v)
+/* It has no node, and nobody waits for it in particular. */
+static bool may_be_replaced(const struct worker *w)
 {
-    struct worker *w, *next;
-    char text[80], duration[32];
+    return w->pending && w->state == WORKER_STARTING;
+}
 
-    for (w = TAILQ_FIRST(&v->workers); w; w = next) {
-        next = TAILQ_NEXT(w, version_link);
-        if (!w->pending || !w->on_gpu || w->state != WORKER_STARTING)
-            continue;
+void pl_sched_shape_give_up(struct pl_sched *s, struct version *v, enum device device)
+{
+    struct worker *w;
+    char text[80] = "its stage waits for a GPU", duration[32];
+
+    if (device == GPU)
         snprintf(text, sizeof(text), "no GPU came within %s", pl_duration_text(v->def.gpu_wait_ms, duration));
-        pl_sched_worker_stop(s, w, true, text);
+    for (w = v->starting > 0 ? TAILQ_FIRST(&v->workers) : NULL; w; w = TAILQ_NEXT(w, version_link))
+        if (may_be_replaced(w) && w->on_gpu == (device == GPU))
+            pl_sched_worker_stop(s, w, true, text);
+}
+
+void pl_sched_shape_renew(struct pl_sched *s, struct version *v)
+{
+    struct worker *w;
+
+    for (w = v->starting > 0 ? TAILQ_FIRST(&v->workers) : NULL; w; w = TAILQ_NEXT(w, version_link)) {
+        const struct shape *now = w->on_gpu || v->def.gpu_count == 0 ? v->shape : v->cpu_shape;
+
+        if (may_be_replaced(w) && w->needs && now && now->told && now->offered && now->needs && now->needs != w->needs)
+            pl_sched_worker_stop(s, w, true, "its stage asks for something else of a node by now");
     }
+}
+
+void pl_sched_shape_needs(struct pl_sched *s, struct worker *w, uint64_t needs)
+{
+    w->needs = needs;
+    w->version->stage->reshaped = true;
+    pl_sched_stage_dirty(s, w->version->stage);
 }
 
 void pl_sched_shapes_finish(struct pl_sched *s)

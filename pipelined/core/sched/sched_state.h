@@ -79,6 +79,7 @@ struct shape {
     struct line line;
     bool told, offered;
     uint32_t pending_max, pending; /* pods that wait for a node */
+    uint64_t needs;                /* 0 = not known */
     char *text;
     char *why;  /* of one of those that wait: the cluster's words; NULL = nothing is known */
     bool ready; /* in s->ready: it may have wishes and room */
@@ -107,6 +108,7 @@ struct stage {
     struct job_list lane; /* unfinished jobs, in the order of their runs */
     TAILQ_ENTRY(stage) dirty_link, say_link;
     bool dirty, say;
+    bool reshaped; /* pods of it that wait may be others than would be made by now */
     uint64_t mark; /* of the last search for cycles */
 };
 
@@ -234,6 +236,7 @@ struct worker {
     struct shape *shape; /* of its pod; NULL = a process */
     char *why;           /* its pod is not up yet; NULL = not known */
     char *node;          /* that took its pod; NULL = not known, or a process */
+    uint64_t needs;      /* of its shape when its pod was made; 0 = not known */
     bool avoids;         /* its pod goes to others than some nodes */
     bool on_gpu;
     bool pending; /* its pod waits for a node */
@@ -448,8 +451,12 @@ void pl_sched_shape_placed(struct pl_sched *s, struct worker *w);
 /* The worker is pending, and waits for no node any more. */
 void pl_sched_shape_left(struct pl_sched *s, struct worker *w);
 void pl_sched_shape_waits(struct pl_sched *s, struct worker *w, const char *text);
-/* Pods of the version that wait for a GPU are given up. */
-void pl_sched_shape_give_up_gpu(struct pl_sched *s, struct version *v);
+/* Pods of the version that wait for a node, with its GPUs or without, are given up: their stage goes the other way. */
+void pl_sched_shape_give_up(struct pl_sched *s, struct version *v, enum device device);
+/* Those are that need something else of a node than those that would be made now. */
+void pl_sched_shape_renew(struct pl_sched *s, struct version *v);
+/* What the pod of a worker of an earlier life needs. */
+void pl_sched_shape_needs(struct pl_sched *s, struct worker *w, uint64_t needs);
 bool pl_sched_shape_fits(const struct shape *shape);
 void pl_sched_shapes_finish(struct pl_sched *s);
 /* --- sched_node.c: nodes on which workers were lost */
