@@ -518,6 +518,8 @@ static void end(struct kpod *p, const struct pl_pod_state *st)
     const char *text = st->why[0] ? st->why : st->deleted ? "its pod was deleted" : "its pod is over";
 
     tell_image(p, st);
+    if (st->deleted && !p->stop) /* somebody else did that: with whom it belonged to, perhaps */
+        pl_kube_owner_doubt(p->kube);
     report(p, text, st->verdict == PL_POD_GIVEN_UP, st->verdict == PL_POD_FAILED);
     p->step = KPOD_GOING;
     pl_kpod_delete(p, false);

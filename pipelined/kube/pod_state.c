@@ -425,6 +425,13 @@ static void ended(struct look *l)
             words(pl_json_str(l->status, "message"), "the cluster says no more"));
 }
 
+/* Before its containers ran: none is started any more, and where its node is lost nobody ever takes the pod away. */
+static void leaves(struct look *l)
+{
+    if (!ended_by_disruption(l))
+        say(l, PL_POD_ELSEWHERE, "its pod was deleted");
+}
+
 void pl_pod_state(const json_t *pod, const json_t *events, const struct pl_pod_asked *asked, struct pl_pod_state *ret)
 {
     struct look l = {pod, json_object_get(pod, "spec"), json_object_get(pod, "status"), events, asked, ret};
@@ -445,6 +452,8 @@ void pl_pod_state(const json_t *pod, const json_t *events, const struct pl_pod_a
         ended(&l);
     else if (main != NULL || agent != NULL || state_of(&l, "containerStatuses", "main", "running") != NULL)
         ret->verdict = PL_POD_RUNS;
+    else if (ret->deleted)
+        leaves(&l);
     else if (ret->bound)
         wait_on_node(&l);
     else

@@ -81,6 +81,20 @@ def test_a_node_that_is_lost_takes_no_job_with_it(world, gate):  # noqa: F811
     assert one.nodes("st") == {"a", "b"}
 
 
+def test_a_node_that_is_lost_while_it_makes_a_pod_is_not_waited_for(world):  # noqa: F811
+    """Its pod is told to end and never does: the node stays there, and says nothing any more. Not even its agent has come: it has no image yet."""
+    one = world([nodes.cpu("a"), nodes.cpu("b")], images={AGENT: None})
+    run = begin(one, "st", "cp /pfs/in/f /pfs/out/f", **ONCE)
+    says(one, run, "st", AGENT, "not found")
+    first, = names(one, "st")
+    node = one.kubelet.pod(first)["spec"]["nodeName"]
+    one.kubelet.lose_node(node)
+    one.kubelet.until(lambda: one.nodes("st") >= {"a", "b"}, "another node has one")
+    one.kubelet.add_image(AGENT, IMAGES[AGENT])
+    succeeds(one, run)
+    assert one.kubelet.pod(first)["metadata"]["deletionTimestamp"]
+
+
 def test_after_two_losses_on_one_node_another_one_has_the_datum(world, gate):  # noqa: F811
     """As long as there is one; and no try of the datum is used."""
     one = world([nodes.cpu("a")])

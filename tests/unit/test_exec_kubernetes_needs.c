@@ -133,6 +133,22 @@ static void pods_that_are_adopted_with_their_nodes_let_none_follow(void **state_
     assert_true(f->heard.pending_max > 1);
 }
 
+/* Where the node of a pod is lost before the pod's containers run nobody takes it away: it is told to end, and over. */
+static void who_is_deleted_before_it_runs_is_over(void **state_)
+{
+    struct fixture *f = *state_;
+
+    create(f, true);
+    start(f, 7);
+    until(f, has_pod);
+    bind(f, 7);
+    until(f, is_placed);
+    patch(f, 7, json_pack("{s:{s:s}}", "metadata", "deletionTimestamp", "2026-11-22T10:00:00Z"));
+    until(f, has_end);
+    assert_string_equal(f->heard.end, "its pod was deleted");
+    assert_false(f->heard.hopeless || f->heard.counts);
+}
+
 int main(void)
 {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -140,6 +156,7 @@ int main(void)
         ROW(what_pods_need_of_a_node_is_told_apart_from_what_they_would_rather_have),
         ROW(what_an_adopted_pod_waits_for_is_told),
         ROW(pods_that_are_adopted_with_their_nodes_let_none_follow),
+        ROW(who_is_deleted_before_it_runs_is_over),
     };
 
     return cmocka_run_group_tests_name("exec_kubernetes_needs", tests, NULL, NULL);

@@ -123,6 +123,28 @@ static const struct {
      PL_POD_WAITS,
      "node n1 makes its containers",
      -1},
+    {"{\"metadata\": {\"deletionTimestamp\": \"2026-11-22T10:00:00Z\"}, " NODE
+     ", \"status\": {\"phase\": \"Pending\", \"containerStatuses\": [" CONTAINER("main", WAITING("ContainerCreating", "")) "]}}",
+     NULL,
+     {0},
+     PL_POD_ELSEWHERE,
+     "its pod was deleted",
+     -1},
+    {"{\"metadata\": {\"deletionTimestamp\": \"2026-11-22T10:00:00Z\"}, " NODE
+     ", \"status\": {\"phase\": \"Pending\", \"conditions\": [{\"type\": \"DisruptionTarget\", \"status\": \"True\", \"reason\": "
+     "\"DeletionByTaintManager\", \"message\": \"Taint manager: deleting due to NoExecute taint\"}], \"containerStatuses\": "
+     "[" CONTAINER("main", WAITING("ImagePullBackOff", "Back-off pulling image")) "]}}",
+     NULL,
+     {.waited_ms = 24LL * 3600 * 1000},
+     PL_POD_ELSEWHERE,
+     "DeletionByTaintManager: Taint manager: deleting due to NoExecute taint",
+     -1},
+    {"{\"metadata\": {\"deletionTimestamp\": \"2026-11-22T10:00:00Z\"}, \"status\": {\"phase\": \"Pending\"}}",
+     NULL,
+     {0},
+     PL_POD_ELSEWHERE,
+     "its pod was deleted",
+     -1},
     {"{" NODE ", \"status\": {\"containerStatuses\": [" CONTAINER("main", WAITING("ErrImagePull", "manifest unknown")) "]}}",
      NULL,
      {0},
