@@ -14,7 +14,7 @@
 #include "storage/dataset/stores.h"
 
 /* What the running engine is asked. `self` is the daemon's. */
-struct pl_stage;
+struct pl_spec;
 
 struct pl_engine_ops {
     /* A transaction has made a run (push, pipeline): schedule it. Any thread, never blocks. */
@@ -24,11 +24,10 @@ struct pl_engine_ops {
     void (*pipelines_changed)(void *self, const char *run);
     /* Stops a run, or one job of it (`stage` not NULL). Blocks: on the pool, holding no reader. PL_ENOTFOUND, PL_EBUSY. */
     int (*stop)(void *self, const char *run, const char *project, const char *stage, const char *why, struct pl_err *err);
-    /* Would the executor take the stage's workers? What speaks against it, but may change, is appended to `warnings` (a list); with
-     * `strict` that is PL_EUNAVAILABLE. PL_EINVAL, PL_EFORBIDDEN, PL_EUNAVAILABLE otherwise: it can have none; with the field's path.
-     * Blocks, some seconds where the cluster is not reached: on the pool, holding no reader. */
-    int (*check_stage)(void *self, const char *project, const struct pl_stage *def, bool strict, json_t *warnings,
-                       struct pl_err *err);
+    /* Would the executor take the workers of the spec's stages? What speaks against it, but may change, is appended to `warnings` (a list); with
+     * `strict` that is PL_EUNAVAILABLE. PL_EINVAL, PL_EFORBIDDEN, PL_EUNAVAILABLE otherwise: one can have none; with the field's path.
+     * Blocks, some seconds where the cluster is not reached, however many stages there are: on the pool, holding no reader. */
+    int (*check_stages)(void *self, const struct pl_spec *spec, bool strict, json_t *warnings, struct pl_err *err);
     /* Live figures: {"workers": […], "gpus": {…}, "queue": {…}}; new reference. Blocks: on the pool, holding no reader. */
     json_t *(*live)(void *self);
     /* Live progress of an unfinished job: {"waiting", "leased", "done", "failed", "workers", "device"?}; NULL when it is not live. Blocks:

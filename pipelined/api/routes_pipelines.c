@@ -270,12 +270,9 @@ static int store_specs(struct setting *s, struct pl_err *err)
 static int ask_cluster(struct setting *s, bool strict, struct pl_err *err)
 {
     const struct pl_api_config *config = &s->api->config;
-    int r = 0;
 
     s->warnings = problems_json(s->problems.warnings, s->problems.n_warnings);
-    for (size_t i = 0; r == 0 && i < s->spec->n_stages; i++)
-        r = config->engine->check_stage(config->engine_self, s->spec->project, &s->spec->stages[i], strict, s->warnings, err);
-    return r;
+    return config->engine->check_stages(config->engine_self, s->spec, strict, s->warnings, err);
 }
 
 static json_t *set_reply(const struct setting *s)

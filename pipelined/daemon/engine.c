@@ -415,20 +415,32 @@ static int take_check(const struct pl_stage *def, const struct pl_executor_check
     return 0;
 }
 
-static int ops_check_stage(void *self, const char *project, const struct pl_stage *def, bool strict, json_t *warnings,
-                           struct pl_err *err)
+/* `*away`: the cluster did not answer for an earlier stage, or does not for this one. */
+static int check_stage(struct pl_engine *e, const char *project, const struct pl_stage *def, bool strict, bool *away,
+                       json_t *warnings, struct pl_err *err)
 {
-    struct pl_engine *e = self;
     struct call c = {.engine = e, .fn = do_check, .project = project, .def = def, .gpu = def->gpu.count > 0};
 
     call(&c);
+    c.check.away = *away;
     if (c.result == 0 && c.check.body)
         c.result = e->executor->ops->ask(e->executor, &c.check, &c.err);
+    *away = c.check.away;
     if (c.result < 0 && err)
         *err = c.err;
     if (c.result < 0)
         return pl_err_wrap(err, c.result, "stage %s", def->name);
     return take_check(def, &c.check, strict, warnings, err);
+}
+
+static int ops_check_stages(void *self, const struct pl_spec *spec, bool strict, json_t *warnings, struct pl_err *err)
+{
+    bool away = false;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < spec->n_stages; i++)
+        r = check_stage(self, spec->project, &spec->stages[i], strict, &away, warnings, err);
+    return r;
 }
 
 static void do_container_log(struct call *c)
@@ -670,7 +682,7 @@ const struct pl_engine_ops *pl_engine_api_ops(void)
     static const struct pl_engine_ops ops = {.run_created = ops_run_created,
                                              .pipelines_changed = ops_pipelines_changed,
                                              .stop = ops_stop,
-                                             .check_stage = ops_check_stage,
+                                             .check_stages = ops_check_stages,
                                              .live = ops_live,
                                              .job_live = ops_job_live,
                                              .secrets = ops_secrets,

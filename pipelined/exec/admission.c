@@ -98,14 +98,24 @@ static int ask(struct kube *k, struct pl_executor_check *check, struct pl_err *e
         r = pl_err_set(err, PL_EINVAL, "the cluster refuses its pod: %.700s", op.err.msg);
     else
         snprintf(check->not_checked, sizeof check->not_checked, "%s", op.err.msg);
+    check->away = op.verdict == PL_KUBE_AGAIN; /* tried until the time was over */
     pl_kube_create_finish(&op);
     return r;
 }
 
+static void say_away(const struct kube *k, struct pl_executor_check *check)
+{
+    snprintf(check->not_checked, sizeof check->not_checked, "%s was not asked: it did not answer for the stage before",
+             pl_kube_client_name(k->client));
+}
+
 int pl_admission_ask(struct kube *k, struct pl_executor_check *check, struct pl_err *err)
 {
-    int r = is_known(k, check->number) ? 0 : ask(k, check, err);
+    const bool known = is_known(k, check->number);
+    int r = known || check->away ? 0 : ask(k, check, err);
 
+    if (check->away && !known && !*check->not_checked)
+        say_away(k, check);
     free(TAKE_PTR(check->body));
     return r;
 }

@@ -75,6 +75,7 @@ struct pl_executor_events {
 struct pl_executor_check {
     char not_offered[1024]; /* no node could take one: the cluster's sentence */
     char not_checked[1024]; /* the cluster did not answer the question: why */
+    bool away;  /* given to `ask`: it did not answer the last one, and is asked nothing; set where it does not answer this one */
     char *body; /* the executor's own, between check and ask */
     char name[64];
     uint64_t number;
@@ -98,7 +99,7 @@ struct pl_executor_ops {
      * there is a `body`. */
     int (*check)(struct pl_executor *x, const char *project, const struct pl_stage *def, bool gpu, struct pl_executor_check *ret,
                  struct pl_err *err);
-    /* Waits for the answer, a few seconds at most. PL_EINVAL: the cluster refuses them, in its words. Not on the loop's thread; before
+    /* Waits for the answer, a few seconds at most; not at all with `away`, of which not_checked tells. PL_EINVAL: the cluster refuses them, in its words. Not on the loop's thread; before
      * `destroy`. */
     int (*ask)(struct pl_executor *x, struct pl_executor_check *check, struct pl_err *err);
     /* All that the daemon's last lives wrote down have been adopted: what they left else, of workers that they were killed before or while

@@ -143,6 +143,19 @@ def test_connections_that_fall_silent_are_left_and_nothing_is_missed(plane, worl
     one.kubelet.until(lambda: not one.kubelet.all(), "its pod is removed")
 
 
+def test_of_a_pipeline_the_first_stage_alone_waits_for_an_api_server_that_is_away(plane, world):  # noqa: F811
+    """When it is made: each is said not to have been checked, and why."""
+    wire = Wire(plane)
+    one = world([nodes.cpu("a")], speaks=wire.kubeconfig)
+    wire.cut()
+    stages = [kit.sh(stage, "true", image=f"reg.example/{stage}:1") for stage in ("first", "second", "third")]
+    warned = one.daemon.default.repo("in").stages(*stages, pipeline="p")["warnings"]
+    first, *others = [line for line in warned if "not checked: " in line]
+    assert first.startswith("stage first: not checked: ") and "was not asked" not in first, warned
+    assert [line.split(":")[0] for line in others] == ["stage second", "stage third"], warned
+    assert all("was not asked: it did not answer for the stage before" in line for line in others), warned
+
+
 def test_a_daemon_that_starts_while_the_api_server_is_away_serves_and_goes_on(plane, world, gate):  # noqa: F811
     """Work that its pods do already is taken; what was created meanwhile starts when the server is back; nothing was started twice."""
     wire = Wire(plane)

@@ -83,14 +83,12 @@ static inline int engine_container_log(void *self, const char *project, const ch
     return pl_err_set(err, PL_EUNAVAILABLE, "no containers");
 }
 
-static inline int engine_check_stage(void *self, const char *project, const struct pl_stage *def, bool strict, json_t *warnings,
-                                     struct pl_err *err)
+static inline int engine_check_stages(void *self, const struct pl_spec *spec, bool strict, json_t *warnings, struct pl_err *err)
 {
     (void)self;
-    (void)project;
     (void)err;
-    if (strict)
-        json_array_append_new(warnings, json_sprintf("stage %s was looked at", def->name));
+    for (size_t i = 0; strict && i < spec->n_stages; i++)
+        json_array_append_new(warnings, json_sprintf("stage %s was looked at", spec->stages[i].name));
     return 0;
 }
 
@@ -99,7 +97,7 @@ static struct pl_object_store *(*api_store)(void);
 /* A test may give it more to do. */
 static struct pl_engine_ops api_engine = {.run_created = engine_run_created,
                                           .pipelines_changed = engine_pipelines_changed,
-                                          .check_stage = engine_check_stage,
+                                          .check_stages = engine_check_stages,
                                           .live = engine_live,
                                           .secrets = engine_secrets,
                                           .container_log = engine_container_log,

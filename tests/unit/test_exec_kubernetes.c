@@ -569,6 +569,37 @@ static void what_the_cluster_refuses_is_told_apart_from_what_it_cannot_answer(vo
     }
 }
 
+/* Who hangs once hangs for all: of a pipeline of many stages the first alone waits. What it took before it is known to take. */
+static void a_server_that_does_not_answer_is_asked_once(void **state_)
+{
+    struct fixture *f = *state_;
+    struct pl_spec *other = pod_spec_of("\"user\": 5");
+    struct kube_fake_view before, after;
+    struct pl_executor_check c;
+    struct pl_err err = {0};
+
+    create(f, true);
+    assert_int_equal(check(f, &f->spec->stages[0], &c, &err), 0);
+    assert_false(c.away);
+    kube_fake_fault(f->fake, (struct kube_fake_fault){"POST", "dryRun", KUBE_FAULT_ANSWER, 503, 0, "", 0, 0});
+    assert_int_equal(check(f, &other->stages[0], &c, &err), 0);
+    assert_true(c.away);
+    assert_string_not_equal(c.not_checked, "");
+    kube_fake_look(f->fake, &before);
+    assert_int_equal(f->x->ops->check(f->x, "default", &other->stages[0], false, &c, &err), 0);
+    c.away = true;
+    assert_int_equal(f->x->ops->ask(f->x, &c, &err), 0);
+    assert_non_null(strstr(c.not_checked, "was not asked: it did not answer for the stage before"));
+    assert_true(c.away);
+    assert_int_equal(f->x->ops->check(f->x, "default", &f->spec->stages[0], false, &c, &err), 0);
+    c.away = true;
+    assert_int_equal(f->x->ops->ask(f->x, &c, &err), 0);
+    assert_string_equal(c.not_checked, "");
+    kube_fake_look(f->fake, &after);
+    assert_int_equal(before.requests, after.requests);
+    pl_spec_destroy(other);
+}
+
 /* --- another life of the daemon --- */
 
 static bool nothing_is_under_way(struct fixture *f)
@@ -682,6 +713,7 @@ int main(void)
         ROW(each_pod_that_finds_a_node_lets_more_follow),
         ROW(what_the_cluster_says_of_a_stage_is_told_before_it_has_work),
         ROW(what_the_cluster_refuses_is_told_apart_from_what_it_cannot_answer),
+        ROW(a_server_that_does_not_answer_is_asked_once),
         ROW(running_pods_are_adopted_and_strays_removed),
         ROW(whose_stage_is_no_more_is_found_by_its_number_and_ended),
         ROW(an_answer_that_was_lost_makes_no_second_pod),
