@@ -121,7 +121,8 @@ static const struct field {
     {"kubernetes.agent_memory", TEXT, offsetof(struct pl_config, kube.agent_memory), "512Mi", "QUANTITY",
      "Memory limit of the agent beside each command."},
     {"kubernetes.node_cache", TEXT, offsetof(struct pl_config, kube.node_cache), "", "FOLDER",
-     "Folder of the nodes in which agents keep what they have read, where the namespace admits hostPath. Default: none."},
+     "Folder of the nodes in which agents keep what they have read, where the namespace admits hostPath; for nothing else, "
+     "such as /var/cache/pipelined. Default: none."},
     {"kubernetes.pod_template", TREE, offsetof(struct pl_config, kube.pod_template), "{}", "OBJECT",
      "{\"metadata\": …, \"spec\": …} that is merged over every pod; containers are met by their name.", true},
     {"kubernetes.gpu_shapes", TREE, offsetof(struct pl_config, kube.gpu_shapes), "[]", "LIST",

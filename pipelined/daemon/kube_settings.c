@@ -1,6 +1,7 @@
 #include "kube_settings.h"
 
 #include "pipelined/core/quantity.h"
+#include "pipelined/kube/cache_folder.h"
 #include "pipelined/kube/offer.h"
 #include "pipelined/kube/pod_patch.h"
 #include "storage/base/clock.h"
@@ -243,9 +244,8 @@ static int read_choices(const struct pl_config_kube *k, struct pl_pod_settings *
     if (k->grace_ms < 1000 || k->grace_ms > PL_KUBE_GRACE_MOST_MS)
         return pl_err_set(err, PL_EINVAL, "kubernetes.grace is \"%s\": accepted are durations from 1s to 24h",
                           pl_duration_text(k->grace_ms, duration));
-    if (*k->node_cache && (k->node_cache[0] != '/' || strstr(k->node_cache, "..")))
-        return pl_err_set(err, PL_EINVAL, "kubernetes.node_cache is \"%s\": accepted is a folder from / on, without ..",
-                          k->node_cache);
+    if (*k->node_cache && pl_cache_folder_check(k->node_cache, err) < 0)
+        return PL_EINVAL;
     if (pl_quantity_bytes(k->agent_memory, &s->agent_memory_bytes, NULL) < 0 || s->agent_memory_bytes <= 0)
         return pl_err_set(err, PL_EINVAL, "kubernetes.agent_memory is \"%s\": accepted are quantities like 512Mi",
                           k->agent_memory);

@@ -98,6 +98,7 @@
  *   pod_render           a stage's worker as a pod: pod_gpu (ways to ask for GPUs), pod_devices (what is known of them by name), pod_patch (patches of a pod), pod_patched (applied, and what comes after), pod_check
  *                        (what specs may not ask for; pod_check_container, pod_check_volume)
  *   cluster_facts        what the API server's answers say of a cluster that pods are rendered by
+ *   cache_folder         which folder of nodes agents may keep files in
  *   pod_state            what is the matter with a pod, and whose business it is (last_words: the end of what it printed; workload: what Kueue says of it);  offer, offer_answers: what nodes could give it;  pod_ramp: how many may wait
  *   gpu_report           which GPUs nodes have and who holds them: dcgm (how busy they are), gpushare_table (memory shared out);
  *                        secret_object: a secret of a project as the cluster keeps it

@@ -14,7 +14,7 @@
  *
  *   pod_render     a stage's worker as a pod: pure;  pod_gpu: the ways to ask for GPUs (gpu_presets.json), pod_patch, pod_patched: applied to a
  *                  pod, pod_check (pod_check_container, pod_check_volume): what specs may not ask for
- *   cluster_facts  what pods are rendered by, from the API server's answers: pure
+ *   cluster_facts  what pods are rendered by, from the API server's answers: pure;  cache_folder: which folder of nodes may be agents' cache: pure
  *   pod_state      what is the matter with a pod, and whose business it is: pure;  last_words: the end of what a container printed;  workload: what Kueue says
  *                  of one that it holds back: pure
  *   offer          what the cluster's nodes could give it, offer_answers: in sentences;  pod_ramp: how many may wait for a node at once: pure

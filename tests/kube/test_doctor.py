@@ -102,9 +102,10 @@ def test_maps_quotas_and_what_the_configuration_says(plane, space):
     assert found["ca"][0][:2] == ("FAIL", "ConfigMap authority has no key ca.crt"), found
     assert any(grade == "warn" and text.startswith("limits.memory is demanded") for grade, text, _ in found["quota"]), found
     assert found["namespace"][0][0] == "warn" and "/var/cache/x" in found["namespace"][0][1], found
-    config.write_text("{nonsense", encoding="ascii")
-    status, _, said = doctor(space, "--config", config)
-    assert status == 5 and "daemon.json:1:" in said, said
+    for nonsense, words in (("{nonsense", "daemon.json:1:"), (json.dumps({"kubernetes": {"node_cache": "/"}}), "kubernetes.node_cache is ")):
+        config.write_text(nonsense, encoding="ascii")
+        status, _, said = doctor(space, "--config", config)
+        assert status == 5 and words in said, said
 
 
 def test_a_pod_that_cannot_start_is_said_and_taken_away(plane, space):
