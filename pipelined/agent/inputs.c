@@ -235,18 +235,30 @@ static int place(const struct pl_inputs *in, const char *folder, const struct sl
     return r < 0 ? r : pl_input_path(out, parent, s->name, err);
 }
 
-static int clear_next(const struct pl_inputs *in, struct slot *s, struct pl_err *err)
+/* What `copy` tells of in `folder` goes. */
+static int clear(const struct pl_inputs *in, const struct slot *s, const char *folder, struct copy *copy, bool *littered,
+                 struct pl_err *err)
 {
-    char next[PL_INPUTS_PATH_MAX];
+    char path[PL_INPUTS_PATH_MAX];
     int r;
 
-    copy_forget(&s->back);
-    if (!s->littered)
+    copy_forget(copy);
+    if (!*littered)
         return 0;
-    r = place(in, "next", s, next, err);
-    r = r < 0 ? r : pl_io_remove_tree(next, err);
-    s->littered = r < 0;
+    r = place(in, folder, s, path, err);
+    r = r < 0 ? r : pl_io_remove_tree(path, err);
+    *littered = r < 0;
     return r;
+}
+
+static int clear_next(const struct pl_inputs *in, struct slot *s, struct pl_err *err)
+{
+    return clear(in, s, "next", &s->back, &s->littered, err);
+}
+
+static int clear_ahead(const struct pl_inputs *in, struct slot *s, struct pl_err *err)
+{
+    return clear(in, s, AHEAD, &s->ahead, &s->ahead_littered, err);
 }
 
 /* The last datum's file and this one's lie in one folder, where no command could write: the file alone is replaced. */
@@ -409,20 +421,6 @@ void pl_inputs_keep(struct pl_inputs *in)
         pl_kept_put(in->config.cache, key, pfs, &c->root);
         copy_forget(&s->front);
     }
-}
-
-static int clear_ahead(const struct pl_inputs *in, struct slot *s, struct pl_err *err)
-{
-    char path[PL_INPUTS_PATH_MAX];
-    int r;
-
-    copy_forget(&s->ahead);
-    if (!s->ahead_littered)
-        return 0;
-    r = place(in, AHEAD, s, path, err);
-    r = r < 0 ? r : pl_io_remove_tree(path, err);
-    s->ahead_littered = r < 0;
-    return r;
 }
 
 /* What the row before has in the same way may be there already, or become this one by what differs. */
