@@ -384,6 +384,7 @@ static void who_waits_without_a_gpu_goes_when_one_is_offered(void **state)
     shape(7, false, 2);
     assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
     shape(7, true, 2);
+    without_gpu_is("no GPU was on offer"); /* when that one was made */
     assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 2);
     assert_int_not_equal(kit_nth(&k, PL_SCHED_STOP_WORKER, 0)->worker.id, first);
     assert_int_not_equal(kit_nth(&k, PL_SCHED_STOP_WORKER, 1)->worker.id, first);
@@ -402,6 +403,7 @@ static void of_each_kind_its_own_shape_counts(void **state)
     (void)state;
     open_optional(false);
     kit_do(&k, ev);
+    without_gpu_is("no GPU was on offer");
     assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
     shape(9, false, 2);
     shape_needs(8, 80);

@@ -494,8 +494,8 @@ int pl_sched_job_info(const struct pl_sched *s, uint64_t job, struct pl_sched_jo
 
 /* What its commands run on now, "gpu" or "cpu"; NULL while none runs. */
 const char *pl_sched_job_device(const struct pl_sched *s, uint64_t job);
-/* Why a worker of the job has no GPU although its stage wants one if it can: "no GPU came within 10m", "no GPU is on offer: …"; "" where it does not, or
- * there is no such job. */
+/* Why a worker of the job has no GPU although its stage wants one if it can: "no GPU came within 10m", "no GPU is on offer: …", "no GPU was on offer"; ""
+ * where it does not, or there is no such job. */
 void pl_sched_without_gpu(const struct pl_sched *s, uint64_t job, char out[PL_SCHED_MESSAGE_MAX]);
 
 /* Whether the worker holds the task under that fence, and has the row still before it. */

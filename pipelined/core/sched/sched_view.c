@@ -49,6 +49,8 @@ void pl_sched_without_gpu(const struct pl_sched *s, uint64_t id, char out[PL_SCH
         return;
     if (job->on_cpu)
         snprintf(out, PL_SCHED_MESSAGE_MAX, "no GPU came within %s", pl_duration_text(v->def.gpu_wait_ms, duration));
+    else if (v->shape && (!v->shape->told || v->shape->offered)) /* by now there may be one */
+        snprintf(out, PL_SCHED_MESSAGE_MAX, "no GPU was on offer");
     else if (v->shape)
         snprintf(out, PL_SCHED_MESSAGE_MAX, "no GPU is on offer: %s", v->shape->text);
     else if (v->def.gpu_chosen)
