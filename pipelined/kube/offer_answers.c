@@ -215,6 +215,19 @@ bool pl_offer_has(const struct pl_offer *o, const struct pl_offer_request *reque
 
 /* --- for the renderer */
 
+/* By their labels, as in pl_offer_product_labels, and by name: what pods ask for does not depend on which node was seen first. */
+static int compare_products(const void *a, const void *b)
+{
+    const struct pl_gpu_product *x = a, *y = b;
+    uint32_t i = 0, k = 0;
+
+    while (pl_offer_product_labels[i] != x->label)
+        i++;
+    while (pl_offer_product_labels[k] != y->label)
+        k++;
+    return i != k ? (i > k) - (i < k) : strcmp(x->value, y->value);
+}
+
 static size_t describe_products(struct pl_offer *o)
 {
     size_t n = 0;
@@ -231,16 +244,27 @@ static size_t describe_products(struct pl_offer *o)
                 o->products[n++] = one;
         }
     }
+    qsort(o->products, n, sizeof(*o->products), compare_products);
     return n;
+}
+
+/* What the plugin that shares devices so offers; a node's other resources are other plugins'. */
+static bool is_shared(const struct pl_offer *o, const struct amount *amount)
+{
+    return strncmp(o->names[amount->name], "nvidia.com/", 11) == 0;
 }
 
 /* Are there nodes that share their devices so (index of pl_offer_strategies), and have any? Else those that may come count: while a plugin starts again its
  * node has none. */
 static bool is_there(const struct pl_offer *o, uint32_t strategy)
 {
-    for (uint32_t i = 0; i < o->n_shapes; i++)
-        if (o->shapes[i].taken && o->shapes[i].nodes > 0 && o->shapes[i].key.n > 0 && o->shapes[i].key.strategy == strategy)
-            return true;
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        const struct shape *s = &o->shapes[i];
+
+        for (uint32_t k = 0; k < s->key.n && s->taken && s->nodes > 0 && s->key.strategy == strategy; k++)
+            if (is_shared(o, &s->key.amounts[k]))
+                return true;
+    }
     return false;
 }
 
@@ -252,6 +276,8 @@ static void add_turns(struct pl_offer *o, const struct shape *s, size_t *n)
         const struct pl_gpu_turns one = {strategy, o->names[s->key.amounts[k].name]};
         size_t j = 0;
 
+        if (!is_shared(o, &s->key.amounts[k]))
+            continue;
         while (j < *n && !(o->turns[j].strategy == one.strategy && o->turns[j].resource == one.resource))
             j++;
         if (j == *n)

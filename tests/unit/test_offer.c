@@ -264,6 +264,38 @@ static void the_renderer_is_told_labels_products_and_resources(void **state)
     pl_offer_destroy(o);
 }
 
+/* Else pods of the daemon's next life, which sees the same nodes one after the other, would ask for the same in other words. */
+static void the_renderer_is_told_the_same_in_whatever_order_nodes_were_seen(void **state)
+{
+    static const struct {
+        const char *name, *labels;
+    } nodes[] = {{"a1", A100}, {"t1", T4}, {"h1", "\"" PL_GPU_PRODUCT "\": \"NVIDIA-H100-80GB-HBM3\""}};
+    static const char *const want[][2] = {{PL_GPU_PRODUCT, "NVIDIA-A100-SXM4-40GB"},
+                                          {PL_GPU_PRODUCT, "NVIDIA-H100-80GB-HBM3"},
+                                          {PL_GPU_PRODUCT, "Tesla-T4"},
+                                          {"cloud.google.com/gke-accelerator", "nvidia-tesla-t4"}};
+    const size_t n = PL_ARRAY_SIZE(nodes);
+
+    (void)state;
+    for (size_t first = 0; first < 2 * n; first++) {
+        struct pl_offer *o = offer_of();
+        struct pl_pod_cluster facts = {0};
+
+        for (size_t k = 0; k < n; k++) { /* from the first on, or back */
+            const size_t i = (first < n ? first + k : first + n - k) % n;
+
+            node(o, nodes[i].name, "8", "32Gi", "\"nvidia.com/gpu\": \"1\"", nodes[i].labels, 1);
+        }
+        assert_int_equal(pl_offer_describe(o, &facts, NULL), 0);
+        assert_int_equal(facts.n_products, PL_ARRAY_SIZE(want));
+        for (size_t i = 0; i < facts.n_products; i++) {
+            assert_string_equal(facts.products[i].label, want[i][0]);
+            assert_string_equal(facts.products[i].value, want[i][1]);
+        }
+        pl_offer_destroy(o);
+    }
+}
+
 static enum pl_share_unit unit_of(struct pl_offer *o)
 {
     struct pl_pod_cluster facts = {0};
@@ -361,6 +393,9 @@ static void resources_of_shared_devices_are_known_by_their_strategy(void **state
     node(o, "m", "8", "32Gi", "\"nvidia.com/gpu.shared\": \"4\"", STRATEGY("mps"), 2); /* its plugin is set to rename */
     assert_string_equal(turns_of(o), "time-slicing nvidia.com/gpu.shared, mps nvidia.com/gpu.shared");
     node(o, "m", "8", "32Gi", "\"nvidia.com/gpu.shared\": \"0\"", STRATEGY("mps"), 3); /* and starts again */
+    assert_string_equal(turns_of(o), "time-slicing nvidia.com/gpu.shared, mps nvidia.com/gpu, mps nvidia.com/gpu.shared");
+    /* another's plugin does not */
+    node(o, "m", "8", "32Gi", "\"nvidia.com/gpu.shared\": \"0\", \"rdma/hca\": \"1\"", STRATEGY("mps"), 4);
     assert_string_equal(turns_of(o), "time-slicing nvidia.com/gpu.shared, mps nvidia.com/gpu, mps nvidia.com/gpu.shared");
     pl_offer_destroy(o);
 }
@@ -656,6 +691,7 @@ int main(void)
         cmocka_unit_test(shapes_outlive_their_nodes_for_thirty_days),
         cmocka_unit_test(shapes_of_the_configuration_stay),
         cmocka_unit_test(the_renderer_is_told_labels_products_and_resources),
+        cmocka_unit_test(the_renderer_is_told_the_same_in_whatever_order_nodes_were_seen),
         cmocka_unit_test(the_unit_of_gpu_memory_is_seen_from_the_size_of_a_device),
         cmocka_unit_test(the_unit_is_that_of_the_nodes_that_are_there),
         cmocka_unit_test(memory_is_asked_of_one_device),
