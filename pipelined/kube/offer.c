@@ -313,40 +313,56 @@ static void add_request(struct pl_offer_request *to, const char *name, int64_t c
     to->extended[i].count = more_of(to->extended[i].count, count, sum);
 }
 
+static void add_requests(struct pl_offer_request *to, const struct pl_offer_request *more, bool sum)
+{
+    to->cpu_milli = more_of(to->cpu_milli, more->cpu_milli, sum);
+    to->memory_bytes = more_of(to->memory_bytes, more->memory_bytes, sum);
+    for (size_t i = 0; i < more->n; i++)
+        add_request(to, more->extended[i].name, more->extended[i].count, sum);
+}
+
 /* Extended resources stand in the limits, which requests equal. */
-static void add_container(struct pl_offer_request *to, const json_t *container, bool sum)
+static void request_of(const json_t *container, struct pl_offer_request *ret)
 {
     const json_t *resources = json_object_get(container, "resources"), *limits = json_object_get(resources, "limits"),
                  *requests = json_object_get(resources, "requests"), *cpu = json_object_get(requests, "cpu"),
                  *memory = json_object_get(requests, "memory");
-    int64_t milli = milli_of(cpu != NULL ? cpu : json_object_get(limits, "cpu")),
-            bytes = bytes_of(memory != NULL ? memory : json_object_get(limits, "memory"));
     const char *name;
     json_t *value;
 
-    to->cpu_milli = more_of(to->cpu_milli, milli, sum);
-    to->memory_bytes = more_of(to->memory_bytes, bytes, sum);
+    *ret = (struct pl_offer_request){.cpu_milli = milli_of(cpu != NULL ? cpu : json_object_get(limits, "cpu")),
+                                     .memory_bytes = bytes_of(memory != NULL ? memory : json_object_get(limits, "memory"))};
     json_object_foreach((json_t *)(uintptr_t)limits, name, value)
     {
         if (is_extended(name) && bytes_of(value) > 0)
-            add_request(to, name, bytes_of(value), sum);
+            add_request(ret, name, bytes_of(value), true);
     }
 }
 
 void pl_offer_request(const json_t *pod, struct pl_offer_request *ret)
 {
     const json_t *spec = json_object_get(pod, "spec"), *container;
+    struct pl_offer_request one, first = {0};
     size_t i;
 
     *ret = (struct pl_offer_request){0};
-    json_array_foreach(json_object_get(spec, "containers"), i, container)
-    {
-        add_container(ret, container, true);
-    }
     json_array_foreach(json_object_get(spec, "initContainers"), i, container)
     {
-        add_container(ret, container, false);
+        request_of(container, &one);
+        if (pl_streq(pl_json_str(container, "restartPolicy"), "Always")) { /* it stays */
+            add_requests(ret, &one, true);
+            one = *ret;
+        } else {
+            add_requests(&one, ret, true);
+        }
+        add_requests(&first, &one, false);
     }
+    json_array_foreach(json_object_get(spec, "containers"), i, container)
+    {
+        request_of(container, &one);
+        add_requests(ret, &one, true);
+    }
+    add_requests(ret, &first, false);
 }
 
 static void count_held(struct held *held, bool add)

@@ -53,7 +53,7 @@ struct pl_offer_request {
         int64_t count;
     } extended[PL_OFFER_AMOUNTS_MAX];
 };
-/* The greater of what its containers ask together and what each container before them does. */
+/* The greater of what its containers ask together and what each container before them does, with those before them that stay (restartPolicy Always). */
 void pl_offer_request(const json_t *pod, struct pl_offer_request *ret);
 /* Could some node ever take it? If not, `why` is the sentence: "no node offers nvidia.com/gpux; known: nvidia.com/gpu (NVIDIA-A100-SXM4-40GB: 16, 12
  * free)". Nothing known of any node: true. */

@@ -606,6 +606,36 @@ static void a_pod_that_is_refused_holds_what_it_held(void **state)
     pl_offer_destroy(o);
 }
 
+/* As Kubernetes' scheduler sums: what runs at the same time together. */
+static void what_a_pod_asks_for_is_what_it_has_at_once(void **state)
+{
+#define ASKS(cpu, gpu) "\"resources\": {\"limits\": {\"cpu\": " #cpu ", \"memory\": \"" #cpu "Gi\", \"x.io/gpu\": " #gpu "}}"
+#define STAYS          "\"restartPolicy\": \"Always\", "
+    static const struct {
+        const char *pod;
+        int cpus, gpus;
+    } rows[] = {
+        {"{}", 0, 0},
+        {"{\"containers\": [{" ASKS(2, 1) "}, {" ASKS(3, 1) "}]}", 5, 2},
+        {"{\"initContainers\": [{" ASKS(4, 0) "}, {" ASKS(1, 3) "}], \"containers\": [{" ASKS(2, 1) "}]}", 4, 3},
+        {"{\"initContainers\": [{" STAYS ASKS(4, 1) "}], \"containers\": [{" ASKS(2, 1) "}]}", 6, 2},
+        {"{\"initContainers\": [{" ASKS(7, 0) "}, {" STAYS ASKS(4, 1) "}], \"containers\": [{" ASKS(2, 1) "}]}", 7, 2},
+        {"{\"initContainers\": [{" STAYS ASKS(4, 1) "}, {" ASKS(7, 4) "}], \"containers\": [{" ASKS(2, 1) "}]}", 11, 5},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        json_t *json = json_pack("{s:o}", "spec", json_loads(rows[i].pod, 0, NULL));
+        struct pl_offer_request asks;
+
+        pl_offer_request(json, &asks);
+        if (asks.cpu_milli != rows[i].cpus * 1000 || asks.memory_bytes != (int64_t)rows[i].cpus << 30 ||
+            asks.n != (rows[i].gpus > 0) || (asks.n > 0 && asks.extended[0].count != rows[i].gpus))
+            fail_msg("%s\nasks for %lldm, %lld", rows[i].pod, (long long)asks.cpu_milli, (long long)asks.extended[0].count);
+        json_decref(json);
+    }
+}
+
 static void the_renderer_is_told_how_large_the_largest_disk_is(void **state)
 {
     struct pl_offer *o = offer_of();
@@ -704,6 +734,7 @@ int main(void)
         cmocka_unit_test(of_a_node_that_went_nothing_is_kept_once_its_pods_have),
         cmocka_unit_test(an_update_that_is_refused_changes_nothing),
         cmocka_unit_test(a_pod_that_is_refused_holds_what_it_held),
+        cmocka_unit_test(what_a_pod_asks_for_is_what_it_has_at_once),
         cmocka_unit_test(the_renderer_is_told_how_large_the_largest_disk_is),
         cmocka_unit_test(one_pod_goes_first_and_each_that_is_bound_lets_more_follow),
         cmocka_unit_test(at_speed_twice_what_a_second_binds_may_wait),
