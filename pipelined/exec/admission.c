@@ -35,7 +35,7 @@ int pl_admission_begin(struct kube *k, const char *project, const struct pl_stag
         snprintf(ret->not_checked, sizeof ret->not_checked, "%s", k->away);
         return 0;
     }
-    r = pl_kube_render(k, &spec, &pod, err);
+    r = pl_kube_render(k, &spec, NULL, &pod, err);
     if (r == PL_EUNAVAILABLE) { /* until the cluster has it */
         snprintf(ret->not_offered, sizeof ret->not_offered, "%s", err ? err->msg : "the cluster does not have it");
         return 0;

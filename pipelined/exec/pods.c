@@ -226,7 +226,7 @@ static int render(struct kpod *p, struct pl_err *err)
     struct pl_worker_spec spec = p->order->spec;
     struct kshape *shape = avoiding(k, &spec);
     struct pl_pod pod = {0};
-    int r = pl_kube_render(k, &spec, &pod, err);
+    int r = pl_kube_render(k, &spec, shape, &pod, err);
 
     if (r < 0)
         return r;
@@ -399,7 +399,7 @@ static void on_left(void *arg)
 static bool may_stay(struct kpod *p, struct pl_err *err)
 {
     struct pl_pod pod = {0};
-    int r = is_outdated(p) ? pl_kube_render(p->kube, &p->order->spec, &pod, err) : 0;
+    int r = is_outdated(p) ? pl_kube_render(p->kube, &p->order->spec, NULL, &pod, err) : 0;
 
     pl_pod_finish(&pod);
     return r == 0 || r == PL_ENOMEM;

@@ -14,7 +14,8 @@ static bool is_trusted(const struct kube *k, const char *project)
     return false;
 }
 
-int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, struct pl_pod *ret, struct pl_err *err)
+int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, const struct kshape *shape, struct pl_pod *ret,
+                   struct pl_err *err)
 {
     const bool trusted = is_trusted(k, spec->project);
     _cleanup_free_ const char **secrets = NULL;
@@ -45,6 +46,7 @@ int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, struct pl_
     secrets = pl_project_secrets_names(k->secrets, spec->project, &n_secrets);
     if (!secrets)
         return pl_err_nomem(err);
+    worker.disk_bytes = shape ? pl_offer_disk(pl_cluster_offer(k->cluster), &shape->request) : 0;
     worker.secrets = secrets;
     worker.n_secrets = n_secrets;
     return pl_pod_render(pl_cluster_facts(k->cluster), k->settings, &worker, ret, err);
@@ -63,7 +65,7 @@ static uint64_t number_of_stage(const struct pl_worker_spec *spec)
 static uint64_t facts_number(struct kube *k, uint64_t secrets)
 {
     const struct pl_pod_cluster *c = pl_cluster_facts(k->cluster);
-    const uint64_t own[] = {secrets, c->demands_cpu_limit, c->demands_memory_limit, c->gpu_mem_unit, (uint64_t)c->disk_bytes};
+    const uint64_t own[] = {secrets, c->demands_cpu_limit, c->demands_memory_limit, c->gpu_mem_unit};
     uint64_t n = pl_xxh64(k->owner_uid, strlen(k->owner_uid), pl_xxh64(own, sizeof own, 0));
 
     for (size_t i = 0; i < c->n_products; i++) {
@@ -243,7 +245,7 @@ struct kshape *pl_kshape_of(struct kube *k, const char *project, const struct pl
         .project = project, .stage = def->name, .def = def, .version = version, .gpu = gpu, .token = ""};
     struct pl_pod pod = {0};
     struct pl_err err = {0};
-    int r = pl_kube_render(k, &spec, &pod, &err);
+    int r = pl_kube_render(k, &spec, NULL, &pod, &err);
     struct kshape *s = find_shape(k, &spec, &pod, r < 0 ? &err : NULL, true);
 
     pl_pod_finish(&pod);

@@ -62,6 +62,9 @@ bool pl_offer_has(const struct pl_offer *o, const struct pl_offer_request *reque
 /* Could one take it that is none of those nodes: another that is there, or one that the configuration says there may be? Nothing known of any node: true. */
 bool pl_offer_has_beside(const struct pl_offer *o, const struct pl_offer_request *request, const char *const *nodes, size_t n);
 
-/* Fills what of `ret` comes from nodes: products, gpu_labels, resources, turns, which are the offer's until it changes; gpu_mem_unit, disk_bytes. PL_ENOMEM. */
+/* Of the nodes that could take it, the disk of the one that has most of it for pods; 0 = not known. */
+int64_t pl_offer_disk(const struct pl_offer *o, const struct pl_offer_request *request);
+
+/* Fills what of `ret` comes from nodes: products, gpu_labels, resources, turns, which are the offer's until it changes; gpu_mem_unit. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_offer_describe(struct pl_offer *o, struct pl_pod_cluster *ret, struct pl_err *err);

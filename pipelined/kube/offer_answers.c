@@ -213,6 +213,16 @@ bool pl_offer_has(const struct pl_offer *o, const struct pl_offer_request *reque
     return !any;
 }
 
+int64_t pl_offer_disk(const struct pl_offer *o, const struct pl_offer_request *request)
+{
+    int64_t most = 0;
+
+    for (uint32_t i = 0; i < o->n_shapes; i++)
+        if (takes(o, &o->shapes[i], request))
+            most = PL_MAX(most, o->shapes[i].disk_bytes);
+    return most;
+}
+
 /* --- for the renderer */
 
 /* By their labels, as in pl_offer_product_labels, and by name: what pods ask for does not depend on which node was seen first. */
@@ -325,16 +335,6 @@ static enum pl_share_unit describe_unit(const struct pl_offer *o)
     return PL_UNIT_GIB;
 }
 
-static int64_t largest_disk(const struct pl_offer *o)
-{
-    int64_t most = 0;
-
-    for (uint32_t i = 0; i < o->n_shapes; i++)
-        if (o->shapes[i].taken)
-            most = PL_MAX(most, o->shapes[i].disk_bytes);
-    return most;
-}
-
 int pl_offer_describe(struct pl_offer *o, struct pl_pod_cluster *ret, struct pl_err *err)
 {
     uint32_t labels = 0;
@@ -372,6 +372,5 @@ int pl_offer_describe(struct pl_offer *o, struct pl_pod_cluster *ret, struct pl_
     ret->turns = o->turns;
     ret->n_turns = describe_turns(o);
     ret->gpu_mem_unit = describe_unit(o);
-    ret->disk_bytes = largest_disk(o);
     return 0;
 }

@@ -360,7 +360,7 @@ static int64_t whole_mib(int64_t bytes)
 /* Of the node's disk. Room for inputs is asked for as far as some node has it: more would keep the pod from all of them. */
 static int64_t disk_of(const struct pod_build *b)
 {
-    const int64_t own = b->stage->resources.disk_bytes, most = b->cluster->disk_bytes > 0 ? b->cluster->disk_bytes : INT64_MAX;
+    const int64_t own = b->stage->resources.disk_bytes, most = b->worker->disk_bytes > 0 ? b->worker->disk_bytes : INT64_MAX;
 
     return b->stage->scratch.size_bytes > 0 ? 0 : own + PL_MIN(whole_mib(b->worker->input_bytes), PL_MAX(most - own, 0));
 }

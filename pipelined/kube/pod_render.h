@@ -58,7 +58,6 @@ struct pl_pod_cluster {
     const struct pl_gpu_turns *turns; /* of a strategy: by the nodes that there are, else by those that may come */
     size_t n_turns;
     enum pl_share_unit gpu_mem_unit;              /* of aliyun.com/gpu-mem; GiB where nothing is known */
-    int64_t disk_bytes;                           /* of the node that has most of it for pods; 0 = not known */
     bool demands_cpu_limit, demands_memory_limit; /* by a quota, and no LimitRange gives one */
 };
 
@@ -100,6 +99,7 @@ struct pl_pod_worker {
     bool trusted; /* the project is one of kubernetes.trusted_projects */
     int64_t
         input_bytes; /* of its largest datum, as far as is known: asked for of the node's disk in whole MiB, but no more than one has */
+    int64_t disk_bytes;       /* of the node that has most of it for such pods (offer.h); 0 = not known */
     const char *const *avoid; /* nodes that it does not go to */
     size_t n_avoid;
     const char *const *secrets; /* labelled for the project */

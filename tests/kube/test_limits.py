@@ -101,12 +101,12 @@ def test_a_quota_s_demand_that_a_limit_range_meets_asks_nothing_of_stages(world)
 
 
 def test_room_for_inputs_is_asked_for_once_it_is_known_what_they_take(world):  # noqa: F811
-    """Of the node's disk: for a datum as large as the largest yet; in whole MiB, beside resources.disk, but never more than the largest node has, where the
-    pod would wait for ever. The pods' shape is the same: they wait in one line."""
+    """Of the node's disk: for a datum as large as the largest yet; in whole MiB, beside resources.disk, but never more than the largest node has that could
+    take the pod, where it would wait for ever. The pods' shape is the same: they wait in one line."""
     small = nodes.cpu("a")
     small["capacity"]["ephemeral-storage"] = "15Mi"
-    one = world([small])
-    one.daemon.default.repo("in").stages(kit.sh("st", "true", resources={"disk": "10Mi"}, **ONCE))
+    one = world([small, nodes.cpu("b", cpu="2")])
+    one.daemon.default.repo("in").stages(kit.sh("st", "true", resources={"disk": "10Mi", "cpu": 4}, **ONCE))
     for size in (100, (3 << 20) + 1, 6 << 20, 10):
         succeeds(one, one.daemon.push("in", "f", "x" * size)["run"])
         one.kubelet.until(lambda: not one.kubelet.all(), "its pod is removed")

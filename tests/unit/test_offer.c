@@ -59,23 +59,40 @@ static void pod(struct pl_offer *o, const char *uid, const char *on, const char 
     json_decref(json);
 }
 
+/* A pod with these limits, which the names in the request are of. */
+static json_t *pod_asking(const char *limits, struct pl_offer_request *ret)
+{
+    char text[512];
+    json_t *json;
+
+    (void)snprintf(text, sizeof(text), "{\"spec\": {\"containers\": [{\"resources\": {\"limits\": {%s}}}]}}", limits);
+    json = json_loads(text, 0, NULL);
+    assert_non_null(json);
+    pl_offer_request(json, ret);
+    return json;
+}
+
 /* What a pod with these limits is told: "" when it could run. */
 static const char *told(const struct pl_offer *o, const char *limits)
 {
     static char why[PL_OFFER_WHY_BYTES];
     struct pl_offer_request request;
-    char text[512];
-    json_t *json;
-    bool has;
+    json_t *json = pod_asking(limits, &request);
+    bool has = pl_offer_has(o, &request, why);
 
-    (void)snprintf(text, sizeof(text), "{\"spec\": {\"containers\": [{\"resources\": {\"limits\": {%s}}}]}}", limits);
-    json = json_loads(text, 0, NULL);
-    assert_non_null(json);
-    pl_offer_request(json, &request);
-    has = pl_offer_has(o, &request, why);
     assert_int_equal(has, why[0] == '\0');
     json_decref(json);
     return why;
+}
+
+static int64_t disk_for(const struct pl_offer *o, const char *limits)
+{
+    struct pl_offer_request request;
+    json_t *json = pod_asking(limits, &request);
+    int64_t bytes = pl_offer_disk(o, &request);
+
+    json_decref(json);
+    return bytes;
 }
 
 /* As `node`, with the answer; memory 1000Gi. */
@@ -636,25 +653,26 @@ static void what_a_pod_asks_for_is_what_it_has_at_once(void **state)
     }
 }
 
-static void the_renderer_is_told_how_large_the_largest_disk_is(void **state)
+/* Of the nodes that could take the pod: a disk of others is of no use to it. */
+static void the_largest_disk_that_a_pod_may_have_is_known(void **state)
 {
+    static const char *const big = "\"ephemeral-storage\": \"1Ti\"", *const gpu = "\"nvidia.com/gpu\": 1, \"cpu\": \"2\"";
     struct pl_offer *o = offer_of();
-    struct pl_pod_cluster c = {0};
 
     (void)state;
+    assert_true(disk_for(o, "\"cpu\": \"2\"") == 0);
     node(o, "c1", "8", "32Gi", "", "", 1);
-    assert_int_equal(pl_offer_describe(o, &c, NULL), 0);
-    assert_int_equal(c.disk_bytes, 0); /* not known */
-    node(o, "c2", "8", "32Gi", "\"ephemeral-storage\": \"94580335255\"", "", 1);
-    node(o, "c3", "8", "32Gi", "\"ephemeral-storage\": \"20Gi\"", "", 1);
-    assert_int_equal(pl_offer_describe(o, &c, NULL), 0);
-    assert_true(c.disk_bytes == 94580335255);
-    pl_offer_node_gone(o, "c1", 2);
-    pl_offer_node_gone(o, "c2", 2);
-    pl_offer_node_gone(o, "c3", 2);
+    assert_true(disk_for(o, "\"cpu\": \"2\"") == 0); /* not said */
+    node(o, "c2", "8", "32Gi", big, "", 1);
+    node(o, "g1", "4", "32Gi", "\"nvidia.com/gpu\": 4, \"ephemeral-storage\": \"94580335255\"", A100, 1);
+    node(o, "g2", "4", "32Gi", "\"nvidia.com/gpu\": 4, \"ephemeral-storage\": \"20Gi\"", T4, 1);
+    assert_true(disk_for(o, "\"cpu\": \"2\"") == 1LL << 40);
+    assert_true(disk_for(o, gpu) == 94580335255);
+    assert_true(disk_for(o, "\"nvidia.com/gpu\": 1, \"cpu\": \"6\"") == 0); /* none */
+    pl_offer_node_gone(o, "g1", 2);
+    assert_true(disk_for(o, gpu) == 94580335255); /* it may come back */
     pl_offer_expire(o, 2 + PL_OFFER_SEEN_MS + 1);
-    assert_int_equal(pl_offer_describe(o, &c, NULL), 0);
-    assert_int_equal(c.disk_bytes, 0);
+    assert_true(disk_for(o, gpu) == 20LL << 30);
     pl_offer_destroy(o);
 }
 
@@ -735,7 +753,7 @@ int main(void)
         cmocka_unit_test(an_update_that_is_refused_changes_nothing),
         cmocka_unit_test(a_pod_that_is_refused_holds_what_it_held),
         cmocka_unit_test(what_a_pod_asks_for_is_what_it_has_at_once),
-        cmocka_unit_test(the_renderer_is_told_how_large_the_largest_disk_is),
+        cmocka_unit_test(the_largest_disk_that_a_pod_may_have_is_known),
         cmocka_unit_test(one_pod_goes_first_and_each_that_is_bound_lets_more_follow),
         cmocka_unit_test(at_speed_twice_what_a_second_binds_may_wait),
         cmocka_unit_test(fifteen_minutes_without_a_binding_begin_anew),

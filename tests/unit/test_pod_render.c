@@ -200,12 +200,13 @@ static void room_for_inputs_is_asked_for_as_far_as_a_node_has_it(void **state)
     for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
         struct pl_spec *spec = pod_spec_of(rows[i].fields);
         struct pl_pod_worker worker = worker_of(spec);
-        const struct pl_pod_cluster cluster = {.disk_bytes = rows[i].node_bytes};
+        const struct pl_pod_cluster cluster = {0};
         const struct pl_pod_settings settings = plain_settings();
         struct pl_pod pod = {0};
         const json_t *main;
 
         worker.input_bytes = rows[i].input_bytes;
+        worker.disk_bytes = rows[i].node_bytes;
         assert_int_equal(pl_pod_render(&cluster, &settings, &worker, &pod, NULL), 0);
         main = json_array_get(json_object_get(json_object_get(pod.pod, "spec"), "containers"), MAIN_PLACE);
         main = json_object_get(json_object_get(json_object_get(main, "resources"), "requests"), "ephemeral-storage");
