@@ -243,23 +243,19 @@ static bool is_of_preset(const json_t *rows, const char *annotation)
 /* As container runtimes, kubelets, webhooks, networks and clouds take them to do what the pod's own fields may not say. */
 static bool is_power(const char *annotation)
 {
-    static const char *const never[] = {"container.apparmor.security.beta.kubernetes.io/",
-                                        "container.seccomp.security.alpha.kubernetes.io/",
-                                        "seccomp.security.alpha.kubernetes.io/",
-                                        "cdi.k8s.io/",
-                                        "io.kubernetes.cri-o.",
-                                        "io.katacontainers.",
-                                        "inject.istio.io/",
-                                        "sidecar.istio.io/proxyImage",
-                                        "sidecar.istio.io/userVolume",
-                                        "config.linkerd.io/proxy-image",
-                                        "config.linkerd.io/init-image",
-                                        "k8s.v1.cni.cncf.io/",
-                                        "v1.multus-cni.io/",
-                                        "cni.projectcalico.org/",
-                                        "k8s.ovn.org/",
-                                        "ovn.kubernetes.io/",
-                                        "iam.amazonaws.com/"};
+    static const char *const never[] = {
+        /* profiles, devices, runtimes: CRI-O hands what it does not know on to runc, crun and hooks (CVE-2024-3154) */
+        "container.apparmor.security.beta.kubernetes.io/", "container.seccomp.security.alpha.kubernetes.io/",
+        "seccomp.security.alpha.kubernetes.io/", "seccomp-profile.kubernetes.cri-o.io", "cdi.k8s.io/", "nvidia.cdi.k8s.io/",
+        "io.kubernetes.cri-o.", "io.katacontainers.", "io.containers.", "org.systemd.property.", "org.criu.", "run.oci.",
+        /* meshes */
+        "inject.istio.io/", "proxy.istio.io/overrides", "sidecar.istio.io/bootstrapOverride", "sidecar.istio.io/proxyImage",
+        "sidecar.istio.io/userVolume", "config.linkerd.io/debug-image", "config.linkerd.io/proxy-image",
+        "config.linkerd.io/init-image",
+        /* networks */
+        "k8s.v1.cni.cncf.io/", "v1.multus-cni.io/", "cni.projectcalico.org/", "k8s.ovn.org/", "ovn.kubernetes.io/",
+        /* clouds */
+        "iam.amazonaws.com/"};
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(never); i++)
         if (strncmp(annotation, never[i], strlen(never[i])) == 0)
@@ -303,7 +299,8 @@ static int check_labels(struct pod_check *c, const json_t *metadata)
                                            {"app.kubernetes.io/name", "dcgm-exporter"},
                                            {"app.kubernetes.io/name", "nvidia-dcgm-exporter"},
                                            {"app.kubernetes.io/name", "gke-managed-dcgm-exporter"},
-                                           {"aadpodidbinding", NULL}};
+                                           {"aadpodidbinding", NULL},
+                                           {"azure.workload.identity/use", "true"}};
     const json_t *ours = json_object_get(json_object_get(c->settings->pod_template, "metadata"), "labels");
     char path[64];
 

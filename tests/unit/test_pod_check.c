@@ -267,6 +267,23 @@ static const struct {
     {"{\"resourceClaims\": [{\"name\": \"g\", \"resourceClaimName\": \"theirs\"}]}", "resourceClaims", BESIDE},
     {"{\"initContainers\": [{\"name\": \"agent\", \"image\": \"mine\"}]}", "initContainers[1]",
      "has the name of another container"},
+    {"{\"metadata\": {\"finalizers\": [\"f\"], \"ownerReferences\": []}}", "metadata",
+     "is asked for"}, /* patches are the spec's */
+    {"{\"setHostnameAsFQDN\": true}", "setHostnameAsFQDN", "is asked for"},
+    {"{\"overhead\": {\"cpu\": \"0\"}}", "overhead", "is asked for"},
+    {"{\"containers\": {}}", "containers", "loses or moves a container that was there"},
+    {"{\"initContainers\": {}}", "initContainers", "loses or moves a container that was there"},
+    {"{\"volumes\": {}}", "volumes", "changes a volume that is not the stage's"},
+    {MAIN("\"volumeMounts\": [{\"name\": \"pl\", \"mountPath\": \"/x\", \"subPathExpr\": \"$(HOME)\"}]"),
+     "containers[0].volumeMounts[5]", NOT_THE_STAGES},
+    {MAIN("\"volumeMounts\": [{\"name\": \"d\", \"mountPath\": \"/d\", \"mountPropagation\": \"HostToContainer\"}]"),
+     "containers[0].volumeMounts[5]", "asks for mountPropagation"},
+    {MAIN("\"volumeMounts\": [{\"mountPath\": \"/x\"}]"), "containers[0].volumeMounts[5]", NOT_THE_STAGES},
+    {MAIN("\"restartPolicy\": \"Always\""), "containers[0].restartPolicy", "is asked for"},
+    {MAIN("\"stdin\": true"), "containers[0].stdin", "is asked for"},
+    {ADDED("\"securityContext\": {\"seccompProfile\": {\"type\": \"Unconfined\"}}"),
+     "containers[2].securityContext.seccompProfile", "is asked for"},
+    {ADDED("\"ports\": [{\"containerPort\": 1, \"hostPort\": 1}]"), "containers[2].ports[0].hostPort", "is asked for"},
 };
 
 static void each_forbidden_field_is_refused_by_its_name(void **state)
@@ -335,11 +352,26 @@ static void what_is_allowed_goes_through(void **state)
         ADDED("\"volumeMounts\": [{\"name\": \"d\", \"mountPath\": \"/pfs\"}]"),
         "{\"containers\": [{\"name\": \"extra\", \"image\": \"i\"}]}",
         "{\"initContainers\": [{\"name\": \"side\", \"image\": \"i\", \"restartPolicy\": \"Always\"}]}",
+        MAIN("\"volumeMounts\": [{\"name\": \"d\", \"mountPath\": \"/d\", \"subPathExpr\": \"$(HOME)\"}, {\"name\": \"d\", "
+             "\"mountPath\": "
+             "\"/code\", \"readOnly\": true}], \"lifecycle\": null, \"resources\": null"),
+        "{\"imagePullSecrets\": null, \"readinessGates\": [], \"preemptionPolicy\": \"Never\", \"enableServiceLinks\": true}",
+    };
+    static const char *const beside[] = {
+        "\"gpu\": {\"share\": {\"mode\": \"mig\", \"profile\": \"1g.10gb\"}}",
+        "\"gpu\": {\"share\": {\"mode\": \"mps\", \"memory\": \"8Gi\", \"threads\": 25}}",
+        "\"gpu\": {\"share\": {\"mode\": \"gpu-mem\", \"amount\": 5, \"unit\": \"GiB\"}}",
+        "\"gpu\": {\"share\": {\"mode\": \"custom\", \"preset\": \"hami\", \"values\": {\"memory\": 3000}}}",
+        "\"gpu\": {\"memory\": \"40G\", \"required\": false}, \"scratch\": {\"size\": \"1Gi\"}, \"network\": false",
+        "\"secrets\": [{\"name\": \"pg\", \"key\": \"k\", \"env\": \"PG\"}, {\"name\": \"tls\", \"mount\": \"/s\"}], \"user\": 7",
+        "\"checkpoint\": true, \"resources\": {\"cpu\": 2, \"memory\": \"4Gi\", \"disk\": \"1Gi\", \"shm\": \"1Gi\"}",
     };
 
     (void)state;
     for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++)
         is_taken(&(struct ask){"pod_patch", cases[i]});
+    for (size_t i = 0; i < PL_ARRAY_SIZE(beside); i++)
+        is_taken(&(struct ask){"pod_patch", ADDED("\"tty\": true"), beside[i]});
 }
 
 /* What device plugins give main is in its environment before what the pod says. */
@@ -468,6 +500,8 @@ static void a_stages_placement_and_gpu_ask_for_no_more_than_its_patches(void **s
          "metadata.annotations.iam.amazonaws.com/role", "is set"},
         {"\"placement\": {\"labels\": {\"aadpodidbinding\": \"admin\"}}", "metadata.labels.aadpodidbinding",
          "is one by which others are found"},
+        {"\"placement\": {\"labels\": {\"azure.workload.identity/use\": \"true\"}}",
+         "metadata.labels.azure.workload.identity/use", "is one by which others are found"},
         {"\"placement\": {\"labels\": {\"app\": \"dcgm-exporter\"}}", "metadata.labels.app", "is one by which others are found"},
         {"\"gpu\": {\"share\": {\"mode\": \"custom\", \"limits\": {\"own.io/gpu\": 1}, \"labels\": {\"app\": "
          "\"nvidia-dcgm-exporter\"}}}",
@@ -478,9 +512,30 @@ static void a_stages_placement_and_gpu_ask_for_no_more_than_its_patches(void **s
          "is a variable that gives devices"},
     };
 
+    /* CRI-O hands annotations of pods on to runc, crun and its hooks, meshes make containers by them */
+    static const char *const powers[] = {"org.systemd.property.SuccessAction",
+                                         "org.criu.config",
+                                         "run.oci.seccomp_bpf_data",
+                                         "io.containers.trace-syscall",
+                                         "seccomp-profile.kubernetes.cri-o.io",
+                                         "nvidia.cdi.k8s.io/all",
+                                         "proxy.istio.io/overrides",
+                                         "sidecar.istio.io/bootstrapOverride",
+                                         "config.linkerd.io/debug-image"};
+
     (void)state;
     for (size_t i = 0; i < PL_ARRAY_SIZE(refused); i++)
         is_refused(&(struct ask){.patch = "", .beside = refused[i][0]}, refused[i][1], refused[i][2]);
+    for (size_t i = 0; i < 2 * PL_ARRAY_SIZE(powers); i++) {
+        char beside[256], field[128];
+
+        (void)snprintf(beside, sizeof(beside), "%s\"annotations\": {\"%s\": \"x\"}}%s",
+                       i % 2 ? "\"placement\": {"
+                             : "\"gpu\": {\"share\": {\"mode\": \"custom\", \"limits\": {\"own.io/gpu\": 1}, ",
+                       powers[i / 2], i % 2 ? "" : "}");
+        (void)snprintf(field, sizeof(field), "metadata.annotations.%s", powers[i / 2]);
+        is_refused(&(struct ask){.patch = "", .beside = beside}, field, "is set");
+    }
     is_taken(&(struct ask){.beside = "\"placement\": {\"labels\": {\"app\": \"mine\", \"app.kubernetes.io/name\": \"train\"}}"});
     is_taken(
         &(struct ask){.beside = "\"placement\": {\"annotations\": {\"sidecar.istio.io/proxyCPU\": \"1\", \"note\": \"gpu\"}}"});
