@@ -67,10 +67,12 @@ class Cgroup:
         root, limit, self.events = self.place()
         self.folder = pathlib.Path(root) / f"pl-kubelet-{os.getpid()}-{name}"
         self.folder.mkdir()
-        self.eventfd = None
+        self.eventfd, self.short = None, False
         (self.folder / limit).write_text(str(limit_bytes))
         self.watched = whole and limit != "memory.max"
-        if whole and limit == "memory.max":
+        if self.watched:  # who needs more waits until all of it is killed
+            (self.folder / self.events).write_text("1")
+        elif whole:
             (self.folder / "memory.oom.group").write_text("1")
 
     @classmethod
@@ -95,28 +97,23 @@ class Cgroup:
         return int(found[1]) if found else 0
 
     def watch(self, loop, on_kill):
-        """Version 1 kills one process, and tells by an eventfd that it is short of memory."""
+        """Version 1 knows no killing of all: it tells by an eventfd that somebody waits for memory."""
         if not self.watched:
             return
         self.eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         with open(self.folder / self.events, "rb") as control:
             (self.folder / "cgroup.event_control").write_text(f"{self.eventfd} {control.fileno()}")
 
-        def look(tries=500):
-            if self.eventfd is not None and self.kills() == 0 and tries:
-                loop.call_later(0.01, look, tries - 1)
-            elif self.eventfd is not None and self.kills():
-                on_kill()
-
         def told():
             os.eventfd_read(self.eventfd)
-            look()
+            self.short = True
+            on_kill()
 
         loop.add_reader(self.eventfd, told)
 
     async def close(self, loop):
-        """True when the kernel killed somebody."""
-        killed = self.kills() > 0
+        """True when somebody was killed for want of memory."""
+        killed = self.short or self.kills() > 0
         if self.eventfd is not None:
             loop.remove_reader(self.eventfd)
             os.close(self.eventfd)
