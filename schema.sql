@@ -232,8 +232,10 @@ CREATE TABLE attempt (                   -- ends of the command: of a job the fi
     tail        TEXT NOT NULL DEFAULT '',
     detail      TEXT NOT NULL DEFAULT '{}',      -- paths, ms, bytes, rusage, gpu, node, of pods worker and image_id
     finished_us INTEGER NOT NULL,
+    unnamed     INTEGER,                 -- of pods: the worker, until it is known in which image it runs
     PRIMARY KEY (job, datum, attempt)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX attempt_unnamed ON attempt(unnamed) WHERE unnamed IS NOT NULL;
 
 CREATE TABLE open_end (                  -- of the last 1,000 open commits that made no commit: how they ended
     id      INTEGER PRIMARY KEY,

@@ -394,10 +394,11 @@ static int write_attempt(struct pl_conn *c, int64_t job, const json_t *a, int64_
     r = pl_sql_exec(
         c, err,
         "INSERT OR REPLACE INTO attempt(job, datum, attempt, state, exit_code, signal, oom, timed_out, reason, tail, detail,"
-        " finished_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        "ibisiiddsssi", job, datum.b, (size_t)PL_HASH_BYTES, num(a, "attempt"), failed ? "failed" : "success",
+        " finished_us, unnamed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0))",
+        "ibisiiddsssii", job, datum.b, (size_t)PL_HASH_BYTES, num(a, "attempt"), failed ? "failed" : "success",
         num(row, "exit_code"), num(row, "signal"), (int)json_is_true(json_object_get(row, "oom")),
-        (int)json_is_true(json_object_get(row, "timed_out")), pl_json_str(row, "reason"), pl_json_str(row, "tail"), text, now);
+        (int)json_is_true(json_object_get(row, "timed_out")), pl_json_str(row, "reason"), pl_json_str(row, "tail"), text, now,
+        json_object_get(a, "image_id") ? (int64_t)0 : num(a, "worker"));
     return r < 0 ? r : 0;
 }
 

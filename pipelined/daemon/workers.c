@@ -293,10 +293,10 @@ struct naming {
 static int name_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     const struct naming *n = arg;
-    int r = pl_sql_exec(pl_tx_conn(tx), err,
-                        "UPDATE attempt SET detail = json_set(detail, '$.image_id', ?) WHERE job >= ?"
-                        " AND json_extract(detail, '$.worker') = ? AND json_extract(detail, '$.image_id') IS NULL",
-                        "sii", n->image, n->since, n->worker);
+    int r = pl_sql_exec(
+        pl_tx_conn(tx), err,
+        "UPDATE attempt SET detail = json_set(detail, '$.image_id', ?), unnamed = NULL WHERE unnamed = ? AND job >= ?", "sii",
+        n->image, n->worker, n->since);
 
     return r < 0 ? r : 0;
 }

@@ -560,6 +560,24 @@ static void test_events_that_are_too_old_go_and_no_id_comes_twice(void **state)
     assert_int_equal(event_at(f, "max"), 3 * many + 1);
 }
 
+/* As the engine asks: a pod's attempts get their image by the pod, not by a look at all attempts. */
+static void test_attempts_without_their_image_are_found_by_their_worker(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(f->db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+
+    assert_int_equal(
+        pl_sql_query(rd.conn, NULL, &rows,
+                     "EXPLAIN QUERY PLAN UPDATE attempt SET detail = json_set(detail, '$.image_id', 'i'), unnamed = NULL"
+                     " WHERE unnamed = 2 AND job >= 1",
+                     ""),
+        0);
+    assert_int_equal(pl_sql_next(rd.conn, &rows, NULL), 1);
+    assert_string_equal(pl_col_text(&rows, 3), "SEARCH attempt USING COVERING INDEX attempt_unnamed (unnamed=? AND job>?)");
+    assert_int_equal(pl_sql_next(rd.conn, &rows, NULL), 0);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -578,6 +596,7 @@ int main(void)
         T(test_what_does_not_fit_one_log_object_goes_into_the_next),
         T(test_a_database_without_our_schema_is_refused),
         T(test_events_that_are_too_old_go_and_no_id_comes_twice),
+        T(test_attempts_without_their_image_are_found_by_their_worker),
         T(test_what_was_acknowledged_survives_kill_9_at_any_moment),
     };
 
