@@ -130,7 +130,7 @@ struct pl_kube_log {
     struct pl_kube_call call;
     struct pl_http_timer timer;
     int64_t due_ms;
-    unsigned failures; /* in a row */
+    unsigned failures; /* since a line came */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool ending, ended, under_way, idle; /* lock; idle: it is over */
@@ -201,11 +201,19 @@ static bool is_early(const struct pl_kube_call *call)
             strstr(call->status.message, "not have a host assigned") != NULL);
 }
 
-static void on_begins(void *self)
+/* An answer that begins again and again and brings nothing more is none. */
+static int on_line(void *self, int64_t time_us, const char *line, size_t n, bool whole, struct pl_err *err)
 {
     struct pl_kube_log *l = self;
 
     l->failures = 0;
+    return l->config.line(l->config.self, time_us, line, n, whole, err);
+}
+
+static void on_begins(void *self)
+{
+    const struct pl_kube_log *l = self;
+
     if (l->config.stands != NULL && !l->config.once)
         l->config.stands(l->config.self, true);
 }
@@ -305,8 +313,8 @@ int pl_kube_log_create(struct pl_kube_client *c, const struct pl_kube_log_config
     if (l->config.pause_ms <= 0)
         l->config.pause_ms = PAUSE_MS;
     l->ended = config->once;
-    l->lines.line = config->line;
-    l->lines.self = config->self;
+    l->lines.line = on_line;
+    l->lines.self = l;
     l->container = strdup(config->container);
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);

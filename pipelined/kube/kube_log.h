@@ -42,7 +42,7 @@ struct pl_kube_log;
 
 struct pl_kube_log_config {
     const char *space, *pod, *container; /* copied */
-    bool once;        /* what is there, and no more; a server that does not answer is asked PL_KUBE_LOG_TRIES times */
+    bool once;        /* what is there, and no more; a server of which nothing comes is asked PL_KUBE_LOG_TRIES times */
     uint64_t tail;    /* of what is there, the last so many lines; 0 = all */
     int64_t pause_ms; /* between connections; 0 = 1000 */
     int (*line)(void *self, int64_t time_us, const char *line, size_t n, bool whole, struct pl_err *err); /* on the I/O thread */

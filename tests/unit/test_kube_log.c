@@ -285,6 +285,51 @@ static void who_wants_what_is_there_gets_no_more(void **state)
     kube_fake_stop(f);
 }
 
+/* Connections that end within the answer: as long as each brings something it goes on. */
+static void what_is_cut_again_and_again_has_an_end(void **state)
+{
+    static const struct {
+        size_t bytes; /* of each answer that come */
+        int code;
+        const char *text;
+        unsigned long requests;
+    } rows[] = {{0, PL_ENET, "", PL_KUBE_LOG_TRIES},
+                {40, PL_ENET, "a|", PL_KUBE_LOG_TRIES},
+                {2 * (sizeof T3 + 1) + 5, 0, "a|b|c|d|e|", 4}};
+    const char *log = "2026-01-02T03:04:01Z a\n2026-01-02T03:04:02Z b\n2026-01-02T03:04:03Z c\n2026-01-02T03:04:04Z d\n"
+                      "2026-01-02T03:04:05Z e\n";
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        struct kube_fake *f = kube_fake_start();
+        struct pl_kube_client *c = client_of(f);
+        struct heard h = HEARD;
+        const struct pl_kube_log_config config = {.space = "n",
+                                                  .pod = "p",
+                                                  .container = "main",
+                                                  .once = true,
+                                                  .pause_ms = 5,
+                                                  .line = on_line,
+                                                  .over = on_over,
+                                                  .self = &h};
+        struct kube_fake_view view;
+        struct pl_kube_log *l;
+
+        kube_fake_log(f, POD, log, false);
+        kube_fake_fault(f, (struct kube_fake_fault){"GET", "/log", KUBE_FAULT_CUT, 0, 0, NULL, rows[i].bytes, 0});
+        assert_int_equal(pl_kube_log_create(c, &config, &l, NULL), 0);
+        await_over(&h);
+        kube_fake_look(f, &view);
+        assert_int_equal(h.why.code, rows[i].code);
+        assert_string_equal(h.text.len > 0 ? pl_buf_str(&h.text) : "", rows[i].text);
+        assert_int_equal(view.requests, rows[i].requests);
+        pl_kube_log_destroy(l);
+        pl_buf_finish(&h.text);
+        pl_kube_client_destroy(c);
+        kube_fake_stop(f);
+    }
+}
+
 static void a_container_that_ended_without_a_start_has_no_log(void **state)
 {
     struct kube_fake *f = kube_fake_start();
@@ -367,6 +412,7 @@ int main(void)
         cmocka_unit_test(a_pod_that_is_gone_ends_it_and_so_does_who_stops_it),
         cmocka_unit_test(who_takes_no_more_is_not_asked_again),
         cmocka_unit_test(who_wants_what_is_there_gets_no_more),
+        cmocka_unit_test(what_is_cut_again_and_again_has_an_end),
         cmocka_unit_test(a_container_that_ended_without_a_start_has_no_log),
         cmocka_unit_test(what_is_not_allowed_is_listed_with_what_is_off_for_it),
         cmocka_unit_test(questions_without_an_answer_switch_nothing_off),
