@@ -305,11 +305,13 @@ static int kube_secrets(struct pl_executor *x, const struct pl_secret_op *op, js
 {
     struct kube *k = (struct kube *)x;
     struct pl_project_secrets *secrets = k->secrets;
+    int r;
 
     if (!secrets)
         return pl_err_set(err, PL_EUNAVAILABLE, "secrets are kept in the cluster, and %s has not answered since the daemon began",
                           pl_kube_client_name(k->client));
-    return pl_project_secrets_carry_out(secrets, op, ret, err);
+    r = pl_project_secrets_carry_out(secrets, op, ret, err);
+    return r < 0 && err ? pl_kube_client_blame(k->client, err) : r;
 }
 
 static int kube_container_log(struct pl_executor *x, const uint64_t *workers, size_t n, const struct pl_container_log_ask *ask,

@@ -25,6 +25,7 @@ struct pod_log {
     struct kube *kube; /* the loop's; NULL: the executor is no more */
     int64_t cut_ms;    /* the loop's, monotonic: when its connection is given up; 0 = its container has not ended */
     struct pl_loop *loop;
+    const struct pl_kube_client *client; /* while `log` is there */
     char uid[64], space[256];
     unsigned container;
     struct pl_container_log_ask ask;
@@ -131,8 +132,8 @@ static void blame_daemon(const struct pod_log *l, struct pl_err *err)
 
     if (says.code == PL_EFORBIDDEN)
         (void)pl_err_set(err, PL_EUNAVAILABLE, MAY_NOT ": %.600s", l->space, says.msg);
-    else if (says.code == PL_EAUTH)
-        (void)pl_err_set(err, PL_EUNAVAILABLE, "the API server does not take the daemon's credentials: %.800s", says.msg);
+    else
+        (void)pl_kube_client_blame(l->client, err);
 }
 
 static void on_over(void *self, const struct pl_err *err)
@@ -326,6 +327,7 @@ int pl_kube_container_log(struct kube *k, const uint64_t *workers, size_t n, con
     if (!l)
         return pl_err_nomem(err);
     l->loop = k->loop;
+    l->client = k->client;
     l->ask = *ask;
     snprintf(l->uid, sizeof l->uid, "%s", p->uid);
     snprintf(l->space, sizeof l->space, "%s", k->space);

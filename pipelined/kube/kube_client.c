@@ -528,6 +528,25 @@ int pl_kube_client_run(struct pl_kube_client *c, struct pl_kube_call *call, stru
     return call->err.code;
 }
 
+int pl_kube_client_blame(const struct pl_kube_client *c, struct pl_err *err)
+{
+    const struct pl_err says = *err;
+    const bool away = says.code == PL_ENET || says.code == PL_ETIMEOUT || says.code == PL_EPROTO || says.code == PL_ETLS;
+
+    if (!away && says.code != PL_EAUTH)
+        return says.code;
+    if (!away)
+        (void)pl_err_set(err, PL_EUNAVAILABLE, "the API server does not take the daemon's credentials: %.800s", says.msg);
+    else if (strstr(says.msg, c->name) == NULL)
+        (void)pl_err_set(err, PL_EUNAVAILABLE, "%.450s: %.500s", c->name, says.msg);
+    else
+        (void)pl_err_set(err, PL_EUNAVAILABLE, "%s", says.msg);
+    return pl_err_hint(err, PL_EUNAVAILABLE, "%s",
+                       says.hint[0] != '\0' ? says.hint
+                                            : "That is the API server of the stages' cluster, not pipelined: pipelinectl doctor "
+                                              "--cluster says whether it is reached.");
+}
+
 void pl_kube_call_finish(struct pl_kube_call *call)
 {
     pl_buf_finish(&call->reply);

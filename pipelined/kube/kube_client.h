@@ -103,6 +103,9 @@ void pl_kube_client_cancel(struct pl_kube_client *c, struct pl_kube_call *call);
 /* Starts it and waits; returns call->err.code. `done` and `arg` are used. Not on the I/O thread. */
 PL_MUST_CHECK
 int pl_kube_client_run(struct pl_kube_client *c, struct pl_kube_call *call, struct pl_err *err);
+/* The error of a call as those are told it who asked the daemon: a server that is away, or does not take the daemon's credentials, is neither
+ * their server nor their token. PL_EUNAVAILABLE, and which one; any other stays. Returns its code. */
+int pl_kube_client_blame(const struct pl_kube_client *c, struct pl_err *err);
 /* Gives back what a call holds. */
 void pl_kube_call_finish(struct pl_kube_call *call);
 

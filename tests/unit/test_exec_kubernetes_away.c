@@ -51,6 +51,9 @@ static void no_stage_has_pods_until_the_server_answers(void **state_)
     assert_int_equal(f->heard.exited, 0);
     assert_int_equal(f->x->ops->secrets(f->x, &list, &secrets, &err), 0);
     json_decref(secrets);
+    kube_fake_token(f->fake, "another"); /* than the daemon's: who asks has his own */
+    assert_int_equal(f->x->ops->secrets(f->x, &list, &secrets, &err), PL_EUNAVAILABLE);
+    assert_string_equal(err.msg, "the API server does not take the daemon's credentials: Unauthorized");
 }
 
 /* Who was adopted meanwhile is found, is gone, or is told to end, as if the server had been there. */

@@ -300,15 +300,22 @@ static void what_the_daemon_may_not_is_not_the_askers_fault(void **state_)
 
 static void a_server_that_does_not_answer_is_not_asked_for_ever(void **state_)
 {
+    static const struct kube_fake_fault faults[] = {{"GET", "/log", KUBE_FAULT_ANSWER, 503, 0, "", 0, 0},
+                                                    {"GET", "/log", KUBE_FAULT_CUT, 0, 0, NULL, 0, 0}};
     struct fixture *f = *state_;
-    struct reader r = {0};
 
     a_pod_runs(f);
-    kube_fake_fault(f->fake, (struct kube_fake_fault){"GET", "/log", KUBE_FAULT_ANSWER, 503, 0, "", 0, 0});
-    assert_int_equal(open_log(f, &r, NULL, false, NULL), 0);
-    until(f, is_over);
-    assert_int_equal(r.last, PL_ENET);
-    finish_reader(&r);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(faults); i++) {
+        struct reader r = {0};
+
+        kube_fake_heal(f->fake);
+        kube_fake_fault(f->fake, faults[i]);
+        assert_int_equal(open_log(f, &r, NULL, false, NULL), 0);
+        until(f, is_over);
+        assert_int_equal(r.last, PL_EUNAVAILABLE); /* it is not the daemon that does not answer */
+        assert_non_null(strstr(r.err.msg, kube_fake_url(f->fake)));
+        finish_reader(&r);
+    }
 }
 
 static void who_wants_the_end_gets_the_end(void **state_)

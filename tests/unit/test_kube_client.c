@@ -241,6 +241,40 @@ static void no_server_is_said_with_its_address(void **state)
     pl_kube_client_destroy(c);
 }
 
+/* To who asked the daemon for something. */
+static void an_api_server_that_is_away_is_not_the_daemon(void **state)
+{
+    const struct fixture *x = *state;
+    const char *name = pl_kube_client_name(x->place.client);
+    const struct {
+        int code;
+        const char *says, *hint;
+        int told;
+        const char *prefix; /* of what is told then */
+    } rows[] = {{PL_ENET, "kubelet: connection refused", "", PL_EUNAVAILABLE, name},
+                {PL_ETIMEOUT, name, "", PL_EUNAVAILABLE, ""}, /* it says which already */
+                {PL_EPROTO, "no JSON", "", PL_EUNAVAILABLE, name},
+                {PL_ETLS, name, "Name the CA.", PL_EUNAVAILABLE, ""},
+                {PL_EAUTH, "Unauthorized", "", PL_EUNAVAILABLE, "the API server does not take the daemon's credentials"},
+                {PL_EINVAL, "no such key", "Another.", PL_EINVAL, ""},
+                {PL_ENOTFOUND, "no such pod", "", PL_ENOTFOUND, ""}};
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        struct pl_err err = {0};
+        char want[512];
+
+        (void)pl_err_hint(&err, pl_err_set(&err, rows[i].code, "%s", rows[i].says), "%s", rows[i].hint);
+        (void)snprintf(want, sizeof want, "%s%s%s", rows[i].prefix, *rows[i].prefix ? ": " : "", rows[i].says);
+        assert_int_equal(pl_kube_client_blame(x->place.client, &err), rows[i].told);
+        assert_int_equal(err.code, rows[i].told);
+        assert_string_equal(err.msg, want);
+        if (*rows[i].hint || rows[i].told == rows[i].code)
+            assert_string_equal(err.hint, rows[i].hint);
+        else
+            assert_non_null(strstr(err.hint, "not pipelined"));
+    }
+}
+
 static void closing_ends_what_is_under_way(void **state)
 {
     struct fixture *x = *state;
@@ -590,6 +624,7 @@ int main(void)
         TEST(a_server_that_falls_silent_is_left),
         TEST(a_connection_that_was_kept_beside_a_silent_one_is_not_taken),
         cmocka_unit_test(no_server_is_said_with_its_address),
+        TEST(an_api_server_that_is_away_is_not_the_daemon),
         TEST(closing_ends_what_is_under_way),
         TEST(connections_are_kept_and_few),
         TEST(removals_leave_room_for_what_is_made),
