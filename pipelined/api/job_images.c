@@ -1,5 +1,7 @@
 #include "job_images.h"
 
+#include "storage/base/path.h"
+
 #include <stdio.h>
 
 #define IMAGES_MAX 8  /* of one job that are told */
@@ -73,11 +75,12 @@ static const json_t *other_than(const json_t *list, const json_t *image)
 static int add_warning(json_t *warnings, const char *image, const json_t *a, const char *where_a, const json_t *b,
                        const char *where_b, struct pl_err *err)
 {
-    return pl_json_add(warnings,
-                       json_sprintf("%s%.100s: " DIGEST_SHOWN "%s " DIGEST_SHOWN "%s: %s; a digest in the spec stays",
-                                    *image ? "image " : "the default image", image, digest_of(a), where_a, digest_of(b), where_b,
-                                    *image ? "its tag was moved" : "its tag was moved, or another is the default"),
-                       err);
+    char text[400];
+
+    snprintf(text, sizeof text, "%s%.100s: " DIGEST_SHOWN "%s " DIGEST_SHOWN "%s: %s; a digest in the spec stays",
+             *image ? "image " : "the default image", image, digest_of(a), where_a, digest_of(b), where_b,
+             *image ? "its tag was moved" : "its tag was moved, or another is the default");
+    return pl_json_add(warnings, json_string(pl_utf8_clean(text)), err); /* a name may be cut within a character */
 }
 
 /* With what the job before ended with. */

@@ -182,6 +182,49 @@ static void what_is_no_place_in_a_list_is_refused(void **state)
     }
 }
 
+/* ---- what nodes and people call images ---- */
+
+static int make_images(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    static const char *const images[] = {"r@sha256:\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", "r@sha256:b"};
+    struct pl_hash datum;
+    int r = pl_sql_exec(pl_tx_conn(tx), err, "UPDATE job SET version = (SELECT id FROM stage)", "");
+
+    (void)arg;
+    for (int i = 0; i < 2 && r >= 0; i++) {
+        pl_hash_sha256(images[i], strlen(images[i]), &datum);
+        r = pl_sql_exec(pl_tx_conn(tx), err,
+                        "INSERT INTO attempt(job, datum, attempt, state, detail, finished_us)"
+                        " VALUES ((SELECT id FROM job), ?, ?, 'success', json_object('image_id', ?), ?)",
+                        "bisi", datum.b, (size_t)PL_HASH_BYTES, (int64_t)i, images[i], (int64_t)i);
+    }
+    return PL_MIN(r, 0);
+}
+
+/* Names are cut where a character does not end. */
+static void a_job_is_told_whatever_its_images_are_called(void **state)
+{
+    char image[128], body[600];
+    json_t *o;
+
+    (void)state;
+    memset(image, 'a', 99);
+    strcpy(image + 99, "\xc3\xa4:tag");
+    make_repo("data");
+    snprintf(body, sizeof body,
+             "{\"filename\": \"f.json\", \"spec\": \"{\\\"pipeline\\\": \\\"flow\\\", \\\"repos\\\": {\\\"data\\\": {}}, "
+             "\\\"stages\\\": [{\\\"name\\\": \\\"train\\\", \\\"image\\\": \\\"%s\\\", \\\"run\\\": [\\\"x\\\"], "
+             "\\\"input\\\": {\\\"repo\\\": \\\"data\\\"}}]}\"}",
+             image);
+    does(200, "POST", "/api/v1/pipelines", body);
+    begin_job();
+    MUST(pl_db_run(t.db, PL_TX_UNLOGGED, make_images, NULL, &err));
+    o = ask_json(200, "GET", "/api/v1/jobs/default/train/01234567", NULL);
+    assert_int_equal(json_array_size(json_object_get(o, "images")), 2);
+    assert_int_equal(json_array_size(json_object_get(o, "warnings")), 1);
+    json_decref(o);
+}
+
 static int setup(void **state)
 {
     int r = api_setup(state);
@@ -195,10 +238,9 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(live_figures_are_asked_for_with_no_reader_held),
-        TEST(who_waits_for_a_run_does_not_hold_the_loop),
-        TEST(a_page_may_end_between_two_attempts_at_a_datum),
-        TEST(what_is_no_place_in_a_list_is_refused),
+        TEST(live_figures_are_asked_for_with_no_reader_held), TEST(who_waits_for_a_run_does_not_hold_the_loop),
+        TEST(a_page_may_end_between_two_attempts_at_a_datum), TEST(what_is_no_place_in_a_list_is_refused),
+        TEST(a_job_is_told_whatever_its_images_are_called),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
