@@ -1,5 +1,6 @@
 /* What is fetched for the row behind the one that waits: it is put in place without another fetch, and never in the place of anything else. */
 // link: pl_agent
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,6 +72,12 @@ static void apply(struct pl_inputs *in)
 
     if (pl_inputs_apply(in, &err) < 0)
         fail_msg("%s", err.msg);
+}
+
+/* As the thread that runs commands does; not NULL: it failed. */
+static void *apply_beside(void *in)
+{
+    return pl_inputs_apply(in, NULL) < 0 ? in : NULL;
 }
 
 static bool is_there(const struct agent_files *f, const char *path)
@@ -229,6 +236,8 @@ static void every_row_has_its_own_inputs(struct agent_files *f)
         unsigned at = seed * 7919 + 1;
         struct drawn now, next, never;
         struct pl_inputs *plain;
+        pthread_t applies;
+        void *failed;
         char work[200];
 
         snprintf(work, sizeof(work), "%s/plain-%u", f->dir, seed);
@@ -240,10 +249,12 @@ static void every_row_has_its_own_inputs(struct agent_files *f)
             draw(&never, &at, roots, seed % 2);
             if (some(&at, 4) == 0)
                 pl_io_fail_nth(PL_IO_WRITE, 1 + some(&at, 6), ENOSPC);
+            assert_int_equal(pthread_create(&applies, NULL, apply_beside, f->inputs), 0);
             if (some(&at, 4))
                 pl_inputs_ahead(f->inputs, some(&at, 5) ? &next.row : &never.row);
+            assert_int_equal(pthread_join(applies, &failed), 0);
+            assert_null(failed);
             pl_io_fail_nth(PL_IO_WRITE, 0, 0);
-            apply(f->inputs);
             stage(plain, &now.row);
             apply(plain);
             assert_same(f, work, &now);
