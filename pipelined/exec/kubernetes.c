@@ -356,11 +356,11 @@ static bool kube_gpu_use(struct pl_executor *x, uint64_t id, double *ret_utilisa
     return true;
 }
 
-/* Pods outlive the daemon. */
+/* Pods outlive the daemon; who waits for what one prints waits no more. */
 static void kube_shutdown(struct pl_executor *x, bool kill, void (*done)(void *arg), void *arg)
 {
-    (void)x;
     (void)kill;
+    pl_kube_logs_stop((struct kube *)x);
     done(arg);
 }
 

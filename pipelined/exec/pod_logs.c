@@ -78,6 +78,7 @@ void pl_kube_logs_stop(struct kube *k)
 {
     struct pod_log *l;
 
+    k->logs_stopped = true;
     while ((l = LIST_FIRST(&k->logs)))
         take_away(l); /* who reads it closes it, and the loop frees it */
 }
@@ -302,6 +303,8 @@ static int may_open(const struct kube *k, struct pl_err *err)
     const struct pod_log *l;
     unsigned n = 0;
 
+    if (k->logs_stopped)
+        return pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
     if (!k->cluster)
         return pl_err_set(err, PL_EUNAVAILABLE, "%s", k->away);
     if (!pl_cluster_may(k->cluster, PL_KUBE_MAY_LOGS))

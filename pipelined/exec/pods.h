@@ -163,6 +163,7 @@ struct kube {
     struct kube_owner_look *owner_look; /* under way */
     bool owner_doubt;
     LIST_HEAD(, pod_log) logs; /* that are read */
+    bool logs_stopped;
     struct kturns silent, queued;
     int64_t queue_ms; /* monotonic: until then nobody is asked why queues hold pods back: it may not be read */
 };
@@ -254,7 +255,7 @@ void pl_kpod_note_ended(struct kpod *p, const json_t *object);
 void pl_kpod_note_gone(const struct kpod *p);
 /* Time has passed: connections that should have ended with their containers. */
 void pl_kube_logs_look(struct kube *k);
-/* Nothing is read any more. */
+/* Nothing is read any more: what is ends with PL_ECANCELED. */
 void pl_kube_logs_stop(struct kube *k);
 
 /* ---- admission.c: as `check` and `ask` of the executor ---- */

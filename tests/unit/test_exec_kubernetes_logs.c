@@ -421,6 +421,29 @@ static void a_long_log_comes_whole(void **state_)
     pl_buf_finish(&want);
 }
 
+static void on_shut_down(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+/* Who waits for a node that does not answer holds a thread meanwhile. */
+static void a_daemon_that_ends_waits_for_no_log(void **state_)
+{
+    struct fixture *f = *state_;
+    struct reader r = {0};
+    struct pl_err err = {0};
+    bool down = false;
+
+    a_pod_runs(f);
+    kube_fake_fault(f->fake, (struct kube_fake_fault){"GET", "/log", KUBE_FAULT_SILENT, 0, 0, NULL, 0, 0});
+    assert_int_equal(open_log(f, &r, NULL, false, NULL), 0);
+    f->x->ops->shutdown(f->x, true, on_shut_down, &down);
+    assert_true(down && r.came > 0);
+    assert_int_equal(r.ops.pull(r.ops.self, &r.text, &r.err), PL_ECANCELED);
+    finish_reader(&r);
+    assert_int_equal(open_log(f, &r, NULL, false, &err), PL_ESTOPPING);
+}
+
 /* Readers may outlive the executor. */
 static void an_executor_that_ends_ends_what_is_read(void **state_)
 {
@@ -458,6 +481,7 @@ int main(void)
         ROW(who_follows_what_is_silent_is_woken),
         ROW(so_many_are_read_at_a_time_and_no_more),
         ROW(a_long_log_comes_whole),
+        ROW(a_daemon_that_ends_waits_for_no_log),
         ROW(an_executor_that_ends_ends_what_is_read),
     };
 
