@@ -520,6 +520,57 @@ static void a_pod_of_an_earlier_life_is_made_anew_like_any_other(void **state)
     kit_close(&k);
 }
 
+/* The stage of open_optional, whose job has two pods without a GPU that are not up yet; the second has no node. */
+static void restore_without_gpu(bool offered)
+{
+    const struct pl_sched_stage def = {.shape = 7, .cpu_shape = 8, .gpu_count = 1, .gpu_wait_ms = 60000, .workers = 2};
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_RUN};
+
+    kit_open(&k, 1, 0);
+    shape(7, offered, 2);
+    shape(8, true, 3);
+    kit_do(&k, kit_stage(1, 1, def));
+    ev.run.id = kit_run_id(1);
+    ev.run.order = 1;
+    kit_do(&k, ev);
+    ev = (struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_JOB};
+    ev.job.id = 10;
+    ev.job.stage = ev.job.version = 1;
+    ev.job.run = kit_run_id(1);
+    ev.job.planned = true;
+    ev.job.datums = ev.job.to_run = 10;
+    kit_do(&k, ev);
+    ev = (struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_WORKER};
+    ev.worker.stage = ev.worker.version = 1;
+    ev.worker.shape = 8;
+    ev.worker.starting = true;
+    ev.worker.id = 500;
+    ev.worker.node = "n1";
+    kit_do(&k, ev);
+    ev.worker.id = 501;
+    ev.worker.node = NULL;
+    kit_do(&k, ev);
+    kit_ready(&k);
+}
+
+/* Its wait was over: it does not begin anew with each life of the daemon. */
+static void a_job_that_had_given_up_a_gpu_does_without_in_the_daemons_next_life(void **state)
+{
+    (void)state;
+    restore_without_gpu(true);
+    kit_up(&k, 500);
+    kit_wait(&k, 1000);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    without_gpu_is("no GPU came within 1m");
+    kit_close(&k);
+    restore_without_gpu(false); /* none was to be had */
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    shape(7, true, 2);
+    assert_int_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.id, 501);
+    assert_int_equal(kit_the(&k, PL_SCHED_START_WORKER)->worker.shape, 7);
+    kit_close(&k);
+}
+
 /* Nodes come and go for years: what a stage's pods ask for is another each time. */
 static void a_shape_that_nothing_is_of_is_forgotten(void **state)
 {
@@ -597,6 +648,7 @@ int main(void)
         cmocka_unit_test(shapes_do_not_wait_for_each_other_and_pipelines_share),
         cmocka_unit_test(pods_of_an_earlier_life_count),
         cmocka_unit_test(a_pod_of_an_earlier_life_is_made_anew_like_any_other),
+        cmocka_unit_test(a_job_that_had_given_up_a_gpu_does_without_in_the_daemons_next_life),
         cmocka_unit_test(a_shape_that_nothing_is_of_is_forgotten),
         cmocka_unit_test(only_new_shapes_are_too_many),
         cmocka_unit_test(bad_values_are_refused),

@@ -159,9 +159,9 @@ static void restore_workers(struct life *l)
         ev.worker.gpus = a->gpus;
         ev.worker.n_gpus = a->n_gpus;
         ev.worker.shape = a->shape;
-        ev.worker.node = a->node;
         ev.worker.starting = a->shape && !a->attached;
-        a->told_placed = !ev.worker.starting;
+        a->told_placed = !ev.worker.starting || (a->told_placed && chance(&l->w, 70)); /* it was written down, or not any more */
+        ev.worker.node = a->told_placed ? a->node : NULL;
         a->told_to_end = false; /* it is told again, when it is to */
         restore(l, &ev);
     }
@@ -187,7 +187,7 @@ static void daemon_start(struct life *l)
     for (size_t i = 0; i < l->w.n_agents; i++) { /* what a first look at the cluster tells */
         const struct agent *a = l->w.agents[i];
 
-        if (!a->shape || a->told_gone || a->told_placed || l->w.now < a->placed_at)
+        if (!a->shape || a->told_gone || a->attached || l->w.now < a->placed_at)
             continue;
         *send(&l->w, ANSWER, 1 + (int64_t)rnd(&l->w, 1000)) = (struct message){
             .kind = ANSWER, .at = l->w.now + 1, .event = PL_SCHED_EV_WORKER_PLACED, .id = a->worker, .flag = true};

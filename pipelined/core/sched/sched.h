@@ -344,7 +344,7 @@ struct pl_sched_event {
         const uint16_t *gpus;
         size_t n_gpus;
         uint64_t shape;   /* of its pod: one of its version's; 0 = a process of this machine */
-        bool starting;    /* it never attached: its pod may wait still */
+        bool starting;    /* it never attached: its pod may wait still, if no node is known */
         const char *node; /* that has its pod; NULL, "" = not known */
     } worker;
     struct {

@@ -114,7 +114,7 @@ static int restore_job(struct pl_sched *s, const struct pl_sched_event *ev, stru
 static int restore_worker(struct pl_sched *s, const struct pl_sched_event *ev, struct pl_err *err)
 {
     struct version *v = pl_sched_version_find(s, ev->worker.stage, ev->worker.version);
-    const bool starting = ev->worker.shape && ev->worker.starting;
+    const bool starting = ev->worker.shape && ev->worker.starting, placed = ev->worker.node && *ev->worker.node;
     struct shape *shape;
     struct worker *w;
 
@@ -138,7 +138,7 @@ static int restore_worker(struct pl_sched *s, const struct pl_sched_event *ev, s
     s->last_id = PL_MAX(s->last_id, w->id);
     w->productive = !starting; /* it came up in an earlier life: that it is gone says nothing about starting one */
     if (shape) {
-        pl_sched_shape_take(s, w, shape, starting);
+        pl_sched_shape_take(s, w, shape, starting && !placed);
         pl_sched_node_placed(s, w, ev->worker.node);
         return 0;
     }
@@ -216,6 +216,16 @@ static int restore_task(struct pl_sched *s, const struct pl_sched_event *ev, str
     return 0;
 }
 
+/* A pod that was made without the GPU that its stage would rather have, though there are some: the job's wait for one was over. */
+static void restore_device(const struct worker *w)
+{
+    const struct version *v = w->version;
+    struct job *job = TAILQ_FIRST(&v->stage->lane);
+
+    if (v->cpu_shape && !w->on_gpu && v->shape->told && v->shape->offered && job && job->version == v && job->rows)
+        job->on_cpu = true;
+}
+
 /* Everything is looked at once; leases and workers have the usual time from now on. */
 static void restore_done(struct pl_sched *s)
 {
@@ -228,6 +238,7 @@ static void restore_done(struct pl_sched *s)
         w->seen = w->since = s->now;
         for (size_t k = 0; k < w->n_tasks; k++)
             w->tasks[k]->expires = s->now + s->config.lease_ms;
+        restore_device(w);
         pl_sched_worker_timer(s, w);
     }
     for (struct run *run = TAILQ_FIRST(&s->run_list); run; run = TAILQ_NEXT(run, link))
