@@ -43,8 +43,8 @@
  *   object               drivers of object storage: object_file; object_s3 (object_s3_read, object_s3_list, object_s3_sign: requests for
  *                        others), with copies in object_cache; marker says which store it is; comparison: is what lies there ours?
  *     s3_client            requests to a bucket until their outcome is known: http_io (curl multi, one thread; curl_library loads it),
- *                        s3_answer what an answer means, s3_url where the bucket is, s3_creds whose requests they are (s3_profile,
- *                        s3_creds_fetch), crc32c; this_host: is it this machine?
+ *                        http_head answers' headers, s3_answer what an answer means, s3_url where the bucket is, s3_creds whose requests
+ *                        they are (s3_profile, s3_creds_fetch), crc32c; this_host: is it this machine?
  *     sigv4, sigv4_query, sigv4_verify   signatures, for clients and for those who check them;   s3_xml: S3's documents
  *     libs3_module         the same for servers that want Signature V2: a module (storage/object/libs3/), which object_libs3 loads
  *   store                verified records of a project: index (index_table, index_segment), record_cache; pack_files and pack_window read

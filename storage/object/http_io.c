@@ -1,9 +1,9 @@
 #include "http_io.h"
 
 #include "curl_library.h"
+#include "http_head.h"
 #include "storage/base/clock.h"
 
-#include <ctype.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,9 +11,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <strings.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #define SYSTEM_BUNDLE "/etc/ssl/certs/ca-certificates.crt" /* where libcurl of Debian looks by itself */
 
@@ -65,59 +63,6 @@ static void moved(struct pl_http_run *run)
     run->moved_ms = pl_clock_mono_ms();
 }
 
-/* The value of a header line when it is that header: trimmed, cut at the size of `out`. */
-static bool header_is(const char *line, size_t n, const char *name, char *out, size_t size)
-{
-    const size_t len = strlen(name);
-
-    if (n <= len || strncasecmp(line, name, len) != 0 || line[len] != ':')
-        return false;
-    for (line += len + 1, n -= len + 1; n > 0 && isspace((unsigned char)*line); line++)
-        n--;
-    while (n > 0 && isspace((unsigned char)line[n - 1]))
-        n--;
-    (void)snprintf(out, size, "%.*s", (int)n, line);
-    return true;
-}
-
-static int64_t http_date(const char *text)
-{
-    struct tm tm = {0};
-    const char *end = strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &tm);
-
-    return end != NULL && *end == '\0' ? (int64_t)timegm(&tm) : 0;
-}
-
-/* "bytes 0-9/100"; "bytes * /100" (without the space) comes with 416. */
-static void read_content_range(struct pl_http_exchange *x, const char *text)
-{
-    unsigned long long first = 0, last = 0, total = 0;
-
-    if (sscanf(text, "bytes %llu-%llu/%llu", &first, &last, &total) == 3 || sscanf(text, "bytes */%llu", &total) == 1) {
-        x->first = first;
-        x->total = total;
-    }
-}
-
-static uint64_t number(const char *text, uint64_t otherwise)
-{
-    char *end;
-    unsigned long long v = strtoull(text, &end, 10);
-
-    return *text >= '0' && *text <= '9' && *end == '\0' ? v : otherwise;
-}
-
-static void forget_answer(struct pl_http_exchange *x)
-{
-    x->status = 0;
-    x->date_s = 0;
-    x->first = 0;
-    x->total = x->length = UINT64_MAX;
-    x->retry_after_s = 0;
-    x->chunked = false;
-    x->etag[0] = x->region[0] = x->location[0] = '\0';
-}
-
 static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
 {
     struct pl_http_io *io = arg;
@@ -161,30 +106,17 @@ static size_t on_header(char *line, size_t size, size_t count, void *arg)
     struct pl_http_run *run = arg;
     struct pl_http_exchange *x = run->x;
     const size_t n = size * count;
-    char value[128];
 
     moved(run);
     if (n > 5 && memcmp(line, "HTTP/", 5) == 0) {
-        forget_answer(x); /* of a 100 that came before */
+        pl_http_head_forget(x); /* of a 100 that came before */
         acknowledge(run->io);
-        return n;
+    } else if (n > 0 && *line == '\r') {
+        if (x->begins != NULL && status_of(run) / 100 == 2)
+            x->begins(x->write_self);
+    } else {
+        pl_http_head_read(x, line, n);
     }
-    if (header_is(line, n, "ETag", x->etag, sizeof(x->etag)) ||
-        header_is(line, n, "x-amz-bucket-region", x->region, sizeof(x->region)) ||
-        header_is(line, n, "Location", x->location, sizeof(x->location)))
-        return n;
-    if (header_is(line, n, "Date", value, sizeof(value)))
-        x->date_s = http_date(value);
-    else if (header_is(line, n, "Content-Range", value, sizeof(value)))
-        read_content_range(x, value);
-    else if (header_is(line, n, "Content-Length", value, sizeof(value)))
-        x->length = number(value, UINT64_MAX);
-    else if (header_is(line, n, "Transfer-Encoding", value, sizeof(value)))
-        x->chunked = strcasecmp(value, "chunked") == 0;
-    else if (header_is(line, n, "Retry-After", value, sizeof(value)))
-        x->retry_after_s = (uint32_t)PL_MIN(number(value, 0), (uint64_t)3600);
-    else if (x->begins != NULL && n > 0 && *line == '\r' && status_of(run) / 100 == 2)
-        x->begins(x->write_self);
     return n;
 }
 
@@ -412,7 +344,7 @@ static void start(struct pl_http_io *io, struct pl_http_exchange *x)
     x->err.code = 0;
     x->sent = x->resent = false;
     pl_buf_clear(&x->problem);
-    forget_answer(x);
+    pl_http_head_forget(x);
     if (!set_headers(run)) {
         run_release(run);
         fail(x, PL_ENOMEM, "out of memory");
