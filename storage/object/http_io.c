@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
+#define IDLE_S        118L                                 /* that a kept connection may be idle, as libcurl has it */
 #define SYSTEM_BUNDLE "/etc/ssl/certs/ca-certificates.crt" /* where libcurl of Debian looks by itself */
 
 /* What a running exchange has beside itself: a handle and how far it is. */
@@ -50,7 +51,7 @@ struct pl_http_io {
     struct queue waiting;
     struct pl_http_run runs[PL_HTTP_IO_CONNECTIONS_MAX];
     unsigned n_running;
-    int64_t stalled_ms;                          /* when an exchange was cut for it last; 0 = none */
+    int64_t silent_ms; /* since when nothing had come of the exchange that was cut for it last: PL_HTTP_IO_DOUBT_MS; 0 = none */
     int sockets[2 * PL_HTTP_IO_CONNECTIONS_MAX]; /* that are open */
     unsigned n_sockets;
     struct pl_http_timer *timers; /* by due time */
@@ -243,6 +244,15 @@ static void set_route(const struct pl_http_run *run, const struct pl_http_io_rou
     }
 }
 
+/* How long a connection that is taken may have been idle, in whole seconds. */
+static void set_trust(const struct pl_http_run *run)
+{
+    const long idle_s = run->io->silent_ms > 0 ? (long)((run->began_ms - run->io->silent_ms) / 1000) - 1 : IDLE_S;
+
+    run->io->curl->easy_setopt(run->handle, CURLOPT_FRESH_CONNECT, (long)(idle_s < 1));
+    run->io->curl->easy_setopt(run->handle, CURLOPT_MAXAGE_CONN, PL_MIN(PL_MAX(idle_s, 1L), IDLE_S));
+}
+
 static void set_options(struct pl_http_run *run)
 {
     const struct pl_http_exchange *x = run->x;
@@ -255,7 +265,7 @@ static void set_options(struct pl_http_run *run)
     set(h, CURLOPT_PROTOCOLS_STR, "http,https");
     set(h, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     set(h, CURLOPT_PATH_AS_IS, 1L);
-    set(h, CURLOPT_FRESH_CONNECT, (long)(io->stalled_ms > 0 && run->began_ms - io->stalled_ms < PL_HTTP_IO_DOUBT_MS));
+    set_trust(run);
     set(h, CURLOPT_HTTPHEADER, run->headers);
     set(h, CURLOPT_ERRORBUFFER, run->error);
     set(h, CURLOPT_CONNECTTIMEOUT_MS, (long)PL_HTTP_IO_CONNECT_MS);
@@ -408,7 +418,8 @@ static void cut(struct pl_http_run *run, int code, const char *why)
     struct pl_http_exchange *x = run->x;
 
     x->sent = x->sent || was_sent(run);
-    run->io->stalled_ms = code == PL_ETIMEOUT ? pl_clock_mono_ms() : run->io->stalled_ms;
+    if (code == PL_ETIMEOUT)
+        run->io->silent_ms = PL_MAX(run->moved_ms, pl_clock_mono_ms() - PL_HTTP_IO_DOUBT_MS);
     run_release(run);
     x->err.code = 0;
     fail(x, code, why);

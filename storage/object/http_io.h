@@ -17,7 +17,8 @@
 #define PL_HTTP_IO_BUFFER_BYTES    (512L << 10)
 #define PL_HTTP_IO_ERROR_BYTES     (64u << 10)
 #define PL_HTTP_IO_CONNECT_MS      10000
-/* An exchange stalled so recently: kept connections may be as dead as its own, and none is taken. */
+/* An exchange is cut since nothing comes: a kept connection over which nothing came in that time either may be as dead, and is not taken. Of the time
+ * the last so many ms count: watches are silent for longer. */
 #define PL_HTTP_IO_DOUBT_MS 15000
 
 struct pl_http_io;

@@ -224,6 +224,37 @@ static void a_connection_that_was_kept_beside_a_silent_one_is_not_taken(void **s
     pl_kube_call_finish(&watch);
 }
 
+/* One that a node is waited for in vain, and one that others are answered on meanwhile. */
+static void a_connection_that_answered_beside_a_silent_one_is_taken_again(void **state)
+{
+    struct ending e = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    struct fixture *x = *state;
+    struct pl_kube_call silent = {
+        .method = "GET", .path = "/silent", .once = true, .deadline_ms = 2500, .done = on_end, .arg = &e};
+    struct pl_kube_call call = {.method = "GET", .path = "/version"};
+    struct kube_fake_view before, after;
+    bool over = false;
+
+    kube_fake_fault(x->fake, (struct kube_fake_fault){NULL, "/silent", KUBE_FAULT_SILENT, 0, 0, NULL, 0, 0});
+    kube_fake_look(x->fake, &before);
+    pl_kube_client_start(x->place.client, &silent);
+    kube_fake_await_requests(x->fake, before.requests + 1);
+    while (!over) {
+        assert_int_equal(pl_kube_client_run(x->place.client, &call, NULL), 0);
+        pthread_mutex_lock(&e.lock);
+        over = e.over;
+        pthread_mutex_unlock(&e.lock);
+    }
+    assert_int_equal(silent.err.code, PL_ETIMEOUT);
+    kube_fake_look(x->fake, &before);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(pl_kube_client_run(x->place.client, &call, NULL), 0);
+    kube_fake_look(x->fake, &after);
+    assert_int_equal(after.connections, before.connections);
+    pl_kube_call_finish(&call);
+    pl_kube_call_finish(&silent);
+}
+
 static void no_server_is_said_with_its_address(void **state)
 {
     struct pl_kube_client_config config = {
@@ -623,6 +654,7 @@ int main(void)
         TEST(retry_after_is_waited_for),
         TEST(a_server_that_falls_silent_is_left),
         TEST(a_connection_that_was_kept_beside_a_silent_one_is_not_taken),
+        TEST(a_connection_that_answered_beside_a_silent_one_is_taken_again),
         cmocka_unit_test(no_server_is_said_with_its_address),
         TEST(an_api_server_that_is_away_is_not_the_daemon),
         TEST(closing_ends_what_is_under_way),
