@@ -619,22 +619,33 @@ static int folder_in(struct slot *s, const char *next, const char *pfs, struct p
     return 0;
 }
 
+/* Two names change what they are of, `b` being new to a file system that cannot exchange. */
+static int exchange(const char *a, const char *b, struct pl_err *err)
+{
+    if (renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0)
+        return 0;
+    if (errno != EINVAL || rename(a, b) < 0)
+        return pl_err_errno(err, errno, "%s", b);
+    (void)unlink(a); /* rename does nothing when both are one file of the cache */
+    return 0;
+}
+
+/* The last datum's file lies aside then: to remove it takes the longer the larger it is, and the command waits. */
 static int file_in(struct slot *s, const char *next, const char *pfs, struct pl_err *err)
 {
     char old[PL_INPUTS_PATH_MAX], new[PL_INPUTS_PATH_MAX];
     int r = pl_input_path(old, pfs, s->front.path, err);
 
     r = r < 0 ? r : pl_input_path(new, pfs, s->back.path, err);
+    if (r == 0 && pl_streq(old, new))
+        r = exchange(next, new, err);
+    else if (r == 0 && (rename(next, new) < 0 || rename(old, next) < 0))
+        r = pl_err_errno(err, errno, "%s", new);
     if (r < 0)
         return r;
-    if (rename(next, new) < 0)
-        return pl_err_errno(err, errno, "%s", new);
-    if (pl_streq(old, new))
-        (void)unlink(next); /* rename does nothing when both are one file of the cache */
-    else if (unlink(old) < 0)
-        return pl_err_errno(err, errno, "%s", old);
     copy_forget(&s->front);
     exchange_notes(s);
+    s->littered = true;
     return 0;
 }
 

@@ -150,6 +150,37 @@ static void an_input_that_stays_the_same_stays_where_it_is(void **state)
     assert_false(is_there(f, "pfs/model"));
 }
 
+/* To remove it takes the longer the larger it is, and a command would wait. */
+static void a_file_that_is_replaced_lies_aside_for_as_long_as_the_command_runs(void **state)
+{
+    struct agent_files *f = *state;
+    struct pl_wire_input in = {.name = "digits", .path = "train/b1.csv", .root = make_commit(f), .file = true};
+    const char *const others[] = {"train/b2.csv", "train/b1.csv"};
+    char folder[128];
+
+    fetch(f, &in, 1, 3);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(others); i++) {
+        in.path = others[i];
+        fetch(f, &in, 1, i == 0 ? 1000 : 3);
+        assert_true(is_there(f, "next/digits"));
+        assert_false(is_there(f, i == 0 ? "pfs/digits/train/b1.csv" : "pfs/digits/train/b2.csv"));
+        pl_inputs_trim(f->inputs);
+        assert_false(is_there(f, "next/digits"));
+    }
+    snprintf(folder, sizeof(folder), "%s/in", f->dir);
+    agent_files_write(folder, "tool", "other", 5, 0755);
+    in.root = agent_files_commit(f, folder); /* the very file of the cache, by the same name */
+    fetch(f, &in, 1, 3);
+    assert_true(has_file(f, "digits/train/b1.csv", 3, 0444));
+    agent_files_write(folder, "train/b1.csv", "another", 7, 0644);
+    in.root = agent_files_commit(f, folder);
+    fetch(f, &in, 1, 7);
+    assert_true(has_file(f, "digits/train/b1.csv", 7, 0444));
+    assert_true(is_there(f, "next/digits"));
+    pl_inputs_trim(f->inputs);
+    assert_false(is_there(f, "next/digits"));
+}
+
 static void where_a_command_can_write_every_datum_gets_its_own(void **state)
 {
     struct agent_files *f = *state;
@@ -649,6 +680,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_root_gives_everything, set_up, tear_down),
         cmocka_unit_test_setup_teardown(files_take_a_part_of_a_match, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_input_that_stays_the_same_stays_where_it_is, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_file_that_is_replaced_lies_aside_for_as_long_as_the_command_runs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(where_a_command_can_write_every_datum_gets_its_own, set_up_writable, tear_down),
         cmocka_unit_test_setup_teardown(behind_a_read_only_mount_files_are_links_into_the_cache, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_not_there_is_named, set_up, tear_down),
