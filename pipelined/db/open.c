@@ -178,7 +178,30 @@ static int replay_end(void *self, const struct pl_log_head *head, struct pl_err 
     return r < 0 ? r : pl_sql_script(p->conn, "COMMIT", err);
 }
 
-int pl_db_check_version(struct pl_conn *c, bool *ret_empty, struct pl_err *err)
+/* What makes a database of version i + 1 one of the next. */
+static const char *const upgrades[] = {
+    "ALTER TABLE attempt ADD COLUMN unnamed INTEGER;"
+    "CREATE INDEX attempt_unnamed ON attempt(unnamed) WHERE unnamed IS NOT NULL;",
+};
+_Static_assert(PL_ARRAY_SIZE(upgrades) == PL_DB_SCHEMA_VERSION - 1, "a way from each version to the next");
+
+static int upgrade(struct pl_conn *c, int64_t from, struct pl_err *err)
+{
+    char version[48];
+    int r;
+
+    snprintf(version, sizeof version, "PRAGMA user_version = %" PRId64, from + 1);
+    r = pl_sql_script(c, "BEGIN IMMEDIATE", err);
+    r = r < 0 ? r : pl_sql_script(c, upgrades[from - 1], err);
+    r = r < 0 ? r : pl_sql_script(c, version, err);
+    r = r < 0 ? r : pl_sql_script(c, "COMMIT", err);
+    if (r == 0)
+        return 0;
+    (void)!pl_sql_script(c, "ROLLBACK", NULL);
+    return pl_err_wrap(err, r, "the database of schema %" PRId64 " cannot be brought to %d", from, PL_DB_SCHEMA_VERSION);
+}
+
+int pl_db_upgrade(struct pl_conn *c, bool *ret_empty, struct pl_err *err)
 {
     int64_t version = 0, tables = 0;
     int r = pl_sql_int(c, err, &version, "PRAGMA user_version", "");
@@ -189,13 +212,15 @@ int pl_db_check_version(struct pl_conn *c, bool *ret_empty, struct pl_err *err)
     if (version > PL_DB_SCHEMA_VERSION)
         return pl_err_set(err, PL_EFORMAT, "the database has schema %" PRId64 ", this program knows %d: use the newer program",
                           version, PL_DB_SCHEMA_VERSION);
-    if (version < PL_DB_SCHEMA_VERSION && tables > 0)
+    if (version < 1 && tables > 0)
         return pl_err_set(err, PL_EFORMAT,
                           "the database has schema %" PRId64 ", which this program cannot bring to %d: move it away, "
                           "and the log rebuilds it",
                           version, PL_DB_SCHEMA_VERSION);
     *ret_empty = tables == 0;
-    return 0;
+    for (; r == 0 && tables > 0 && version < PL_DB_SCHEMA_VERSION; version++)
+        r = upgrade(c, version, err);
+    return r;
 }
 
 int pl_db_replay(struct pl_conn *c, struct pl_object_store *objects, uint64_t last, bool look_only, struct pl_log_head *head,
@@ -221,7 +246,7 @@ static int open_found(const char *path, struct pl_conn **ret, struct pl_err *err
     bool empty = false;
     int r = pl_conn_open(path, false, ret, err);
 
-    r = r < 0 ? r : pl_db_check_version(*ret, &empty, err);
+    r = r < 0 ? r : pl_db_upgrade(*ret, &empty, err);
     if (r == 0 && !empty)
         return 0;
     *ret = pl_conn_close(*ret);

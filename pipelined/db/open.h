@@ -29,9 +29,10 @@ int pl_db_read_head(struct pl_conn *c, struct pl_log_head *ret, struct pl_err *e
 /* Makes the schema in an empty database, which stands at `head`. */
 PL_MUST_CHECK
 int pl_db_make_schema(struct pl_conn *c, const struct pl_log_head *head, struct pl_err *err);
-/* PL_EFORMAT unless the schema is this program's, or there is none. */
+/* Brings the schema of an earlier program to this one's, a transaction a version; `ret_empty`: there is none. PL_EFORMAT: it is a newer program's, or
+ * nobody's. */
 PL_MUST_CHECK
-int pl_db_check_version(struct pl_conn *c, bool *ret_empty, struct pl_err *err);
+int pl_db_upgrade(struct pl_conn *c, bool *ret_empty, struct pl_err *err);
 /* Applies every log object after `head`, a transaction each. `last`: it is known that the log goes on to there at least (0: not known).
  * `look_only`: what a crash left is not made durable first. */
 PL_MUST_CHECK

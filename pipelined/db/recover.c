@@ -85,7 +85,7 @@ static int check_meta(struct recovery *v, const struct pl_ckpt_head *head, struc
 {
     struct pl_log_head says = {0};
     bool empty = false;
-    int r = pl_db_check_version(v->conn, &empty, err);
+    int r = pl_db_upgrade(v->conn, &empty, err);
 
     if (r == 0 && empty)
         r = pl_err_set(err, PL_ECORRUPT, "checkpoint %" PRIu64 " holds an empty database", head->seq);

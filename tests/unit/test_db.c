@@ -449,6 +449,43 @@ static void test_a_database_without_our_schema_is_refused(void **state)
     assert_non_null(strstr(err.msg, "schema 0"));
 }
 
+static void test_a_database_of_an_older_program_is_brought_to_this_one_s(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_err err = {0};
+    int64_t version = 0, unnamed = -1;
+    struct pl_conn *c;
+    char path[128];
+
+    assert_int_equal(make_repo(f->db, "before", NULL), 0);
+    f->db = pl_db_close(f->db);
+    snprintf(path, sizeof path, "%s/pipelined.db", f->data);
+    assert_int_equal(pl_conn_open(path, false, &c, NULL), 0);
+    assert_int_equal(
+        pl_sql_script(c, "DROP INDEX attempt_unnamed; ALTER TABLE attempt DROP COLUMN unnamed; PRAGMA user_version = 1", NULL),
+        0);
+    pl_conn_close(c);
+    if (open_db(f, f->data, &f->db, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_true(has_repo(f->db, "before"));
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(f->db);
+
+        assert_int_equal(pl_sql_int(rd.conn, NULL, &version, "PRAGMA user_version", ""), 0);
+        assert_int_equal(version, PL_DB_SCHEMA_VERSION);
+        assert_int_equal(pl_sql_int(rd.conn, NULL, &unnamed,
+                                    "SELECT count(unnamed) FROM attempt INDEXED BY attempt_unnamed WHERE unnamed = 1", ""),
+                         0);
+        assert_int_equal(unnamed, 0);
+    }
+    f->db = pl_db_close(f->db);
+    assert_int_equal(pl_conn_open(path, false, &c, NULL), 0);
+    assert_int_equal(pl_sql_script(c, "PRAGMA user_version = 1", NULL), 0); /* one that is not what it says */
+    pl_conn_close(c);
+    assert_true(open_db(f, f->data, &f->db, &err) < 0);
+    assert_non_null(strstr(err.msg, "the database of schema 1 cannot be brought to 2"));
+}
+
 /* ---- kill -9 ---- */
 
 /* Makes repos for ever, writing each acknowledged number to `fd`. */
@@ -595,6 +632,7 @@ int main(void)
         T(test_a_group_that_sqlite_gives_up_fails_whole_and_leaves_no_log_object),
         T(test_what_does_not_fit_one_log_object_goes_into_the_next),
         T(test_a_database_without_our_schema_is_refused),
+        T(test_a_database_of_an_older_program_is_brought_to_this_one_s),
         T(test_events_that_are_too_old_go_and_no_id_comes_twice),
         T(test_attempts_without_their_image_are_found_by_their_worker),
         T(test_what_was_acknowledged_survives_kill_9_at_any_moment),
