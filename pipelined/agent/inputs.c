@@ -600,33 +600,29 @@ static void exchange_notes(struct slot *s)
     s->littered = s->back.filled;
 }
 
-/* `next` becomes `pfs`, and what was there lies aside. */
-static int folder_in(struct slot *s, const char *next, const char *pfs, struct pl_err *err)
+/* `next` becomes `at`. 1: what was there is `next` now; 0: nothing was, or a file system that cannot exchange has lost it. */
+static int put_in(const char *next, const char *at, struct pl_err *err)
 {
-    if (renameat2(AT_FDCWD, next, AT_FDCWD, pfs, RENAME_EXCHANGE) == 0) {
-        exchange_notes(s);
-        s->littered = true;
-        return 0;
-    }
+    if (renameat2(AT_FDCWD, next, AT_FDCWD, at, RENAME_EXCHANGE) == 0)
+        return 1;
     if (errno != ENOENT && errno != EINVAL)
-        return pl_err_errno(err, errno, "%s", pfs);
-    if (errno == EINVAL && pl_io_remove_tree(pfs, err) < 0) /* a file system that cannot exchange */
+        return pl_err_errno(err, errno, "%s", at);
+    if (errno == EINVAL && pl_io_remove_tree(at, err) < 0)
         return PL_EIO;
-    if (rename(next, pfs) < 0)
-        return pl_err_errno(err, errno, "%s", pfs);
-    copy_forget(&s->front);
-    exchange_notes(s);
-    return 0;
+    return rename(next, at) < 0 ? pl_err_errno(err, errno, "%s", at) : 0;
 }
 
-/* Two names change what they are of, `b` being new to a file system that cannot exchange. */
-static int exchange(const char *a, const char *b, struct pl_err *err)
+/* What was there lies aside. */
+static int folder_in(struct slot *s, const char *next, const char *pfs, struct pl_err *err)
 {
-    if (renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0)
-        return 0;
-    if (errno != EINVAL || rename(a, b) < 0)
-        return pl_err_errno(err, errno, "%s", b);
-    (void)unlink(a); /* rename does nothing when both are one file of the cache */
+    const int r = put_in(next, pfs, err);
+
+    if (r < 0)
+        return r;
+    if (r == 0)
+        copy_forget(&s->front);
+    exchange_notes(s);
+    s->littered = r > 0;
     return 0;
 }
 
@@ -637,10 +633,9 @@ static int file_in(struct slot *s, const char *next, const char *pfs, struct pl_
     int r = pl_input_path(old, pfs, s->front.path, err);
 
     r = r < 0 ? r : pl_input_path(new, pfs, s->back.path, err);
-    if (r == 0 && pl_streq(old, new))
-        r = exchange(next, new, err);
-    else if (r == 0 && (rename(next, new) < 0 || rename(old, next) < 0))
-        r = pl_err_errno(err, errno, "%s", new);
+    r = r < 0 ? r : put_in(next, new, err);
+    if (r >= 0 && !pl_streq(old, new) && rename(old, next) < 0)
+        r = pl_err_errno(err, errno, "%s", old);
     if (r < 0)
         return r;
     copy_forget(&s->front);
