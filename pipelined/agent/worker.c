@@ -337,26 +337,32 @@ static int ask(struct pl_worker *w, struct pl_flow_task **ret, struct pl_err *er
     return 1;
 }
 
-static bool disk_has(const struct pl_worker *w, uint64_t bytes)
+/* Bytes that the disk of the work folder has left; all there are where it does not say. */
+static uint64_t disk_left(const struct pl_worker *w)
 {
     struct statvfs fs;
 
-    return fstatvfs(w->context.out_fd, &fs) < 0 || (uint64_t)fs.f_bavail * fs.f_frsize >= bytes;
+    return fstatvfs(w->context.out_fd, &fs) < 0 ? UINT64_MAX : (uint64_t)fs.f_bavail * fs.f_frsize;
+}
+
+static bool is_given_back(struct pl_worker *w, const struct pl_flow_row *row)
+{
+    return atomic_load(&row->task->lost) || pl_flow_given_back(w->flow, row);
 }
 
 /* False: all is over. */
 static bool fetch_row(struct pl_worker *w, struct pl_flow_row *row)
 {
     const struct pl_wire_task *task = &row->task->task;
-    bool alone = w->config.one_by_one || !disk_has(w, PL_FLOW_FREE_BYTES);
+    const uint64_t left = disk_left(w);
+    bool alone = w->config.one_by_one || left < PL_FLOW_FREE_BYTES;
 
-    if (!alone && pl_flow_is_full(w->flow) && disk_has(w, PL_FLOW_FREE_BYTES + 2 * w->fetched_bytes) &&
-        !atomic_load(&row->task->lost) && !pl_flow_given_back(w->flow, row))
+    if (!alone && pl_flow_is_full(w->flow) && left >= PL_FLOW_FREE_BYTES + 2 * w->fetched_bytes && !is_given_back(w, row))
         pl_datum_fetch_ahead(&w->context, task, row->row, row->outcome);
     if (!pl_flow_wait_room(w->flow, alone))
         return false;
     alone = alone || !pl_flow_busy(w->flow);
-    row->outcome->gave_back = atomic_load(&row->task->lost) || pl_flow_given_back(w->flow, row);
+    row->outcome->gave_back = is_given_back(w, row);
     if (pl_datum_fetch(&w->context, task, row->row, alone, row->outcome) < 0) {
         if (!pl_flow_wait_room(w->flow, true))
             return false;
@@ -558,7 +564,7 @@ static void *upload_loop(void *arg)
     while (r == 0 && !over) {
         struct pl_flow_row *row = pl_flow_to_upload(w->flow, look_ms, &over);
 
-        if (!row && !over && w->context.early && disk_has(w, PL_FLOW_FREE_BYTES))
+        if (!row && !over && w->context.early && disk_left(w) >= PL_FLOW_FREE_BYTES)
             pl_early_look(w->context.early);
         if (!row)
             continue;
