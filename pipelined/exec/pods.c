@@ -547,13 +547,15 @@ static void tell_place(struct kpod *p, const struct pl_pod_state *st)
 static void tell_needs(struct kpod *p)
 {
     struct kube *k = p->kube;
-    const json_t *annotations = json_object_get(json_object_get(p->object, "metadata"), "annotations");
-    const uint64_t needs = strtoull(pl_json_str(annotations, PL_POD_NEEDS), NULL, 16);
+    const json_t *annotations;
+    uint64_t needs;
 
     if (!p->adopted || p->bound || p->waited)
         return;
     p->waited = true;
     pl_kshape_pending(p, true);
+    annotations = json_object_get(json_object_get(p->object, "metadata"), "annotations");
+    needs = strtoull(pl_json_str(annotations, PL_POD_NEEDS), NULL, 16);
     if (needs && k->events.needs)
         k->events.needs(k->events.self, p->id, needs);
 }
