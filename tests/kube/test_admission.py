@@ -77,24 +77,35 @@ def change(request):
             {"op": "add", "path": "/spec/containers/0", "value": proxy}]
 
 
+def begin_held(one):
+    """A command that waits, then keeps its TEAM -> (gate, run, name of its pod, the pod)."""
+    gate_ = kit.Gate()
+    run = begin(one, "st", f'{gate_.wait}; printf %s "$TEAM" >/pfs/out/team; {COPY}', **ONCE)
+    gate_.arrived()
+    name, = names(one, "st")
+    pod = one.kubelet.pod(name)
+    return gate_, run, name, pod
+
+
+def succeeds_in_next_life(one, gate_, run):
+    """Of a daemon that was killed while the command waited."""
+    one.daemon.kill()
+    one.daemon.start()
+    gate_.open()
+    gate_.close()
+    succeeds(one, run)
+
+
 def test_a_pod_that_a_webhook_changed_is_still_ours(world, admission, hook):  # noqa: F811
     """Known again by a daemon that was killed meanwhile; over when our containers have ended, though the one that was put before them has not; then
     it is removed."""
     one = world([nodes.cpu("a")], images={PROXY: containers.Image()})
     server = hook(change)
     admission(one).webhook(server.url, server.bundle)
-    gate_ = kit.Gate()
-    run = begin(one, "st", f'{gate_.wait}; printf %s "$TEAM" >/pfs/out/team; {COPY}', **ONCE)
-    gate_.arrived()
-    name, = names(one, "st")
-    pod = one.kubelet.pod(name)
+    gate_, run, name, pod = begin_held(one)
     assert [container["name"] for container in pod["spec"]["containers"]] == ["istio-proxy", "main", "agent"]
     assert pod["metadata"]["labels"]["team"] == "vision" and pod["metadata"]["annotations"]["seen"] == "true"
-    one.daemon.kill()
-    one.daemon.start()
-    gate_.open()
-    gate_.close()
-    succeeds(one, run)
+    succeeds_in_next_life(one, gate_, run)
     assert one.daemon.read("st", "team") == b"vision" and names(one, "st") == {name} == server.names
     one.kubelet.until(lambda: not one.kubelet.all(), "its pod is removed")
     last = one.kubelet.pod(name)
@@ -108,18 +119,10 @@ def test_a_pod_that_a_policy_of_the_server_changed_is_still_ours(world, admissio
         'Object{metadata: Object.metadata{labels: {"team": "vision"}, annotations: {"seen": "true"}}}',
         'Object{spec: Object.spec{containers: [Object.spec.containers{name: "main", env: [Object.spec.containers.env{name: "TEAM", value: "vision"}]}]}}',
         f'Object{{spec: Object.spec{{containers: [Object.spec.containers{{name: "istio-proxy", image: "{PROXY}"}}]}}}}')
-    gate_ = kit.Gate()
-    run = begin(one, "st", f'{gate_.wait}; printf %s "$TEAM" >/pfs/out/team; {COPY}', **ONCE)
-    gate_.arrived()
-    name, = names(one, "st")
-    pod = one.kubelet.pod(name)
+    gate_, run, name, pod = begin_held(one)
     assert {container["name"] for container in pod["spec"]["containers"]} == {"istio-proxy", "main", "agent"}
     assert pod["metadata"]["labels"]["team"] == "vision" and pod["metadata"]["annotations"]["seen"] == "true"
-    one.daemon.kill()
-    one.daemon.start()
-    gate_.open()
-    gate_.close()
-    succeeds(one, run)
+    succeeds_in_next_life(one, gate_, run)
     assert one.daemon.read("st", "team") == b"vision" and names(one, "st") == {name}, one.tell()
     one.kubelet.until(lambda: not one.kubelet.all(), "its pod is removed")
 

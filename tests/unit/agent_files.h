@@ -107,3 +107,22 @@ static inline void agent_files_destroy(struct agent_files *f)
     assert_int_equal(pl_io_remove_tree(f->dir, NULL), 0);
     free(f);
 }
+
+/* For tests whose state is the files alone. */
+static inline int agent_files_set_up(void **state)
+{
+    *state = agent_files_create(true);
+    return 0;
+}
+
+static inline int agent_files_set_up_writable(void **state)
+{
+    *state = agent_files_create(false);
+    return 0;
+}
+
+static inline int agent_files_tear_down(void **state)
+{
+    agent_files_destroy(*state);
+    return 0;
+}

@@ -188,6 +188,23 @@ static inline void kit_aside(struct kit *k, unsigned run, size_t n)
     kit_do(k, ev);
 }
 
+/* A next life begins with run 1, and with what is returned, to be completed and given: job 10, its job of stage 1, planned. */
+static inline struct pl_sched_event kit_restored_job(struct kit *k, uint32_t datums)
+{
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_RUN};
+
+    ev.run.id = kit_run_id(1);
+    ev.run.order = 1;
+    kit_do(k, ev);
+    ev = (struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_JOB};
+    ev.job.id = 10;
+    ev.job.stage = ev.job.version = 1;
+    ev.job.run = kit_run_id(1);
+    ev.job.planned = true;
+    ev.job.datums = ev.job.to_run = datums;
+    return ev;
+}
+
 static inline const struct kit_job *kit_job(const struct kit *k, unsigned stage, unsigned run)
 {
     return &k->jobs[stage][run];

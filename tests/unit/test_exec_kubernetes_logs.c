@@ -76,6 +76,24 @@ static void a_pod_runs(struct fixture *f)
     kube_fake_log(f->fake, path_of(7, path), T1 "a\n", false);
 }
 
+static void its_command_ends(struct fixture *f)
+{
+    patch(f, 7,
+          json_pack("{s:{s:[o, o]}}", "status", "containerStatuses",
+                    state("main", "terminated", json_pack("{s:i, s:s}", "exitCode", 0, "reason", "Completed")),
+                    state("agent", "running", json_object())));
+}
+
+/* And nothing it printed is there any more. */
+static void it_is_removed(struct fixture *f)
+{
+    char path[256];
+
+    kube_fake_log(f->fake, "nobody", "", true);
+    kube_fake_delete(f->fake, path_of(7, path));
+    kube_fake_end_watches(f->fake, true);
+}
+
 static void what_is_there_is_read_and_no_more(void **state_)
 {
     struct fixture *f = *state_;
@@ -101,10 +119,7 @@ static void who_follows_reads_until_the_container_has_ended(void **state_)
     until(f, has_text);
     assert_string_equal(pl_buf_str(&r.text), "a\n");
     assert_int_equal(r.last, PL_PULL_WAIT);
-    patch(f, 7,
-          json_pack("{s:{s:[o, o]}}", "status", "containerStatuses",
-                    state("main", "terminated", json_pack("{s:i, s:s}", "exitCode", 0, "reason", "Completed")),
-                    state("agent", "running", json_object())));
+    its_command_ends(f);
     kube_fake_log(f->fake, path_of(7, path), T1 "a\n" T2 "b\n", true);
     until(f, is_over);
     assert_int_equal(r.last, PL_PULL_END);
@@ -116,14 +131,11 @@ static void a_pod_that_is_removed_is_the_end_of_what_was_followed(void **state_)
 {
     struct fixture *f = *state_;
     struct reader r = {0};
-    char path[256];
 
     a_pod_runs(f);
     assert_int_equal(open_log(f, &r, NULL, true, NULL), 0);
     until(f, has_text);
-    kube_fake_log(f->fake, "nobody", "", true);
-    kube_fake_delete(f->fake, path_of(7, path));
-    kube_fake_end_watches(f->fake, true);
+    it_is_removed(f);
     until(f, is_over);
     assert_int_equal(r.last, PL_PULL_END);
     finish_reader(&r);
@@ -145,9 +157,7 @@ static void the_end_of_what_printed_nothing_is_no_error(void **state_)
     kube_fake_log(f->fake, path_of(7, path), "", false);
     assert_int_equal(open_log(f, &r, NULL, true, NULL), 0);
     until(f, is_woken);
-    kube_fake_log(f->fake, "nobody", "", true);
-    kube_fake_delete(f->fake, path_of(7, path));
-    kube_fake_end_watches(f->fake, true);
+    it_is_removed(f);
     until(f, is_over);
     assert_int_equal(r.last, PL_PULL_END);
     assert_int_equal(r.text.len, 0);
@@ -170,10 +180,7 @@ static void a_connection_that_does_not_end_with_its_container_is_given_up(void *
     a_pod_runs(f);
     assert_int_equal(open_log(f, &r, NULL, true, NULL), 0);
     until(f, has_text);
-    patch(f, 7,
-          json_pack("{s:{s:[o, o]}}", "status", "containerStatuses",
-                    state("main", "terminated", json_pack("{s:i, s:s}", "exitCode", 0, "reason", "Completed")),
-                    state("agent", "running", json_object())));
+    its_command_ends(f);
     until(f, is_over_by_and_by);
     assert_int_equal(r.last, PL_PULL_END);
     assert_string_equal(pl_buf_str(&r.text), "a\n");
@@ -329,10 +336,7 @@ static void who_wants_the_end_gets_the_end(void **state_)
     assert_int_equal(open_log(f, &r, NULL, true, NULL), 0);
     until(f, has_text);
     kube_fake_end_watches(f->fake, true); /* it goes on behind what came */
-    patch(f, 7,
-          json_pack("{s:{s:[o, o]}}", "status", "containerStatuses",
-                    state("main", "terminated", json_pack("{s:i, s:s}", "exitCode", 0, "reason", "Completed")),
-                    state("agent", "running", json_object())));
+    its_command_ends(f);
     kube_fake_log(f->fake, path_of(7, path), T1 "a\n" T1 "b\n" T2 "c\n" T2 "d\n", true);
     until(f, is_over);
     assert_string_equal(pl_buf_str(&r.text), "b\nc\nd\n");

@@ -10,6 +10,7 @@
 
 #include "pipelined/agent/flow.h"
 #include "pipelined/agent/lease.h"
+#include "some.h"
 #include "storage/base/clock.h"
 #include <pthread.h>
 #include <sched.h>
@@ -33,12 +34,6 @@ struct world {
     atomic_bool over;
     atomic_uint became[TASKS][ROWS_MAX];
 };
-
-static unsigned some(unsigned *seed, unsigned n)
-{
-    *seed = *seed * 1103515245u + 12345u;
-    return (*seed >> 16) % n;
-}
 
 static void dawdle(unsigned *seed)
 {

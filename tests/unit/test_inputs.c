@@ -9,28 +9,11 @@
 
 #include "agent_files.h"
 #include "pipelined/agent/input_kept.h"
+#include "some.h"
 #include "storage/base/clock.h"
 #include "storage/dataset/checkout.h"
 #include <dirent.h>
 #include <sched.h>
-
-static int set_up(void **state)
-{
-    *state = agent_files_create(true);
-    return 0;
-}
-
-static int set_up_writable(void **state)
-{
-    *state = agent_files_create(false);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    agent_files_destroy(*state);
-    return 0;
-}
 
 static char big[300000];
 
@@ -246,12 +229,6 @@ static void many_files_come_by_all_cores(void **state)
 /* --- checkout by difference against checkout --- */
 
 #define NAMES 4
-
-static unsigned some(unsigned *seed, unsigned n)
-{
-    *seed = *seed * 1103515245u + 12345u;
-    return (*seed >> 16) % n;
-}
 
 /* "d/1/a.csv" and the like: few names, so that files and folders take each other's place. */
 static void some_path(unsigned *seed, char out[64])
@@ -676,25 +653,32 @@ static void the_code_is_a_copy_that_can_be_written_to(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_file_match_gives_that_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_root_gives_everything, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(files_take_a_part_of_a_match, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_input_that_stays_the_same_stays_where_it_is, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_that_is_replaced_lies_aside_for_as_long_as_the_command_runs, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(where_a_command_can_write_every_datum_gets_its_own, set_up_writable, tear_down),
-        cmocka_unit_test_setup_teardown(behind_a_read_only_mount_files_are_links_into_the_cache, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_not_there_is_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(many_files_come_by_all_cores, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_checkout_becomes_that_of_any_other_commit, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(in_place_while_no_command_runs_else_two_copies_in_turn, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_checkout_that_is_not_what_it_should_be_is_made_anew, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_next_worker_goes_on_with_the_last_ones_checkout, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(few_checkouts_are_kept_the_newest, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_failure_at_any_write_leaves_what_is_in_place_and_the_next_try_does_all, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_file_match_gives_that_file, agent_files_set_up, agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(the_root_gives_everything, agent_files_set_up, agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(files_take_a_part_of_a_match, agent_files_set_up, agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(an_input_that_stays_the_same_stays_where_it_is, agent_files_set_up,
+                                        agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(a_file_that_is_replaced_lies_aside_for_as_long_as_the_command_runs, agent_files_set_up,
+                                        agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(where_a_command_can_write_every_datum_gets_its_own, agent_files_set_up_writable,
+                                        agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(behind_a_read_only_mount_files_are_links_into_the_cache, agent_files_set_up,
+                                        agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(what_is_not_there_is_named, agent_files_set_up, agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(many_files_come_by_all_cores, agent_files_set_up, agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(a_checkout_becomes_that_of_any_other_commit, agent_files_set_up, agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(in_place_while_no_command_runs_else_two_copies_in_turn, agent_files_set_up,
+                                        agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(a_checkout_that_is_not_what_it_should_be_is_made_anew, agent_files_set_up,
+                                        agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(the_next_worker_goes_on_with_the_last_ones_checkout, agent_files_set_up,
+                                        agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(few_checkouts_are_kept_the_newest, agent_files_set_up, agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(a_failure_at_any_write_leaves_what_is_in_place_and_the_next_try_does_all,
+                                        agent_files_set_up, agent_files_tear_down),
         {"a_failure_at_any_write… (writable)", a_failure_at_any_write_leaves_what_is_in_place_and_the_next_try_does_all,
-         set_up_writable, tear_down, NULL},
-        cmocka_unit_test_setup_teardown(the_code_is_a_copy_that_can_be_written_to, set_up, tear_down),
+         agent_files_set_up_writable, agent_files_tear_down, NULL},
+        cmocka_unit_test_setup_teardown(the_code_is_a_copy_that_can_be_written_to, agent_files_set_up, agent_files_tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

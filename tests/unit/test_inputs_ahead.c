@@ -9,35 +9,12 @@
 #include <cmocka.h>
 
 #include "agent_files.h"
+#include "some.h"
 
 #define FOLDERS 6
 #define INPUTS  3
 
 static char big[70000];
-
-static int set_up(void **state)
-{
-    *state = agent_files_create(true);
-    return 0;
-}
-
-static int set_up_writable(void **state)
-{
-    *state = agent_files_create(false);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    agent_files_destroy(*state);
-    return 0;
-}
-
-static unsigned some(unsigned *seed, unsigned n)
-{
-    *seed = *seed * 1103515245u + 12345u;
-    return (*seed >> 16) % n;
-}
 
 /* d0/f, d0/g, d0/deep/h, d1/…: of another content each, and in each commit. */
 static struct pl_hash make_commit(struct agent_files *f, unsigned number)
@@ -284,11 +261,13 @@ static void every_row_has_its_own_inputs_where_commands_can_write(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(it_is_put_in_place_without_another_fetch, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_the_row_before_has_too_is_not_fetched, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_not_wanted_after_all_goes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(every_row_has_its_own_inputs_behind_a_read_only_mount, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(every_row_has_its_own_inputs_where_commands_can_write, set_up_writable, tear_down),
+        cmocka_unit_test_setup_teardown(it_is_put_in_place_without_another_fetch, agent_files_set_up, agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(what_the_row_before_has_too_is_not_fetched, agent_files_set_up, agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(what_is_not_wanted_after_all_goes, agent_files_set_up, agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(every_row_has_its_own_inputs_behind_a_read_only_mount, agent_files_set_up,
+                                        agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(every_row_has_its_own_inputs_where_commands_can_write, agent_files_set_up_writable,
+                                        agent_files_tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,20 +93,13 @@ static void restart_supersedes_what_runs_but_not_what_commits(void **state)
 static struct pl_sched_event restored(void)
 {
     static const struct pl_sched_range ended = {0, 2};
-    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_RUN};
+    struct pl_sched_event ev;
 
     kit_open(&k, 4, 0);
     kit_do(&k, kit_stage(1, 1, (struct pl_sched_stage){.tries = 2}));
-    ev.run.id = kit_run_id(1);
-    ev.run.order = 1;
-    kit_do(&k, ev);
-    ev = (struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_JOB};
-    ev.job.id = 10;
-    ev.job.stage = ev.job.version = 1;
-    ev.job.run = kit_run_id(1);
+    ev = kit_restored_job(&k, 10);
     ev.job.state = PL_SCHED_RUNNING;
-    ev.job.planned = ev.job.leased = true;
-    ev.job.datums = ev.job.to_run = 10;
+    ev.job.leased = true;
     ev.job.ended = &ended;
     ev.job.n_ended = 1;
     return ev;

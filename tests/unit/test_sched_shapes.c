@@ -524,22 +524,13 @@ static void a_pod_of_an_earlier_life_is_made_anew_like_any_other(void **state)
 static void restore_without_gpu(bool offered)
 {
     const struct pl_sched_stage def = {.shape = 7, .cpu_shape = 8, .gpu_count = 1, .gpu_wait_ms = 60000, .workers = 2};
-    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_RUN};
+    struct pl_sched_event ev;
 
     kit_open(&k, 1, 0);
     shape(7, offered, 2);
     shape(8, true, 3);
     kit_do(&k, kit_stage(1, 1, def));
-    ev.run.id = kit_run_id(1);
-    ev.run.order = 1;
-    kit_do(&k, ev);
-    ev = (struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_JOB};
-    ev.job.id = 10;
-    ev.job.stage = ev.job.version = 1;
-    ev.job.run = kit_run_id(1);
-    ev.job.planned = true;
-    ev.job.datums = ev.job.to_run = 10;
-    kit_do(&k, ev);
+    kit_do(&k, kit_restored_job(&k, 10));
     ev = (struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_WORKER};
     ev.worker.stage = ev.worker.version = 1;
     ev.worker.shape = 8;

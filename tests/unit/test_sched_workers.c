@@ -415,21 +415,13 @@ static void memory_is_a_bound_too(void **state)
 static void restored_workers_that_are_gone_do_not_count_as_failed_starts(void **state)
 {
     enum { WORKERS = PL_SCHED_LOSSES_MAX + 10 };
-    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_RUN};
+    struct pl_sched_event ev;
 
     (void)state;
     kit_open(&k, WORKERS, 0);
     kit_do(&k, kit_stage(1, 1, (struct pl_sched_stage){.workers = WORKERS}));
-    ev.run.id = kit_run_id(1);
-    ev.run.order = 1;
-    kit_do(&k, ev);
-    ev = (struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_JOB};
-    ev.job.id = 10;
-    ev.job.stage = ev.job.version = 1;
-    ev.job.run = kit_run_id(1);
+    ev = kit_restored_job(&k, WORKERS);
     ev.job.state = PL_SCHED_RUNNING;
-    ev.job.planned = true;
-    ev.job.datums = ev.job.to_run = WORKERS;
     kit_do(&k, ev);
     for (unsigned i = 0; i < WORKERS; i++) {
         ev = (struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_WORKER};
@@ -485,18 +477,10 @@ static void open_gpu(unsigned gpus, struct pl_sched_stage train)
 static void restore_one(int64_t busy_ms)
 {
     struct pl_sched_range row = {0, 1};
-    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_RUN};
+    struct pl_sched_event ev = kit_restored_job(&k, 2);
 
-    ev.run.id = kit_run_id(1);
-    ev.run.order = 1;
-    kit_do(&k, ev);
-    ev = (struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_JOB};
-    ev.job.id = 10;
-    ev.job.stage = ev.job.version = 1;
-    ev.job.run = kit_run_id(1);
     ev.job.state = PL_SCHED_RUNNING;
-    ev.job.planned = ev.job.leased = true;
-    ev.job.datums = ev.job.to_run = 2;
+    ev.job.leased = true;
     ev.job.busy_ms = busy_ms;
     kit_do(&k, ev);
     ev = (struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_WORKER};
