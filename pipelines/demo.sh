@@ -281,14 +281,34 @@ show_why() {
     sed 's/^/            /' "$pushed/why"
 }
 
+# Makes "pipelinectl" a command of this terminal: a link in the first folder of PATH that is for such things, and there is none of another origin.
+put_in_reach() {
+    for folder in /usr/local/bin "$HOME/.local/bin"; do
+        case :$PATH: in
+        *":$folder:"*) ;;
+        *) continue ;;
+        esac
+        [ ! -e "$folder/pipelinectl" ] || [ -L "$folder/pipelinectl" ] || continue
+        if mkdir -p "$folder" 2>/dev/null && ln -sf "$bin/pipelinectl" "$folder/pipelinectl" 2>/dev/null; then
+            break
+        fi
+    done
+    [ "$(readlink -f "$(command -v pipelinectl)")" = "$(readlink -f "$bin/pipelinectl")" ]
+}
+
 goodbye() {
-    shown=${dir#"$PWD"/}
-    tool="${bin#"$PWD"/}/pipelinectl --data $shown"
     at=$(milliseconds)
     echo
     echo "All checks held, $(((at - demo_began) / 1000)) s in all."
     [ -z "$stop_at_end" ] || return 0
     echo "The daemon keeps running: $(ctl open --print 2>/dev/null || cat "$dir/pipelined.url")"
+    if put_in_reach && pipelinectl -q login "$(cat "$dir/pipelined.url")" --name demo --token-file "$dir/token"; then
+        tool=pipelinectl
+        echo "You are logged in to it (pipelinectl list context; pipelinectl logout demo ends that)."
+    else
+        tool="${bin#"$PWD"/}/pipelinectl --data ${dir#"$PWD"/}"
+        echo "pipelinectl is not in reach: put $bin into PATH"
+    fi
     echo "Try next:"
     echo "  $tool status"
     echo "  $tool get file report@master:/confusion.png -o confusion.png"

@@ -11,7 +11,7 @@ import time
 import ours
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(TOP / "tests" / "kubereal"), str(TOP / "tests" / "kube")]
+sys.path[:0] = [str(TOP / "tests" / "kubereal"), str(TOP / "tests" / "kube"), str(TOP / "tests" / "support")]
 import control_plane  # noqa: E402 (of tests/kube)
 import inside  # noqa: E402 (of tests/kubereal)
 import node  # noqa: E402
