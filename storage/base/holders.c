@@ -85,3 +85,11 @@ void pl_holders_kill(const int *fds, size_t n, const char *name, size_t *ret_kil
     if (proc)
         closedir(proc);
 }
+
+int pl_holders_writing(int fd)
+{
+    /* Whoever opens the file between the two would have us told by SIGIO, which ends a process; SIGURG is ignored. */
+    if (fcntl(fd, F_SETSIG, SIGURG) < 0 || fcntl(fd, F_SETLEASE, F_RDLCK) < 0)
+        return errno == EAGAIN ? PL_EBUSY : PL_EUNAVAILABLE;
+    return fcntl(fd, F_SETLEASE, F_UNLCK) == 0 ? 0 : PL_EBUSY;
+}

@@ -3,12 +3,15 @@
 #include "hash.h"
 #include "patience.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 
 #define REMOVE_DEPTH_MAX 64u
 
@@ -222,6 +225,13 @@ int pl_io_fsync_dir(const char *dir, struct pl_err *err)
     return 0;
 }
 
+int pl_io_syncfs(const char *dir, struct pl_err *err)
+{
+    _cleanup_close_ int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    return fd < 0 || syncfs(fd) < 0 ? pl_err_errno(err, errno, "sync the filesystem of %s", dir) : 0;
+}
+
 int pl_io_rename_noreplace(const char *from, const char *to, struct pl_err *err)
 {
     int r;
@@ -355,10 +365,64 @@ int pl_io_mkdirs(const char *path, mode_t mode, struct pl_err *err)
     return S_ISDIR(st.st_mode) ? 0 : pl_err_errno(err, ENOTDIR, "make folder %s", path);
 }
 
+/* One name after the other, for kernels before 5.6. */
+static int open_stepwise(int root_fd, const char *path, int flags)
+{
+    int at = root_fd;
+
+    for (;;) {
+        const size_t len = strcspn(path, "/");
+        const bool last = path[len] == '\0';
+        char name[NAME_MAX + 1];
+        int fd, saved;
+
+        if (len > NAME_MAX) {
+            errno = ENAMETOOLONG;
+            fd = -1;
+        } else {
+            memcpy(name, path, len);
+            name[len] = '\0';
+            fd = openat(at, name, last ? flags : O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        }
+        saved = errno;
+        if (at != root_fd)
+            close(at);
+        errno = saved;
+        if (fd < 0 || last)
+            return fd;
+        at = fd;
+        path += len + 1;
+    }
+}
+
+int pl_io_open_beneath(int root_fd, const char *path, int flags)
+{
+    const int all = flags | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC;
+    /* openat2 refuses what open ignores: O_PATH goes with few other flags */
+    const struct open_how how = {.flags = (uint64_t)(flags & O_PATH ? all & ~O_NONBLOCK : all),
+                                 .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+    int fd;
+
+    assert(*path && *path != '/');
+    for (int tries = 0; tries < 100; tries++) {
+        fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof how);
+        if (fd >= 0 || errno != EAGAIN) /* somebody renamed a folder on the way */
+            break;
+    }
+    return fd < 0 && (errno == ENOSYS || errno == EPERM || errno == EAGAIN) ? open_stepwise(root_fd, path, all) : fd;
+}
+
+int pl_io_open_up(int path_fd)
+{
+    char proc[64];
+
+    (void)snprintf(proc, sizeof(proc), "/proc/self/fd/%d", path_fd);
+    return chmod(proc, 0700) < 0 ? -1 : openat(path_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 /* Opens a folder for emptying it; makes it readable and writable when it is ours and is not. */
 static int remove_open(int at, const char *name)
 {
-    char proc[64];
     struct stat st;
     int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -367,10 +431,7 @@ static int remove_open(int at, const char *name)
 
         if (path_fd < 0)
             return -1;
-        (void)snprintf(proc, sizeof(proc), "/proc/self/fd/%d", path_fd);
-        if (chmod(proc, 0700) < 0)
-            return -1;
-        fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        fd = pl_io_open_up(path_fd);
     }
     if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
         (void)fchmod(fd, 0700); /* when that is refused, unlinkat says why */

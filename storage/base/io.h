@@ -28,6 +28,9 @@ PL_MUST_CHECK
 int pl_io_fdatasync(int fd, const char *what, struct pl_err *err);
 PL_MUST_CHECK
 int pl_io_fsync_dir(const char *dir, struct pl_err *err);
+/* All of the filesystem that `dir` is on: also names and bytes that other processes left there without a sync. */
+PL_MUST_CHECK
+int pl_io_syncfs(const char *dir, struct pl_err *err);
 /* renameat2(RENAME_NOREPLACE): PL_EEXISTS when `to` is there. Falls back to link+unlink where the filesystem has no such flag. */
 PL_MUST_CHECK
 int pl_io_rename_noreplace(const char *from, const char *to, struct pl_err *err);
@@ -39,6 +42,15 @@ int pl_io_read_file(const char *path, struct pl_buf *out, struct pl_err *err);
 /* Writes `path` by temp name, fdatasync, rename, directory fsync. `mode` e.g. 0600. */
 PL_MUST_CHECK
 int pl_io_write_file(const char *path, const void *data, size_t n, mode_t mode, struct pl_err *err);
+/* Opens `path` below the folder `root_fd` without following a link anywhere in it, the last name included: for folders that another process may
+ * change at any moment. `path` is relative and has no ".." ("." is the folder itself). `flags` as for open(2); close-on-exec and non-blocking are
+ * added, so that a FIFO put there does not hold up the caller, who looks by fstat what was opened. Returns a descriptor, or -1 with errno (ELOOP or
+ * ENOTDIR: a link is in the way). */
+PL_MUST_CHECK
+int pl_io_open_beneath(int root_fd, const char *path, int flags);
+/* Gives its owner all rights over the folder that `path_fd` (O_PATH) holds, whatever has its name now, and opens it for reading: -1 with errno. */
+PL_MUST_CHECK
+int pl_io_open_up(int path_fd);
 /* mkdir -p. Existing is fine. */
 PL_MUST_CHECK
 int pl_io_mkdirs(const char *path, mode_t mode, struct pl_err *err);

@@ -13,18 +13,41 @@ struct pool_work {
     void *arg;
 };
 
+enum { QUICK, SLOW };
+
+struct pool_lane {
+    struct pool_work *ring;
+    size_t head, waiting;
+};
+
 struct pl_pool {
     pthread_mutex_t lock;
-    pthread_cond_t work;     /* something waits, or it ends */
-    pthread_cond_t room;     /* the queue has room */
-    pthread_cond_t idle;     /* nothing waits and nothing runs */
-    struct pool_work *queue; /* a ring */
-    size_t queue_max, head, waiting, running;
+    pthread_cond_t work; /* something waits, or it ends */
+    pthread_cond_t room; /* the queue has room */
+    pthread_cond_t idle; /* nothing waits and nothing runs */
+    struct pool_lane lanes[2];
+    size_t queue_max, running, slow_running, slow_max;
+    bool slow_next; /* the last piece of work was a quick one */
     bool ending;
     unsigned threads;
     char name[16];
     pthread_t ids[POOL_MAX_THREADS];
 };
+
+/* The lane whose turn it is, NULL when a thread has nothing to do: by turns where both have work, and slow work on half of the threads. */
+static struct pool_lane *pool_lane(struct pl_pool *p)
+{
+    struct pool_lane *quick = &p->lanes[QUICK], *slow = &p->lanes[SLOW];
+
+    if (slow->waiting > 0 && p->slow_running < p->slow_max && (p->slow_next || quick->waiting == 0))
+        return slow;
+    return quick->waiting > 0 ? quick : NULL;
+}
+
+static size_t pool_waiting(const struct pl_pool *p)
+{
+    return p->lanes[QUICK].waiting + p->lanes[SLOW].waiting;
+}
 
 static void *pool_run(void *arg)
 {
@@ -33,22 +56,30 @@ static void *pool_run(void *arg)
     pthread_setname_np(pthread_self(), p->name);
     pthread_mutex_lock(&p->lock);
     for (;;) {
+        struct pool_lane *lane;
         struct pool_work w;
+        bool is_slow;
 
-        while (p->waiting == 0 && !p->ending)
+        while ((lane = pool_lane(p)) == NULL && !(p->ending && pool_waiting(p) == 0))
             pthread_cond_wait(&p->work, &p->lock);
-        if (p->waiting == 0)
+        if (lane == NULL)
             break;
-        w = p->queue[p->head];
-        p->head = (p->head + 1) % p->queue_max;
-        p->waiting--;
+        w = lane->ring[lane->head];
+        lane->head = (lane->head + 1) % p->queue_max;
+        lane->waiting--;
+        is_slow = lane == &p->lanes[SLOW];
+        p->slow_next = !is_slow;
+        p->slow_running += is_slow;
         p->running++;
         pthread_cond_signal(&p->room);
         pthread_mutex_unlock(&p->lock);
         w.fn(w.arg);
         pthread_mutex_lock(&p->lock);
         p->running--;
-        if (p->waiting == 0 && p->running == 0)
+        p->slow_running -= is_slow;
+        if (p->ending)
+            pthread_cond_broadcast(&p->work); /* slow work may have waited for this */
+        if (pool_waiting(p) == 0 && p->running == 0)
             pthread_cond_broadcast(&p->idle);
     }
     pthread_mutex_unlock(&p->lock);
@@ -82,12 +113,16 @@ int pl_pool_create(const char *name, unsigned threads, size_t queue_max, struct 
     p = calloc(1, sizeof(*p));
     if (p == NULL)
         return pl_err_nomem(err);
-    p->queue = calloc(queue_max, sizeof(*p->queue));
-    if (p->queue == NULL) {
+    for (unsigned i = 0; i < PL_ARRAY_SIZE(p->lanes); i++)
+        p->lanes[i].ring = calloc(queue_max, sizeof(*p->lanes[i].ring));
+    if (p->lanes[QUICK].ring == NULL || p->lanes[SLOW].ring == NULL) {
+        free(p->lanes[QUICK].ring);
+        free(p->lanes[SLOW].ring);
         free(p);
         return pl_err_nomem(err);
     }
     p->queue_max = queue_max;
+    p->slow_max = PL_MAX(1u, threads / 2);
     (void)snprintf(p->name, sizeof(p->name), "%s", name);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);
@@ -102,33 +137,50 @@ int pl_pool_create(const char *name, unsigned threads, size_t queue_max, struct 
     return 0;
 }
 
-/* Call with the lock held and room in the queue. */
-static void pool_push(struct pl_pool *p, pl_pool_fn fn, void *arg)
+/* Call with the lock held and room in the lane. */
+static void pool_push(struct pl_pool *p, struct pool_lane *lane, pl_pool_fn fn, void *arg)
 {
-    p->queue[(p->head + p->waiting) % p->queue_max] = (struct pool_work){fn, arg};
-    p->waiting++;
+    lane->ring[(lane->head + lane->waiting) % p->queue_max] = (struct pool_work){fn, arg};
+    lane->waiting++;
     pthread_cond_signal(&p->work);
 }
 
-int pl_pool_submit(struct pl_pool *p, pl_pool_fn fn, void *arg, struct pl_err *err)
+static int pool_submit(struct pl_pool *p, struct pool_lane *lane, pl_pool_fn fn, void *arg, struct pl_err *err)
 {
     bool full;
 
     pthread_mutex_lock(&p->lock);
-    full = p->waiting == p->queue_max;
+    full = lane->waiting == p->queue_max;
     if (!full)
-        pool_push(p, fn, arg);
+        pool_push(p, lane, fn, arg);
     pthread_mutex_unlock(&p->lock);
     return full ? pl_err_set(err, PL_EBUSY, "the queue of pool %s is at its bound of %zu", p->name, p->queue_max) : 0;
 }
 
+int pl_pool_submit(struct pl_pool *p, pl_pool_fn fn, void *arg, struct pl_err *err)
+{
+    return pool_submit(p, &p->lanes[QUICK], fn, arg, err);
+}
+
+int pl_pool_submit_slow(struct pl_pool *p, pl_pool_fn fn, void *arg, struct pl_err *err)
+{
+    return pool_submit(p, &p->lanes[SLOW], fn, arg, err);
+}
+
+unsigned pl_pool_slow_threads(const struct pl_pool *p)
+{
+    return (unsigned)p->slow_max;
+}
+
 int pl_pool_submit_wait(struct pl_pool *p, pl_pool_fn fn, void *arg, struct pl_err *err)
 {
+    struct pool_lane *lane = &p->lanes[QUICK];
+
     (void)err;
     pthread_mutex_lock(&p->lock);
-    while (p->waiting == p->queue_max)
+    while (lane->waiting == p->queue_max)
         pthread_cond_wait(&p->room, &p->lock);
-    pool_push(p, fn, arg);
+    pool_push(p, lane, fn, arg);
     pthread_mutex_unlock(&p->lock);
     return 0;
 }
@@ -136,7 +188,7 @@ int pl_pool_submit_wait(struct pl_pool *p, pl_pool_fn fn, void *arg, struct pl_e
 void pl_pool_drain(struct pl_pool *p)
 {
     pthread_mutex_lock(&p->lock);
-    while (p->waiting > 0 || p->running > 0)
+    while (pool_waiting(p) > 0 || p->running > 0)
         pthread_cond_wait(&p->idle, &p->lock);
     pthread_mutex_unlock(&p->lock);
 }
@@ -155,9 +207,9 @@ bool pl_pool_drain_for(struct pl_pool *p, unsigned ms)
         until.tv_nsec -= 1000000000;
     }
     pthread_mutex_lock(&p->lock);
-    while (r == 0 && (p->waiting > 0 || p->running > 0))
+    while (r == 0 && (pool_waiting(p) > 0 || p->running > 0))
         r = pthread_cond_timedwait(&p->idle, &p->lock, &until);
-    idle = p->waiting == 0 && p->running == 0;
+    idle = pool_waiting(p) == 0 && p->running == 0;
     pthread_mutex_unlock(&p->lock);
     return idle;
 }
@@ -176,7 +228,8 @@ struct pl_pool *pl_pool_destroy(struct pl_pool *p)
     pthread_cond_destroy(&p->room);
     pthread_cond_destroy(&p->work);
     pthread_mutex_destroy(&p->lock);
-    free(p->queue);
+    free(p->lanes[QUICK].ring);
+    free(p->lanes[SLOW].ring);
     free(p);
     return NULL;
 }

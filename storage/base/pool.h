@@ -1,4 +1,5 @@
-/* pool: a fixed number of threads and one bounded queue of work. */
+/* pool: a fixed number of threads and two bounded queues of work: what is quick, and what may take long. Half of the threads do no slow work,
+ * so that quick work never waits for slow work to end. */
 #pragma once
 
 #include "err.h"
@@ -6,12 +7,16 @@
 struct pl_pool;
 typedef void (*pl_pool_fn)(void *arg);
 
-/* `name` is the threads' name (≤ 15 bytes), `threads` 1..64, `queue_max` the bound of waiting work. */
+/* `name` is the threads' name (≤ 15 bytes), `threads` 1..64, `queue_max` the bound of waiting work in each queue. */
 PL_MUST_CHECK
 int pl_pool_create(const char *name, unsigned threads, size_t queue_max, struct pl_pool **ret, struct pl_err *err);
 /* Runs fn(arg) on one of the threads, in order of submission. PL_EBUSY at the bound; never blocks. */
 PL_MUST_CHECK
 int pl_pool_submit(struct pl_pool *p, pl_pool_fn fn, void *arg, struct pl_err *err);
+/* The same for work that may take long: on half of the threads at most, at least one. */
+PL_MUST_CHECK
+int pl_pool_submit_slow(struct pl_pool *p, pl_pool_fn fn, void *arg, struct pl_err *err);
+unsigned pl_pool_slow_threads(const struct pl_pool *p);
 /* As submit, but waits for room: for producers that are threads themselves (ingest). */
 PL_MUST_CHECK
 int pl_pool_submit_wait(struct pl_pool *p, pl_pool_fn fn, void *arg, struct pl_err *err);

@@ -387,12 +387,35 @@ int pl_list_cursor_next(struct pl_list_cursor *c, struct pl_hash *ret_chunk, uin
 
 struct list_visit {
     const struct pl_list_source *source;
+    struct pl_list_seen *seen;
+    struct pl_effort *effort;
     int (*visit)(void *arg, const struct pl_hash *id, bool is_chunk, uint64_t bytes, struct pl_err *err);
     void *arg;
 };
 
-/* `level` UINT_MAX for the root; `bytes` what the parent says. Recursion is at most PL_LIST_MAX_LEVEL deep. */
-static int list_visit(const struct list_visit *v, const struct pl_hash *id, unsigned level, uint64_t bytes, struct pl_err *err)
+void pl_list_seen_finish(struct pl_list_seen *s)
+{
+    pl_map_finish(&s->lists, NULL);
+}
+
+/* What a list was found to be, as the map's value: never NULL, since a list has bytes. */
+static void *list_found(unsigned level, uint64_t bytes)
+{
+    return (void *)(uintptr_t)(bytes << 3 | level);
+}
+
+static int list_mismatch(const struct pl_hash *id, struct pl_err *err)
+{
+    char hex[PL_HASH_HEX + 1];
+
+    return pl_err_set(err, PL_ECORRUPT, "chunk list %.12s: it is not what the list above says of it", pl_hash_hex(id, hex));
+}
+
+static int list_visit_entries(const struct list_visit *v, const struct pl_list *list, struct pl_err *err);
+
+/* A list that was not seen; `level` UINT_MAX for the root, `bytes` what the parent says. */
+static int list_visit_new(const struct list_visit *v, const struct pl_hash *id, unsigned level, uint64_t bytes,
+                          uint64_t *ret_bytes, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf raw = {0};
     struct pl_list list;
@@ -402,29 +425,56 @@ static int list_visit(const struct list_visit *v, const struct pl_hash *id, unsi
     r = v->source->get(v->source->self, id, &raw, err);
     if (r == 0)
         r = pl_list_decode(raw.data, raw.len, &list, err);
-    if (r == 0 && level != UINT_MAX && (list.level != level || list.bytes != bytes))
-        r = pl_err_set(err, PL_ECORRUPT, "it is not what the list above says of it");
     if (r < 0)
         return pl_err_wrap(err, r, "chunk list %.12s", pl_hash_hex(id, hex));
+    if (level != UINT_MAX && (list.level != level || list.bytes != bytes))
+        return list_mismatch(id, err);
     r = v->visit(v->arg, id, false, list.bytes, err);
-    for (size_t i = 0; i < list.count && r >= 0; i++) {
-        struct pl_hash child;
-        uint64_t len;
-
-        pl_list_entry(&list, i, &child, &len);
-        if (list.level == 0)
-            r = v->visit(v->arg, &child, true, len, err);
-        else
-            r = list_visit(v, &child, list.level - 1u, len, err);
-    }
+    if (r >= 0)
+        r = list_visit_entries(v, &list, err);
+    if (r >= 0)
+        r = pl_map_put(&v->seen->lists, id->b, PL_HASH_BYTES, list_found(list.level, list.bytes), NULL, err);
+    *ret_bytes = list.bytes;
     return PL_MIN(r, 0);
 }
 
-int pl_list_visit(const struct pl_list_source *source, const struct pl_hash *root,
-                  int (*visit)(void *arg, const struct pl_hash *id, bool is_chunk, uint64_t bytes, struct pl_err *err), void *arg,
-                  struct pl_err *err)
+/* Recursion is at most PL_LIST_MAX_LEVEL deep: each list is of a lower level than the one above. */
+static int list_visit_entries(const struct list_visit *v, const struct pl_list *list, struct pl_err *err)
 {
-    struct list_visit v = {source, visit, arg};
+    int r = pl_effort_add(v->effort, list->count, err);
 
-    return list_visit(&v, root, UINT_MAX, 0, err);
+    for (size_t i = 0; i < list->count && r >= 0; i++) {
+        struct pl_hash child;
+        uint64_t len;
+        void *found;
+
+        pl_list_entry(list, i, &child, &len);
+        if (list->level == 0) {
+            r = v->visit(v->arg, &child, true, len, err);
+            continue;
+        }
+        found = pl_map_get(&v->seen->lists, child.b, PL_HASH_BYTES);
+        if (found == NULL)
+            r = list_visit_new(v, &child, list->level - 1u, len, &len, err);
+        else if (found != list_found(list->level - 1u, len))
+            r = list_mismatch(&child, err);
+    }
+    return r;
+}
+
+int pl_list_visit(const struct pl_list_source *source, const struct pl_hash *root, struct pl_list_seen *seen,
+                  struct pl_effort *effort,
+                  int (*visit)(void *arg, const struct pl_hash *id, bool is_chunk, uint64_t bytes, struct pl_err *err), void *arg,
+                  uint64_t *ret_bytes, struct pl_err *err)
+{
+    struct list_visit v = {source, seen, effort, visit, arg};
+    void *found = pl_map_get(&seen->lists, root->b, PL_HASH_BYTES);
+    uint64_t bytes = (uintptr_t)found >> 3;
+    int r = pl_effort_add(effort, 1, err);
+
+    if (r == 0 && found == NULL)
+        r = list_visit_new(&v, root, UINT_MAX, 0, &bytes, err);
+    if (r == 0 && ret_bytes != NULL)
+        *ret_bytes = bytes;
+    return r;
 }

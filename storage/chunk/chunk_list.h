@@ -11,7 +11,9 @@
 #pragma once
 
 #include "storage/base/buf.h"
+#include "storage/base/effort.h"
 #include "storage/base/hash.h"
+#include "storage/base/map.h"
 
 #define PL_LIST_MAX_ENTRIES 4096u
 #define PL_LIST_MIN_ENTRIES 300u
@@ -79,9 +81,18 @@ int pl_list_cursor_seek(struct pl_list_cursor *c, uint64_t offset, struct pl_err
 PL_MUST_CHECK
 int pl_list_cursor_next(struct pl_list_cursor *c, struct pl_hash *ret_chunk, uint64_t *ret_offset, size_t *ret_len,
                         struct pl_err *err);
-/* Visits every list object from the root down and every chunk in order, parents before children, for marking and for fsck. A
- * negative result of `visit` ends it with that error. */
+/* Lists that a walk has been through, and what they were found to be. `struct pl_list_seen s = {0}` is empty. */
+struct pl_list_seen {
+    struct pl_map lists;
+};
+void pl_list_seen_finish(struct pl_list_seen *s);
+
+/* Visits every list object from the root down and every chunk in order, parents before children, for marking and for fsck; what lies below
+ * a list that `seen` has was visited before, and is left out: lists may be shared, by files and within one. Each list has to be what the
+ * one above says of it, every time that it is named. `ret_bytes` (may be NULL) is the file's size. A negative result of `visit` ends it
+ * with that error. PL_ECORRUPT, the errors of `effort` (effort.h; may be NULL), which counts each entry, and of the source. */
 PL_MUST_CHECK
-int pl_list_visit(const struct pl_list_source *source, const struct pl_hash *root,
+int pl_list_visit(const struct pl_list_source *source, const struct pl_hash *root, struct pl_list_seen *seen,
+                  struct pl_effort *effort,
                   int (*visit)(void *arg, const struct pl_hash *id, bool is_chunk, uint64_t bytes, struct pl_err *err), void *arg,
-                  struct pl_err *err);
+                  uint64_t *ret_bytes, struct pl_err *err);

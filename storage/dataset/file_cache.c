@@ -62,6 +62,7 @@ struct idle_file {
 
 struct cache_scan {
     uint64_t bytes;
+    int64_t latest_ns;      /* ctime: of the file that was used last */
     struct idle_file *idle; /* NULL: only count */
     size_t n, cap;
 };
@@ -71,6 +72,7 @@ static int scan_file(struct cache_scan *s, const char *folder, const char *name,
     struct idle_file *f;
 
     s->bytes += (uint64_t)st->st_size;
+    s->latest_ns = PL_MAX(s->latest_ns, ctime_ns(st));
     if (s->idle == NULL || st->st_nlink > 1 || s->n == PL_FILE_CACHE_EVICT_MAX)
         return 0;
     if (s->n == s->cap) {
@@ -194,25 +196,26 @@ static int64_t wall_ns(void)
     return pl_clock_wall_us() * 1000;
 }
 
-/* Under the lock: a new or foreign state is counted anew, and what another boot left is not trusted. */
+/* Under the lock: a new or foreign state is counted anew, and what another boot left is not trusted. The clock may have been set back since
+ * that was written: the mark lies behind each file that there is. */
 static int state_ready(struct pl_file_cache *c, struct pl_err *err)
 {
     struct cache_state *st = c->state;
     struct cache_scan scan = {0};
     char boot[40];
+    bool foreign;
     int r;
 
     boot_id(boot);
-    if (memcmp(st->magic, CACHE_MAGIC, sizeof(st->magic)) != 0) {
-        r = cache_scan(c->objects_fd, &scan, err);
-        if (r < 0)
-            return r;
-        atomic_store(&st->bytes, scan.bytes);
-        atomic_store(&st->verify_before_ns, scan.bytes > 0 ? wall_ns() : 0);
-        memcpy(st->magic, CACHE_MAGIC, sizeof(st->magic));
-    } else if (boot[0] == '\0' || memcmp(st->boot, boot, sizeof(boot)) != 0) {
-        atomic_store(&st->verify_before_ns, wall_ns());
-    }
+    foreign = memcmp(st->magic, CACHE_MAGIC, sizeof(st->magic)) != 0;
+    if (!foreign && boot[0] != '\0' && memcmp(st->boot, boot, sizeof(boot)) == 0)
+        return 0;
+    r = cache_scan(c->objects_fd, &scan, err);
+    if (r < 0)
+        return r;
+    atomic_store(&st->bytes, scan.bytes);
+    atomic_store(&st->verify_before_ns, foreign && scan.bytes == 0 ? 0 : PL_MAX(wall_ns(), scan.latest_ns));
+    memcpy(st->magic, CACHE_MAGIC, sizeof(st->magic));
     memcpy(st->boot, boot, sizeof(boot));
     return 0;
 }

@@ -18,6 +18,7 @@ struct visited {
 struct fsck {
     struct pl_fsck common;
     struct visited visited;
+    struct pl_map hurt_lists; /* id → struct hurt_list */
     /* The root that is looked at. Whether it is still wanted is asked with its first finding. */
     const struct pl_fsck_root *root;
     enum { NOT_ASKED, WANTED, DELETED } wanted;
@@ -130,6 +131,12 @@ static int hurt(struct fsck *f, const struct pl_hash *id, const char *path, cons
     return r < 0 ? r : 1;
 }
 
+/* A list with something below it that is not good: told of each file that needs it, and gone through once. */
+struct hurt_list {
+    struct pl_hash bad;
+    char why[PL_ERR_MSG_BYTES];
+};
+
 struct list_check {
     struct fsck *f;
     struct pl_hash bad;
@@ -141,32 +148,67 @@ static int list_visit(void *arg, const struct pl_hash *id, bool is_chunk, uint64
     struct list_check *c = arg;
 
     (void)bytes;
-    (void)err;
     if (is_chunk && c->why.code == 0 && record_good(c->f, id, &c->why) == 0)
         c->bad = *id;
-    return 0;
+    return is_chunk ? 0 : pl_fsck_stopped(&c->f->common, err);
 }
 
-static int check_list(struct fsck *f, const struct pl_hash *root, const char *path, struct pl_err *err)
+/* Notes what is wrong with the list, for the next file that has it; without memory it is gone through again. */
+static void hurt_note(struct fsck *f, const struct pl_hash *root, const struct pl_hash *bad, const char *why)
+{
+    struct hurt_list *h = calloc(1, sizeof(*h));
+
+    if (h == NULL)
+        return;
+    h->bad = *bad;
+    (void)snprintf(h->why, sizeof(h->why), "%s", why);
+    if (pl_map_put(&f->hurt_lists, root->b, PL_HASH_BYTES, h, NULL, NULL) < 0)
+        free(h);
+}
+
+/* What is remembered of a good list: its id, and the bytes that it was found to have. */
+static struct pl_hash list_key(const struct pl_entry *entry)
+{
+    struct pl_hash key = entry->id;
+
+    for (size_t i = 0; i < sizeof(entry->size); i++)
+        key.b[8 + i] ^= (uint8_t)(entry->size >> (8 * i));
+    return key;
+}
+
+static int check_list(struct fsck *f, const struct pl_entry *entry, const char *path, struct pl_err *err)
 {
     struct pl_list_source source = {.self = f->common.store, .get = pl_store_node_get};
-    struct list_check c = {.f = f};
+    _cleanup_(pl_list_seen_finish) struct pl_list_seen seen = {0};
+    struct pl_hash key = list_key(entry);
+    const struct hurt_list *known = pl_map_get(&f->hurt_lists, key.b, PL_HASH_BYTES);
+    struct list_check c = {.f = f, .bad = entry->id};
     struct pl_err why = {0};
+    uint64_t bytes = 0;
     int r;
 
-    if (visited_has(&f->visited, root))
+    if (known != NULL)
+        return hurt(f, &known->bad, path, known->why, err);
+    if (visited_has(&f->visited, &key))
         return 0;
-    r = pl_list_visit(&source, root, list_visit, &c, &why);
+    r = pl_list_visit(&source, &entry->id, &seen, NULL, list_visit, &c, &bytes, &why);
+    if (r == 0 && bytes != entry->size)
+        r = pl_err_set(&why, PL_ECORRUPT, "its list has %llu bytes where %llu are said", (unsigned long long)bytes,
+                       (unsigned long long)entry->size);
     if (r < 0 && !pl_fsck_is_damage(r)) {
         *err = why;
         return r;
     }
-    if (r < 0)
-        return hurt(f, root, path, why.msg, err);
-    if (c.why.code != 0)
-        return hurt(f, &c.bad, path, c.why.msg, err);
-    visited_add(&f->visited, root);
-    return 0;
+    if (r == 0 && c.why.code == 0) {
+        visited_add(&f->visited, &key);
+        return 0;
+    }
+    if (r == 0)
+        why = c.why;
+    else
+        c.bad = entry->id;
+    hurt_note(f, &key, &c.bad, why.msg);
+    return hurt(f, &c.bad, path, why.msg, err);
 }
 
 /* 0 = good, 1 = a finding was reported. */
@@ -176,17 +218,20 @@ static int check_entry(struct fsck *f, const struct pl_entry *entry, const char 
 
     f->common.report.files++;
     if (entry->content == PL_CONTENT_LIST)
-        return check_list(f, &entry->id, path, err);
+        return check_list(f, entry, path, err);
     if (entry->content == PL_CONTENT_CHUNK && record_good(f, &entry->id, &why) == 0)
         return hurt(f, &entry->id, path, why.msg, err);
     return 0;
 }
 
-/* A place in a tree: the node, and which keys lie below it (after `after`, up to `upto`; NULL = unknown). */
+/* A place in a tree: the node, item `i` of `parent` (NULL: it is the root), and which keys lie below it (after `after`, up to `upto`; NULL =
+ * unknown). */
 struct node_place {
     struct pl_hash id;
-    int level; /* -1: the root, which may have any */
+    const struct pl_node *parent;
+    uint32_t i;
     const char *after;
+    size_t after_len;
     const char *upto;
     uint64_t files;
 };
@@ -220,8 +265,10 @@ static int check_children(struct fsck *f, const struct pl_node *node, const stru
         } else {
             struct pl_node_child child = pl_node_child(node, i);
             struct node_place place = {.id = child.id,
-                                       .level = node->level - 1,
+                                       .parent = node,
+                                       .i = i,
                                        .after = i > 0 ? pl_node_key(node, i - 1) : at->after,
+                                       .after_len = i > 0 ? pl_node_key_len(node, i - 1) : at->after_len,
                                        .upto = pl_node_key(node, i),
                                        .files = child.stats.files};
 
@@ -244,8 +291,9 @@ static int check_node(struct fsck *f, const struct node_place *at, struct pl_err
     if (r < 0 || visited_has(&f->visited, &at->id))
         return r;
     r = pl_node_load(&node, &source, &at->id, &why);
-    if (r == 0 && at->level >= 0 && node.level != at->level)
-        r = pl_err_set(&why, PL_ECORRUPT, "a tree node of level %u lies where one of level %d must", node.level, at->level);
+    if (r == 0 && at->parent != NULL && !pl_node_fits(&node, at->parent, at->i, at->after, at->after_len))
+        r = pl_err_set(&why, PL_ECORRUPT, "a tree node of level %u is not what the one above, of level %u, says of it",
+                       node.level, at->parent->level);
     if (r < 0 && !pl_fsck_is_damage(r)) {
         *err = why;
         return r;
@@ -284,7 +332,7 @@ static int check_commit(struct fsck *f, struct pl_err *err)
     const struct pl_hash *trees[] = {&c.tree, &c.attributes, &c.table, &c.owner, &c.metrics, &c.logs};
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(trees); i++) {
-        struct node_place place = {.id = *trees[i], .level = -1};
+        struct node_place place = {.id = *trees[i]};
 
         if (!pl_hash_is_zero(trees[i]) && (r = check_node(f, &place, err)) < 0)
             return r;
@@ -302,7 +350,7 @@ static int check_blob(struct fsck *f, struct pl_err *err)
 
 static int check_root(struct fsck *f, struct pl_err *err)
 {
-    struct node_place place = {.id = f->root->object, .level = -1};
+    struct node_place place = {.id = f->root->object};
 
     if (f->root->kind == PL_FSCK_COMMIT)
         return check_commit(f, err);
@@ -332,6 +380,7 @@ static void fsck_finish(struct fsck *f)
 {
     pl_map_finish(&f->common.damaged, NULL);
     pl_map_finish(&f->common.bad_packs, NULL);
+    pl_map_finish(&f->hurt_lists, free);
     pthread_mutex_destroy(&f->common.lock);
     free(f->visited.slots);
 }

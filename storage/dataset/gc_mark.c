@@ -12,6 +12,7 @@ struct pl_gc_mark {
     uint8_t *bits;   /* by the number of the entry */
     uint8_t *unread; /* by the number of the pack: it was when the mark began */
     struct pl_map pinned;
+    struct pl_map late; /* records that came after the view and were marked */
     struct pl_gc_mark_stats stats;
 };
 
@@ -34,6 +35,7 @@ struct pl_gc_mark *pl_gc_mark_destroy(struct pl_gc_mark *m)
         return NULL;
     pl_index_view_close(m->view);
     pl_map_finish(&m->pinned, NULL);
+    pl_map_finish(&m->late, NULL);
     free(m->bits);
     free(m->unread);
     free(m);
@@ -85,8 +87,12 @@ bool pl_gc_mark_record(struct pl_gc_mark *m, const struct pl_hash *id)
     if (pl_hash_is_zero(id))
         return false;
     if (!pl_index_view_find(m->view, id, &number)) {
-        if (is_there(m, id))
-            return true; /* it came, or came again, after the view: no pack of the view has it */
+        if (is_there(m, id)) { /* it came, or came again, after the view: no pack of the view has it */
+            if (pl_map_get(&m->late, id->b, PL_HASH_BYTES) != NULL)
+                return false;
+            (void)!pl_map_put(&m->late, id->b, PL_HASH_BYTES, m, NULL, NULL); /* without memory it is gone through again */
+            return true;
+        }
         if (m->stats.missing++ == 0)
             m->stats.first_missing = *id;
         return true;
@@ -106,7 +112,20 @@ static int mark_stopped(const struct pl_gc_mark *m, struct pl_err *err)
     return 0;
 }
 
-static int mark_list(struct pl_gc_mark *m, const struct pl_hash *id, struct pl_err *err)
+static int misplaced(const struct pl_hash *id, const char *what, struct pl_err *err)
+{
+    char hex[PL_HASH_HEX + 1];
+
+    return pl_err_set(err, PL_ECORRUPT, "%s %.12s is not what the one above says of it", what, pl_hash_hex(id, hex));
+}
+
+/* `above` is what the list above says of it; NULL: it is the root. */
+struct list_place {
+    unsigned level;
+    uint64_t bytes;
+};
+
+static int mark_list(struct pl_gc_mark *m, const struct pl_hash *id, const struct list_place *above, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
     struct pl_list list;
@@ -117,13 +136,15 @@ static int mark_list(struct pl_gc_mark *m, const struct pl_hash *id, struct pl_e
     r = mark_stopped(m, err);
     r = r < 0 ? r : pl_store_get(m->config.store, id, PL_REC_LIST, &bytes, err);
     r = r < 0 ? r : pl_list_decode(bytes.data, bytes.len, &list, err);
+    if (r == 0 && above && (list.level != above->level || list.bytes != above->bytes))
+        r = misplaced(id, "chunk list", err);
     for (size_t i = 0; r == 0 && i < list.count; i++) {
         struct pl_hash below;
         uint64_t size;
 
         pl_list_entry(&list, i, &below, &size);
         if (list.level > 0)
-            r = mark_list(m, &below, err);
+            r = mark_list(m, &below, &(struct list_place){list.level - 1u, size}, err);
         else
             (void)pl_gc_mark_record(m, &below);
     }
@@ -133,7 +154,7 @@ static int mark_list(struct pl_gc_mark *m, const struct pl_hash *id, struct pl_e
 int pl_gc_mark_entry(struct pl_gc_mark *m, const struct pl_entry *entry, struct pl_err *err)
 {
     if (entry->content == PL_CONTENT_LIST)
-        return mark_list(m, &entry->id, err);
+        return mark_list(m, &entry->id, NULL, err);
     if (entry->content == PL_CONTENT_CHUNK)
         (void)pl_gc_mark_record(m, &entry->id);
     return 0;
@@ -149,43 +170,74 @@ static int mark_leaf(struct pl_gc_mark *m, const struct pl_node *node, uint32_t 
     return row != NULL ? row(self, m, entry.row, (size_t)entry.size, err) : 0;
 }
 
-int pl_gc_mark_tree(struct pl_gc_mark *m, const struct pl_hash *root, pl_gc_row_fn row, void *self, struct pl_err *err)
+/* How a tree is gone through. */
+struct tree_walk {
+    pl_gc_row_fn row;
+    void *self;
+    bool nodes_only;
+};
+
+/* Where a node is: item `i` of `parent` (NULL: it is the root), behind the key `floor`. */
+struct node_place {
+    const struct pl_node *parent;
+    uint32_t i;
+    const char *floor;
+    size_t floor_len;
+};
+
+static int mark_node(struct pl_gc_mark *m, const struct tree_walk *w, const struct pl_hash *id, const struct node_place *at,
+                     struct pl_err *err);
+
+static int mark_children(struct pl_gc_mark *m, const struct tree_walk *w, const struct pl_node *node, const struct node_place *at,
+                         struct pl_err *err)
 {
-    _cleanup_(pl_node_finish) struct pl_node node = {0};
-    int r;
+    int r = 0;
 
-    if (pl_hash_is_zero(root) || !pl_gc_mark_record(m, root))
-        return 0;
-    r = mark_stopped(m, err);
-    r = r < 0 ? r : pl_node_load(&node, &m->source, root, err);
-    m->stats.nodes += r == 0;
-    for (uint32_t i = 0; r == 0 && i < node.n; i++) {
-        if (node.level > 0) {
-            struct pl_node_child child = pl_node_child(&node, i);
+    for (uint32_t i = 0; r == 0 && i < node->n; i++) {
+        struct pl_node_child child = pl_node_child(node, i);
+        struct node_place place = {node, i, at->floor, at->floor_len};
 
-            r = pl_gc_mark_tree(m, &child.id, row, self, err); /* as deep as the tree has levels */
-        } else {
-            r = mark_leaf(m, &node, i, row, self, err);
+        if (i > 0) {
+            place.floor = pl_node_key(node, i - 1);
+            place.floor_len = pl_node_key_len(node, i - 1);
         }
+        r = mark_node(m, w, &child.id, &place, err); /* as deep as the tree has levels: each node's is checked */
     }
     return r;
 }
 
-int pl_gc_mark_nodes(struct pl_gc_mark *m, const struct pl_hash *root, struct pl_err *err)
+static int mark_node(struct pl_gc_mark *m, const struct tree_walk *w, const struct pl_hash *id, const struct node_place *at,
+                     struct pl_err *err)
 {
     _cleanup_(pl_node_finish) struct pl_node node = {0};
     int r;
 
-    if (pl_hash_is_zero(root) || !is_there(m, root) || !pl_gc_mark_record(m, root))
+    if (!pl_gc_mark_record(m, id))
         return 0;
     r = mark_stopped(m, err);
-    r = r < 0 ? r : pl_node_load(&node, &m->source, root, err);
-    for (uint32_t i = 0; r == 0 && node.level > 0 && i < node.n; i++) {
-        struct pl_node_child child = pl_node_child(&node, i);
-
-        r = pl_gc_mark_nodes(m, &child.id, err);
-    }
+    r = r < 0 ? r : pl_node_load(&node, &m->source, id, err);
+    if (r == 0 && at->parent && !pl_node_fits(&node, at->parent, at->i, at->floor, at->floor_len))
+        r = misplaced(id, "tree node", err);
+    if (r < 0)
+        return r;
+    m->stats.nodes += !w->nodes_only;
+    if (node.level > 0)
+        return mark_children(m, w, &node, at, err);
+    for (uint32_t i = 0; r == 0 && !w->nodes_only && i < node.n; i++)
+        r = mark_leaf(m, &node, i, w->row, w->self, err);
     return r;
+}
+
+int pl_gc_mark_tree(struct pl_gc_mark *m, const struct pl_hash *root, pl_gc_row_fn row, void *self, struct pl_err *err)
+{
+    return mark_node(m, &(struct tree_walk){.row = row, .self = self}, root, &(struct node_place){0}, err);
+}
+
+int pl_gc_mark_nodes(struct pl_gc_mark *m, const struct pl_hash *root, struct pl_err *err)
+{
+    if (pl_hash_is_zero(root) || !is_there(m, root))
+        return 0;
+    return mark_node(m, &(struct tree_walk){.nodes_only = true}, root, &(struct node_place){0}, err);
 }
 
 void pl_gc_mark_pack(struct pl_gc_mark *m, const struct pl_hash *pack)

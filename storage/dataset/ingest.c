@@ -254,8 +254,12 @@ static int ingest_run(struct ingest *in, struct pl_pack_session *session, bool t
         cache = NULL;
     for (unsigned i = 0; i < n; i++) {
         threads[i].in = in;
-        threads[i].reader = (struct pl_reader){
-            .sink = pl_stream_sink_session(session), .stat_cache = cache, .stop = &in->failed, .share = reader_share, .self = in};
+        threads[i].reader = (struct pl_reader){.sink = pl_stream_sink_session(session),
+                                               .stat_cache = cache,
+                                               .remembers = in->options->stat_cache != NULL,
+                                               .stop = &in->failed,
+                                               .share = reader_share,
+                                               .self = in};
     }
     r = readers_start(threads, n, &started, err);
     if (r == 0)

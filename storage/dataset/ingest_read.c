@@ -1,8 +1,12 @@
 #include "ingest_read.h"
 
+#include "storage/base/holders.h"
 #include "storage/base/io.h"
 #include "storage/chunk/chunk.h"
+
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 
 void pl_reader_finish(struct pl_reader *rd)
 {
@@ -110,6 +114,21 @@ static int open_quietly(int dirfd, const char *name, int flags)
     return fd < 0 && errno == EPERM ? openat(dirfd, name, flags) : fd;
 }
 
+/* Will stat say so when the file changes after this? A page that a mapping made dirty is written again without a new time until the disk has it: so
+ * nobody may have the file mapped, or, where that cannot be asked, the disk takes what is dirty first. In memory alone no time ever moves. */
+static bool change_will_show(int fd)
+{
+    struct statfs fs;
+    int r;
+
+    if (fstatfs(fd, &fs) < 0 || fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC || fs.f_type == HUGETLBFS_MAGIC)
+        return false;
+    r = pl_holders_writing(fd);
+    return r == 0 ||
+           (r == PL_EUNAVAILABLE &&
+            sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER) == 0);
+}
+
 /* PL_ECHANGED when stat says something else after the reading than before, or the bytes were not as many as it said. */
 static int read_once(struct pl_reader *rd, const struct pl_walk_batch *b, struct pl_walk_item *item, struct pl_err *err)
 {
@@ -117,10 +136,13 @@ static int read_once(struct pl_reader *rd, const struct pl_walk_batch *b, struct
     _cleanup_close_ int fd = open_quietly(item_dirfd(item), pl_walk_name(b, item), flags);
     struct stat before, after;
     struct pl_stat_key key, now;
+    bool shows;
     int r;
 
     if (fd < 0)
         return pl_err_errno(err, errno, "open");
+    /* Before the reading: a writer that is gone after it may have changed what was read. */
+    shows = rd->remembers && change_will_show(fd);
     if (fstat(fd, &before) < 0)
         return pl_err_errno(err, errno, "stat");
     r = read_by_size(rd, fd, &before, &item->entry, err);
@@ -133,7 +155,7 @@ static int read_once(struct pl_reader *rd, const struct pl_walk_batch *b, struct
     if (!pl_stat_key_eq(&key, &now) || item->entry.size != key.size)
         return file_changed(err);
     item->key = key;
-    item->fresh = true;
+    item->fresh = shows;
     return 0;
 }
 

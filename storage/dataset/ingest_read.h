@@ -8,6 +8,7 @@
 struct pl_reader {
     struct pl_stream_sink sink;
     const struct pl_stat_cache *stat_cache; /* NULL or empty: every file is read */
+    bool remembers;                         /* what is read goes to a stat cache: whether it may is looked at */
     uint8_t *small;                         /* PL_CHUNK_WHOLE_BYTES + 1 */
     uint8_t *stream;                        /* PL_STREAM_BUFFER_BYTES */
     struct pl_segment_buffer segment;

@@ -216,6 +216,30 @@ int pl_log_append(struct pl_object_store *objects, struct pl_log_head *head, con
     return 0;
 }
 
+int pl_log_owned(struct pl_object_store *objects, uint64_t epoch, uint64_t *seq, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf head = {.max = PL_LOG_HEADER_BYTES};
+    struct log_header h;
+    struct pl_cursor c;
+    char key[PL_LOG_KEY_BYTES];
+    uint64_t size;
+    int r;
+
+    for (;; ++*seq) {
+        pl_log_key(*seq + 1, key);
+        r = pl_object_size(objects, key, &size, err);
+        if (r == PL_ENOTFOUND)
+            return 0;
+        r = r < 0 ? r : pl_object_get(objects, key, 0, PL_LOG_HEADER_BYTES, &head, err);
+        c = pl_cursor_of(head.data, head.len);
+        r = r < 0 ? r : read_header(&c, &h, err);
+        if (r < 0)
+            return pl_err_wrap(err, r, "%s", key);
+        if (h.epoch > epoch)
+            return pl_err_set(err, PL_EFENCED, "%s was written by another daemon: it owns the store now", key);
+    }
+}
+
 /* The name of an object that a crashed writer put may not be on the disk yet. What is applied must be: else a power failure could
  * leave a database that is ahead of its log. */
 static int make_name_durable(struct pl_object_store *objects, const char *key, const struct pl_buf *bytes, struct pl_err *err)
@@ -252,7 +276,11 @@ static int complete_one(void *arg, const char *key, uint64_t size, struct pl_err
 int pl_log_complete(struct pl_object_store *objects, uint64_t after, uint64_t *ret_last, struct pl_err *err)
 {
     struct complete c = {after};
-    int r = pl_object_list(objects, "log/", complete_one, &c, err);
+    char key[PL_LOG_KEY_BYTES];
+    int r;
+
+    pl_log_key(after, key);
+    r = pl_object_list_after(objects, "log/", key, complete_one, &c, err);
 
     if (r == 0)
         *ret_last = c.last;

@@ -77,6 +77,10 @@ int pl_log_decode(const void *bytes, size_t n, struct pl_log_head *head, const s
 PL_MUST_CHECK
 int pl_log_append(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_batch *b, bool *ret_unknown,
                   struct pl_err *err);
+/* Moves `*seq` over the objects behind it that are of `epoch`. PL_EFENCED: there is one of a higher epoch, another daemon's. Other errors:
+ * nobody knows. */
+PL_MUST_CHECK
+int pl_log_owned(struct pl_object_store *objects, uint64_t epoch, uint64_t *seq, struct pl_err *err);
 /* The seq of the last object there is (`after` when none follows that). PL_ELOG names the first object that is missing between `after` and
  * it. */
 PL_MUST_CHECK

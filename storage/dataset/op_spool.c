@@ -45,6 +45,9 @@ struct pl_op_spool {
     struct pl_map kept; /* id → struct kept */
     uint64_t unpacked;
     char *message; /* the last one that came with a group; NULL = none did */
+    int (*copy)(void *self, uint64_t offset, const struct iovec *iov, int n, struct pl_err *err);
+    void *copy_self;
+    uint64_t copied;
 };
 
 /* ---- the head ---- */
@@ -155,11 +158,18 @@ int pl_op_spool_remove(struct pl_op_spool *s, struct pl_err *err)
     return slash ? pl_io_fsync_dir(dir, err) : 0;
 }
 
-int64_t pl_op_spool_touched_us(const struct pl_op_spool *s)
+uint64_t pl_op_spool_size(const struct pl_op_spool *s)
 {
-    struct stat st;
+    return s->size;
+}
 
-    return fstat(s->fd, &st) == 0 ? (int64_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000 : s->head.created_us;
+void pl_op_spool_copy_to(struct pl_op_spool *s,
+                         int (*fn)(void *self, uint64_t offset, const struct iovec *iov, int n, struct pl_err *err), void *self,
+                         uint64_t copied)
+{
+    s->copy = fn;
+    s->copy_self = self;
+    s->copied = copied;
 }
 
 uint64_t pl_op_spool_cut_bytes(const struct pl_op_spool *s)
@@ -416,6 +426,20 @@ static int finish_group(const struct pl_op_spool *s, struct pl_buf *group, uint6
     return r < 0 ? r : pl_buf_add_le64(&head, group_hash(s->seed, group->data, group->data + GROUP_HEAD, meta_len), err);
 }
 
+/* What the copy does not have of the file yet, and the group. */
+static int copy_group(struct pl_op_spool *s, const struct pl_buf *group, struct pl_err *err)
+{
+    const size_t n = s->copy ? (size_t)(s->size - s->copied) : 0;
+    _cleanup_free_ uint8_t *before = malloc(n + 1);
+    const struct iovec iov[] = {{.iov_base = before, .iov_len = n}, {.iov_base = group->data, .iov_len = group->len}};
+    int r = before ? 0 : pl_err_nomem(err);
+
+    if (r < 0 || !s->copy)
+        return r;
+    r = n ? pl_io_pread(s->fd, before, n, s->copied, s->path, err) : 0;
+    return r < 0 ? r : s->copy(s->copy_self, s->copied, n ? iov : iov + 1, n ? 2 : 1, err);
+}
+
 static int write_group(struct pl_op_spool *s, const struct pl_buf *bytes, struct pl_err *err)
 {
     int r = pl_io_pwrite(s->fd, bytes->data, bytes->len, s->size, s->path, err);
@@ -463,15 +487,6 @@ char *pl_op_spool_message(struct pl_op_spool *s)
     return copy;
 }
 
-int pl_op_spool_check_message(const char *message, struct pl_err *err)
-{
-    size_t len = strlen(message);
-
-    if (len > PL_OP_SPOOL_TEXT_MAX)
-        return pl_err_set(err, PL_EINVAL, "the message is longer than %u bytes", PL_OP_SPOOL_TEXT_MAX);
-    return pl_utf8_ok(message, len) ? 0 : pl_err_set(err, PL_EINVAL, "the message is not UTF-8");
-}
-
 int pl_op_spool_append(struct pl_op_spool *s, const struct pl_op_record *records, size_t n, const struct pl_op_table *ops,
                        const char *message, struct pl_err *err)
 {
@@ -493,6 +508,7 @@ int pl_op_spool_append(struct pl_op_spool *s, const struct pl_op_record *records
     r = r < 0 ? r : finish_group(s, &group, data.len, err);
     meta_end = group.len;
     r = r < 0 ? r : pl_buf_add(&group, data.data, data.len, err);
+    r = r < 0 ? r : copy_group(s, &group, err);
     r = r < 0 ? r : write_group(s, &group, err);
     if (r < 0)
         return pl_err_wrap(err, r, "open commit %.8s", s->head.commit);
@@ -504,6 +520,7 @@ int pl_op_spool_append(struct pl_op_spool *s, const struct pl_op_record *records
         return r;
     }
     s->size += group.len;
+    s->copied = s->size;
     if (kept)
         set_message(s, TAKE_PTR(kept));
     return 0;

@@ -25,6 +25,8 @@
 #include "storage/base/path.h"
 #include "storage/tree/op_table.h"
 
+#include <sys/uio.h>
+
 #define PL_OP_SPOOL_SUFFIX     ".spool"
 #define PL_OP_SPOOL_META_MAX   ((size_t)512 << 20)
 #define PL_OP_SPOOL_TEXT_MAX   (64u << 10) /* message */
@@ -68,8 +70,13 @@ const struct pl_op_spool_head *pl_op_spool_head(const struct pl_op_spool *s);
 /* Takes the file away. */
 PL_MUST_CHECK
 int pl_op_spool_remove(struct pl_op_spool *s, struct pl_err *err);
-/* When it was last written, microseconds since 1970 by the file system: outlives the program. */
-int64_t pl_op_spool_touched_us(const struct pl_op_spool *s);
+/* Bytes of the file; all of them verify. */
+uint64_t pl_op_spool_size(const struct pl_op_spool *s);
+/* From here on every append is given to `fn` first, with the offset in the file that it goes to; nothing is appended when that fails. What
+ * the copy lacks goes along: it has the first `copied` bytes. */
+void pl_op_spool_copy_to(struct pl_op_spool *s,
+                         int (*fn)(void *self, uint64_t offset, const struct iovec *iov, int n, struct pl_err *err), void *self,
+                         uint64_t copied);
 
 /* Bytes of an append that was under way at a crash, never answered, which open has cut off. */
 uint64_t pl_op_spool_cut_bytes(const struct pl_op_spool *s);
@@ -84,7 +91,12 @@ int pl_op_spool_append(struct pl_op_spool *s, const struct pl_op_record *records
                        const char *message, struct pl_err *err);
 /* PL_EINVAL: longer than PL_OP_SPOOL_TEXT_MAX, or no UTF-8. */
 PL_MUST_CHECK
-int pl_op_spool_check_message(const char *message, struct pl_err *err);
+static inline int pl_op_spool_check_message(const char *message, struct pl_err *err)
+{
+    if (strlen(message) > PL_OP_SPOOL_TEXT_MAX)
+        return pl_err_set(err, PL_EINVAL, "the message is longer than %u bytes", PL_OP_SPOOL_TEXT_MAX);
+    return pl_utf8_ok(message, strlen(message)) ? 0 : pl_err_set(err, PL_EINVAL, "the message is not UTF-8");
+}
 /* Packs have the records of all groups up to `group`: they are forgotten here and their room in the file is given back. */
 PL_MUST_CHECK
 int pl_op_spool_mark_packed(struct pl_op_spool *s, uint64_t group, struct pl_err *err);

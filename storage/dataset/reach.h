@@ -9,9 +9,10 @@ struct pl_reach {
     /* A record lies in this hidden pack; the same pack may come again. A negative result ends it. */
     int (*hidden)(void *self, const struct pl_hash *pack, struct pl_err *err);
     void *self;
+    struct pl_effort *effort; /* NULL = no limits */
 };
 
-/* Nodes, lists and chunks of a tree of paths. PL_ERETRY: something is missing. PL_ECORRUPT, PL_EFORMAT (it is no tree), the store's
- * errors. Reads every node and list. */
+/* Nodes, lists and chunks of a tree of paths. PL_ERETRY: something is missing. PL_ECORRUPT, PL_EFORMAT (it is no tree, or a node or list
+ * is not what the one above says of it), PL_EINVAL (a tree of rows), the errors of store and effort. Reads every node and list once. */
 PL_MUST_CHECK
 int pl_reach_tree(const struct pl_reach *reach, const struct pl_hash *root, struct pl_err *err);

@@ -2,7 +2,8 @@
  * file per (store, project) in the client's cache folder; losing it costs time, never correctness.
  *
  * An entry is recorded only when the file's ctime was at least PL_STAT_CACHE_SETTLE_NS before it was read: a change within the
- * clock's granule after the reading would not show otherwise. What is found here must still be asked for in the store (ingest
+ * clock's granule after the reading would not show otherwise. Nor one that someone has open for writing, mapped perhaps, when it is read, or
+ * that lies in memory alone: a change would not move its times (ingest_read). What is found here must still be asked for in the store (ingest
  * does).
  *
  *   offset  bytes   what (numbers in the machine's own order: the file is mapped, not parsed)

@@ -3,6 +3,7 @@
 #include "cancel.h"
 #include "object_libs3.h"
 #include "object_s3.h"
+#include "storage/base/lock_order.h"
 
 static bool key_byte_ok(char c)
 {
@@ -39,6 +40,7 @@ int pl_object_put(struct pl_object_store *s, const char *key, const struct iovec
 {
     int r = pl_object_key_check(key, err);
 
+    pl_lock_order_request(key);
     return r < 0 ? r : s->ops->put(s, key, iov, n, exclusive, err);
 }
 
@@ -46,6 +48,7 @@ int pl_object_adopt(struct pl_object_store *s, const char *key, const char *temp
 {
     int r = pl_object_key_check(key, err);
 
+    pl_lock_order_request(key);
     if (r < 0) {
         unlink(temp_path);
         return r;
@@ -55,6 +58,7 @@ int pl_object_adopt(struct pl_object_store *s, const char *key, const char *temp
 
 int pl_object_flush(struct pl_object_store *s, struct pl_err *err)
 {
+    pl_lock_order_request("flush");
     return s->ops->flush(s, err);
 }
 
@@ -63,6 +67,7 @@ int pl_object_get(struct pl_object_store *s, const char *key, uint64_t offset, u
 {
     int r = pl_object_key_check(key, err);
 
+    pl_lock_order_request(key);
     return r < 0 ? r : s->ops->get(s, key, offset, len, ret, err);
 }
 
@@ -70,6 +75,7 @@ int pl_object_size(struct pl_object_store *s, const char *key, uint64_t *ret, st
 {
     int r = pl_object_key_check(key, err);
 
+    pl_lock_order_request(key);
     return r < 0 ? r : s->ops->size(s, key, ret, err);
 }
 
@@ -77,18 +83,27 @@ int pl_object_open_fd(struct pl_object_store *s, const char *key, int *ret_fd, s
 {
     int r = pl_object_key_check(key, err);
 
+    pl_lock_order_request(key);
     return r < 0 ? r : s->ops->open_fd(s, key, ret_fd, err);
 }
 
 int pl_object_list(struct pl_object_store *s, const char *prefix, pl_object_visit_fn visit, void *arg, struct pl_err *err)
 {
-    return s->ops->list(s, prefix, visit, arg, err);
+    return pl_object_list_after(s, prefix, "", visit, arg, err);
+}
+
+int pl_object_list_after(struct pl_object_store *s, const char *prefix, const char *after, pl_object_visit_fn visit, void *arg,
+                         struct pl_err *err)
+{
+    pl_lock_order_request(prefix);
+    return s->ops->list(s, prefix, after, visit, arg, err);
 }
 
 int pl_object_remove(struct pl_object_store *s, const char *key, struct pl_err *err)
 {
     int r = pl_object_key_check(key, err);
 
+    pl_lock_order_request(key);
     return r < 0 ? r : s->ops->remove(s, key, err);
 }
 
@@ -108,6 +123,7 @@ int pl_object_tail(struct pl_object_store *s, const char *key, size_t n, struct 
     uint64_t size;
     int r = pl_object_key_check(key, err);
 
+    pl_lock_order_request(key);
     if (r < 0)
         return r;
     if (s->ops->tail != NULL)
@@ -126,6 +142,7 @@ int pl_object_get_some(struct pl_object_store *s, const char *key, uint64_t offs
     uint64_t size;
     int r = pl_object_key_check(key, err);
 
+    pl_lock_order_request(key);
     if (r < 0)
         return r;
     if (s->ops->get_some != NULL)
@@ -140,6 +157,7 @@ int pl_object_local_fd(struct pl_object_store *s, const char *key, int *ret_fd, 
 {
     int r = pl_object_key_check(key, err);
 
+    pl_lock_order_request(key);
     if (r < 0)
         return r;
     return s->ops->local_fd != NULL ? s->ops->local_fd(s, key, ret_fd, err) : s->ops->open_fd(s, key, ret_fd, err);
@@ -168,6 +186,7 @@ int pl_object_remove_many(struct pl_object_store *s, const char *const *keys, si
 {
     int r = 0;
 
+    pl_lock_order_request("removal");
     for (size_t i = 0; i < n && r == 0; i++)
         r = pl_object_key_check(keys[i], err);
     if (r < 0 || n == 0)

@@ -47,7 +47,8 @@ struct pl_object_ops {
     int (*get)(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret, struct pl_err *err);
     int (*size)(struct pl_object_store *s, const char *key, uint64_t *ret, struct pl_err *err);
     int (*open_fd)(struct pl_object_store *s, const char *key, int *ret_fd, struct pl_err *err);
-    int (*list)(struct pl_object_store *s, const char *prefix, pl_object_visit_fn visit, void *arg, struct pl_err *err);
+    int (*list)(struct pl_object_store *s, const char *prefix, const char *after, pl_object_visit_fn visit, void *arg,
+                struct pl_err *err);
     int (*remove)(struct pl_object_store *s, const char *key, struct pl_err *err);
     int (*tmp_path)(struct pl_object_store *s, char out[PATH_MAX], struct pl_err *err);
     void (*destroy)(struct pl_object_store *s);
@@ -181,6 +182,10 @@ void pl_object_keep_local(struct pl_object_store *s, const char *key, const void
  * or removed meanwhile is or is not seen. */
 PL_MUST_CHECK
 int pl_object_list(struct pl_object_store *s, const char *prefix, pl_object_visit_fn visit, void *arg, struct pl_err *err);
+/* Those of them alone that come after the key `after`. */
+PL_MUST_CHECK
+int pl_object_list_after(struct pl_object_store *s, const char *prefix, const char *after, pl_object_visit_fn visit, void *arg,
+                         struct pl_err *err);
 /* Absent is fine. */
 PL_MUST_CHECK
 int pl_object_remove(struct pl_object_store *s, const char *key, struct pl_err *err);

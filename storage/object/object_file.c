@@ -1,7 +1,8 @@
 /* The file driver: an object is a file of the folder, named by its key.
  *
  *   write DIR/tmp/<random> → fdatasync → renameat2(NOREPLACE) or rename → the folder's name is noted; flush fsyncs each noted
- * folder once. A folder made on the way is a new name in its parent, so the parent is noted too.
+ * folder once. A folder made on the way is a new name in its parent, so the parent is noted too. The first flush after opening syncs the whole
+ * filesystem: a process that was killed may have left names that are seen, and are not on the disk.
  *
  * Who removes objects syncs their folders itself: removals come by the hundred, and the next flush is somebody's who waits for one put. */
 #include "object.h"
@@ -24,7 +25,7 @@ struct object_file {
     pthread_mutex_t lock;  /* of dirty and all_dirty */
     pthread_mutex_t flush; /* one flush at a time: who finds nothing to do must not return before the other is done */
     struct pl_map dirty;   /* folders, relative to dir ("" = itself) → no value */
-    bool all_dirty;        /* and others, for which there was no memory */
+    bool all_dirty;        /* and others: for which there was no memory, or which a process before this one left */
 };
 
 static struct object_file *file_of(struct pl_object_store *s)
@@ -196,13 +197,6 @@ static int file_sync_dirs(struct object_file *f, struct pl_map *dirs, struct pl_
     return r;
 }
 
-static int file_sync_all(struct object_file *f, struct pl_err *err)
-{
-    _cleanup_close_ int fd = open(f->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    return fd < 0 || syncfs(fd) < 0 ? pl_err_errno(err, errno, "sync %s", f->dir) : 0;
-}
-
 static int file_flush(struct pl_object_store *s, struct pl_err *err)
 {
     struct object_file *f = file_of(s);
@@ -219,7 +213,7 @@ static int file_flush(struct pl_object_store *s, struct pl_err *err)
     pthread_mutex_unlock(&f->lock);
     r = file_sync_dirs(f, &dirs, err);
     if (r == 0 && all)
-        r = file_sync_all(f, err);
+        r = pl_io_syncfs(f->dir, err);
     if (r < 0 && all) {
         pthread_mutex_lock(&f->lock);
         f->all_dirty = true;
@@ -380,16 +374,17 @@ static bool prefix_may_match(const char *key, size_t len, const char *prefix)
     return strncmp(key, prefix, PL_MIN(len, want)) == 0 && (len >= want || (len > 0 && key[len - 1] == '/'));
 }
 
-/* Notes a name of folder `rel` ("" or ending with '/') that is a key or may hold some under the prefix. Other files are not ours. */
-static int file_read_name(DIR *dir, const char *name, const char *rel, const char *prefix, struct file_names *v,
-                          struct pl_err *err)
+/* Notes a name of folder `rel` ("" or ending with '/') that is a key after `after`, or may hold some, under the prefix. Other files are not
+ * ours. */
+static int file_read_name(DIR *dir, const char *name, const char *rel, const char *prefix, const char *after,
+                          struct file_names *v, struct pl_err *err)
 {
     char key[PATH_MAX];
     struct stat st;
     int n = snprintf(key, sizeof(key), "%s%s", rel, name);
     bool is_dir;
 
-    if (n >= (int)sizeof(key) - 1 || pl_object_key_check(key, NULL) < 0)
+    if (n >= (int)sizeof(key) - 1 || pl_object_key_check(key, NULL) < 0 || strncmp(key, after, (size_t)n) < 0)
         return 0;
     if (fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return 0; /* removed meanwhile */
@@ -402,8 +397,8 @@ static int file_read_name(DIR *dir, const char *name, const char *rel, const cha
 }
 
 /* Its names in order of the keys. */
-static int file_read_dir(const struct object_file *f, const char *rel, const char *prefix, struct file_names *v,
-                         struct pl_err *err)
+static int file_read_dir(const struct object_file *f, const char *rel, const char *prefix, const char *after,
+                         struct file_names *v, struct pl_err *err)
 {
     char path[PATH_MAX];
     struct dirent *e;
@@ -416,7 +411,7 @@ static int file_read_dir(const struct object_file *f, const char *rel, const cha
     if (dir == NULL)
         return errno == ENOENT ? 0 : pl_err_errno(err, errno, "open folder %s", path);
     while (r == 0 && (errno = 0, e = readdir(dir)) != NULL)
-        r = file_read_name(dir, e->d_name, rel, prefix, v, err);
+        r = file_read_name(dir, e->d_name, rel, prefix, after, v, err);
     if (r == 0 && errno != 0)
         r = pl_err_errno(err, errno, "read folder %s", path);
     closedir(dir);
@@ -426,27 +421,28 @@ static int file_read_dir(const struct object_file *f, const char *rel, const cha
 }
 
 /* Recursion is as deep as keys have segments: at most PL_OBJECT_KEY_MAX / 2. Positive: the visitor has enough. */
-static int file_list_dir(const struct object_file *f, const char *rel, const char *prefix, pl_object_visit_fn visit, void *arg,
-                         struct pl_err *err)
+static int file_list_dir(const struct object_file *f, const char *rel, const char *prefix, const char *after,
+                         pl_object_visit_fn visit, void *arg, struct pl_err *err)
 {
     _cleanup_(file_names_finish) struct file_names v = {0};
     char key[PL_OBJECT_KEY_MAX + 2];
-    int r = file_read_dir(f, rel, prefix, &v, err);
+    int r = file_read_dir(f, rel, prefix, after, &v, err);
 
     for (size_t i = 0; i < v.n && r == 0; i++) {
         int n = snprintf(key, sizeof(key), "%s%s", rel, v.names[i].name);
 
         if (key[n - 1] == '/')
-            r = file_list_dir(f, key, prefix, visit, arg, err);
-        else
+            r = file_list_dir(f, key, prefix, after, visit, arg, err);
+        else if (strcmp(key, after) > 0)
             r = visit(arg, key, v.names[i].size, err);
     }
     return r;
 }
 
-static int file_list(struct pl_object_store *s, const char *prefix, pl_object_visit_fn visit, void *arg, struct pl_err *err)
+static int file_list(struct pl_object_store *s, const char *prefix, const char *after, pl_object_visit_fn visit, void *arg,
+                     struct pl_err *err)
 {
-    int r = file_list_dir(file_of(s), "", prefix, visit, arg, err);
+    int r = file_list_dir(file_of(s), "", prefix, after, visit, arg, err);
 
     return PL_MIN(r, 0);
 }
@@ -525,6 +521,7 @@ int pl_object_file_open(const char *dir, struct pl_object_store **ret, struct pl
     f = calloc(1, sizeof(*f));
     if (f == NULL)
         return pl_err_nomem(err);
+    f->all_dirty = true;
     f->store.ops = &file_ops;
     f->store.caps = PL_OBJECT_FILES | PL_OBJECT_PUT_IF_ABSENT;
     f->dir = strdup(dir);

@@ -297,7 +297,8 @@ static int listed(void *arg, const char *key, uint64_t size)
     return l->code == 0 ? 0 : -1;
 }
 
-static int libs3_list(struct pl_object_store *store, const char *prefix, pl_object_visit_fn visit, void *arg, struct pl_err *err)
+static int libs3_list(struct pl_object_store *store, const char *prefix, const char *after, pl_object_visit_fn visit, void *arg,
+                      struct pl_err *err)
 {
     struct attempts a = attempts_of(store);
     struct listing l = {.s = of(store), .visit = visit, .arg = arg};
@@ -305,6 +306,8 @@ static int libs3_list(struct pl_object_store *store, const char *prefix, pl_obje
     enum pl_libs3_result result;
     bool more = true;
 
+    if (*after != '\0')
+        (void)whole(l.s, after, l.last);
     while (more) { /* a page that broke off is asked for again from where it got to: nothing is visited twice */
         memcpy(before, l.last, sizeof(before));
         result =
@@ -624,7 +627,7 @@ int pl_object_libs3_open(const struct pl_object_config *config, struct pl_object
     if (r == 0)
         r = open_local(s, config, err);
     if (r == 0) /* the bucket, and that the keys are good for it, are known now or never */
-        r = libs3_list(&s->store, "", one_key, NULL, err);
+        r = libs3_list(&s->store, "", "", one_key, NULL, err);
     if (r < 0) {
         libs3_destroy(&s->store);
         return pl_err_wrap(err, r, "store %s", config->url);

@@ -56,7 +56,8 @@ int pl_object_s3_local_fd(struct pl_object_store *s, const char *key, int *ret_f
 PL_MUST_CHECK
 int pl_object_s3_compare(struct pl_object_s3 *s, const char *key, const struct iovec *iov, int n, struct pl_err *err);
 PL_MUST_CHECK
-int pl_object_s3_list(struct pl_object_store *s, const char *prefix, pl_object_visit_fn visit, void *arg, struct pl_err *err);
+int pl_object_s3_list(struct pl_object_store *s, const char *prefix, const char *after, pl_object_visit_fn visit, void *arg,
+                      struct pl_err *err);
 PL_MUST_CHECK
 int pl_object_s3_sign_get(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, uint32_t expires_s,
                           struct pl_object_signed *ret, struct pl_err *err);

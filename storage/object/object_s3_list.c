@@ -11,6 +11,7 @@ struct listing {
     size_t prefix_len; /* of the store's prefix: cut off what is shown */
     pl_object_visit_fn visit;
     void *arg;
+    const char *after;            /* whole; "" = from the first one */
     char last[PL_S3_KEY_MAX + 1]; /* the key before, whole */
     struct pl_buf token, key;     /* texts */
     bool more;
@@ -69,6 +70,8 @@ static int visit_one(struct listing *l, const struct pl_s3_xml_node *node, bool 
                           "the server lists %.200s after %.200s: this store needs keys in the order of their bytes", key,
                           l->last);
     memcpy(l->last, key, l->key.len + 1);
+    if (strcmp(key, l->after) <= 0) /* a server that does not know start-after */
+        return 0;
     if (l->key.len < l->prefix_len || pl_object_key_check(key + l->prefix_len, NULL) < 0)
         return 0;
     return l->visit(l->arg, key + l->prefix_len, size, err);
@@ -103,10 +106,12 @@ static int read_page(struct listing *l, const struct pl_buf *reply, struct pl_er
 
 static int get_page(struct listing *l, const char *prefix, struct pl_buf *ret, struct pl_err *err)
 {
-    const struct pl_sigv4_pair query[] = {
-        {"list-type", "2"}, {"encoding-type", "url"}, {"prefix", prefix}, {"continuation-token", pl_buf_str(&l->token)}};
-    struct pl_s3_call call = {.method = "GET", .query = query, .n_query = l->more ? 4 : 3, .xml = true, .expect = 200};
-    int r = query[3].value != NULL ? pl_s3_client_run(l->s->client, &call, err) : pl_err_nomem(err);
+    const struct pl_sigv4_pair next = l->more ? (struct pl_sigv4_pair){"continuation-token", pl_buf_str(&l->token)}
+                                              : (struct pl_sigv4_pair){"start-after", l->after};
+    const struct pl_sigv4_pair query[] = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", prefix}, next};
+    struct pl_s3_call call = {
+        .method = "GET", .query = query, .n_query = l->more || l->after[0] != '\0' ? 4 : 3, .xml = true, .expect = 200};
+    int r = next.value != NULL ? pl_s3_client_run(l->s->client, &call, err) : pl_err_nomem(err);
 
     *ret = call.reply;
     call.reply = (struct pl_buf){0};
@@ -114,15 +119,19 @@ static int get_page(struct listing *l, const char *prefix, struct pl_buf *ret, s
     return r;
 }
 
-int pl_object_s3_list(struct pl_object_store *store, const char *prefix, pl_object_visit_fn visit, void *arg, struct pl_err *err)
+int pl_object_s3_list(struct pl_object_store *store, const char *prefix, const char *after, pl_object_visit_fn visit, void *arg,
+                      struct pl_err *err)
 {
     struct pl_object_s3 *s = pl_object_s3_of(store);
-    _cleanup_(listing_finish) struct listing l = {.s = s, .prefix_len = strlen(s->place.prefix), .visit = visit, .arg = arg};
-    char whole[2 * PL_OBJECT_KEY_MAX + 8];
+    char whole[2 * PL_OBJECT_KEY_MAX + 8], whole_after[2 * PL_OBJECT_KEY_MAX + 8] = "";
+    _cleanup_(listing_finish) struct listing l = {
+        .s = s, .prefix_len = strlen(s->place.prefix), .visit = visit, .arg = arg, .after = whole_after};
     int r;
 
-    if (strlen(prefix) > PL_OBJECT_KEY_MAX)
+    if (strlen(prefix) > PL_OBJECT_KEY_MAX || strlen(after) > PL_OBJECT_KEY_MAX)
         return 0; /* longer than any key */
+    if (*after != '\0')
+        (void)snprintf(whole_after, sizeof(whole_after), "%s%s", s->place.prefix, after);
     (void)snprintf(whole, sizeof(whole), "%s%s", s->place.prefix, prefix);
     do {
         _cleanup_(pl_buf_finish) struct pl_buf page = {0};

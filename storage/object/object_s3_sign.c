@@ -1,12 +1,20 @@
 /* Presigned requests, and the questions by which a server shows what it honours of them. */
 #include "object_s3.h"
 
+#include "storage/base/clock.h"
 #include "storage/base/hash.h"
+#include "storage/base/log.h"
 
 #include <stdio.h>
+#include <time.h>
 
-#define PROBE_TIMEOUT_MS 20000
-#define PROBE_LIFE_S     300
+#define PROBE_TIMEOUT_MS   20000
+#define PROBE_LIFE_S       300
+#define PROBE_TRIES        8 /* in some seven seconds */
+#define PROBE_PAUSE_MS     100
+#define PROBE_PAUSE_MAX_MS 2000
+#define PROBE_PATIENCE_MS                                                                                                        \
+    30000 /* no try begins later: one at a server that is away takes minutes by itself, for some of its requests are repeated */
 
 /* The request's headers but for Host, as lines. */
 static void note_headers(struct pl_object_signed *q, const struct pl_sigv4_pair *headers, size_t n)
@@ -98,6 +106,8 @@ static int play(struct pl_object_s3 *s, const char *method, const struct pl_obje
         headers[0] = instead;
     r = pl_http_io_run(pl_s3_client_io(s->client), &x, err);
     pl_buf_finish(&x.problem);
+    if (r == 0 && x.status >= 500 && x.status != 501) /* a fault says nothing of what the server honours */
+        return pl_err_set(err, PL_ENET, "%s of a presigned URL was answered with %u", method, x.status);
     return r < 0 ? r : (int)x.status;
 }
 
@@ -146,10 +156,10 @@ static int probe_put(struct pl_object_s3 *s, const char *key, struct pl_err *err
     return 0;
 }
 
-/* The server answered that it does not take this; that it cannot be reached says nothing of what it takes. */
+/* The server answered that it does not take this (501, 4xx). That it cannot be reached or has a fault says nothing of what it takes. */
 static bool is_no_call(int r, unsigned status)
 {
-    return status != 0 && (r == PL_EUNAVAILABLE || r == PL_EIO);
+    return (status == 501 || (status >= 400 && status < 500)) && (r == PL_EUNAVAILABLE || r == PL_EIO);
 }
 
 /* The second put must be refused, and the first one's bytes must stay. */
@@ -179,7 +189,7 @@ static int probe_absent(struct pl_object_s3 *s, const char *key, struct pl_err *
     return 0;
 }
 
-int pl_object_s3_probe(struct pl_object_s3 *s, struct pl_err *err)
+static int probe_all(struct pl_object_s3 *s, struct pl_err *err)
 {
     char hex[33], key[64], signed_key[64];
     const char *const keys[] = {key, signed_key};
@@ -190,6 +200,7 @@ int pl_object_s3_probe(struct pl_object_s3 *s, struct pl_err *err)
     pl_hex_encode(random, sizeof(random), hex);
     (void)snprintf(key, sizeof(key), PL_S3_PROBE_PREFIX "probe-%s", hex);
     (void)snprintf(signed_key, sizeof(signed_key), PL_S3_PROBE_PREFIX "probe-%s-signed", hex);
+    s->store.caps = 0;
     r = probe_absent(s, key, err);
     if (r == 0)
         r = probe_get(s, key, err);
@@ -198,5 +209,31 @@ int pl_object_s3_probe(struct pl_object_s3 *s, struct pl_err *err)
     for (size_t i = 0; i < PL_ARRAY_SIZE(keys);
          i++) /* the one thing that a failure here is left out of: it says nothing of the store */
         (void)!s->store.ops->remove(&s->store, keys[i], NULL);
-    return r < 0 ? pl_err_wrap(err, r, "try out the server") : 0;
+    return r;
+}
+
+/* The presigned ones of its dozen requests are sent once, so that an answer is the server's to that very request. A fault on the way is therefore met
+ * by trying all of them again. */
+int pl_object_s3_probe(struct pl_object_s3 *s, struct pl_err *err)
+{
+    const int64_t until_ms = pl_clock_mono_ms() + PROBE_PATIENCE_MS;
+    int64_t pause_ms = PROBE_PAUSE_MS;
+    struct pl_err why = {0};
+    int r = probe_all(s, &why);
+
+    for (unsigned tries = 1; r < 0 && pl_err_info(r)->retryable && tries < PROBE_TRIES && pl_clock_mono_ms() < until_ms;
+         tries++) {
+        const struct timespec pause = {.tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000};
+
+        pl_log_warn("store", "trying out the server failed, again in %lld ms: %s", (long long)pause_ms, why.msg);
+        (void)nanosleep(&pause, NULL);
+        pause_ms = PL_MIN(2 * pause_ms, PROBE_PAUSE_MAX_MS);
+        why = (struct pl_err){0};
+        r = probe_all(s, &why);
+    }
+    if (r == 0)
+        return 0;
+    if (err)
+        *err = why;
+    return pl_err_wrap(err, r, "try out the server");
 }

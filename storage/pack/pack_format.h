@@ -17,8 +17,10 @@
 #include "storage/base/hash.h"
 #include "storage/base/path.h"
 
-#define PL_PACK_MAX_BYTES    ((size_t)64 << 20) /* all of it */
-#define PL_PACK_MAX_RECORDS  131072u
+#define PL_PACK_MAX_BYTES   ((size_t)64 << 20) /* all of it */
+#define PL_PACK_MAX_RECORDS 131072u
+#define PL_PACK_RAW_BYTES                                                                                                        \
+    ((uint64_t)512 << 20) /* of all its records inflated: writers end a pack there, and more is not taken in */
 #define PL_PACK_MIXED_BYTES  ((size_t)1 << 20) /* a session's rest below this becomes one mixed pack */
 #define PL_PACK_NONCE_BYTES  16
 #define PL_PACK_HEADER_BYTES 80u

@@ -171,6 +171,17 @@ int pl_pack_footer_read(const struct pl_pack_input *in, struct pl_pack_footer *r
     return 0;
 }
 
+int pl_pack_footer_check_raw(const struct pl_pack_footer *f, uint64_t max, struct pl_err *err)
+{
+    uint64_t raw = 0;
+
+    for (uint32_t i = 0; i < f->count; i++)
+        raw += f->entries[i].raw;
+    return raw <= max ? 0
+                      : pl_err_set(err, PL_ETOOBIG, "the pack's records have %llu bytes inflated; at most %llu",
+                                   (unsigned long long)raw, (unsigned long long)max);
+}
+
 const struct pl_pack_entry *pl_pack_footer_find(const struct pl_pack_footer *f, const struct pl_hash *id)
 {
     uint32_t low = 0, high = f->count;
@@ -378,6 +389,8 @@ int pl_pack_verify(const struct pl_pack_input *in, const struct pl_pack_verify *
     int r;
 
     r = pl_pack_footer_read(in, &f, err);
+    if (r == 0 && how->raw_max > 0)
+        r = pl_pack_footer_check_raw(&f, how->raw_max, err);
     if (r < 0)
         return r;
     for (uint32_t i = 0; i < f.count; i++) /* a larger record gets a larger window; a record lies whole in it */

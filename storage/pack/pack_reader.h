@@ -35,6 +35,9 @@ void pl_pack_footer_finish(struct pl_pack_footer *f);
  * footer. PL_ECORRUPT, PL_EFORMAT, PL_ETOOBIG, the input's errors. */
 PL_MUST_CHECK
 int pl_pack_footer_read(const struct pl_pack_input *in, struct pl_pack_footer *ret, struct pl_err *err);
+/* PL_ETOOBIG when its records have more than `max` bytes inflated. */
+PL_MUST_CHECK
+int pl_pack_footer_check_raw(const struct pl_pack_footer *f, uint64_t max, struct pl_err *err);
 /* The entry of an id, NULL when it is not in the pack. */
 const struct pl_pack_entry *pl_pack_footer_find(const struct pl_pack_footer *f, const struct pl_hash *id);
 
@@ -53,6 +56,7 @@ struct pl_pack_verify {
     const struct pl_hash *claimed;
     void (*bad)(void *arg, const struct pl_pack_entry *e, const struct pl_err *why);
     void *arg;
+    uint64_t raw_max; /* of all records inflated, PL_ETOOBIG before any is; 0 = no bound */
     bool two_threads; /* the input may be read by two: half of a large pack is verified by another thread; not with `bad` */
 };
 PL_MUST_CHECK

@@ -13,6 +13,7 @@ struct pl_pack_writer {
     size_t max_bytes;
     size_t at;                     /* header and records so far */
     struct pl_pack_entry *entries; /* in order of offset */
+    uint64_t raw;                  /* bytes of all records, inflated */
     uint32_t count, cap;
     uint32_t *slots; /* id → entry: linear probing, at most half full */
     uint32_t slots_cap;
@@ -104,7 +105,8 @@ int pl_pack_writer_add(struct pl_pack_writer *w, const struct pl_pack_entry *e, 
     slot = writer_slot(w, w->slots, w->slots_cap, &e->id);
     if (*slot != SLOT_FREE)
         return 0;
-    if (w->count == PL_PACK_MAX_RECORDS || pl_pack_writer_size(w) + need + PL_PACK_ENTRY_BYTES + 4u > w->max_bytes)
+    if (w->count == PL_PACK_MAX_RECORDS || w->raw + e->raw > PL_PACK_RAW_BYTES ||
+        pl_pack_writer_size(w) + need + PL_PACK_ENTRY_BYTES + 4u > w->max_bytes)
         return pl_err_set(err, PL_EPACKFULL, "the pack is full");
     w->entries[w->count] = *e;
     w->entries[w->count].offset = (uint32_t)w->at;
@@ -112,6 +114,7 @@ int pl_pack_writer_add(struct pl_pack_writer *w, const struct pl_pack_entry *e, 
     if (e->stored > 0)
         memcpy(w->bytes + w->at + PL_PACK_RECORD_BYTES, stored, e->stored);
     w->at += need;
+    w->raw += e->raw;
     *slot = w->count++;
     return 1;
 }
@@ -224,6 +227,7 @@ int pl_pack_writer_seal(struct pl_pack_writer *w, const void **ret_bytes, size_t
 void pl_pack_writer_reset(struct pl_pack_writer *w)
 {
     w->at = PL_PACK_HEADER_BYTES;
+    w->raw = 0;
     w->count = 0;
     if (w->slots != NULL)
         memset(w->slots, 0xFF, (size_t)w->slots_cap * sizeof(*w->slots));

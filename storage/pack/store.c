@@ -5,6 +5,7 @@
 #include "record_cache.h"
 #include "seen_set.h"
 #include "storage/base/io.h"
+#include "storage/base/lock_order.h"
 #include "storage/base/pool.h"
 
 #include <fcntl.h>
@@ -310,6 +311,7 @@ int pl_store_get(struct pl_store *s, const struct pl_hash *id, uint8_t kind, str
     char hex[PL_HASH_HEX + 1];
     int r;
 
+    pl_lock_order_request("a record");
     if ((kind == 0 || kind_is_cached(kind)) && pl_record_cache_get(s->cache, id, ret))
         return 0;
     r = pl_store_locate(s, id, &at, err);
@@ -395,6 +397,8 @@ int pl_store_add_pack(struct pl_store *s, const struct pl_hash *pack_id, unsigne
     if (pl_index_has_pack(s->index, pack_id))
         return 0;
     r = pl_store_pack_footer(s, pack_id, &f, err);
+    if (r == 0 && (doubt & PL_DOUBT_UNREAD) != 0)
+        r = pl_pack_footer_check_raw(&f, PL_PACK_RAW_BYTES, err);
     return r < 0 ? r : pl_index_add_pack(s->index, pack_id, f.entries, f.count, doubt, err);
 }
 
@@ -403,7 +407,7 @@ static int store_verify_file(struct pl_store *s, const char *path, const struct 
                              struct pl_err *err)
 {
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct pl_pack_verify how = {.project = s->project, .claimed = claimed, .two_threads = true};
+    struct pl_pack_verify how = {.project = s->project, .claimed = claimed, .raw_max = PL_PACK_RAW_BYTES, .two_threads = true};
     struct pl_pack_input in;
     struct stat st;
 

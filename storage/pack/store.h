@@ -47,7 +47,7 @@ PL_MUST_CHECK
 int pl_store_locate(struct pl_store *s, const struct pl_hash *id, struct pl_location *ret, struct pl_err *err);
 
 /* A pack that is in the object store becomes visible, doubted as `doubt` (0, or PL_DOUBT_UNREAD) says. Only its footer is read. Known already:
- * nothing happens. */
+ * nothing happens. PL_ETOOBIG: of an unread one, more than PL_PACK_RAW_BYTES inflated. */
 PL_MUST_CHECK
 int pl_store_add_pack(struct pl_store *s, const struct pl_hash *pack_id, unsigned doubt, struct pl_err *err);
 /* Verifies every record of the file `tmp_path` (from pl_object_tmp_path), checks project and `claimed_id`, takes it into the

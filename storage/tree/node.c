@@ -202,6 +202,20 @@ struct pl_node_child pl_node_child(const struct pl_node *node, uint32_t i)
     return child;
 }
 
+bool pl_node_fits(const struct pl_node *node, const struct pl_node *parent, uint32_t i, const void *floor_key, size_t floor_len)
+{
+    struct pl_node_child child = pl_node_child(parent, i);
+
+    if (node->tree != parent->tree || node->level + 1u != parent->level)
+        return false;
+    if (node->stats.files != child.stats.files || node->stats.bytes != child.stats.bytes)
+        return false;
+    if (pl_key_cmp(pl_node_key(parent, i), pl_node_key_len(parent, i), pl_node_key(node, node->n - 1),
+                   pl_node_key_len(node, node->n - 1)) != 0)
+        return false;
+    return !floor_key || pl_key_cmp(floor_key, floor_len, pl_node_key(node, 0), pl_node_key_len(node, 0)) < 0;
+}
+
 int pl_node_child_encode(const struct pl_node_child *child, struct pl_buf *out, struct pl_err *err)
 {
     int r = pl_buf_add(out, child->id.b, PL_HASH_BYTES, err);

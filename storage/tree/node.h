@@ -78,6 +78,10 @@ static inline size_t pl_node_value_len(const struct pl_node *node, uint32_t i)
 /* The entry of a leaf (rows: in the node's bytes), the child of an inner node. The decoded node is known to be good. */
 struct pl_entry pl_node_entry(const struct pl_node *node, uint32_t i);
 struct pl_node_child pl_node_child(const struct pl_node *node, uint32_t i);
+/* Whether `node` is what item `i` of the inner node `parent` says of it: kind of tree, level, last key and sums; and all its keys are greater
+ * than the one before it (`floor`, NULL where nothing is). Every walk from a node to its child asks this: a node then has one place in a
+ * tree, and a way down is as long as the tree has levels, whoever made the nodes. */
+bool pl_node_fits(const struct pl_node *node, const struct pl_node *parent, uint32_t i, const void *floor_key, size_t floor_len);
 /* A child's value, as it stands in an inner node. */
 PL_MUST_CHECK
 int pl_node_child_encode(const struct pl_node_child *child, struct pl_buf *out, struct pl_err *err);

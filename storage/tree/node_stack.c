@@ -61,19 +61,10 @@ const char *pl_node_stack_floor(const struct pl_node_stack *s, size_t *ret_len)
 static bool child_fits(const struct pl_node_stack *s, const struct pl_node *node)
 {
     const struct pl_node_frame *parent = &s->f[s->low];
-    struct pl_node_child child = pl_node_child(&parent->node, parent->at);
-    const char *floor_key, *key;
-    size_t floor_len, key_len;
+    size_t floor_len;
+    const char *floor_key = pl_node_stack_floor(s, &floor_len);
 
-    if (node->tree != parent->node.tree || node->level + 1u != s->low)
-        return false;
-    if (node->stats.files != child.stats.files || node->stats.bytes != child.stats.bytes)
-        return false;
-    key = pl_node_stack_key(s, &key_len);
-    if (pl_key_cmp(key, key_len, pl_node_key(node, node->n - 1), pl_node_key_len(node, node->n - 1)) != 0)
-        return false;
-    floor_key = pl_node_stack_floor(s, &floor_len);
-    return !floor_key || pl_key_cmp(floor_key, floor_len, pl_node_key(node, 0), pl_node_key_len(node, 0)) < 0;
+    return pl_node_fits(node, &parent->node, parent->at, floor_key, floor_len);
 }
 
 int pl_node_stack_child(struct pl_node_stack *s, const struct pl_node **ret, struct pl_err *err)
