@@ -13,6 +13,7 @@ struct pl_batch {
     const struct pl_sandbox_config *sandbox;
     const struct pl_sandbox_paths *paths;
     struct pl_env *env;
+    struct pl_out_folder *out;
     struct pl_next_server *server;
     bool up;                         /* the command runs */
     bool at_datum;                   /* it was told to go on */
@@ -22,7 +23,8 @@ struct pl_batch {
 };
 
 int pl_batch_create(struct pl_runner_client *runner, const struct pl_sandbox_config *sandbox,
-                    const struct pl_sandbox_paths *paths, struct pl_env *env, struct pl_batch **ret, struct pl_err *err)
+                    const struct pl_sandbox_paths *paths, struct pl_env *env, struct pl_out_folder *out, struct pl_batch **ret,
+                    struct pl_err *err)
 {
     struct pl_batch *b = calloc(1, sizeof(*b));
     char folder[4200];
@@ -30,7 +32,7 @@ int pl_batch_create(struct pl_runner_client *runner, const struct pl_sandbox_con
 
     if (!b)
         return pl_err_nomem(err);
-    *b = (struct pl_batch){.runner = runner, .sandbox = sandbox, .paths = paths, .env = env};
+    *b = (struct pl_batch){.runner = runner, .sandbox = sandbox, .paths = paths, .env = env, .out = out};
     snprintf(folder, sizeof(folder), "%s/sock", sandbox->work);
     r = pl_next_server_create(folder, &b->server, err);
     if (r < 0) {
@@ -129,7 +131,6 @@ static int start(struct pl_batch *b, const struct pl_runner_command *command, st
 /* It has ended. 1: it shall be started again for the same datum. */
 static int ended(struct pl_batch *b, struct pl_batch_result *ret, bool timed_out, struct pl_err *err)
 {
-    char out[4200];
     bool left = ret->run.how == PL_RUNNER_EXITED && ret->run.code == 0 && !ret->run.killed;
 
     b->up = b->at_datum = false;
@@ -143,8 +144,9 @@ static int ended(struct pl_batch *b, struct pl_batch_result *ret, bool timed_out
         ret->end = PL_BATCH_IDLE;
         return 0;
     }
-    snprintf(out, sizeof(out), "%s/pfs/out", b->sandbox->work);
-    return pl_sandbox_clear(out, err) < 0 ? PL_EIO : 1;
+    if (pl_out_folder_restore(b->out, err) == PL_EUNAVAILABLE) /* whatever it did with the folder goes with what it wrote */
+        return PL_EIO;
+    return pl_sandbox_clear(b->out->path, err) < 0 ? PL_EIO : 1;
 }
 
 /* It asked. True: the datum it was at is over. */

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "pipelined/agent/env.h"
+#include "pipelined/agent/out_folder.h"
 #include "pipelined/agent/runner_client.h"
 #include "pipelined/agent/wire.h"
 
@@ -34,7 +35,8 @@ struct pl_batch_result {
 /* Makes the socket. All arguments must outlive it. */
 PL_MUST_CHECK
 int pl_batch_create(struct pl_runner_client *runner, const struct pl_sandbox_config *sandbox,
-                    const struct pl_sandbox_paths *paths, struct pl_env *env, struct pl_batch **ret, struct pl_err *err);
+                    const struct pl_sandbox_paths *paths, struct pl_env *env, struct pl_out_folder *out, struct pl_batch **ret,
+                    struct pl_err *err);
 /* Does not end the command: that is pl_batch_leave's, or the runner's when it is stopped. */
 struct pl_batch *pl_batch_destroy(struct pl_batch *b);
 

@@ -1,6 +1,7 @@
 #include "pipelined/agent/checkpoint.h"
 
 #include "storage/base/clock.h"
+#include "storage/base/lock_order.h"
 #include "storage/base/log.h"
 #include "storage/dataset/ingest.h"
 #include "storage/dataset/session_sink.h"
@@ -130,6 +131,7 @@ int pl_checkpoint_create(const struct pl_checkpoint_config *config, struct pl_ch
         return pl_err_nomem(err);
     c->config = *config;
     pthread_mutex_init(&c->take, NULL);
+    pl_lock_order_spans_requests(&c->take);
     pthread_mutex_init(&c->mutex, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

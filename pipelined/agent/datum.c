@@ -140,6 +140,7 @@ static bool on_tick(void *self)
 {
     struct attempt *a = self;
 
+    (void)!pl_out_folder_follow(&a->c->out, NULL); /* between rm and mkdir there is none; the end of the command judges that */
     follow_metrics(a, false);
     pl_gpu_meter_sample(a->c->gpu);
     if (atomic_load(a->c->stopping) && !a->stop_ms)
@@ -166,7 +167,7 @@ static bool disk_is_full(const struct pl_datum_context *c)
 {
     struct statvfs fs;
 
-    return fstatvfs(c->out_fd, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < PL_DATUM_FULL_BYTES;
+    return fstatvfs(c->out.fd, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < PL_DATUM_FULL_BYTES;
 }
 
 static const char *why_not_started(const struct pl_runner_result *run)
@@ -305,6 +306,17 @@ static void judge_batch(struct pl_datum_context *c, const struct pl_batch_result
         judge(c, &end->run, program, timeout_ms, o);
 }
 
+/* After the command: its output lies in the folder that is at the path now, and the next datum finds a folder there. Negative: no datum does. */
+static int look_at_out(struct pl_datum_context *c, struct pl_wire_outcome *o, struct pl_err *err)
+{
+    struct pl_err why = {0};
+    int r = pl_out_folder_restore(&c->out, &why);
+
+    if (r == PL_EUNAVAILABLE)
+        return pl_err_set(err, PL_EIO, "%s", why.msg);
+    return r < 0 && !o->gave_back && !o->reason[0] ? carry(o, c, r, "output", &why) : 0;
+}
+
 /* Runs it, for one datum, and judges it. */
 static int run_and_judge(struct attempt *a, struct pl_runner_command *command, struct pl_wire_outcome *o, struct pl_err *err)
 {
@@ -437,9 +449,10 @@ static int run_command(struct attempt *a, struct pl_wire_outcome *o, struct pl_e
         r = pl_env_of(c->env, a->task, a->row, &command.env, err);
         return r < 0 ? r : c->by_hand(c, command.env, command.cwd, o, err);
     }
-    pl_metrics_start(&a->metrics, c->out_fd, pl_clock_mono_ms());
+    pl_metrics_start(&a->metrics, c->out.fd, pl_clock_mono_ms());
     pl_gpu_meter_start(c->gpu);
     r = run_and_judge(a, &command, o, err);
+    r = r < 0 ? r : look_at_out(a->c, o, err);
     if (r < 0)
         return r;
     follow_metrics(a, true);
@@ -521,13 +534,16 @@ int pl_datum_compute(struct pl_datum_context *c, const struct pl_wire_task *task
 int pl_datum_take(struct pl_datum_context *c, const char *to, struct pl_wire_outcome *o)
 {
     struct pl_err why = {0};
-    int r = pl_folder_move(c->out_fd, "the output folder", to, &why);
+    int r = look_at_out(c, o, &why);
 
+    if (r < 0)
+        return r;
+    r = pl_folder_move(c->out.fd, "the output folder", to, &why);
     if (r >= 0)
         return r;
     if (!o->gave_back && !o->reason[0])
         (void)!carry(o, c, r, "output", &why);
-    return pl_sandbox_clear(c->out_path, NULL) < 0 ? PL_EIO : 0;
+    return pl_sandbox_clear(c->out.path, NULL) < 0 ? PL_EIO : 0;
 }
 
 static int capture(struct pl_datum_context *c, const struct pl_wire_row *row, const char *from, struct pl_wire_outcome *o)

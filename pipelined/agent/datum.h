@@ -16,6 +16,7 @@
 #include "pipelined/agent/inputs.h"
 #include "pipelined/agent/lease.h"
 #include "pipelined/agent/metrics.h"
+#include "pipelined/agent/out_folder.h"
 #include "pipelined/agent/outlog.h"
 #include "pipelined/agent/outputs.h"
 #include "pipelined/agent/runner_client.h"
@@ -45,8 +46,7 @@ struct pl_datum_context {
     /* In place of the stage's command, with its environment (NAME=value, NULL-terminated) and working directory; NULL: the command. */
     int (*by_hand)(const struct pl_datum_context *c, const char *const *env, const char *cwd, struct pl_wire_outcome *o,
                    struct pl_err *err);
-    char out_path[4200]; /* WORK/pfs/out */
-    int out_fd;
+    struct pl_out_folder out;
     uint64_t oom_seen; /* the machine's count of processes killed for memory */
 };
 

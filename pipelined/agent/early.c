@@ -90,10 +90,11 @@ void pl_early_begin(struct pl_early *e, const struct pl_wire_row *row)
 
 static bool is_as_seen(const struct pl_early *e, size_t i)
 {
+    _cleanup_close_ int fd = pl_io_open_beneath(e->config.out_fd, path_of(&e->files, i), O_PATH);
     struct pl_early_stamp now;
     struct stat st;
 
-    if (fstatat(e->config.out_fd, path_of(&e->files, i), &st, AT_SYMLINK_NOFOLLOW) < 0)
+    if (fd < 0 || fstat(fd, &st) < 0)
         return false;
     now = pl_early_stamp_of(&st);
     return pl_early_stamp_eq(&now, &e->files.files[i].stamp);
@@ -241,7 +242,7 @@ static bool may_read(struct pl_early *e, int fd, const struct pl_early_stamp *se
 static int read_file(struct pl_early *e, struct pl_pack_session *session, size_t i, struct pl_err *err)
 {
     const struct pl_early_stamp *seen = &e->files.files[i].stamp;
-    _cleanup_close_ int fd = pl_early_open(e->config.out_fd, path_of(&e->files, i), 0);
+    _cleanup_close_ int fd = pl_io_open_beneath(e->config.out_fd, path_of(&e->files, i), O_RDONLY);
     struct reader reader = {e, fd};
     struct pl_entry entry;
     int r;

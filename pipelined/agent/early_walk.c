@@ -1,14 +1,13 @@
 #include "pipelined/agent/early_walk.h"
 
 #include "pipelined/agent/metrics.h"
+#include "storage/base/io.h"
 #include "storage/base/path.h"
 #include "storage/tree/tree.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdio.h>
-#include <sys/syscall.h>
 
 struct walk {
     struct pl_early_files *f;
@@ -17,14 +16,6 @@ struct walk {
     struct pl_buf folders; /* paths still to read, NUL-terminated, one after another */
     size_t next_folder;
 };
-
-int pl_early_open(int out_fd, const char *path, int flags)
-{
-    const struct open_how how = {.flags = (uint64_t)(O_RDONLY | O_NONBLOCK | O_CLOEXEC | flags),
-                                 .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
-
-    return (int)syscall(SYS_openat2, out_fd, path, &how, sizeof(how));
-}
 
 struct pl_early_stamp pl_early_stamp_of(const struct stat *st)
 {
@@ -85,7 +76,7 @@ static int visit(struct walk *k, const char *path, int folder_fd, const char *na
 static int read_folder(struct walk *k, const char *path, struct pl_err *err)
 {
     char child[PL_PATH_MAX_BYTES + NAME_MAX + 3];
-    int fd = pl_early_open(k->out_fd, *path ? path : ".", O_DIRECTORY), r = 0;
+    int fd = pl_io_open_beneath(k->out_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY), r = 0;
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *e;
 

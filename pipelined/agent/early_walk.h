@@ -25,8 +25,6 @@ struct pl_early_files {
     size_t n, cap;
 };
 
-/* Opens what lies at `path` below `out_fd`, for reading, not through any link. -1 with errno: also where the kernel cannot promise that. */
-int pl_early_open(int out_fd, const char *path, int flags);
 struct pl_early_stamp pl_early_stamp_of(const struct stat *st);
 bool pl_early_stamp_eq(const struct pl_early_stamp *a, const struct pl_early_stamp *b);
 

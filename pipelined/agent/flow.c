@@ -14,7 +14,7 @@ struct pl_flow {
     unsigned n_tasks;
     struct pl_flow_row *fetched; /* its inputs wait, or are being put in place */
     bool computing;
-    int64_t computed_ms; /* until then the worker's time has been told */
+    int64_t computed_us; /* until then the worker's time has been told */
     struct rows computed;
     size_t under_way; /* rows fetched and not yet uploaded */
     bool folder_used[PL_FLOW_BEHIND];
@@ -243,16 +243,16 @@ void pl_flow_return_folder(struct pl_flow *f, struct pl_flow_row *row)
     row->folder = -1;
 }
 
-int64_t pl_flow_held(struct pl_flow *f, int64_t not_before_ms, int64_t *ret_from_ms)
+int64_t pl_flow_held(struct pl_flow *f, int64_t not_before_us, int64_t *ret_from_us)
 {
-    int64_t now_ms = pl_clock_mono_ms(), from_ms;
+    int64_t now_us = pl_clock_mono_us(), from_us;
 
     pthread_mutex_lock(&f->lock);
-    from_ms = PL_MAX(f->computed_ms, not_before_ms);
-    f->computed_ms = now_ms;
+    from_us = PL_MAX(f->computed_us, not_before_us);
+    f->computed_us = now_us;
     pthread_mutex_unlock(&f->lock);
-    *ret_from_ms = from_ms;
-    return now_ms - from_ms;
+    *ret_from_us = from_us;
+    return now_us - from_us;
 }
 
 void pl_flow_computed(struct pl_flow *f, struct pl_flow_row *row)
@@ -300,15 +300,15 @@ void pl_flow_uploaded(struct pl_flow *f, struct pl_flow_row *row)
 
 int64_t pl_flow_held_more(struct pl_flow *f)
 {
-    int64_t now_ms = pl_clock_mono_ms(), more_ms = 0;
+    int64_t now_us = pl_clock_mono_us(), more_us = 0;
 
     pthread_mutex_lock(&f->lock);
     if (!f->computing && !f->fetched && STAILQ_EMPTY(&f->computed)) {
-        more_ms = now_ms - f->computed_ms;
-        f->computed_ms = now_ms;
+        more_us = now_us - f->computed_us;
+        f->computed_us = now_us;
     }
     pthread_mutex_unlock(&f->lock);
-    return more_ms;
+    return more_us;
 }
 
 void pl_flow_handed_in(struct pl_flow *f, struct pl_flow_task *task)

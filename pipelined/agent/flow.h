@@ -75,9 +75,9 @@ void pl_flow_placed(struct pl_flow *f);
 bool pl_flow_take_folder(struct pl_flow *f, struct pl_flow_row *row);
 /* The row does not need it: it is empty. */
 void pl_flow_return_folder(struct pl_flow *f, struct pl_flow_row *row);
-/* The row's command is over. The time that the worker has been held for it, in ms: since `*ret_from_ms`, when the row before it was computed,
- * or `not_before_ms` if that is later. */
-int64_t pl_flow_held(struct pl_flow *f, int64_t not_before_ms, int64_t *ret_from_ms);
+/* The row's command is over. Returns the time for which the worker has been held for it, in us: since `*ret_from_us`, when the row before it
+ * was computed, or since `not_before_us` if that is later. In us, so that after rounding it is never less than the row's time to compute. */
+int64_t pl_flow_held(struct pl_flow *f, int64_t not_before_us, int64_t *ret_from_us);
 void pl_flow_computed(struct pl_flow *f, struct pl_flow_row *row);
 
 /* --- the thread that uploads --- */
@@ -86,7 +86,7 @@ void pl_flow_computed(struct pl_flow *f, struct pl_flow_row *row);
 struct pl_flow_row *pl_flow_to_upload(struct pl_flow *f, int64_t timeout_ms, bool *ret_over);
 /* The row's folder is empty again. */
 void pl_flow_uploaded(struct pl_flow *f, struct pl_flow_row *row);
-/* The time that the worker has been held since the last row was computed, in ms, when no other row computes or waits; else 0: it is that
+/* The time that the worker has been held since the last row was computed, in us, when no other row computes or waits; else 0: it is that
  * row's. Not counted again. */
 int64_t pl_flow_held_more(struct pl_flow *f);
 /* Frees the task. */

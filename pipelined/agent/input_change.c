@@ -1,11 +1,14 @@
 #include "pipelined/agent/input_change.h"
 
+#include "storage/base/io.h"
 #include "storage/tree/tree_diff.h"
+#include <fcntl.h>
 #include <stdio.h>
 
 struct change {
     struct pl_input_folder *folder;
     const char *dest;
+    int dest_fd;
     size_t strip;              /* bytes of a path before what `files` is matched against */
     struct pl_glob_set *files; /* NULL = all */
     struct pl_buf paths;       /* what is to be written: NUL-terminated, one after another … */
@@ -21,31 +24,29 @@ static bool takes(const struct change *c, const struct pl_tree_change *change, c
     return e->kind != PL_KIND_DIR && pl_glob_set_takes(c->files, change->path + c->strip, change->path_len - c->strip);
 }
 
-/* Folders that have nothing in them any more, up to the one that matched. */
-static void remove_parents(const struct change *c, char *path, size_t dest_len)
-{
-    for (char *slash = strrchr(path, '/'); slash; slash = strrchr(path, '/')) {
-        *slash = 0;
-        if (strlen(path) <= dest_len + c->strip || rmdir(path) < 0)
-            return;
-    }
-}
-
+/* Removes an entry below the checkout, reached through no link, and the folders above it that have nothing in them any more, up to the one
+ * that matched. */
 static int remove_one(void *self, const struct pl_tree_change *change, struct pl_err *err)
 {
     const struct change *c = self;
-    char path[PL_INPUTS_PATH_MAX];
-    int r;
+    int flags = change->old_entry && change->old_entry->kind == PL_KIND_DIR ? AT_REMOVEDIR : 0;
+    char path[PL_PATH_MAX_BYTES + 1];
 
     if (!takes(c, change, change->old_entry))
         return 0;
-    r = pl_input_path(path, c->dest, change->path, err);
-    if (r < 0)
-        return r;
-    if ((change->old_entry->kind == PL_KIND_DIR ? rmdir(path) : unlink(path)) < 0)
-        return pl_err_errno(err, errno, "%s", path);
-    remove_parents(c, path, strlen(c->dest));
-    return 0;
+    snprintf(path, sizeof path, "%s", change->path);
+    for (bool first = true;; first = false, flags = AT_REMOVEDIR) {
+        char *slash = strrchr(path, '/');
+        _cleanup_close_ int at = -1;
+
+        if (slash)
+            *slash = 0;
+        at = pl_io_open_beneath(c->dest_fd, slash ? path : ".", O_RDONLY | O_DIRECTORY);
+        if (at < 0 || unlinkat(at, slash ? slash + 1 : path, flags) < 0)
+            return first ? pl_err_errno(err, errno, "%s", change->path) : 0;
+        if (!slash || strlen(path) < c->strip)
+            return 0;
+    }
 }
 
 static int next_entry(void *self, const char **ret_path, size_t *ret_len, struct pl_entry *ret, struct pl_err *err)
@@ -104,12 +105,13 @@ int pl_input_change(struct pl_input_folder *f, const struct pl_hash *old_root, c
                     struct pl_input_sums *ret, struct pl_err *err)
 {
     const struct pl_node_source nodes = pl_node_cache_source(f->nodes);
-    struct change c = {.folder = f, .dest = dest};
+    _cleanup_close_ int dest_fd = open(dest, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct change c = {.folder = f, .dest = dest, .dest_fd = dest_fd};
     char prefix[PL_PATH_MAX_BYTES + 2];
-    int r = 0;
+    int r = dest_fd < 0 ? pl_err_errno(err, errno, "%s", dest) : 0;
 
     c.strip = (size_t)snprintf(prefix, sizeof(prefix), "%s%s", wi->path, *wi->path ? "/" : "");
-    if (wi->files)
+    if (r == 0 && wi->files)
         r = pl_glob_set_compile(wi->files, wi->n_files, &c.files, err);
     r = r < 0 ? r : pl_input_sums_get(f, wi, ret, err);
     if (r == 0) /* first all that goes: a file may come where a folder was */

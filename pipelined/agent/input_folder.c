@@ -12,33 +12,38 @@ int pl_input_path(char out[PL_INPUTS_PATH_MAX], const char *folder, const char *
     return 0;
 }
 
-/* Makes the folders above `path` below `base`, which is there; `last` remembers the ones made for the path before. */
-static int make_parents(const char *base, const char *path, char *last, struct pl_err *err)
+int pl_input_parents_open(int dest_fd, const char *path, int *ret_fd, struct pl_err *err)
 {
-    const char *slash = strrchr(path, '/');
-    size_t len = slash ? (size_t)(slash - path) : 0;
-    char folder[PL_INPUTS_PATH_MAX];
-    int r;
+    _cleanup_close_ int at = fcntl(dest_fd, F_DUPFD_CLOEXEC, 3);
+    char name[PL_SEGMENT_MAX_BYTES + 1];
 
-    if (len == 0 || (strncmp(last, path, len) == 0 && last[len] == 0))
-        return 0;
-    for (slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-        memcpy(last, path, (size_t)(slash - path));
-        last[slash - path] = 0;
-        r = pl_input_path(folder, base, last, err);
-        if (r < 0)
-            return r;
-        if (mkdir(folder, 0755) < 0 && errno != EEXIST)
-            return pl_err_errno(err, errno, "%s", folder);
+    if (at < 0)
+        return pl_err_errno(err, errno, "input");
+    for (const char *slash = strchr(path, '/'), *from = path; slash; from = slash + 1, slash = strchr(from, '/')) {
+        int fd;
+
+        if ((size_t)(slash - from) >= sizeof(name))
+            return pl_err_set(err, PL_EPATH, "%s: a name of more than %d bytes", path, PL_SEGMENT_MAX_BYTES);
+        snprintf(name, sizeof(name), "%.*s", (int)(slash - from), from);
+        if (mkdirat(at, name, 0755) < 0 && errno != EEXIST)
+            return pl_err_errno(err, errno, "%.*s: make folder", (int)(slash - path), path);
+        fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
+            return pl_err_set(err, PL_ECOLLISION, "%s: %.*s is a file or link, not a folder", path, (int)(slash - path), path);
+        if (fd < 0)
+            return pl_err_errno(err, errno, "%.*s", (int)(slash - path), path);
+        close(at);
+        at = fd;
     }
+    *ret_fd = TAKE_FD(at);
     return 0;
 }
 
 int pl_input_parents(const char *dest, const char *path, struct pl_err *err)
 {
-    char last[PL_PATH_MAX_BYTES + 3] = "";
+    _cleanup_close_ int dest_fd = open(dest, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), fd = -1;
 
-    return make_parents(dest, path, last, err);
+    return dest_fd < 0 ? pl_err_errno(err, errno, "%s", dest) : pl_input_parents_open(dest_fd, path, &fd, err);
 }
 
 static int write_piece(void *self, const void *bytes, size_t n, struct pl_err *err)
@@ -46,14 +51,14 @@ static int write_piece(void *self, const void *bytes, size_t n, struct pl_err *e
     return pl_io_write(*(const int *)self, bytes, n, "input", err);
 }
 
-static int write_bytes(struct pl_input_folder *f, const struct pl_entry *e, const char *path, struct pl_err *err)
+static int write_bytes(struct pl_input_folder *f, const struct pl_entry *e, int at, const char *path, struct pl_err *err)
 {
     static const struct timespec times[2] = {{.tv_sec = PL_CHECKOUT_MTIME_S}, {.tv_sec = PL_CHECKOUT_MTIME_S}};
     const mode_t mode = e->kind == PL_KIND_EXEC ? 0555 : 0444;
     _cleanup_close_ int fd = -1;
     int r;
 
-    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    fd = openat(at, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd < 0)
         return pl_err_errno(err, errno, "%s", path);
     if (e->content == PL_CONTENT_INLINE)
@@ -65,7 +70,7 @@ static int write_bytes(struct pl_input_folder *f, const struct pl_entry *e, cons
     return r;
 }
 
-static int write_link(struct pl_input_folder *f, const struct pl_entry *e, const char *path, struct pl_err *err)
+static int write_link(struct pl_input_folder *f, const struct pl_entry *e, int at, const char *path, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf target = {.max = PL_LINK_MAX_BYTES + 1};
     int r;
@@ -76,46 +81,56 @@ static int write_link(struct pl_input_folder *f, const struct pl_entry *e, const
         r = f->reader.get(f->reader.self, &e->id, 0, &target, err);
     if (r < 0)
         return r;
-    if (!pl_buf_str(&target) || symlink(pl_buf_str(&target), path) < 0)
+    if (!pl_buf_str(&target) || symlinkat(pl_buf_str(&target), at, path) < 0)
         return pl_err_errno(err, errno, "%s", path);
     return 0;
 }
 
-int pl_input_entry(struct pl_input_folder *f, const struct pl_entry *e, const char *path, struct pl_err *err)
+int pl_input_entry(struct pl_input_folder *f, const struct pl_entry *e, int at, const char *path, struct pl_err *err)
 {
     int r;
 
     if (e->kind == PL_KIND_LINK)
-        return write_link(f, e, path, err);
+        return write_link(f, e, at, path, err);
     if (e->kind == PL_KIND_DIR)
-        return mkdir(path, 0755) < 0 ? pl_err_errno(err, errno, "%s", path) : 0;
+        return mkdirat(at, path, 0755) < 0 ? pl_err_errno(err, errno, "%s", path) : 0;
     if (!f->cache || e->content == PL_CONTENT_INLINE)
-        return write_bytes(f, e, path, err);
-    r = pl_file_cache_link(f->cache, e, AT_FDCWD, path, err);
+        return write_bytes(f, e, at, path, err);
+    r = pl_file_cache_link(f->cache, e, at, path, err);
     if (r != 0)
         return r < 0 ? r : 0;
-    r = write_bytes(f, e, path, err);
+    r = write_bytes(f, e, at, path, err);
     if (r == 0)
-        pl_file_cache_adopt(f->cache, e, AT_FDCWD, path);
+        pl_file_cache_adopt(f->cache, e, at, path);
     return r;
 }
 
 static int write_few(struct pl_input_folder *f, const struct pl_entry_source *entries, const char *dest, struct pl_err *err)
 {
-    char path[PL_INPUTS_PATH_MAX], last[PL_PATH_MAX_BYTES + 1] = "";
+    _cleanup_close_ int dest_fd = open(dest, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), at = -1;
+    char last[PL_PATH_MAX_BYTES + 1] = ""; /* `at` is the folder of this path */
+    size_t last_len = 0, len;
     struct pl_entry e;
     const char *p;
-    size_t len;
     int r;
 
+    if (dest_fd < 0)
+        return pl_err_errno(err, errno, "%s", dest);
     while ((r = entries->next(entries->self, &p, &len, &e, err)) > 0) {
-        r = make_parents(dest, p, last, err);
-        if (r == 0)
-            r = pl_input_path(path, dest, p, err);
-        if (r == 0)
-            r = pl_input_entry(f, &e, path, err);
+        const char *slash = strrchr(p, '/'), *name = slash ? slash + 1 : p;
+        const size_t dir_len = (size_t)(name - p);
+
+        r = 0;
+        if (at < 0 || dir_len != last_len || memcmp(last, p, dir_len) != 0) {
+            pl_closep(&at);
+            at = -1;
+            r = pl_input_parents_open(dest_fd, p, &at, err);
+            last_len = dir_len;
+            memcpy(last, p, dir_len);
+        }
+        r = r < 0 ? r : pl_input_entry(f, &e, at, name, err);
         if (r < 0)
-            break;
+            return pl_err_wrap(err, r, "%s", p);
     }
     return r;
 }

@@ -20,12 +20,17 @@ struct pl_input_folder {
 /* "folder/name" with its end cut off: PL_EINVAL. An empty name: the folder. */
 PL_MUST_CHECK
 int pl_input_path(char out[PL_INPUTS_PATH_MAX], const char *folder, const char *name, struct pl_err *err);
-/* Makes the folders above `path` below `dest`, which is there. */
+/* Makes the folders above `path` below `dest`, which is there. Each is reached from the one above it, and through no link: where a tree has
+ * a link or file "a" beside "a/b" it is PL_ECOLLISION. */
+PL_MUST_CHECK
+int pl_input_parents_open(int dest_fd, const char *path, int *ret_fd, struct pl_err *err);
+/* The same for what has not to be opened. */
 PL_MUST_CHECK
 int pl_input_parents(const char *dest, const char *path, struct pl_err *err);
-/* Writes a file or link at `path`, whose folder is there and which is not. PL_ENOSPC, PL_ECORRUPT, PL_EIO. */
+/* Writes a file or link as `path`, one name below the folder `at` (or, of our own folders, any path), which is not there. PL_ENOSPC,
+ * PL_ECORRUPT, PL_EIO. */
 PL_MUST_CHECK
-int pl_input_entry(struct pl_input_folder *f, const struct pl_entry *e, const char *path, struct pl_err *err);
+int pl_input_entry(struct pl_input_folder *f, const struct pl_entry *e, int at, const char *path, struct pl_err *err);
 /* Of the files of a match; of a part of it (`files`) those of the whole. */
 struct pl_input_sums {
     uint64_t files, bytes;

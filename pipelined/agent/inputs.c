@@ -286,7 +286,7 @@ static int build_file(struct pl_inputs *in, struct slot *s, const struct pl_wire
     }
     r = find_file(in, s, wi, &e, err);
     if (r == 0)
-        r = pl_input_entry(&in->folder, &e, next, err);
+        r = pl_input_entry(&in->folder, &e, AT_FDCWD, next, err);
     if (r == 0)
         *ret = (struct pl_input_sums){.files = 1, .bytes = e.size};
     return r;

@@ -26,7 +26,7 @@ struct pl_lease {
     pthread_mutex_t attach_lock; /* one attach at a time */
     pthread_mutex_t lock;        /* all below */
     pthread_cond_t ended;
-    bool ending;
+    bool ending, renew_now;
     uint64_t attached; /* times */
     bool stop;
     struct held held[PL_LEASE_TASKS_MAX];
@@ -295,8 +295,9 @@ static void *renew_loop(void *arg)
     pthread_mutex_lock(&l->lock);
     while (!l->ending) {
         struct timespec until = {.tv_sec = next_ms / 1000, .tv_nsec = next_ms % 1000 * 1000000};
-        if (pthread_cond_timedwait(&l->ended, &l->lock, &until) != ETIMEDOUT)
+        if (!l->renew_now && pthread_cond_timedwait(&l->ended, &l->lock, &until) != ETIMEDOUT)
             continue;
+        l->renew_now = false;
         pthread_mutex_unlock(&l->lock);
         renew_once(l);
         next_ms = pl_clock_mono_ms() + l->renew_ms;
@@ -426,6 +427,15 @@ static int next_once(struct pl_lease *l, json_t *body, bool cancel, unsigned *at
     return r;
 }
 
+/* The daemon took a lease back. */
+static void renew_now(struct pl_lease *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->renew_now = true;
+    pthread_cond_signal(&l->ended);
+    pthread_mutex_unlock(&l->lock);
+}
+
 int pl_lease_ask(struct pl_lease *l, enum pl_wire_next_kind *ret_kind, struct pl_wire_task *ret_task, struct pl_err *err)
 {
     unsigned tries = 0, attaches = 0;
@@ -435,6 +445,8 @@ int pl_lease_ask(struct pl_lease *l, enum pl_wire_next_kind *ret_kind, struct pl
     do
         r = next_once(l, next_json(l, json_array(), PL_LEASE_POLL_MS, false), true, &attaches, &answer, err);
     while (r > 0 || (r < 0 && pl_uplink_again(l->config.link, r, &tries)));
+    if (r == 0 && json_is_true(json_object_get(answer, "renew")))
+        renew_now(l);
     r = r < 0 ? r : pl_wire_next_read(answer, ret_kind, ret_task, err);
     if (r == 0 && *ret_kind == PL_WIRE_END)
         ended(l);

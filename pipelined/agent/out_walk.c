@@ -1,3 +1,8 @@
+/* out_walk.c: reads an output folder, one folder after the other.
+ *
+ * The command may live on (datum.batch) and change the folder while it is read. So nothing is looked up by a path of several names: a folder is
+ * opened below the output's descriptor, without following links, and what lies in it is asked for by its name in that folder. Whatever the command
+ * swaps meanwhile, only what lies in the output is read or opened up. */
 #include "pipelined/agent/out_walk.h"
 
 #include "storage/base/io.h"
@@ -7,6 +12,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #define NAMES_MAX ((size_t)512 << 20)
 
@@ -82,10 +88,11 @@ static struct pl_out_item *add_item(struct walk *k, const char *path, struct pl_
     return &w->items[w->n++];
 }
 
-static int add_link(struct walk *k, struct pl_out_item *item, const char *path, struct pl_err *err)
+static int add_link(struct walk *k, int folder_fd, const char *name, struct pl_out_item *item, const char *path,
+                    struct pl_err *err)
 {
     char text[PL_LINK_MAX_BYTES + 1];
-    ssize_t n = readlinkat(k->root_fd, path, text, sizeof(text));
+    ssize_t n = readlinkat(folder_fd, name, text, sizeof(text));
 
     if (n < 0)
         return pl_err_errno(err, errno, "%s/%s", k->shown, path);
@@ -106,7 +113,8 @@ static const char *kind_name(mode_t mode)
     return "is a device: only files, folders and links can be kept";
 }
 
-static int visit(struct walk *k, const char *path, struct pl_err *err)
+/* What is called `name` in the folder; `path` is where that is below the output. */
+static int visit(struct walk *k, int folder_fd, const char *name, const char *path, struct pl_err *err)
 {
     struct pl_out_item *item;
     struct stat st;
@@ -114,7 +122,7 @@ static int visit(struct walk *k, const char *path, struct pl_err *err)
 
     if (r < 0)
         return r;
-    if (fstatat(k->root_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    if (fstatat(folder_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return pl_err_errno(err, errno, "%s/%s", k->shown, path);
     if (S_ISDIR(st.st_mode))
         return pl_buf_add(&k->folders, path, strlen(path) + 1, err);
@@ -125,22 +133,26 @@ static int visit(struct walk *k, const char *path, struct pl_err *err)
         return err ? err->code : PL_ELIMIT;
     item->mode = st.st_mode;
     if (S_ISLNK(st.st_mode))
-        return add_link(k, item, path, err);
+        return add_link(k, folder_fd, name, item, path, err);
     item->size = (uint64_t)st.st_size;
     k->w->bytes += item->size;
     k->w->n_files++;
-    if (!(st.st_mode & 0400) && geteuid() != 0 && fchmodat(k->root_fd, path, (st.st_mode & 07777) | 0400, 0) < 0)
+    if (!(st.st_mode & 0400) && geteuid() != 0 && fchmodat(folder_fd, name, (st.st_mode & 07777) | 0400, AT_SYMLINK_NOFOLLOW) < 0)
         return pl_err_errno(err, errno, "%s/%s", k->shown, path);
     return 0;
 }
 
+/* Opens a folder, up to its owner first if the command closed it. */
 static DIR *open_folder(const struct walk *k, const char *path)
 {
-    int fd = openat(k->root_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = pl_io_open_beneath(k->root_fd, path, O_RDONLY | O_DIRECTORY);
     DIR *dir;
 
-    if (fd < 0 && errno == EACCES && fchmodat(k->root_fd, *path ? path : ".", 0700, 0) == 0)
-        fd = openat(k->root_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES) {
+        _cleanup_close_ int closed_fd = pl_io_open_beneath(k->root_fd, path, O_PATH | O_DIRECTORY);
+
+        fd = closed_fd < 0 ? -1 : pl_io_open_up(closed_fd);
+    }
     dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir && fd >= 0)
         close(fd);
@@ -150,7 +162,7 @@ static DIR *open_folder(const struct walk *k, const char *path)
 /* `path` is the caller's copy: the list of folders grows meanwhile. */
 static int read_folder(struct walk *k, const char *path, struct pl_err *err)
 {
-    DIR *dir = open_folder(k, path);
+    DIR *dir = open_folder(k, *path ? path : ".");
     const struct dirent *e;
     char child[PL_PATH_MAX_BYTES + NAME_MAX + 3];
     bool empty = true;
@@ -165,7 +177,7 @@ static int read_folder(struct walk *k, const char *path, struct pl_err *err)
             continue;
         empty = false;
         snprintf(child, sizeof(child), "%s%s%s", path, *path ? "/" : "", e->d_name);
-        r = visit(k, child, err);
+        r = visit(k, dirfd(dir), e->d_name, child, err);
     }
     closedir(dir);
     if (r == 0 && empty && *path) {
@@ -198,20 +210,16 @@ static int walk_all(struct walk *k, struct pl_err *err)
     return r;
 }
 
-int pl_out_walk(const char *out, const char *shown, size_t max, struct pl_out_walk *ret, struct pl_err *err)
+int pl_out_walk(int out_fd, const char *shown, size_t max, struct pl_out_walk *ret, struct pl_err *err)
 {
-    struct walk k = {.w = ret, .shown = shown, .max = max, .folders = {.max = NAMES_MAX}};
+    struct walk k = {.w = ret, .root_fd = out_fd, .shown = shown, .max = max, .folders = {.max = NAMES_MAX}};
     struct pl_err local = {0};
     int r;
 
     if (!err)
         err = &local;
     *ret = (struct pl_out_walk){.names = {.max = NAMES_MAX}};
-    k.root_fd = open(out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (k.root_fd < 0)
-        return pl_err_errno(err, errno, "%s", shown);
     r = walk_all(&k, err);
-    close(k.root_fd);
     pl_buf_finish(&k.folders);
     if (r < 0) {
         pl_out_walk_finish(ret);

@@ -1,5 +1,6 @@
 /* out_walk: the files, links and empty folders below an output folder, sorted as a tree is. Refuses what no dataset can hold, naming it.
- * Folders and files that the command left unreadable are opened up first: they are ours. */
+ * Folders and files that the command left unreadable are opened up first: they are ours. The command may change the folder meanwhile: nothing
+ * outside it is read or changed for that. */
 #pragma once
 
 #include "storage/base/buf.h"
@@ -20,9 +21,9 @@ struct pl_out_walk {
     uint64_t bytes; /* of all files */
 };
 
-/* Reads the folder `out`; messages call it `shown`. PL_EINVAL, PL_EPATH, PL_ELIMIT (more than `max` items), PL_EIO. */
+/* Reads the open folder `out_fd`, which stays open; messages call it `shown`. PL_EINVAL, PL_EPATH, PL_ELIMIT (more than `max` items), PL_EIO. */
 PL_MUST_CHECK
-int pl_out_walk(const char *out, const char *shown, size_t max, struct pl_out_walk *ret, struct pl_err *err);
+int pl_out_walk(int out_fd, const char *shown, size_t max, struct pl_out_walk *ret, struct pl_err *err);
 void pl_out_walk_finish(struct pl_out_walk *w);
 static inline const char *pl_out_path(const struct pl_out_walk *w, const struct pl_out_item *item)
 {

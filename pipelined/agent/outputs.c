@@ -19,6 +19,7 @@ struct made {
 
 struct capture {
     const struct pl_outputs_request *request;
+    int out_fd;
     struct pl_out_walk walk;
     struct made *made;
     size_t n, cap;
@@ -76,18 +77,19 @@ static int add_file(struct capture *c, const struct pl_out_item *item, struct pl
     const char *path = pl_out_path(&c->walk, item);
     struct pl_pack_session *session;
     struct pl_entry entry;
-    char host[8192];
     uint8_t data[PL_INLINE_MAX_BYTES];
     _cleanup_close_ int fd = -1;
+    struct stat st;
     ssize_t n;
     int r;
 
-    snprintf(host, sizeof(host), "%s/%s", c->request->out, path);
-    fd = item->size == 0 ? -1 : open(host, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (item->size > 0 && fd < 0)
+    fd = item->size == 0 ? -1 : pl_io_open_beneath(c->out_fd, path, O_RDONLY);
+    if (item->size > 0 && (fd < 0 || fstat(fd, &st) < 0))
         return pl_err_errno(err, errno, "%s/out/%s", c->request->pfs, path);
+    if (item->size > 0 && !S_ISREG(st.st_mode)) /* it was a file when the folder was read */
+        return pl_err_set(err, PL_EINVAL, "%s/out/%s was replaced while it was read", c->request->pfs, path);
     if (item->size <= sizeof(data)) {
-        n = fd < 0 ? 0 : pl_io_read(fd, data, sizeof(data), host, err);
+        n = fd < 0 ? 0 : pl_io_read(fd, data, sizeof(data), path, err);
         if (n < 0)
             return (int)n;
         entry = pl_entry_inline(kind, data, (size_t)n);
@@ -306,12 +308,14 @@ static int make_tree(const struct capture *c, struct pl_wire_outcome *outcome, s
 
 int pl_outputs_capture(const struct pl_outputs_request *request, struct pl_wire_outcome *outcome, struct pl_err *err)
 {
-    struct capture c = {.request = request};
+    struct capture c = {.request = request, .out_fd = -1};
     char shown[4200];
     int r;
 
     snprintf(shown, sizeof(shown), "%s/out", request->pfs);
-    r = request->out ? pl_out_walk(request->out, shown, PL_OUTPUTS_MAX, &c.walk, err) : 0;
+    if (request->out && (c.out_fd = open(request->out, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+        return pl_err_errno(err, errno, "%s", shown);
+    r = request->out ? pl_out_walk(c.out_fd, shown, PL_OUTPUTS_MAX, &c.walk, err) : 0;
     if (r == 0)
         r = gather(&c, err);
     if (r == 0 && c.n > 1)
@@ -326,5 +330,7 @@ int pl_outputs_capture(const struct pl_outputs_request *request, struct pl_wire_
         free(c.made[i].path);
     free(c.made);
     pl_out_walk_finish(&c.walk);
+    if (c.out_fd >= 0)
+        close(c.out_fd);
     return r < 0 ? r : 0;
 }

@@ -1,6 +1,6 @@
 /* outputs: what a command left in its output folder → entries with their bytes in packs, or the reason why it cannot be kept:
- * a name that no dataset can hold, a link that leads elsewhere (link_target.h), a FIFO, socket or device. All processes of the
- * command are dead by then: nothing changes meanwhile.
+ * a name that no dataset can hold, a link that leads elsewhere (link_target.h), a FIFO, socket or device. A batch command lives on and may change
+ * the folder meanwhile: what is kept then is some state of each file, and never anything from outside the folder.
  *
  * Small outputs (≤ PL_WIRE_INLINE_MAX bytes as an ops stream) travel in the result; of larger ones a tree is made, whose root
  * does. Many or large files are read by all cores; those that were read while the command ran (early.h) are not read again. One thread. */

@@ -2,6 +2,7 @@
 
 #include "pipelined/agent/seccomp.h"
 #include "pipelined/agent/unix_listen.h"
+#include "pipelined/agent/userns.h"
 #include "storage/base/buf.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
@@ -16,6 +17,7 @@
 #include <sys/wait.h>
 
 #define SECCOMP_FD_IN_CHILD 10
+#define USERNS_FD_IN_CHILD  12 /* PL_RUNNER_HELD_FD is between */
 #define START_MS            10000
 #define START_TRIES         3 /* of a sandbox that is killed while it comes up */
 #define STOP_MS             2000
@@ -60,7 +62,7 @@ bool pl_runner_client_up(const struct pl_runner_client *c)
 }
 
 /* posix_spawn and not fork: the agent has other threads. The child is its own session, so no terminal signals it. */
-static int spawn(const struct pl_sandbox_argv *argv, int control, int output, int seccomp, int held, pid_t *ret_pid,
+static int spawn(const struct pl_sandbox_argv *argv, int control, int output, int seccomp, int userns, int held, pid_t *ret_pid,
                  struct pl_err *err)
 {
     posix_spawn_file_actions_t files;
@@ -80,6 +82,8 @@ static int spawn(const struct pl_sandbox_argv *argv, int control, int output, in
         r = posix_spawn_file_actions_adddup2(&files, output, STDERR_FILENO);
     if (r == 0 && seccomp >= 0)
         r = posix_spawn_file_actions_adddup2(&files, seccomp, SECCOMP_FD_IN_CHILD);
+    if (r == 0 && userns >= 0)
+        r = posix_spawn_file_actions_adddup2(&files, userns, USERNS_FD_IN_CHILD);
     if (r == 0 && held > 0) /* last: the others may have its number */
         r = posix_spawn_file_actions_adddup2(&files, held, PL_RUNNER_HELD_FD);
     posix_spawnattr_setsigmask(&attr, &none);
@@ -243,7 +247,7 @@ static int check_alive(struct pl_runner_client *c, struct pl_err *err)
 static int start_once(struct pl_runner_client *c, struct pl_err *err)
 {
     _cleanup_(pl_sandbox_argv_finish) struct pl_sandbox_argv argv = {0};
-    _cleanup_close_ int seccomp = -1, theirs = -1, output = -1;
+    _cleanup_close_ int seccomp = -1, userns = -1, theirs = -1, output = -1;
     struct pl_err why = {0};
     int sockets[2], pipe_fds[2], r;
 
@@ -251,8 +255,9 @@ static int start_once(struct pl_runner_client *c, struct pl_err *err)
         r = pl_seccomp_filter_fd(&seccomp, err);
         if (r < 0)
             return r;
+        userns = pl_userns_open();
     }
-    r = pl_sandbox_argv(c->config, seccomp < 0 ? -1 : SECCOMP_FD_IN_CHILD, &argv, err);
+    r = pl_sandbox_argv(c->config, seccomp < 0 ? -1 : SECCOMP_FD_IN_CHILD, userns < 0 ? -1 : USERNS_FD_IN_CHILD, &argv, err);
     if (r < 0)
         return r;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0)
@@ -268,7 +273,7 @@ static int start_once(struct pl_runner_client *c, struct pl_err *err)
     output = pipe_fds[1];
     fcntl(c->output_fd, F_SETFL, O_NONBLOCK);
     (void)fcntl(output, F_SETPIPE_SZ, OUTPUT_PIPE_BYTES); /* a wish: the default of 64 KiB does as well */
-    r = spawn(&argv, theirs, output, seccomp, c->config->held_fd, &c->pid, err);
+    r = spawn(&argv, theirs, output, seccomp, userns, c->config->held_fd, &c->pid, err);
     if (r < 0) {
         pl_runner_client_stop(c);
         return r;

@@ -24,6 +24,10 @@ static const char *const etc_shown[] = {
     "host.conf",
     "hosts",
     "java",
+    "java-11-openjdk",
+    "java-17-openjdk",
+    "java-21-openjdk",
+    "java-25-openjdk",
     "ld.so.cache",
     "ld.so.conf",
     "ld.so.conf.d",
@@ -261,7 +265,8 @@ static int add_privileges(const struct pl_sandbox_config *config, struct pl_sand
     return r;
 }
 
-int pl_sandbox_argv(const struct pl_sandbox_config *config, int seccomp_fd, struct pl_sandbox_argv *ret, struct pl_err *err)
+int pl_sandbox_argv(const struct pl_sandbox_config *config, int seccomp_fd, int userns_fd, struct pl_sandbox_argv *ret,
+                    struct pl_err *err)
 {
     _cleanup_(pl_sandbox_argv_finish) struct pl_sandbox_argv a = {0};
     char number[16];
@@ -273,6 +278,9 @@ int pl_sandbox_argv(const struct pl_sandbox_config *config, int seccomp_fd, stru
         r = add(&a, config->runner, err);
     } else {
         r = add(&a, "bwrap", err);
+        snprintf(number, sizeof(number), "%d", userns_fd);
+        if (r == 0 && userns_fd >= 0)
+            r = ADD(&a, err, "--userns", number);
         if (r == 0)
             r = add_privileges(config, &a, err);
         if (r == 0)

@@ -78,11 +78,12 @@ struct pl_sandbox_argv {
     size_t cap;
 };
 
-/* The arguments that start the runner: bwrap … -- /pl/bin/pl-runner, or just the runner in mode none. `seccomp_fd` is the number
- * that the filter will have in the child, -1 for none. Folders of the host that are not there are left out. PL_ENOMEM, PL_EINVAL
+/* The arguments that start the runner: bwrap … -- /pl/bin/pl-runner, or just the runner in mode none. `seccomp_fd` and `userns_fd` are
+ * the numbers that the filter and the user namespace will have in the child, -1 for none. Folders of the host that are not there are left out. PL_ENOMEM, PL_EINVAL
  * (an extra folder that is not absolute, or that shows the work folder). */
 PL_MUST_CHECK
-int pl_sandbox_argv(const struct pl_sandbox_config *config, int seccomp_fd, struct pl_sandbox_argv *ret, struct pl_err *err);
+int pl_sandbox_argv(const struct pl_sandbox_config *config, int seccomp_fd, int userns_fd, struct pl_sandbox_argv *ret,
+                    struct pl_err *err);
 void pl_sandbox_argv_finish(struct pl_sandbox_argv *argv);
 
 /* PL_EINVAL when the work folder's name is too long. */

@@ -1,6 +1,7 @@
-/* seccomp: the system calls that a stage's command has no business with: mounts and namespaces, kernel keys, bpf, perf, kexec,
- * modules, reboot, swap, clocks, raw ports, files by handle. Denied with EPERM, so that programs can say so; those that programs
- * try first and have a fallback for (clone3, io_uring) with ENOSYS. Everything else is allowed. */
+/* seccomp: the system calls that a stage's command may make: those that containers may make by default, without mounts and namespaces, kernel
+ * keys, bpf, perf, kexec, modules, reboot, swap, clocks, raw ports, files by handle. These are denied with EPERM, so that programs can say so;
+ * those that programs try first and have a fallback for (clone3, io_uring), and all that nobody listed, with ENOSYS, as on a kernel without them.
+ * Two programs in one: the first denies, also by arguments; what it lets through is looked up in the second. */
 #pragma once
 
 #include "storage/base/err.h"

@@ -1,5 +1,5 @@
-/* shell: a person's shell in the place of a datum's command: the same sandbox, inputs, variables and working directory, on the terminal
- * that the agent was started from. */
+/* shell: a person's shell in the place of a datum's command: the same sandbox, inputs, variables and working directory. Where the agent
+ * was started from a terminal, the shell has one of its own (terminal.h), which passes on what is typed, Ctrl-C as well. */
 #pragma once
 
 #include "pipelined/agent/datum.h"

@@ -7,7 +7,6 @@
 #include "storage/base/io.h"
 #include "storage/base/log.h"
 #include "storage/pack/store.h"
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/statvfs.h>
@@ -28,6 +27,7 @@ struct pl_worker {
     struct pl_outputs_store store;
     struct pl_datum_context context;
     struct pl_flow *flow;
+    bool sandbox_lost;      /* the worker's end says so */
     uint64_t fetched_bytes; /* of the inputs of the row fetched last */
     char checkpoint[4200];  /* WORK/checkpoint */
 };
@@ -85,7 +85,7 @@ int pl_worker_create(const struct pl_worker_config *config, struct pl_worker **r
     if (!w)
         return pl_err_nomem(err);
     w->config = *config;
-    w->context.out_fd = -1;
+    w->context.out.fd = -1;
     r = pl_runner_client_create(&w->sandbox, &w->context.runner, err);
     if (r == 0)
         r = pl_flow_create(&w->flow, err);
@@ -134,7 +134,7 @@ struct pl_worker *pl_worker_destroy(struct pl_worker *w)
     pl_early_destroy(w->context.early);
     pl_uplink_destroy(w->uplink);
     pl_wire_attach_finish(&w->stage);
-    pl_closep(&w->context.out_fd);
+    pl_out_folder_close(&w->context.out);
     if (w->sandbox.work && pl_sandbox_remove_folders(&w->sandbox, &err) < 0)
         pl_log_warn("worker", "work folder: %s", err.msg);
     free(w);
@@ -224,7 +224,7 @@ static int create_checkpoint(struct pl_worker *w, struct pl_err *err)
 static int create_early(struct pl_worker *w, struct pl_err *err)
 {
     const struct pl_early_config early = {.work = w->config.work,
-                                          .out_fd = w->context.out_fd,
+                                          .out_fd = w->context.out.fd,
                                           .still_ms = w->config.early_ms,
                                           .sink = w->store.sink,
                                           .project = w->stage.project,
@@ -273,15 +273,14 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
     if (r == 0)
         r = pl_env_create(&w->stage, &w->sandbox, &w->paths, in_pod ? NULL : w->context.secrets, &w->context.env, err);
     if (r == 0 && w->stage.batch)
-        r = pl_batch_create(w->context.runner, &w->sandbox, &w->paths, w->context.env, &w->context.batch, err);
+        r = pl_batch_create(w->context.runner, &w->sandbox, &w->paths, w->context.env, &w->context.out, &w->context.batch, err);
     if (r == 0)
         r = pl_runner_client_start(w->context.runner, err);
     if (r < 0)
         return r;
-    snprintf(w->context.out_path, sizeof(w->context.out_path), "%s/pfs/out", w->config.work);
-    w->context.out_fd = open(w->context.out_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (w->context.out_fd < 0)
-        return pl_err_errno(err, errno, "%s", w->context.out_path);
+    r = pl_out_folder_open(&w->context.out, w->config.work, err);
+    if (r < 0)
+        return r;
     w->store = (struct pl_outputs_store){.sink = w->config.alone ? pl_store_sink(w->config.alone) : pl_uplink_sink(w->uplink),
                                          .project = w->stage.project};
     r = create_early(w, err);
@@ -342,7 +341,7 @@ static uint64_t disk_left(const struct pl_worker *w)
 {
     struct statvfs fs;
 
-    return fstatvfs(w->context.out_fd, &fs) < 0 ? UINT64_MAX : (uint64_t)fs.f_bavail * fs.f_frsize;
+    return fstatvfs(w->context.out.fd, &fs) < 0 ? UINT64_MAX : (uint64_t)fs.f_bavail * fs.f_frsize;
 }
 
 static bool is_given_back(struct pl_worker *w, const struct pl_flow_row *row)
@@ -409,13 +408,16 @@ static void on_placed(void *self)
     pl_flow_placed(w->flow);
 }
 
-/* The runner was lost under a command: that attempt failed, the next one gets a new sandbox. A pod's container does not come again: what is
- * computed is handed in still, the rest given back, and the worker ends. */
+/* The runner was lost under a command: something outside killed its sandbox, for the command cannot. That is no try of the datum: what is computed is
+ * handed in still, the rest given back, and the worker ends. The daemon leases the row again, later with each time and at most
+ * PL_SCHED_LOSSES_MAX times. A worker alone has nobody who would. */
 static int restart_runner(struct pl_worker *w, struct pl_wire_outcome *o, const struct pl_err *why, struct pl_err *err)
 {
-    if (w->sandbox.mode == PL_SANDBOX_POD) {
-        pl_log_warn("worker", "row %u: %s: the container of the command has ended", o->index, why->msg);
+    if (!w->config.alone) {
+        pl_log_warn("worker", "row %u: %s: the %s of the command was ended from outside", o->index, why->msg,
+                    w->sandbox.mode == PL_SANDBOX_POD ? "container" : "sandbox");
         o->lost = true;
+        w->sandbox_lost = true;
         pl_worker_stop(w);
         return 0;
     }
@@ -451,11 +453,11 @@ static void account(struct pl_worker *w, struct pl_flow_row *row, int64_t began_
 {
     const struct pl_flow_task *t = row->task;
     const bool first = row == t->rows;
-    int64_t from_ms;
+    int64_t from_us;
 
-    row->outcome->held_ms = pl_flow_held(w->flow, first ? t->asked_ms : 0, &from_ms);
+    row->outcome->held_ms = (pl_flow_held(w->flow, first ? t->asked_ms * 1000 : 0, &from_us) + 500) / 1000;
     if (first)
-        row->outcome->wait_ms = PL_MAX(PL_MIN(t->got_ms, began_ms) - from_ms, 0);
+        row->outcome->wait_ms = PL_MAX(PL_MIN(t->got_ms, began_ms) - from_us / 1000, 0);
 }
 
 static int compute_row(struct pl_worker *w, struct pl_flow_row *row, struct pl_err *err)
@@ -543,7 +545,7 @@ static int finish_task(struct pl_worker *w, struct pl_flow_task *t, struct pl_er
         upload_failed(t->outcomes, t->task.n_rows, r, &why);
     last->upload_ms += pl_clock_mono_ms() - start_ms;
     pl_outlog_drain(w->outlog, DRAIN_MS, true);
-    last->held_ms += pl_flow_held_more(w->flow);
+    last->held_ms += (pl_flow_held_more(w->flow) + 500) / 1000;
     if (all_lost(t))
         r = 0; /* the daemon takes it back when the pod has ended */
     else
@@ -615,7 +617,14 @@ int pl_worker_run(struct pl_worker *w, struct pl_err *err)
     if (w->context.batch)
         pl_batch_leave(w->context.batch);
     pl_outlog_drain(w->outlog, DRAIN_END_MS, false);
+    if (w->sandbox_lost && w->sandbox.mode != PL_SANDBOX_POD) /* a pod's status tells */
+        return pl_err_set(err, PL_EUNAVAILABLE, "the sandbox was ended from outside");
     return r == PL_ECANCELED && told_to_end(w) ? 0 : r;
+}
+
+bool pl_worker_sandbox_lost(const struct pl_worker *w)
+{
+    return w->sandbox_lost;
 }
 
 /* One row after another, each step of it, on this thread. */

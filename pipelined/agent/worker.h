@@ -9,6 +9,7 @@
 #pragma once
 
 #include "pipelined/agent/sandbox.h"
+#include "pipelined/core/core.h"
 #include "storage/pack/chunk_reader.h"
 #include <stdatomic.h>
 
@@ -55,6 +56,8 @@ int pl_worker_run_alone(struct pl_worker *w, struct pl_wire_attach *stage, const
                         struct pl_wire_outcome *outcomes, struct pl_err *err);
 /* What the worker reads; as long as it lives. */
 struct pl_chunk_reader pl_worker_reader(struct pl_worker *w);
+/* Of one that has run: something outside ended its sandbox. The program's exit code is PL_WORKER_EXIT_SANDBOX then. */
+bool pl_worker_sandbox_lost(const struct pl_worker *w);
 /* End soon: what cannot be finished in PL_DATUM_GRACE_MS is given back. Also in a signal handler. */
 void pl_worker_stop(struct pl_worker *w);
 struct pl_worker *pl_worker_destroy(struct pl_worker *w);

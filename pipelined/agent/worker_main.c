@@ -7,6 +7,7 @@
 #include "pipelined/agent/runner_client.h"
 #include "pipelined/agent/try.h"
 #include "pipelined/net/http_client.h"
+#include "storage/base/closed.h"
 #include "storage/base/hash.h"
 #include "storage/base/io.h"
 #include "storage/base/log.h"
@@ -19,6 +20,8 @@
 #include <sys/stat.h>
 
 #define EXIT_AWAY 75
+
+static bool sandbox_lost;
 #define TOKEN_ENV "PIPELINED_WORKER_TOKEN"
 #define CA_ENV    "PIPELINED_CA"
 
@@ -310,6 +313,7 @@ static int probe(const char *runner)
     struct pl_err err = {0};
     const char *tmp = getenv("TMPDIR");
 
+    pl_log_init("pipelined-worker", PL_LOG_WARN, true); /* the reason alone is read */
     if (pl_runner_client_probe(runner, getenv("PIPELINED_SANDBOX_RO"), tmp ? tmp : "/tmp", &err) == 0)
         return 0;
     fprintf(stderr, "%s\n", err.msg);
@@ -383,6 +387,7 @@ static int work(struct options *o, struct pl_err *err)
         return r;
     set_signals();
     r = pl_worker_run(the_worker, err);
+    sandbox_lost = pl_worker_sandbox_lost(the_worker);
     {
         struct pl_worker *w = the_worker;
         the_worker = NULL; /* signals from here on do nothing */
@@ -428,6 +433,7 @@ int main(int argc, char **argv)
     const char *overlap = getenv("PIPELINED_OVERLAP"), *early_ms = getenv("PIPELINED_EARLY_MS");
     int r;
 
+    pl_process_close();
     umask(022); /* modes of inputs are given with the call that makes them */
     pl_log_init("pipelined-worker", PL_LOG_INFO, true);
     r = parse_options(argc, argv, &options, &err);
@@ -457,5 +463,7 @@ int main(int argc, char **argv)
     if (r == 0)
         return 0;
     pl_log_error("worker", "%s", err.msg);
+    if (sandbox_lost)
+        return PL_WORKER_EXIT_SANDBOX;
     return r == PL_EUSAGE || r == PL_EUNAVAILABLE || r == PL_EINVAL || r == PL_ENOSPC || r == PL_EIO ? 1 : EXIT_AWAY;
 }

@@ -1,8 +1,8 @@
 #include "pipelined/agent/writers.h"
 
 #include "storage/base/base.h"
+#include "storage/base/holders.h"
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -13,10 +13,7 @@
 
 bool pl_writers_none(int fd)
 {
-    /* Whoever opens the file between the two would have us told by SIGIO, which ends a process; SIGURG is ignored. */
-    if (fcntl(fd, F_SETSIG, SIGURG) < 0 || fcntl(fd, F_SETLEASE, F_RDLCK) < 0)
-        return false;
-    return fcntl(fd, F_SETLEASE, F_UNLCK) == 0;
+    return pl_holders_writing(fd) == 0;
 }
 
 /* A mapping outlives its descriptor. */
