@@ -8,8 +8,7 @@ int pl_tx_audit(struct pl_tx *tx, const struct pl_audit *a, struct pl_err *err)
 {
     struct pl_conn *c = pl_tx_conn(tx);
     int r = pl_sql_exec(c, err, "INSERT INTO audit(at_us, who, token, peer, verb, target) VALUES (?, ?, ?, ?, ?, ?)", "isssss",
-                        pl_tx_now_us(tx), a->who, a->token ? a->token : "", a->peer ? a->peer : "", a->verb,
-                        a->target ? a->target : "");
+                        pl_tx_now_us(tx), a->who, a->token ? a->token : "", a->peer, a->verb, a->target ? a->target : "");
     int64_t last = 0;
 
     r = r < 0 ? r : pl_sql_int(c, err, &last, "SELECT max(id) FROM audit", "");
@@ -75,20 +74,36 @@ static const char *scope_of(const json_t *pair)
     return json_string_value(json_array_get(pair, 0));
 }
 
-/* The scope's pair goes, then the new one is put behind, unless it takes the role away. */
-static int set_role(json_t *roles, json_t *pair, struct pl_err *err)
+static bool same_project(const char *a, const char *b)
 {
+    size_t len = strcspn(a, "/");
+
+    return len == strcspn(b, "/") && memcmp(a, b, len) == 0;
+}
+
+/* Replaces the role over the pair's scope, or takes it away. Each project is counted on its own, so that its admins use up no place that
+ * admins of others give; a change of what is there is never refused. */
+static int set_role(const struct pl_user_args *a, json_t *roles, json_t *pair, struct pl_err *err)
+{
+    size_t i, there = 0, before = json_array_size(roles);
+    const char *scope = scope_of(pair);
     json_t *one;
-    size_t i;
 
     json_array_foreach(roles, i, one)
     {
-        if (pl_streq(scope_of(one), scope_of(pair))) {
+        if (pl_streq(scope_of(one), scope)) {
             json_array_remove(roles, i);
             break;
         }
+        there += same_project(scope_of(one), scope);
     }
-    return pl_streq(json_string_value(json_array_get(pair, 1)), "none") ? 0 : pl_json_add(roles, json_incref(pair), err);
+    if (pl_streq(json_string_value(json_array_get(pair, 1)), "none"))
+        return 0;
+    if (json_array_size(roles) == before && there >= a->project_roles_max)
+        return pl_err_set(err, PL_ELIMIT,
+                          "user \"%s\" has %zu roles in project \"%.*s\", which is the most: give one over the project instead",
+                          a->name, there, (int)strcspn(scope, "/"), scope);
+    return pl_json_add(roles, json_incref(pair), err);
 }
 
 int pl_tx_user_set(struct pl_tx *tx, void *arg, struct pl_err *err)
@@ -108,11 +123,8 @@ int pl_tx_user_set(struct pl_tx *tx, void *arg, struct pl_err *err)
     roles = roles ? roles : json_array();
     json_array_foreach(a->roles, i, pair)
     {
-        r = r < 0 ? r : set_role(roles, pair, err);
+        r = r < 0 ? r : set_role(a, roles, pair, err);
     }
-    if (r >= 0 && json_array_size(roles) > a->roles_max)
-        r = pl_err_set(err, PL_ELIMIT, "user \"%s\" would have %zu roles; at most %zu: give one over a project instead", a->name,
-                       json_array_size(roles), a->roles_max);
     r = r < 0
             ? r
             : pl_tx_emit(tx, PL_RECORD_USER,
@@ -183,6 +195,17 @@ int pl_tx_token_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     if (r < 0)
         return r == PL_ENOTFOUND ? 0 : r;
     r = pl_tx_emit(tx, PL_RECORD_TOKEN_DELETE, token_known(a), err);
+    return r < 0 ? r : pl_tx_audit(tx, &a->audit, err);
+}
+
+int pl_tx_token_rotate(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_credential_args *a = arg, old = {.hash = a->old};
+    int64_t one;
+    int r = pl_sql_int(pl_tx_conn(tx), err, &one, "SELECT 1 FROM token WHERE hash = ?", "h", &a->old);
+
+    r = r < 0 ? r : pl_tx_emit(tx, PL_RECORD_TOKEN_DELETE, token_known(&old), err);
+    r = r < 0 ? r : pl_tx_emit(tx, PL_RECORD_TOKEN, credential_record(tx, a, token_known(a)), err);
     return r < 0 ? r : pl_tx_audit(tx, &a->audit, err);
 }
 

@@ -269,10 +269,8 @@ static int apply_defaults(struct pl_conn *c, const json_t *o, uint64_t seq, stru
     return pl_sql_exec(c, err, "INSERT OR REPLACE INTO defaults(scope, spec) VALUES (?, ?)", "ss", pl_json_str(o, "scope"), spec);
 }
 
-#define KEPT_JOBS_MAX 64 /* of a stage, whose results wait for the next success */
-
-/* What a failed or killed job did is used by the next one of its stage; with a success it is in a table, which a success aside has
- * elsewhere. */
+/* What a failed or killed job did is used by the next ones of its stage, until a plan has no use for it (pl_kept_results); with a success it is in a
+ * table, which a success aside has elsewhere. */
 static int settle_results(struct pl_conn *c, int64_t job, const json_t *o, struct pl_err *err)
 {
     bool success = pl_streq(pl_json_str(o, "state"), "success");
@@ -285,12 +283,8 @@ static int settle_results(struct pl_conn *c, int64_t job, const json_t *o, struc
         r = pl_sql_int(c, err, &last,
                        "SELECT CASE WHEN EXISTS (SELECT 1 FROM run WHERE id = ? AND as_branch IS NOT NULL) THEN 0 ELSE ? END",
                        "si", pl_json_str(o, "run"), job);
-    else if (r >= 0)
-        r = pl_sql_int(c, err, &last,
-                       "SELECT id FROM job WHERE project = ? AND stage = ? AND kept = 1 ORDER BY id DESC LIMIT 1 OFFSET ?", "ssi",
-                       pl_json_str(o, "project"), pl_json_str(o, "stage"), (int64_t)KEPT_JOBS_MAX);
-    if (r < 0)
-        return r == PL_ENOTFOUND ? 0 : r;
+    if (r < 0 || !success)
+        return r;
     r = pl_sql_exec(
         c, err, "DELETE FROM result WHERE job IN (SELECT id FROM job WHERE project = ? AND stage = ? AND kept = 1 AND id <= ?)",
         "ssi", pl_json_str(o, "project"), pl_json_str(o, "stage"), last);

@@ -1,5 +1,7 @@
 #include "brought_tx.h"
 
+#include "pipelined/db/gc_tx.h"
+
 #include <stdio.h>
 
 static const char *const states[] = {"expected", "unread", "quarantined"};
@@ -27,6 +29,31 @@ int pl_tx_brought_add(struct pl_tx *tx, void *arg, struct pl_err *err)
     return note(tx, arg, PL_BROUGHT_UNREAD, err);
 }
 
+int pl_tx_brought_add_many(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    const struct pl_brought_many *many = arg;
+    int r = 0;
+
+    for (size_t i = 0; i < many->n && r == 0; i++)
+        r = note(tx, &many->packs[i], PL_BROUGHT_UNREAD, err);
+    return r;
+}
+
+int pl_brought_is_forgotten(struct pl_conn *c, bool *ret, struct pl_err *err)
+{
+    int64_t is = 0;
+    int r = pl_sql_int(c, err, &is, "SELECT EXISTS (SELECT 1 FROM meta WHERE key = 'unread')", "");
+
+    *ret = is != 0;
+    return r;
+}
+
+int pl_tx_brought_remembered(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    (void)arg;
+    return PL_MIN(pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM meta WHERE key = 'unread'", ""), 0);
+}
+
 int pl_tx_brought_settle(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     const struct pl_brought *b = arg;
@@ -45,12 +72,28 @@ int pl_tx_brought_forget(struct pl_tx *tx, void *arg, struct pl_err *err)
     return PL_MIN(r, 0);
 }
 
+/* A record that leaves the pack's state as it is, for the log: another daemon may own that by now. */
+static int fence(struct pl_tx *tx, const struct pl_brought *b, struct pl_err *err)
+{
+    char hex[PL_HASH_HEX + 1], state[PL_GC_STATE_BYTES];
+    int r = pl_gc_state(pl_tx_conn(tx), b->project, &b->pack, state, err);
+
+    return r < 0 ? r
+                 : pl_tx_emit(tx, PL_RECORD_PACK_STATE,
+                              json_pack("{s:s, s:s, s:s, s:I}", "project", b->project, "pack", pl_hash_hex(&b->pack, hex),
+                                        "state", *state ? state : PL_PACK_REVIVED, "at", (json_int_t)pl_tx_now_us(tx)),
+                              err);
+}
+
 int pl_tx_brought_quarantine(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     const struct pl_brought_lie *lie = arg;
-    int r =
-        pl_sql_exec(pl_tx_conn(tx), err, "UPDATE brought_pack SET state = 'quarantined', why = ? WHERE project = ? AND pack = ?",
-                    "ssh", lie->why, lie->pack->project, &lie->pack->pack);
+    int r = fence(tx, lie->pack, err);
+
+    r = r < 0 ? r
+              : pl_sql_exec(pl_tx_conn(tx), err,
+                            "UPDATE brought_pack SET state = 'quarantined', why = ? WHERE project = ? AND pack = ?", "ssh",
+                            lie->why, lie->pack->project, &lie->pack->pack);
 
     if (r < 0 || !lie->told)
         return PL_MIN(r, 0);

@@ -1,5 +1,5 @@
 /* brought_tx: transactions on packs that writers put into the bucket by themselves: the daemon has seen their footers, and reads them back
- * (api/read_back.h). Unlogged: a recovered daemon verifies what it reads like any other. `arg` is a struct pl_brought. */
+ * (api/read_back.h). Unlogged: a recovered daemon takes every pack for one that was brought. `arg` is a struct pl_brought. */
 #pragma once
 
 #include "pipelined/db/db.h"
@@ -20,6 +20,19 @@ int pl_tx_brought_expect(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* It is there, and not read yet, whatever was noted of it before. */
 PL_MUST_CHECK
 int pl_tx_brought_add(struct pl_tx *tx, void *arg, struct pl_err *err);
+/* All of these, within one transaction: `arg` is a struct pl_brought_many. */
+struct pl_brought_many {
+    const struct pl_brought *packs;
+    size_t n;
+};
+PL_MUST_CHECK
+int pl_tx_brought_add_many(struct pl_tx *tx, void *arg, struct pl_err *err);
+/* Whether a recovery has forgotten which were read, so that all packs there are have to be added, which is then noted as done. */
+PL_MUST_CHECK
+int pl_brought_is_forgotten(struct pl_conn *c, bool *ret, struct pl_err *err);
+/* `arg` is not looked at. */
+PL_MUST_CHECK
+int pl_tx_brought_remembered(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* It says the truth, or it is gone: nothing more needs to be known of it. */
 PL_MUST_CHECK
 int pl_tx_brought_settle(struct pl_tx *tx, void *arg, struct pl_err *err);
@@ -35,7 +48,8 @@ struct pl_brought_lie {
     const char *why;
     json_t *told; /* borrowed; data of the event pack.quarantined; NULL = none */
 };
-/* `arg` is a struct pl_brought_lie. */
+/* Logged, so that a daemon that was taken over (PL_EFENCED) takes no object out, which may be another one by now. `arg` is a struct
+ * pl_brought_lie. */
 PL_MUST_CHECK
 int pl_tx_brought_quarantine(struct pl_tx *tx, void *arg, struct pl_err *err);
 

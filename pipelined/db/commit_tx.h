@@ -59,15 +59,17 @@ struct pl_push_args {
     size_t n_list;
     int (*add_records)(void *self, struct pl_pack_session *session, struct pl_err *err); /* what is in no pack yet */
     void *self;
+    struct pl_effort *effort; /* of looking at what is named (storage/base/effort.h); NULL = no limits */
 };
 
 struct pl_store;
 struct pl_tree_op;
+struct pl_effort;
 /* That all that the entries name is in the store, and as long as they say; `hidden` gets the hidden packs of it, to be revived with what
- * the entries become part of. Under a hold. PL_ERETRY naming the hash, PL_EINVAL. */
+ * the entries become part of. Under a hold. PL_ERETRY naming the hash, PL_EINVAL; the errors of `effort`, which may be NULL. */
 PL_MUST_CHECK
 int pl_db_check_content(struct pl_store *store, const struct pl_tree_op *ops, size_t n, struct pl_pack_set *hidden,
-                        struct pl_err *err);
+                        struct pl_effort *effort, struct pl_err *err);
 
 struct pl_push_result {
     bool changed;               /* false: the tree is what it was: no commit, no run */

@@ -4,9 +4,12 @@
 #include "pipelined/core/json_text.h"
 #include "pipelined/db/apply.h"
 #include "pipelined/db/epoch.h"
+#include "pipelined/db/log_watch.h"
 #include "pipelined/db/open.h"
 #include "storage/base/clock.h"
+#include "storage/base/io.h"
 #include "storage/base/lack.h"
+#include "storage/base/lock_order.h"
 #include "storage/base/path.h"
 
 #include <inttypes.h>
@@ -54,6 +57,7 @@ struct pl_tx {
     int64_t now_us;
     uint64_t seq; /* the log object that this group would make */
     bool full;    /* the transaction under way did not fit the group's log object */
+    bool breaks;  /* the database is out of step with the log */
 };
 
 struct pl_db {
@@ -72,9 +76,12 @@ struct pl_db {
     pthread_cond_t wake;
     struct pending *first, *last;
     size_t queued;
-    bool stopping, broken;
+    bool stopping;
+    atomic_bool broken; /* give_up */
     pthread_t thread;
     bool thread_started;
+    struct pl_log_watch *watch;
+    struct pl_clock_trust *clock;
 
     pthread_mutex_t readers_mutex;
     pthread_cond_t reader_free;
@@ -95,6 +102,16 @@ const struct pl_recover_report *pl_db_recovered(const struct pl_db *db)
 struct pl_object_store *pl_db_objects(const struct pl_db *db)
 {
     return db->config.objects;
+}
+
+struct pl_clock_trust *pl_db_clock(struct pl_db *db)
+{
+    return db->clock;
+}
+
+uint64_t pl_db_epoch(const struct pl_db *db)
+{
+    return db->head.epoch;
 }
 
 uint64_t pl_db_log_seq(struct pl_db *db)
@@ -317,6 +334,24 @@ static int append(struct pl_db *db, const struct pl_tx *tx, bool *ret_unknown, s
     return r;
 }
 
+static int save_clock(struct pl_db *db, struct pl_err *err)
+{
+    const struct pl_clock_view now = pl_clock_trust_look(db->clock);
+
+    return pl_sql_exec(db->writer, err, "INSERT OR REPLACE INTO meta(key, value) VALUES ('clock_us', ?)", "i", now.now_us);
+}
+
+static int keep_clock(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    (void)arg;
+    return PL_MIN(save_clock(tx->db, err), 0);
+}
+
+int pl_db_keep_clock(struct pl_db *db, struct pl_err *err)
+{
+    return pl_db_run(db, PL_TX_UNLOGGED, keep_clock, NULL, err);
+}
+
 /* Log object, then COMMIT. After the object is put there is no way back: a COMMIT that fails then stops the program. */
 static int make_durable(struct pl_db *db, struct pl_tx *tx, struct pl_err *err)
 {
@@ -331,16 +366,18 @@ static int make_durable(struct pl_db *db, struct pl_tx *tx, struct pl_err *err)
             return r;
         r = append(db, tx, &unknown, err);
         if (r < 0) {
-            db->broken = unknown || r == PL_EFENCED;
+            tx->breaks = unknown || r == PL_EFENCED;
             return r;
         }
         r = pl_db_save_head(db->writer, &db->head, err);
+        r = r < 0 ? r : save_clock(db, err);
     }
     r = r < 0 ? r : pl_sql_script(db->writer, "COMMIT", err);
-    if (r < 0 && logged)
-        db->broken = true;
-    if (r == 0)
+    tx->breaks = r < 0 && logged;
+    if (r == 0) {
         db->seq = db->head.seq;
+        pl_log_watch_at(db->watch, db->head.seq);
+    }
     return r;
 }
 
@@ -413,14 +450,22 @@ static int set_synchronous(struct pl_db *db, enum pl_tx_class class, struct pl_e
     return r;
 }
 
+/* What waits for the writer fails from now on. */
+static void give_up(void *self, const struct pl_err *err)
+{
+    struct pl_db *db = self;
+
+    if (!atomic_exchange(&db->broken, true) && db->config.fatal)
+        db->config.fatal(db->config.arg, err);
+}
+
 /* Runs the group; gives back those that did not fit, in order. */
 static struct pending *run_group(struct pl_db *db, struct pending *group)
 {
     struct pl_tx tx = {.db = db, .class = group->class, .now_us = pl_clock_wall_us(), .seq = db->head.seq + 1};
     struct pending *rest = NULL;
     struct pl_err err = {0};
-    bool was_broken = db->broken;
-    int r = was_broken ? pl_err_set(&err, PL_ESTOPPING, "the daemon is stopping: its database is out of step with the log") : 0;
+    int r = db->broken ? pl_err_set(&err, PL_ESTOPPING, "the daemon is stopping: its database is out of step with the log") : 0;
 
     r = r < 0 ? r : set_synchronous(db, group->class, &err);
     r = r < 0 ? r : pl_sql_script(db->writer, "BEGIN IMMEDIATE", &err);
@@ -428,7 +473,7 @@ static struct pending *run_group(struct pl_db *db, struct pending *group)
         r = run_all(&tx, group, &rest, &err);
         r = r < 0 ? r : make_durable(db, &tx, &err);
         if (r < 0 && !sqlite3_get_autocommit(db->writer->db) && pl_sql_script(db->writer, "ROLLBACK", NULL) < 0)
-            db->broken = true;
+            tx.breaks = true;
     }
     if (r < 0)
         fail_group(group, r, &err);
@@ -436,8 +481,8 @@ static struct pending *run_group(struct pl_db *db, struct pending *group)
         publish(db, &tx);
     if (r >= 0 && tx.batch.n > 0 && db->config.logged)
         db->config.logged(db->config.arg, db->head.seq);
-    if (db->broken && !was_broken && db->config.fatal)
-        db->config.fatal(db->config.arg, &err);
+    if (tx.breaks)
+        give_up(db, &err);
     answer(group);
     drop_events_from(&tx, 0);
     free(tx.events);
@@ -484,6 +529,7 @@ static void *writer_main(void *arg)
     struct pending *group, *rest;
 
     pthread_setname_np(pthread_self(), "db-writer");
+    pl_lock_order_take(PL_LOCK_DB_WRITER);
     for (;;) {
         pthread_mutex_lock(&db->mutex);
         while (!db->first && !db->stopping)
@@ -564,6 +610,8 @@ int pl_db_run(struct pl_db *db, enum pl_tx_class class, pl_tx_fn fn, void *arg, 
 
     if (r < 0)
         return r;
+    pl_lock_order_take(PL_LOCK_DB_WRITER);
+    pl_lock_order_give(PL_LOCK_DB_WRITER);
     pthread_mutex_lock(&w.mutex);
     while (!w.done)
         pthread_cond_wait(&w.cond, &w.mutex);
@@ -577,6 +625,7 @@ struct pl_conn *pl_db_reader(struct pl_db *db)
 {
     struct pl_conn *c;
 
+    pl_lock_order_take(PL_LOCK_DB_READER);
     pthread_mutex_lock(&db->readers_mutex);
     while (db->n_free == 0)
         pthread_cond_wait(&db->reader_free, &db->readers_mutex);
@@ -591,6 +640,7 @@ void pl_db_reader_done(struct pl_db *db, struct pl_conn *c)
     db->readers[db->n_free++] = c;
     pthread_cond_signal(&db->reader_free);
     pthread_mutex_unlock(&db->readers_mutex);
+    pl_lock_order_give(PL_LOCK_DB_READER);
 }
 
 int pl_db_own_reader(struct pl_db *db, struct pl_conn **ret, struct pl_err *err)
@@ -626,17 +676,52 @@ static int own_log(struct pl_db *db, struct pl_object_store *objects, struct pl_
     return r;
 }
 
+int pl_db_check_owner(struct pl_db *db, struct pl_err *err)
+{
+    return pl_log_watch_look(db->watch, err);
+}
+
+/* The newest time that the database knows of; one that was recovered without a checkpoint, or is of an older program, by its rows. */
+static int start_clock(struct pl_db *db, struct pl_err *err)
+{
+    int64_t known_us = 0;
+    int r =
+        pl_sql_int(db->writer, err, &known_us,
+                   "SELECT coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'clock_us'),"
+                   " max(coalesce((SELECT max(created_us) FROM commit_), 0), coalesce((SELECT max(created_us) FROM run), 0)))",
+                   "");
+
+    return r < 0 ? r : pl_clock_trust_create(known_us, &db->clock, err);
+}
+
+static int start_watch(struct pl_db *db, struct pl_err *err)
+{
+    const struct pl_log_watch_config c = {.objects = db->config.objects,
+                                          .epoch = db->head.epoch,
+                                          .seq = db->head.seq,
+                                          .every_ms = db->config.watch_ms,
+                                          .fenced = give_up,
+                                          .self = db};
+
+    return pl_log_watch_create(&c, &db->watch, err);
+}
+
 static int start(struct pl_db *db, const struct pl_db_config *config, struct pl_err *err)
 {
     unsigned readers = PL_MIN(PL_MAX(config->readers, 1u), (unsigned)READERS_MAX);
     int r = pl_db_lock(db->dir, &db->lock_fd, err);
 
+    r = r < 0 ? r : pl_io_syncfs(db->dir, err); /* files that a killed daemon left: what is built on them must not outlive them */
     r = r < 0 ? r : pl_db_prepare(db->dir, config->objects, &db->writer, &db->head, &db->recovered, err);
+    r = r < 0 ? r : start_clock(db, err);
     r = r < 0 ? r : own_log(db, config->objects, err);
     if (r < 0)
         return r;
     pl_hex_encode(db->head.store_id, sizeof db->head.store_id, db->store_hex);
     db->seq = db->head.seq;
+    r = start_watch(db, err);
+    if (r < 0)
+        return r;
     if (pthread_create(&db->thread, NULL, writer_main, db) != 0)
         return pl_err_nomem(err);
     db->thread_started = true;
@@ -670,6 +755,7 @@ int pl_db_open(const struct pl_db_config *config, struct pl_db **ret, struct pl_
 
 void pl_db_stop(struct pl_db *db)
 {
+    pl_log_watch_stop(db->watch);
     if (!db->thread_started)
         return;
     pthread_mutex_lock(&db->mutex);
@@ -690,6 +776,8 @@ struct pl_db *pl_db_close(struct pl_db *db)
     if (db->writer && !db->broken)
         sqlite3_wal_checkpoint_v2(db->writer->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     pl_conn_close(db->writer);
+    pl_log_watch_destroy(db->watch);
+    pl_clock_trust_destroy(db->clock);
     pl_recover_report_finish(&db->recovered);
     pl_closep(&db->lock_fd);
     pthread_cond_destroy(&db->reader_free);

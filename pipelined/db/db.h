@@ -11,6 +11,7 @@
  * Bounds: PL_DB_QUEUE_MAX waiting transactions, PL_DB_GROUP_MAX in a group, log objects of 8 MiB. */
 #pragma once
 
+#include "pipelined/db/clock_trust.h"
 #include "pipelined/db/sql.h"
 #include "storage/dataset/log.h"
 #include "storage/dataset/record.h"
@@ -28,7 +29,8 @@ struct pl_db_config {
     const char *dir;                 /* holds pipelined.db and the lock */
     struct pl_object_store *objects; /* where the log is; outlives the db */
     unsigned readers;                /* read-only connections, 1..16 */
-    /* The daemon must stop: it was fenced (PL_EFENCED), or a COMMIT failed after its log object was put. Writer thread. */
+    int64_t watch_ms;                /* how often to look whether another daemon took over; 0 = only when it is asked */
+    /* The daemon must stop: it was fenced (PL_EFENCED), or a COMMIT failed after its log object was put. Once; any thread. */
     void (*fatal)(void *arg, const struct pl_err *err);
     /* Events that a COMMIT has made visible: `id` of each is fixed. Writer thread. `data` is compact JSON. */
     void (*event)(void *arg, int64_t id, int64_t at_us, const char *type, const char *data);
@@ -56,6 +58,17 @@ const char *pl_db_store_id(const struct pl_db *db);
 struct pl_recover_report;
 const struct pl_recover_report *pl_db_recovered(const struct pl_db *db);
 struct pl_object_store *pl_db_objects(const struct pl_db *db);
+/* Before something is acknowledged that is not in the log: looks whether the log is still ours (log_watch.h). PL_EFENCED, once fatal() was
+ * called; errors of the store. Any thread; blocks. */
+PL_MUST_CHECK
+int pl_db_check_owner(struct pl_db *db, struct pl_err *err);
+/* What time it is for whatever drops data; lives as long as the db. */
+struct pl_clock_trust *pl_db_clock(struct pl_db *db);
+/* Keeps that over a restart, as each logged transaction does. Blocks. */
+PL_MUST_CHECK
+int pl_db_keep_clock(struct pl_db *db, struct pl_err *err);
+/* Number of this start. */
+uint64_t pl_db_epoch(const struct pl_db *db);
 /* Last log object applied. Any thread. */
 uint64_t pl_db_log_seq(struct pl_db *db);
 

@@ -187,12 +187,17 @@ static int doubt_brought(struct pl_conn *c, struct pl_store *store, struct pl_er
     return r;
 }
 
+static int tell_store(struct pl_tx *tx, void *store, struct pl_err *err)
+{
+    int r = follow_states(pl_tx_conn(tx), store, err);
+
+    return r < 0 ? r : doubt_brought(pl_tx_conn(tx), store, err);
+}
+
+/* On the writer thread, which calls pl_gc_pack_state, too: the store gets states in the order in which they came to be. */
 int pl_gc_store_opened(void *db, struct pl_store *store, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(db);
-    int r = follow_states(rd.conn, store, err);
-
-    return r < 0 ? r : doubt_brought(rd.conn, store, err);
+    return pl_db_run(db, PL_TX_UNLOGGED, tell_store, store, err);
 }
 
 void pl_gc_pack_state(struct pl_stores *stores, const char *project, const struct pl_hash *pack, const char *state)

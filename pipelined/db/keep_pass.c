@@ -408,12 +408,15 @@ static void count_kept(struct passing *p)
 
 static int decide(struct passing *p, struct pl_err *err)
 {
-    int r;
+    const struct pl_clock_view now = pl_clock_trust_look(pl_db_clock(p->pass->db));
+    int r = p->pass->dry_run ? 0 : pl_clock_trust_check(&now, err);
 
+    if (r < 0)
+        return r;
     {
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->pass->db);
 
-        r = pl_keep_db_read(&p->w, rd.conn, p->pass->project, p->pass->repo, pl_clock_wall_us(), err);
+        r = pl_keep_db_read(&p->w, rd.conn, p->pass->project, p->pass->repo, now.wall_us, err);
     }
     if (r < 0)
         return r;
@@ -474,13 +477,23 @@ static json_int_t number(const json_t *o, const char *key)
     return json_integer_value(json_object_get(o, key));
 }
 
+static int tell_refused(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    const struct pl_err *why = arg;
+
+    return pl_tx_event(tx, "keep", json_pack("{s:s}", "refused", why->msg), err);
+}
+
 void pl_keep_pass_all(struct pl_keep_pass *pass)
 {
     struct pl_err err = {0};
     const json_t *one, *deleted;
     size_t i;
-    int r = pl_keep_pass(pass, &err);
+    int r = pl_db_keep_clock(pass->db, &err);
 
+    r = r < 0 ? r : pl_keep_pass(pass, &err);
+    if (r == PL_ECONFIRM && pl_db_run(pass->db, PL_TX_UNLOGGED, tell_refused, &err, NULL) < 0)
+        pl_log_warn("keep", "no event tells that nothing was dropped");
     if (r < 0 && r != PL_ECANCELED)
         pl_log_warn("keep", "not all that is to be dropped was: %s", err.msg);
     json_array_foreach(json_object_get(pass->report, "repos"), i, one)

@@ -268,17 +268,25 @@ int pl_db_commit_named(struct pl_conn *c, const char *project, const char *repo,
     return r < 0 ? r : pl_db_commit_find(c, project, repo, &parsed, ret, err);
 }
 
-int pl_db_run_find(struct pl_conn *c, const char *text, char ret_id[PL_ID_HEX + 1], struct pl_err *err)
+int pl_db_run_text_check(const char *text, struct pl_err *err)
 {
-    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    char past[PL_ID_HEX + 2], found[PL_ID_HEX + 1];
     size_t len = strlen(text);
-    int r;
 
     if (len < PL_HISTORY_PREFIX_DIGITS || len > PL_ID_HEX || strspn(text, "0123456789abcdef") != len)
         return pl_err_set(err, PL_EINVAL, "\"%s\" is no run: give its id or its first digits, at least 4 of 0-9a-f", text);
-    snprintf(past, sizeof past, "%sg", text);
-    r = pl_sql_query(c, err, &rows, "SELECT id FROM run WHERE id >= ? AND id < ? LIMIT 2", "ss", text, past);
+    return 0;
+}
+
+int pl_db_run_find(struct pl_conn *c, const char *text, char ret_id[PL_ID_HEX + 1], struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char found[PL_ID_HEX + 1];
+    int r = pl_db_run_text_check(text, err);
+
+    r = r < 0 ? r
+              : pl_sql_query(c, err, &rows,
+                             "SELECT id FROM run WHERE id >= ?1 AND id < ?1 || 'g' AND (?2 OR " PL_RUN_SEEN ") LIMIT 2", "si",
+                             text, (int64_t)!c->readable);
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r < 0)
         return r;

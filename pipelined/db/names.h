@@ -63,6 +63,16 @@ PL_MUST_CHECK
 int pl_db_branch_as_of(struct pl_conn *c, int64_t repo, const char *branch, int64_t order, struct pl_commit_row *ret,
                        struct pl_err *err);
 
-/* A run by its id or the start of it. */
+/* A run is seen by those who may read one of the repos that it has commits in or stages of (`seen` ""); "NOT " for those who may not. */
+#define PL_RUN_OF_JOBS(seen) "(SELECT 1 FROM job j WHERE j.run = run.id AND " seen "readable(j.project, j.stage))"
+#define PL_RUN_OF_COMMITS(seen)                                                                                                  \
+    "(SELECT 1 FROM commit_ c JOIN repo r ON r.id = c.repo WHERE c.run = run.id AND " seen "readable(r.project, r.name))"
+#define PL_RUN_SEEN "(readable(NULL, NULL) OR EXISTS " PL_RUN_OF_JOBS("") " OR EXISTS " PL_RUN_OF_COMMITS("") ")"
+
+/* 0 if the text is a run's id or can be the start of one, else PL_EINVAL. */
+PL_MUST_CHECK
+int pl_db_run_text_check(const char *text, struct pl_err *err);
+/* A run by its id or the start of it; on a connection that has a reader (pl_conn.readable) of the runs that the reader sees: others are
+ * not there, and make no start ambiguous. PL_EINVAL, PL_ENOTFOUND, PL_ECONFLICT. */
 PL_MUST_CHECK
 int pl_db_run_find(struct pl_conn *c, const char *text, char ret_id[PL_ID_HEX + 1], struct pl_err *err);

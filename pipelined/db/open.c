@@ -2,15 +2,23 @@
 
 #include "pipelined/db/apply.h"
 #include "pipelined/db/db.h"
+#include "storage/base/clock.h"
 #include "storage/base/io.h"
 #include "storage/object/marker.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HOLDER_BYTES   32
+#define DEAD_HOLDER_MS 10000
 
 static const unsigned char schema_sql[] = {
 #include "schema_sql.inc"
@@ -35,12 +43,41 @@ int pl_db_check_disk(const char *dir, struct pl_err *err)
     return 0;
 }
 
+/* What the process that has the lock wrote into its file. */
+static void read_holder(int fd, char out[HOLDER_BYTES])
+{
+    const ssize_t n = pread(fd, out, HOLDER_BYTES - 1, 0);
+
+    out[n > 0 ? n : 0] = '\0';
+}
+
+/* A number that is ours now was another's, in another container. */
+static bool is_dead(pid_t pid)
+{
+    return pid > 0 && (pid == getpid() || (kill(pid, 0) < 0 && errno == ESRCH));
+}
+
+/* True once the lock is ours. A daemon that was killed while it started a child leaves the lock to that child until it executes its program, for a
+ * moment or, on a busy machine, some more: so a lock whose holder is dead is waited for. */
+static bool take_lock(int fd, char holder[HOLDER_BYTES])
+{
+    const struct timespec pause = {.tv_nsec = 10000000};
+    const int64_t until_ms = pl_clock_mono_ms() + DEAD_HOLDER_MS;
+
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        read_holder(fd, holder);
+        if (!is_dead(atoi(holder)) || pl_clock_mono_ms() > until_ms)
+            return false;
+        (void)nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
 int pl_db_lock(const char *dir, int *ret_fd, struct pl_err *err)
 {
     _cleanup_close_ int fd = -1;
-    char path[4096], holder[32] = "";
-    ssize_t n;
-    int r = pl_db_check_disk(dir, err);
+    char path[4096], holder[HOLDER_BYTES] = "";
+    int n, r = pl_db_check_disk(dir, err);
 
     if (r < 0)
         return r;
@@ -49,12 +86,9 @@ int pl_db_lock(const char *dir, int *ret_fd, struct pl_err *err)
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return pl_err_errno(err, errno, "%s", path);
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-        n = pread(fd, holder, sizeof holder - 1, 0);
-        holder[n > 0 ? n : 0] = '\0';
+    if (!take_lock(fd, holder))
         return pl_err_set(err, PL_ELOCKED, "another daemon (process %s) runs on %s: stop it, or choose another --data",
                           *holder ? holder : "unknown", dir);
-    }
     n = snprintf(holder, sizeof holder, "%d", (int)getpid());
     if (ftruncate(fd, 0) < 0 || pwrite(fd, holder, (size_t)n, 0) != n)
         return pl_err_errno(err, errno, "%s", path);
@@ -282,6 +316,7 @@ int pl_db_prepare(const char *dir, struct pl_object_store *objects, struct pl_co
     struct pl_log_head head = {0};
     struct pl_store_marker marker;
     struct pl_conn *c = NULL;
+    uint64_t last = 0;
     int r = pl_object_store_init(objects, &marker, err);
 
     if (r < 0)
@@ -290,7 +325,8 @@ int pl_db_prepare(const char *dir, struct pl_object_store *objects, struct pl_co
         return pl_err_set(err, PL_ECORRUPT, "the store's marker has the id \"%s\"", marker.store_id);
     r = open_database(dir, objects, &head, &c, &report, err);
     r = r < 0 ? r : check_position(c, objects, &head, err);
-    r = r < 0 ? r : pl_db_replay(c, objects, 0, false, &head, err);
+    r = r < 0 ? r : pl_log_complete(objects, head.seq, &last, err); /* else this start's epoch would fill a gap */
+    r = r < 0 ? r : pl_db_replay(c, objects, last, false, &head, err);
     if (r < 0) {
         pl_conn_close(c);
         return r;

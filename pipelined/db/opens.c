@@ -3,6 +3,7 @@
 
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
+#include "storage/base/lock_order.h"
 #include "storage/base/log.h"
 #include "storage/dataset/stores.h"
 
@@ -70,11 +71,14 @@ void pl_open_info(struct pl_open *c, struct pl_open_info *ret)
     pthread_mutex_lock(&c->o->lock);
     ret->window_ms = c->window_ms;
     memcpy(ret->blocked, c->blocked, sizeof ret->blocked);
+    ret->blocked_code = c->blocked_code;
+    ret->blocked_us = c->blocked_us;
+    ret->set_aside = c->set_aside;
     pthread_mutex_unlock(&c->o->lock);
 }
 
-/* Takes `table`, and `spool` unless it fails; nothing was written to it for `idle_ms`. The list has a reference of it then. */
-static int adopt(struct pl_opens *o, struct pl_op_spool *spool, struct pl_op_table *table, int64_t window_ms, int64_t idle_ms,
+/* Takes `table`, and `spool` unless it fails; nothing was written to it for `idle` ms. The list has a reference of it then. */
+static int adopt(struct pl_opens *o, struct pl_op_spool *spool, struct pl_op_table *table, int64_t window_ms, int64_t idle,
                  struct pl_open **ret, struct pl_err *err)
 {
     const struct pl_op_spool_head *head = pl_op_spool_head(spool);
@@ -86,13 +90,13 @@ static int adopt(struct pl_opens *o, struct pl_op_spool *spool, struct pl_op_tab
         return pl_err_nomem(err);
     }
     *c = (struct pl_open){.o = o, .spool = spool, .table = *table, .refs = 1, .window_ms = window_ms};
-    c->touched_us = pl_op_spool_touched_us(spool);
-    c->idle_since_ms = pl_clock_mono_ms() - idle_ms;
+    c->idle_since_ms = pl_clock_mono_ms() - idle;
     *table = (struct pl_op_table){0};
     c->written = c->table.n > 0;
     atomic_fetch_add(&o->bytes, c->table.bytes);
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->view_lock, NULL);
+    pl_lock_order_spans_requests(&c->view_lock);
     c->first_ms = c->last_ms = pl_clock_mono_ms();
     r = pl_stores_get(o->config.stores, head->project, &c->store, err);
     c->source = (struct pl_node_source){c->store, pl_store_node_get};
@@ -102,6 +106,9 @@ static int adopt(struct pl_opens *o, struct pl_op_spool *spool, struct pl_op_tab
         open_free(c);
         return r;
     }
+    if (head->gathered)
+        pl_open_read_set_aside(c);
+    pl_open_begin_saving(c);
     pthread_mutex_lock(&o->lock);
     for (end = &o->list; *end; end = &(*end)->next)
         ;
@@ -190,12 +197,29 @@ static int start(struct pl_opens *o, const struct pl_open_args *args, int64_t wi
     return r;
 }
 
+/* The store is opened before start_lock is taken, since that may last. */
+static int open_store(struct pl_opens *o, const struct pl_open_args *args, struct pl_err *err)
+{
+    struct pl_store *store;
+    int r;
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(o->config.db);
+        struct pl_repo_row repo;
+
+        r = pl_db_repo_find(rd.conn, args->project, args->repo, &repo, err);
+    }
+    return r < 0 ? r : pl_stores_get(o->config.stores, args->project, &store, err);
+}
+
 /* Not while the branch is shut. */
 static int start_when_open(struct pl_opens *o, const struct pl_open_args *args, struct pl_open **ret, struct pl_err *err)
 {
     bool shut;
-    int r = 0;
+    int r = open_store(o, args, err);
 
+    if (r < 0)
+        return r;
     do {
         pl_opens_wait_shut(o, args);
         pthread_mutex_lock(&o->start_lock);
@@ -251,7 +275,7 @@ int pl_opens_gather(struct pl_opens *o, const struct pl_open_args *args, int64_t
                     struct pl_err *err)
 {
     struct pl_open *c = gathering(o, args, window_ms);
-    int r = 0;
+    int r = c ? 0 : open_store(o, args, err);
 
     while (r == 0 && !c) {
         pl_opens_wait_shut(o, args);
@@ -324,7 +348,7 @@ int pl_opens_gathering(struct pl_opens *o, const char *project, const char *repo
 
     pthread_mutex_lock(&o->lock);
     for (struct pl_open *c = o->list; c && !failed; c = c->next) {
-        if (!pl_open_head(c)->gathered || *c->blocked || !is_of(c, project, repo) || !pl_streq(pl_open_head(c)->branch, branch))
+        if (!pl_open_head(c)->gathered || c->set_aside || !is_of(c, project, repo) || !pl_streq(pl_open_head(c)->branch, branch))
             continue;
         if (n == cap) {
             struct pl_open **grown = reallocarray(list, cap + 4, sizeof(struct pl_open *));
@@ -368,11 +392,9 @@ int pl_opens_list(struct pl_opens *o, const char *project, const char *repo, str
     return list ? 0 : PL_ENOMEM;
 }
 
-int pl_opens_each(struct pl_opens *o, const char *project, const char *repo, int (*fn)(void *self, struct pl_open *c), void *self)
+static int call_each(struct pl_open **list, size_t n, int (*fn)(void *self, struct pl_open *c), void *self)
 {
-    _cleanup_free_ struct pl_open **list = NULL;
-    size_t n;
-    int r = pl_opens_list(o, project, repo, &list, &n);
+    int r = 0;
 
     for (size_t i = 0; i < n; i++) {
         if (r == 0)
@@ -380,6 +402,32 @@ int pl_opens_each(struct pl_opens *o, const char *project, const char *repo, int
         pl_open_unref(list[i]);
     }
     return r;
+}
+
+int pl_opens_each(struct pl_opens *o, const char *project, const char *repo, int (*fn)(void *self, struct pl_open *c), void *self)
+{
+    _cleanup_free_ struct pl_open **list = NULL;
+    size_t n;
+    int r = pl_opens_list(o, project, repo, &list, &n);
+
+    return r < 0 ? r : call_each(list, n, fn, self);
+}
+
+int pl_opens_stalled(struct pl_opens *o, int (*fn)(void *self, struct pl_open *c), void *self)
+{
+    _cleanup_free_ struct pl_open **list = NULL;
+    size_t n = 0;
+
+    pthread_mutex_lock(&o->lock);
+    list = calloc(o->n + 1, sizeof(struct pl_open *));
+    for (struct pl_open *c = list ? o->list : NULL; c; c = c->next) {
+        if (!*c->blocked)
+            continue;
+        c->refs++;
+        list[n++] = c;
+    }
+    pthread_mutex_unlock(&o->lock);
+    return list ? call_each(list, n, fn, self) : PL_ENOMEM;
 }
 
 static int drop_one(void *self, struct pl_open *c)
@@ -436,6 +484,15 @@ static void set_aside(struct pl_opens *o, const char *path, const struct pl_err 
     json_decref(event);
 }
 
+/* For how long nothing was written to it while a daemon ran. */
+static int64_t idle_ms(const struct pl_opens *o, const char *path)
+{
+    const int64_t now_ms = pl_clock_trust_passed_us(pl_db_clock(o->config.db)) / 1000;
+    struct stat st;
+
+    return stat(path, &st) == 0 ? PL_MAX(0, now_ms - (int64_t)st.st_mtim.tv_sec * 1000) : 0;
+}
+
 static int read_one(struct pl_opens *o, const char *path, struct pl_err *err)
 {
     struct pl_op_table table = {0};
@@ -457,7 +514,7 @@ static int read_one(struct pl_opens *o, const char *path, struct pl_err *err)
                     (unsigned long long)pl_op_spool_cut_bytes(spool));
     r = still_open(o, pl_op_spool_head(spool), &window_ms, err);
     if (r > 0) {
-        r = adopt(o, spool, &table, window_ms, PL_MAX(0, pl_clock_wall_us() - pl_op_spool_touched_us(spool)) / 1000, NULL, err);
+        r = adopt(o, spool, &table, window_ms, idle_ms(o, path), NULL, err);
         if (r == 0)
             return 0;
     }
@@ -517,7 +574,10 @@ int pl_opens_open(const struct pl_opens_config *config, struct pl_opens **ret, s
     o->config = *config;
     if (!o->config.idle_ms)
         o->config.idle_ms = PL_OPEN_IDLE_MS;
+    if (!o->config.retry_ms)
+        o->config.retry_ms = PL_OPEN_RETRY_MS;
     pthread_mutex_init(&o->start_lock, NULL);
+    pl_lock_order_spans_requests(&o->start_lock); /* reads one node of an open store: open_store */
     pthread_mutex_init(&o->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -528,7 +588,11 @@ int pl_opens_open(const struct pl_opens_config *config, struct pl_opens **ret, s
     o->dir = strdup(config->dir);
     o->config.dir = o->dir;
     r = o->dir ? pl_io_mkdirs(o->dir, 0700, err) : pl_err_nomem(err);
+    r = r < 0 ? r : pl_opens_restore(o, err);
     r = r < 0 ? r : read_all(o, err);
+    if (r == 0 && o->n_saved)
+        pl_opens_sweep(o);
+    pl_opens_saved_finish(o);
     r = r < 0 ? r : pl_opens_writer_start(o, err);
     if (r < 0) {
         pl_opens_close(o);

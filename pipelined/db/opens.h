@@ -1,12 +1,16 @@
 /* opens: open commits: operations that gather, answered when they are on the disk, until somebody (or the repo's commit_window) finishes
  * them as one commit with one run. Each is a file DIR/open/<commit>.spool (storage/dataset/op_spool.h), and nothing else is kept of it:
- * neither log nor database know it before it is finished.
+ * neither log nor database know it before it is finished. With `durable: bucket` the store has a copy of the file (opens_bucket.c).
  *
  *             write ──▶ queue ──▶ writer thread: all that waits for a commit is one group: checked, appended, fdatasync ──▶ done()
  *
  *   start ──▶ open ──finish──▶ ending ──push──▶ ended: a commit, its run; the file goes
  *               ▲                 │failed              ▲
  *               └─────────────────┘     abort, idle ───┘
+ *
+ * A gathered one whose finish fails is tried again every PL_OPEN_RETRY_MS, whatever the store says, in its place before what gathered
+ * later; it stays readable. Only one whose operations cannot be applied to the branch is set aside, also over restarts, until somebody
+ * finishes or aborts it. Neither is ever dropped for being idle.
  *
  * Two kinds. One that was *started* is named by its id, and has a base: what others changed of its paths since makes finishing it a
  * conflict. One that *gathers* belongs to a branch of a repo with commit_window: puts that name no commit go into it, the last writer
@@ -47,7 +51,8 @@ struct pl_opens_config {
     /* A commit was finished and made this run. Any thread, never blocks. */
     void (*finished)(void *self, const char *run);
     void *self;
-    int64_t idle_ms; /* 0 = PL_OPEN_IDLE_MS */
+    int64_t idle_ms;  /* 0 = PL_OPEN_IDLE_MS */
+    int64_t retry_ms; /* 0 = PL_OPEN_RETRY_MS */
 };
 
 /* Reads what lies in `dir`. A file that cannot be read is renamed to *.damaged and told by an event; one whose commit is in the database,
@@ -95,13 +100,19 @@ struct pl_store *pl_open_store(const struct pl_open *c);
 struct pl_open_info {
     size_t operations;
     int64_t window_ms; /* > 0: it gathers */
-    char blocked[256]; /* why finishing it failed; "" = it did not */
+    char blocked[256]; /* why the clock could not finish it; "" = it did not fail */
+    int blocked_code;
+    int64_t blocked_us; /* wall clock: since when */
+    bool set_aside;     /* it is not tried again: its operations cannot be applied */
 };
 void pl_open_info(struct pl_open *c, struct pl_open_info *ret);
-/* References of all that gather on the branch, and are not blocked, the oldest first; malloc'ed, NULL when there are none. */
+/* References of all that gather on the branch, and are not set aside, the oldest first; malloc'ed, NULL when there are none. */
 PL_MUST_CHECK
 int pl_opens_gathering(struct pl_opens *o, const char *project, const char *repo, const char *branch, struct pl_open ***ret,
                        size_t *ret_n, struct pl_err *err);
+/* Calls `fn` for every one, of any repo, that the clock could not finish. */
+PL_MUST_CHECK
+int pl_opens_stalled(struct pl_opens *o, int (*fn)(void *self, struct pl_open *c), void *self);
 /* Calls `fn` for every one of a repo. */
 PL_MUST_CHECK
 int pl_opens_each(struct pl_opens *o, const char *project, const char *repo, int (*fn)(void *self, struct pl_open *c),

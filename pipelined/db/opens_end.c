@@ -44,8 +44,12 @@ void pl_open_gone(struct pl_open *c)
     struct pl_err err = {0};
     struct pl_open **at;
 
+    if (pl_open_unsave(c, &err) < 0)
+        pl_opens_sweep_later(o, &err);
     if (pl_op_spool_remove(c->spool, &err) < 0)
         pl_log_warn("open", "%s", err.msg); /* the next start removes it */
+    if (c->set_aside)
+        pl_open_forget_set_aside(c);
     pthread_mutex_lock(&o->lock);
     for (at = &o->list; *at && *at != c; at = &(*at)->next)
         ;
@@ -103,8 +107,13 @@ static int finish(struct pl_open *c, const char *message, struct pl_push_result 
     if (r < 0)
         return r;
     pl_open_ref(c);
-    if (!ret->changed)
+    if (!ret->changed) { /* nothing of it is in the log, and it is forgotten */
+        r = pl_db_check_owner(c->o->config.db, err);
+        r = r < 0 ? r : pl_open_unsave(c, err);
+        if (r < 0)
+            return r;
         pl_open_ends(c, ret->commit, NULL);
+    }
     pl_open_gone(c);
     if (ret->changed)
         c->o->config.finished(c->o->config.self, ret->commit);
@@ -119,8 +128,12 @@ int pl_open_finish(struct pl_open *c, const char *message, struct pl_push_result
     if (r < 0)
         return r;
     r = finish(c, message, ret, err);
-    if (r < 0)
-        pl_open_again(c);
+    if (r == 0)
+        return 0;
+    pthread_mutex_lock(&c->o->lock);
+    c->idle_since_ms = pl_clock_mono_ms();
+    pthread_mutex_unlock(&c->o->lock);
+    pl_open_again(c);
     return r;
 }
 
@@ -130,6 +143,11 @@ int pl_open_abort(struct pl_open *c, const char *why, struct pl_err *err)
 
     if (r < 0)
         return r;
+    r = pl_open_unsave(c, err);
+    if (r < 0) {
+        pl_open_again(c);
+        return r;
+    }
     pl_open_ends(c, NULL, why);
     pl_open_gone(c);
     return 0;
@@ -151,7 +169,7 @@ static struct pl_open *oldest(struct pl_opens *o, const char *project, const cha
     for (c = o->list; c; c = c->next) {
         const struct pl_op_spool_head *h = pl_open_head(c);
 
-        if (h->gathered && !*c->blocked && pl_streq(h->branch, branch) && pl_streq(h->repo, repo) &&
+        if (h->gathered && !c->set_aside && pl_streq(h->branch, branch) && pl_streq(h->repo, repo) &&
             pl_streq(h->project, project))
             break;
     }
@@ -226,37 +244,43 @@ int pl_opens_flush_inputs(struct pl_opens *o, const char *project, const char *p
 
 /* ---- the clock ---- */
 
-/* Its operations cannot be applied, now or later: somebody must look at it. */
+/* The operations cannot be applied to the branch, now or later: somebody must look at them. All else is the store's or the machine's to
+ * mend, whatever it says: a bucket that refuses today takes them tomorrow. */
 static bool is_final(int code)
 {
-    return !pl_err_info(code)->retryable;
+    return code == PL_ECOLLISION || code == PL_EOUTPUT || code == PL_ELIMIT || code == PL_ETOOBIG;
 }
 
 static void failed_by_clock(struct pl_open *c, int r, const struct pl_err *err)
 {
-    pl_log_warn("open", "commit %.8s was not finished: %s", pl_open_head(c)->commit, err->msg);
-    pthread_mutex_lock(&c->o->lock);
+    struct pl_opens *o = c->o;
+    bool first, other;
+
+    pthread_mutex_lock(&o->lock);
     c->closed = true; /* what comes now goes into another one */
-    c->retry_ms = pl_clock_mono_ms() + PL_OPEN_RETRY_MS;
-    if (is_final(r))
-        snprintf(c->blocked, sizeof c->blocked, "%.255s", err->msg);
-    pthread_mutex_unlock(&c->o->lock);
-    if (is_final(r))
-        pl_open_event(c, "blocked", err->msg);
+    c->retry_ms = pl_clock_mono_ms() + o->config.retry_ms;
+    c->set_aside = is_final(r);
+    first = !*c->blocked;
+    other = first || c->blocked_code != r;
+    snprintf(c->blocked, sizeof c->blocked, "%.255s", err->msg);
+    c->blocked_code = r;
+    if (first)
+        c->blocked_us = pl_clock_wall_us();
+    pthread_mutex_unlock(&o->lock);
+    if (other)
+        pl_log_warn("open", "commit %.8s was not finished%s: %s", pl_open_head(c)->commit,
+                    c->set_aside ? "" : ", and is tried again until it is", err->msg);
+    if (c->set_aside)
+        pl_open_set_aside(c);
+    if (first || c->set_aside)
+        pl_open_event(c, c->set_aside ? "blocked" : "refused", err->msg);
     pl_open_again(c);
 }
 
-/* At the daemon's start the wall clock has said how long it was idle already; from then on the monotonic one counts, since a clock that
- * jumps must take nothing that was answered. Under the lock. */
-static bool is_idle(struct pl_open *c)
+/* By the monotonic clock: a clock that jumps must take nothing that was answered. Under the lock. */
+static bool is_idle(const struct pl_open *c)
 {
-    int64_t touched_us = pl_op_spool_touched_us(c->spool), now_ms = pl_clock_mono_ms();
-
-    if (touched_us != c->touched_us) {
-        c->idle_since_ms = now_ms;
-        c->touched_us = touched_us;
-    }
-    return now_ms - c->idle_since_ms > c->o->config.idle_ms;
+    return !pl_open_head(c)->gathered && pl_clock_mono_ms() - c->idle_since_ms > c->o->config.idle_ms;
 }
 
 static bool is_idle_now(struct pl_open *c)
@@ -276,11 +300,12 @@ static void end_by_clock(struct pl_open *c)
     struct pl_err err = {0};
     int r;
 
-    if (pl_open_head(c)->gathered && !*c->blocked) {
+    if (pl_open_head(c)->gathered && !c->set_aside) {
         r = finish(c, NULL, &result, &err);
         if (r < 0)
             failed_by_clock(c, r, &err);
-    } else if (is_idle_now(c)) {
+    } else if (is_idle_now(c) && pl_open_unsave(c, &err) == 0) {
+        pl_log_info("open", "commit %.8s is dropped: nothing was written to it for a day", pl_open_head(c)->commit);
         pl_open_ends(c, NULL, "nothing was written to it for a day");
         pl_open_gone(c);
     } else {
@@ -310,10 +335,35 @@ static void end_job(void *arg)
     pl_open_unref(c);
 }
 
+static void sweep_job(void *arg)
+{
+    struct pl_opens *o = arg;
+
+    pl_opens_sweep(o);
+    pthread_mutex_lock(&o->lock);
+    o->jobs--;
+    pthread_cond_broadcast(&o->ended);
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* Under the lock: when to look again whether the bucket is to be swept. */
+static int64_t sweep_due(struct pl_opens *o, int64_t now_ms)
+{
+    if (!o->sweep_ms)
+        return INT64_MAX;
+    if (now_ms < o->sweep_ms)
+        return o->sweep_ms;
+    if (pl_pool_submit(o->config.pool, sweep_job, o, NULL) < 0)
+        return o->sweep_ms = now_ms + o->config.retry_ms;
+    o->sweep_ms = 0;
+    o->jobs++;
+    return INT64_MAX;
+}
+
 /* When `c` shall be looked at; ≤ now: it shall end. */
 static int64_t due_of(struct pl_open *c, int64_t now_ms)
 {
-    if (!pl_open_head(c)->gathered || *c->blocked) {
+    if (!pl_open_head(c)->gathered || c->set_aside) {
         if (now_ms < c->look_ms)
             return c->look_ms;
         c->look_ms = now_ms + PL_MIN(LOOK_EVERY_MS, c->o->config.idle_ms);
@@ -332,7 +382,7 @@ static bool has_elder(const struct pl_opens *o, const struct pl_open *c)
     for (const struct pl_open *e = o->list; e && e != c; e = e->next) {
         const struct pl_op_spool_head *other = pl_open_head(e);
 
-        if (other->gathered && !*e->blocked && pl_streq(other->branch, h->branch) && pl_streq(other->repo, h->repo) &&
+        if (other->gathered && !e->set_aside && pl_streq(other->branch, h->branch) && pl_streq(other->repo, h->repo) &&
             pl_streq(other->project, h->project))
             return true;
     }
@@ -341,7 +391,7 @@ static bool has_elder(const struct pl_opens *o, const struct pl_open *c)
 
 int64_t pl_opens_due(struct pl_opens *o, int64_t now_ms)
 {
-    int64_t next = now_ms + LOOK_EVERY_MS;
+    int64_t next = PL_MIN(now_ms + LOOK_EVERY_MS, sweep_due(o, now_ms));
 
     for (struct pl_open *c = o->list; c; c = c->next) {
         int64_t due = due_of(c, now_ms);

@@ -31,10 +31,15 @@ struct pl_open {
     int64_t first_ms, last_ms; /* monotonic: of its first and last write */
     int64_t retry_ms;          /* not finished by the clock before that */
     int64_t look_ms;           /* when to see whether it is idle */
-    int64_t touched_us;        /* the spool's last change, as it was last seen */
-    int64_t idle_since_ms;     /* monotonic */
+    int64_t idle_since_ms;     /* monotonic: when a client last wrote to it, or tried to finish it */
     bool closed;               /* takes no more puts that name no commit */
-    char blocked[256];
+    bool set_aside;            /* its operations cannot be applied: somebody must look at it, and others go before it */
+    char blocked[256];         /* why the clock could not finish it; "" = it did not fail */
+    int blocked_code;
+    int64_t blocked_us; /* wall clock: since when */
+
+    atomic_bool saved;   /* the bucket may have something of it */
+    unsigned save_tries; /* the writer's */
 
     struct pl_tree_cursor *base; /* the writer's */
 
@@ -59,6 +64,9 @@ struct pl_opens {
     char *dir;
     _Atomic size_t bytes; /* of all tables */
 
+    struct pl_open_saved *saved; /* a start's: what the bucket has */
+    size_t n_saved;
+
     pthread_mutex_t start_lock; /* one is started at a time */
     pthread_mutex_t lock;       /* what follows */
     pthread_cond_t wake;        /* of the writer */
@@ -69,7 +77,8 @@ struct pl_opens {
     size_t n;
     struct pl_open *ready_first, *ready_last;
     size_t queue_bytes;
-    unsigned jobs; /* on the pool */
+    unsigned jobs;    /* on the pool */
+    int64_t sweep_ms; /* when to sweep the bucket; 0 = there is nothing to sweep */
     bool stopping;
     pthread_t thread;
     bool thread_started;
@@ -92,6 +101,12 @@ void pl_opens_wait_shut(struct pl_opens *o, const struct pl_open_args *args);
 /* ENDING is ours: nobody writes to it any more, and what waits is written. PL_ERETRY: another one ends it, or has. */
 PL_MUST_CHECK
 int pl_open_begin_end(struct pl_open *c, struct pl_err *err);
+/* opens_told: beside its file it is kept that it is set aside, and why: the next start must not apply it over what came later. */
+void pl_open_set_aside(struct pl_open *c);
+/* opens_told: a start reads that back. */
+void pl_open_read_set_aside(struct pl_open *c);
+/* opens_told: that note goes. */
+void pl_open_forget_set_aside(const struct pl_open *c);
 /* It does not end after all. */
 void pl_open_again(struct pl_open *c);
 /* Until whoever is at it has ended it, or opened it again, or all stops. */
@@ -102,6 +117,20 @@ void pl_open_gone(struct pl_open *c);
 void pl_open_event(struct pl_open *c, const char *change, const char *why);
 /* The same for one that ends without a commit, before its file goes: it is kept how (struct pl_open_end). `head`: NULL = it is dropped. */
 void pl_open_ends(struct pl_open *c, const char *head, const char *why);
+
+/* opens_bucket: before the files are read: those that lack something of what the bucket has are fetched. */
+PL_MUST_CHECK
+int pl_opens_restore(struct pl_opens *o, struct pl_err *err);
+void pl_opens_saved_finish(struct pl_opens *o);
+/* From here on what is written goes into the bucket first, if it is durable there. */
+void pl_open_begin_saving(struct pl_open *c);
+/* The bucket has nothing of it any more. Blocks. */
+PL_MUST_CHECK
+int pl_open_unsave(struct pl_open *c, struct pl_err *err);
+/* Removes from the bucket what belongs to no open commit. On the pool, or before anything is written. */
+void pl_opens_sweep(struct pl_opens *o);
+/* It is swept after a while. */
+void pl_opens_sweep_later(struct pl_opens *o, const struct pl_err *why);
 
 /* opens_view */
 void pl_open_nodes_unref(struct pl_open_nodes *n);

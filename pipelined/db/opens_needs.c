@@ -74,6 +74,7 @@ static int expand_lists(struct pl_open *c, struct needs *needs, size_t from, str
 {
     struct expanding x = {c, needs};
     struct pl_list_source source = {&x, list_get};
+    _cleanup_(pl_list_seen_finish) struct pl_list_seen seen = {0};
     size_t end = needs->n;
     int r = 0;
 
@@ -81,7 +82,7 @@ static int expand_lists(struct pl_open *c, struct needs *needs, size_t from, str
         struct pl_hash id = needs->list[i].id;
 
         if (needs->list[i].content == PL_CONTENT_LIST && pl_store_locate(c->store, &id, &(struct pl_location){0}, NULL) < 0)
-            r = pl_list_visit(&source, &id, list_piece, &x, err);
+            r = pl_list_visit(&source, &id, &seen, NULL, list_piece, &x, NULL, err);
     }
     return r;
 }

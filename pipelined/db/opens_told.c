@@ -1,8 +1,11 @@
 /* What is told of open commits: events, and of those that made no commit how they ended. */
 #include "opens_internal.h"
 
+#include "storage/base/clock.h"
+#include "storage/base/io.h"
 #include "storage/base/log.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 struct telling {
@@ -40,6 +43,48 @@ static void tell(struct pl_open *c, struct telling *t, const char *why)
     if (!t->event || pl_db_run(c->o->config.db, PL_TX_UNLOGGED, tell_tx, t, NULL) < 0)
         pl_log_warn("open", "nothing tells that commit %.8s was %s", h->commit, t->change);
     json_decref(t->event);
+}
+
+static void aside_path(const struct pl_open *c, char out[PATH_MAX])
+{
+    snprintf(out, PATH_MAX, "%s/%s.blocked", c->o->dir, pl_open_head(c)->commit);
+}
+
+void pl_open_set_aside(struct pl_open *c)
+{
+    struct pl_err err = {0};
+    char path[PATH_MAX];
+
+    aside_path(c, path);
+    if (pl_io_write_file(path, c->blocked, strlen(c->blocked), 0600, &err) < 0)
+        pl_log_warn("open", "commit %.8s is tried again at the next start: %s", pl_open_head(c)->commit, err.msg);
+}
+
+void pl_open_read_set_aside(struct pl_open *c)
+{
+    struct pl_buf why = {.max = sizeof c->blocked - 1};
+    char path[PATH_MAX];
+    int r;
+
+    aside_path(c, path);
+    r = pl_io_read_file(path, &why, NULL);
+    c->set_aside = r != PL_ENOTFOUND;
+    if (c->set_aside) {
+        snprintf(c->blocked, sizeof c->blocked, "%.*s", (int)why.len, r == 0 ? (const char *)why.data : "");
+        if (!*c->blocked)
+            snprintf(c->blocked, sizeof c->blocked, "its operations could not be applied");
+        c->blocked_code = PL_ECOLLISION;
+        c->blocked_us = pl_clock_wall_us();
+    }
+    pl_buf_finish(&why);
+}
+
+void pl_open_forget_set_aside(const struct pl_open *c)
+{
+    char path[PATH_MAX];
+
+    aside_path(c, path);
+    (void)unlink(path); /* left behind, it names a commit that is no more */
 }
 
 void pl_open_event(struct pl_open *c, const char *change, const char *why)

@@ -113,26 +113,6 @@ static int take(struct group *g, struct pl_open_write *w, struct pl_err *err)
     return r;
 }
 
-/* durable: bucket. The bytes are in a pack before the operations are in the spool. */
-static int put_pack(struct group *g, struct pl_err *err)
-{
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
-    _cleanup_(pl_buf_finish) struct pl_buf raw = {0};
-    struct pl_pack_sink sink = pl_store_sink(g->c->store);
-    struct pl_hash id;
-    int r = g->n ? pl_pack_session_open(&sink, pl_open_head(g->c)->project, &session, err) : 0;
-
-    for (size_t i = 0; i < g->n && r == 0; i++) {
-        const struct pl_op_record *record = &g->records[i];
-
-        pl_buf_clear(&raw);
-        r = pl_buf_reserve(&raw, record->raw, err);
-        r = r < 0 ? r : pl_codec_decode(record->codec, record->bytes, record->stored, raw.data, record->raw, err);
-        r = r < 0 ? r : pl_pack_session_add(session, record->kind, raw.data, record->raw, &id, err);
-    }
-    return r < 0 || !session ? r : pl_pack_session_finish(session, err);
-}
-
 /* Whether the operations name bytes that the store has and the spool has not: its pack may be one that no flush has seen. A list's pieces
  * are not looked at. */
 static bool stands_on_packs(const struct group *g)
@@ -155,17 +135,19 @@ static bool stands_on_packs(const struct group *g)
 static int make_durable(struct group *g, struct pl_err *err)
 {
     struct pl_open *c = g->c;
-    bool bucket = pl_open_head(c)->bucket;
     size_t before;
-    int r = bucket ? put_pack(g, err) : 0;
+    int r = 0;
 
+    /* One look a group: what a daemon answers that was taken over is lost. With durable: bucket it follows the put of the object. */
+    if (!pl_open_head(c)->bucket)
+        r = pl_db_check_owner(c->o->config.db, err);
     if (r == 0 && stands_on_packs(g))
         r = pl_store_flush(c->store, err);
     pthread_mutex_lock(&c->lock); /* what is durable must find its place: room is made for it before */
     r = r < 0 ? r : pl_op_table_reserve(&c->table, &g->ops, err);
     pthread_mutex_unlock(&c->lock);
     if (r == 0 && (g->ops.n || g->n))
-        r = pl_op_spool_append(c->spool, g->records, bucket ? 0 : g->n, &g->ops, g->message, err);
+        r = pl_op_spool_append(c->spool, g->records, g->n, &g->ops, g->message, err);
     if (r < 0)
         return r;
     pthread_mutex_lock(&c->lock);
@@ -279,7 +261,7 @@ int pl_open_write(struct pl_open *c, struct pl_open_write *w, struct pl_err *err
     else if (c->state != PL_OPEN_OPEN)
         r = pl_err_set(err, PL_ERETRY, "commit %.8s is open no more", pl_open_head(c)->commit);
     if (r == 0) {
-        c->last_ms = pl_clock_mono_ms();
+        c->last_ms = c->idle_since_ms = pl_clock_mono_ms();
         if (!c->written)
             c->first_ms = c->last_ms;
         c->written = true;

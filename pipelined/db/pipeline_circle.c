@@ -103,30 +103,70 @@ static int add_other(struct graph *g, const char *key, struct pl_err *err)
     return add_stage(g, key, reads, err);
 }
 
-/* Takes away all that read nothing of what is left; what stays then stands in a circle or reads one. */
-static void prune(json_t *reads)
+/* A walk from what reads nothing of the rest to what reads that, and so on (Kahn). */
+struct prune {
+    json_t *readers; /* branch → [stages that read it] */
+    json_t *waits;   /* stage → how many of what it reads are left */
+    json_t *free;    /* stages that wait for nothing any more */
+};
+
+static void prune_finish(struct prune *p)
 {
-    const char *key;
-    json_t *list, *read;
-    void *next;
-    bool some;
+    json_decref(p->readers);
+    json_decref(p->waits);
+    json_decref(p->free);
+}
+
+static int prune_add(struct prune *p, const json_t *reads, const char *key, const json_t *list, struct pl_err *err)
+{
+    const json_t *read;
+    json_int_t n = 0;
     size_t i;
+    int r = 0;
 
-    do {
-        some = false;
-        json_object_foreach_safe(reads, next, key, list)
+    json_array_foreach(list, i, read)
+    {
+        const char *name = json_string_value(read);
+        json_t *readers = json_object_get(p->readers, name);
+
+        if (r < 0 || !json_object_get(reads, name))
+            continue;
+        n++;
+        if (!readers && json_object_set_new(p->readers, name, readers = json_array()) < 0)
+            return pl_err_nomem(err);
+        r = pl_json_add(readers, json_string(key), err);
+    }
+    if (r == 0 && json_object_set_new(p->waits, key, json_integer(n)) < 0)
+        return pl_err_nomem(err);
+    return r < 0 || n ? r : pl_json_add(p->free, json_string(key), err);
+}
+
+/* Takes away all that read nothing of what is left; what stays then stands in a circle or reads one. */
+static int prune(json_t *reads, struct pl_err *err)
+{
+    _cleanup_(prune_finish) struct prune p = {json_object(), json_object(), json_array()};
+    const char *key;
+    json_t *list, *reader;
+    size_t i;
+    int r = p.readers && p.waits && p.free ? 0 : pl_err_nomem(err);
+
+    json_object_foreach(reads, key, list)
+    {
+        r = r < 0 ? r : prune_add(&p, reads, key, list, err);
+    }
+    for (size_t at = 0; r == 0 && at < json_array_size(p.free); at++) {
+        key = json_string_value(json_array_get(p.free, at));
+        json_object_del(reads, key);
+        json_array_foreach(json_object_get(p.readers, key), i, reader)
         {
-            bool waits = false;
+            json_t *n = json_object_get(p.waits, json_string_value(reader));
 
-            json_array_foreach(list, i, read)
-            {
-                waits = waits || json_object_get(reads, json_string_value(read));
-            }
-            some = some || !waits;
-            if (!waits)
-                json_object_del(reads, key);
+            json_integer_set(n, json_integer_value(n) - 1);
+            if (r == 0 && json_integer_value(n) == 0)
+                r = pl_json_add(p.free, json_incref(reader), err);
         }
-    } while (some);
+    }
+    return r;
 }
 
 static const char *read_of(const json_t *reads, const char *key)
@@ -177,6 +217,6 @@ int pl_pipeline_circle_check(struct pl_conn *c, const struct pl_spec *spec, stru
         r = add_other(&g, json_string_value(json_array_get(g.pending, i)), err);
     if (r < 0 || json_object_size(g.reads) == own) /* it reads no other pipeline */
         return r;
-    prune(g.reads);
-    return json_object_size(g.reads) ? report(g.reads, err) : 0;
+    r = prune(g.reads, err);
+    return r == 0 && json_object_size(g.reads) ? report(g.reads, err) : r;
 }

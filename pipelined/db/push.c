@@ -77,6 +77,8 @@ static int find_record(struct push *p, const struct pl_tree_op *op, const struct
 struct list_check {
     struct push *push;
     const struct pl_tree_op *op;
+    struct pl_list_seen seen; /* of all operations */
+    struct pl_effort *effort;
 };
 
 static int check_piece(void *arg, const struct pl_hash *id, bool is_chunk, uint64_t bytes, struct pl_err *err)
@@ -88,11 +90,9 @@ static int check_piece(void *arg, const struct pl_hash *id, bool is_chunk, uint6
     r = find_record(check->push, check->op, id, &at, err);
     if (r < 0)
         return r;
-    if (!is_chunk) /* the lists below were compared with what the one above says of them */
-        return pl_hash_eq(id, &check->op->entry.id) && bytes != check->op->entry.size ? wrong_size(check->op, bytes, err) : 0;
-    return at.raw == bytes ? 0
-                           : pl_err_set(err, PL_EINVAL, "/%.*s: its list is wrong about a chunk's length",
-                                        (int)check->op->path_len, check->op->path);
+    return !is_chunk || at.raw == bytes ? 0
+                                        : pl_err_set(err, PL_EINVAL, "/%.*s: its list is wrong about a chunk's length",
+                                                     (int)check->op->path_len, check->op->path);
 }
 
 /* Of what a client names, what is missing is missing, not damaged. */
@@ -101,33 +101,44 @@ static int get_list(void *store, const struct pl_hash *id, struct pl_buf *ret, s
     return pl_store_get(store, id, 0, ret, err);
 }
 
-static int check_entry(struct push *p, const struct pl_tree_op *op, struct pl_err *err)
+static int check_list(struct list_check *check, struct pl_err *err)
 {
-    struct list_check check = {p, op};
-    struct pl_list_source lists = {p->store, get_list};
-    struct pl_location at;
-    int r = find_record(p, op, &op->entry.id, &at, err);
+    const struct pl_tree_op *op = check->op;
+    struct pl_list_source lists = {check->push->store, get_list};
+    uint64_t bytes = 0;
+    int r = pl_list_visit(&lists, &op->entry.id, &check->seen, check->effort, check_piece, check, &bytes, err);
 
+    return r < 0 || bytes == op->entry.size ? r : wrong_size(op, bytes, err);
+}
+
+static int check_entry(struct list_check *check, struct pl_err *err)
+{
+    const struct pl_tree_op *op = check->op;
+    struct pl_location at;
+    int r = pl_effort_add(check->effort, 1, err);
+
+    r = r < 0 ? r : find_record(check->push, op, &op->entry.id, &at, err);
     if (r < 0)
         return r;
     if (op->entry.content == PL_CONTENT_LIST)
-        return pl_list_visit(&lists, &op->entry.id, check_piece, &check, err);
+        return check_list(check, err);
     return at.raw == op->entry.size ? 0 : wrong_size(op, at.raw, err);
 }
 
 int pl_db_check_content(struct pl_store *store, const struct pl_tree_op *ops, size_t n, struct pl_pack_set *hidden,
-                        struct pl_err *err)
+                        struct pl_effort *effort, struct pl_err *err)
 {
     struct push p = {.store = store, .hidden = hidden};
+    struct list_check check = {.push = &p, .effort = effort};
     int r = 0;
 
     for (size_t i = 0; i < n && r == 0; i++) {
-        const struct pl_tree_op *op = &ops[i];
-
-        if ((op->op == PL_TREE_PUT || op->op == PL_TREE_REPLACE) &&
-            (op->entry.content == PL_CONTENT_CHUNK || op->entry.content == PL_CONTENT_LIST))
-            r = check_entry(&p, op, err);
+        check.op = &ops[i];
+        if ((ops[i].op == PL_TREE_PUT || ops[i].op == PL_TREE_REPLACE) &&
+            (ops[i].entry.content == PL_CONTENT_CHUNK || ops[i].entry.content == PL_CONTENT_LIST))
+            r = check_entry(&check, err);
     }
+    pl_list_seen_finish(&check.seen);
     return r;
 }
 
@@ -347,7 +358,7 @@ static int read_ops(struct push *p, struct pl_tree_op **ret_own, struct pl_err *
     if (r == PL_EFORMAT) /* the writer's bytes, not the store's */
         r = pl_err_wrap(err, PL_EPROTO, "operations");
     p->ops = *ret_own;
-    return r < 0 ? r : pl_db_check_content(p->store, p->ops, p->n_ops, p->hidden, err);
+    return r < 0 ? r : pl_db_check_content(p->store, p->ops, p->n_ops, p->hidden, p->args->effort, err);
 }
 
 /* A hidden pack may have been doomed meanwhile: what lay in it may be elsewhere. */
@@ -356,7 +367,7 @@ static int look_again(struct push *p, struct pl_err *err)
     if (!p->hidden->map.len)
         return 0;
     pl_pack_set_finish(p->hidden);
-    return pl_db_check_content(p->store, p->ops, p->n_ops, p->hidden, err);
+    return pl_db_check_content(p->store, p->ops, p->n_ops, p->hidden, p->args->effort, err);
 }
 
 int pl_db_push(struct pl_db *db, struct pl_stores *stores, const struct pl_push_args *args, struct pl_push_result *ret,

@@ -204,7 +204,9 @@ static int leave_word(struct recovery *v, struct pl_err *err)
 
     if (!text)
         return pl_err_nomem(err);
-    r = pl_sql_exec(v->conn, err, "INSERT OR REPLACE INTO meta(key, value) VALUES ('recovered', ?), ('regained', '')", "s", text);
+    r = pl_sql_exec(v->conn, err,
+                    "INSERT OR REPLACE INTO meta(key, value) VALUES ('recovered', ?), ('regained', ''), ('unread', '')", "s",
+                    text);
     r = r < 0 ? r
               : pl_sql_exec(v->conn, err,
                             "INSERT INTO event(id, at_us, type, data) SELECT coalesce(max(id), 0) + ?, ?, 'recovered',"
@@ -215,14 +217,41 @@ static int leave_word(struct recovery *v, struct pl_err *err)
 
 /* ---- done ---- */
 
+/* The file alone, read by a connection that knows nothing of how it came to be: what no page of it says is lost with the WAL. */
+static int check_file(const char *path, struct pl_err *err)
+{
+    _cleanup_free_ char *verdict = NULL;
+    struct pl_conn *c = NULL;
+    int r = pl_conn_open(path, true, &c, err);
+
+    r = r < 0 ? r : pl_sql_text(c, err, &verdict, "PRAGMA quick_check(1)", "");
+    pl_conn_close(c);
+    if (r == 0 && !pl_streq(verdict, "ok"))
+        r = pl_err_set(err, PL_EIO, "the database that was made is damaged: %s", verdict);
+    return r;
+}
+
+/* All of the database is in its file, and the WAL is empty. Closing the last connection does that, too, but says nothing when it fails. */
+static int fold_wal(struct recovery *v, struct pl_err *err)
+{
+    int64_t busy = 0;
+    int r = pl_sql_int(v->conn, err, &busy, "PRAGMA wal_checkpoint(TRUNCATE)", "");
+
+    if (r == 0 && busy)
+        r = pl_err_set(err, PL_EBUSY, "another process reads the database that is being made");
+    v->conn = pl_conn_close(v->conn);
+    return r < 0 ? pl_err_wrap(err, r, "%s", v->path) : check_file(v->path, err);
+}
+
 /* Whole on the disk before it has its name. Of an older database of the folder nothing may be left that SQLite would take for ours. */
 static int put_in_place(struct recovery *v, struct pl_err *err)
 {
     _cleanup_close_ int fd = -1;
     char path[PATH_MAX];
-    int r;
+    int r = fold_wal(v, err);
 
-    v->conn = pl_conn_close(v->conn); /* the last connection: what lies in the WAL comes into the file */
+    if (r < 0)
+        return r;
     if (snprintf(path, sizeof path, "%s/pipelined.db", v->dir) >= (int)sizeof path)
         return pl_err_set(err, PL_EINVAL, "the folder name %.64s… is too long", v->dir);
     fd = open(v->path, O_RDONLY | O_CLOEXEC);

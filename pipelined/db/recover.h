@@ -1,11 +1,12 @@
 /* recover: a daemon's database anew from its store alone, in a folder that has none.
  *
  *   DIR/recover.db:  newest good checkpoint (broken ones are passed over) ─ the log after it, whole ─ what was under way and is over ─▶
- *   fsync, rename to DIR/pipelined.db
+ *   WAL into the file, quick_check, fsync, rename to DIR/pipelined.db
  *
  * It has then every logged record up to the last object of the log, and attempts, events, metrics and results of unfinished jobs as of
  * the checkpoint. A crash or an error on the way leaves no database: the same call begins anew. An object that is missing from the log
- * is an error that names it; nothing is left out in silence. Blocks. */
+ * is an error that names it; nothing is left out in silence. Which packs were not read back yet nobody remembers: `unread` in meta says that all
+ * count as such (brought_tx.h). Blocks. */
 #pragma once
 
 #include "pipelined/db/sql.h"

@@ -1,6 +1,7 @@
 #include "stage_log.h"
 
 #include "storage/base/io.h"
+#include "storage/base/lock_order.h"
 #include "storage/pack/pack_session.h"
 
 #include <dirent.h>
@@ -384,6 +385,7 @@ static struct open_log *new_open(struct pl_stage_logs *l, int64_t job, struct pl
     o->job = job;
     o->fd = -1;
     pthread_mutex_init(&o->mutex, NULL);
+    pl_lock_order_spans_requests(&o->mutex); /* one job's */
     if (pl_map_put(&l->open, &job, sizeof job, o, NULL, err) < 0) {
         free_open(o);
         return NULL;

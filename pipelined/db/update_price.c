@@ -1,5 +1,7 @@
 #include "update_price.h"
 
+#include "pipelined/core/json_text.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -56,6 +58,31 @@ static void add_what(char out[WHAT_MAX], const char *key, const json_t *before, 
         snprintf(out + n, WHAT_MAX - n, " %s → %s", from, to);
 }
 
+/* Takes from the inputs what only says what a reference of one match brings: its path is in the key, its content is in none. */
+static void drop_unkeyed(json_t *tree)
+{
+    const char *glob = pl_json_str(tree, "glob"), *key;
+    json_t *one;
+    size_t i;
+
+    if (json_is_true(json_object_get(tree, "reference")) && (!*glob || pl_streq(glob, "/"))) {
+        (void)!json_object_del(tree, "files");
+        (void)!json_object_del(tree, "repo");
+    }
+    json_array_foreach(tree, i, one) drop_unkeyed(one);
+    json_object_foreach(tree, key, one) drop_unkeyed(one);
+}
+
+/* Do the inputs differ in what a datum key holds, or could there be other datums? */
+static bool inputs_differ(const json_t *before, const json_t *after)
+{
+    _cleanup_(json_decrefp) json_t *old = json_deep_copy(before), *now = json_deep_copy(after);
+
+    drop_unkeyed(old);
+    drop_unkeyed(now);
+    return !json_equal(old, now);
+}
+
 /* Names of the fields that differ, of the code folder by what is in it. */
 static void say_what(const struct old_stage *old, const json_t *now, const struct pl_stage_code *code, char out[WHAT_MAX])
 {
@@ -66,7 +93,10 @@ static void say_what(const struct old_stage *old, const json_t *now, const struc
     json_object_foreach((json_t *)(uintptr_t)now, key, v)
     {
         if (!json_equal(v, json_object_get(old->spec, key)))
-            add_what(out, key, json_object_get(old->spec, key), v);
+            add_what(out,
+                     pl_streq(key, "input") && !inputs_differ(json_object_get(old->spec, key), v) ? "reference (in no datum key)"
+                                                                                                  : key,
+                     json_object_get(old->spec, key), v);
     }
     json_object_foreach(old->spec, key, v)
     {
@@ -81,7 +111,8 @@ static void say_what(const struct old_stage *old, const json_t *now, const struc
 static enum again again_by_inputs(const struct pl_stage *stage, const enum again *stages)
 {
     for (size_t i = 0; i < stage->n_leaves; i++)
-        if (stage->leaves[i]->stage != PL_SPEC_NO_STAGE && stages[stage->leaves[i]->stage] != NOTHING)
+        if (stage->leaves[i]->stage != PL_SPEC_NO_STAGE &&
+            !(stage->leaves[i]->reference && pl_streq(stage->leaves[i]->glob, "/")) && stages[stage->leaves[i]->stage] != NOTHING)
             return AT_MOST;
     return NOTHING;
 }
@@ -94,7 +125,7 @@ static enum again again_of(const struct pl_pipeline_args *a, size_t i, const str
     if (!stage->cache.enabled || !json_equal(json_object_get(old->spec, "cache"), json_object_get(now, "cache")) ||
         (stage->cache.code && !pl_hash_eq(&old->identity, &a->code[i].identity)))
         return ALL;
-    if (!json_equal(json_object_get(old->spec, "input"), json_object_get(now, "input")))
+    if (inputs_differ(json_object_get(old->spec, "input"), json_object_get(now, "input")))
         return AT_MOST;
     return again_by_inputs(stage, stages);
 }
@@ -150,17 +181,19 @@ static int add_again(json_t *change, enum again again, const struct past *past, 
 
 /* ---- all stages ---- */
 
-static bool runs_stage(const json_t *runs, const char *stage)
+/* Of the spec's stages those that the run has, of which `runs` are [project, name]. */
+static void note_runs(const struct pl_spec *spec, const json_t *runs, bool *ret)
 {
     const json_t *one;
     size_t i;
 
     json_array_foreach(runs, i, one)
     {
-        if (pl_streq(json_string_value(json_array_get(one, 1)), stage))
-            return true;
+        const struct pl_stage *stage = pl_spec_stage(spec, json_string_value(json_array_get(one, 1)));
+
+        if (stage)
+            ret[stage - spec->stages] = true;
     }
-    return false;
 }
 
 static int price_stage(struct pl_conn *c, const struct pl_pipeline_args *a, size_t i, json_t *change, enum again *stages,
@@ -192,13 +225,16 @@ int pl_update_price(struct pl_conn *c, const struct pl_pipeline_args *a, const j
                     struct pl_err *err)
 {
     _cleanup_free_ enum again *stages = calloc(a->spec->n_stages + 1, sizeof *stages);
-    int r = stages ? 0 : pl_err_nomem(err);
+    _cleanup_free_ bool *run = calloc(a->spec->n_stages + 1, sizeof *run);
+    int r = stages && run ? 0 : pl_err_nomem(err);
 
     *ret_gpu_s = 0;
+    if (r == 0)
+        note_runs(a->spec, runs, run);
     for (size_t k = 0; r == 0 && k < a->spec->n_stages; k++) {
         uint32_t i = a->spec->order[k];
 
-        if (runs_stage(runs, a->spec->stages[i].name))
+        if (run[i])
             r = price_stage(c, a, i, json_array_get(changes, i), stages, ret_gpu_s, err);
     }
     return r;
