@@ -76,7 +76,7 @@ static int read_role(const char *text, enum pl_role *ret)
     return pl_role_parse(text, ret, NULL); /* one that this program does not know counts for nothing */
 }
 
-/* [[scope, role]…] as the database has it. */
+/* [[scope, role]…] as the database has it; `out` has room for all of them. */
 static size_t read_grants(const json_t *roles, struct pl_grant *out)
 {
     const json_t *pair;
@@ -86,7 +86,7 @@ static size_t read_grants(const json_t *roles, struct pl_grant *out)
     {
         const char *scope = json_string_value(json_array_get(pair, 0)), *role = json_string_value(json_array_get(pair, 1));
 
-        if (n == PL_GRANTS_MAX || !scope || !role || strlen(scope) > PL_SCOPE_MAX || read_role(role, &out[n].role) < 0)
+        if (!scope || !role || strlen(scope) > PL_SCOPE_MAX || read_role(role, &out[n].role) < 0)
             continue;
         snprintf(out[n].scope, sizeof out[n].scope, "%s", scope);
         n++;
@@ -106,16 +106,16 @@ static struct pl_principal *same_as(struct pl_principal *fresh, struct pl_princi
 static int read_users(struct pl_conn *c, const struct directory *before, struct directory *d, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    _cleanup_free_ struct pl_grant *grants = calloc(PL_GRANTS_MAX, sizeof *grants);
-    int r = grants ? pl_sql_query(c, err, &rows, "SELECT name, roles FROM user", "") : pl_err_nomem(err);
+    int r = pl_sql_query(c, err, &rows, "SELECT name, roles FROM user", "");
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
         _cleanup_(json_decrefp) json_t *roles = pl_col_json(&rows, 1);
+        _cleanup_free_ struct pl_grant *grants = calloc(json_array_size(roles) + 1, sizeof *grants);
         const char *name = pl_col_text(&rows, 0);
         struct pl_principal_user from = {.name = name, .token = "", .grants = grants, .limit = {.role = PL_ROLE_ADMIN}};
         struct pl_principal *who;
 
-        if (!roles)
+        if (!roles || !grants)
             return pl_err_nomem(err);
         from.n_grants = read_grants(roles, grants);
         r = pl_principal_user(&from, &who, err);

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#define API_THREADS 2
+#define API_THREADS 4 /* of libmicrohttpd: a client on one of them waits while that one fills the sockets of others */
 
 /* A row as the server's handler gets it. */
 struct pl_api_bound {
@@ -56,14 +56,15 @@ void pl_api_refused(struct pl_api *a, const struct pl_http_request *req)
     pl_api_audit_refused(a, pl_http_context(req), pl_http_peer(req), target);
 }
 
-static void on_request(struct pl_http_request *req, void *arg)
+static void serve_request(const struct pl_api_bound *bound, struct pl_http_request *req)
 {
-    const struct pl_api_bound *bound = arg;
     const struct pl_api_route *route = bound->route;
     struct pl_err err = {0};
     json_t *value = NULL;
-    int r = pl_guard_check_again(req, bound->api->guard, &err); /* its body may have taken its time */
+    int r = pl_guard_check_again(req, bound->api->guard, &err); /* its body, or its turn, may have taken its time */
 
+    if (r == 0 && pl_http_request_gone(req))
+        r = pl_err_set(&err, PL_ECANCELED, "the client went away");
     if (r < 0) {
         pl_http_reply_error(req, &err);
         return;
@@ -77,9 +78,11 @@ static void on_request(struct pl_http_request *req, void *arg)
     r = r < 0 ? r : route->json(bound->api, req, &value, &err);
     if (r < 0) {
         json_decref(value);
-        err.code = r;
-        if (r == PL_EFORBIDDEN)
+        if (r == PL_EFORBIDDEN) {
             pl_api_refused(bound->api, req);
+            r = pl_guard_forbid(bound->api->guard, pl_http_context(req), r, &err);
+        }
+        err.code = r;
         if (pl_lack_taken()) { /* whatever it looked like */
             err = (struct pl_err){0};
             pl_err_nomem(&err);
@@ -91,16 +94,65 @@ static void on_request(struct pl_http_request *req, void *arg)
     pl_http_reply_json(req, r ? (unsigned)r : 200, value ? value : json_object());
 }
 
+/* A costly request until its turn comes. */
+struct costly {
+    struct pl_http_request *req;
+    void (*fn)(void *self, struct pl_http_request *req);
+    void *self;
+};
+
+static void take_turn(void *arg)
+{
+    struct costly c = *(struct costly *)arg;
+
+    free(arg);
+    (void)pl_lack_taken(); /* what lacks from here on is the request's */
+    c.fn(c.self, c.req);
+}
+
+int pl_api_in_turn(struct pl_api *a, struct pl_http_request *req, void (*fn)(void *self, struct pl_http_request *req), void *self,
+                   struct pl_err *err)
+{
+    const struct pl_principal *who = pl_http_context(req);
+    struct costly *c = malloc(sizeof *c);
+    int r;
+
+    if (!c)
+        return pl_err_nomem(err);
+    *c = (struct costly){req, fn, self};
+    r = pl_turns_run(a->turns, who ? who->name : "", take_turn, c, err);
+    if (r < 0)
+        free(c);
+    return r;
+}
+
+static void serve_costly(void *self, struct pl_http_request *req)
+{
+    serve_request(self, req);
+}
+
+static void on_request(struct pl_http_request *req, void *arg)
+{
+    struct pl_api_bound *bound = arg;
+    struct pl_err err = {0};
+
+    if (!bound->route->costly)
+        serve_request(bound, req);
+    else if (pl_api_in_turn(bound->api, req, serve_costly, bound, &err) < 0)
+        pl_http_reply_error(req, &err);
+}
+
 static struct pl_http_route route_of(const struct pl_api_route *row, struct pl_api_bound *bound)
 {
     return (struct pl_http_route){.method = row->method,
                                   .pattern = row->pattern,
-                                  .where = PL_ON_POOL,
+                                  .where = row->on_loop ? PL_ON_LOOP : PL_ON_POOL,
                                   .body = row->body,
                                   .body_max = row->body_max,
                                   .handler = on_request,
                                   .arg = bound,
-                                  .access = (unsigned)row->verb | (row->asks ? PL_ACCESS_ASKS : 0)};
+                                  .access = (unsigned)row->verb | (row->asks ? PL_ACCESS_ASKS : 0) |
+                                            (row->somewhere ? PL_ACCESS_SOMEWHERE : 0)};
 }
 
 /* No route is served of which it is not said who may ask. */
@@ -248,6 +300,7 @@ static int listen_at(struct pl_api *a, const char *listen, bool tls, struct pl_h
                                       .n_routes = a->n_routes,
                                       .guard = pl_guard_check,
                                       .guard_arg = a->guard,
+                                      .private_prefix = "/api/",
                                       .guard_unknown = true,
                                       .loop = a->config.loop,
                                       .pool = a->config.pool,
@@ -292,7 +345,8 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
 
     if (!a)
         return pl_err_nomem(err);
-    pl_api_refusals_init(&a->refusals);
+    pl_api_tellings_init(&a->refusals);
+    pl_api_tellings_init(&a->puts);
     pthread_rwlock_init(&a->secrets, NULL);
     r = copy_config(a, config, err);
     r = r < 0 ? r : make_tmp(a, err);
@@ -300,6 +354,7 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
     r = r < 0 ? r : make_guard(a, err);
     r = r < 0 ? r : collect_routes(a, err);
     r = r < 0 ? r : pl_openapi_document(a->config.version, a->config.more_routes, a->config.n_more_routes, &a->openapi, err);
+    r = r < 0 ? r : pl_turns_create(a->config.pool, &a->turns, err);
     r = r < 0 ? r : pl_sessions_create(&a->sessions, err);
     r = r < 0 ? r : pl_read_back_create(a->config.db, a->config.stores, &a->read_back, err);
     r = r < 0 ? r : pl_api_events_open(a, err);
@@ -372,12 +427,14 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     pl_sse_hub_destroy(a->hub);
     pl_guard_destroy(a->guard);
     pl_access_close(a->access);
-    pl_api_refusals_finish(&a->refusals);
+    pl_api_tellings_finish(&a->refusals);
+    pl_api_tellings_finish(&a->puts);
     pthread_rwlock_destroy(&a->secrets);
     pl_sessions_destroy(a->sessions);
     pl_read_back_destroy(a->read_back);
     pl_disk_watch_destroy(a->disks);
     pl_run_waits_destroy(a->waits);
+    pl_turns_destroy(a->turns);
     pl_buf_finish(&a->openapi);
     free(a->routes);
     free(a->bound);

@@ -6,12 +6,15 @@
 #include "disk_watch.h"
 #include "guard.h"
 #include "pipelined/core/rate.h"
+#include "pipelined/db/access_tx.h"
 #include "pipelined/db/gc.h"
 #include "pipelined/db/heads.h"
 #include "pipelined/db/names.h"
 #include "pipelined/db/opens.h"
 #include "run_waits.h"
 #include "s3_gateway.h"
+#include "storage/base/effort.h"
+#include "turns.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -58,6 +61,9 @@ struct pl_api_route {
     enum pl_http_body body;
     uint64_t body_max; /* as in pl_http_route */
     enum pl_verb verb; /* required: who may */
+    bool on_loop;      /* answers at once, on the loop: it needs neither the pool nor the database */
+    bool costly;       /* it may take long: those of one principal by turns (turns.h) */
+    bool somewhere;    /* with `asks`: who has the verb's role nowhere is refused before the body comes */
     bool audits;       /* it writes what it does into the audit itself */
     bool asks;         /* of the project or repo that its body or query names: pl_api_may */
     /* For the OpenAPI document: */
@@ -102,14 +108,15 @@ struct pl_api_moved {
     _Atomic uint64_t urls_get, urls_put; /* given to others */
 };
 
-/* Of refusals that the audit tells: of one user, or one address of nobody known, so many at once, and so many a minute. */
-#define PL_API_REFUSERS          256
-#define PL_API_REFUSALS          20
-#define PL_API_REFUSALS_A_MINUTE 6
-struct pl_api_refusals {
+/* Of what may come often the audit tells so many at once, and so many a minute: refusals of one user, or of one address of nobody known;
+ * puts of one user into one bucket. */
+#define PL_API_TOLD_OF           256
+#define PL_API_TELLINGS          20
+#define PL_API_TELLINGS_A_MINUTE 6
+struct pl_api_tellings {
     pthread_mutex_t lock;
     struct pl_rate rate;
-    struct pl_rate_bucket buckets[PL_API_REFUSERS];
+    struct pl_rate_bucket buckets[PL_API_TOLD_OF];
 };
 
 struct pl_api {
@@ -123,7 +130,7 @@ struct pl_api {
     struct pl_sse_hub *hub;
     struct pl_guard *guard;
     struct pl_access *access;
-    struct pl_api_refusals refusals;
+    struct pl_api_tellings refusals, puts;
     pthread_rwlock_t secrets; /* who gives a project some shares it; who makes or deletes a project has it alone */
     char *tmp_dir;            /* DIR/tmp: emptied at the start */
     char *url;                /* for people: public_url, or http://host:port */
@@ -135,6 +142,7 @@ struct pl_api {
     struct pl_disk_watch *disks;
     struct pl_api_moved moved;
     struct pl_run_waits *waits;
+    struct pl_turns *turns;
     _Atomic bool draining; /* the daemon ends */
     struct pl_api_check check;
     struct pl_heads *heads;
@@ -168,8 +176,25 @@ void pl_api_audit_done(struct pl_api *a, const struct pl_api_route *route, const
                        const json_t *reply);
 /* Writes, soon, that `target` was refused to `who` (NULL: nobody known). `api` is the struct pl_api (pl_guard_config.refused). Any thread. */
 void pl_api_audit_refused(void *api, const struct pl_principal *who, const char *peer, const char *target);
-void pl_api_refusals_init(struct pl_api_refusals *r);
-void pl_api_refusals_finish(struct pl_api_refusals *r);
+void pl_api_tellings_init(struct pl_api_tellings *t);
+void pl_api_tellings_finish(struct pl_api_tellings *t);
+/* What the audit will say of a put by S3 (NULL: no more of these now), and the end of it: written, soon, if the put was `taken`. The
+ * request and `who` may be gone by then. */
+struct pl_api_telling *pl_api_audit_put(struct pl_api *a, const struct pl_http_request *req, const struct pl_principal *who,
+                                        const char *bucket, const char *target);
+void pl_api_audit_put_done(struct pl_api_telling *t, bool taken);
+/* `verb` and `target` stay the caller's. */
+struct pl_audit pl_api_audit_entry(const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
+                                   const char *target);
+
+/* What one request may cost at most: steps over what others brought, time, and no more once its client has gone. */
+#define PL_API_STEPS_MAX ((uint64_t)1 << 26)
+#define PL_API_WORK_MS   60000
+struct pl_effort pl_api_effort(const struct pl_http_request *req);
+/* Calls fn(self, req), which replies, when it is the turn of who asks (turns.h). PL_EBUSY, PL_ENOMEM: it is not called. */
+PL_MUST_CHECK
+int pl_api_in_turn(struct pl_api *a, struct pl_http_request *req, void (*fn)(void *self, struct pl_http_request *req), void *self,
+                   struct pl_err *err);
 
 /* The JSON body as object, taken apart by jansson's format with JSON_STRICT ("{s:s, s?:b}": flat, a key and where its value goes): an
  * unknown field or a wrong type is refused by name. Texts live as long as `*ret_body`. PL_EINVAL. */

@@ -1,17 +1,28 @@
-/* The audit: what changes what there is and who may, who logged in, and what was refused to whom. Refusals are written behind the request
- * that they are of, and of one user no more than PL_API_REFUSALS at once: what others did must not be pushed out by them. */
+/* The audit: what changes what there is and who may, who logged in, and what was refused to whom. Refusals and puts by S3 are written
+ * behind the request that they are of, and of one user no more than PL_API_TELLINGS at once: what others did must not be pushed out by them. */
 #include "api_internal.h"
 
-#include "pipelined/db/access_tx.h"
 #include "storage/base/clock.h"
 #include "storage/base/log.h"
 
 #include <stdio.h>
 
+struct pl_audit pl_api_audit_entry(const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
+                                   const char *target)
+{
+    struct pl_audit entry = {.who = who->name, .token = who->token, .verb = verb, .target = target};
+    char user[64];
+
+    snprintf(entry.peer, sizeof entry.peer, "%s", pl_http_peer(req));
+    if (who->kind == PL_PRINCIPAL_DAEMON && pl_http_peer_user(req, user, sizeof user))
+        snprintf(entry.peer, sizeof entry.peer, "%s, user %s", pl_http_peer(req), user);
+    return entry;
+}
+
 void pl_api_audit(struct pl_api *a, const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
                   const char *target)
 {
-    struct pl_audit entry = {who->name, who->token, pl_http_peer(req), verb, target};
+    struct pl_audit entry = pl_api_audit_entry(req, who, verb, target);
     struct pl_err err = {0};
 
     if (pl_db_run(a->config.db, PL_TX_UNLOGGED, pl_tx_audit_alone, &entry, &err) < 0)
@@ -33,62 +44,100 @@ void pl_api_audit_done(struct pl_api *a, const struct pl_api_route *route, const
     pl_api_audit(a, req, pl_http_context(req), verb, target);
 }
 
-/* ---- refusals ---- */
+/* ---- what may come often ---- */
 
-void pl_api_refusals_init(struct pl_api_refusals *r)
+void pl_api_tellings_init(struct pl_api_tellings *t)
 {
-    pthread_mutex_init(&r->lock, NULL);
-    r->rate = (struct pl_rate){
-        .buckets = r->buckets, .n = PL_API_REFUSERS, .burst = PL_API_REFUSALS, .leak_a_minute = PL_API_REFUSALS_A_MINUTE};
+    pthread_mutex_init(&t->lock, NULL);
+    t->rate = (struct pl_rate){
+        .buckets = t->buckets, .n = PL_API_TOLD_OF, .burst = PL_API_TELLINGS, .leak_a_minute = PL_API_TELLINGS_A_MINUTE};
 }
 
-void pl_api_refusals_finish(struct pl_api_refusals *r)
+void pl_api_tellings_finish(struct pl_api_tellings *t)
 {
-    pthread_mutex_destroy(&r->lock);
+    pthread_mutex_destroy(&t->lock);
 }
 
-struct refusal {
+struct pl_api_telling {
     struct pl_api *api;
-    char who[PL_USER_MAX + 1], token[PL_TOKEN_ID_HEX + 1], peer[48], target[512];
+    char who[PL_USER_MAX + 1], token[PL_TOKEN_ID_HEX + 1], target[512];
+    struct pl_audit entry;
 };
 
-static void write_refusal(void *arg)
+static void write_telling(void *arg)
 {
-    struct refusal *r = arg;
-    struct pl_audit entry = {r->who, r->token, r->peer, "refused", r->target};
+    struct pl_api_telling *t = arg;
     struct pl_err err = {0};
 
-    if (pl_db_run(r->api->config.db, PL_TX_UNLOGGED, pl_tx_audit_alone, &entry, &err) < 0)
-        pl_log_error("audit", "%s was refused %s: not written: %s", r->who, r->target, err.msg);
-    free(r);
+    if (pl_db_run(t->api->config.db, PL_TX_UNLOGGED, pl_tx_audit_alone, &t->entry, &err) < 0)
+        pl_log_error("audit", "%s: %s %s: not written: %s", t->who, t->entry.verb, t->target, err.msg);
+    free(t);
 }
 
-static enum pl_rate_verdict count(struct pl_api *a, const char *whose)
+static enum pl_rate_verdict count(struct pl_api_tellings *t, const char *whose)
 {
     enum pl_rate_verdict verdict;
 
-    pthread_mutex_lock(&a->refusals.lock);
-    verdict = pl_rate_hit(&a->refusals.rate, pl_xxh64(whose, strlen(whose), 0), pl_clock_mono_ms());
-    pthread_mutex_unlock(&a->refusals.lock);
+    pthread_mutex_lock(&t->lock);
+    verdict = pl_rate_hit(&t->rate, pl_xxh64(whose, strlen(whose), 0), pl_clock_mono_ms());
+    pthread_mutex_unlock(&t->lock);
     return verdict;
+}
+
+/* NULL: the audit tells no more of that now. Its texts are its own; `who` may be NULL. */
+static struct pl_api_telling *telling_create(struct pl_api *a, enum pl_rate_verdict verdict, const struct pl_principal *who,
+                                             const char *verb, const char *target)
+{
+    struct pl_api_telling *t = verdict == PL_RATE_OVER ? NULL : calloc(1, sizeof *t);
+
+    if (!t)
+        return NULL;
+    t->api = a;
+    snprintf(t->who, sizeof t->who, "%s", who ? who->name : "");
+    snprintf(t->token, sizeof t->token, "%s", who ? who->token : "");
+    snprintf(t->target, sizeof t->target, "%.480s%s", target, verdict == PL_RATE_FIRST ? ", and more than is told" : "");
+    t->entry = (struct pl_audit){.who = t->who, .token = t->token, .verb = verb, .target = t->target};
+    return t;
+}
+
+static void tell(struct pl_api_telling *t)
+{
+    struct pl_err err = {0};
+
+    if (pl_pool_submit(t->api->config.pool, write_telling, t, &err) == 0)
+        return;
+    pl_log_warn("audit", "%s: %s %s: not written: %s", t->who, t->entry.verb, t->target, err.msg);
+    free(t);
 }
 
 void pl_api_audit_refused(void *api, const struct pl_principal *who, const char *peer, const char *target)
 {
     struct pl_api *a = api;
-    enum pl_rate_verdict verdict = count(a, who ? who->name : peer);
-    struct refusal *r = verdict == PL_RATE_OVER ? NULL : calloc(1, sizeof *r);
-    struct pl_err err = {0};
+    struct pl_api_telling *t = telling_create(a, count(&a->refusals, who ? who->name : peer), who, "refused", target);
 
-    if (!r)
+    if (!t)
         return;
-    r->api = a;
-    snprintf(r->who, sizeof r->who, "%s", who ? who->name : "");
-    snprintf(r->token, sizeof r->token, "%s", who ? who->token : "");
-    snprintf(r->peer, sizeof r->peer, "%s", peer);
-    snprintf(r->target, sizeof r->target, "%.480s%s", target, verdict == PL_RATE_FIRST ? ", and more than is told" : "");
-    if (pl_pool_submit(a->config.pool, write_refusal, r, &err) == 0)
-        return;
-    pl_log_warn("audit", "%s was refused %s: not written: %s", r->who, r->target, err.msg);
-    free(r);
+    snprintf(t->entry.peer, sizeof t->entry.peer, "%s", peer);
+    tell(t);
+}
+
+struct pl_api_telling *pl_api_audit_put(struct pl_api *a, const struct pl_http_request *req, const struct pl_principal *who,
+                                        const char *bucket, const char *target)
+{
+    char whose[PL_USER_MAX + PL_TOKEN_ID_HEX + 256];
+    struct pl_api_telling *t;
+
+    snprintf(whose, sizeof whose, "%s %s %.200s", who->name, who->token, bucket);
+    t = telling_create(a, count(&a->puts, whose), who, "write", target);
+    if (t)
+        memcpy(t->entry.peer, pl_api_audit_entry(req, who, "", "").peer, sizeof t->entry.peer);
+    return t;
+}
+
+void pl_api_audit_put_done(struct pl_api_telling *t, bool taken)
+{
+    if (t && taken)
+        tell(t);
+    else
+        free(t);
 }

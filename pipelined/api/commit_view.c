@@ -130,10 +130,11 @@ int pl_api_open_json(struct pl_open *c, bool with_sums, json_t **ret, struct pl_
     int r;
 
     pl_open_info(c, &info);
-    o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:s}", "id", h->commit, "project", h->project, "repo",
-                  h->repo, "branch", h->branch, "parent", h->base, "state", "open", "message", message, "author", h->author,
-                  "created_us", (json_int_t)h->created_us, "operations", (json_int_t)info.operations, "gathers", h->gathered,
-                  "blocked", info.blocked);
+    o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:s, s:I, s:b}", "id", h->commit, "project",
+                  h->project, "repo", h->repo, "branch", h->branch, "parent", h->base, "state", "open", "message", message,
+                  "author", h->author, "created_us", (json_int_t)h->created_us, "operations", (json_int_t)info.operations,
+                  "gathers", h->gathered, "blocked", info.blocked, "blocked_us", (json_int_t)info.blocked_us, "set_aside",
+                  info.set_aside);
     if (!o)
         return pl_err_nomem(err);
     r = with_sums ? add_sums(c, o, err) : 0;

@@ -137,7 +137,6 @@ static bool add_etag(struct pl_http_request *req, const struct pl_hash *content)
 
     snprintf(etag, sizeof etag, "\"%.32s-1\"", pl_hash_hex(content, hex));
     pl_http_reply_header(req, "ETag", etag);
-    pl_http_reply_header(req, "Cache-Control", "no-cache");
     return known && (pl_streq(known, "*") || strstr(known, etag));
 }
 

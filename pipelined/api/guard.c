@@ -56,6 +56,8 @@ struct pl_guard {
     struct login_code codes[PL_LOGIN_CODES_MAX];
     struct pl_rate failures;
     struct pl_rate_bucket buckets[PL_GUARD_ADDRESSES];
+    struct pl_rate forbidden; /* by user */
+    struct pl_rate_bucket users[PL_GUARD_ADDRESSES];
 };
 
 /* ---- names of this daemon ---- */
@@ -246,6 +248,8 @@ int pl_guard_create(const struct pl_guard_config *config, struct pl_guard **ret,
     g->refused_self = config->refused_self;
     g->failures = (struct pl_rate){
         .buckets = g->buckets, .n = PL_GUARD_ADDRESSES, .burst = PL_GUARD_FAILURES, .leak_a_minute = PL_GUARD_FAILURES_A_MINUTE};
+    g->forbidden = g->failures;
+    g->forbidden.buckets = g->users;
     g->token_text = strdup(config->token);
     r = g->token_text ? add_names(g, config, err) : pl_err_nomem(err);
     r = r < 0 ? r : pl_principal_daemon(&g->daemon, err);
@@ -381,6 +385,22 @@ int pl_guard_refuse(struct pl_guard *g, const char *peer, int code, struct pl_er
             g->refused(g->refused_self, NULL, peer, "requests with wrong or missing tokens");
     }
     return verdict == PL_RATE_UNDER ? code : pl_err_set(err, PL_EBUSY, "too many requests with a wrong or missing token");
+}
+
+int pl_guard_forbid(struct pl_guard *g, const struct pl_principal *who, int code, struct pl_err *err)
+{
+    enum pl_rate_verdict verdict;
+
+    if (*err->field) /* the content of the document is at fault; no role would allow it */
+        return code;
+    pthread_mutex_lock(&g->lock);
+    verdict = pl_rate_hit(&g->forbidden, pl_xxh64(who->name, strlen(who->name), 0), pl_clock_mono_ms());
+    pthread_mutex_unlock(&g->lock);
+    if (verdict == PL_RATE_FIRST)
+        pl_log_warn("api", "more than %d requests of %s that no role of theirs allows", PL_GUARD_FAILURES, who->name);
+    return verdict == PL_RATE_UNDER
+               ? code
+               : pl_err_set(err, PL_EBUSY, "too many requests of %s that no role of theirs allows", who->name);
 }
 
 static int refuse(struct pl_guard *g, const struct pl_http_request *req, const char *why, struct pl_err *err)
@@ -571,6 +591,9 @@ static int check_verb(const struct pl_http_request *req, const struct pl_http_ro
     enum pl_verb verb = PL_ACCESS_VERB(route->access);
     const struct pl_verb_rule *rule = pl_verb_rule(verb);
 
+    if ((route->access & PL_ACCESS_SOMEWHERE) && p->kind != PL_PRINCIPAL_WORKER && !pl_principal_has(p, rule->least))
+        return pl_err_set(err, PL_EFORBIDDEN, "\"%s\" takes the role %s, which %s has nowhere", rule->name,
+                          pl_role_name(rule->least), p->name);
     if ((route->access & PL_ACCESS_ASKS) && !(p->kind == PL_PRINCIPAL_WORKER && rule->worker == PL_WORKER_NEVER))
         return 0;
     return pl_principal_check(p, verb, project, repo ? repo : param_of(req, route, "stage"), err);
@@ -587,7 +610,6 @@ int pl_guard_check(struct pl_http_request *req, const struct pl_http_route *rout
     struct pl_principal *p;
     char target[512];
     int r = check_names(g, req, err);
-
     if (r < 0 || (route && PL_ACCESS_VERB(route->access) == PL_VERB_OPEN))
         return r;
     r = find_principal(g, req, &p, err);
@@ -599,7 +621,7 @@ int pl_guard_check(struct pl_http_request *req, const struct pl_http_route *rout
         snprintf(target, sizeof target, "%s %.480s", pl_http_method(req), pl_http_path(req));
         g->refused(g->refused_self, p, pl_http_peer(req), target);
     }
-    return r;
+    return r == PL_EFORBIDDEN ? pl_guard_forbid(g, p, r, err) : r;
 }
 
 int pl_guard_check_again(struct pl_http_request *req, void *guard, struct pl_err *err)

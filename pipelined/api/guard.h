@@ -64,6 +64,9 @@ int pl_guard_check_again(struct pl_http_request *req, void *guard, struct pl_err
 /* Counts a refusal with code `code`, whose message `err` has: returns the code, or PL_EBUSY (with another message) when the address had too
  * many of them. Also for the gateway's signatures. */
 int pl_guard_refuse(struct pl_guard *g, const char *peer, int code, struct pl_err *err);
+/* Counts a refusal that the roles of `who` caused, by user: the same limit, and allowed requests pass meanwhile. A refusal that names a field
+ * (a spec that asks for a forbidden part of the pod) is not counted. */
+int pl_guard_forbid(struct pl_guard *g, const struct pl_principal *who, int code, struct pl_err *err);
 
 /* A code for one login, as `who`: the session stands on the token that they came with, and ends with it. When there are too
  * many the oldest goes of whoever has most. PL_EINVAL: they came without a token. */

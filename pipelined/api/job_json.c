@@ -109,15 +109,16 @@ int pl_api_job_find(struct pl_conn *c, const char *project, const char *stage, c
                     char ret_run[PL_ID_HEX + 1], struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    char id[PL_ID_HEX + 1] = "";
-    int r = *run ? pl_db_run_find(c, run, id, err) : 0;
+    char found[PL_ID_HEX + 1];
+    int64_t id;
+    int r = *run ? pl_db_run_text_check(run, err) : 0;
 
-    r = r < 0
-            ? r
-            : pl_sql_query(
-                  c, err, &rows,
-                  "SELECT id, run FROM job WHERE project = ?1 AND stage = ?2 AND (?3 = '' OR run = ?3) ORDER BY id DESC LIMIT 1",
-                  "sss", project, stage, id);
+    r = r < 0 ? r
+              : pl_sql_query(
+                    c, err, &rows,
+                    *run ? "SELECT id, run FROM job WHERE +project = ?1 AND +stage = ?2 AND run >= ?3 AND run < ?3 || 'g' LIMIT 2"
+                         : "SELECT id, run FROM job WHERE project = ?1 AND stage = ?2 ORDER BY id DESC LIMIT 1",
+                    *run ? "sss" : "ss", project, stage, run);
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r < 0)
         return r;
@@ -125,7 +126,14 @@ int pl_api_job_find(struct pl_conn *c, const char *project, const char *stage, c
         return pl_err_set(err, PL_ENOTFOUND, "stage \"%s\" of project \"%s\" has no job in run %s", stage, project, run);
     if (r == 0)
         return pl_err_set(err, PL_ENOTFOUND, "stage \"%s\" of project \"%s\" has no job", stage, project);
-    *ret_id = pl_col_int(&rows, 0);
-    snprintf(ret_run, PL_ID_HEX + 1, "%s", pl_col_text(&rows, 1));
+    id = pl_col_int(&rows, 0);
+    snprintf(found, sizeof found, "%s", pl_col_text(&rows, 1));
+    r = pl_sql_next(c, &rows, err);
+    if (r > 0)
+        return pl_err_set(err, PL_ECONFLICT, "\"%s\" is the start of several run ids: give more digits", run);
+    if (r < 0)
+        return r;
+    *ret_id = id;
+    strcpy(ret_run, found);
     return 0;
 }

@@ -22,7 +22,8 @@ void pl_job_add_live(struct pl_api *a, json_t *job);
 void pl_jobs_add_live(struct pl_api *a, json_t *jobs);
 /* Columns id, state, reason, message, cause, created_us, finished_us. */
 json_t *pl_run_row_json(const struct pl_rows *rows);
-/* Row id of a job; PL_ENOTFOUND names stage and run. `run` may be the start of an id, or "" = the stage's newest job. */
+/* Row id of a job; PL_ENOTFOUND names stage and run, alike whether the run is there or not. `run` may be the start of an id, among the runs
+ * that the stage has jobs in, or "" = the stage's newest job. */
 PL_MUST_CHECK
 int pl_api_job_find(struct pl_conn *c, const char *project, const char *stage, const char *run, int64_t *ret_id,
                     char ret_run[PL_ID_HEX + 1], struct pl_err *err);

@@ -13,6 +13,7 @@ struct walk {
     size_t place_len;
     size_t n;
     unsigned visits;
+    uint64_t steps;
 };
 
 static bool starts_with(const char *s, size_t len, const char *prefix, size_t prefix_len)
@@ -85,6 +86,7 @@ static int new_dirs(struct walk *w, const struct pl_tree_item *item, struct pl_e
 
         if (item->path[at] != '/' || starts_with(w->place, w->place_len, item->path, len))
             continue;
+        w->steps += w->l->glob ? pl_glob_cost(w->l->glob, at) : 0;
         wanted = wants_dir(w->l, item->path, at);
         if (wanted & TAKE)
             r = give_dir(w, item->path, len, err);
@@ -162,8 +164,9 @@ static int walk_all(struct walk *w, struct pl_err *err)
     int r = resume(w, err);
 
     while (r >= 0 && (r = pl_tree_cursor_next(w->cursor, &item, err)) > 0) {
-        if (w->visits++ == PL_LISTING_VISITS_MAX)
+        if (w->visits++ == PL_LISTING_VISITS_MAX || w->steps > PL_LISTING_STEPS_MAX)
             return FULL;
+        w->steps += w->l->glob ? pl_glob_cost(w->l->glob, item.path_len) : 0;
         r = walk_item(w, &item, err);
         if (r <= 0)
             return r;

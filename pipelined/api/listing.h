@@ -11,7 +11,8 @@
 #include "pipelined/core/glob.h"
 #include "storage/tree/tree_walk.h"
 
-#define PL_LISTING_VISITS_MAX 200000u /* entries looked at for one page: then it ends, however few were found */
+#define PL_LISTING_VISITS_MAX 200000u    /* entries looked at for one page: then it ends, however few were found */
+#define PL_LISTING_STEPS_MAX  100000000u /* of matching them with the glob (pl_glob_cost): the same */
 
 struct pl_listing_item {
     const char *path;           /* NUL-terminated, without slash at the end */

@@ -258,7 +258,7 @@ static int check_ops(struct put *p, struct pl_err *err)
     int r = 0;
 
     for (size_t i = 0; i < p->write.n_ops && r == 0; i++) {
-        r = pl_db_check_content(pl_open_store(p->open), &p->ops[i], 1, &hidden, err);
+        r = pl_db_check_content(pl_open_store(p->open), &p->ops[i], 1, &hidden, NULL, err);
         if (r == PL_ERETRY && pl_open_has(p->open, &p->ops[i].entry.id))
             r = 0;
     }
@@ -297,6 +297,7 @@ int pl_open_put_ops(struct pl_http_request *req, struct pl_open *c, struct pl_sp
                     struct pl_err *err)
 {
     const struct pl_open_put_how how = rest(req);
+    struct pl_effort effort = pl_api_effort(req);
     _cleanup_(put_freep) struct put *p = put_new(&how, c);
     _cleanup_(pl_pack_set_finish) struct pl_pack_set hidden = {0};
     const void *bytes;
@@ -310,7 +311,7 @@ int pl_open_put_ops(struct pl_http_request *req, struct pl_open *c, struct pl_sp
     if (r == PL_EFORMAT) /* the writer's bytes */
         r = pl_err_wrap(err, PL_EPROTO, "operations");
     p->write.ops = p->ops;
-    r = r < 0 ? r : pl_db_check_content(pl_open_store(c), p->ops, p->write.n_ops, &hidden, err);
+    r = r < 0 ? r : pl_db_check_content(pl_open_store(c), p->ops, p->write.n_ops, &hidden, &effort, err);
     r = r < 0 ? r : pl_open_revive(c, &hidden, err);
     return r < 0 ? r : send(&p, err);
 }

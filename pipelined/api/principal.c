@@ -126,11 +126,8 @@ static void add_limited(struct pl_principal *p, const struct pl_grant *grant, co
 
 int pl_principal_user(const struct pl_principal_user *from, struct pl_principal **ret, struct pl_err *err)
 {
-    struct pl_principal *p;
+    struct pl_principal *p = make(PL_PRINCIPAL_USER, from->n_grants);
 
-    if (from->n_grants > PL_GRANTS_MAX)
-        return pl_err_set(err, PL_ELIMIT, "user \"%s\" has %zu roles; at most %d", from->name, from->n_grants, PL_GRANTS_MAX);
-    p = make(PL_PRINCIPAL_USER, from->n_grants);
     if (!p)
         return pl_err_nomem(err);
     snprintf(p->name, sizeof p->name, "%s", from->name);
@@ -226,10 +223,20 @@ enum pl_role pl_principal_role(const struct pl_principal *p, enum pl_over over, 
     return role;
 }
 
+bool pl_principal_has(const struct pl_principal *p, enum pl_role role)
+{
+    for (size_t i = 0; i < p->n_grants; i++)
+        if (p->grants[i].role >= role)
+            return true;
+    return false;
+}
+
 static bool worker_may(const struct pl_principal *p, const struct pl_verb_rule *rule, const char *project)
 {
     if (atomic_load(&p->exchanged) && rule != pl_verb_rule(PL_VERB_ATTACH))
         return false;
+    if (!*p->project) /* it is gone: the protocol tells it to end, and nothing else tells it anything */
+        return rule == pl_verb_rule(PL_VERB_ATTACH) || rule == pl_verb_rule(PL_VERB_WORK);
     return rule->worker == PL_WORKER_ALWAYS || (rule->worker == PL_WORKER_OWN && project && pl_streq(project, p->project));
 }
 

@@ -13,14 +13,16 @@
 
 #include <stdatomic.h>
 
-#define PL_USER_MAX           64  /* bytes of a user's name */
-#define PL_GRANTS_MAX         256 /* of one user */
+#define PL_USER_MAX           64 /* bytes of a user's name */
+#define PL_PROJECT_GRANTS_MAX 64 /* of one user in one project: its admins take no place that others give */
 #define PL_SCOPE_MAX          (2 * PL_NAME_MAX_BYTES + 1)
 #define PL_WORKER_TOKEN_START "plw_"
 #define PL_TOKEN_ID_HEX       12 /* the first digits of the token's SHA-256 */
 #define PL_ACCESS_VERB(a)     ((enum pl_verb)((a)&0xff))
 /* In pl_http_route.access beside the verb: which project and repo it touches stands in the body or the query, and the handler asks. */
 #define PL_ACCESS_ASKS 0x100u
+/* Beside that: who has the verb's role nowhere is refused before the body comes. */
+#define PL_ACCESS_SOMEWHERE 0x200u
 
 enum pl_role { PL_ROLE_NONE, PL_ROLE_READER, PL_ROLE_WRITER, PL_ROLE_ADMIN };
 
@@ -128,7 +130,7 @@ struct pl_principal_user {
     struct pl_grant limit; /* of the token: never more than that; {"", PL_ROLE_ADMIN} = no limit */
     int64_t expires_us;
 };
-/* One reference, the caller's. PL_ENOMEM, PL_ELIMIT. */
+/* One reference, the caller's. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_principal_user(const struct pl_principal_user *from, struct pl_principal **ret, struct pl_err *err);
 PL_MUST_CHECK
@@ -146,6 +148,8 @@ static inline void pl_principal_unrefp(struct pl_principal **p)
 
 /* Whether its token, key or user is still good: asked again and again by what outlasts its request. */
 bool pl_principal_stands(const struct pl_principal *p);
+/* Whether they have the role, or a higher one, over anything. */
+bool pl_principal_has(const struct pl_principal *p, enum pl_role role);
 /* Whether the two are one user by one token with the same roles. */
 bool pl_principal_same(const struct pl_principal *a, const struct pl_principal *b);
 /* The highest role that counts for the verb's `over`. `project` and `repo` as it wants them, else NULL. NONE for a worker. */

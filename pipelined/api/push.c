@@ -43,6 +43,7 @@ json_t *pl_api_pushed_json(const char *project, const char *repo, const char *br
 int pl_api_push(struct pl_api *a, const struct pl_http_request *req, const void *ops, size_t n, uint64_t new_bytes, json_t **ret,
                 struct pl_err *err)
 {
+    struct pl_effort effort = pl_api_effort(req);
     struct pl_push_args args = {.project = pl_http_param(req, "project"),
                                 .repo = pl_http_param(req, "repo"),
                                 .branch = pl_http_param(req, "branch"),
@@ -50,7 +51,8 @@ int pl_api_push(struct pl_api *a, const struct pl_http_request *req, const void 
                                 .message = text_or_empty(pl_http_query(req, "message")),
                                 .author = text_or_empty(pl_http_query(req, "author")),
                                 .ops = ops,
-                                .ops_len = n};
+                                .ops_len = n,
+                                .effort = &effort};
     struct pl_push_result result;
     int r = pl_db_push(a->config.db, a->config.stores, &args, &result, err);
 

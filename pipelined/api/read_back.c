@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#define DOUBT_AT_ONCE  1000 /* packs in one transaction */
 #define WHY_MAX        256
 #define EVENT_TEXT_MAX 3000 /* of the 8 KiB of an event, before JSON escapes */
 
@@ -271,7 +272,7 @@ static int put_away(struct pl_read_back *b, struct pl_store *store, const struct
         return r;
     if (is_new(b, &lie->pack->pack))
         r = 1;
-    r = r != 0 ? r : pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_quarantine, (void *)lie, err);
+    r = r != 0 ? r : pl_db_run(b->db, PL_TX_LOGGED, pl_tx_brought_quarantine, (void *)lie, err);
     r = r != 0 ? r : take_out(store, lie->pack, err);
     let_go(b, &lie->pack->pack);
     return r;
@@ -494,13 +495,97 @@ static int go_on_if_there(void *self, const struct pl_brought *pack, struct pl_e
     return r < 0 ? r : go_on(b, pack, err);
 }
 
+struct notes {
+    struct pl_brought *packs;
+    size_t n, cap;
+};
+
+static void notes_finish(struct notes *v)
+{
+    free(v->packs);
+}
+
+static int add_note(void *self, const struct pl_brought *pack, struct pl_err *err)
+{
+    struct notes *v = self;
+
+    if (v->n == v->cap) {
+        const size_t cap = v->cap ? v->cap * 2 : 64;
+        struct pl_brought *packs = reallocarray(v->packs, cap, sizeof *packs);
+
+        if (!packs)
+            return pl_err_nomem(err);
+        v->packs = packs;
+        v->cap = cap;
+    }
+    v->packs[v->n++] = *pack;
+    return 0;
+}
+
+/* Calls `visit` for each in that state, without a reader. */
+static int each_noted(struct pl_read_back *b, enum pl_brought_state state,
+                      int (*visit)(void *self, const struct pl_brought *b, struct pl_err *err), struct pl_err *err)
+{
+    _cleanup_(notes_finish) struct notes v = {0};
+    int r;
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(b->db);
+
+        r = pl_brought_list(rd.conn, state, add_note, &v, err);
+    }
+    for (size_t i = 0; i < v.n && r >= 0; i++)
+        r = visit(b, &v.packs[i], err);
+    return PL_MIN(r, 0);
+}
+
+/* A key is p/<project>/<two digits>/<id> (storage/pack/pack_format.h). */
+static int doubt_pack(void *self, const char *key, uint64_t size, struct pl_err *err)
+{
+    struct pl_brought pack = {.bytes = size, .writer = "somebody before a recovery"};
+    const char *project = key + 2, *end = strchr(project, '/');
+
+    if (!end || end - project >= (ptrdiff_t)sizeof pack.project || !pl_pack_key_parse(key, &pack.pack))
+        return 0;
+    snprintf(pack.project, sizeof pack.project, "%.*s", (int)(end - project), project);
+    return add_note(self, &pack, err);
+}
+
+/* Clients put packs by themselves, and what the database knew of these is of its checkpoint: each pack is looked at again. Where all packs
+ * come through the daemon they were looked at then. */
+static int doubt_all(struct pl_read_back *b, struct pl_err *err)
+{
+    struct pl_object_store *objects = pl_stores_objects(b->stores);
+    _cleanup_(notes_finish) struct notes v = {0};
+    bool forgotten = false;
+    int r;
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(b->db);
+
+        r = pl_brought_is_forgotten(rd.conn, &forgotten, err);
+    }
+    if (r < 0 || !forgotten || !(pl_object_caps(objects) & PL_OBJECT_SIGNED_PUT))
+        return r;
+    r = pl_object_list(objects, "p/", doubt_pack, &v, err);
+    for (size_t i = 0; i < v.n && r == 0; i += DOUBT_AT_ONCE) {
+        struct pl_brought_many many = {v.packs + i, PL_MIN(v.n - i, (size_t)DOUBT_AT_ONCE)};
+
+        r = pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_add_many, &many, err);
+    }
+    if (r == 0 && v.n)
+        pl_log_info("store", "after the recovery %zu packs are read back: which of them were before is not known", v.n);
+    return r < 0 ? r : pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_remembered, NULL, err);
+}
+
 static int read_notes(struct pl_read_back *b, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(b->db);
-    int r = pl_brought_list(rd.conn, PL_BROUGHT_QUARANTINED, go_on_if_there, b, err);
+    int r = doubt_all(b, err);
 
-    r = r < 0 ? r : pl_brought_list(rd.conn, PL_BROUGHT_EXPECTED, go_on_if_there, b, err);
-    r = r < 0 ? r : pl_brought_list(rd.conn, PL_BROUGHT_UNREAD, go_on, b, err);
+    r = r < 0 ? r : each_noted(b, PL_BROUGHT_QUARANTINED, go_on_if_there, err);
+
+    r = r < 0 ? r : each_noted(b, PL_BROUGHT_EXPECTED, go_on_if_there, err);
+    r = r < 0 ? r : each_noted(b, PL_BROUGHT_UNREAD, go_on, err);
     return r < 0 ? r : pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_forget, NULL, err);
 }
 

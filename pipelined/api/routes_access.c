@@ -22,7 +22,7 @@ static bool operates(const struct pl_http_request *req)
 
 static struct pl_audit audit_of(const struct pl_http_request *req, const char *verb, const char *target)
 {
-    return (struct pl_audit){asker(req)->name, asker(req)->token, pl_http_peer(req), verb, target};
+    return pl_api_audit_entry(req, asker(req), verb, target);
 }
 
 /* Whether it may see and change what is `user`'s: it is its own, or it operates. */
@@ -146,7 +146,7 @@ static int read_roles(const struct pl_http_request *req, const json_t *roles, js
 static int create_user(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL, *roles = NULL, *pairs = json_array();
-    struct pl_user_args args = {.roles = pairs, .roles_max = PL_GRANTS_MAX, .create = true};
+    struct pl_user_args args = {.roles = pairs, .project_roles_max = PL_PROJECT_GRANTS_MAX, .create = true};
     int r = pl_api_body(req, &body, err, "{s:s, s?:O}", "name", &args.name, "roles", &roles);
 
     r = r < 0 ? r : pl_user_check(args.name, err);
@@ -181,7 +181,7 @@ static int update_user(struct pl_api *a, struct pl_http_request *req, json_t **r
 {
     _cleanup_(json_decrefp) json_t *body = NULL, *roles = NULL, *pairs = json_array();
     _cleanup_(pl_buf_finish) struct pl_buf told = {0};
-    struct pl_user_args args = {.name = pl_http_param(req, "user"), .roles = pairs, .roles_max = PL_GRANTS_MAX};
+    struct pl_user_args args = {.name = pl_http_param(req, "user"), .roles = pairs, .project_roles_max = PL_PROJECT_GRANTS_MAX};
     int r = pl_api_body(req, &body, err, "{s:O}", "roles", &roles);
 
     r = r < 0 ? r : read_roles(req, roles, pairs, err);
@@ -247,7 +247,7 @@ static void wanted_finish(struct wanted *w)
     json_decref(w->body);
 }
 
-/* Nobody gives on what they do not have: within the token that asks, and no longer than it. */
+/* Limits a new token or S3 key to the life of the token that asks, whoever asks, and to what that token may do. */
 static int check_limit(const struct pl_http_request *req, struct wanted *w, struct pl_err *err)
 {
     const struct pl_principal *who = asker(req);
@@ -255,14 +255,14 @@ static int check_limit(const struct pl_http_request *req, struct wanted *w, stru
     int r = pl_role_parse(w->args.role, &wanted.role, err);
 
     r = r < 0 ? r : pl_scope_check(w->args.scope, err);
+    if (who->expires_us && (!w->args.expires_us || w->args.expires_us > who->expires_us))
+        w->args.expires_us = who->expires_us;
     if (r < 0 || operates(req))
         return r;
     snprintf(wanted.scope, sizeof wanted.scope, "%s", w->args.scope);
     if (wanted.role > who->limit.role || !pl_scope_covers(who->limit.scope, wanted.scope))
         return pl_err_set(err, PL_EFORBIDDEN, "the token that asks is %s over %s: one that it makes is no more than that",
                           pl_role_name(who->limit.role), *who->limit.scope ? who->limit.scope : "everything");
-    if (who->expires_us && (!w->args.expires_us || w->args.expires_us > who->expires_us))
-        w->args.expires_us = who->expires_us;
     return 0;
 }
 
@@ -327,7 +327,6 @@ static int create_token(struct pl_api *a, struct pl_http_request *req, json_t **
         json_object_set_new(*ret, "token", json_string(token));
     }
     OPENSSL_cleanse(token, sizeof token);
-    pl_http_reply_header(req, "Cache-Control", "no-store");
     return r < 0 ? r : 201;
 }
 
@@ -354,7 +353,6 @@ static int create_s3_key(struct pl_api *a, struct pl_http_request *req, json_t *
         json_object_set_new(*ret, "secret_key", json_string(secret));
     }
     OPENSSL_cleanse(secret, sizeof secret);
-    pl_http_reply_header(req, "Cache-Control", "no-store");
     return r < 0 ? r : 201;
 }
 
@@ -458,6 +456,27 @@ static int hash_of_id(struct pl_api *a, const char *id, struct pl_hash *ret, str
     return r < 0 ? r : r == 0 ? pl_err_set(err, PL_ENOTFOUND, "token %s was deleted just now", id) : 0;
 }
 
+/* The token `old` as it stands; texts are the body's. */
+static int read_token(struct pl_api *a, struct wanted *w, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(rd.conn, err, &rows, "SELECT user, name, role, scope, expires_us FROM token WHERE hash = ?", "h",
+                         &w->args.old);
+
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r <= 0)
+        return r < 0 ? r : pl_err_set(err, PL_ENOTFOUND, "the token was deleted just now");
+    json_decref(w->body);
+    w->body = json_pack("{s:s, s:s, s:s, s:s}", "user", pl_col_text(&rows, 0), "name", pl_col_text(&rows, 1), "role",
+                        pl_col_text(&rows, 2), "scope", pl_col_text(&rows, 3));
+    w->args.expires_us = pl_col_int(&rows, 4);
+    return json_unpack(w->body, "{s:s, s:s, s:s, s:s}", "user", &w->args.user, "name", &w->args.name, "role", &w->args.role,
+                       "scope", &w->args.scope) < 0
+               ? pl_err_nomem(err)
+               : 0;
+}
+
 static int delete_credential(struct pl_api *a, struct pl_http_request *req, const struct kind *kind, json_t **ret,
                              struct pl_err *err)
 {
@@ -475,6 +494,32 @@ static int delete_credential(struct pl_api *a, struct pl_http_request *req, cons
     if (r == 0)
         *ret = json_pack("{s:s}", "deleted", id);
     return r;
+}
+
+/* What the token was but its text, and no more than the token that asks. */
+static int rotate_token(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(wanted_finish) struct wanted w = {.body = json_object()};
+    char old[PL_S3_KEY_CHARS + 1], user[PL_USER_MAX + 1], token[PL_TOKEN_CHARS + 1], id[PL_TOKEN_ID_HEX + 1],
+        target[sizeof user + 2 * sizeof old];
+    int r = find_credential(a, req, &token_kind, old, user, err);
+
+    r = r < 0 ? r : hash_of_id(a, old, &w.args.old, err);
+    r = r < 0 ? r : read_token(a, &w, err);
+    r = r < 0 ? r : check_limit(req, &w, err);
+    if (r < 0)
+        return r;
+    pl_token_make(token, &w.args.hash);
+    snprintf(target, sizeof target, "%s %s by %s", user, old, pl_token_id(&w.args.hash, id));
+    w.args.audit = audit_of(req, "rotate token", target);
+    r = change(a, pl_tx_token_rotate, &w.args, err);
+    if (r == 0) {
+        *ret = wanted_json(&w);
+        json_object_set_new(*ret, "id", json_string(id));
+        json_object_set_new(*ret, "token", json_string(token));
+    }
+    OPENSSL_cleanse(token, sizeof token);
+    return r < 0 ? r : 201;
 }
 
 static int delete_token(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -542,6 +587,10 @@ static const struct pl_api_route routes[] = {
      .request = "NewCredential", .reply = "NewToken"},
     {"DELETE", "/api/v1/tokens/{id}", delete_token, .audits = true, .verb = PL_VERB_LOOK,
      .summary = "Deletes a token, by its id or the start of it, and ends what it began, at once.", .reply = "Deleted"},
+    {"POST", "/api/v1/tokens/{id}/rotate", rotate_token, .audits = true, .verb = PL_VERB_LOOK,
+     .summary = "Makes a token in the place of one, which ends at once with what it began: the same name, limit and end. It is "
+                "told this once.",
+     .reply = "NewToken"},
     {"GET", "/api/v1/s3-keys", list_s3_keys, .verb = PL_VERB_LOOK,
      .summary = "Lists one's keys for S3 clients; admins of everything those of all. Lost: the secret went with a machine.",
      .query = "user after limit:integer", .reply = "S3Keys"},

@@ -189,7 +189,7 @@ static const struct pl_api_schema schemas[] = {
     {"Commit",
      "id:string project:string repo:string branch:string parent:string root:string files:integer bytes:integer message:string"
      " author:string stage:string? generation:integer? created_us:integer provenance:Source[]? code:string? state:string"
-     " operations:integer? gathers:boolean? blocked:string?"},
+     " operations:integer? gathers:boolean? blocked:string? blocked_us:integer? set_aside:boolean?"},
     {"Commits", "commits:Commit[] next:string?"},
     {"Pushed", "project:string repo:string branch:string commit:string run:string changed:boolean open:boolean gathers:boolean?"
                " root:string? files:integer? bytes:integer? new_bytes:integer"},

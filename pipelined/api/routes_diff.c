@@ -12,6 +12,7 @@ struct diff {
     const char *path; /* a directory or a file: changes of it and below it */
     size_t path_len, after_len;
     struct pl_buf out;
+    struct pl_effort effort;
     size_t n;
     char last[PL_PATH_MAX_BYTES + 1];
 };
@@ -59,8 +60,10 @@ static int add_change(void *self, const struct pl_tree_change *change, struct pl
 {
     struct diff *d = self;
     const char *what = !change->old_entry ? "added" : !change->new_entry ? "removed" : "changed";
-    int r;
+    int r = pl_effort_add(&d->effort, 1, err);
 
+    if (r < 0)
+        return r;
     if (d->path_len && change->path_len > d->path_len && change->path[d->path_len] != '/')
         return 0; /* "ab" beside "a" */
     if (d->page->after && pl_key_cmp(change->path, change->path_len, d->page->after, d->after_len) <= 0)
@@ -124,7 +127,7 @@ static int write_diff(struct pl_api *a, const struct pl_http_request *req, struc
     const struct pl_api_view *views[] = {&to, &from};
     struct pl_node_source source = {(void *)views, get_of_either};
     struct pl_api_page page;
-    struct diff d = {.page = &page, .path = path, .out = {.max = (size_t)64 << 20}};
+    struct diff d = {.page = &page, .path = path, .effort = pl_api_effort(req), .out = {.max = (size_t)64 << 20}};
     int r = pl_api_page_read(req, &page, err);
 
     r = r < 0 ? r : pl_api_path_arg(req, "path", path, err);
@@ -152,7 +155,7 @@ static void diff_files(struct pl_api *a, struct pl_http_request *req)
 }
 
 static const struct pl_api_route routes[] = {
-    {"GET", "/api/v1/repos/{project}/{repo}/diff", .raw = diff_files, .verb = PL_VERB_READ,
+    {"GET", "/api/v1/repos/{project}/{repo}/diff", .raw = diff_files, .costly = true, .verb = PL_VERB_READ,
      .summary = "What changed below path from one commit to the other; without from, since the parent of to.",
      .query = "from to path after limit:integer", .reply = "Changes"},
 };

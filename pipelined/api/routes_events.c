@@ -144,7 +144,6 @@ static void get_events(struct pl_api *a, struct pl_http_request *req)
     struct pl_err err = {0};
     json_t *page = NULL;
 
-    pl_http_reply_header(req, "Cache-Control", "no-store");
     if (!accept || !strstr(accept, "application/json"))
         pl_sse_hub_subscribe(a->hub, req, pl_principal_ref(pl_http_context(req)));
     else if (page_events(a, req, &page, &err) < 0)

@@ -140,7 +140,7 @@ static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/repos/{project}/{repo}/refs/{ref}/files/{path...}", .raw = get_file, .verb = PL_VERB_READ,
      .summary = "The bytes of a file, or of it what Range asks for; those of a link are its target.",
      .reply = "application/octet-stream"},
-    {"GET", "/api/v1/repos/{project}/{repo}/refs/{ref}/list", list_files, .verb = PL_VERB_READ,
+    {"GET", "/api/v1/repos/{project}/{repo}/refs/{ref}/list", list_files, .costly = true, .verb = PL_VERB_READ,
      .summary = "Lists one level below path, or all (recursive), or what a glob over whole paths matches.",
      .query = "path glob recursive:boolean after limit:integer", .reply = "Files"},
 };

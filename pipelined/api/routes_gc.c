@@ -23,7 +23,7 @@ static int keep_uploads(void *keeper, const char *project,
     snprintf(dir, sizeof dir, "%s/uploads", a->config.data_dir);
     if (access(dir, F_OK) != 0)
         return 0;
-    r = pl_s3_uploads_open(dir, &uploads, err);
+    r = pl_s3_uploads_open(dir, pl_clock_trust_passed_us(pl_db_clock(a->config.db)), &uploads, err);
     r = r < 0 ? r : pl_s3_uploads_keep(uploads, project, fn, self, err);
     pl_s3_uploads_close(uploads);
     return r;

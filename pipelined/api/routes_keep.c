@@ -28,7 +28,8 @@ static int plan_all(struct pl_api *a, struct pl_http_request *req, json_t **ret,
 
 static int drop_all(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    (void)req;
+    if (pl_http_query_flag(req, "trust_clock"))
+        pl_clock_trust_believe(pl_db_clock(a->config.db));
     return pass_over(a, NULL, NULL, false, ret, err);
 }
 
@@ -51,7 +52,9 @@ static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/keep", plan_all, .verb = PL_VERB_OPERATE,
      .summary = "What the repos' rules would drop now: counts of each repo, and the first 1,000 commits.", .reply = "Kept"},
     {"POST", "/api/v1/keep", drop_all, .body = PL_BODY_JSON, .verb = PL_VERB_OPERATE,
-     .summary = "Drops it now, as the daemon does every hour.", .request = "Nothing", .reply = "Kept"},
+     .summary = "Drops it now, as the daemon does every hour. `trust_clock=1`: the machine's clock is right, though it is far "
+                "ahead of the log.",
+     .request = "Nothing", .reply = "Kept"},
     {"GET", "/api/v1/repos/{project}/{repo}/keep", plan_repo, .verb = PL_VERB_READ,
      .summary = "What the rule of one repo would drop now.", .reply = "Kept"},
     {"POST", "/api/v1/repos/{project}/{repo}/keep", drop_repo, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,

@@ -160,7 +160,8 @@ static const struct pl_api_schema schemas[] = {
     {"NewOpen", "message:string? author:string?"},
     {"FinishOpen", "message:string?"},
     {"OpenCommit", "id:string project:string repo:string branch:string parent:string state:string message:string author:string"
-                   " created_us:integer operations:integer gathers:boolean blocked:string"},
+                   " created_us:integer operations:integer gathers:boolean blocked:string"
+                   " blocked_us:integer set_aside:boolean"},
     {"OpenCommits", "commits:OpenCommit[] next:string?"},
 };
 PL_API_TABLE(open, routes, schemas);

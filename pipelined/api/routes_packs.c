@@ -192,9 +192,9 @@ static int intake_write(void *self, const void *data, size_t n, struct pl_err *e
 }
 
 /* Durable when it returns 0; the file is gone or renamed in any case. */
-static int intake_finish(struct intake *in, struct pl_http_request *req, const struct pl_err *failure, struct pl_err *err)
+static int intake_finish(struct intake *in, struct pl_http_request *req, struct pl_err *err)
 {
-    int r = failure ? failure->code : pl_guard_check_again(req, in->api->guard, err);
+    int r = pl_guard_check_again(req, in->api->guard, err);
 
     /* a session that has lasted until now has held its pin all the while: the pack of that id was not removed meanwhile */
     r = r < 0 ? r : pl_session_use(in->api->config.db, pl_http_query(req, "session"), pl_store_project(in->store), err);
@@ -204,7 +204,6 @@ static int intake_finish(struct intake *in, struct pl_http_request *req, const s
     in->fd = -1;
     if (r < 0) {
         unlink(in->path);
-        *err = failure ? *failure : *err;
         return r;
     }
     pl_brought_by(req, pl_store_project(in->store), &in->id, in->size, &b);
@@ -214,13 +213,13 @@ static int intake_finish(struct intake *in, struct pl_http_request *req, const s
     return r;
 }
 
-static void intake_end(void *self, struct pl_http_request *req, const struct pl_err *failure)
+static void intake_verify(void *self, struct pl_http_request *req)
 {
     struct intake *in = self;
     struct pl_err err = {0};
     char hex[PL_HASH_HEX + 1];
 
-    if (intake_finish(in, req, failure, &err) < 0) {
+    if (intake_finish(in, req, &err) < 0) {
         pl_http_reply_error(req, &err);
     } else {
         pl_sessions_brought(in->api->sessions, pl_http_query(req, "session"), in->size);
@@ -228,6 +227,19 @@ static void intake_end(void *self, struct pl_http_request *req, const struct pl_
         pl_http_reply_json(req, 201, json_pack("{s:s, s:I}", "pack", pl_hash_hex(&in->id, hex), "bytes", (json_int_t)in->size));
     }
     free(in);
+}
+
+static void intake_end(void *self, struct pl_http_request *req, const struct pl_err *failure)
+{
+    struct intake *in = self;
+    struct pl_err err = {0};
+
+    if (!failure && pl_api_in_turn(in->api, req, intake_verify, in, &err) == 0)
+        return;
+    pl_closep(&in->fd);
+    unlink(in->path);
+    free(in);
+    pl_http_reply_error(req, failure ? failure : &err);
 }
 
 static int pack_id(const struct pl_http_request *req, struct pl_hash *ret, struct pl_err *err)
@@ -350,7 +362,6 @@ static void reply_file(struct pl_api *a, struct pl_http_request *req, struct pl_
         pl_http_reply_error(req, &err);
         return;
     }
-    pl_http_reply_header(req, "Cache-Control", "private, max-age=31536000, immutable"); /* its id is the hash of what it holds */
     (void)pl_http_range_parse(pl_http_header(req, "Range"), (uint64_t)st.st_size, &first, &count);
     atomic_fetch_add(&a->moved.bytes_out, count);
     pl_http_reply_fd(req, TAKE_FD(fd), 0, (uint64_t)st.st_size, BYTES_TYPE);
@@ -387,11 +398,11 @@ static const struct pl_api_route routes[] = {
      .reply = "Session"},
     {"DELETE", "/api/v1/sessions/{id}", close_session, .verb = PL_VERB_STORE, .asks = true,
      .summary = "Ends a session: packs that it alone needs may be taken away.", .query = "project"},
-    {"POST", "/api/v1/projects/{project}/have", .raw = on_have, .body = PL_BODY_BYTES, .body_max = IDS_BODY_MAX,
+    {"POST", "/api/v1/projects/{project}/have", .raw = on_have, .costly = true, .body = PL_BODY_BYTES, .body_max = IDS_BODY_MAX,
      .verb = PL_VERB_STORE, .summary = "For each id (32 bytes) a byte: 1 when its record is in the project's store.",
      .query = "session", .request = BYTES_TYPE, .reply = BYTES_TYPE},
-    {"POST", "/api/v1/projects/{project}/locate", .raw = on_locate, .body = PL_BODY_BYTES, .body_max = IDS_BODY_MAX,
-     .verb = PL_VERB_FETCH,
+    {"POST", "/api/v1/projects/{project}/locate", .raw = on_locate, .costly = true, .body = PL_BODY_BYTES,
+     .body_max = IDS_BODY_MAX, .verb = PL_VERB_FETCH,
      .summary = "For each id (32 bytes) 80 bytes: u8 found, codec, kind, 0; u32 stored size, raw size, 0; u64 offset of the "
                 "record; pack id"
                 " 32; zero 24. Little-endian; all zero when it is not there.",

@@ -16,16 +16,41 @@ static void get_health(struct pl_api *a, struct pl_http_request *req)
     pl_http_reply_static(req, 200, "text/plain; charset=utf-8", "ok\n", 3);
 }
 
+/* Open commits that the clock could not finish. */
+struct stalls {
+    size_t n;
+    int code; /* of the first */
+};
+
+static int add_stall(void *self, struct pl_open *c)
+{
+    struct stalls *s = self;
+    struct pl_open_info info;
+
+    pl_open_info(c, &info);
+    if (s->n++ == 0)
+        s->code = info.blocked_code;
+    return 0;
+}
+
+/* It takes work while the store refuses: puts gather. So it is ready, and says what is wrong; anybody may ask, and learns no name. */
 static void get_ready(struct pl_api *a, struct pl_http_request *req)
 {
+    struct stalls stalls = {0};
     struct pl_err err = {0};
+    char text[200];
+    int n;
 
-    if (!atomic_load(&a->draining)) {
+    if (atomic_load(&a->draining)) {
+        pl_err_set(&err, PL_ESTOPPING, "the daemon finishes what is under way and takes no more");
+        pl_http_reply_error(req, &err);
+    } else if (pl_opens_stalled(a->opens, add_stall, &stalls) == 0 && stalls.n) {
+        n = snprintf(text, sizeof text, "ok, but %zu open commits cannot be finished: %s (pipelinectl status says more)\n",
+                     stalls.n, pl_err_info(stalls.code)->name);
+        pl_http_reply(req, 200, "text/plain; charset=utf-8", text, (size_t)n);
+    } else {
         get_health(a, req);
-        return;
     }
-    pl_err_set(&err, PL_ESTOPPING, "the daemon finishes what is under way and takes no more");
-    pl_http_reply_error(req, &err);
 }
 
 /* ---- the page ---- */
@@ -121,10 +146,10 @@ static void login(struct pl_api *a, struct pl_http_request *req)
 }
 
 static const struct pl_api_route routes[] = {
-    {"GET", "/healthz", .raw = get_health, .verb = PL_VERB_OPEN, .summary = "\"ok\" while the program answers.",
+    {"GET", "/healthz", .raw = get_health, .on_loop = true, .verb = PL_VERB_OPEN, .summary = "\"ok\" while the program answers.",
      .reply = "text/plain"},
-    {"GET", "/readyz", .raw = get_ready, .verb = PL_VERB_OPEN, .summary = "\"ok\" while it takes work; 503 when it stops.",
-     .reply = "text/plain"},
+    {"GET", "/readyz", .raw = get_ready, .on_loop = true, .verb = PL_VERB_OPEN,
+     .summary = "\"ok\" while it takes work, and why when commits cannot be finished; 503 when it stops.", .reply = "text/plain"},
     {"GET", "/", .raw = get_index, .verb = PL_VERB_OPEN, .summary = "The web page.", .reply = "text/html"},
     {"GET", "/ui", .raw = get_index, .verb = PL_VERB_OPEN, .summary = "The web page.", .reply = "text/html"},
     {"GET", "/ui/{path...}", .raw = get_ui, .verb = PL_VERB_OPEN, .summary = "A file of the web page.", .reply = "text/html"},

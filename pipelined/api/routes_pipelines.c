@@ -100,6 +100,7 @@ struct setting {
     json_t *warnings; /* the cluster's */
     struct pl_store_hold hold;
     struct pl_pack_set hidden; /* packs of the code folders */
+    struct pl_effort effort;   /* of looking at these */
 };
 
 static void setting_finish(struct setting *s)
@@ -212,7 +213,7 @@ static int read_root(struct setting *s, const struct pl_stage *stage, const char
         return r;
     if (!s->hold.store)
         pl_store_hold(store, &s->hold);
-    r = pl_reach_tree(&(struct pl_reach){.store = store, .hidden = note_hidden, .self = s}, ret, err);
+    r = pl_reach_tree(&(struct pl_reach){.store = store, .hidden = note_hidden, .self = s, .effort = &s->effort}, ret, err);
     return r < 0 ? pl_err_wrap(err, r, "the code folder of stage \"%s\"", stage->name) : 0;
 }
 
@@ -284,7 +285,7 @@ static json_t *set_reply(const struct setting *s)
 
 static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    _cleanup_(setting_finish) struct setting s = {.api = a, .req = req};
+    _cleanup_(setting_finish) struct setting s = {.api = a, .req = req, .effort = pl_api_effort(req)};
     const char *project = NULL;
     int update = 0, dry_run = 0, yes = 0, strict = 0, r;
     json_t *code = NULL;
@@ -450,13 +451,10 @@ static int no_pipeline(const char *project, const char *name, struct pl_err *err
     return pl_err_set(err, PL_ENOTFOUND, "pipeline \"%s\" does not exist in project \"%s\"", name, project);
 }
 
-static int add_spec_text(struct pl_api *a, struct pl_conn *c, int64_t id, json_t *out, struct pl_err *err)
+/* Which spec, and what its file is called: 1, or 0 when the pipeline has none. */
+static int find_spec(struct pl_conn *c, int64_t id, struct pl_hash *ret, json_t *out, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
-    struct pl_store *store;
-    struct pl_hash spec;
-    const char *project;
     int r = pl_sql_query(
         c, err, &rows,
         "SELECT v.user_spec, v.filename FROM pipeline_version v JOIN pipeline p ON p.id = v.pipeline AND p.version = v.version"
@@ -466,29 +464,45 @@ static int add_spec_text(struct pl_api *a, struct pl_conn *c, int64_t id, json_t
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r <= 0)
         return r;
-    spec = pl_col_hash(&rows, 0);
+    *ret = pl_col_hash(&rows, 0);
     json_object_set_new(out, "filename", json_string(pl_col_text(&rows, 1)));
-    project = json_string_value(json_object_get(out, "project"));
-    r = project ? pl_stores_get(a->config.stores, project, &store, err) : pl_err_nomem(err);
-    r = r < 0 ? r : pl_store_get(store, &spec, PL_REC_BLOB, &text, err);
-    if (r < 0)
-        return r;
-    json_object_set_new(out, "spec", json_stringn((const char *)text.data, text.len));
-    return 0;
+    return 1;
 }
 
-static int inspect_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+static int add_spec_text(struct pl_api *a, const char *project, const struct pl_hash *spec, json_t *out, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+    struct pl_store *store;
+    int r = pl_stores_get(a->config.stores, project, &store, err);
+
+    r = r < 0 ? r : pl_store_get(store, spec, PL_REC_BLOB, &text, err);
+    if (r == 0)
+        json_object_set_new(out, "spec", json_stringn((const char *)text.data, text.len));
+    return r;
+}
+
+/* Its rows: 1 with a spec, 0 without. */
+static int read_pipeline(struct pl_api *a, const char *project, const char *name, struct pl_hash *ret_spec, json_t **ret,
+                         struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    const char *project = pl_http_param(req, "project"), *name = pl_http_param(req, "pipeline");
     int r = pl_sql_query(rd.conn, err, &rows, PIPELINE_COLUMNS " WHERE project = ? AND name = ?", "ss", project, name);
 
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
     if (r <= 0)
         return r < 0 ? r : no_pipeline(project, name, err);
     r = pipeline_json(rd.conn, &rows, true, ret, err);
-    return r < 0 ? r : add_spec_text(a, rd.conn, pl_col_int(&rows, 0), *ret, err);
+    return r < 0 ? r : find_spec(rd.conn, pl_col_int(&rows, 0), ret_spec, *ret, err);
+}
+
+static int inspect_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    const char *project = pl_http_param(req, "project");
+    struct pl_hash spec;
+    int r = read_pipeline(a, project, pl_http_param(req, "pipeline"), &spec, ret, err);
+
+    return r <= 0 ? r : add_spec_text(a, project, &spec, *ret, err);
 }
 
 static int delete_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -519,8 +533,10 @@ static const struct pl_api_route routes[] = {
      .json = set_pipeline,
      .body = PL_BODY_JSON,
      .body_max = SPEC_BODY_MAX,
+     .costly = true,
      .verb = PL_VERB_DEFINE,
      .asks = true,
+     .somewhere = true,
      .summary = "Creates a pipeline, or with `update` changes one; with `dry_run` only says what would happen. An "
                 "update whose jobs may take more than `confirm_above` wants `yes`.",
      .request = "PipelineSet",

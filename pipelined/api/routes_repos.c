@@ -274,7 +274,7 @@ static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/repos", list_repos, .verb = PL_VERB_LOOK,
      .summary = "Lists repos by project and name, each with the newest of its branches' heads.",
      .query = "project after limit:integer", .reply = "Repos"},
-    {"POST", "/api/v1/repos", create_repo, .body = PL_BODY_JSON, .verb = PL_VERB_DEFINE, .asks = true,
+    {"POST", "/api/v1/repos", create_repo, .body = PL_BODY_JSON, .verb = PL_VERB_DEFINE, .asks = true, .somewhere = true,
      .summary = "Creates an input repo; the project \"default\" on the way.", .request = "NewRepo", .reply = "Repo"},
     {"GET", "/api/v1/repos/{project}/{repo}", inspect_repo, .verb = PL_VERB_READ, .summary = "Tells about a repo.",
      .reply = "Repo"},

@@ -15,13 +15,8 @@
 
 /* ---- runs ---- */
 
-/* A run is seen by whoever may read one of the repos that it has commits in or stages of; what it says in words, which may name others,
- * by who may read all of them. */
-#define RUN_OF_JOBS(seen) "(SELECT 1 FROM job j WHERE j.run = run.id AND " seen "readable(j.project, j.stage))"
-#define RUN_OF_COMMITS(seen)                                                                                                     \
-    "(SELECT 1 FROM commit_ c JOIN repo r ON r.id = c.repo WHERE c.run = run.id AND " seen "readable(r.project, r.name))"
-#define RUN_SEEN       "(readable(NULL, NULL) OR EXISTS " RUN_OF_JOBS("") " OR EXISTS " RUN_OF_COMMITS("") ")"
-#define RUN_SEEN_WHOLE "(readable(NULL, NULL) OR NOT (EXISTS " RUN_OF_JOBS("NOT ") " OR EXISTS " RUN_OF_COMMITS("NOT ") "))"
+/* What a run says in words may name other repos and stages: it is shown to readers of all of them (the run: PL_RUN_SEEN). */
+#define RUN_SEEN_WHOLE "(readable(NULL, NULL) OR NOT (EXISTS " PL_RUN_OF_JOBS("NOT ") " OR EXISTS " PL_RUN_OF_COMMITS("NOT ") "))"
 #define RUN_COLUMNS                                                                                                              \
     "id, state, iif(" RUN_SEEN_WHOLE ", reason, ''), iif(" RUN_SEEN_WHOLE ", message, ''), cause, created_us, finished_us"
 
@@ -40,7 +35,7 @@ static int list_runs(struct pl_api *a, struct pl_http_request *req, json_t **ret
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
                              "SELECT " RUN_COLUMNS ", ord FROM run WHERE ord < ?1"
-                             " AND (?2 IS NULL OR state = ?2) AND " RUN_SEEN " ORDER BY ord DESC LIMIT ?3",
+                             " AND (?2 IS NULL OR state = ?2) AND " PL_RUN_SEEN " ORDER BY ord DESC LIMIT ?3",
                              "isi", before, pl_http_query(req, "state"), (int64_t)page.limit);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         json_array_append_new(list, pl_run_row_json(&rows));
@@ -61,7 +56,7 @@ static int run_of(struct pl_conn *c, const char *text, struct pl_rows *rows, str
     char id[PL_ID_HEX + 1];
     int r = pl_db_run_find(c, text, id, err);
 
-    r = r < 0 ? r : pl_sql_query(c, err, rows, "SELECT " RUN_COLUMNS " FROM run WHERE id = ? AND " RUN_SEEN, "s", id);
+    r = r < 0 ? r : pl_sql_query(c, err, rows, "SELECT " RUN_COLUMNS " FROM run WHERE id = ?", "s", id);
     r = r < 0 ? r : pl_sql_next(c, rows, err);
     return r < 0 ? r : r == 0 ? pl_err_set(err, PL_ENOTFOUND, "there is no run %s", text) : 0;
 }
@@ -121,16 +116,28 @@ static int may_touch_run(struct pl_conn *c, const struct pl_http_request *req, c
     return r;
 }
 
+/* The run that the request names, if its principal may change it. A run of which they see nothing is not there for them: PL_ENOTFOUND, as for an id
+ * that no run has. */
+static int find_own(struct pl_conn *c, const struct pl_http_request *req, char ret_id[PL_ID_HEX + 1], struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = run_of(c, pl_http_param(req, "run"), &rows, err);
+
+    if (r < 0)
+        return r;
+    snprintf(ret_id, PL_ID_HEX + 1, "%s", pl_col_text(&rows, 0));
+    return may_touch_run(c, req, ret_id, err);
+}
+
 static int stop_run(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     char id[PL_ID_HEX + 1];
     int r;
 
     {
-        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
 
-        r = pl_db_run_find(rd.conn, pl_http_param(req, "run"), id, err);
-        r = r < 0 ? r : may_touch_run(rd.conn, req, id, err);
+        r = find_own(rd.conn, req, id, err);
     }
     r = r < 0 ? r : a->config.engine->stop(a->config.engine_self, id, NULL, NULL, "stopped by a user", err);
     if (r < 0)
@@ -147,10 +154,9 @@ static int rerun(struct pl_api *a, struct pl_http_request *req, json_t **ret, st
     int failed = 0, r = pl_api_body(req, &body, err, "{s?:b, s?:s}", "failed", &failed, "as", &args.as);
 
     if (r == 0) {
-        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
 
-        r = pl_db_run_find(rd.conn, pl_http_param(req, "run"), id, err);
-        r = r < 0 ? r : may_touch_run(rd.conn, req, id, err);
+        r = find_own(rd.conn, req, id, err);
     }
     args.of = id;
     args.failed = failed;

@@ -202,9 +202,9 @@ static const struct pl_api_route routes[] = {
     {"POST", "/api/v1/projects/{project}/put-urls", put_urls, .body = PL_BODY_JSON, .body_max = BODY_MAX, .verb = PL_VERB_STORE,
      .summary = "For each pack a URL that puts it into the bucket: these bytes, by their SHA-256, and no others.",
      .query = "session", .request = "PutUrls", .reply = "SignedUrls"},
-    {"POST", "/api/v1/projects/{project}/packs", post_packs, .body = PL_BODY_JSON, .body_max = BODY_MAX, .verb = PL_VERB_STORE,
-     .summary = "Takes in packs that were put into the bucket; every record is read back later.", .query = "session",
-     .request = "BroughtPacks", .reply = "PackIds"},
+    {"POST", "/api/v1/projects/{project}/packs", post_packs, .costly = true, .body = PL_BODY_JSON, .body_max = BODY_MAX,
+     .verb = PL_VERB_STORE, .summary = "Takes in packs that were put into the bucket; every record is read back later.",
+     .query = "session", .request = "BroughtPacks", .reply = "PackIds"},
 };
 static const struct pl_api_schema schemas[] = {
     {"PackRange", "pack:string offset:integer bytes:integer"},

@@ -1,4 +1,5 @@
 /* The daemon itself: status, GPUs. */
+#include "commit_view.h"
 #include "job_json.h"
 
 #include "read_back.h"
@@ -109,21 +110,52 @@ static json_t *live_json(struct pl_api *a, const struct pl_http_request *req)
     return live;
 }
 
+struct stalled {
+    const struct pl_http_request *req;
+    json_t *list;
+};
+
+static int add_stalled(void *self, struct pl_open *c)
+{
+    const struct pl_op_spool_head *h = pl_open_head(c);
+    struct stalled *s = self;
+    json_t *o;
+    int r;
+
+    if (!pl_api_readable(pl_http_context(s->req), h->project, h->repo))
+        return 0;
+    r = pl_api_open_json(c, false, &o, NULL);
+    return r < 0 ? r : json_array_append_new(s->list, o) < 0 ? PL_ENOMEM : 0;
+}
+
+static json_t *clock_json(struct pl_api *a)
+{
+    const struct pl_clock_view now = pl_clock_trust_look(pl_db_clock(a->config.db));
+
+    return json_pack("{s:b, s:I, s:I}", "doubted", now.doubted, "wall_us", (json_int_t)now.wall_us, "trusted_us",
+                     (json_int_t)now.now_us);
+}
+
 static int get_status(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     json_t *counts, *live = live_json(a, req);
+    struct stalled stalled = {req, json_array()};
 
-    (void)err;
+    if (pl_opens_stalled(a->opens, add_stalled, &stalled) < 0) {
+        json_decref(stalled.list);
+        json_decref(live);
+        return pl_err_nomem(err);
+    }
     {
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
 
         counts = counts_json(rd.conn);
     }
-    *ret = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o, s:o}", "version", a->config.version, "store",
-                     a->config.store_url, "store_id", pl_db_store_id(a->config.db), "executor", a->config.executor, "data_dir",
-                     a->config.data_dir, "url", a->url, "s3_url", pl_api_s3_url(a), "log_seq",
+    *ret = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "version", a->config.version,
+                     "store", a->config.store_url, "store_id", pl_db_store_id(a->config.db), "executor", a->config.executor,
+                     "data_dir", a->config.data_dir, "url", a->url, "s3_url", pl_api_s3_url(a), "log_seq",
                      (json_int_t)pl_db_log_seq(a->config.db), "counts", counts, "disk", disk_json(a), "packs", packs_json(a),
-                     "live", live);
+                     "stalled", stalled.list, "clock", clock_json(a), "live", live);
     return 0;
 }
 
@@ -156,7 +188,7 @@ static const struct pl_api_route routes[] = {
 static const struct pl_api_schema schemas[] = {
     {"Status",
      "version:string store:string store_id:string executor:string data_dir:string url:string s3_url:string log_seq:integer "
-     "counts:object disk:object packs:object"
+     "counts:object disk:object packs:object stalled:Commit[] clock:object"
      " live:object"},
     {"Gpu", "slot:integer product:string uuid:string? memory_mib:integer? used_mib:integer? compute:string? utilisation:integer? "
             "state:string "

@@ -9,13 +9,15 @@
 #define NAMES_MAX  65536 /* files by name in one request */
 #define NAMES_BODY ((uint64_t)16 << 20)
 #define PULL_BYTES ((size_t)48 << 10)
+#define PULL_STEPS 5000000u /* of looking for them: then others have the thread */
 
 struct entries {
     struct pl_node_source source;
     struct pl_tree_cursor *cursor;
     struct pl_glob_set *files; /* NULL = all */
     struct pl_ops_writer writer;
-    size_t cut; /* leading bytes of the tree's paths that are not told */
+    size_t cut;     /* leading bytes of the tree's paths that are not told */
+    uint64_t steps; /* of this pull */
     bool single, begun;
 };
 
@@ -45,6 +47,7 @@ static int pull_one(struct entries *e, struct pl_err *err)
     int r = e->single && e->begun ? 0 : pl_tree_cursor_next(e->cursor, &item, err);
 
     e->begun = true;
+    e->steps += r > 0 && e->files ? pl_glob_set_cost(e->files, item.path_len) : 1;
     if (r <= 0 || !takes(e, &item))
         return r;
     r = pl_ops_writer_put(&e->writer, item.path + e->cut, item.path_len - e->cut, &item.entry, err);
@@ -59,9 +62,10 @@ static int entries_pull(void *self, struct pl_buf *out, struct pl_err *err)
     if (r < 0)
         return r;
     e->writer.out = out;
+    e->steps = 0;
     do
         r = pull_one(e, err);
-    while (r > 0 && out->len < PULL_BYTES);
+    while (r > 0 && out->len < PULL_BYTES && e->steps < PULL_STEPS);
     if (r != 0)
         return r < 0 ? r : PL_PULL_MORE;
     r = pl_ops_writer_end(&e->writer, err);
@@ -257,12 +261,13 @@ static void post_entries(struct pl_api *a, struct pl_http_request *req)
 }
 
 static const struct pl_api_route routes[] = {
-    {"GET", "/api/v1/trees/{project}/{root}/entries", .raw = get_entries, .verb = PL_VERB_FETCH,
+    {"GET", "/api/v1/trees/{project}/{root}/entries", .raw = get_entries, .costly = true, .verb = PL_VERB_FETCH,
      .summary =
          "The entries below path of the tree, relative to it, of which files (globs) takes; a file itself by its last segment.",
      .query = "path files*", .reply = PL_OPS_MEDIA_TYPE},
-    {"POST", "/api/v1/trees/{project}/{root}/entries", .raw = post_entries, .body = PL_BODY_BYTES, .body_max = NAMES_BODY,
-     .verb = PL_VERB_FETCH, .summary = "The entries of the files that the body names, a line each, below path.", .query = "path",
+    {"POST", "/api/v1/trees/{project}/{root}/entries", .raw = post_entries, .costly = true, .body = PL_BODY_BYTES,
+     .body_max = NAMES_BODY, .verb = PL_VERB_FETCH,
+     .summary = "The entries of the files that the body names, a line each, below path.", .query = "path",
      .request = "application/octet-stream", .reply = PL_OPS_MEDIA_TYPE},
 };
 const struct pl_api_table pl_api_routes_trees = {.routes = routes, .n_routes = PL_ARRAY_SIZE(routes)};

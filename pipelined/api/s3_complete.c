@@ -20,7 +20,7 @@ struct complete {
     struct pl_s3_sum sum_of_sums;
     uint8_t sum[PL_S3_SUM_MAX_BYTES]; /* of the whole, or what sum_of_sums gives */
     uint64_t size;
-    char etag[PL_S3_ETAG_MAX + 1], sum_text[PL_S3_SUM_TEXT], version[PL_ID_HEX + 1];
+    struct pl_s3_result result;
 };
 
 static void complete_free(void *self)
@@ -37,37 +37,37 @@ static void complete_free(void *self)
 
 /* ---- the answer ---- */
 
-static int write_answer(const struct pl_s3_request *q, const struct complete *c, enum pl_s3_sum_kind sum, struct pl_buf *out)
+static int write_answer(const struct pl_s3_request *q, const struct pl_s3_result *result, struct pl_buf *out)
 {
-    const struct pl_s3_sum_info *info = pl_s3_sum_info(sum);
+    const struct pl_s3_sum_info *info = pl_s3_sum_info(result->sum);
     char quoted[PL_S3_ETAG_MAX + 3], location[2 * PL_PATH_MAX_BYTES];
     const char *host = pl_s3_header(q, "Host");
     int r = pl_s3_xml_begin(out, "CompleteMultipartUploadResult", true, NULL);
 
-    pl_s3_quote(c->etag, quoted);
+    pl_s3_quote(result->etag, quoted);
     snprintf(location, sizeof location, "http%s://%s%.1500s", q->api->config.tls ? "s" : "", host ? host : "",
              pl_http_path(q->http));
     r = r < 0 ? r : pl_s3_xml_add(out, "Location", location, NULL);
     r = r < 0 ? r : pl_s3_xml_add(out, "Bucket", q->bucket, NULL);
     r = r < 0 ? r : pl_s3_xml_add(out, "Key", q->key, NULL);
     r = r < 0 ? r : pl_s3_xml_add(out, "ETag", quoted, NULL);
-    if (r == 0 && info && *c->sum_text) {
-        r = pl_s3_xml_add(out, info->element, c->sum_text, NULL);
-        r = r < 0 ? r : pl_s3_xml_add(out, "ChecksumType", strchr(c->sum_text, '-') ? "COMPOSITE" : "FULL_OBJECT", NULL);
+    if (r == 0 && info && *result->sum_text) {
+        r = pl_s3_xml_add(out, info->element, result->sum_text, NULL);
+        r = r < 0 ? r : pl_s3_xml_add(out, "ChecksumType", strchr(result->sum_text, '-') ? "COMPOSITE" : "FULL_OBJECT", NULL);
     }
     return r < 0 ? r : pl_s3_xml_close(out, "CompleteMultipartUploadResult", NULL);
 }
 
-static void answer(struct pl_s3_request *q, const struct complete *c, enum pl_s3_sum_kind sum)
+static void answer(struct pl_s3_request *q, const struct pl_s3_result *result)
 {
     struct pl_buf out = {0};
     struct pl_err err = {0};
 
-    if (write_answer(q, c, sum, &out) < 0) {
+    if (write_answer(q, result, &out) < 0) {
         pl_err_nomem(&err);
         pl_s3_refuse(q, &err);
     } else {
-        pl_s3_reply_version(q, c->version);
+        pl_s3_reply_version(q, result->version);
         pl_s3_reply_xml(q, &out);
     }
     pl_buf_finish(&out);
@@ -80,9 +80,9 @@ static void finish_job(void *arg)
     struct complete *c = q->more;
     struct pl_err err = {0};
 
-    if (pl_s3_upload_end(c->upload, c->etag, c->version, &err) < 0)
+    if (pl_s3_upload_end(c->upload, &c->result, &err) < 0)
         pl_log_warn("s3", "upload %s is completed: %s", pl_s3_upload_id(c->upload), err.msg);
-    answer(q, c, pl_s3_upload_head(c->upload)->sum);
+    answer(q, &c->result);
     pl_s3_request_end(q);
 }
 
@@ -97,7 +97,7 @@ static void complete_done(void *self, struct pl_open *open, uint64_t new_bytes, 
         pl_s3_request_end(q);
         return;
     }
-    snprintf(c->version, sizeof c->version, "%s", pl_open_head(open)->commit);
+    snprintf(c->result.version, sizeof c->result.version, "%s", pl_open_head(open)->commit);
     if (pl_pool_submit(q->api->config.pool, finish_job, q, NULL) < 0)
         finish_job(q);
 }
@@ -216,6 +216,7 @@ static int read_parts(struct pl_s3_request *q, struct complete *c, struct pl_err
 
 static void name_sums(struct complete *c)
 {
+    struct pl_s3_result *result = &c->result;
     const struct pl_s3_upload_head *head = pl_s3_upload_head(c->upload);
     uint8_t md5[16];
     char hex[2 * sizeof md5 + 1];
@@ -223,15 +224,16 @@ static void name_sums(struct complete *c)
 
     EVP_DigestFinal_ex(c->md5, md5, NULL);
     pl_hex_encode(md5, sizeof md5, hex);
-    snprintf(c->etag, sizeof c->etag, "%s-%zu", hex, c->n);
+    snprintf(result->etag, sizeof result->etag, "%s-%zu", hex, c->n);
+    result->sum = head->sum;
     if (!head->sum)
         return;
     if (!head->whole)
         pl_s3_sum_get(&c->sum_of_sums, c->sum);
-    pl_s3_sum_text(head->sum, c->sum, c->sum_text);
-    len = strlen(c->sum_text);
+    pl_s3_sum_text(head->sum, c->sum, result->sum_text);
+    len = strlen(result->sum_text);
     if (!head->whole)
-        snprintf(c->sum_text + len, sizeof c->sum_text - len, "-%zu", c->n);
+        snprintf(result->sum_text + len, sizeof result->sum_text - len, "-%zu", c->n);
 }
 
 /* What the client expects of the whole. */
@@ -241,7 +243,7 @@ static int check_whole(const struct pl_s3_request *q, const struct complete *c, 
     const char *said = info ? pl_s3_header(q, info->header) : NULL, *size = pl_s3_header(q, "x-amz-mp-object-size");
     uint64_t expected;
 
-    if (said && !pl_streq(said, c->sum_text))
+    if (said && !pl_streq(said, c->result.sum_text))
         return pl_err_set(err, PL_S3_BAD_DIGEST, "The %s you specified did not match the calculated checksum.", info->name);
     if (size && (!pl_s3_number(size, &expected) || expected != c->size))
         return pl_err_set(err, PL_S3_INVALID_REQUEST,
@@ -270,12 +272,11 @@ static int make_file(struct pl_s3_request *q, const struct complete *c, struct p
 /* The answer to the first time was lost. */
 static bool is_done(struct pl_s3_request *q)
 {
-    struct complete c = {0};
+    struct pl_s3_result result;
 
-    if (!pl_s3_upload_ended(q->s3->uploads, q->target.row.id, q->target.branch, pl_s3_query(q, "uploadId"), q->key, c.etag,
-                            c.version))
+    if (!pl_s3_upload_ended(q->s3->uploads, q->target.row.id, q->target.branch, pl_s3_query(q, "uploadId"), q->key, &result))
         return false;
-    answer(q, &c, PL_S3_SUM_NONE);
+    answer(q, &result);
     return true;
 }
 
@@ -314,7 +315,7 @@ int pl_s3_complete_upload(struct pl_s3_request *q, struct pl_err *err)
     r = check_whole(q, c, err);
     r = r < 0 ? r : make_file(q, c, &entry, err);
     r = r < 0 ? r
-              : pl_s3_attributes_again(&pl_s3_upload_head(c->upload)->attributes, c->etag, pl_s3_upload_head(c->upload)->sum,
-                                       c->sum_text, &attributes, err);
+              : pl_s3_attributes_again(&pl_s3_upload_head(c->upload)->attributes, c->result.etag,
+                                       pl_s3_upload_head(c->upload)->sum, c->result.sum_text, &attributes, err);
     return r < 0 ? r : pl_s3_write_entry(q, q->key, &entry, &attributes, complete_done, err);
 }

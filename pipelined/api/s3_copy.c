@@ -66,7 +66,7 @@ static int is_kept(struct pl_store *store, const struct pl_entry *e)
     _cleanup_(pl_pack_set_finish) struct pl_pack_set hidden = {0}; /* revived by whoever takes it */
     struct pl_tree_op op = {.op = PL_TREE_PUT, .path = "", .entry = *e};
 
-    return pl_db_check_content(store, &op, 1, &hidden, NULL);
+    return pl_db_check_content(store, &op, 1, &hidden, NULL, NULL);
 }
 
 int pl_s3_source_keep(const struct pl_s3_source *s, struct pl_err *err)

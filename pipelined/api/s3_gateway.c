@@ -43,7 +43,9 @@ int pl_s3_start(struct pl_api *a, const struct pl_s3_config *config, struct pl_s
     s->cors = strdup(config->cors);
     r = pl_principal_daemon(&s->daemon, err);
     if (r == 0)
-        r = s->domain && s->cors ? pl_s3_uploads_open(config->dir, &s->uploads, err) : pl_err_nomem(err);
+        r = s->domain && s->cors
+                ? pl_s3_uploads_open(config->dir, pl_clock_trust_passed_us(pl_db_clock(a->config.db)), &s->uploads, err)
+                : pl_err_nomem(err);
     r = r < 0 ? r : serve(s, config->listen, err);
     if (r < 0) {
         pl_s3_destroy(s);

@@ -39,6 +39,7 @@ struct pl_s3_op {
     const char *header; /* so is this header */
     uint64_t body_max;  /* 0 = it has none */
     bool sum_elsewhere; /* a checksum in its head is not that of its body */
+    bool costly;        /* it may take long: those of one key's user by turns (turns.h) */
     bool brings;        /* it makes the store larger: refused when there is no room */
     /* Before a body is taken; may be NULL. */
     int (*before)(struct pl_s3_request *q, struct pl_err *err);

@@ -255,7 +255,7 @@ int pl_s3_abort_upload(struct pl_s3_request *q, struct pl_err *err)
     int r = pl_s3_target(q, PL_VERB_WRITE, err);
 
     r = r < 0 ? r : pl_s3_upload_named(q, &u, err);
-    r = r < 0 ? r : pl_s3_upload_end(u, NULL, NULL, err);
+    r = r < 0 ? r : pl_s3_upload_end(u, NULL, err);
     if (r == 0)
         pl_http_reply(q->http, 204, NULL, NULL, 0);
     return r;

@@ -274,12 +274,14 @@ const char *pl_s3_audit_target(const struct pl_s3_request *q, char out[512])
 }
 
 /* To somebody whose signature is right. */
-static void tell_refusal(const struct pl_s3_request *q, int code)
+static int tell_refusal(const struct pl_s3_request *q, int code, struct pl_err *err)
 {
     char target[512];
 
-    if (code == PL_EFORBIDDEN && q->who)
-        pl_api_audit_refused(q->api, q->who, pl_http_peer(q->http), pl_s3_audit_target(q, target));
+    if (code != PL_EFORBIDDEN || !q->who)
+        return code;
+    pl_api_audit_refused(q->api, q->who, pl_http_peer(q->http), pl_s3_audit_target(q, target));
+    return pl_guard_forbid(q->api->guard, q->who, code, err);
 }
 
 /* Frees `q` unless it goes on. */
@@ -291,11 +293,37 @@ static void run(struct pl_s3_request *q)
     if (r == PL_S3_LATER)
         return;
     if (r < 0) {
-        err.code = r;
-        tell_refusal(q, r);
+        err.code = tell_refusal(q, r, &err);
         pl_s3_refuse(q, &err);
     }
     pl_s3_request_end(q);
+}
+
+static void run_turn(void *self)
+{
+    struct pl_s3_request *q = self;
+    struct pl_err err = {0};
+
+    if (pl_principal_stands(q->who)) { /* it may have waited */
+        run(q);
+        return;
+    }
+    pl_err_set(&err, PL_EAUTH, "the key was deleted, or lost a role, while the request waited");
+    pl_s3_refuse(q, &err);
+    pl_s3_request_end(q);
+}
+
+/* At once, or when it is the turn of who asks. */
+static void run_soon(struct pl_s3_request *q)
+{
+    struct pl_err err = {0};
+
+    if (!q->op->costly) {
+        run(q);
+    } else if (pl_turns_run(q->api->turns, q->who->name, run_turn, q, &err) < 0) {
+        pl_s3_refuse(q, &err);
+        pl_s3_request_end(q);
+    }
 }
 
 static int body_write(void *self, const void *data, size_t n, struct pl_err *err)
@@ -329,7 +357,7 @@ static void body_end(void *self, struct pl_http_request *http, const struct pl_e
     (void)http;
     r = r < 0 ? r : ask_again(q, &err);
     if (r == 0) {
-        run(q);
+        run_soon(q);
         return;
     }
     err.code = r;
@@ -377,15 +405,13 @@ static void begin(struct pl_s3 *s3, struct pl_http_request *http)
         r = open(q, &err);
     }
     if (r < 0) {
-        err.code = r;
-        if (q)
-            tell_refusal(q, r);
+        err.code = q ? tell_refusal(q, r, &err) : r;
         pl_http_reply_error(http, &err);
         pl_s3_request_end(q);
     } else if (q->body) {
         pl_http_body_to(http, &(struct pl_http_sink){.self = q, .write = body_write, .end = body_end});
     } else {
-        run(q);
+        run_soon(q);
     }
 }
 
@@ -398,6 +424,8 @@ void pl_s3_on_request(struct pl_http_request *http, void *arg)
 
     snprintf(id, sizeof id, "%016llX", (unsigned long long)pl_http_request_id(http));
     pl_http_reply_header(http, "x-amz-request-id", id);
+    pl_http_reply_header(http, "Content-Security-Policy",
+                         "sandbox"); /* objects are anybody's: one that is a page runs no script here */
     add_cors(http, s3);
     if (!pl_streq(pl_http_method(http), "OPTIONS")) {
         begin(s3, http);

@@ -19,17 +19,16 @@
 #define HASH_HEX       16u
 #define FILE_MAX       ((size_t)64 << 20)
 #define LINE_MAX_BYTES ((size_t)64 << 10)
-#define ENDED_KEPT     256u
 
 struct pl_s3_upload {
     struct pl_s3_uploads *all;
     char id[PL_S3_UPLOAD_ID_HEX + 1];
     char path[PATH_MAX];
     struct pl_s3_upload_head head;
-    json_t *head_json; /* holds the head's texts */
-    _Atomic int64_t touched_us;
-    unsigned refs; /* all->lock */
-    bool ended;    /* all->lock */
+    json_t *head_json;          /* holds the head's texts */
+    _Atomic int64_t touched_ms; /* monotonic */
+    unsigned refs;              /* all->lock */
+    bool ended;                 /* all->lock */
 
     pthread_mutex_t lock;     /* what follows; before all->lock */
     struct pl_s3_part *parts; /* by number */
@@ -37,19 +36,13 @@ struct pl_s3_upload {
     bool broken; /* a failed write could not be undone */
 };
 
-struct ended {
-    int64_t repo_id;
-    char branch[PL_NAME_MAX_BYTES + 1];
-    char id[PL_S3_UPLOAD_ID_HEX + 1], key[PL_PATH_MAX_BYTES + 2], etag[64], version[33];
-};
-
 struct pl_s3_uploads {
     char *dir;
     pthread_mutex_t lock;
     struct pl_map map; /* id → struct pl_s3_upload */
+    int64_t now_us;    /* of open */
     size_t n_parts;
-    struct ended *ended;
-    size_t next_ended;
+    struct pl_s3_ended_list *ended;
 };
 
 /* ---- one ---- */
@@ -263,7 +256,6 @@ static void set_part(struct pl_s3_upload *u, const struct pl_s3_part *p)
         pthread_mutex_unlock(&u->all->lock);
     }
     u->parts[at] = *p;
-    u->touched_us = p->at_us;
 }
 
 static int no_upload(struct pl_err *err)
@@ -298,6 +290,7 @@ int pl_s3_upload_add(struct pl_s3_upload *u, const struct pl_s3_part *part, stru
     r = r < 0 ? r : write_line(u, o, err);
     if (r == 0)
         set_part(u, part);
+    u->touched_ms = pl_clock_mono_ms();
     pthread_mutex_unlock(&u->lock);
     return r;
 }
@@ -350,7 +343,7 @@ static void drop_some(struct pl_s3_uploads *all, bool (*fits)(const struct pl_s3
     pthread_mutex_unlock(&all->lock);
     for (i = 0; i < n; i++) {
         struct pl_err err = {0};
-        int r = pl_s3_upload_end(found[i], NULL, NULL, &err);
+        int r = pl_s3_upload_end(found[i], NULL, &err);
 
         if (r == 0)
             pl_log_info("s3", "upload %s of %s is dropped: %s", found[i]->id, found[i]->head.key, why);
@@ -361,14 +354,14 @@ static void drop_some(struct pl_s3_uploads *all, bool (*fits)(const struct pl_s3
     free(found);
 }
 
-static bool is_idle(const struct pl_s3_upload *u, int64_t now_us)
+static bool is_idle(const struct pl_s3_upload *u, int64_t now_ms)
 {
-    return now_us - u->touched_us > PL_S3_UPLOAD_IDLE_US;
+    return now_ms - u->touched_ms > PL_S3_UPLOAD_IDLE_US / 1000;
 }
 
 static void drop_idle(struct pl_s3_uploads *all)
 {
-    drop_some(all, is_idle, pl_clock_wall_us(), "nothing came for a week");
+    drop_some(all, is_idle, pl_clock_mono_ms(), "nothing came for a week");
 }
 
 static bool is_of_repo(const struct pl_s3_upload *u, int64_t repo_id)
@@ -430,7 +423,7 @@ int pl_s3_upload_create(struct pl_s3_uploads *all, const struct pl_s3_upload_hea
         return pl_err_nomem(err);
     }
     r = read_head(u, o, err);
-    u->touched_us = head->created_us;
+    u->touched_ms = pl_clock_mono_ms();
     r = r < 0 ? r : make_file(u, o, err);
     r = r < 0 ? r : adopt(u, err);
     if (r < 0) {
@@ -465,24 +458,24 @@ int pl_s3_upload_find(struct pl_s3_uploads *all, const char *project, const char
     return 0;
 }
 
-static void remember(struct pl_s3_uploads *all, const struct pl_s3_upload *u, const char *etag, const char *version)
+static void make_ended(const struct pl_s3_upload *u, const struct pl_s3_result *result, struct pl_s3_ended *ret)
 {
-    struct ended *e = &all->ended[all->next_ended++ % ENDED_KEPT];
-
-    e->repo_id = u->head.repo_id;
-    snprintf(e->branch, sizeof e->branch, "%s", u->head.branch);
-    snprintf(e->id, sizeof e->id, "%s", u->id);
-    snprintf(e->key, sizeof e->key, "%s", u->head.key);
-    snprintf(e->etag, sizeof e->etag, "%s", etag);
-    snprintf(e->version, sizeof e->version, "%s", version);
+    *ret = (struct pl_s3_ended){.repo_id = u->head.repo_id, .at_us = pl_clock_wall_us(), .result = *result};
+    snprintf(ret->branch, sizeof ret->branch, "%s", u->head.branch);
+    snprintf(ret->id, sizeof ret->id, "%s", u->id);
+    snprintf(ret->key, sizeof ret->key, "%s", u->head.key);
 }
 
-int pl_s3_upload_end(struct pl_s3_upload *u, const char *etag, const char *version, struct pl_err *err)
+int pl_s3_upload_end(struct pl_s3_upload *u, const struct pl_s3_result *result, struct pl_err *err)
 {
     struct pl_s3_uploads *all = u->all;
+    struct pl_s3_ended ended;
+    char gone[PL_ID_HEX + 1] = "";
     bool was;
     int r = 0;
 
+    if (result)
+        make_ended(u, result, &ended);
     pthread_mutex_lock(&u->lock);
     pthread_mutex_lock(&all->lock);
     was = u->ended;
@@ -491,33 +484,33 @@ int pl_s3_upload_end(struct pl_s3_upload *u, const char *etag, const char *versi
         pl_map_remove(&all->map, u->id, PL_S3_UPLOAD_ID_HEX);
         all->n_parts -= u->n;
         u->refs--; /* the map's; the caller has one */
-        if (etag)
-            remember(all, u, etag, version);
+        if (result)
+            pl_s3_ended_add(all->ended, &ended, gone);
     }
     pthread_mutex_unlock(&all->lock);
     pthread_mutex_unlock(&u->lock);
     if (was)
         return no_upload(err);
+    if (result)
+        r = pl_s3_ended_write(all->dir, &ended, gone, err);
+    if (r < 0)
+        return pl_err_wrap(err, r, "what came of it"); /* its file stays: after a restart the same parts give the same again */
     if (unlink(u->path) < 0 && errno != ENOENT)
         r = pl_err_errno(err, errno, "remove %s", u->path);
     return r < 0 ? r : pl_io_fsync_dir(all->dir, err);
 }
 
 bool pl_s3_upload_ended(struct pl_s3_uploads *all, int64_t repo_id, const char *branch, const char *id, const char *key,
-                        char ret_etag[64], char ret_version[33])
+                        struct pl_s3_result *ret)
 {
-    bool found = false;
+    const struct pl_s3_ended *e;
+    bool found;
 
     pthread_mutex_lock(&all->lock);
-    for (size_t i = 0; i < ENDED_KEPT && !found; i++) {
-        const struct ended *e = &all->ended[i];
-
-        found = *e->id && e->repo_id == repo_id && pl_streq(e->branch, branch) && pl_streq(e->id, id) && pl_streq(e->key, key);
-        if (found) {
-            memcpy(ret_etag, e->etag, sizeof e->etag);
-            memcpy(ret_version, e->version, sizeof e->version);
-        }
-    }
+    e = pl_s3_ended_find(all->ended, id);
+    found = e && e->repo_id == repo_id && pl_streq(e->branch, branch) && pl_streq(e->key, key);
+    if (found)
+        *ret = e->result;
     pthread_mutex_unlock(&all->lock);
     return found;
 }
@@ -649,13 +642,17 @@ static int read_one(struct pl_s3_uploads *all, const char *id, struct pl_err *er
     _cleanup_(pl_buf_finish) struct pl_buf file = {.max = FILE_MAX};
     struct pl_s3_upload *u = upload_new(all, id);
     struct pl_err why = {0};
+    int64_t last_us;
     int r;
 
     if (!u)
         return pl_err_nomem(err);
     r = pl_io_read_file(u->path, &file, &why);
     r = r < 0 ? r : read_lines(u, &file, &why);
-    u->touched_us = PL_MAX(u->touched_us, u->head.created_us);
+    last_us = u->head.created_us;
+    for (size_t i = 0; i < u->n; i++)
+        last_us = PL_MAX(last_us, u->parts[i].at_us);
+    u->touched_ms = pl_clock_mono_ms() - PL_MAX(0, all->now_us - last_us) / 1000;
     r = r < 0 ? r : adopt(u, &why);
     if (r == 0) {
         pl_s3_upload_unref(u);
@@ -692,7 +689,7 @@ static int read_all(struct pl_s3_uploads *all, struct pl_err *err)
     return r;
 }
 
-int pl_s3_uploads_open(const char *dir, struct pl_s3_uploads **ret, struct pl_err *err)
+int pl_s3_uploads_open(const char *dir, int64_t now_us, struct pl_s3_uploads **ret, struct pl_err *err)
 {
     struct pl_s3_uploads *all = calloc(1, sizeof *all);
     struct pl_err why = {0};
@@ -702,8 +699,9 @@ int pl_s3_uploads_open(const char *dir, struct pl_s3_uploads **ret, struct pl_er
         return pl_err_nomem(err);
     pthread_mutex_init(&all->lock, NULL);
     all->dir = strdup(dir);
-    all->ended = calloc(ENDED_KEPT, sizeof *all->ended);
-    r = all->dir && all->ended ? pl_io_mkdirs(dir, 0700, &why) : pl_err_nomem(&why);
+    all->now_us = now_us;
+    r = all->dir ? pl_io_mkdirs(dir, 0700, &why) : pl_err_nomem(&why);
+    r = r < 0 ? r : pl_s3_ended_open(dir, &all->ended, &why);
     r = r < 0 ? r : read_all(all, &why);
     if (r == 0)
         drop_idle(all);
@@ -728,7 +726,7 @@ struct pl_s3_uploads *pl_s3_uploads_close(struct pl_s3_uploads *all)
         upload_free(slot->value);
     pl_map_finish(&all->map, NULL);
     pthread_mutex_destroy(&all->lock);
-    free(all->ended);
+    pl_s3_ended_close(all->ended);
     free(all->dir);
     free(all);
     return NULL;

@@ -5,10 +5,12 @@
  *   that comes again replaces the one before. A torn last line was never answered, and is cut off.
  *
  * Bounds: PL_S3_UPLOADS_MAX uploads, of one author PL_S3_UPLOADS_AUTHOR_MAX; PL_S3_PARTS_MAX parts of one, PL_S3_PARTS_ALL_MAX of all. Left
- * alone for PL_S3_UPLOAD_IDLE_US an upload is dropped: with the next that begins, the next collection or start. Any thread. */
+ * alone for PL_S3_UPLOAD_IDLE_US, by a clock that does not jump, an upload is dropped: with the next that begins, the next collection or start.
+ * Any thread. */
 #pragma once
 
 #include "s3_checksum.h"
+#include "s3_ended.h"
 #include "storage/base/path.h"
 #include "storage/tree/tree.h"
 
@@ -38,9 +40,9 @@ struct pl_s3_part {
     struct pl_entry entry;            /* its bytes, as a file; entry.size */
 };
 
-/* Reads what lies in `dir`, which is made. Files that cannot be read are renamed to *.damaged, and logged. PL_EIO. */
+/* Reads what lies in `dir`, which is made; `now_us`: wall time that has passed for sure (clock_trust.h). Files that cannot be read are renamed to *.damaged, and logged. PL_EIO. */
 PL_MUST_CHECK
-int pl_s3_uploads_open(const char *dir, struct pl_s3_uploads **ret, struct pl_err *err);
+int pl_s3_uploads_open(const char *dir, int64_t now_us, struct pl_s3_uploads **ret, struct pl_err *err);
 /* When all references are given back. NULL is fine. */
 struct pl_s3_uploads *pl_s3_uploads_close(struct pl_s3_uploads *u);
 
@@ -67,13 +69,13 @@ int pl_s3_upload_add(struct pl_s3_upload *u, const struct pl_s3_part *part, stru
 /* The parts so far, by number; malloc'ed. */
 PL_MUST_CHECK
 int pl_s3_upload_parts(struct pl_s3_upload *u, struct pl_s3_part **ret, size_t *ret_n, struct pl_err *err);
-/* It ends: parts are taken no more, its file goes. PL_S3_NO_SUCH_UPLOAD: it has ended. `etag` and `version`: what came of it, kept for
- * a while for who asks again; NULL: nothing did. */
+/* It ends: parts are taken no more, its file goes. PL_S3_NO_SUCH_UPLOAD: it has ended. `result`: what came of it, kept for a while, over
+ * restarts, for clients that ask again; NULL: nothing did. */
 PL_MUST_CHECK
-int pl_s3_upload_end(struct pl_s3_upload *u, const char *etag, const char *version, struct pl_err *err);
-/* What came of one that is completed, of that bucket and key: true and both texts (64 and 33 bytes). */
+int pl_s3_upload_end(struct pl_s3_upload *u, const struct pl_s3_result *result, struct pl_err *err);
+/* What came of one that is completed, of that bucket and key: true and `*ret`. */
 bool pl_s3_upload_ended(struct pl_s3_uploads *u, int64_t repo_id, const char *branch, const char *id, const char *key,
-                        char ret_etag[64], char ret_version[33]);
+                        struct pl_s3_result *ret);
 /* References of those of a bucket, by key, then id; malloc'ed. */
 PL_MUST_CHECK
 int pl_s3_uploads_list(struct pl_s3_uploads *u, const char *project, const char *repo, const char *branch,

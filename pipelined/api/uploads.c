@@ -7,6 +7,8 @@
 #include "storage/pack/pack_session.h"
 #include "storage/tree/ops.h"
 
+#define QUICK_BYTES (1u << 20) /* a file up to here is put away at once; larger ones and operations take their turn */
+
 struct upload {
     struct pl_api *api;
     bool is_file;
@@ -191,17 +193,29 @@ static int apply(struct upload *u, struct pl_http_request *req, struct pl_err *e
     return u->window_ms ? gather(u, req, err) : push(u, req, err);
 }
 
+static void upload_apply(void *self, struct pl_http_request *req)
+{
+    struct upload *u = self;
+    struct pl_err err = {0};
+    int r = pl_guard_check_again(req, u->api->guard, &err);
+
+    r = r < 0 ? r : apply(u, req, &err);
+    if (r < 0)
+        pl_http_reply_error(req, &err);
+    upload_free(u);
+}
+
 static void upload_end(void *self, struct pl_http_request *req, const struct pl_err *failure)
 {
     struct upload *u = self;
     struct pl_err err = {0};
-    int r;
 
-    r = failure ? failure->code : pl_guard_check_again(req, u->api->guard, &err);
-    r = r < 0 ? r : apply(u, req, &err);
-    if (r < 0)
+    if (!failure && u->is_file && u->spool.size <= QUICK_BYTES) {
+        upload_apply(u, req);
+    } else if (failure || pl_api_in_turn(u->api, req, upload_apply, u, &err) < 0) {
         pl_http_reply_error(req, failure ? failure : &err);
-    upload_free(u);
+        upload_free(u);
+    }
 }
 
 static int find_target(struct pl_api *a, const struct pl_http_request *req, bool open, struct upload *u, struct pl_err *err)

@@ -50,6 +50,7 @@ struct pl_http_server {
     int (*guard)(struct pl_http_request *, const struct pl_http_route *, void *, struct pl_err *);
     void *guard_arg;
     bool guard_unknown;
+    const char *private_prefix;
     unsigned (*tell)(struct pl_http_request *, unsigned, const struct pl_err *, struct pl_buf *);
     const char *tell_type;
     struct pl_loop *loop;
@@ -158,7 +159,7 @@ struct pl_http_request *pl_httpd_request_create(struct pl_http_server *s, const 
 void pl_httpd_request_free(struct pl_http_request *r);
 /* Reads method, headers, path and query of the connection. PL_EINVAL, PL_ENOMEM, PL_EPROTO. */
 PL_MUST_CHECK
-int pl_httpd_request_read(struct pl_http_request *r, const char *method, struct pl_err *err);
+int pl_httpd_request_read(struct pl_http_request *r, const char *method, const char *version, struct pl_err *err);
 
 /* http_route.c */
 PL_MUST_CHECK

@@ -52,6 +52,12 @@ void pl_httpd_dress(struct pl_http_request *r, struct MHD_Response *response, co
     snprintf(id, sizeof(id), "%llu", (unsigned long long)r->id);
     pl_httpd_add_header(response, "X-Request-Id", id);
     pl_httpd_add_header(response, "X-Content-Type-Options", "nosniff");
+    if (r->server->private_prefix &&
+        strncmp(pl_http_path(r), r->server->private_prefix, strlen(r->server->private_prefix)) == 0) {
+        pl_httpd_add_header(response, "Cache-Control", "no-store");
+        pl_httpd_add_header(response, "Cross-Origin-Resource-Policy", "same-origin");
+        pl_httpd_add_header(response, "Cross-Origin-Opener-Policy", "same-origin");
+    }
     if (content_type)
         pl_httpd_add_header(response, "Content-Type", content_type);
     if (atomic_load(&r->server->stopping) != HTTP_SERVING)

@@ -151,7 +151,8 @@ struct header_pass {
     struct pl_http_request *r;
     size_t n, bytes;
     bool malformed;
-    char *out; /* NULL: only counting and checking */
+    const char *last; /* end of the last line so far */
+    char *out;        /* NULL: only counting and checking */
 };
 
 /* RFC 9110 token. */
@@ -163,11 +164,25 @@ static bool token_ok(const char *s, size_t n)
     return n > 0;
 }
 
+/* libmicrohttpd 0.9.75 takes LF alone for the end of a line, and overwrites in place what ended it with as many NULs. */
+static bool line_ok(const char *end)
+{
+    return MHD_VERSION >= 0x01000000 || (end[0] == '\0' && end[1] == '\0');
+}
+
+/* The empty line ends the head: two more NULs behind those of the line before, `end` in the same buffer as `method`. */
+static bool head_ok(struct MHD_Connection *connection, const char *method, const char *end)
+{
+    const union MHD_ConnectionInfo *size = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+
+    return MHD_VERSION >= 0x01000000 || (size && end + strlen("\r\n\r\n") == method + size->header_size);
+}
+
 /* libmicrohttpd 0.9.75 appends a folded line to the header's *name* and leaves the value where it was; then the value no longer lies
  * right behind the name. Names with spaces ("Host : a") it takes as they are. Both could smuggle a length past a proxy. */
-static bool header_ok(const char *name, size_t name_len, const char *value)
+static bool header_ok(const char *name, size_t name_len, const char *value, size_t value_len)
 {
-    if (!token_ok(name, name_len))
+    if (!token_ok(name, name_len) || memchr(value ? value : "", '\r', value_len))
         return false;
 #if MHD_VERSION < 0x01000000
     if (value) {
@@ -178,6 +193,7 @@ static bool header_ok(const char *name, size_t name_len, const char *value)
         for (const char *c = name + name_len + 1; c < value; c++)
             if (*c != ' ' && *c != '\t')
                 return false;
+        return line_ok(value + value_len);
     }
 #endif
     return true;
@@ -190,7 +206,8 @@ static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char 
 
     (void)kind;
     if (!pass->out) {
-        pass->malformed |= !header_ok(name, name_len, value);
+        pass->malformed |= !header_ok(name, name_len, value, value_len);
+        pass->last = value && value + value_len > pass->last ? value + value_len : pass->last;
         pass->n++;
         pass->bytes += name_len + value_len + 2;
         return MHD_YES;
@@ -261,9 +278,9 @@ static void request_read_peer(struct pl_http_request *r)
         inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)info->client_addr)->sin6_addr, r->peer, sizeof(r->peer));
 }
 
-int pl_httpd_request_read(struct pl_http_request *r, const char *method, struct pl_err *err)
+int pl_httpd_request_read(struct pl_http_request *r, const char *method, const char *version, struct pl_err *err)
 {
-    struct header_pass pass = {.r = r};
+    struct header_pass pass = {.r = r, .malformed = !line_ok(version + strlen(version)), .last = version + strlen(version)};
     int e;
 
     request_read_peer(r);
@@ -275,8 +292,9 @@ int pl_httpd_request_read(struct pl_http_request *r, const char *method, struct 
         return pl_err_nomem(err);
     pass.out = r->header_text;
     MHD_get_connection_values_n(r->connection, MHD_HEADER_KIND, on_header, &pass);
-    if (pass.malformed)
-        return pl_err_set(err, PL_EPROTO, "a header's name is not a token, or its value is folded over lines");
+    if (pass.malformed || !head_ok(r->connection, method, pass.last))
+        return pl_err_set(err, PL_EPROTO,
+                          "a header's name is not a token, its value is folded over lines, or a line does not end with CR LF");
     e = request_read_framing(r, err);
     if (e == 0)
         e = request_read_path(r, err);

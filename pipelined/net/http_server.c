@@ -135,13 +135,13 @@ static int too_large(const struct pl_http_request *r, struct pl_err *err)
 }
 
 /* Everything that can refuse before a handler is troubled. `ret_status` 0 = the code's. */
-static int request_admit(struct pl_http_server *s, struct pl_http_request *r, const char *method, unsigned *ret_status,
-                         struct pl_err *err)
+static int request_admit(struct pl_http_server *s, struct pl_http_request *r, const char *method, const char *version,
+                         unsigned *ret_status, struct pl_err *err)
 {
     char allow[96];
     int e, guard = 0;
 
-    e = pl_httpd_request_read(r, method, err);
+    e = pl_httpd_request_read(r, method, version, err);
     if (e < 0)
         return e;
     if (atomic_load(&s->stopping) != HTTP_SERVING)
@@ -217,7 +217,7 @@ static enum MHD_Result request_dispatch(struct pl_http_server *s, struct pl_http
 }
 
 static enum MHD_Result request_open(struct pl_http_server *s, struct pl_http_request *r, struct MHD_Connection *connection,
-                                    const char *method)
+                                    const char *method, const char *version)
 {
     struct pl_err err = {0};
     unsigned status = 0;
@@ -228,7 +228,7 @@ static enum MHD_Result request_open(struct pl_http_server *s, struct pl_http_req
     r->id = atomic_fetch_add(&s->next_id, 1) + 1;
     request_link(s, r);
     r->phase = HTTP_BODY;
-    e = request_admit(s, r, method, &status, &err);
+    e = request_admit(s, r, method, version, &status, &err);
     if (e < 0) {
         pl_httpd_refuse(r, status, &err);
         /* What is badly framed, and a client that waits to be told whether to send: reply now and close. */
@@ -372,12 +372,11 @@ static enum MHD_Result on_access(void *arg, struct MHD_Connection *connection, c
     struct pl_http_request *r = *context;
 
     (void)url;
-    (void)version;
     if (!r)
         return MHD_NO;
     switch (r->phase) {
     case HTTP_NEW:
-        return request_open(arg, r, connection, method);
+        return request_open(arg, r, connection, method, version);
     case HTTP_OPENING:
         return request_opened(r);
     case HTTP_BODY:
@@ -653,6 +652,7 @@ int pl_http_server_start(const struct pl_http_options *o, struct pl_http_server 
     s->guard = o->guard;
     s->guard_arg = o->guard_arg;
     s->guard_unknown = o->guard_unknown;
+    s->private_prefix = o->private_prefix;
     s->tell = o->tell;
     s->tell_type = o->tell_type ? o->tell_type : "application/json";
     s->loop = o->loop;

@@ -66,15 +66,18 @@ struct pl_http_options {
      * by pl_http_reply_header. NULL: as JSON, with the code's status. On the server's threads: must not block. `status` 0: by err. */
     unsigned (*tell)(struct pl_http_request *req, unsigned status, const struct pl_err *err, struct pl_buf *out);
     const char *tell_type; /* the Content-Type of that */
-    bool guard_unknown;    /* ask the guard, with route NULL, before 404 and 405 tell a stranger what exists */
-    struct pl_loop *loop;  /* for PL_ON_LOOP */
-    struct pl_pool *pool;  /* for PL_ON_POOL, body sinks, pull streams */
-    unsigned threads;      /* 0 = 2 */
-    unsigned connections;  /* 0 = PL_HTTP_CONNECTIONS_MAX */
-    unsigned per_address;  /* of these, of one address; 0 = no limit */
-    size_t bodies_max;     /* bytes; 0 = PL_HTTP_BODIES_MAX */
-    unsigned greeting_ms;  /* 0 = PL_HTTP_GREETING_MS */
-    bool tls;              /* https alone, with the certificate of tls.h, whose files are looked at every PL_HTTP_TLS_LOOK_MS */
+    /* An answer to a path that begins so is for the principal that asked: no cache keeps it, and no page of another origin embeds it
+     * (Cache-Control: no-store, CORP, COOP). NULL = there is none. Must outlive the server. */
+    const char *private_prefix;
+    bool guard_unknown;   /* ask the guard, with route NULL, before 404 and 405 tell a stranger what exists */
+    struct pl_loop *loop; /* for PL_ON_LOOP */
+    struct pl_pool *pool; /* for PL_ON_POOL, body sinks, pull streams */
+    unsigned threads;     /* 0 = 2 */
+    unsigned connections; /* 0 = PL_HTTP_CONNECTIONS_MAX */
+    unsigned per_address; /* of these, of one address; 0 = no limit */
+    size_t bodies_max;    /* bytes; 0 = PL_HTTP_BODIES_MAX */
+    unsigned greeting_ms; /* 0 = PL_HTTP_GREETING_MS */
+    bool tls;             /* https alone, with the certificate of tls.h, whose files are looked at every PL_HTTP_TLS_LOOK_MS */
 };
 
 /* Listens and serves at once. PL_EINVAL (address, pattern), PL_EINUSE (port taken), PL_EIO. */
@@ -126,6 +129,9 @@ const char *pl_http_header(const struct pl_http_request *r, const char *name);
 bool pl_http_cookie(const struct pl_http_request *r, const char *name, char *out, size_t size);
 /* The client's address as text, without the port. */
 const char *pl_http_peer(const struct pl_http_request *r);
+/* The user of this machine whose program asks, by name or "uid N"; false: it is of another machine, behind a proxy that is, or gone. Reads
+ * /proc: for what happens seldom. */
+bool pl_http_peer_user(const struct pl_http_request *r, char *out, size_t size);
 /* Whether it came over TLS. */
 bool pl_http_tls(const struct pl_http_request *r);
 /* The request's number, for logs and X-Request-Id (which every reply carries). */

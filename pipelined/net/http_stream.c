@@ -61,7 +61,7 @@ static void stream_ask(struct pl_http_stream *s)
     s->pulling = true;
     s->wanted = false;
     atomic_fetch_add(&s->refs, 1);
-    if (pl_pool_submit(s->request->server->pool, stream_pull_job, s, NULL) == 0)
+    if (pl_pool_submit_slow(s->request->server->pool, stream_pull_job, s, NULL) == 0)
         return;
     atomic_fetch_sub(&s->refs, 1); /* never the last: the response holds one until over */
     s->pulling = false;
@@ -107,17 +107,21 @@ static bool stream_take(struct pl_http_stream *s, int result)
 static void stream_pull_job(void *arg)
 {
     struct pl_http_stream *s = arg;
-    bool again = true, closes;
+    bool again = true, empty = false, closes = false;
 
     while (again) {
         struct pl_err err = {0};
         int result = s->ops.pull(s->ops.self, &s->back, &err);
 
         pthread_mutex_lock(&s->request->lock);
+        empty = s->back.len == 0;
         again = stream_take(s, result);
         s->pulling = again;
         closes = !again && stream_closes(s);
         pthread_mutex_unlock(&s->request->lock);
+        /* a generator that looks long for the next bytes lets others have the thread in between */
+        if (again && empty && pl_pool_submit_slow(s->request->server->pool, stream_pull_job, s, NULL) == 0)
+            return;
     }
     if (closes)
         s->ops.closed(s->ops.self);

@@ -343,7 +343,6 @@ void pl_sse_hub_subscribe(struct pl_sse_hub *h, struct pl_http_request *req, voi
         return;
     }
     ops.self = s;
-    pl_http_reply_header(req, "Cache-Control", "no-store");
     pl_http_reply_header(req, "X-Accel-Buffering", "no"); /* a proxy would hold events back */
     stream = pl_http_reply_stream(req, &o, &ops);
     pthread_mutex_lock(&h->lock);
