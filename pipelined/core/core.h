@@ -16,3 +16,6 @@
 #pragma once
 
 #include "storage/base/base.h"
+
+/* Exit code of an agent whose command's sandbox was ended by something outside: no try of the datum. */
+#define PL_WORKER_EXIT_SANDBOX 76

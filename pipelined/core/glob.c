@@ -233,6 +233,7 @@ const char *pl_glob_prefix(const struct pl_glob *g, size_t *ret_len)
 
 struct pl_glob_set {
     size_t n;
+    uint64_t steps; /* for each byte of a path, at most */
     struct pl_glob *globs[];
 };
 
@@ -259,6 +260,11 @@ int pl_glob_set_compile(const char *const *patterns, size_t n, struct pl_glob_se
 
         if (r < 0)
             return r;
+        s->steps += s->globs[s->n]->n_program - s->globs[s->n]->prefix_chars;
+        if (s->steps > PL_GLOB_SET_STEPS) {
+            s->n++; /* to be freed */
+            return pl_err_set(err, PL_ELIMIT, "the globs of a list are too large together: give fewer, or shorter ones");
+        }
     }
     *ret = TAKE_PTR(s);
     return 0;
@@ -272,6 +278,22 @@ struct pl_glob_set *pl_glob_set_destroy(struct pl_glob_set *s)
         pl_glob_destroy(s->globs[i]);
     free(s);
     return NULL;
+}
+
+/* What lies behind the literal beginning, which is compared as a whole. */
+static uint64_t glob_steps(const struct pl_glob *g)
+{
+    return g->n_program - g->prefix_chars;
+}
+
+uint64_t pl_glob_cost(const struct pl_glob *g, size_t len)
+{
+    return 1 + glob_steps(g) * len;
+}
+
+uint64_t pl_glob_set_cost(const struct pl_glob_set *s, size_t len)
+{
+    return 1 + s->steps * len;
 }
 
 bool pl_glob_set_takes(const struct pl_glob_set *s, const char *path, size_t len)

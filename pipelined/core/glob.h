@@ -20,7 +20,8 @@
 
 #define PL_GLOB_MAX_BYTES    1024u
 #define PL_GLOB_CAPTURES_MAX 16u
-#define PL_GLOB_DEPTH_MAX    16u /* groups inside each other */
+#define PL_GLOB_DEPTH_MAX    16u    /* groups inside each other */
+#define PL_GLOB_SET_STEPS    65536u /* instructions of all globs of a set behind their literal beginnings */
 
 struct pl_glob;
 
@@ -59,7 +60,7 @@ bool pl_glob_match_within(const struct pl_glob *g, const char *path, size_t len)
  * directory takes all in it. The empty set takes everything. */
 struct pl_glob_set;
 
-/* `n` ≤ 1,000. PL_EGLOB, PL_ELIMIT, PL_ENOMEM. */
+/* `n` ≤ 1,000, and PL_GLOB_SET_STEPS steps of the matcher for each byte of a path. PL_EGLOB, PL_ELIMIT, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_glob_set_compile(const char *const *patterns, size_t n, struct pl_glob_set **ret, struct pl_err *err);
 struct pl_glob_set *pl_glob_set_destroy(struct pl_glob_set *s);
@@ -67,5 +68,8 @@ static inline void pl_glob_set_destroyp(struct pl_glob_set **s)
 {
     *s = pl_glob_set_destroy(*s);
 }
+/* What a match with a path of `len` bytes costs at most, in steps of the matcher: some nanoseconds each. */
+uint64_t pl_glob_cost(const struct pl_glob *g, size_t len);
+uint64_t pl_glob_set_cost(const struct pl_glob_set *s, size_t len);
 /* Is the file taken? `path` is relative to the match; of a match that is a file itself, its last segment. */
 bool pl_glob_set_takes(const struct pl_glob_set *s, const char *path, size_t len);

@@ -184,9 +184,20 @@ struct pl_spec *pl_spec_destroy(struct pl_spec *spec)
 
 const struct pl_stage *pl_spec_stage(const struct pl_spec *spec, const char *name)
 {
-    for (size_t i = 0; i < spec->n_stages; i++)
-        if (pl_streq(spec->stages[i].name, name))
-            return &spec->stages[i];
+    size_t low = 0, high = spec->n_stages;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        const struct pl_stage *stage = &spec->stages[spec->by_name[mid]];
+        int c = strcmp(stage->name, name);
+
+        if (c == 0)
+            return stage;
+        if (c < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
     return NULL;
 }
 

@@ -280,7 +280,8 @@ struct pl_spec {
     size_t n_repos;
     struct pl_stage *stages; /* in the order of the text */
     size_t n_stages;
-    uint32_t *order; /* n_stages indices: each stage after the stages it reads, else in the order of the text */
+    uint32_t *order;   /* n_stages indices: each stage after the stages it reads, else in the order of the text */
+    uint32_t *by_name; /* n_stages indices, in the order of the names */
 };
 
 /* One mistake or warning. Text: "digits.json:7:12: stages[1].workers: …". Line and column count from 1, columns in characters. */

@@ -409,7 +409,12 @@ static void spec_check_params(struct spec_reader *r, size_t i)
     }
 }
 
-static void spec_check_names(struct spec_reader *r, struct pl_map *stages)
+/* What the file names. */
+struct names {
+    struct pl_map stages, repos;
+};
+
+static void spec_check_names(struct spec_reader *r, struct names *names)
 {
     struct pl_spec *spec = r->spec;
 
@@ -421,33 +426,33 @@ static void spec_check_names(struct spec_reader *r, struct pl_map *stages)
             continue;
         pl_spec_enter_stage(r, i);
         pl_spec_enter_key(r, "name");
-        first = pl_map_get(stages, name, strlen(name));
+        first = pl_map_get(&names->stages, name, strlen(name));
         if (first != NULL) {
             pl_spec_problem(r, "two stages are named \"%s\"; the first is stages[%zu]", name,
                             (size_t)((struct pl_stage *)first - spec->stages));
             continue;
         }
-        if (pl_map_put(stages, name, strlen(name), &spec->stages[i], NULL, NULL) < 0)
+        if (pl_map_put(&names->stages, name, strlen(name), &spec->stages[i], NULL, NULL) < 0)
             r->failed = PL_ENOMEM;
     }
     for (size_t i = 0; i < spec->n_repos; i++) {
-        const struct pl_stage *stage = pl_map_get(stages, spec->repos[i].name, strlen(spec->repos[i].name));
+        const char *name = spec->repos[i].name;
+        const struct pl_stage *stage = pl_map_get(&names->stages, name, strlen(name));
 
         pl_spec_leave(r, 0);
         pl_spec_enter_key(r, "repos");
-        pl_spec_enter_key(r, spec->repos[i].name);
+        pl_spec_enter_key(r, name);
+        if (pl_map_put(&names->repos, name, strlen(name), &spec->repos[i], NULL, NULL) < 0)
+            r->failed = PL_ENOMEM;
         if (stage != NULL)
             pl_spec_problem_key(r, "the stage stages[%zu] writes a repo of that name: rename one of them",
                                 (size_t)(stage - spec->stages));
     }
 }
 
-static bool spec_declares_repo(const struct pl_spec *spec, const struct pl_input *leaf)
+static bool spec_declares_repo(const struct pl_spec *spec, const struct names *names, const struct pl_input *leaf)
 {
-    for (size_t i = 0; i < spec->n_repos && pl_streq(leaf->project, spec->project); i++)
-        if (pl_streq(spec->repos[i].name, leaf->repo))
-            return true;
-    return false;
+    return pl_streq(leaf->project, spec->project) && pl_map_get(&names->repos, leaf->repo, strlen(leaf->repo)) != NULL;
 }
 
 /* A stage or declared repo whose name is nearly the missing one's; NULL when none is or there are too many to look. */
@@ -494,7 +499,7 @@ static void spec_check_previous(struct spec_reader *r, size_t i, size_t j)
 }
 
 /* Inputs: a stage of the file first, then a repo. */
-static void spec_resolve(struct spec_reader *r, struct pl_map *stages, size_t i)
+static void spec_resolve(struct spec_reader *r, const struct names *names, size_t i)
 {
     struct pl_spec *spec = r->spec;
 
@@ -508,12 +513,12 @@ static void spec_resolve(struct spec_reader *r, struct pl_map *stages, size_t i)
             spec_check_previous(r, i, j);
             continue;
         }
-        stage = pl_streq(leaf->project, spec->project) ? pl_map_get(stages, leaf->repo, strlen(leaf->repo)) : NULL;
+        stage = pl_streq(leaf->project, spec->project) ? pl_map_get(&names->stages, leaf->repo, strlen(leaf->repo)) : NULL;
         if (stage != NULL && pl_streq(leaf->branch, PL_DEFAULT_BRANCH)) {
             leaf->stage = (uint32_t)(stage - spec->stages);
             continue;
         }
-        if (stage != NULL || r->ctx == NULL || r->ctx->repo_exists == NULL || spec_declares_repo(spec, leaf) ||
+        if (stage != NULL || r->ctx == NULL || r->ctx->repo_exists == NULL || spec_declares_repo(spec, names, leaf) ||
             r->ctx->repo_exists(r->ctx->self, leaf->project, leaf->repo))
             continue;
         pl_spec_enter_leaf(r, i, j, "repo");
@@ -562,9 +567,9 @@ static void spec_warn(struct spec_reader *r, size_t i)
 
 void pl_spec_check(struct spec_reader *r)
 {
-    struct pl_map stages = {0};
+    struct names names = {0};
 
-    spec_check_names(r, &stages);
+    spec_check_names(r, &names);
     for (size_t i = 0; i < r->spec->n_stages && r->n_problems < SPEC_PROBLEMS_STOP && r->failed == 0; i++) {
         spec_collect_leaves(r, i);
         spec_check_run(r, i);
@@ -576,10 +581,11 @@ void pl_spec_check(struct spec_reader *r)
         spec_check_prefix(r, i);
         spec_check_params(r, i);
         pl_spec_check_pod(r, i);
-        spec_resolve(r, &stages, i);
+        spec_resolve(r, &names, i);
         spec_check_owner(r, i);
     }
-    pl_map_finish(&stages, NULL);
+    pl_map_finish(&names.stages, NULL);
+    pl_map_finish(&names.repos, NULL);
     if (r->failed == 0 && r->n_problems == 0)
         pl_spec_order(r);
     for (size_t i = 0; i < r->spec->n_stages && r->n_problems == 0 && r->failed == 0; i++) {

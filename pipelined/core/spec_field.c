@@ -57,8 +57,8 @@ static const struct spec_field fields_of_repo[] = {
      FIELD(word, pl_spec_repo, durable),
      .words = words_durable,
      .doc =
-         "When what is put into an open commit is answered: once it is on the daemon's disk (`local`), or once its bytes are in "
-         "the store (`bucket`)."},
+         "When what is put into an open commit is answered: once it is on the daemon's disk (`local`), or once the store alone "
+         "gives it back (`bucket`)."},
     {.name = "keep",
      FIELD(keep, pl_spec_repo, keep),
      .child = &pl_spec_object_repo_keep,
@@ -156,7 +156,8 @@ static const struct spec_field fields_of_stage[] = {
      .words = words_on_new,
      .fallback = "\"newest\"",
      .doc = "A newer run of the stage while one is unfinished: `queue`, one job per run; `newest`, a job that has leased nothing "
-            "yet is superseded; `restart`, a running one is stopped too: what it finished is kept and not done again."},
+            "yet is superseded by one that can run as soon, and the first run to begin is carried through, so that no stage "
+            "starves; `restart`, a running one is stopped too: what it finished is kept and not done again."},
     {.name = "output",
      FIELD(object, pl_stage, output),
      .child = &pl_spec_object_output,
@@ -242,7 +243,8 @@ static const struct spec_field fields_of_input[] = {
          "`output.prefix`. A new value runs only the new combinations. Stands alone."},
     {.name = "reference",
      FIELD(bool, pl_input, reference),
-     .doc = "`true`: its content is not in the datum key; a change of it alone runs nothing again."},
+     .doc = "`true`: its content is not in the datum key; a change of it, or of its `files`, alone runs nothing again, and "
+            "`update` says so."},
     {.name = "writable",
      FIELD(bool, pl_input, writable),
      .doc = "`true`: copies that the command may change, not the read-only files; what it changes is thrown away."},

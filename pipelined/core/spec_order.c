@@ -1,4 +1,4 @@
-/* The order of stages: Kahn's algorithm over the inputs that are stages of the file. */
+/* The orders of stages: by name, and that in which they run: Kahn's algorithm over the inputs that are stages of the file. */
 #include "spec_reader.h"
 
 #define ORDER_CIRCLE_SHOWN 20u
@@ -75,7 +75,8 @@ static bool order_init(struct spec_reader *r, struct order *o)
     o->spec = spec;
     o->waits_for = pl_spec_alloc(r, (n + 1) * sizeof(*o->waits_for));
     spec->order = pl_spec_alloc(r, (n + 1) * sizeof(*spec->order));
-    if (start == NULL || o->waits_for == NULL || spec->order == NULL)
+    spec->by_name = pl_spec_alloc(r, (n + 1) * sizeof(*spec->by_name));
+    if (start == NULL || o->waits_for == NULL || spec->order == NULL || spec->by_name == NULL)
         return false;
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < spec->stages[i].n_leaves; j++) {
@@ -101,6 +102,13 @@ static bool order_init(struct spec_reader *r, struct order *o)
     return true;
 }
 
+static int order_by_name(const void *a, const void *b, void *stages)
+{
+    const struct pl_stage *list = stages;
+
+    return strcmp(list[*(const uint32_t *)a].name, list[*(const uint32_t *)b].name);
+}
+
 void pl_spec_order(struct spec_reader *r)
 {
     struct order o;
@@ -108,6 +116,9 @@ void pl_spec_order(struct spec_reader *r)
 
     if (!order_init(r, &o))
         return;
+    for (uint32_t i = 0; i < o.spec->n_stages; i++)
+        o.spec->by_name[i] = i;
+    qsort_r(o.spec->by_name, o.spec->n_stages, sizeof(*o.spec->by_name), order_by_name, o.spec->stages);
     for (uint32_t i = 0; i < o.spec->n_stages; i++)
         if (o.waits_for[i] == 0)
             o.spec->order[done++] = i;

@@ -169,15 +169,65 @@ static const char *spec_nearest(const struct spec_object *object, const char *na
     return pl_word_nearest(name, names, n);
 }
 
+/* Fields of other tools' specs (Pachyderm, Argo, Kubeflow, DVC, Dagster, GitHub Actions) and what to write here. */
+static const struct {
+    const char *object, *word, *instead;
+} other_words[] = {
+    {"file", "name", "\"pipeline\": \"NAME\""},
+    {"file", "steps", "\"stages\": […]"},
+    {"file", "tasks", "\"stages\": […]"},
+    {"file", "jobs", "\"stages\": […]"},
+    {"file", "datasets", "\"repos\": {\"NAME\": {}}"},
+    {"stage", "cmd", "\"run\": [\"PROGRAM\", \"ARGUMENT\", …]"},
+    {"stage", "command", "\"run\": [\"PROGRAM\", \"ARGUMENT\", …]"},
+    {"stage", "args", "\"run\": [\"PROGRAM\", \"ARGUMENT\", …]"},
+    {"stage", "entrypoint", "\"run\": [\"PROGRAM\", \"ARGUMENT\", …]"},
+    {"stage", "transform", "\"run\", \"image\" and \"env\" in the stage itself"},
+    {"stage", "container", "\"run\", \"image\" and \"env\" in the stage itself"},
+    {"stage", "retries", "\"datum\": {\"tries\": N}"},
+    {"stage", "retry", "\"datum\": {\"tries\": N}"},
+    {"stage", "retryStrategy", "\"datum\": {\"tries\": N}"},
+    {"stage", "datum_tries", "\"datum\": {\"tries\": N}"},
+    {"stage", "depends_on", "\"input\": {\"repo\": \"STAGE\"}: a stage runs after those whose output it reads"},
+    {"stage", "dependsOn", "\"input\": {\"repo\": \"STAGE\"}: a stage runs after those whose output it reads"},
+    {"stage", "dependencies", "\"input\": {\"repo\": \"STAGE\"}: a stage runs after those whose output it reads"},
+    {"stage", "needs", "\"input\": {\"repo\": \"STAGE\"}: a stage runs after those whose output it reads"},
+    {"stage", "deps", "\"input\": {\"repo\": \"NAME\", \"files\": [\"GLOB\"]}"},
+    {"stage", "inputs", "\"input\": {\"cross\": [{\"repo\": \"A\"}, {\"repo\": \"B\"}]}"},
+    {"stage", "outs", "\"output\": {\"expect\": [\"/FILE\"]}: a stage's output is all that its command writes into $PL_OUT"},
+    {"stage", "outputs", "\"output\": {\"expect\": [\"/FILE\"]}: a stage's output is all that its command writes into $PL_OUT"},
+    {"stage", "parallelism", "\"workers\": N"},
+    {"stage", "parallelism_spec", "\"workers\": N"},
+    {"stage", "resource_requests", "\"resources\": {\"cpu\": N, \"memory\": \"4Gi\"} and \"gpu\": N"},
+    {"stage", "resource_limits", "\"resources\": {\"cpu\": N, \"memory\": \"4Gi\"} and \"gpu\": N"},
+    {"stage", "gpus", "\"gpu\": N"},
+    {"stage", "workdir", "\"code\": \"FOLDER\": the command starts in its copy"},
+    {"stage", "working_dir", "\"code\": \"FOLDER\": the command starts in its copy"},
+    {"stage", "environment", "\"env\": {\"NAME\": \"VALUE\"}"},
+    {"datum", "retries", "\"tries\": N"},
+    {"input", "pattern", "\"glob\": \"PATTERN\""},
+    {"input", "path", "\"glob\": \"PATTERN\""},
+};
+
+static const char *spec_other_word(const struct spec_object *object, const char *word)
+{
+    for (size_t i = 0; i < PL_ARRAY_SIZE(other_words); i++)
+        if (pl_streq(other_words[i].object, object->name) && pl_streq(other_words[i].word, word))
+            return other_words[i].instead;
+    return NULL;
+}
+
 static void spec_unknown(struct spec_reader *r, const struct spec_object *object, const char *name)
 {
-    const char *nearest = spec_nearest(object, name);
+    const char *nearest = spec_nearest(object, name), *instead = spec_other_word(object, name);
 
     if (pl_spec_field_later(object, name))
         pl_spec_problem_key(r, "\"%s\" is not available yet%s", name,
                             pl_streq(name, "replicas")
                                 ? ": a datum has one worker; \"workers\" says how many share the stage's datums"
                                 : "");
+    else if (instead != NULL)
+        pl_spec_problem_key(r, "unknown field \"%s\"; write %s", name, instead);
     else if (nearest != NULL)
         pl_spec_problem_key(r, "unknown field \"%s\"; did you mean \"%s\"?", name, nearest);
     else

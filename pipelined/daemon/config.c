@@ -99,6 +99,10 @@ static const struct field {
     {"kubernetes.claims", TEXT, offsetof(struct pl_config, kube.claims), "", "NAMES",
      "PersistentVolumeClaims of the namespace that specs may mount, separated by commas: CLAIM, or PROJECT/CLAIM for one "
      "project. Default: none."},
+    {"kubernetes.annotations", TEXT, offsetof(struct pl_config, kube.annotations), "", "PREFIXES",
+     "Annotations of pods that specs may set, separated by commas: all that begin with one of these. Default: names without a "
+     "dot or "
+     "slash, and some of autoscalers, Kueue, Prometheus and meshes (docs/kubernetes.md)."},
     {"kubernetes.arch", TEXT, offsetof(struct pl_config, kube.arch), "", "NAMES",
      "Architectures that kubernetes.image is for (amd64, arm64), separated by commas: pods go to such nodes alone. Default: "
      "any."},
@@ -359,15 +363,22 @@ static int read_option(struct pl_config *c, char **argv, int i, int argc, struct
     return unknown_option(argv[i], err);
 }
 
-static int set_default_data(struct pl_config *c, struct pl_err *err)
+/* Sets the data folder, as an absolute path: workers run in other folders, and look there for their daemon. */
+static int settle_data(struct pl_config *c, struct pl_err *err)
 {
     const char *home = getenv("HOME"), *xdg = getenv("XDG_DATA_HOME");
+    _cleanup_free_ char *here = NULL;
     char *dir = NULL;
     int n;
 
-    if (*c->data)
+    if (c->data[0] == '/')
         return 0;
-    if (geteuid() == 0)
+    if (*c->data) {
+        here = getcwd(NULL, 0);
+        if (!here)
+            return pl_err_errno(err, errno, "--data %s: the current folder", c->data);
+        n = asprintf(&dir, "%s/%s", pl_streq(here, "/") ? "" : here, c->data);
+    } else if (geteuid() == 0)
         n = asprintf(&dir, "/var/lib/pipelined");
     else if (xdg && *xdg)
         n = asprintf(&dir, "%s/pipelined", xdg);
@@ -433,7 +444,7 @@ int pl_config_read(int argc, char **argv, struct pl_config *ret, struct pl_err *
                              : pl_err_set(err, PL_EUSAGE, "--config wants a value: --config FILE");
     }
     r = r < 0 ? r : read_options(argc, argv, &c, err);
-    r = r < 0 ? r : set_default_data(&c, err);
+    r = r < 0 ? r : settle_data(&c, err);
     r = r < 0 ? r : check_level(c.log_level, err);
     r = r < 0 ? r : check_executor(&c, err);
     if (r < 0) {

@@ -9,7 +9,7 @@
 /* "kubernetes.…"; lists of names are texts, separated by commas. */
 struct pl_config_kube {
     char *kubeconfig, *context, *namespace;
-    char *image, *default_image, *pull_secrets, *claims, *arch;
+    char *image, *default_image, *pull_secrets, *claims, *annotations, *arch;
     char *owner, *ca, *trust_bundle; /* ConfigMaps */
     char *cpu_on_gpu_nodes, *agent_memory, *node_cache, *trusted_projects;
     json_t *proxy_env, *pod_template, *gpu_shapes, *gpu_presets; /* never NULL */

@@ -6,6 +6,7 @@
 #include "log_ckpt.h"
 
 #include "pipelined/db/gc_tx.h"
+#include "pipelined/db/log_watch.h"
 #include "pipelined/db/recover.h"
 #include "pipelined/db/regained.h"
 #include "pipelined/net/tls.h"
@@ -23,6 +24,7 @@
 #define DB_READERS       4
 #define POOL_QUEUE_MAX   65536
 #define POOL_WAITING     16
+#define POOL_LOCAL       4 /* of the threads half do slow work: quick requests find one free */
 #define STOP_DEADLINE_MS 3000
 #define DRAIN_TURN_MS    10
 #define HOSTS_MAX        32
@@ -323,7 +325,7 @@ static int open_store(struct daemon *d, struct pl_err *err)
 /* Threads that hash, read and write; where the store is elsewhere they mostly wait for it. */
 static unsigned pool_threads(const struct daemon *d)
 {
-    return pl_cores() + (*d->store_dir ? 2 : POOL_WAITING);
+    return pl_cores() + (*d->store_dir ? POOL_LOCAL : POOL_WAITING);
 }
 
 static void tell_recovered(const struct pl_recover_report *r)
@@ -348,6 +350,7 @@ static int open_db(struct daemon *d, struct pl_err *err)
     struct pl_db_config c = {.dir = d->config->data,
                              .objects = d->objects,
                              .readers = DB_READERS,
+                             .watch_ms = PL_LOG_WATCH_MS,
                              .fatal = on_fatal,
                              .event = on_event,
                              .logged = on_logged,

@@ -709,8 +709,8 @@ int pl_engine_create(const struct pl_engine_config *config, struct pl_engine **r
     if (!e)
         return pl_err_nomem(err);
     e->config = *config;
-    e->conn = pl_db_reader(config->db);
-    r = pl_engine_later_init(e, err);
+    r = pl_db_own_reader(config->db, &e->conn, err);
+    r = r < 0 ? r : pl_engine_later_init(e, err);
     r = r < 0 ? r : pl_worker_doors_create(&e->doors, err);
     r = r < 0 ? r : pl_sched_create(&sched, &e->sched, err);
     r = r < 0 ? r : pl_timer_create(config->loop, "sched.tick", tick, e, &e->timer, err);
@@ -761,8 +761,7 @@ void pl_engine_detach(struct pl_engine *e)
         return;
     e->failed = true;
     pl_engine_later_flush(e);
-    if (e->conn)
-        pl_db_reader_done(e->config.db, TAKE_PTR(e->conn));
+    e->conn = pl_conn_close(e->conn);
 }
 
 static void unref_stage(void *stage)

@@ -68,6 +68,11 @@ struct pl_etotals {
     uint64_t gpu_measured_ms, gpu_used_ms, gpu_wait_ms, gpu_mem_peak;
 };
 
+/* Of a row of the table `result`. */
+struct pl_result_key {
+    int64_t job, id;
+};
+
 /* One job. The loop owns it; plan, inputs and stage do not change once made, and pool work holds a reference. */
 struct pl_ejob {
     _Atomic unsigned refs;
@@ -97,6 +102,7 @@ struct pl_ejob {
     char (*commits)[PL_ID_HEX + 1]; /* per leaf, "" = none */
     struct pl_eresult *results;     /* per datum of the plan; written on the loop, read by the commit when all are there */
     uint8_t *has_result;            /* per datum of the plan */
+    struct pl_buf stale;            /* struct pl_result_key: results of earlier jobs that may go with the plan's row */
     uint8_t *settled;               /* per row, while it is restored: it has ended, or is a restored task's */
     struct pl_erow_tried *tried;    /* per row, while it is restored; NULL = none went through anything */
     struct pl_etotals totals;
@@ -213,6 +219,8 @@ void pl_engine_job_device(struct pl_ejob *j, const struct pl_eworker *w);
 /* Runs fn(arg) on the pool, perhaps after a while. Within the call only when the engine has failed: fn looks for that when it is long.
  * Any thread. */
 void pl_engine_pool(struct pl_engine *e, pl_pool_fn fn, void *arg);
+/* The same for work that may take long (storage/base/pool.h). */
+void pl_engine_pool_slow(struct pl_engine *e, pl_pool_fn fn, void *arg);
 /* Gives the database a transaction as pl_db_submit does, but for a queue at its bound, which is waited for. `done` comes exactly once,
  * within the call when the database is closed. Any thread. */
 void pl_engine_submit(struct pl_engine *e, enum pl_tx_class class, pl_tx_fn fn, pl_tx_done done, void *arg);
@@ -295,10 +303,12 @@ void pl_job_planned(struct pl_ejob *j);
 void pl_engine_plan(struct pl_engine *e, struct pl_ejob *j);
 
 /* ---- job_base.c ---- */
-/* May the job be planned from the commit `base`? Fills j->from; what speaks against it is no error. */
+/* May the job be planned from the commit `base`? Fills j->from but for `datums`; what speaks against it is no error. */
 PL_MUST_CHECK
-int pl_job_find_base(struct pl_ejob *j, struct pl_conn *c, const struct pl_commit_row *base, const struct pl_node_source *source,
-                     struct pl_err *err);
+int pl_job_find_base(struct pl_ejob *j, struct pl_conn *c, const struct pl_commit_row *base, struct pl_err *err);
+/* Then: the number of datums of that base, from the store. */
+PL_MUST_CHECK
+int pl_job_read_base(struct pl_ejob *j, const struct pl_node_source *source, struct pl_err *err);
 
 /* ---- job_whole.c ---- */
 /* Plan and results of all datums of a job. */
@@ -333,6 +343,11 @@ int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err
  * their keys: read row by row, for there may be many that no datum has any more. */
 PL_MUST_CHECK
 int pl_kept_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err);
+/* Those of the stage's last PL_KEPT_JOBS_ALL jobs that failed or were killed stay whatever they are of; of those before them, what the newest plan
+ * has use for: the others are noted in j->stale, and go with this. */
+#define PL_KEPT_JOBS_ALL 64
+PL_MUST_CHECK
+int pl_kept_drop_stale(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err);
 /* Results that came with a `next`: feeds them, persists, then calls done(arg) on the loop. Takes `results` (a JSON array). */
 void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *results, void (*done)(void *arg), void *arg);
 /* The action RESULT, within the step that pl_engine_results made. */

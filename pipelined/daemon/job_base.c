@@ -64,22 +64,33 @@ static int check_job(struct pl_ejob *j, struct pl_conn *c, const struct pl_commi
     return !read_roots(j, inputs) ? 0 : check_stage(j, c, (uint64_t)pl_col_int(&rows, 0), ret, err);
 }
 
-int pl_job_find_base(struct pl_ejob *j, struct pl_conn *c, const struct pl_commit_row *base, const struct pl_node_source *source,
-                     struct pl_err *err)
+/* In full, then: no error but a lack of memory. */
+static int unusable(struct pl_ejob *j, int r, const struct pl_err *why, struct pl_err *err)
 {
-    struct pl_tree_stats rows = {0};
+    j->from.usable = false;
+    if (r == PL_ENOMEM)
+        return pl_err_nomem(err);
+    pl_log_warn("engine", "job %s of run %.8s is planned in full: %s", j->stage->def->name, j->run, why->msg);
+    return 0;
+}
+
+int pl_job_find_base(struct pl_ejob *j, struct pl_conn *c, const struct pl_commit_row *base, struct pl_err *err)
+{
     struct pl_err why = {0};
     bool may = false;
     int r = j->stage->def->cache.enabled ? check_job(j, c, base, &may, &why) : 0;
 
     j->from.roots = (struct pl_carry_roots){base->root, base->owner, base->table};
-    if (r >= 0 && may)
-        r = pl_tree_stats_get(source, &base->table, NULL, 0, &rows, &why);
+    j->from.usable = may;
+    return r < 0 ? unusable(j, r, &why, err) : 0;
+}
+
+int pl_job_read_base(struct pl_ejob *j, const struct pl_node_source *source, struct pl_err *err)
+{
+    struct pl_tree_stats rows = {0};
+    struct pl_err why = {0};
+    int r = j->from.usable ? pl_tree_stats_get(source, &j->from.roots.table, NULL, 0, &rows, &why) : 0;
+
     j->from.datums = rows.files;
-    j->from.usable = r >= 0 && may;
-    if (r == PL_ENOMEM)
-        return pl_err_nomem(err);
-    if (r < 0)
-        pl_log_warn("engine", "job %s of run %.8s is planned in full: %s", j->stage->def->name, j->run, why.msg);
-    return 0;
+    return r < 0 ? unusable(j, r, &why, err) : 0;
 }

@@ -94,6 +94,8 @@ static int take_inputs(struct pl_ejob *j, struct pl_err *err)
 struct bases {
     struct pl_store *store;
     struct pl_node_source source;
+    struct pl_hash roots[PL_BASES_MAX]; /* of the tables, while rows are read; then these are opened */
+    size_t n_roots;
     struct pl_tree_cursor *tables[PL_BASES_MAX];
     size_t n;
     bool none; /* nothing is reused: the stage has no cache, or the run is to run all again */
@@ -105,34 +107,34 @@ static void bases_finish(struct bases *b)
         pl_tree_cursor_destroy(b->tables[--b->n]);
 }
 
-static int open_base(struct bases *b, const struct pl_hash *table, struct pl_err *err)
+static int open_tables(struct bases *b, struct pl_err *err)
 {
-    int r = pl_tree_cursor_create(&b->source, table, NULL, 0, &b->tables[b->n], err);
+    int r = 0;
 
-    if (r == 0)
-        b->n++;
+    for (; r == 0 && b->n < b->n_roots; b->n += r == 0)
+        r = pl_tree_cursor_create(&b->source, &b->roots[b->n], NULL, 0, &b->tables[b->n], err);
     return r;
 }
 
 /* A commit's table, and those of the commits before it. */
-static int open_from(const struct pl_ejob *j, struct pl_conn *c, struct pl_commit_row *row, struct bases *b, struct pl_err *err)
+static void find_tables(const struct pl_ejob *j, struct pl_conn *c, struct pl_commit_row *row, struct bases *b)
 {
     struct pl_ref ref = {.kind = PL_REF_ID};
-    int r = 1;
+    int r = 0;
 
-    while (r > 0 && b->n < PL_BASES_MAX) {
-        r = pl_hash_is_zero(&row->table) ? 0 : open_base(b, &row->table, err);
-        if (r < 0 || !*row->parent)
+    while (r == 0 && b->n_roots < PL_BASES_MAX) {
+        if (!pl_hash_is_zero(&row->table))
+            b->roots[b->n_roots++] = row->table;
+        if (!*row->parent)
             break;
         snprintf(ref.name, sizeof ref.name, "%s", row->parent);
-        r = pl_db_commit_find(c, j->stage->project, j->stage->def->name, &ref, row, NULL) == 0;
+        r = pl_db_commit_find(c, j->stage->project, j->stage->def->name, &ref, row, NULL);
     }
-    return PL_MIN(r, 0);
 }
 
 /* The output branch's newest commit, or the job's own base when it is planned `again`, and those before it. Every output commit is a
  * success. A branch aside that has none yet goes on from what the stage's own has: not as a base, for what was read then is another tree. */
-static int open_bases(struct pl_ejob *j, struct pl_conn *c, bool again, struct bases *b, struct pl_err *err)
+static int find_bases(struct pl_ejob *j, struct pl_conn *c, bool again, struct bases *b, struct pl_err *err)
 {
     struct pl_commit_row row;
     struct pl_ref ref = {.kind = PL_REF_ID};
@@ -147,12 +149,14 @@ static int open_bases(struct pl_ejob *j, struct pl_conn *c, bool again, struct b
     }
     if (r > 0) {
         snprintf(j->base, sizeof j->base, "%s", row.run);
-        r = pl_job_find_base(j, c, &row, &b->source, err);
+        r = pl_job_find_base(j, c, &row, err);
         r = r < 0 ? r : 1;
     } else if (r == 0 && *j->aside.branch) {
         r = pl_db_branch_head(c, (int64_t)j->stage->stage, j->stage->def->output.branch, &row, err);
     }
-    return r <= 0 ? r : open_from(j, c, &row, b, err);
+    if (r > 0)
+        find_tables(j, c, &row, b);
+    return PL_MIN(r, 0);
 }
 
 static int keep_reused(struct pl_ejob *j, size_t datum, const struct pl_eresult *from, struct pl_err *err)
@@ -211,7 +215,7 @@ static int by_key(const void *a, const void *b, void *keys)
     return memcmp(k[*(const uint32_t *)a].b, k[*(const uint32_t *)b].b, PL_HASH_BYTES);
 }
 
-/* What jobs that failed or were killed had done, of what no table has. */
+/* What jobs that failed or were killed had done, of what no table has; nothing of it for a stage without a cache. */
 static int reuse_kept(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err)
 {
     int64_t any = 0;
@@ -220,7 +224,8 @@ static int reuse_kept(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *er
 
     if (r < 0 || !any)
         return r;
-    list_rows(j);
+    if (j->stage->def->cache.enabled)
+        list_rows(j);
     qsort_r(j->rows, j->n_rows, sizeof *j->rows, by_key, j->plan->keys);
     return pl_kept_results(j, conn, err);
 }
@@ -229,7 +234,7 @@ static int reuse_any(struct pl_ejob *j, struct pl_conn *conn, struct bases *b, s
 {
     int r = 0;
 
-    for (size_t d = 0; r == 0 && d < j->plan->n_datums; d++)
+    for (size_t d = 0; r == 0 && !b->none && d < j->plan->n_datums; d++)
         r = look_up(j, b, d, err);
     if (r < 0 || conn)
         return r < 0 ? r : reuse_kept(j, conn, err);
@@ -242,7 +247,7 @@ static int reuse_any(struct pl_ejob *j, struct pl_conn *conn, struct bases *b, s
 
 static int reuse(struct pl_ejob *j, struct pl_conn *conn, struct bases *b, struct pl_err *err)
 {
-    int r = b->none ? 0 : reuse_any(j, conn, b, err);
+    int r = j->forced ? 0 : reuse_any(j, conn, b, err);
 
     if (r < 0)
         return pl_err_wrap(err, r, "looking for results to reuse");
@@ -256,6 +261,7 @@ void pl_job_unplan(struct pl_ejob *j)
         pl_eresult_finish(&j->results[i]);
     free(TAKE_PTR(j->results));
     free(TAKE_PTR(j->has_result));
+    pl_buf_finish(&j->stale);
     free(TAKE_PTR(j->settled));
     free(TAKE_PTR(j->tried));
     free(TAKE_PTR(j->rows));
@@ -339,11 +345,12 @@ static int find_all(struct pl_ejob *j, struct pl_conn *c, struct bases *b, struc
     r = r < 0 ? r : again ? take_inputs(j, err) : find_inputs(j, c, err);
     r = r < 0 ? r : pl_db_run_is_forced(c, j->run, j->stage->project, j->stage->def->name, &j->forced, err);
     b->none = j->forced || !j->stage->def->cache.enabled;
-    r = r < 0 ? r : open_bases(j, c, again, b, err);
+    r = r < 0 ? r : find_bases(j, c, again, b, err);
     j->from.usable = j->from.usable && !b->none; /* what did not change is run again as well */
     return r;
 }
 
+/* Rows first, then the store: it may be a bucket, and others wait for the reader. */
 int pl_job_plan(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err)
 {
     _cleanup_(bases_finish) struct bases b = {0};
@@ -364,6 +371,8 @@ int pl_job_plan(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err)
 
         r = find_all(j, rd.conn, &b, err);
     }
+    r = r < 0 ? r : pl_job_read_base(j, &b.source, err);
+    r = r < 0 ? r : open_tables(&b, err);
     r = r < 0 ? r : enumerate(j, err);
     return r < 0 ? r : reuse(j, conn, &b, err);
 }
@@ -410,8 +419,9 @@ static void row_written(void *arg, int r, const struct pl_err *err)
 static int row_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct planning *p = arg;
+    int r = pl_tx_job_progress(tx, &p->args, err);
 
-    return pl_tx_job_progress(tx, &p->args, err);
+    return r < 0 ? r : pl_kept_drop_stale(p->job, pl_tx_conn(tx), err);
 }
 
 /* The row with inputs and base is durable before anything is leased: a restart makes the same plan. */
@@ -443,7 +453,7 @@ static void start_planning(void *arg, int r, const struct pl_err *err)
     struct planning *p = arg;
 
     if (r >= 0 && !p->job->over) {
-        pl_engine_pool(p->job->engine, plan_on_pool, p);
+        pl_engine_pool_slow(p->job->engine, plan_on_pool, p);
         return;
     }
     p->result = r < 0 ? r : pl_err_set(&p->err, PL_ECANCELED, "the job has ended");

@@ -608,46 +608,70 @@ static uint32_t find_key(const struct pl_ejob *j, const struct pl_hash *key)
     return lo;
 }
 
+/* Newer ones come first, and stay. 1: a datum of the plan has it now. */
 static int keep_one(struct pl_ejob *j, const json_t *item, const char *run, struct pl_err *err)
 {
     const char *text = json_string_value(json_array_get(item, 2));
     struct pl_hash key;
-    int r = 0;
+    int r = 0, used = 0;
 
     if (!text || pl_hash_parse(text, &key, NULL) < 0)
         return 0;
-    for (uint32_t i = find_key(j, &key); r == 0 && i < j->n_rows && pl_hash_eq(&j->plan->keys[j->rows[i]], &key); i++) {
-        struct pl_eresult result;
-
-        r = pl_result_of_json(json_array_get(item, 1), run, &result, err);
+    for (uint32_t i = find_key(j, &key); i < j->n_rows && pl_hash_eq(&j->plan->keys[j->rows[i]], &key); i++) {
+        if (j->has_result[j->rows[i]])
+            continue;
+        r = pl_result_of_json(json_array_get(item, 1), run, &j->results[j->rows[i]], err);
         if (r < 0)
             return r;
-        result.reused = true;
-        pl_eresult_finish(&j->results[j->rows[i]]);
-        j->results[j->rows[i]] = result;
+        j->results[j->rows[i]].reused = true;
         j->has_result[j->rows[i]] = 1;
+        used = 1;
     }
-    return r;
+    return used;
 }
 
 int pl_kept_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(c, err, &rows,
-                         "SELECT r.rows, j.run FROM job j JOIN result r ON r.job = j.id"
-                         " WHERE j.project = ? AND j.stage = ? AND j.kept = 1 ORDER BY j.id, r.id",
-                         "ss", j->stage->project, j->stage->def->name);
+    int64_t first = INT64_MIN; /* of the last jobs, whose results stay */
+    int r = pl_sql_int(c, err, &first,
+                       "SELECT id FROM job WHERE project = ? AND stage = ? AND kept = 1 ORDER BY id DESC LIMIT 1 OFFSET ?", "ssi",
+                       j->stage->project, j->stage->def->name, (int64_t)PL_KEPT_JOBS_ALL - 1);
 
+    if (r < 0 && r != PL_ENOTFOUND)
+        return r;
+    j->stale.len = 0;
+    r = pl_sql_query(c, err, &rows,
+                     "SELECT r.rows, j.run, r.job, r.id FROM job j JOIN result r ON r.job = j.id"
+                     " WHERE j.project = ? AND j.stage = ? AND j.kept = 1 ORDER BY j.id DESC, r.id DESC",
+                     "ss", j->stage->project, j->stage->def->name);
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
+        const struct pl_result_key key = {pl_col_int(&rows, 2), pl_col_int(&rows, 3)};
         _cleanup_(json_decrefp) json_t *list = NULL;
-        const json_t *item;
-        size_t i;
+        bool used = false;
 
         r = pl_col_result_rows(&rows, 0, &list, err);
-        json_array_foreach(list, i, item)
-        {
-            r = r < 0 ? r : keep_one(j, item, pl_col_text(&rows, 1), err);
-        }
+        for (size_t i = json_array_size(list); r >= 0 && i-- > 0; used = used || r > 0)
+            r = keep_one(j, json_array_get(list, i), pl_col_text(&rows, 1), err);
+        if (r >= 0 && !used && key.job < first && !*j->aside.branch)
+            r = pl_buf_add(&j->stale, &key, sizeof key, err);
     }
     return r;
+}
+
+int pl_kept_drop_stale(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
+{
+    const struct pl_result_key *keys = (const struct pl_result_key *)j->stale.data;
+    const size_t n = j->stale.len / sizeof *keys;
+    int r = 0;
+
+    for (size_t i = 0; r >= 0 && i < n; i++) {
+        r = pl_sql_exec(c, err, "DELETE FROM result WHERE job = ? AND id = ?", "ii", keys[i].job, keys[i].id);
+        if (r >= 0 && (i + 1 == n || keys[i + 1].job != keys[i].job))
+            r = pl_sql_exec(c, err, "UPDATE job SET kept = EXISTS (SELECT 1 FROM result WHERE job = ?1) WHERE id = ?1", "i",
+                            keys[i].job);
+    }
+    if (r >= 0)
+        pl_buf_finish(&j->stale);
+    return PL_MIN(r, 0);
 }

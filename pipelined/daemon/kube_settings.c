@@ -190,6 +190,7 @@ static int split_lists(const struct pl_config_kube *k, struct pl_kube_settings *
     r = r < 0 ? r : split("arch", k->arch, s->arch, &s->pods.n_arch, &s->texts[1], err);
     r = r < 0 ? r : split("trusted_projects", k->trusted_projects, s->trusted, &s->n_trusted, &s->texts[2], err);
     r = r < 0 ? r : split("claims", k->claims, s->claims, &s->pods.n_claims, &s->texts[3], err);
+    r = r < 0 ? r : split("annotations", k->annotations, s->annotations, &s->pods.n_annotations, &s->texts[4], err);
     for (size_t i = 0; r == 0 && i < s->pods.n_claims; i++)
         r = check_claim(s->claims[i], err);
     for (size_t i = 0; r == 0 && i < s->pods.n_arch; i++)
@@ -203,6 +204,7 @@ static int split_lists(const struct pl_config_kube *k, struct pl_kube_settings *
                            s->trusted[i]);
     s->pods.pull_secrets = s->pull_secrets;
     s->pods.claims = s->claims;
+    s->pods.annotations = s->annotations;
     s->pods.arch = s->arch;
     return r;
 }

@@ -13,8 +13,9 @@ struct pl_kube_settings {
     const char *trusted[PL_KUBE_NAMES_MAX];
     size_t n_trusted;
     /* What `pods` and `trusted` point to, beside the configuration. */
-    const char *pull_secrets[PL_KUBE_NAMES_MAX], *arch[PL_KUBE_NAMES_MAX], *claims[PL_KUBE_NAMES_MAX];
-    char *texts[4];
+    const char *pull_secrets[PL_KUBE_NAMES_MAX], *arch[PL_KUBE_NAMES_MAX], *claims[PL_KUBE_NAMES_MAX],
+        *annotations[PL_KUBE_NAMES_MAX];
+    char *texts[5];
     char *worker_url;
 };
 

@@ -68,6 +68,19 @@ static void retry_work(struct pl_later *l)
     pl_engine_pool(l->engine, l->work, l->arg);
 }
 
+static void retry_slow_work(struct pl_later *l)
+{
+    pl_engine_pool_slow(l->engine, l->work, l->arg);
+}
+
+void pl_engine_pool_slow(struct pl_engine *e, pl_pool_fn fn, void *arg)
+{
+    if (e->failed)
+        fn(arg);
+    else if (pl_pool_submit_slow(e->config.pool, fn, arg, NULL) < 0)
+        put_off(e, &(struct pl_later){.retry = retry_slow_work, .work = fn, .arg = arg});
+}
+
 void pl_engine_pool(struct pl_engine *e, pl_pool_fn fn, void *arg)
 {
     if (e->failed)

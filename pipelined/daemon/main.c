@@ -21,14 +21,14 @@
  * They travel: pipelined/net, pipelined/api
  *   loop                 the one libuv loop on which everything decides
  *   http_server          libmicrohttpd: http_route, http_intake (bodies in), http_request, http_reply, http_stream (bodies out);
- *                        http_guests: connections that do not get to the point
+ *                        http_guests: connections that do not get to the point; http_peer: whose they are
  *   tls                  the certificate that listeners show
  *   http_client          the other side, by libcurl (storage/object's curl_library loads it with the first request)
  *   remote               a daemon's store from outside: remote_table knows where its records are; remote_ahead: what will be
  *                        read comes before; remote_signed: past the daemon, by URLs that it signs; patient_sink: through lost connections
  *   sse                  events to any number of followers; run_waits: who waits for a run's end
  *   api                  routes and who may use them: guard, principal (roles and verbs), access (users, tokens, S3 keys), audit,
- *                        params, openapi, listing, download, spool, sessions, job_json, job_images; disk_watch: is there room?;
+ *                        params, openapi, turns (costly requests, those of each by turns), listing, download, spool, sessions, job_json, job_images; disk_watch: is there room?;
  *                        uploads (bodies) go by push onto a branch or by open_put into an open commit; commit_view reads either
  *     routes_repos, routes_branches, routes_commits, routes_open, routes_files, routes_diff, routes_packs,
  *     routes_signed (URLs for packs in a bucket; read_back reads what was put there, and takes out what lies),
@@ -38,7 +38,7 @@
  *   s3_gateway           the same repos as S3 buckets, on a port of their own: s3_ops is the table of S3's operations, s3_request reads and
  *                        verifies, s3_target knows buckets, s3_headers what is said beside the bytes, s3_error S3's codes
  *     s3_body (s3_chunked, s3_checksum), s3_put, s3_copy, s3_delete, s3_get, s3_list, s3_buckets       objects and buckets
- *     s3_multipart, s3_complete, s3_list_uploads; s3_uploads keeps their parts                          uploads in parts
+ *     s3_multipart, s3_complete, s3_list_uploads; s3_uploads keeps their parts, s3_ended what came of them   uploads in parts
  * They are kept: storage/object, storage/pack, storage/tree, storage/dataset
  *   object               drivers of object storage: object_file; object_s3 (object_s3_read, object_s3_list, object_s3_sign: requests for
  *                        others), with copies in object_cache; marker says which store it is; comparison: is what lies there ours?
@@ -55,10 +55,10 @@
  *   commit, history      commit objects and how people name them;  session_sink, recent_nodes: nodes on their way into packs
  * They are recorded: storage/dataset, pipelined/db
  *   record, log          kinds of records; the log, which is the truth;  log_reader: ahead of who reads it;  ckpt: its checkpoints
- *   db                   the writer thread and group commit; open (lock, schema, replay), epoch (the log is ours), apply (one record), sql, names (look-ups)
+ *   db                   the writer thread and group commit; open (lock, schema, replay), epoch (the log is ours), log_watch (it still is), clock_trust (what time it is for who drops), apply (one record), sql, names (look-ups)
  *   snapshot, recover    a copy of the database for a checkpoint; all of it anew from checkpoint and log, and without what had gone: regained
  *   opens                open commits: opens_writer (groups of puts, on the disk before they are answered), opens_view, opens_end,
- *                        opens_told, opens_needs, opens_shut; each is a file: storage/dataset/op_spool;  branch_view: a branch with what gathers on it, heads
+ *                        opens_told, opens_needs, opens_shut, opens_bucket (their copy there); each is a file: storage/dataset/op_spool;  branch_view: a branch with what gathers on it, heads
  *   repo_tx, defaults_tx, commit_tx, push (attributes_edit: the second tree of a commit), pipeline_tx, pipeline_circle, update_price, manual_run, rerun (aside:
  *                        onto a branch of its own), job_tx,
  *   keep_pass (keep_world: all commits and what stands on them)   what repos keep no more is dropped
@@ -82,7 +82,7 @@
  *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_base, job_rows, job_results, job_tried, job_commit,
  *                        job_whole; endings, later; workers, worker_doors (their tokens), worker_api, checkpoints
  *   local                workers as processes of this machine; gpu_slots, nvml: its GPUs; secret_files: what commands are given and nobody else;
- *                        sandbox_probe: does bubblewrap work here?  leftovers: sandboxes that outlive their agents
+ *                        workers_log: the file that agents write to; sandbox_probe: does bubblewrap work here?  leftovers: sandboxes that outlive their agents
  *   kubernetes           workers as pods: pods (one of them), shapes (those that are alike), admission (would the cluster
  *                        take one?), learning (what must be known first), owner (whose pods are),
  *                        silent (whose agents do not come), queued (whom a queue of Kueue holds back), pod_turns (which of them is asked about),
@@ -104,10 +104,10 @@
  *                        secret_object: a secret of a project as the cluster keeps it
  * A worker does it: pipelined/agent
  *   worker_main, worker  the agent from attach to its end;  wire, lease, uplink: its protocol;  flow: rows pass through its three threads
- *   inputs, input_folder, input_change, input_kept, tree_source  data in;   datum, env, runner_client, sandbox, seccomp, gpu: the command
+ *   inputs, input_folder, input_change, input_kept, tree_source  data in;   datum, env, runner_client, sandbox, seccomp, userns, gpu: the command
  *   mesh                 the proxy of a service mesh in its pod
- *   folder_move, outputs, out_walk, link_target, input_refs  data out;   early, early_walk, writers: while the command runs still
- *   try, shell           one datum for pipelinectl try: the same without a daemon;  a person in the place of the command
+ *   out_folder, folder_move, outputs, out_walk, link_target, input_refs  data out;   early, early_walk, writers: while the command runs still
+ *   try, shell           one datum for pipelinectl try: the same without a daemon;  a person in the place of the command, with a terminal of its own
  *   batch, next_server   a command that stays for all datums and asks for each;   next_main: pl-next, by which it asks
  *   checkpoint           what it keeps for its next attempt;  outlog, metrics: what it prints, as it prints it;
  *                        secrets: what it is given of them; mask: what it prints, less these
@@ -123,9 +123,11 @@
  *   gc_mark, gc_copy     what is reachable; what is needed of packs of little use;  reach: is all there that a tree needs?;  result_rows
  * Under everything: storage/base
  *   err, buf, shown (bytes where they lie), arena, hash, seal (secrets at rest), map, path, io, patience (who may wait lets others sync first), clock, log,
- *   pool, lack (memory that a library asked for in vain), program, holders (who has a file open) */
+ *   pool, lack (memory that a library asked for in vain), effort (what a request may cost), program, holders (who has a file open),
+ *   closed (a process that no other looks into), lock_order (debug builds: no two threads may wait for each other) */
 #include "daemon.h"
 
+#include "storage/base/closed.h"
 #include "storage/base/log.h"
 
 #include <stdio.h>
@@ -147,6 +149,7 @@ int main(int argc, char **argv)
     struct pl_err err = {0};
     int code;
 
+    pl_process_close();
     umask(077); /* whatever DIR's own mode is, nothing in it is for others */
     if (pl_config_read(argc, argv, &config, &err) < 0) {
         fprintf(stderr, "pipelined: %s\n", err.msg);

@@ -555,6 +555,11 @@ void pl_engine_drop_task(struct pl_engine *e, uint64_t worker, uint64_t task, ui
     w = pl_engine_worker(e, worker);
     if (w && w->ready_task == task)
         pl_eworker_drop_ready(w);
+    if (w &&
+        w->waiting) { /* for this task's answer, which does not come, or beside it: it is to look at what it holds, and ask anew */
+        pl_timer_stop(w->poll);
+        pl_http_reply_json(TAKE_PTR(w->waiting), 200, json_pack("{s:b, s:b}", "idle", 1, "renew", 1));
+    }
     pl_map_remove(&e->tasks, &task, sizeof task);
     pl_etask_free(t);
 }

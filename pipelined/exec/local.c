@@ -6,7 +6,9 @@
 #include "leftovers.h"
 #include "sandbox_probe.h"
 #include "secret_files.h"
+#include "workers_log.h"
 
+#include "pipelined/core/core.h"
 #include "storage/base/io.h"
 #include "storage/base/log.h"
 #include "storage/base/map.h"
@@ -29,7 +31,7 @@ struct local {
     struct pl_gpu_slots *gpus;
     struct pl_map workers; /* id → struct worker */
     char host[128];
-    struct pl_timer *grace;
+    struct pl_timer *grace, *log_timer;
     struct pl_leftovers *left;
     bool closing;
     unsigned sweeping;       /* work folders that are being removed */
@@ -244,6 +246,8 @@ static void on_child_exit(void *arg, int status, int signum)
 
     if (signum)
         snprintf(text, sizeof text, "killed by signal %d", signum);
+    else if (status == PL_WORKER_EXIT_SANDBOX)
+        snprintf(text, sizeof text, "its sandbox was killed from outside");
     else
         snprintf(text, sizeof text, "exit code %d", status);
     w->child = NULL;
@@ -333,16 +337,15 @@ static void make_command(struct local *l, const struct pl_worker_spec *spec, con
     make_env(c);
 }
 
-/* The agent's own lines: DIR/logs/workers.log, all of them, appended. */
-static int open_log(struct local *l)
+/* Now and every minute. */
+static void bound_log(void *arg)
 {
-    char path[4200];
+    struct local *l = arg;
+    struct pl_err err = {0};
 
-    snprintf(path, sizeof path, "%s/logs", l->data_dir);
-    if (pl_io_mkdirs(path, 0700, NULL) < 0)
-        return -1;
-    snprintf(path, sizeof path, "%s/logs/workers.log", l->data_dir);
-    return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (pl_workers_log_bound(l->data_dir, &err) < 0)
+        pl_log_warn("exec", "%s", err.msg);
+    pl_timer_start(l->log_timer, PL_WORKERS_LOG_EVERY_MS);
 }
 
 static int read_url(struct local *l, char out[256], struct pl_err *err)
@@ -376,7 +379,7 @@ static int make_held(struct local *l, struct worker *w, struct pl_err *err)
 
 static int spawn(struct local *l, struct worker *w, const struct command *c, struct pl_err *err)
 {
-    _cleanup_close_ int log = open_log(l), held = make_held(l, w, err);
+    _cleanup_close_ int log = pl_workers_log_open(l->data_dir), held = make_held(l, w, err);
     struct pl_child_options o = {
         .label = "worker.exit", .argv = c->argv, .env = (const char *const *)c->env, .n_fds = 4, .own_session = true};
 
@@ -637,6 +640,7 @@ static void local_shutdown(struct pl_executor *x, bool kill_them, void (*done)(v
     struct local *l = (struct local *)x;
 
     l->closing = true;
+    pl_timer_stop(l->log_timer);
     l->done = done;
     l->done_arg = arg;
     drop_strays(l);
@@ -651,6 +655,7 @@ static void local_destroy(struct pl_executor *x)
 
     pl_map_finish(&l->workers, NULL);
     pl_timer_destroy(l->grace);
+    pl_timer_destroy(l->log_timer);
     pl_leftovers_destroy(l->left);
     pl_gpu_slots_destroy(l->gpus);
     free(l->data_dir);
@@ -719,12 +724,14 @@ int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_ex
     if (r == 0 && pl_streq(l->sandbox, "bwrap"))
         r = pl_sandbox_probe(l->program, err);
     r = r < 0 ? r : pl_timer_create(l->loop, "workers.grace", grace_over, l, &l->grace, err);
+    r = r < 0 ? r : pl_timer_create(l->loop, "workers.log", bound_log, l, &l->log_timer, err);
     r = r < 0 ? r : pl_leftovers_create(&left, &l->left, err);
     r = r < 0 ? r : pl_gpu_slots_create(config->gpus, &l->gpus, err);
     if (r < 0) {
         local_destroy(&l->base);
         return r;
     }
+    bound_log(l);
     *ret = &l->base;
     return 0;
 }

@@ -134,6 +134,19 @@ bool pl_pod_lowered(const json_t *before, const json_t *after, const char *flag)
     return json_is_true(json_object_get(before, flag)) && !json_is_true(json_object_get(after, flag));
 }
 
+bool pl_pod_ids_are_integers(const json_t *security)
+{
+    static const char *const names[] = {"runAsUser", "runAsGroup", "fsGroup"};
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(names); i++) {
+        const json_t *id = pl_pod_at(security, names[i]);
+
+        if (id != NULL && !json_is_integer(id))
+            return false;
+    }
+    return true;
+}
+
 bool pl_pod_secret_allowed(const struct pod_check *c, const json_t *name)
 {
     const char *text = json_string_value(name);
@@ -143,10 +156,13 @@ bool pl_pod_secret_allowed(const struct pod_check *c, const json_t *name)
 
 bool pl_pod_gives_devices(const char *variable)
 {
-    static const char *const known[] = {"NVIDIA_VISIBLE_DEVICES", "AMD_VISIBLE_DEVICES", "HABANA_VISIBLE_DEVICES",
-                                        "ASCEND_VISIBLE_DEVICES"};
+    static const char suffix[] = "_VISIBLE_DEVICES"; /* NVIDIA, AMD, HABANA, ASCEND, …: each vendor's runtime has one */
+    /* Read by libraries in the container, which choose among the devices that it has. */
+    static const char *const choosing[] = {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"};
+    const size_t n = strlen(variable);
 
-    return pl_pod_one_of(variable, known, PL_ARRAY_SIZE(known));
+    return n >= sizeof(suffix) && pl_streq(variable + n - (sizeof(suffix) - 1), suffix) &&
+           !pl_pod_one_of(variable, choosing, PL_ARRAY_SIZE(choosing));
 }
 
 /* --- the pod itself */
@@ -221,6 +237,8 @@ static int check_pod_security(struct pod_check *c)
         return pl_pod_refuse(c, "securityContext.appArmorProfile", "is not RuntimeDefault");
     if (pl_pod_lowered(before, after, "runAsNonRoot"))
         return pl_pod_refuse(c, "securityContext.runAsNonRoot", "is changed");
+    if (!pl_pod_ids_are_integers(after))
+        return pl_pod_refuse(c, "securityContext", "has a user or group that is no integer");
     if (json_integer_value(uid) == PL_AGENT_UID && !pl_pod_same(uid, json_object_get(before, "runAsUser")))
         return pl_pod_refuse(c, "securityContext.runAsUser", "is the agent's");
     return pl_pod_refuse_changed(c, "securityContext", before, after, open, PL_ARRAY_SIZE(open));
@@ -240,50 +258,67 @@ static bool is_of_preset(const json_t *rows, const char *annotation)
     return false;
 }
 
-/* As container runtimes, kubelets, webhooks, networks and clouds take them to do what the pod's own fields may not say. */
-static bool is_power(const char *annotation)
+/* Container runtimes, webhooks, meshes, networks and clouds take orders by annotations, and new ones come each year: so those are listed that do not.
+ * Kubernetes leaves names without a domain to users; CRI-O, runc and systemd take some with dots. */
+static bool is_allowed(const struct pod_check *c, const char *annotation)
 {
-    static const char *const never[] = {
-        /* profiles, devices, runtimes: CRI-O hands what it does not know on to runc, crun and hooks (CVE-2024-3154) */
-        "container.apparmor.security.beta.kubernetes.io/", "container.seccomp.security.alpha.kubernetes.io/",
-        "seccomp.security.alpha.kubernetes.io/", "seccomp-profile.kubernetes.cri-o.io", "cdi.k8s.io/", "nvidia.cdi.k8s.io/",
-        "io.kubernetes.cri-o.", "io.katacontainers.", "io.containers.", "org.systemd.property.", "org.criu.", "run.oci.",
-        /* meshes */
-        "inject.istio.io/", "proxy.istio.io/overrides", "sidecar.istio.io/bootstrapOverride", "sidecar.istio.io/proxyImage",
-        "sidecar.istio.io/userVolume", "config.linkerd.io/debug-image", "config.linkerd.io/proxy-image",
-        "config.linkerd.io/init-image",
-        /* networks */
-        "k8s.v1.cni.cncf.io/", "v1.multus-cni.io/", "cni.projectcalico.org/", "k8s.ovn.org/", "ovn.kubernetes.io/",
-        /* clouds */
-        "iam.amazonaws.com/"};
+    static const char *const prefixes[] = {PL_POD_LABEL, /* the renderer's own go over them */
+                                           "cluster-autoscaler.kubernetes.io/",
+                                           "karpenter.sh/",
+                                           "kueue.x-k8s.io/",
+                                           "linkerd.io/inject",
+                                           "prometheus.io/",
+                                           "sidecar.istio.io/inject",
+                                           "sidecar.istio.io/proxyCPU",
+                                           "sidecar.istio.io/proxyMemory"};
 
-    for (size_t i = 0; i < PL_ARRAY_SIZE(never); i++)
-        if (strncmp(annotation, never[i], strlen(never[i])) == 0)
+    if (strpbrk(annotation, "./") == NULL)
+        return true;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(prefixes); i++)
+        if (strncmp(annotation, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    for (size_t i = 0; i < c->settings->n_annotations; i++)
+        if (strncmp(annotation, c->settings->annotations[i], strlen(c->settings->annotations[i])) == 0)
             return true;
     return false;
 }
 
-/* Patches do not reach them, but the stage's placement and gpu have some; the daemon's template may bring any. */
+static bool says(const struct pl_pairs *pairs, const char *key)
+{
+    for (size_t i = 0; i < pairs->n; i++)
+        if (pl_streq(pairs->items[i].key, key))
+            return true;
+    return false;
+}
+
+/* Patches do not reach them, but the stage's placement and gpu have some; the daemon's template may bring any, and so may an operator's preset of
+ * GPUs to a stage that has them. */
 static int check_annotations(struct pod_check *c, const json_t *metadata)
 {
     const json_t *annotations = json_object_get(metadata, "annotations"),
                  *ours = json_object_get(json_object_get(c->settings->pod_template, "metadata"), "annotations");
-    const bool looks = !c->worker->gpu && c->worker->stage->placement.annotations.n > 0;
-    _cleanup_(json_decrefp) json_t *rows = looks ? pl_pod_presets(c->settings) : NULL;
-    const char *key, *what;
+    const struct pl_stage *stage = c->worker->stage;
+    _cleanup_(json_decrefp) json_t *rows = NULL; /* read when the first one asks for it: most pods have none that does */
+    const char *key;
     json_t *value;
     char path[160];
 
-    if (looks && rows == NULL)
-        return pl_err_nomem(c->err);
     json_object_foreach((json_t *)(uintptr_t)annotations, key, value)
     {
-        if (pl_pod_same(json_object_get(ours, key), value))
+        const bool of_spec = says(&stage->placement.annotations, key) || says(&stage->gpu.share.annotations, key);
+        const bool allowed = is_allowed(c, key);
+        bool of_preset;
+
+        if (pl_pod_same(json_object_get(ours, key), value) || (allowed && (c->worker->gpu || !of_spec)))
             continue;
-        what = is_power(key) ? "is set" : is_of_preset(rows, key) ? "asks for devices beside the stage's \"gpu\"" : NULL;
+        if (rows == NULL && (rows = pl_pod_presets(c->settings)) == NULL)
+            return pl_err_nomem(c->err);
+        of_preset = is_of_preset(rows, key);
         (void)snprintf(path, sizeof(path), "metadata.annotations.%.120s", key);
-        if (what != NULL)
-            return pl_pod_refuse(c, path, what);
+        if (of_preset && !c->worker->gpu)
+            return pl_pod_refuse(c, path, "asks for devices beside the stage's \"gpu\"");
+        if (!allowed && (of_spec || !of_preset))
+            return pl_pod_refuse(c, path, "is none that specs may set or kubernetes.annotations names");
     }
     return 0;
 }

@@ -73,6 +73,8 @@ static const char *bad_security(struct pod_check *c, const json_t *before, const
         return "readOnlyRootFilesystem";
     if (pl_pod_lowered(before, after, "runAsNonRoot"))
         return "runAsNonRoot";
+    if (!pl_pod_ids_are_integers(after)) /* 10002.0 would pass for another than the agent's */
+        return "runAsUser";
     if (json_integer_value(uid) == PL_AGENT_UID && !pl_pod_same(uid, pl_pod_at(before, "runAsUser")))
         return "runAsUser";
     return pl_pod_changed(before, after, open, PL_ARRAY_SIZE(open));

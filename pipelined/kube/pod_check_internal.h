@@ -36,6 +36,8 @@ bool pl_pod_profile_fine(const struct pod_check *c, const json_t *before, const 
 /* Was `flag` true, and is no more? */
 bool pl_pod_lowered(const json_t *before, const json_t *after, const char *flag);
 bool pl_pod_secret_allowed(const struct pod_check *c, const json_t *name);
+/* False if a user or group of this securityContext (NULL = none) is a number with a point, or no number. */
+bool pl_pod_ids_are_integers(const json_t *security);
 /* A variable by which container runtimes give devices. */
 bool pl_pod_gives_devices(const char *variable);
 

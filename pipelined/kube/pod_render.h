@@ -73,6 +73,8 @@ struct pl_pod_settings {
     size_t n_pull_secrets;
     const char *const *claims; /* that specs may mount: "CLAIM", of all projects, or "PROJECT/CLAIM" */
     size_t n_claims;
+    const char *const *annotations; /* prefixes of those that specs may set, beside pod_check.c's own */
+    size_t n_annotations;
     const char *worker_url;
     const char *owner_name, *owner_uid; /* the ConfigMap that pods belong to; NULL = none */
     const char *ca;                     /* ConfigMap whose ca.crt the daemon's certificate is checked with; NULL = the image's */

@@ -26,8 +26,10 @@
  *  - An input is read at the newest commit of its branch by a run whose order is ≤ the job's. A job waits for the job
  *    of the same run that writes an input (and does not run when that fails), else for the newest unfinished one
  *    before it (and then reads what is there).
- *  - on_new newest: a new job kills every earlier one of its stage that has leased nothing; what waited for it in its
- *    run goes with it. restart: also those that run; what they finished is the engine's to reuse.
+ *  - on_new newest: a job whose inputs are all there kills the earlier ones of its stage that have leased nothing, back to the first that does
+ *    not give way: one that is being planned (it runs sooner), or of the run that its pipeline carries. What waited for a killed one in its run
+ *    goes with it. The first run to begin is carried, until the pipeline's jobs in it have ended: so stages that join others commit under any
+ *    rate of pushes, too. restart: also those that run, carried or not; what they finished is the engine's to reuse.
  *  - What a run aside writes is on no branch that others read: nobody downstream has a job in it, no other run waits for it, and
  *    neither do its jobs wait for other runs' inputs. They take their turn, but supersede none and are superseded by none.
  *  - A lease lasts lease_ms of the time that the daemon is seen to be up: between two events at most PL_SCHED_GAP_MS

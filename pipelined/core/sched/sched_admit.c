@@ -219,6 +219,8 @@ void pl_sched_admit_wish(struct pl_sched *s, struct version *v)
     struct job *job = TAILQ_FIRST(&v->stage->lane);
     uint32_t live = v->starting + v->idle + v->busy;
 
+    if (job && job->version == v && job->in_line && !job->rows && v->wish && !s->draining)
+        return; /* it is planned in place of one that was in line */
     if (!job || job->version != v || !job->rows || pl_sched_state_final(job->state) || job->state == PL_SCHED_FINISHING ||
         s->draining || v->retry_at > s->now || live >= v->def.workers ||
         pl_sched_rows_ready(s, job->rows) <= v->starting + v->idle || !pl_sched_admit_possible(s, v))

@@ -90,50 +90,91 @@ static void graph_link(struct pl_sched *s, struct stage *stage)
 struct search {
     struct stage **stack;
     size_t n, cap;
+    uint64_t mark, other; /* of this search, and of the one that comes towards it */
+    struct stage *met;    /* where they meet */
+    uint64_t own;         /* the stage that is set: its older version does not count */
 };
 
-static void search_push(struct pl_sched *s, struct search *q, struct pl_sched_head key)
+static void search_push(struct pl_sched *s, struct search *q, struct stage *at)
+{
+    if (!at || at->mark == q->mark || at->id == q->own)
+        return;
+    if (at->mark == q->other)
+        q->met = at;
+    at->mark = q->mark;
+    if (pl_sched_grow(s, &q->stack, q->n, &q->cap, sizeof(*q->stack)))
+        q->stack[q->n++] = at;
+}
+
+/* Those that read the branch; those that write what the stage reads. */
+static void search_push_readers(struct pl_sched *s, struct search *q, struct pl_sched_head key)
 {
     const struct head *head = pl_sched_head_find(s, key);
 
-    for (size_t i = 0; head && i < head->n_readers; i++) {
-        struct stage *reader = head->readers[i];
+    for (size_t i = 0; head && i < head->n_readers; i++)
+        search_push(s, q, head->readers[i]);
+}
 
-        if (reader->mark == s->last_mark)
-            continue;
-        reader->mark = s->last_mark;
-        if (pl_sched_grow(s, &q->stack, q->n, &q->cap, sizeof(*q->stack)))
-            q->stack[q->n++] = reader;
+static void search_push_writers(struct pl_sched *s, struct search *q, const struct pl_sched_stage *def)
+{
+    for (size_t i = 0; i < def->n_inputs; i++) {
+        const struct head *head = pl_sched_head_find(s, def->inputs[i]);
+
+        search_push(s, q, head ? head->writer : NULL);
     }
+}
+
+static bool same_head(struct pl_sched_head a, struct pl_sched_head b)
+{
+    return a.repo == b.repo && a.branch == b.branch;
 }
 
 static bool reads(const struct pl_sched_stage *def, struct pl_sched_head key)
 {
     for (size_t i = 0; i < def->n_inputs; i++)
-        if (def->inputs[i].repo == key.repo && def->inputs[i].branch == key.branch)
+        if (same_head(def->inputs[i], key))
             return true;
     return false;
 }
 
-/* Would `def` read what it writes, by way of others? Its own older version does not count. */
+/* Whether the stage reads and writes what it did before: then it makes no cycle that was not there. */
+static bool same_edges(const struct pl_sched_stage *a, const struct pl_sched_stage *b)
+{
+    bool same = a->n_inputs == b->n_inputs && same_head(a->output, b->output);
+
+    for (size_t i = 0; same && i < a->n_inputs; i++)
+        same = same_head(a->inputs[i], b->inputs[i]);
+    return same;
+}
+
+/* Would `def` read what it writes, by way of others? Its own older version does not count. Goes down from the output and up from the inputs
+ * by turns: when either way is at its end there is no cycle, and in a graph that grows stage by stage one of them is short. */
 static bool makes_cycle(struct pl_sched *s, const struct pl_sched_stage *def, const char **ret_through)
 {
-    struct search q = {0};
+    const struct stage *own = pl_sched_get(&s->stages, def->stage);
+    struct search down = {.mark = s->last_mark + 1, .other = s->last_mark + 2, .own = def->stage},
+                  up = {.mark = down.other, .other = down.mark, .own = def->stage};
     bool found = reads(def, def->output);
 
     *ret_through = def->name;
-    s->last_mark++;
-    search_push(s, &q, def->output);
-    while (!found && q.n > 0) {
-        const struct stage *at = q.stack[--q.n];
+    if (own && own->current && same_edges(&own->current->def, def))
+        return false;
+    s->last_mark += 2;
+    search_push_readers(s, &down, def->output);
+    search_push_writers(s, &up, def);
+    while (!found && !up.met && !down.met && down.n > 0 && up.n > 0) {
+        const struct stage *below = down.stack[--down.n], *above = up.stack[--up.n];
 
-        if (at->id == def->stage)
-            continue;
-        *ret_through = at->current->def.name;
-        found = reads(def, at->current->def.output);
-        search_push(s, &q, at->current->def.output);
+        *ret_through = below->current->def.name;
+        found = reads(def, below->current->def.output);
+        search_push_readers(s, &down, below->current->def.output);
+        search_push_writers(s, &up, &above->current->def);
     }
-    free(q.stack);
+    if (!found && (up.met || down.met))
+        *ret_through = (up.met ? up.met : down.met)->current->def.name;
+    found = found || up.met || down.met;
+    free(down.stack);
+    free(up.stack);
     return found;
 }
 

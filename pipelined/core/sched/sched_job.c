@@ -40,6 +40,115 @@ static void inherit(struct pl_sched *s, struct job *job, const struct job *up)
         pl_sched_job_end(s, job, PL_SCHED_UNRUNNABLE, up->cause, NULL);
 }
 
+/* --- who gives way to whom */
+
+static bool has_leased(const struct run *run)
+{
+    return run->states[PL_SCHED_RUNNING] + run->states[PL_SCHED_FINISHING] + run->states[PL_SCHED_SUCCESS] > 0;
+}
+
+static bool has_begun(const struct run *run)
+{
+    return run->planning > 0 || has_leased(run);
+}
+
+/* A stage that joins others commits only what all of them have of one run: without this each would go on with another run. So the first run to
+ * begin, of which no job is lost yet, is carried through, by every pipeline that carries none. */
+static void carry(struct run *run)
+{
+    const uint32_t lost = run->states[PL_SCHED_FAILURE] + run->states[PL_SCHED_KILLED] + run->states[PL_SCHED_UNRUNNABLE];
+
+    for (size_t i = 0; !run->aside && lost == 0 && i < run->n_jobs; i++) {
+        struct pipeline *p = run->jobs[i]->version->pipeline;
+
+        if (pl_sched_state_final(run->jobs[i]->state) || (p->carried && p->carried != run && has_begun(p->carried)))
+            continue;
+        if (p->carried != run && p->carried)
+            p->carried->carried--;
+        run->carried += p->carried != run;
+        p->carried = run;
+        p->carried_open = 0;
+    }
+    for (size_t i = 0; !run->aside && lost == 0 && i < run->n_jobs; i++)
+        run->jobs[i]->version->pipeline->carried_open +=
+            run->jobs[i]->version->pipeline->carried == run && !pl_sched_state_final(run->jobs[i]->state);
+}
+
+static void carried_ended(const struct job *job)
+{
+    struct pipeline *p = job->version->pipeline;
+
+    if (p->carried != job->run || --p->carried_open > 0)
+        return;
+    p->carried->carried--;
+    p->carried = NULL;
+}
+
+/* Not one whose plan is under way: who comes would have to be planned first. */
+static bool gives_way(const struct job *old, enum pl_sched_on_new way)
+{
+    return !old->run->aside && !old->planning && old->state < PL_SCHED_FINISHING && (way == PL_SCHED_RESTART || !old->leased);
+}
+
+static bool is_waited_for(const struct pl_sched *s, const struct job *job, const struct job *up)
+{
+    for (size_t i = 0; i < job->version->def.n_inputs; i++)
+        if (input_job(s, job, job->version->def.inputs[i]) == up)
+            return true;
+    return false;
+}
+
+/* Can `job` run as soon as `old` could, and is that one's run none that is carried? Of one that waits still: all that it waits for is waited for by
+ * that one too, and nothing of that one's run has leased. */
+static bool runs_as_soon(const struct pl_sched *s, const struct job *job, const struct job *old)
+{
+    const struct pl_sched_stage *def = &job->version->def;
+
+    if (job->blocked_on == 0)
+        return def->on_new == PL_SCHED_RESTART || old->run->carried == 0 || !has_begun(old->run);
+    for (size_t i = 0; i < def->n_inputs; i++) {
+        const struct job *up = input_job(s, job, def->inputs[i]);
+
+        if (up && !pl_sched_state_final(up->state) && !is_waited_for(s, old, up))
+            return false;
+    }
+    return !has_leased(old->run);
+}
+
+/* Those before it that the job need not wait for end. */
+static void supersede(struct pl_sched *s, struct job *job)
+{
+    const enum pl_sched_on_new way = job->version->def.on_new;
+    struct job *old;
+
+    if (way == PL_SCHED_QUEUE || job->run->aside || s->draining)
+        return;
+    while ((old = TAILQ_PREV(job, job_list, lane_link)) && gives_way(old, way) && runs_as_soon(s, job, old)) {
+        if (old->version == job->version) {
+            job->in_line = job->in_line || (old->version->wish && (old->rows || old->in_line));
+            job->gpu_since = old->gpu_since >= 0 ? old->gpu_since : job->gpu_since;
+        }
+        pl_sched_job_end(s, old, PL_SCHED_KILLED, "", job->run->id);
+    }
+}
+
+static bool is_ready(const struct job *job)
+{
+    return job->linked && job->state == PL_SCHED_CREATED && job->blocked_on == 0 && !job->queued;
+}
+
+/* The job is planned, and the next one became ready meanwhile: true when it has given way. */
+static bool is_superseded(struct pl_sched *s, struct job *job)
+{
+    struct job *next = TAILQ_NEXT(job, lane_link);
+
+    if (!next || !is_ready(next) ||
+        (next->version->def.on_new != PL_SCHED_RESTART && !TAILQ_EMPTY(&job->version->asking))) /* it is about to lease */
+        return false;
+    supersede(s, next);
+    return pl_sched_state_final(job->state);
+}
+
 void pl_sched_job_look(struct pl_sched *s, struct job *job)
 {
     const struct pl_sched_stage *def = &job->version->def;
@@ -63,6 +172,7 @@ void pl_sched_job_look(struct pl_sched *s, struct job *job)
         if (first || up->run != job->run) /* of its own run it is known there since the first look */
             depend(s, up, job);
     }
+    supersede(s, job);
     pl_sched_say_created(s, job);
     pl_sched_stage_dirty(s, job->stage);
 }
@@ -87,30 +197,14 @@ bool pl_sched_job_tell(struct pl_sched *s, struct job *job)
     return true;
 }
 
-/* on_new newest: whoever before it has leased nothing gives way; restart: whoever does not commit yet. */
-static void supersede(struct pl_sched *s, struct job *job)
-{
-    bool restart = job->version->def.on_new == PL_SCHED_RESTART;
-    struct job *old, *before;
-
-    for (old = TAILQ_PREV(job, job_list, lane_link); old; old = before) {
-        before = TAILQ_PREV(old, job_list, lane_link);
-        if ((restart || !old->leased) && old->state < PL_SCHED_FINISHING && !old->run->aside)
-            pl_sched_job_end(s, old, PL_SCHED_KILLED, "", job->run->id);
-    }
-}
-
 void pl_sched_job_link(struct pl_sched *s, struct job *job)
 {
     if (job->linked || pl_sched_state_final(job->state))
         return;
     job->linked = true;
     pl_sched_job_look(s, job);
-    if (pl_sched_state_final(job->state))
-        return;
-    if (job->version->def.on_new != PL_SCHED_QUEUE && !job->run->aside)
-        supersede(s, job);
-    pl_sched_stage_dirty(s, job->stage);
+    if (!pl_sched_state_final(job->state))
+        pl_sched_stage_dirty(s, job->stage);
 }
 
 /* --- its end */
@@ -168,6 +262,13 @@ static void success_text(const struct rows *rows, char *text, size_t size)
         snprintf(text + n, size - n, "; %u recovered and %s left out", rows->recovered, rows->recovered == 1 ? "is" : "are");
 }
 
+static void planned(struct pl_sched *s, struct job *job)
+{
+    s->planning -= job->planning;
+    job->run->planning -= job->planning;
+    job->planning = false;
+}
+
 void pl_sched_job_end(struct pl_sched *s, struct job *job, enum pl_sched_state state, const char *reason, const char *by)
 {
     char text[PL_SCHED_MESSAGE_MAX];
@@ -178,9 +279,7 @@ void pl_sched_job_end(struct pl_sched *s, struct job *job, enum pl_sched_state s
     } else {
         snprintf(text, sizeof(text), "%s", reason && *reason ? reason : "no reason is known");
     }
-    if (job->planning)
-        s->planning--;
-    job->planning = false;
+    planned(s, job);
     if (job->state == PL_SCHED_FINISHING)
         s->committing--;
     if (state == PL_SCHED_SUCCESS && job->rows)
@@ -191,6 +290,7 @@ void pl_sched_job_end(struct pl_sched *s, struct job *job, enum pl_sched_state s
         TAILQ_REMOVE(&s->looks, job, queue_link);
     job->queued = false;
     pl_sched_job_state(job, state);
+    carried_ended(job);
     leave_lane(s, job);
     if (state != PL_SCHED_SUCCESS)
         pl_sched_job_cause(s, job, text);
@@ -210,7 +310,10 @@ void pl_sched_job_state(struct job *job, enum pl_sched_state state)
 static void plan(struct pl_sched *s, struct job *job)
 {
     pl_sched_job_state(job, PL_SCHED_STARTING);
+    if (!job->version->pipeline->carried || !has_begun(job->version->pipeline->carried))
+        carry(job->run);
     job->planning = true;
+    job->run->planning++;
     s->planning++;
     pl_sched_say_state(s, job);
     pl_sched_job_action(s, job, PL_SCHED_PLAN);
@@ -218,8 +321,7 @@ static void plan(struct pl_sched *s, struct job *job)
 
 void pl_sched_job_planned(struct pl_sched *s, struct job *job, uint64_t datums, uint32_t to_run)
 {
-    job->planning = false;
-    s->planning--;
+    planned(s, job);
     job->rows = pl_sched_rows_make(s, datums, to_run);
     pl_sched_stage_dirty(s, job->stage);
 }
@@ -367,7 +469,7 @@ static void run_rows(struct pl_sched *s, struct job *job)
             commit(s, job);
         return;
     }
-    if (fail_start(s, job))
+    if (fail_start(s, job) || is_superseded(s, job))
         return;
     serve(s, job);
     keep_to_device(s, job);
@@ -382,7 +484,7 @@ void pl_sched_stage_advance(struct pl_sched *s, struct stage *stage)
 
     for (v = TAILQ_FIRST(&stage->all); v; v = next) {
         next = TAILQ_NEXT(v, stage_link);
-        if (!job || v != job->version || !job->rows)
+        if (!job || v != job->version || !(job->rows || job->in_line))
             pl_sched_admit_unwish(s, v);
         pl_sched_workers_trim(s, v);
         if (stage->reshaped)

@@ -82,7 +82,7 @@ void pl_sched_nodes_avoid(struct pl_sched *s, struct worker *w, const struct row
     const char **nodes = w->shape ? pl_sched_keep(s, NULL, PL_SCHED_NODES_AVOIDED * sizeof(*nodes)) : NULL;
     size_t n = 0;
 
-    for (size_t i = 0; nodes && i < rows->n_lost_on; i++)
+    for (size_t i = 0; nodes && rows && i < rows->n_lost_on; i++)
         if (is_avoided(s, &rows->lost_on[i]))
             nodes[n++] = pl_sched_keep(s, rows->lost_on[i].node, strlen(rows->lost_on[i].node) + 1);
     start->worker.avoid = nodes;

@@ -88,8 +88,10 @@ struct shape {
 
 struct pipeline {
     uint64_t id;
-    uint32_t versions; /* refs */
-    uint32_t workers;  /* not gone */
+    uint32_t versions;     /* refs */
+    uint32_t workers;      /* not gone */
+    struct run *carried;   /* its jobs give way to none while some of them have begun: what joins them comes about; NULL = none */
+    uint32_t carried_open; /* unfinished jobs of this pipeline in it */
     SLIST_HEAD(, wisher) wishers;
 };
 
@@ -186,6 +188,7 @@ struct job {
     bool planning; /* a PLAN is under way */
     bool leased;   /* ever */
     bool on_cpu;   /* did without a GPU */
+    bool in_line;  /* the place in line of the job that it superseded is its own */
     bool stranded; /* its stage was removed while it commits: the database says whether that was in time */
 };
 
@@ -201,7 +204,9 @@ struct run {
     size_t n_jobs, cap_jobs;
     size_t open; /* jobs that have not ended, or whose dependents are not told */
     uint32_t states[PL_SCHED_STATES];
-    bool implied; /* jobs follow from heads and stages; else only those restored */
+    uint32_t planning; /* jobs of which a PLAN is under way */
+    uint32_t carried;  /* by so many pipelines */
+    bool implied;      /* jobs follow from heads and stages; else only those restored */
     bool aside;
     bool expanding;
     TAILQ_ENTRY(run) link, expand_link;
@@ -339,7 +344,7 @@ void pl_sched_run_free(struct pl_sched *s, struct run *run);
 /* --- sched_job.c */
 /* Its run is expanded: finds what it waits for and what it supersedes. */
 void pl_sched_job_link(struct pl_sched *s, struct job *job);
-/* Looks at its inputs again. */
+/* Looks at its inputs again; once all are there it supersedes what gives way to it. */
 void pl_sched_job_look(struct pl_sched *s, struct job *job);
 /* Lets the first job of the lane do its next thing: plan, lease, commit, fail; and the stage's workers theirs. */
 void pl_sched_stage_advance(struct pl_sched *s, struct stage *stage);
