@@ -37,11 +37,11 @@ static bool noun_is(const char *noun, const char *word)
 static const struct pl_verb *next_verb(size_t *table, size_t *row)
 {
     size_t n;
-    const struct pl_verb_table *const *tables = pl_cli_tables(&n);
+    const struct pl_verb_section *tables = pl_cli_tables(&n);
 
     for (; *table < n; (*table)++, *row = 0)
-        if (*row < tables[*table]->n)
-            return &tables[*table]->verbs[(*row)++];
+        if (*row < tables[*table].table->n)
+            return &tables[*table].table->verbs[(*row)++];
     return NULL;
 }
 
@@ -168,7 +168,7 @@ static const struct pl_option *find_option(const struct pl_option *list, const c
 static int no_option(const struct pl_cli *c, const char *arg, struct pl_err *err)
 {
     const struct pl_option *lists[] = {c->verb ? c->verb->options : NULL, pl_cli_common_options};
-    const char *words[64], *near = NULL;
+    const char *words[64], *near = NULL, *instead = NULL;
     char name[64];
     size_t n = 0;
 
@@ -178,7 +178,10 @@ static int no_option(const struct pl_cli *c, const char *arg, struct pl_err *err
     if (strncmp(arg, "--", 2) == 0) {
         snprintf(name, sizeof name, "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
         near = pl_word_nearest(name, words, n);
+        instead = pl_cli_other_option(name);
     }
+    if (instead)
+        return pl_err_set(err, PL_EUSAGE, "unknown option %.60s: %s", arg, instead);
     if (near)
         return pl_err_set(err, PL_EUSAGE, "unknown option %.60s: did you mean --%s?", arg, near);
     if (!c->verb)

@@ -6,14 +6,14 @@
 #include <signal.h>
 #include <stdio.h>
 
-#define PL_CLI_TABLE_ADDRESS(noun) &pl_cli_verbs_##noun,
-static const struct pl_verb_table *const tables[] = {PL_CLI_TABLES(PL_CLI_TABLE_ADDRESS)};
-#undef PL_CLI_TABLE_ADDRESS
+#define PL_CLI_SECTION(noun, heading) {heading, &pl_cli_verbs_##noun},
+static const struct pl_verb_section sections[] = {PL_CLI_TABLES(PL_CLI_SECTION)};
+#undef PL_CLI_SECTION
 
-const struct pl_verb_table *const *pl_cli_tables(size_t *ret_n)
+const struct pl_verb_section *pl_cli_tables(size_t *ret_n)
 {
-    *ret_n = PL_ARRAY_SIZE(tables);
-    return tables;
+    *ret_n = PL_ARRAY_SIZE(sections);
+    return sections;
 }
 
 /* ---- interrupts ---- */
@@ -99,7 +99,7 @@ static void complain_json(const struct pl_err *err, const struct pl_err_info *in
         json_object_set_new(e, "hint", json_string(err->hint));
     document = json_pack("{s:o}", "error", e);
     if (document)
-        json_dumpf(document, stderr, JSON_COMPACT);
+        json_dumpf(document, stderr, JSON_COMPACT | pl_show_json_flags(stderr));
     fputc('\n', stderr);
     json_decref(document);
 }

@@ -13,39 +13,40 @@
 #include "storage/dataset/history.h"
 #include <sys/types.h>
 
+/* The tables in the order of help, each with the heading that it stands under. */
 #define PL_CLI_TABLES(X)                                                                                                         \
-    X(status)                                                                                                                    \
-    X(project)                                                                                                                   \
-    X(repo)                                                                                                                      \
-    X(branch)                                                                                                                    \
-    X(commit)                                                                                                                    \
-    X(put)                                                                                                                       \
-    X(get)                                                                                                                       \
-    X(file)                                                                                                                      \
-    X(pipeline)                                                                                                                  \
-    X(defaults)                                                                                                                  \
-    X(secret)                                                                                                                    \
-    X(run)                                                                                                                       \
-    X(wait)                                                                                                                      \
-    X(rerun)                                                                                                                     \
-    X(job)                                                                                                                       \
-    X(metrics)                                                                                                                   \
-    X(logs)                                                                                                                      \
-    X(why)                                                                                                                       \
-    X(offline)                                                                                                                   \
-    X(plan)                                                                                                                      \
-    X(try)                                                                                                                       \
-    X(doctor)                                                                                                                    \
-    X(fsck)                                                                                                                      \
-    X(recover)                                                                                                                   \
-    X(mirror)                                                                                                                    \
-    X(gc)                                                                                                                        \
-    X(keep)                                                                                                                      \
-    X(login)                                                                                                                     \
-    X(access)                                                                                                                    \
-    X(s3)                                                                                                                        \
-    X(completion)                                                                                                                \
-    X(help)
+    X(project, "data")                                                                                                           \
+    X(repo, "data")                                                                                                              \
+    X(branch, "data")                                                                                                            \
+    X(commit, "data")                                                                                                            \
+    X(put, "data")                                                                                                               \
+    X(get, "data")                                                                                                               \
+    X(file, "data")                                                                                                              \
+    X(pipeline, "pipelines")                                                                                                     \
+    X(defaults, "pipelines")                                                                                                     \
+    X(secret, "pipelines")                                                                                                       \
+    X(run, "runs")                                                                                                               \
+    X(wait, "runs")                                                                                                              \
+    X(rerun, "runs")                                                                                                             \
+    X(job, "runs")                                                                                                               \
+    X(status, "status, why and logs")                                                                                            \
+    X(why, "status, why and logs")                                                                                               \
+    X(logs, "status, why and logs")                                                                                              \
+    X(metrics, "status, why and logs")                                                                                           \
+    X(offline, "without a server")                                                                                               \
+    X(plan, "without a server")                                                                                                  \
+    X(try, "without a server")                                                                                                   \
+    X(doctor, "without a server")                                                                                                \
+    X(login, "access")                                                                                                           \
+    X(access, "access")                                                                                                          \
+    X(s3, "access")                                                                                                              \
+    X(fsck, "upkeep")                                                                                                            \
+    X(recover, "upkeep")                                                                                                         \
+    X(mirror, "upkeep")                                                                                                          \
+    X(gc, "upkeep")                                                                                                              \
+    X(keep, "upkeep")                                                                                                            \
+    X(help, "help")                                                                                                              \
+    X(completion, "help")
 
 /* An option of a verb; a list of them ends with a row without a name. */
 struct pl_option {
@@ -90,14 +91,19 @@ struct pl_verb_table {
     const struct pl_verb *verbs;
     size_t n;
 };
-#define PL_CLI_TABLE(noun, rows) const struct pl_verb_table pl_cli_verbs_##noun = {rows, PL_ARRAY_SIZE(rows)}
+#define PL_CLI_TABLE(noun, rows)      const struct pl_verb_table pl_cli_verbs_##noun = {rows, PL_ARRAY_SIZE(rows)}
 
-#define PL_CLI_DECLARE(noun)     extern const struct pl_verb_table pl_cli_verbs_##noun;
+#define PL_CLI_DECLARE(noun, heading) extern const struct pl_verb_table pl_cli_verbs_##noun;
 PL_CLI_TABLES(PL_CLI_DECLARE)
 #undef PL_CLI_DECLARE
 
-/* All tables, `*ret_n` of them. */
-const struct pl_verb_table *const *pl_cli_tables(size_t *ret_n);
+struct pl_verb_section {
+    const char *heading;
+    const struct pl_verb_table *table;
+};
+
+/* All tables in the order of help, `*ret_n` of them; those of one heading follow each other. */
+const struct pl_verb_section *pl_cli_tables(size_t *ret_n);
 
 /* The whole program: exit status. */
 int pl_cli_main(int argc, char **argv);

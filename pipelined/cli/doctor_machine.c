@@ -153,6 +153,28 @@ static int check_store(struct pl_doctor *d, const json_t *status, struct pl_err 
     return SAY(d, err, OK, "store", NULL, "%s", url);
 }
 
+/* What gathers, and could not be finished. */
+static int check_stalled(struct pl_doctor *d, const json_t *status, struct pl_err *err)
+{
+    const json_t *c;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(pl_show_at(status, "stalled"), i, c)
+    {
+        const bool aside = json_is_true(pl_show_at(c, "set_aside"));
+
+        if (r == 0)
+            r = SAY(d, err, FAIL, "commits",
+                    aside ? "mend what is in its way and finish it, or delete it: pipelinectl finish commit, delete commit"
+                          : "mend the store: the daemon tries again by itself, and loses nothing until then",
+                    "what gathers in %s/%s@%s (commit %.8s) is not finished: %s", pl_show_text_at(c, "project"),
+                    pl_show_text_at(c, "repo"), pl_show_text_at(c, "branch"), pl_show_text_at(c, "id"),
+                    pl_show_text_at(c, "blocked"));
+    }
+    return r;
+}
+
 static int check_gpus(struct pl_doctor *d, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *gpus = NULL;
@@ -208,6 +230,10 @@ int pl_doctor_machine(struct pl_doctor *d, struct pl_err *err)
     r = check_version(d, status, err);
     r = r < 0 ? r : check_disks(d, status, err);
     r = r < 0 ? r : check_store(d, status, err);
+    r = r < 0 ? r : check_stalled(d, status, err);
+    if (r == 0 && json_is_true(pl_show_at(status, "clock.doubted")))
+        r = SAY(d, err, FAIL, "clock", "set the machine's clock; if it is right, say so: pipelinectl keep --trust-clock",
+                "the daemon's clock is far ahead of the log: nothing is dropped for its age");
     r = r < 0 ? r : check_gpus(d, err);
     return r < 0 ? r : check_keys(d, err);
 }

@@ -245,11 +245,11 @@ static int explain_datum(struct pl_cli *c, const json_t *job, struct pl_err *err
     last = json_array_get(attempts, json_array_size(attempts) - 1);
     if (!pl_streq(project, PL_DEFAULT_PROJECT))
         snprintf(at, sizeof at, "%s/", project);
-    fprintf(stderr, "stage %s: datum %s: %s\n", stage, pl_show_text_at(last, "paths"),
-            pl_show_clean(pl_show_text_at(last, "reason"), text, sizeof text));
+    pl_show_print(stderr, "stage %s: datum %s: %s\n", stage, pl_show_text_at(last, "paths"),
+                  pl_show_clean(pl_show_text_at(last, "reason"), text, sizeof text));
     print_tail(pl_show_text_at(last, "tail"));
-    fprintf(stderr, "  all of it: pipelinectl logs %s%s@%.8s --datum %.12s\n", at, stage, run, id);
-    fprintf(stderr, "  try it here: %s\n", pl_show_text_at(datum, "try"));
+    pl_show_print(stderr, "  all of it: pipelinectl logs %s%s@%.8s --datum %.12s\n", at, stage, run, id);
+    pl_show_print(stderr, "  try it here: %s\n", pl_show_text_at(datum, "try"));
     return 1;
 }
 

@@ -123,6 +123,30 @@ static const struct {
     {"get", "all", "status shows what there is and what runs"},
 };
 
+static const struct {
+    const char *name, *instead;
+} options[] = {
+    {"pipeline", "stages are named directly, as in logs STAGE, list job --stage STAGE and why STAGE@master:/PATH"},
+    {"namespace", "--project NAME names the project"},
+    {"output", "--json gives the answer as JSON"},
+    {"raw", "--json gives the answer as JSON"},
+    {"format", "--json gives the answer as JSON"},
+    {"watch", "wait run RUN waits for a run, logs STAGE -f follows a stage"},
+    {"repo", "a repo is named with its branch: REPO@BRANCH:/PATH"},
+    {"branch", "a branch is named with its repo: REPO@BRANCH:/PATH"},
+    {"commit", "a commit is named with its repo: REPO@COMMIT:/PATH"},
+    {"job", "a job is named STAGE@RUN"},
+    {"history", "REPO@BRANCH^2 is the commit two before; list commit REPO shows all"},
+};
+
+const char *pl_cli_other_option(const char *name)
+{
+    for (size_t i = 0; i < PL_ARRAY_SIZE(options); i++)
+        if (pl_streq(options[i].name, name))
+            return options[i].instead;
+    return NULL;
+}
+
 const char *pl_cli_other_word(const char *word, const char *next)
 {
     for (size_t i = 0; i < PL_ARRAY_SIZE(words); i++)

@@ -8,3 +8,5 @@
 const char *pl_cli_other_word(const char *word, const char *next);
 /* For a verb that is there with a noun that it does not take; NULL: nothing is known of it. */
 const char *pl_cli_other_noun(const char *verb, const char *noun);
+/* For an option "--pipeline" that a verb does not take, its name without dashes; NULL: nothing is known of it. */
+const char *pl_cli_other_option(const char *name);

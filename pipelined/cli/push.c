@@ -112,7 +112,8 @@ void pl_cli_push_tell_lost(void *arg, const struct pl_err *err)
     const struct pl_cli *c = arg;
 
     if (!c->quiet)
-        fprintf(stderr, "pipelinectl: %s\ntrying again for %d s; what has arrived is kept\n", err->msg, PL_PATIENCE_MS / 1000);
+        pl_show_print(stderr, "pipelinectl: %s\ntrying again for %d s; what has arrived is kept\n", err->msg,
+                      PL_PATIENCE_MS / 1000);
 }
 
 void pl_cli_push_patience(struct pl_cli *c, struct pl_patient_sink *ret)

@@ -2,6 +2,7 @@
 
 #include "server.h"
 #include "storage/base/clock.h"
+#include "storage/base/io.h"
 #include "storage/base/path.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -55,6 +56,75 @@ char *pl_show_clean(const char *text, char *out, size_t size)
         n--;
     out[n] = '\0';
     return out;
+}
+
+size_t pl_show_clean_bytes(struct pl_show_text *t, const void *data, size_t n, char *out)
+{
+    const uint8_t *in = data;
+    size_t len = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t b = in[i], held = t->held;
+        const bool follows = (b & 0xc0) == 0x80;
+
+        t->held = 0;
+        if (held == '\r') {
+            out[len++] = '\n';
+            if (b == '\n')
+                continue;
+        } else if (held && b >= 0x80 && b <= 0x9f) {
+            out[len++] = '?';
+            continue;
+        } else if (held) {
+            out[len++] = (char)held;
+            t->rest = 1;
+        }
+        if (follows) { /* alone it is a control character to terminals that know no UTF-8 */
+            out[len++] = t->rest ? (char)b : '?';
+            t->rest -= t->rest > 0;
+            continue;
+        }
+        t->rest = b >= 0xf0 ? 3 : b >= 0xe0 ? 2 : b >= 0xc0 ? 1 : 0;
+        if (b == '\r' || b == 0xc2)
+            t->held = b;
+        else
+            out[len++] = (b < 0x20 && b != '\n' && b != '\t') || b == 0x7f ? '?' : (char)b;
+    }
+    return len;
+}
+
+int pl_show_write(struct pl_show_text *t, const void *data, size_t n, struct pl_err *err)
+{
+    _cleanup_free_ char *clean = NULL;
+
+    if (!isatty(STDOUT_FILENO))
+        return pl_io_write(STDOUT_FILENO, data, n, "stdout", err);
+    clean = malloc(n + 1);
+    return clean ? pl_io_write(STDOUT_FILENO, clean, pl_show_clean_bytes(t, data, n, clean), "stdout", err) : pl_err_nomem(err);
+}
+
+static void print_clean(FILE *to, const char *fmt, va_list args) PL_PRINTF(2, 0);
+static void print_clean(FILE *to, const char *fmt, va_list args)
+{
+    _cleanup_free_ char *text = NULL, *clean = NULL;
+    struct pl_show_text t = {0};
+    int n = vasprintf(&text, fmt, args);
+
+    if (n < 0)
+        text = NULL;
+    else if (!isatty(fileno(to)))
+        fwrite(text, 1, (size_t)n, to);
+    else if ((clean = malloc((size_t)n + 1)) != NULL)
+        fwrite(clean, 1, pl_show_clean_bytes(&t, text, (size_t)n, clean), to);
+}
+
+void pl_show_print(FILE *to, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    print_clean(to, fmt, args);
+    va_end(args);
 }
 
 static void show_plain(const json_t *value, char out[PL_SHOW_TEXT_MAX])
@@ -323,9 +393,14 @@ int pl_show_table(const json_t *items, const struct pl_column *columns, size_t n
     return 0;
 }
 
+size_t pl_show_json_flags(FILE *to)
+{
+    return isatty(fileno(to)) ? JSON_ENSURE_ASCII : 0;
+}
+
 int pl_show_json(const json_t *value, struct pl_err *err)
 {
-    size_t flags = JSON_ENCODE_ANY | (isatty(STDOUT_FILENO) ? JSON_INDENT(2) : 0);
+    size_t flags = JSON_ENCODE_ANY | pl_show_json_flags(stdout) | (isatty(STDOUT_FILENO) ? JSON_INDENT(2) : 0);
 
     if (json_dumpf(value, stdout, flags) < 0 || putchar('\n') == EOF)
         return pl_err_errno(err, errno, "write to stdout");
@@ -387,7 +462,7 @@ static int print_json_items(struct listing *l, const json_t *items, struct pl_er
     json_array_foreach(items, i, one)
     {
         fputs(l->shown + i ? ",\n" : "\n", stdout);
-        if (json_dumpf(one, stdout, JSON_COMPACT) < 0)
+        if (json_dumpf(one, stdout, JSON_COMPACT | pl_show_json_flags(stdout)) < 0)
             return pl_err_errno(err, errno, "write to stdout");
     }
     return 0;
@@ -441,7 +516,7 @@ void pl_show_say(const struct pl_cli *c, const char *fmt, ...)
     if (c->quiet || c->json)
         return;
     va_start(args, fmt);
-    vprintf(fmt, args);
+    print_clean(stdout, fmt, args);
     va_end(args);
 }
 

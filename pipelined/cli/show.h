@@ -4,6 +4,8 @@
 
 #include "cli.h"
 
+#include <stdio.h>
+
 #define PL_SHOW_TEXT_MAX 1100 /* bytes of one cell */
 
 /* One thing that is shown of an object. `key` may go down: "datums.total". */
@@ -40,6 +42,8 @@ int pl_show_table(const json_t *items, const struct pl_column *columns, size_t n
 /* One object: a line per column that it has. With --json the object. */
 PL_MUST_CHECK
 int pl_show_object(const struct pl_cli *c, const json_t *item, const struct pl_column *columns, size_t n, struct pl_err *err);
+/* Of json_dumpf(): U+007F to U+009F escaped where `to` is a terminal, which would obey them. */
+size_t pl_show_json_flags(FILE *to);
 /* A document on stdout: indented on a terminal, else one line. PL_EIO. */
 PL_MUST_CHECK
 int pl_show_json(const json_t *value, struct pl_err *err);
@@ -52,10 +56,23 @@ int pl_show_list(struct pl_cli *c, const char *path, const char *key, const stru
 /* Deletes what is at `path` and says so: "repo digits deleted". With --json {"deleted": "repo digits"}. */
 PL_MUST_CHECK
 int pl_show_delete(struct pl_cli *c, const char *path, const char *kind, const char *name, struct pl_err *err);
-/* printf to stdout unless --quiet or --json: what was done, and what to type next. */
+/* printf to stdout unless --quiet or --json: what was done, and what to type next; as pl_show_print. */
 void pl_show_say(const struct pl_cli *c, const char *fmt, ...) PL_PRINTF(2, 3);
 /* Everything printed has arrived. PL_EIO. */
 PL_MUST_CHECK
 int pl_show_flush(struct pl_err *err);
 /* Text of others without characters that a terminal would obey, cut at `size`. `out` may be `text`. Returns `out`. */
 char *pl_show_clean(const char *text, char *out, size_t size);
+
+/* What a program printed, in pieces as it comes. Zeroed, it is at the start of a text. */
+struct pl_show_text {
+    uint8_t held;  /* a byte that the next one decides about: CR, the start of U+0080 to U+009F; 0 = none */
+    unsigned rest; /* bytes that the character at hand still has */
+};
+/* Cleans the next `n` bytes for a terminal into `out` (room for n + 1), lines as they are; CR becomes LF. Returns how many bytes these are. */
+size_t pl_show_clean_bytes(struct pl_show_text *t, const void *data, size_t n, char *out);
+/* Writes the next bytes of the text to stdout: cleaned where that is a terminal, as they are elsewhere. PL_EIO. */
+PL_MUST_CHECK
+int pl_show_write(struct pl_show_text *t, const void *data, size_t n, struct pl_err *err);
+/* printf of texts that may hold what others have written: on a terminal cleaned, lines as they are. */
+void pl_show_print(FILE *to, const char *fmt, ...) PL_PRINTF(2, 3);

@@ -9,6 +9,7 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/wait.h>
+#include <termios.h>
 
 #define TOKEN_ENV   "PIPELINED_WORKER_TOKEN"
 #define ANSWER_MAX  (4u << 20)
@@ -98,7 +99,9 @@ static int start(const struct pl_cli_try *t, const char *request, pid_t *ret, st
 /* A shell takes the terminal's interrupts for itself; else they are for the agent, which has the command to end. */
 static int wait_for(pid_t pid, bool shell)
 {
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before, output;
+    struct termios terminal;
+    const bool seen = shell && tcgetattr(STDIN_FILENO, &terminal) == 0;
     int status = 0;
 
     if (shell)
@@ -109,6 +112,11 @@ static int wait_for(pid_t pid, bool shell)
     pl_cli_end_with_us(0);
     if (shell)
         sigaction(SIGINT, &before, NULL);
+    if (seen && WIFSIGNALED(status)) { /* it could not do that itself */
+        sigaction(SIGTTOU, &ignore, &output);
+        (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &terminal);
+        sigaction(SIGTTOU, &output, NULL);
+    }
     return status;
 }
 

@@ -124,15 +124,10 @@ static int delete_user(struct pl_cli *c, struct pl_err *err)
 
 /* ---- tokens ---- */
 
-static int create_token(struct pl_cli *c, struct pl_err *err)
+static int show_token(struct pl_cli *c, const json_t *made, struct pl_err *err)
 {
-    _cleanup_(json_decrefp) json_t *made = NULL;
     _cleanup_free_ char *url = NULL, *own = NULL;
-    json_t *body = pl_cli_credential_body(c, err);
-    int r = body ? pl_cli_call(c, "POST", "/api/v1/tokens", body, &made, err) : err->code;
 
-    if (r < 0)
-        return r;
     if (c->json)
         return pl_show_json(made, err);
     pl_show_say(c, "token %s of %s, shown this once:\n", pl_show_text_at(made, "id"), pl_show_text_at(made, "user"));
@@ -141,6 +136,24 @@ static int create_token(struct pl_cli *c, struct pl_err *err)
     if (pl_cli_place(c, &url, &own, NULL) == 0)
         pl_show_say(c, "next, where it is used: pipelinectl login %s\n", url);
     return 0;
+}
+
+static int create_token(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *made = NULL;
+    json_t *body = pl_cli_credential_body(c, err);
+    int r = body ? pl_cli_call(c, "POST", "/api/v1/tokens", body, &made, err) : err->code;
+
+    return r < 0 ? r : show_token(c, made, err);
+}
+
+static int rotate_token(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/tokens/%s/rotate", c->args[0]);
+    _cleanup_(json_decrefp) json_t *made = NULL;
+    int r = path ? pl_cli_call(c, "POST", path, NULL, &made, err) : pl_err_nomem(err);
+
+    return r < 0 ? r : show_token(c, made, err);
 }
 
 static int list_token(struct pl_cli *c, struct pl_err *err)
@@ -235,6 +248,15 @@ static const struct pl_verb verbs[] = {
      create_token,
      "Makes a token of yours, or of another user's: no more than --role over --over. It is shown this once.",
      {"create token bob", "create token --role reader --over vision --expires 30d", "create token bob --name laptop --json"}},
+    {"rotate",
+     "token",
+     "ID",
+     1,
+     1,
+     NULL,
+     rotate_token,
+     "Makes a token in the place of one, which is good for nothing at once: the same name, limit and end. It is shown this once.",
+     {"rotate token 3f81c20a9be4", "rotate token 3f81", "rotate token 3f81 --json"}},
     {"list",
      "token",
      "",
@@ -251,7 +273,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      delete_token,
-     "Deletes a token by its id or the start of it: it is good for nothing at once, nor are the sessions that it began.",
+     "Deletes a token by its id or the start of it; it is good for nothing at once, nor are the sessions that it began.",
      {"delete token 3f81c20a9be4", "delete token 3f81", "rm token 3f81"}},
     {"list",
      "audit",

@@ -30,11 +30,11 @@ static struct listing list_words(const char *verb)
 {
     struct listing l = {.n = 0};
     size_t n;
-    const struct pl_verb_table *const *tables = pl_cli_tables(&n);
+    const struct pl_verb_section *tables = pl_cli_tables(&n);
 
     for (size_t t = 0; t < n; t++)
-        for (size_t i = 0; i < tables[t]->n; i++)
-            add_row(&l, &tables[t]->verbs[i], verb);
+        for (size_t i = 0; i < tables[t].table->n; i++)
+            add_row(&l, &tables[t].table->verbs[i], verb);
     return l;
 }
 
@@ -68,12 +68,12 @@ static void print_values_of(const struct pl_option *options)
 static void print_value_options(void)
 {
     size_t n;
-    const struct pl_verb_table *const *tables = pl_cli_tables(&n);
+    const struct pl_verb_section *tables = pl_cli_tables(&n);
 
     fputs("--server|--data|--project", stdout);
     for (size_t t = 0; t < n; t++)
-        for (size_t i = 0; i < tables[t]->n; i++)
-            print_values_of(tables[t]->verbs[i].options);
+        for (size_t i = 0; i < tables[t].table->n; i++)
+            print_values_of(tables[t].table->verbs[i].options);
 }
 
 /* `"list repo") words="--json …" ;;`: what follows a verb, and a verb with its noun. */
@@ -81,7 +81,7 @@ static void print_cases(void (*offer)(const struct listing *l, const char *verb)
 {
     const struct listing verbs = list_words(NULL);
     size_t n;
-    const struct pl_verb_table *const *tables = pl_cli_tables(&n);
+    const struct pl_verb_section *tables = pl_cli_tables(&n);
 
     printf("    '') ");
     offer(&verbs, NULL);
@@ -97,8 +97,8 @@ static void print_cases(void (*offer)(const struct listing *l, const char *verb)
     }
     puts("    esac\n    case \"$cur:$line \" in");
     for (size_t t = 0; t < n; t++)
-        for (size_t i = 0; i < tables[t]->n; i++) {
-            const struct pl_verb *v = &tables[t]->verbs[i];
+        for (size_t i = 0; i < tables[t].table->n; i++) {
+            const struct pl_verb *v = &tables[t].table->verbs[i];
 
             printf("    -*:'%s%s%s '*) %s", v->verb, v->noun ? " " : "", v->noun ? v->noun : "", assign);
             print_options_of(v->options);

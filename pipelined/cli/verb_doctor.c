@@ -167,7 +167,7 @@ static const struct pl_verb verbs[] = {
      0,
      options,
      doctor,
-     "Says what is missing on this machine, or for stages to run as pods of a cluster: a line each, ok, warn or FAIL, and what "
+     "Says what is missing on this machine, or with --cluster for stages to run as pods; a line each, ok, warn or FAIL, and what "
      "to do.",
      {"doctor", "doctor --cluster --config config.json --image registry.example/pipelined:0.1.0",
       "doctor --cluster --context staging --namespace pipelined-stages --json"}},

@@ -31,28 +31,43 @@ static void print_verb(const struct pl_verb *v)
         printf("  %s%s\n", strstr(v->examples[i], "pipelinectl") ? "" : "pipelinectl ", v->examples[i]);
 }
 
+/* One line: the verb, and the first clause of what it does. */
+static void print_line(const struct pl_verb *v)
+{
+    size_t n = strcspn(v->about, ".;");
+    char words[64];
+
+    while (v->about[n] && v->about[n + 1] && v->about[n + 1] != ' ') /* within a name: metrics.jsonl */
+        n += 1 + strcspn(v->about + n + 1, ".;");
+
+    snprintf(words, sizeof words, "%s%s%s", v->verb, v->noun ? " " : "", v->noun ? v->noun : "");
+    printf("  %-18s %.*s\n", words, (int)n, v->about);
+}
+
 static void print_all(void)
 {
     size_t n;
-    const struct pl_verb_table *const *tables = pl_cli_tables(&n);
-    char usage[256];
+    const struct pl_verb_section *sections = pl_cli_tables(&n);
 
-    puts("pipelinectl VERB [NOUN] …: data, pipelines and runs of a pipelined daemon\n");
-    for (size_t t = 0; t < n; t++)
-        for (size_t i = 0; i < tables[t]->n; i++)
-            printf("  %s\n", pl_cli_usage(&tables[t]->verbs[i], usage, sizeof usage));
+    puts("pipelinectl VERB [NOUN] …: data, pipelines and runs of a pipelined daemon");
+    for (size_t s = 0; s < n; s++) {
+        if (s == 0 || !pl_streq(sections[s].heading, sections[s - 1].heading))
+            printf("\n%s\n", sections[s].heading);
+        for (size_t i = 0; i < sections[s].table->n; i++)
+            print_line(&sections[s].table->verbs[i]);
+    }
     puts("\noptions of every verb:");
     print_options(pl_cli_common_options);
     puts("\nREPO@REF: a branch, the id of a commit or the start of one, with ^n for n commits before; PROJECT/REPO names another "
          "project.\n"
          "Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 conflict, 5 refused as invalid, 6 no server, 130 interrupted.\n"
-         "More on a verb: pipelinectl help VERB [NOUN]");
+         "What a verb takes, with examples: pipelinectl help VERB [NOUN]");
 }
 
 static int help(struct pl_cli *c, struct pl_err *err)
 {
     size_t n, shown = 0;
-    const struct pl_verb_table *const *tables = pl_cli_tables(&n);
+    const struct pl_verb_section *tables = pl_cli_tables(&n);
     const struct pl_verb *only;
 
     if (c->n_args == 0) {
@@ -65,8 +80,8 @@ static int help(struct pl_cli *c, struct pl_err *err)
         shown++;
     }
     for (size_t t = 0; t < n && c->n_args == 1; t++)
-        for (size_t i = 0; i < tables[t]->n; i++) {
-            const struct pl_verb *v = &tables[t]->verbs[i];
+        for (size_t i = 0; i < tables[t].table->n; i++) {
+            const struct pl_verb *v = &tables[t].table->verbs[i];
 
             if (!v->noun || (!pl_streq(v->verb, c->args[0]) && !pl_streq(v->noun, c->args[0])))
                 continue;

@@ -239,11 +239,11 @@ static int inspect_datum(struct pl_cli *c, struct pl_err *err)
     if (r == 0)
         print_times(last);
     if (r == 0 && *pl_show_text_at(last, "image_id"))
-        printf("image  %s\n", pl_show_text_at(last, "image_id"));
+        pl_show_print(stdout, "image  %s\n", pl_show_text_at(last, "image_id"));
     if (r == 0 && *pl_show_text_at(last, "tail"))
-        printf("\nend of what it printed:\n%s", pl_show_text_at(last, "tail"));
+        pl_show_print(stdout, "\nend of what it printed:\n%s", pl_show_text_at(last, "tail"));
     if (r == 0 && !pl_streq(pl_show_text_at(last, "state"), "success"))
-        printf("\ntry it here: %s\n", pl_show_text_at(datum, "try"));
+        pl_show_print(stdout, "\ntry it here: %s\n", pl_show_text_at(datum, "try"));
     return r;
 }
 

@@ -55,18 +55,26 @@ static int keep(struct pl_cli *c, struct pl_err *err)
     _cleanup_free_ char *path = NULL;
     bool dry_run = pl_cli_flag(c, "dry-run");
     struct pl_cli_name at;
-    int r = c->n_args ? pl_cli_name(c, "repo", c->args[0], &at, err) : 0;
+    const bool trust = pl_cli_flag(c, "trust-clock");
+    int r = trust && (c->n_args || dry_run)
+                ? pl_err_set(err, PL_EUSAGE, "--trust-clock is of the whole daemon: give neither a repo nor --dry-run")
+            : c->n_args ? pl_cli_name(c, "repo", c->args[0], &at, err)
+                        : 0;
 
     if (r < 0)
         return r;
-    path = c->n_args ? pl_http_path_make("/api/v1/repos/%s/%s/keep", at.project, at.name) : pl_http_path_make("/api/v1/keep");
+    path = c->n_args ? pl_http_path_make("/api/v1/repos/%s/%s/keep", at.project, at.name)
+                     : pl_http_path_make(trust ? "/api/v1/keep?trust_clock=1" : "/api/v1/keep");
     r = dry_run ? pl_cli_call(c, "GET", path, NULL, &report, err) : pl_cli_call(c, "POST", path, json_object(), &report, err);
     if (r < 0)
         return r;
     return c->json ? pl_show_json(report, err) : say(c, report, dry_run, err);
 }
 
-static const struct pl_option options[] = {{"dry-run", 0, NULL, "tell what would go, drop nothing"}, {0}};
+static const struct pl_option options[] = {{"dry-run", 0, NULL, "tell what would go, drop nothing"},
+                                           {"trust-clock", 0, NULL,
+                                            "the daemon's clock is right, though it is far ahead of the log"},
+                                           {0}};
 
 static const struct pl_verb verbs[] = {
     {"keep",

@@ -1,7 +1,7 @@
 #include "args.h"
 #include "jobs.h"
 #include "server.h"
-#include "storage/base/io.h"
+#include "show.h"
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -10,6 +10,7 @@
 struct logs {
     uint64_t tail;      /* 0 = all, as it comes */
     struct pl_buf kept; /* with `tail`: the end of it */
+    struct pl_show_text shown;
 };
 
 static size_t start_of_tail(const struct pl_buf *b, uint64_t lines)
@@ -28,7 +29,7 @@ static int take(void *self, const void *data, size_t n, struct pl_err *err)
     size_t from;
 
     if (!l->tail)
-        return pl_io_write(STDOUT_FILENO, data, n, "stdout", err);
+        return pl_show_write(&l->shown, data, n, err);
     if (l->kept.len + n > TAIL_MAX_BYTES / 2) {
         from = PL_MAX(start_of_tail(&l->kept, l->tail), l->kept.len > TAIL_MAX_BYTES / 4 ? l->kept.len - TAIL_MAX_BYTES / 4 : 0);
         memmove(l->kept.data, l->kept.data + from, l->kept.len - from);
@@ -106,7 +107,7 @@ static int logs(struct pl_cli *c, struct pl_err *err)
     r = call.path ? pl_http_client_call(client, &call, NULL, err) : pl_err_nomem(err);
     if (r == 0 && l.tail) {
         from = start_of_tail(&l.kept, l.tail);
-        r = pl_io_write(STDOUT_FILENO, l.kept.data + from, l.kept.len - from, "stdout", err);
+        r = pl_show_write(&l.shown, l.kept.data + from, l.kept.len - from, err);
     }
     pl_buf_finish(&l.kept);
     return r;

@@ -22,9 +22,9 @@ static void show_line(const struct metrics *m, const json_t *entry)
         json_dumps(json_object_get(entry, "line"), JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
 
     if (m->datum)
-        printf("%s\n", text ? text : "");
+        pl_show_print(stdout, "%s\n", text ? text : "");
     else
-        printf("%.8s  %s\n", pl_show_text_at(entry, "datum"), text ? text : "");
+        pl_show_print(stdout, "%.8s  %s\n", pl_show_text_at(entry, "datum"), text ? text : "");
 }
 
 /* Shows what has come since; `*ret_n` lines. */
@@ -53,7 +53,7 @@ static int show_page(struct metrics *m, size_t *ret_n, struct pl_err *err)
             continue;
         m->shown = true;
         if (m->c->json)
-            json_dumpf(entry, stdout, JSON_COMPACT);
+            json_dumpf(entry, stdout, JSON_COMPACT | pl_show_json_flags(stdout));
         if (m->c->json)
             putchar('\n');
         else

@@ -54,11 +54,16 @@ static int store_one(struct setting *s, struct pl_remote *remote, const struct p
     return json_object_set_new(s->code, stage->name, entry) < 0 ? pl_err_nomem(err) : 0;
 }
 
-/* The project is made on the way: the code is stored before the pipeline is. */
-static int make_project(struct setting *s, struct pl_err *err)
+/* Opens a session in which code is stored, before the pipeline is made. Makes the project if there is none, which takes an admin: so not unasked. */
+static int open_session(struct setting *s, struct pl_remote *remote, struct pl_err *err)
 {
-    return pl_cli_call(s->c, "POST", "/api/v1/projects", json_pack("{s:s, s:b}", "name", s->file.spec->project, "exist_ok", 1),
-                       NULL, err);
+    int r = pl_remote_session(remote, err);
+
+    if (r != PL_ENOTFOUND)
+        return r;
+    r = pl_cli_call(s->c, "POST", "/api/v1/projects", json_pack("{s:s, s:b}", "name", s->file.spec->project, "exist_ok", 1), NULL,
+                    err);
+    return r < 0 ? r : pl_remote_session(remote, err);
 }
 
 static int store_code(struct setting *s, struct pl_err *err)
@@ -78,9 +83,8 @@ static int store_code(struct setting *s, struct pl_err *err)
             continue;
         }
         if (!remote) {
-            r = make_project(s, err);
-            r = r < 0 ? r : pl_remote_open(client, spec->project, &remote, err);
-            r = r < 0 ? r : pl_remote_session(remote, err);
+            r = pl_remote_open(client, spec->project, &remote, err);
+            r = r < 0 ? r : open_session(s, remote, err);
         }
         r = r < 0 ? r : store_one(s, remote, &spec->stages[i], err);
     }
@@ -370,7 +374,7 @@ static int inspect_pipeline(struct pl_cli *c, struct pl_err *err)
 
     r = r < 0 ? r : pl_cli_call(c, "GET", path, NULL, &pipeline, err);
     if (r == 0 && pl_cli_flag(c, "spec") && !c->json) {
-        fputs(pl_show_text_at(pipeline, "spec"), stdout);
+        pl_show_print(stdout, "%s", pl_show_text_at(pipeline, "spec"));
         return 0;
     }
     r = r < 0 ? r : pl_show_object(c, pipeline, lines, PL_ARRAY_SIZE(lines), err);

@@ -38,7 +38,7 @@ static int print_datum(const struct pl_plan *plan, size_t datum, struct pl_err *
                     prefix.len ? (const char *)prefix.data : "", prefix.len);
     if (!out)
         return pl_err_nomem(err);
-    if (json_dumpf(out, stdout, JSON_COMPACT) < 0 || putchar('\n') == EOF)
+    if (json_dumpf(out, stdout, JSON_COMPACT | pl_show_json_flags(stdout)) < 0 || putchar('\n') == EOF)
         return pl_err_errno(err, errno, "standard output");
     return 0;
 }

@@ -80,7 +80,8 @@ static json_t *not_there(const struct pl_recover_report *report)
         snprintf(since, sizeof since,
                  "attempts, events, metrics, printed logs of unfinished jobs, the audit after checkpoint %llu",
                  (unsigned long long)report->ckpt_seq);
-    return json_pack("[s, s, s]", "open commits: put again what was put into them and was no commit yet",
+    return json_pack("[s, s, s]",
+                     "open commits of repos without durable: bucket: put again what was put into them and was no commit yet",
                      "results of unfinished jobs that are newer than the checkpoint: these datums run again", since);
 }
 
@@ -165,9 +166,7 @@ static const struct pl_verb verbs[] = {
      0,
      options,
      recover,
-     "Makes a daemon's folder anew from its store alone, without a server: the newest checkpoint and the log after it. Says what "
-     "is "
-     "there, what no store has and is not, and what is to be done about it.",
+     "Makes a daemon's folder anew from its store alone: the newest checkpoint and the log after it. Needs no server.",
      {"recover --store file:///srv/pipelined/store --data /srv/pipelined-new",
       "recover --store file:///mnt/copy --data /srv/new --json",
       "recover --store file:///mnt/copy --data /srv/new && pipelined --data /srv/new"}},

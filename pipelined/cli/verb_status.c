@@ -26,8 +26,8 @@ static void print_figures(const json_t *s)
 {
     char free_text[32], total_text[32];
 
-    printf("pipelined %s at %s, data in %s\n", pl_show_text_at(s, "version"), pl_show_text_at(s, "url"),
-           pl_show_text_at(s, "data_dir"));
+    pl_show_print(stdout, "pipelined %s at %s, data in %s\n", pl_show_text_at(s, "version"), pl_show_text_at(s, "url"),
+                  pl_show_text_at(s, "data_dir"));
     print_count(s, "counts.repos", "repo", "", ", ");
     print_count(s, "counts.pipelines", "pipeline", "", ", ");
     print_count(s, "counts.commits", "commit", "", "; ");
@@ -55,12 +55,24 @@ static void print_disks(const json_t *s)
         pl_size_text((uint64_t)pl_show_int_at(p, "total_bytes"), total);
         pl_size_text((uint64_t)pl_show_int_at(p, "full_bytes"), full);
         if (pl_streq(state, "full"))
-            printf("DISK FULL: %s has %s free of %s: pushes are refused, running jobs finish\n", pl_show_text_at(p, "path"), left,
-                   total);
+            pl_show_print(stdout, "DISK FULL: %s has %s free of %s: pushes are refused, running jobs finish\n",
+                          pl_show_text_at(p, "path"), left, total);
         else if (pl_streq(state, "low"))
-            printf("disk is low: %s has %s free of %s; below %s pushes are refused\n", pl_show_text_at(p, "path"), left, total,
-                   full);
+            pl_show_print(stdout, "disk is low: %s has %s free of %s; below %s pushes are refused\n", pl_show_text_at(p, "path"),
+                          left, total, full);
     }
+}
+
+/* Open commits that the daemon could not finish. */
+static void print_stalled(const json_t *s)
+{
+    const json_t *c;
+    size_t i;
+
+    json_array_foreach(pl_show_at(s, "stalled"), i, c)
+        printf("NOT FINISHED: what gathers in %s/%s@%s (commit %.8s, %s): %s\n", pl_show_text_at(c, "project"),
+               pl_show_text_at(c, "repo"), pl_show_text_at(c, "branch"), pl_show_text_at(c, "id"),
+               json_is_true(pl_show_at(c, "set_aside")) ? "set aside" : "tried again", pl_show_text_at(c, "blocked"));
 }
 
 static const struct pl_column unfinished[] = {{"RUN", "run", pl_show_id},
@@ -140,12 +152,20 @@ static int status(struct pl_cli *c, struct pl_err *err)
     _cleanup_(json_decrefp) json_t *s = NULL;
     int r = pl_cli_call(c, "GET", "/api/v1/status", NULL, &s, err);
 
+    if (r == PL_ENET && !*err->hint)
+        snprintf(err->hint, sizeof err->hint,
+                 "pipelined starts one on this machine; pipelinectl login URL uses another machine's; pipelinectl help shows all "
+                 "verbs");
     if (r < 0 || c->json)
         return r < 0 ? r : pl_show_json(s, err);
     if (c->quiet)
         return 0;
     print_figures(s);
     print_disks(s);
+    print_stalled(s);
+    if (json_is_true(pl_show_at(s, "clock.doubted")))
+        puts("CLOCK DOUBTED: it is far ahead of the log, and nothing is dropped for its age: set it, or say that it is right with"
+             " pipelinectl keep --trust-clock");
     r = print_jobs(c, err);
     return r < 0 ? r : print_runs(c, s, err);
 }

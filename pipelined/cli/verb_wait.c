@@ -77,7 +77,7 @@ static int check(struct waiting *w, struct pl_err *err)
     if (!w->c->quiet && !w->c->json && *next)
         fprintf(stderr, "run %.8s was superseded by run %.8s\n", w->id, next);
     else if (!w->c->quiet && !w->c->json)
-        fprintf(stderr, "%s\n", pl_show_text_at(w->answer, "reason"));
+        pl_show_print(stderr, "%s\n", pl_show_text_at(w->answer, "reason"));
     next = *next ? next : same;
     free(w->id);
     w->id = strdup(next);

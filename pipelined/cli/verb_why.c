@@ -20,13 +20,14 @@ static void print_head(const json_t *node)
     const char *input = pl_show_text_at(node, "input"), *commit = pl_show_text_at(node, "commit");
 
     if (*input)
-        printf("%s = ", input);
+        pl_show_print(stdout, "%s = ", input);
     pl_show_clean(pl_show_text_at(node, "path"), path, sizeof path);
     if (!*pl_show_text_at(node, "repo")) { /* parameters */
-        printf("%s", path);
+        pl_show_print(stdout, "%s", path);
         return;
     }
-    printf("%s%s%.8s:%s%s", pl_show_text_at(node, "repo"), *commit ? "@" : "", commit, *path == '/' ? "" : "/", path);
+    pl_show_print(stdout, "%s%s%.8s:%s%s", pl_show_text_at(node, "repo"), *commit ? "@" : "", commit, *path == '/' ? "" : "/",
+                  path);
     if (pl_show_at(node, "size"))
         printf("  %s", pl_size_text((uint64_t)pl_show_int_at(node, "size"), size));
     if (pl_show_at(node, "files"))
@@ -53,10 +54,10 @@ static void print_maker(const json_t *node)
     char when[PL_SHOW_TEXT_MAX], note[PL_SHOW_TEXT_MAX];
 
     if (*stage) {
-        printf("  made by %s in run %.8s%s, code %.8s", stage, pl_show_text_at(node, "run"),
-               json_is_true(pl_show_at(node, "reused")) ? " (reused)" : "", pl_show_text_at(node, "code"));
+        pl_show_print(stdout, "  made by %s in run %.8s%s, code %.8s", stage, pl_show_text_at(node, "run"),
+                      json_is_true(pl_show_at(node, "reused")) ? " (reused)" : "", pl_show_text_at(node, "code"));
         if (*head)
-            printf(" (git %.12s%s)", head, json_is_true(pl_show_at(node, "git.dirty")) ? ", changed since" : "");
+            pl_show_print(stdout, " (git %.12s%s)", head, json_is_true(pl_show_at(node, "git.dirty")) ? ", changed since" : "");
         print_image(pl_show_text_at(node, "image_id"));
     } else if (pl_show_at(node, "created_us")) {
         pl_show_time(pl_show_at(node, "created_us"), node, when);
