@@ -1,5 +1,6 @@
 """Fixtures that own a daemon: its folder, its port, its end. A test that leaves sanitizer output, a process or a folder behind fails."""
 
+import contextlib
 import glob
 import json
 import os
@@ -8,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -18,6 +20,7 @@ import pytest
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BIN = os.environ.get("PL_BIN", os.path.join(TOP, "build", "asan", "bin"))
+TEST_BIN = os.environ.get("PL_TEST_BIN", BIN)  # programs that belong to the tests
 SANITIZER = re.compile(r"ERROR: (Address|Leak|Thread|Undefined)\w*|runtime error:|WARNING: ThreadSanitizer")
 
 
@@ -328,8 +331,20 @@ class Gate:
         while self.held:
             self.held.pop().close()
 
+    def leave_open(self):
+        """Lets those go that stand here, and all that come later at once."""
+        self.open()
+        threading.Thread(target=self.pass_all, daemon=True).start()
+
+    def pass_all(self):
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                self.socket.accept()[0].close()
+
     def close(self):
         self.open()
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)  # wakes pass_all
         self.socket.close()
 
 

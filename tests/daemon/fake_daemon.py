@@ -71,6 +71,7 @@ class FakeDaemon:
         self.renew_reply = {}
         self.refuse = {}  # path's last word (hand_in: a next with results) → (status, code), once, or a list of those
         self.ending = False
+        self.took_back = False  # the question that waits is answered with that, once
         self.known = set()
         self.server = None
         self.port = 0
@@ -99,6 +100,13 @@ class FakeDaemon:
             self.tasks.append({"id": task_id, "fence": fence, "job": "job", "run": run, "rows": rows})
             self.changed.notify_all()
 
+    def take_back(self, task, fence=1):
+        """The lease of a task: the worker is told with its next renewal, and asked for one now."""
+        with self.changed:
+            self.renew_reply = {"lost": [{"task": task, "fence": fence}]}
+            self.took_back = True
+            self.changed.notify_all()
+
     def end(self):
         with self.changed:
             self.ending = True
@@ -113,6 +121,10 @@ class FakeDaemon:
         """The nth RESULT, when it has come."""
         self.wait(lambda: len(self.results) >= n)
         return self.results[n - 1]
+
+    def holds(self, *tasks):
+        """When the worker's newest renewal names just these tasks: an answer that is on its way is held by nobody."""
+        self.wait(lambda: self.renews and {held["task"] for held in self.renews[-1]["tasks"]} == set(tasks))
 
     # --- routes ---
     def serve(self, http, path, query, body):
@@ -173,7 +185,10 @@ class FakeDaemon:
                 return http.answer(200, {"end" if body.get("leaving") else "idle": True})
             attached = len(self.attaches)
             over = lambda: self.server is not server or len(self.attaches) > attached
-            self.changed.wait_for(lambda: self.tasks or self.ending or over(), body["wait_ms"] / 1000)
+            self.changed.wait_for(lambda: self.tasks or self.ending or self.took_back or over(), body["wait_ms"] / 1000)
+            if self.took_back:
+                self.took_back = False
+                return http.answer(200, {"idle": True, "renew": True})
             if self.ending and not self.tasks:
                 return http.answer(200, {"end": True})
             if not self.tasks or over():

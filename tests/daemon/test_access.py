@@ -5,6 +5,7 @@ import hashlib
 import http.client
 import json
 import os
+import pwd
 import re
 import signal
 import sqlite3
@@ -12,7 +13,7 @@ import stat
 import threading
 
 import pytest
-from conftest import sh, wait_until, workers_of
+from conftest import HttpError, sh, wait_until, workers_of
 from people import User, first_token, leases, status_of, worker_token
 from slow_request import SlowRequest
 
@@ -23,7 +24,46 @@ def names(project, *words):
     return [f"{word}-{project.name[-4:]}" for word in words]
 
 
+def refusal(user, method, path):
+    """(status, message) of a request that is refused."""
+    with pytest.raises(HttpError) as refused:
+        user.d.http(method, "/api/v1" + path, {} if path.endswith("/rerun") else None, token=user.token)
+    return refused.value.status, refused.value.error["message"]
+
+
+@pytest.mark.parametrize("method, path, status", [("GET", "/status", 200), ("GET", "/status", 401), ("GET", "/nothing", 404), ("DELETE", "/status", 405),
+                                                  ("GET", "/runs/x", 400), ("POST", "/repos", 400), ("GET", "/events", 200)])
+def test_an_answer_of_the_api_is_kept_by_nobody(shared, method, path, status):
+    host = shared.url.removeprefix("http://")
+    connection = http.client.HTTPConnection(host, timeout=60)
+    sent = {"Host": host, "Authorization": f"Bearer {shared.token}"} if status != 401 else {"Host": host}
+    connection.request(method, "/api/v1" + path, headers=sent)
+    answer = connection.getresponse()
+    assert answer.status == status, answer.read()
+    said = {name.lower(): value for name, value in answer.getheaders()}
+    assert len(said) == len(answer.getheaders()), "each header once"
+    assert said["cache-control"] == "no-store"
+    assert said["cross-origin-resource-policy"] == said["cross-origin-opener-policy"] == "same-origin"
+    connection.close()
+
+
 # --- roles
+
+
+def test_a_writer_of_a_project_deploys_code_into_it(project):
+    """Code is stored before the pipeline is made: for that nobody needs to be an admin of everything, where the project is there."""
+    d, (name,) = project.d, names(project, "deployer")
+    project.repo("in")
+    deployer = User(d, name, (project.name, "writer"), role="writer", scope=project.name)
+    d.write(f"{name}/code/main.sh", "echo deployed\n")
+    stage = sh("s", "sh main.sh >$PL_OUT/said")
+    spec = d.write(f"{name}/p.json", json.dumps({"pipeline": "p", "project": project.name, "stages": [{**stage, "code": "code"}]}))
+    deployer.ctl("create", "pipeline", "-f", spec)
+    assert project.wait(project.push("in", "f", "x")["run"])["state"] == "success"
+    assert project.read("s", "said") == b"deployed\n"
+    elsewhere = d.write(f"{name}/q.json", json.dumps({"pipeline": "p", "project": f"{project.name}-x", "stages": [{**stage, "code": "code"}]}))
+    refused = deployer.ctl("create", "pipeline", "-f", elsewhere, ok=False)
+    assert refused.returncode == FAILED and "the role" in refused.stderr, refused.stderr
 
 
 def test_the_words_of_the_command_line(project):
@@ -57,6 +97,9 @@ def test_the_words_of_the_command_line(project):
     audit = [(a["who"], a["verb"], a["target"]) for a in d.ctl("list", "audit", "--json").json["audit"]]
     assert ("daemon", "create user", bob_name(bob)) in audit and ("daemon", "delete token", f"{bob_name(bob)} {whole['id']}") in audit
     assert (bob_name(bob), "create token", f"{bob_name(bob)} {whole['id']}") in audit
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    assert {a["peer"] for a in d.get("/audit", user="daemon")["audit"] if bob_name(bob) in a["target"]} == {f"127.0.0.1, user {me}"}
+    assert {a["peer"] for a in d.get("/audit", user=bob_name(bob))["audit"]} == {"127.0.0.1"}, "a token of a user says who it is"
     d.ctl("delete", "user", bob_name(bob))
     gone = bob.ctl("list", "repo", ok=False)
     assert gone.returncode == FAILED and "was deleted" in gone.stderr
@@ -130,6 +173,16 @@ def test_a_run_shows_the_jobs_that_one_may_read(project):
     assert user.get(f"/runs/{run}/wait")["state"] == "success"
     assert [r["id"] for r in user.get("/runs")["runs"]] == [run]
     assert none.status("GET", f"/runs/{run}") == 404 and none.status("GET", f"/runs/{run}/wait") == 404 and none.get("/runs")["runs"] == []
+    unknown = run[:-1] + ("0" if run[-1] != "0" else "1")
+    for path in (f"/runs/{run}/stop", f"/runs/{run}/rerun"):  # whether there is such a run is nobody's business who sees nothing of it
+        told, of_none = (refusal(none, "POST", asked) for asked in (path, path.replace(run, unknown)))
+        assert told == (404, of_none[1].replace(unknown, run)), (told, of_none)
+    project.repo("aside")
+    aside = project.push("aside", "x", b"1")["run"]
+    unseen = [(user, f"/jobs/{project.name}/open/", aside), (user, f"/logs/{project.name}/open?run=", aside), (user, "/jobs?run=", aside)]
+    for who, path, there in [*unseen, (none, "/jobs?run=", run), (none, "/runs/", run)]:
+        told, of_none = (refusal(who, "GET", path + asked) for asked in (there, unknown))
+        assert told == (404, of_none[1].replace(unknown, there)), (told, of_none)
     assert user.status("POST", f"/runs/{run}/stop") == 403 and user.status("POST", f"/runs/{run}/rerun", {}) == 403, "it has stages of others"
     assert user.status("POST", f"/jobs/{project.name}/open/{run}/stop") != 403
     why = user.get(f"/why/{project.name}/open/master/x")
@@ -148,6 +201,26 @@ def test_a_token_ends_when_it_was_said_to(project):
     wait_until(lambda: user.status("GET", "/whoami") == 401, "the token to expire")
     row = [t for t in project.d.get("/tokens", user=name)["tokens"] if t["id"] == user.made["id"]]
     assert row[0]["state"] == "expired"
+
+
+def test_a_rotated_token_is_another_with_the_same_limit_and_end(project):
+    """In one step, so that nothing is between the two; what asks with less than the token has makes no more than it has itself."""
+    d, (name,) = project.d, names(project, "turner")
+    project.repo("data")
+    user = User(d, name, (project.name, "writer"))
+    ask = lambda *args: d.http(*args, token=user.token)
+    kept = ask("POST", "/api/v1/tokens", {"name": "laptop", "role": "reader", "scope": f"{project.name}/data", "expires": "2h"})
+    d.ctl("rotate", "token", kept["id"][:6], "-q")
+    assert status_of(d, "GET", "/whoami", token=kept["token"]) == 401
+    (now,) = [t for t in ask("GET", "/api/v1/tokens")["tokens"] if t["name"] == "laptop"]
+    assert now["id"] != kept["id"] and {k: now[k] for k in ("user", "role", "scope", "expires_us")} == {k: kept[k] for k in ("user", "role", "scope", "expires_us")}
+    made = ask("POST", f"/api/v1/tokens/{now['id']}/rotate")
+    assert status_of(d, "GET", f"/repos/{project.name}/data", token=made["token"]) == 200
+    whole = ask("POST", "/api/v1/tokens", {"name": "whole"})
+    assert status_of(d, "POST", f"/tokens/{whole['id']}/rotate", token=made["token"]) == 403, "it would be more than asks"
+    assert status_of(d, "POST", f"/tokens/{made['id']}/rotate", token=User(d, name + "x").token) == 404
+    assert status_of(d, "GET", "/whoami", token=whole["token"]) == 200
+    assert ("rotate token", f"{name} {kept['id']} by {now['id']}") in [(a["verb"], a["target"]) for a in d.get("/audit", user="daemon")["audit"]]
 
 
 def test_users_and_tokens_outlive_the_daemon_and_deleted_ones_do_not(make_daemon):
@@ -297,7 +370,13 @@ def test_a_worker_stays_in_its_project_and_its_tasks(project, gate):
     assert status_of(d, "POST", "/worker/renew", {"worker": str(worker["id"] + 1), "tasks": []}, token=token) == 403
     gone = worker_token(d, worker["id"] + (1 << 40))
     assert status_of(d, "GET", f"/projects/{project.name}/packs/{foreign}", token=gone) == 403, "one that is not there has no project"
+    assert status_of(d, "GET", "/status", token=gone) == 403
+    assert status_of(d, "GET", "/status", token=token) == 200
     gate.open()
+    d.http("DELETE", f"/api/v1/pipelines/{project.name}/p")
+    wait_until(lambda: not [w for w in d.get("/status")["live"]["workers"] if w["project"] == project.name], "its worker to be gone")
+    for method, path in (("GET", "/status"), ("GET", "/whoami"), ("GET", f"/projects/{project.name}/packs/{foreign}")):
+        assert status_of(d, method, path, token=token) in (401, 403), path
 
 
 # --- what comes late

@@ -293,3 +293,25 @@ def test_results_of_a_failed_job_are_used_by_the_next(project):
     second = project.run("in", {"b": "2"})
     assert counts(second["job"]["s"]) == {"total": 3, "reused": 2, "done": 1, "failed": 0}
     assert project.contents("s") == {"a": b"1", "b": b"2", "c": b"3"}
+
+
+def test_the_files_of_a_reference_are_in_no_key_and_an_update_says_so(project):
+    def spec(files, reference=True):
+        script = 'ls -A "$PL_INPUT_MODEL" >"$PL_OUT/$(basename "$PL_INPUT_IN")"'
+        model = {"repo": "model", "files": files, **({"reference": True} if reference else {})}
+        return [{"name": "s", "input": {"cross": [{"repo": "in", "glob": "/*"}, model]}, "script": script}]
+
+    def price(stages):
+        body = {"spec": json.dumps({"pipeline": "p", "project": project.name, "stages": stages}), "filename": "spec.json", "dry_run": True, "update": True}
+        change, = project.d.post("/pipelines", body)["stages"]
+        return change.get("what"), change["again"]["datums"], change["again"]["at_most"]
+
+    project.repo("in", "model").commit("model", {"m.bin": "1", "m.txt": "2"})
+    project.stages(*spec(["*.bin"]))
+    project.run("in", {"a": "1", "b": "2"})
+    assert price(spec(["*.bin", "*.txt"])) == ("reference (in no datum key)", 0, False)
+    assert price(spec(["*.bin", "*.txt"], reference=False)) == ("input", 2, True)
+    project.stages(*spec(["*.bin", "*.txt"]), update=True)
+    run = project.run("in", {"c": "3"})
+    assert counts(run["job"]["s"]) == {"total": 3, "reused": 2, "done": 1, "failed": 0}
+    assert project.contents("s") == {"a": b"m.bin\n", "b": b"m.bin\n", "c": b"m.bin\nm.txt\n"}

@@ -94,6 +94,34 @@ def test_an_update_runs_what_changed(pair):
     assert [pair.json("inspect", "job", stage)["version"] for stage in ("copy", "count")] == [2, 2]
 
 
+# --- a terminal
+
+
+EVIL = b"\033]0;owned\007 \033[2J\302\2331A \233 back\rforth \177\tok \342\202\254\n"
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x80-\x9f]")
+
+
+def test_what_others_wrote_orders_a_terminal_nothing(pair, monkeypatch):
+    """ESC, C1 and the like do not pass when what somebody's command printed or named is shown; a pipe gets the bytes as they are."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    name = "evil\u009b2Jx"
+    pair.write("evil", "x")
+    pair("put", "file", f"in@master:/{name}", "-f", "evil")
+    pair.write("code/evil", EVIL)
+    pair.write("code/run.sh", 'cat evil; for i in "$in"/*; do cp "$i" "$PL_OUT"; done; exit 3\n')
+    pair.spec({**COPY, "input": {"repo": "in", "glob": "/"}}, COUNT)
+    run = pair.json("update", "pipeline", "-f", "spec.json", "--yes")["run"]
+    assert pair("wait", "run", run, ok=False).code != 0
+    assert EVIL in subprocess.run([os.path.join(BIN, "pipelinectl"), "--data", pair.d.dir, "--project", pair.name, "logs", "copy"], capture_output=True, check=True).stdout
+    datum = pair.json("list", "datum", f"copy@{run}")["datums"][0]["id"]
+    for args in (["logs", "copy"], ["logs", "copy", "--tail", "9"], ["inspect", "datum", f"copy@{run}", datum], ["wait", "run", run], ["list", "file", "in@master"],
+                 ["list", "file", "in@master", "--json"], ["diff", "in@master~1", "in@master"], ["why", f"in@master:/{name}"], ["list", "job", "--json"]):
+        _, shown = on_a_terminal(pair, b"", *args)
+        assert not CONTROL.search(shown), (args, shown)
+        if "copy" in args[1] and args[0] == "logs":
+            assert "?]0;owned? ?[2J?1A ? back\nforth ?\tok €\n" in shown, shown
+
+
 # --- what an update costs
 
 def on_a_terminal(ctl, answer, *args):

@@ -21,9 +21,9 @@ def ctl(*args, ok=True, stdin=""):
 def verbs():
     """(verb, noun or None) of every row."""
     rows = []
-    for line in ctl("help").stdout.split("\n\n")[1].splitlines():
-        words = [word for word in line.split()[:2] if re.fullmatch(r"[a-z0-9]+(-[a-z]+)?", word)]
-        rows.append((words[0], words[1] if len(words) > 1 else None))
+    for line in ctl("help").stdout.split("\noptions of every verb:")[0].splitlines():
+        if words := re.fullmatch(r"  ([a-z]\S*)(?: (\S+))? +\S.*", line):
+            rows.append(words.groups())
     return rows
 
 
@@ -62,6 +62,9 @@ def test_every_verb_has_three_examples_and_they_are_of_that_verb(verb, noun):
     # slips
     ("lst repo", 'did you mean "list"?'), ("tri -f x", 'did you mean "try"?'), ("repo list", "the verb comes first: pipelinectl list repo"),
     ("run stage train", "run pipeline NAME --stage STAGE"), ("delete run x", "stop run ends one"), ("s3 enf", "did you mean s3 env?"),
+    # options
+    ("logs --pipeline digits", "unknown option --pipeline: stages are named directly, as in logs STAGE"), ("list job -o json", "unknown option -o of list job"),
+    ("list job --output=json", "--json gives the answer as JSON"), ("list run --watch", "wait run RUN waits for a run"),
 ])
 def test_words_of_other_tools_lead_to_ours(line, says):
     done = ctl(*line.split(), ok=False)

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from conftest import all_pages, sh, wait_until
+from conftest import HttpError, all_pages, sh, wait_until
 from test_open_commit import finish, put, spools, start
 
 DAY = 24 * 3600
@@ -116,3 +116,42 @@ def test_a_commit_that_is_open_outlives_jumps_of_days(make_daemon, clock):
     assert json.dumps(d.get(f"/repos/default/in/commits/{commit}")["operations"]) == "3"
     finish(d, commit)
     assert d.default.contents("in") == {"a": b"1", "b": b"2", "c": b"3"}
+
+
+def test_a_clock_that_is_ahead_drops_nothing(make_daemon, clock):
+    d = make_daemon("--gc-every", "0s").start(env=clock.env)
+    p = d.default.repo("in")
+    d.http("PATCH", "/api/v1/repos/default/in", {"keep": {"days": 30}})
+    first = d.push("in", "f", "1")["commit"]
+    second = d.push("in", "f", "2")["commit"]
+    opened = start(d)
+    put(d, opened, "mine", "mine")
+
+    def refused():
+        with pytest.raises(HttpError) as e:
+            d.post("/keep")
+        assert e.value.error["code"] == "not_confirmed" and "the machine's clock says" in e.value.error["message"]
+        assert d.get("/status")["clock"]["doubted"] and "CLOCK DOUBTED" in d.ctl("status").out
+        assert "far ahead of the log" in d.ctl("doctor", ok=False).out
+        assert [c["id"] for c in p.commits("in")][-2:] == [second, first]
+
+    clock.set(40 * DAY)
+    refused()
+    third = d.push("in", "g", "3")["commit"]  # the newest record is of the wrong time now
+    for _ in range(2):
+        assert d.stop() == 0
+        d.start(env=clock.env)
+        refused()
+        assert len(spools(d)) == 1, "it was not left idle for a day"
+    clock.set(-40 * DAY)
+    d.post("/keep")
+    assert [c["id"] for c in p.commits("in")] == [third, second, first]
+    clock.set(0)
+    assert not d.get("/status")["clock"]["doubted"]
+    d.post("/keep")
+    assert [c["id"] for c in p.commits("in")] == [third, second, first]
+    finish(d, opened)
+    clock.set(80 * DAY)
+    refused()
+    d.ctl("keep", "--trust-clock")
+    assert first not in [c["id"] for c in p.commits("in")], "somebody says that the clock is right"

@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from conftest import HttpError, sh, wait_until
+from conftest import HttpError, sh, wait_until, workers_of
 
 
 def write(text):
@@ -186,3 +186,15 @@ def test_a_daemon_that_drains_is_alive_but_not_ready(make_daemon, gate):
     assert d.http("GET", "/healthz", token=False, raw=True) == b"ok\n"
     gate.open()
     assert d.process.wait(timeout=60) == 0
+
+
+def test_the_daemon_and_its_agents_leave_no_core(project, gate):
+    """They hold tokens: neither a file nor, by PR_SET_DUMPABLE (tests/unit/test_base.c), a handler of the kernel's gets their memory."""
+    project.repo("in").stages(sh("s", gate.wait))
+    run = project.push("in", "f", "1")["run"]
+    gate.arrived()
+    for pid in (project.d.process.pid, *workers_of(project.d)):
+        with open(f"/proc/{pid}/limits", encoding="ascii") as limits:
+            assert [line.split()[4:6] for line in limits if line.startswith("Max core")] == [["0", "0"]], pid
+    gate.open()
+    assert project.wait(run)["state"] == "success"

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import time
 
 import pytest
 from conftest import SANDBOX, cmdline, processes_with, sh, wait_until, workers_of
@@ -101,3 +102,35 @@ def test_what_a_killed_sandbox_left_is_removed_with_its_worker(make_daemon, tmp_
         for pid in filter(str.isdigit, os.listdir("/proc")):
             if str(program).encode() in cmdline(pid):
                 os.kill(int(pid), signal.SIGKILL)
+
+
+def test_a_lease_that_is_taken_back_at_any_step_leaves_its_worker_free(make_daemon):
+    """A run is stopped while its datum is planned, leased, written down, told and computed; the next one's is computed at once. A worker whose
+    question was forgotten answers 25 s later."""
+    daemon = make_daemon(sandbox="none").start()
+    p = daemon.default.repo("in")
+    p.stages(sh("s", 'if test -e "$PL_INPUT_IN/slow"; then sleep 600; fi; cat "$PL_INPUT_IN/n" >"$PL_OUT/n"', on_new="queue"))
+    p.run("in", {"n": "0"})
+    for step in range(40):
+        run = p.commit("in", {"slow": "", "n": f"slow {step}"})["run"]
+        for _ in range(step // 2):  # as many questions later
+            daemon.get(f"/runs/{run}")
+        daemon.post(f"/runs/{run}/stop")
+        began = time.monotonic()
+        p.run("in", {"n": f"quick {step}"}, deletes=["slow"], timeout=60)
+        assert time.monotonic() - began < 8, step
+
+
+def test_a_sandbox_that_is_killed_from_outside_is_no_try(daemon, tmp_path):
+    p = daemon.default.repo("in")
+    p.stages(sh("s", 'cp "$PL_INPUT_IN" "$PL_OUT/"; if [ "$(basename "$PL_INPUT_IN")" = b ]; then echo begun; while test -e "/proc/$$"; do sleep 1; done; fi', glob="/*"))
+    run = p.commit("in", {"a": "1", "b": "2"})["run"]
+    daemon.wait_job(run, "s", lambda j: j["state"] == "running", "to run")
+    wait_until(lambda: "begun" in p.logs("s", run=run), "the command to run")
+    worker, = workers_of(daemon)
+    for child in open(f"/proc/{worker}/task/{worker}/children", encoding="ascii").read().split():
+        os.kill(int(child), signal.SIGKILL)
+    job = daemon.wait_job(run, "s", lambda j: "trying again" in j["reason"] or j["state"] == "failure", "to say that it is leased again")
+    assert job["state"] == "running" and "its worker ended: its sandbox was killed from outside" in job["reason"], job
+    assert [d["state"] for d in p.datums("s", run)] == ["success"], "a, and of b no try"
+    daemon.post(f"/runs/{run}/stop")

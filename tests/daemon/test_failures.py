@@ -1,6 +1,8 @@
 """What a stage may do wrong, and what is said about it. Nothing of it reaches the output repo, and the next push is as good as ever."""
 
+import contextlib
 import os
+import sqlite3
 
 import pytest
 
@@ -161,3 +163,18 @@ def test_the_output_repo_cannot_be_written_by_hand(project):
     assert e.value.error["code"] == "output_repo" and '"s"' in e.value.error["message"]
     with pytest.raises(HttpError, match="409"):
         project.push("s", "x", "1")
+
+
+def test_one_bad_datum_makes_nothing_else_run_again_however_many_jobs_fail_by_it(project):
+    """70 jobs: each computes what is new, and the bad one. What of the earlier ones no datum has any more goes."""
+    project.repo("in").stages(sh("s", f'case $PL_INPUT_IN in */bad) exit 1;; esac; {OK}', glob="/*"))
+    run = project.run("in", {"bad": "1", **{f"f{i}": str(i) for i in range(5)}}, state="failure")
+    assert run["job"]["s"]["datums"] == {"total": 6, "reused": 0, "done": 5, "failed": 1}
+    for i in range(70):
+        run = project.run("in", {"new": str(i)}, state="failure")
+        assert run["job"]["s"]["datums"] == {"total": 7, "reused": 5, "done": 1, "failed": 1}, i
+    with contextlib.closing(sqlite3.connect(f"file:{project.d.dir}/pipelined.db?mode=ro", uri=True)) as db:
+        (kept,), = db.execute("SELECT count(*) FROM job WHERE project = ? AND kept = 1", (project.name,))
+    assert kept == 1 + 64 + 1, "the first, the last 64 before the newest one's plan, and that one"
+    run = project.run("in", {}, deletes=["bad"])
+    assert run["job"]["s"]["datums"] == {"total": 6, "reused": 6, "done": 0, "failed": 0}

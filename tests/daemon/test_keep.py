@@ -24,9 +24,9 @@ def ids(project, repo):
 
 
 def keep(daemon, repo=None, dry_run=False):
-    """A pass: (row of each repo, [commits that would go])."""
+    """A pass: (row of each repo, [commits that would go]). The clock is believed, however far it was set."""
     path = f"/repos/default/{repo}/keep" if repo else "/keep"
-    report = daemon.get(path) if dry_run else daemon.post(path, {})
+    report = daemon.get(path) if dry_run else daemon.post(path if repo else path + "?trust_clock=1", {})
     return {r["repo"]: r for r in report["repos"]}, [(c["repo"], c["commit"], c["why"]) for c in report["commits"]]
 
 

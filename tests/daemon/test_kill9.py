@@ -1,7 +1,7 @@
 """kill -9 of the daemon at many random moments, under a writing load and running stages: what was acknowledged is there, every run
 ends, what it made is what its inputs make, and the store alone gives all of it again.
 
-PL_KILL_SEED repeats a run's moments, PL_KILLS is their number."""
+PL_KILL_SEED repeats a run's moments, PL_KILLS is their number, in PARTS worlds."""
 
 import http.client
 import os
@@ -9,9 +9,12 @@ import random
 import threading
 import urllib.error
 
+import pytest
+
 from conftest import HttpError, everything, sh, wait_until, all_pages
 
 KILLS = int(os.environ.get("PL_KILLS", "100"))
+PARTS = 4
 FILES = 6  # of each writer
 MOMENTS = (0.003, 0.03, 0.1, 0.3, 0.6, 1.2)  # seconds between a start and its kill are drawn below one of these
 
@@ -112,7 +115,9 @@ def check_outputs(d):
     assert not failed, failed[:5]
 
 
-def test_a_hundred_kills_lose_nothing(make_daemon):
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS), ids=lambda part: f"alone-{part}")
+def test_a_hundred_kills_lose_nothing(make_daemon, part):
     seed = int(os.environ.get("PL_KILL_SEED", "0")) or random.randrange(1, 1 << 30)
     print(f"PL_KILL_SEED={seed}")
     draw = random.Random(seed)
@@ -126,7 +131,7 @@ def test_a_hundred_kills_lose_nothing(make_daemon):
     for w in writers:
         w.start()
     served = True
-    for _ in range(KILLS):
+    for _ in range(KILLS // PARTS):
         if served:
             up.set()
             wait_moment(draw.random() * draw.choice(MOMENTS))
@@ -146,7 +151,7 @@ def test_a_hundred_kills_lose_nothing(make_daemon):
     check_end(d, writers, checked)
     second = make_daemon("--store", f"file://{store.root}/s")
     check_recovery(d, second)
-    print(f"{KILLS} kills, {sum(len(w.acknowledged) for w in writers)} acknowledged pushes, {len(commits_of(second, 'each')) + len(commits_of(second, 'keep'))} outputs")
+    print(f"part {part}: {KILLS // PARTS} kills, {sum(len(w.acknowledged) for w in writers)} acknowledged pushes, {len(commits_of(second, 'each')) + len(commits_of(second, 'keep'))} outputs")
 
 
 def check_end(d, writers, checked):

@@ -11,10 +11,13 @@ import random
 import signal
 import time
 
+import pytest
+
 from conftest import SANDBOX, HttpError, cmdline, processes_with, sh, wait_until, workers_of
 from test_kill9 import check_acknowledged, check_copies, commits_of, everything, tree, wait_moment
 
 ROUNDS = int(os.environ.get("PL_PAIR_ROUNDS", "6"))  # 16 pairings of two kills: 192, and those of test_kill9
+PARTS = 2  # worlds that share the rounds
 KINDS = ["agent", "runner", "sandbox", "daemon"] if SANDBOX == "bwrap" else ["agent", "runner", "daemon"]
 GAPS = (0, 0.002, 0.02, 0.2)  # seconds between the two kills are drawn below one of these
 TRIES = 100                   # a datum's: kills of its sandbox are the test's doing
@@ -117,7 +120,9 @@ def kill_pair(d, load, pair, draw):
     return kills
 
 
-def test_every_pair_of_kills_loses_nothing(make_daemon):
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS), ids=lambda part: f"alone-{part}")
+def test_every_pair_of_kills_loses_nothing(make_daemon, part):
     seed = int(os.environ.get("PL_KILL_SEED", "0")) or random.randrange(1, 1 << 30)
     print(f"PL_KILL_SEED={seed}")
     draw = random.Random(seed)
@@ -128,14 +133,14 @@ def test_every_pair_of_kills_loses_nothing(make_daemon):
         sh("all", 'sleep 0.1; for f in "$PL_INPUT_EACH"/*; do wc -c <"$f"; done >"$PL_OUT/sizes"',
            "each", on_new="restart", **tries))
     load, checked, kills = Load(d, seed), {}, 0
-    pairs = list(itertools.product(KINDS, KINDS)) * ROUNDS
+    pairs = list(itertools.product(KINDS, KINDS)) * (ROUNDS // PARTS)
     draw.shuffle(pairs)
     for i, pair in enumerate(pairs):
         kills += kill_pair(d, load, pair, draw)
         if i % 16 == 15:
             check_acknowledged(d, [load], checked)
     check_end(d, load, checked)
-    print(f"{kills} kills in {len(pairs)} pairs, {len(load.acknowledged)} acknowledged pushes, {len(commits_of(d, 'each'))} outputs")
+    print(f"part {part}: {kills} kills in {len(pairs)} pairs, {len(load.acknowledged)} acknowledged pushes, {len(commits_of(d, 'each'))} outputs")
     assert kills > 1.5 * len(pairs)
     check_nothing_left(d)
 

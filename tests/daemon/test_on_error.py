@@ -2,7 +2,7 @@
 
 import pytest
 
-from conftest import sh
+from conftest import Gate, sh
 
 FAILS = 'case "$(cat "$PL_INPUT_IN")" in bad*) echo no luck >&2; exit 3;; esac; cp "$PL_INPUT_IN" "$PL_OUT/"'
 
@@ -41,9 +41,13 @@ def test_more_failures_than_allowed_fail_the_job(project, limit, state):
 
 
 def test_max_failed_ends_the_job_at_once(project, gate):
-    project.repo("in").stages(sh("s", f'if test "$(basename "$PL_INPUT_IN")" = b; then exit 1; fi; {gate.wait}', glob="/*", workers=2, max_failed=0))
+    fails = Gate()
+    script = f'if test "$(basename "$PL_INPUT_IN")" = b; then {fails.wait}; exit 1; fi; {gate.wait}'
+    project.repo("in").stages(sh("s", script, glob="/*", workers=2, max_failed=0))
     run = project.commit("in", {"a": "1", "b": "2", "c": "3"})["run"]
     gate.arrived(1)
+    fails.arrived(1)
+    fails.leave_open()
     run = project.wait(run)
     assert run["job"]["s"]["state"] == "failure" and run["job"]["s"]["datums"]["done"] == 0
 

@@ -3,7 +3,10 @@
 import json
 import os
 import re
+import shutil
 import subprocess
+
+import pytest
 
 from conftest import BIN, TOP, everything, wait_until
 from test_restart import busy, flip_bit
@@ -85,3 +88,21 @@ def test_every_command_of_the_page_does_what_it_says(make_daemon):
     assert f"recovered {counts['repos']} repos, {counts['commits']} commits and {counts['pipelines']} pipelines" in drill
     assert "1 of them damaged and replaced" in said["pipelinectl mirror file:///mnt/backup/store file:///srv/store --full"]
     assert d.get("/status")["store"] == f"file://{machine.root}/mnt/new/store"
+
+
+# --- the unit
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd here")
+def test_the_unit_is_sound_and_leaves_what_bubblewrap_needs(tmp_path):
+    with open(os.path.join(TOP, "pipelined", "deploy", "systemd", "pipelined.service"), encoding="utf-8") as f:
+        text = f.read()
+    settings = {line.split("=")[0] for line in text.splitlines() if "=" in line and not line.startswith("#")}
+    unit = tmp_path / "pipelined.service"
+    unit.write_text(re.sub("^Documentation=.*", "", text, flags=re.M).replace("/usr/bin/pipelined", "/bin/true"))
+    verified = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+    assert (verified.returncode, verified.stderr) == (0, ""), verified.stderr
+    judged = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=40", unit], capture_output=True, text=True, check=False)
+    assert judged.returncode == 0, judged.stdout[-200:]
+    assert {"User", "NoNewPrivileges", "CapabilityBoundingSet", "ProtectSystem", "SystemCallFilter"} <= settings
+    assert not settings & {"RestrictNamespaces", "ProtectKernelTunables", "ProtectKernelLogs", "ProtectProc", "PrivateDevices", "ProtectClock", "MemoryDenyWriteExecute"}

@@ -160,7 +160,8 @@ def test_what_was_fetched_ahead_is_given_back(start, gates, how):
     daemon.give(1, rows(0))
     daemon.give(2, rows(1))
     daemon.give(3, rows(2, 3))
-    daemon.wait(lambda: (IDS[1], 1) in daemon.logs and set(daemon.leased) == {2, 3})
+    daemon.wait(lambda: (IDS[1], 1) in daemon.logs)
+    daemon.holds(2, 3)
     if how == "stop":
         daemon.renew_reply = {"stop": True}
     else:
@@ -183,9 +184,9 @@ def test_a_lost_lease_ends_only_its_own_task(start, gates):
     daemon, _ = start(of((0, gates.wait("go")), (1, "echo here; sleep 100")))
     daemon.give(1, rows(0))
     daemon.give(2, rows(1))
-    daemon.wait(lambda: daemon.renews and all(f"'task': {n}" in str(daemon.renews[-1]) for n in (1, 2)))
+    daemon.holds(1, 2)
     daemon.renew_reply = {"lost": [{"task": 2}]}
-    daemon.wait(lambda: "'task': 2" not in str(daemon.renews[-1]))
+    daemon.holds(1)
     gates.open("go")
     daemon.give(3, rows(2))
     daemon.result(2)
@@ -215,10 +216,11 @@ def test_a_task_fetched_ahead_is_recalled_whole(start, gates):
     daemon, worker = start("echo here; " + of((0, gates.wait("go"))))
     daemon.give(1, rows(0))
     daemon.give(2, rows(1, 2))
-    daemon.wait(lambda: (IDS[0], 1) in daemon.logs and set(daemon.leased) == {1, 2})
+    daemon.wait(lambda: (IDS[0], 1) in daemon.logs)
+    daemon.holds(1, 2)
     daemon.renew_reply = {"recall": [{"task": 2}]}
     assert daemon.result(1)["gave_back"] == [1, 2] and daemon.results[0]["task"] == 2
-    daemon.wait(lambda: "'task': 2" not in str(daemon.renews[-1]))  # it holds it no longer
+    daemon.holds(1)
     daemon.renew_reply = {}
     gates.open("go")
     daemon.give(3, rows(3))
@@ -231,7 +233,8 @@ def test_all_tasks_held_are_told_to_a_daemon_that_comes_back(start, gates):
     daemon, _ = start("echo here; " + gates.wait("go"))
     daemon.give(1, rows(0), fence=4)
     daemon.give(2, rows(1), fence=5)
-    daemon.wait(lambda: set(daemon.leased) == {1, 2} and daemon.logs)
+    daemon.wait(lambda: daemon.logs)
+    daemon.holds(1, 2)
     daemon.known.clear()
     daemon.wait(lambda: len(daemon.attaches) == 2)
     assert sorted(t["task"] for t in daemon.attaches[-1]["held"]) == [1, 2]

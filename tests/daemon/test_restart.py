@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from conftest import BIN, HttpError, everything, processes_with, sh, wait_until, workers_of
+from conftest import HttpError, everything, processes_with, sh, wait_until, workers_of
 
 
 def busy(d):
@@ -182,8 +182,7 @@ def test_a_killed_worker_costs_no_try(make_daemon, gate):
     p = d.default
     run = p.commit("in", {"f": "1"})["run"]
     gate.arrived()
-    worker, = d.get("/status")["live"]["workers"]
-    pid = next(int(pid) for pid in os.listdir("/proc") if pid.isdigit() and cmdline(pid).startswith(BIN_WORKER) and f"--worker\0{worker['id']}\0" in cmdline(pid))
+    pid, = workers_of(d)  # by its folder: other daemons' workers have the same numbers
     os.kill(pid, signal.SIGKILL)
     job = d.wait_job(run, "s", lambda j: "again" in j["reason"] or "lost" in j["reason"], "to say that its worker was lost")
     assert job["state"] == "running"
@@ -205,15 +204,19 @@ def test_workers_of_a_daemon_whose_folder_was_taken_away_end(make_daemon, gate):
     wait_until(lambda: not processes_with(d.dir), "agents, runners and sandboxes to end")
 
 
-def cmdline(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as f:
-            return f.read()
-    except OSError:
-        return ""
-
-
-BIN_WORKER = os.path.realpath(os.path.join(BIN, "pipelined-worker"))
+def test_workers_find_the_daemon_of_a_relative_folder_again(make_daemon, gate):
+    """They run in other folders than the daemon does: from there its --data led nowhere, and they waited for an hour."""
+    d = make_daemon("--data", "data")
+    d.before = ["env", f"--chdir={d.root}"]
+    d.start()
+    d.default.repo("in").stages(sh("s", f"{gate.wait}; echo >$PL_OUT/f"))
+    run = d.default.commit("in", {"f": "1"})["run"]
+    gate.arrived()
+    d.kill()
+    d.start()
+    gate.open()
+    assert d.wait(run)["state"] == "success"
+    assert d.default.datums("s", run)[0]["attempt"] == 1, "the worker that was there has done it"
 
 
 # --- the store is enough

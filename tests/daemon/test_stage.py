@@ -1,9 +1,12 @@
 """What a stage sees, and what becomes of what it writes."""
 
+import contextlib
 import hashlib
 import os
 import pathlib
 import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -172,8 +175,14 @@ def test_files_that_the_command_leaves_alone_are_uploaded_while_it_runs(make_dae
         sha256sum kept changed >sums'''))
     pushed = project.commit("in", {"f": "1"})
     gate.arrived()
-    packs = pathlib.Path(daemon.dir)
-    wait_until(lambda: sum(f.stat().st_size for f in packs.rglob("p/early/*/*") if f.is_file()) > 6_000_000, "both files to be in packs")
+    packs = pathlib.Path(daemon.dir) / "store" / "p" / "early"
+
+    def in_packs():
+        with contextlib.suppress(FileNotFoundError):  # a pack that got its name, or a folder that went, in between
+            return sum(f.stat().st_size for f in packs.glob("*/*") if f.is_file())
+        return 0
+
+    wait_until(lambda: in_packs() > 6_000_000, "both files to be in packs")
     gate.open()
     assert project.wait(pushed["run"])["state"] == "success"
     files = project.contents("s")
@@ -254,3 +263,28 @@ def test_a_large_input_is_left_to_the_stages_next_worker_and_becomes_the_next_co
     assert project.read("s", "names").decode().splitlines() == sorted([".", *{f"./{p.split('/')[0]}" for p in files}, *(f"./{p}" for p in files)])
     after = wait_until(lambda: kept() != before and kept(), "it is left again")
     assert len(after) == 1
+
+
+RUNTIMES = {  # what each language's own machinery does: threads, processes, pipes, signals, its garbage collector, memory of NUMA nodes
+    "python3": "python3 -c 'import multiprocessing as m, threading, subprocess, mmap; m.set_start_method(\"spawn\"); p = m.Process(target=print, args=(\"x\",)); p.start(); "
+               "p.join(); t = threading.Thread(target=print); t.start(); t.join(); mmap.mmap(-1, 4096); print(sum(range(9)), subprocess.check_output([\"true\"]), p.exitcode)'",
+    "numpy": "python3 -c 'import numpy as n; print(int((n.ones((300, 300)) @ n.ones((300, 300))).sum()))'",
+    "node": "node -e 'const c = require(\"child_process\"); new (require(\"worker_threads\").Worker)(\"1\", {eval: true}).on(\"exit\", () => console.log(c.execSync(\"echo ran\") + \"\"))'",
+    "java": "printf 'public class A { public static void main(String[] a) throws Exception { Thread t = new Thread(() -> System.gc()); t.start(); t.join(); "
+            "System.out.println(new String(new ProcessBuilder(\"echo\", \"ran\").start().getInputStream().readAllBytes())); } }' >A.java; java A.java",
+    "go": "printf 'package main\\nimport (\"fmt\"; \"os/exec\"; \"runtime\")\\nfunc main() { c := make(chan int); go func() { runtime.GC(); c <- 1 }(); <-c; "
+          "b, e := exec.Command(\"echo\", \"ran\").Output(); fmt.Println(string(b), e) }' >a.go; GOCACHE=/tmp/c GOFLAGS=-mod=mod /usr/local/go/bin/go run a.go",
+    "perl": "perl -e 'my $p = fork; exit 0 unless $p; waitpid $p, 0; print `echo ran`, $?'",
+    "tar": "mkdir d && echo x >d/f && tar -czf d.tgz d && mkdir e && tar -C e -xzf d.tgz && cat e/d/f",
+}
+
+
+@pytest.mark.parametrize("name", RUNTIMES)
+def test_a_runtime_runs_under_the_list_of_system_calls(project, name):
+    if name == "numpy" and subprocess.run(["/usr/bin/python3", "-c", "import numpy"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no numpy here")
+    if name != "numpy" and not (shutil.which(name) or os.path.exists(f"/usr/local/{name}/bin/{name}")):
+        pytest.skip(f"no {name} here")
+    project.repo("in").stages(sh("s", f"cd /tmp && {RUNTIMES[name]} >$PL_OUT/said"))
+    project.run("in", {"f": "1"}, timeout=100)
+    assert project.read("s", "said").strip()

@@ -8,38 +8,12 @@ import subprocess
 import pytest
 
 from conftest import BIN, HttpError, everything, sh
-
-KEY, SECRET, REGION = "AKIAMOCKMOCKMOCKMOCK", "mock/secret+of/the+mock/0123456789abcdef", "mock-region-1"
-
-
-class Mock:
-    def __init__(self, *options):
-        self.process = subprocess.Popen([os.path.join(BIN, "s3_mock_server"), *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.url, self.ca = self.process.stdout.readline().split()
-
-    def order(self, *words):
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline().rstrip("\n")
-        assert answer != "unknown order", words
-        return answer
-
-    def fault(self, kind, method="-", part="-", skip=0, times=0, count=0):
-        return self.order("fault", kind, method, part, skip, times, count)
-
-    def requests(self, method="-"):
-        return int(self.order("requests", method))
-
-    def close(self):
-        violations = self.order("violations")
-        self.process.stdin.close()
-        assert self.process.wait(timeout=60) == 0
-        assert violations.split()[0] == "0", violations
+from s3_mock_server import S3Mock
 
 
 @pytest.fixture
 def mock(request):
-    m = Mock(*getattr(request, "param", []))
+    m = S3Mock(*getattr(request, "param", []))
     yield m
     m.close()
 
@@ -52,8 +26,7 @@ def over(make_daemon, tmp_path):
     def make(mock, **store):
         made.append(make_daemon())
         path = tmp_path / f"config-{len(made)}.json"
-        keys = {"url": "s3://bucket/the/prefix", "endpoint": mock.url, "region": REGION, "access_key": KEY, "secret_key": SECRET, **store}
-        path.write_text(json.dumps({"store": keys}))
+        path.write_text(json.dumps({"store": {**mock.store, **store}}))
         made[-1].options += ["--config", str(path)]
         return made[-1]
     return make
@@ -145,6 +118,15 @@ def test_faults_on_the_way_are_not_seen(mock, over):
     assert d.post("/fsck?full=1")["ok"]
 
 
+def test_a_start_beside_faults_waits_for_the_bucket(mock, over):
+    """Each request of what a start tries out is sent once: one fault among them ended the daemon, or was taken for a server without conditions."""
+    for seed in range(8):
+        mock.order("chaos", seed, 10)
+        d = over(mock).start()
+        mock.order("chaos", 0, 0)
+        assert d.stop() == 0
+
+
 def test_of_two_daemons_on_one_bucket_the_older_is_fenced(mock, over):
     old = over(mock).start()
     p = work(old)
@@ -209,8 +191,7 @@ def test_the_driver_of_a_store_is_one_that_is_there(mock, over, tmp_path):
     alone.mkdir()
     shutil.copy(os.path.join(BIN, "pipelined"), alone)
     config = tmp_path / "config.json"
-    config.write_text(json.dumps({"store": {"url": "s3://bucket/x", "driver": "libs3", "endpoint": mock.url, "access_key": KEY, "secret_key": SECRET,
-                                            "exclusive": True}}))
+    config.write_text(json.dumps({"store": {**mock.store, "driver": "libs3", "exclusive": True}}))
     done = subprocess.run([alone / "pipelined", "--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--config", config], capture_output=True,
                           text=True, timeout=60, check=False)
     assert done.returncode == 1

@@ -1,9 +1,14 @@
 """pipelinectl try: one datum on this machine, with and without a daemon; nothing is committed and nothing is left behind."""
 
+import fcntl
 import json
 import os
+import pty
+import re
 import signal
+import struct
 import subprocess
+import termios
 
 import pytest
 from conftest import BIN, SANDBOX, SANITIZER, sh, wait_until
@@ -435,3 +440,95 @@ def test_a_token_never_reaches_the_command(project, desk):
     spec = desk.spec(sh("s", "env"), project=project.name)
     out = trial(project, "-f", spec).out
     assert "TOKEN" not in out and project.d.token not in out
+
+
+# --- a shell on a terminal
+
+
+class Sitting:
+    """Somebody at a terminal, with a shell of `try`."""
+
+    def __init__(self, desk, *args):
+        self.ours, theirs = pty.openpty()
+        self.resize(33, 101)
+        self.before = termios.tcgetattr(self.ours)
+        self.shown = b""
+        self.process = subprocess.Popen(desk.line("try", "--sandbox", SANDBOX, *args, "--shell"), cwd=desk.top, env={**desk.env, "TERM": "dumb"}, stdin=theirs, stdout=theirs,
+                                        stderr=theirs, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        self.theirs = theirs  # so that the terminal is there when all have ended
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, text):
+        os.write(self.ours, text.encode())
+
+    def see(self, pattern):
+        """Reads on until the pattern was shown; what it matched."""
+        while not (found := re.search(pattern.encode(), self.shown)):
+            self.shown += os.read(self.ours, 4096)
+        self.shown = self.shown[found.end():]
+        return found[0].decode()
+
+    def ended(self):
+        """→ exit code; the terminal is as it was."""
+        wait_until(lambda: self.process.poll() is not None, "the shell to end")
+        assert termios.tcgetattr(self.ours) == self.before, "the terminal's settings"
+        os.close(self.ours)
+        os.close(self.theirs)
+        return self.process.returncode
+
+
+@pytest.fixture
+def sitting(desk):
+    desk.files(data={"a": "text"})
+    spec = desk.spec({"name": "s", "input": {"repo": "in"}, "run": ["false"]})
+    at = Sitting(desk, "-f", spec, "-i", "in=data", "-o", "out")
+    at.see(r"s:[^ ]*[$#] ")
+    yield at
+    if at.process.poll() is None:
+        at.process.kill()
+        at.process.wait()
+
+
+def test_a_shell_has_a_terminal_of_its_own(desk, sitting):
+    sitting.type("stty size; test -t 0 -a -t 1 -a -t 2 && echo is'-'one\n")
+    sitting.see("33 101")
+    sitting.see("is-one")
+    mine = os.fstat(sitting.theirs).st_rdev
+    sitting.type("echo device:$((0x$(stat -Lc %t /proc/self/fd/0))),$((0x$(stat -Lc %T /proc/self/fd/0))).\n")
+    assert sitting.see(r"device:\d+,\d+\.") != f"device:{os.major(mine)},{os.minor(mine)}."
+    sitting.resize(44, 111)
+    sitting.process.send_signal(0)
+    sitting.type("until stty size | grep '44 111'; do :; done\n")
+    sitting.see("44 111\r\n")
+    sitting.type("stty -echo; echo kept >$PL_OUT/f; exit 3\n")
+    assert sitting.ended() == 0 and desk.tree("out") == {"f": "kept\n"}
+
+
+def test_ctrl_c_goes_through_to_what_the_shell_runs(sitting):
+    sitting.type("sh -c 'trap \"echo caught; exit 7\" INT; echo re\"\"ady; while :; do sleep 0.1; done'; echo code $?.\n")
+    sitting.see("ready")
+    sitting.type("\x03")
+    sitting.see("caught")
+    sitting.see(r"code \d+\.")
+    sitting.type("exit\n")
+    assert sitting.ended() == 0
+
+
+@pytest.mark.parametrize("signalled", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("whom", ["pipelinectl", "agent"])
+def test_the_terminal_is_restored_when_a_shell_is_ended_from_outside(sitting, signalled, whom):
+    with open(f"/proc/{sitting.process.pid}/task/{sitting.process.pid}/children", encoding="ascii") as children:
+        agent = int(children.read().split()[0])
+    sitting.type("stty raw -echo; echo up''now; sleep 1000\n")
+    sitting.see("upnow")
+    os.kill(sitting.process.pid if whom == "pipelinectl" else agent, signalled)
+    assert sitting.ended() != 0
+    wait_until(lambda: not os.path.exists(f"/proc/{agent}"), "the agent to end")
+
+
+def test_the_terminal_is_restored_when_the_agent_is_killed(sitting):
+    with open(f"/proc/{sitting.process.pid}/task/{sitting.process.pid}/children", encoding="ascii") as children:
+        os.kill(int(children.read().split()[0]), signal.SIGKILL)
+    assert sitting.ended() != 0

@@ -1,6 +1,5 @@
 """The image as a real builder makes it: buildah, every step in a chroot, over Debian's packages alone (debootstrap, once into the cache of test servers),
 for no registry is asked. As root; where the machine forbids it the reason is printed."""
-import importlib.util
 import json
 import os
 import pathlib
@@ -10,6 +9,7 @@ import stat
 import subprocess
 import tempfile
 
+import by_path
 import pytest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -20,14 +20,7 @@ PROGRAMS = {"pipelined": ["--version"], "pipelinectl": ["--version"], "pipelined
 pytestmark = pytest.mark.timeout(1800)  # all of the product is compiled
 
 
-def load(path):
-    spec = importlib.util.spec_from_file_location("s3_servers", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-servers = load(TOP / "tests/s3/servers.py")
+servers = by_path.load("s3_servers", "s3/servers.py")
 
 
 def why_not():

@@ -61,7 +61,7 @@ class Api:
     def __init__(self, endpoint, token, ca, connections=8):
         self.host, self.port = urllib.parse.urlsplit(endpoint).hostname, urllib.parse.urlsplit(endpoint).port
         self.token = token
-        self.context = ssl.create_default_context(cafile=str(ca))
+        self.context = ssl.create_default_context(cafile=str(ca)) if endpoint.startswith("https:") else None
         self.idle = []
         self.free = asyncio.Semaphore(connections)
         self.requests = collections.Counter()
@@ -147,19 +147,28 @@ class Api:
         finally:
             writer.close()
 
+    async def list(self, collection):
+        """-> ({(namespace, name): object}, the version to watch from), asked for in pages."""
+        found, rest = {}, ""
+        while True:
+            listed = await self.get(query(collection, limit=1000, **({"continue": rest} if rest else {})))
+            found.update({(item["metadata"].get("namespace"), item["metadata"]["name"]): item for item in listed["items"]})
+            rest = listed["metadata"].get("continue")
+            if not rest:
+                return found, listed["metadata"]["resourceVersion"]
+
     async def follow(self, collection, on_change):
         """Lists and watches until it is cancelled: on_change("ADDED" | "MODIFIED" | "DELETED", object)."""
         known = {}
         while True:
             try:
-                listed = await self.get(collection)
-                now = {(item["metadata"].get("namespace"), item["metadata"]["name"]): item for item in listed["items"]}
+                now, version = await self.list(collection)
                 for key in [key for key in known if key not in now]:
                     on_change("DELETED", known.pop(key))
                 for key, item in now.items():
                     on_change("MODIFIED" if key in known else "ADDED", item)
                 known = now
-                await self.watch(collection, listed["metadata"]["resourceVersion"], known, on_change)
+                await self.watch(collection, version, known, on_change)
             except (Lost, Refused):
                 await asyncio.sleep(0.2)
 

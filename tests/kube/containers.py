@@ -15,6 +15,7 @@ import signal
 import subprocess
 
 BIN = pathlib.Path(os.environ.get("PL_BIN", ""))
+TEST_BIN = pathlib.Path(os.environ.get("PL_TEST_BIN") or BIN)  # programs that belong to the tests
 # CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP NET_BIND_SERVICE NET_RAW SYS_CHROOT MKNOD AUDIT_WRITE SETFCAP: what runtimes leave to root
 RUNTIME_CAPABILITIES = sum(1 << bit for bit in (0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 27, 29, 31))
 HOST_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "opt")
@@ -191,7 +192,7 @@ class Process:
             if folder not in shown and image.root == "/":
                 words += ["--perms", "1777" if folder.endswith("tmp") else "0755", "--dir" if readonly else "--tmpfs", folder]
         words += ["--proc", "/proc", "--dev", "/dev", "--ro-bind-try", "/sys", "/sys", "--perms", "0755", "--dir", "/.enter",
-                  "--ro-bind", str(BIN / "pl-enter"), "/.enter/pl-enter", "--bind", str(self.message), "/dev/termination-log"]
+                  "--ro-bind", str(TEST_BIN / "pl-enter"), "/.enter/pl-enter", "--bind", str(self.message), "/dev/termination-log"]
         if self.cgroup:
             words += ["--ro-bind", str(self.cgroup.folder), str(self.cgroup.folder.parent)]
         for place, mount in places:

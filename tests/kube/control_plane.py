@@ -5,7 +5,7 @@ They lie in a cache outside the tree (tests/s3/servers.py): PL_TEST_CACHE, else 
     python3 control_plane.py run FOLDER     serves until it is interrupted; prints one JSON line with the kubeconfigs
 """
 import base64
-import importlib.util
+import importlib
 import json
 import os
 import pathlib
@@ -19,20 +19,14 @@ import urllib.error
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))  # by hand no runner says so
 VERSION = "v1.34.2"
 PROGRAMS = ("kube-apiserver", "kube-scheduler", "kubelet")  # in one build: they share most of it
 ADMIN = "admin-token-of-the-tests"
 NOBODY = "token-of-somebody-without-rights"
 
 
-def load(path):
-    spec = importlib.util.spec_from_file_location("s3_servers", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-servers = load(HERE.parent / "s3" / "servers.py")
+servers = importlib.import_module("by_path").load("s3_servers", "s3/servers.py")
 Unavailable = servers.Unavailable
 
 

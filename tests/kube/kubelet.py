@@ -162,7 +162,7 @@ class Kubelet:
         for task in list(self.tasks):
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
-        for pod in (await self.api.get("/api/v1/pods"))["items"]:
+        for pod in (await self.api.list("/api/v1/pods"))[0].values():
             await self.forget(f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}?gracePeriodSeconds=0")
         if self.claims:
             await self.claims.remove()

@@ -292,18 +292,23 @@ def test_a_pod_that_its_queue_holds_back_waits_until_it_is_admitted(world):  # n
     took(one, "st", 1)
 
 
-def test_a_daemon_that_is_killed_while_it_makes_pods_makes_none_twice(world):  # noqa: F811
-    """Those that it wrote down are adopted, those that it did not are removed, the rest is made; no worker ever has two."""
+FILES = 24  # more than five workers lease, with what they fetch ahead
+
+
+def test_a_daemon_that_is_killed_while_it_makes_pods_makes_none_twice(world, gate):  # noqa: F811
+    """Those that it wrote down are adopted, those that it did not are removed, the rest is made; no worker ever has two. The commands wait until all kills
+    are over, so that the pods are needed however long they take to come."""
     one = world([nodes.cpu("a", cpu="64")])
-    one.daemon.default.repo("in").stages(kit.sh("many", "cp /pfs/in/* /pfs/out/", glob="/*", workers=12, resources={"cpu": "100m"}), pipeline="many")
-    one.daemon.default.commit("in", {f"f{i}": str(i) for i in range(12)})
+    one.daemon.default.repo("in").stages(kit.sh("many", f"{gate.wait}; cp /pfs/in/* /pfs/out/", glob="/*", workers=12, resources={"cpu": "100m"}), pipeline="many")
+    one.daemon.default.commit("in", {f"f{i}": str(i) for i in range(FILES)})
     for pods in (2, 5):
         one.kubelet.until(lambda pods=pods: len(names(one, "many")) >= pods, "pods are made")
         one.daemon.kill()
         one.daemon.start()
+    gate.leave_open()
     run = one.daemon.get("/runs")["runs"][0]["id"]
     succeeds(one, run, 120)
-    assert len(one.daemon.default.files("many")) == 12
+    assert len(one.daemon.default.files("many")) == FILES
     made = {}
     for pod in one.pods("many"):
         made.setdefault(pod["metadata"]["annotations"]["pipelined.io/worker"], set()).add(pod["metadata"]["uid"])

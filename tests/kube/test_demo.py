@@ -1,10 +1,10 @@
 """The daemon with `--executor kubernetes` on the real control plane: the digits demo as it stands in the tree, stages on the nodes that have their
 GPUs, and what users are told when a pod comes to nothing. Agents, runners and commands really run."""
-import importlib.util
 import json
 import pathlib
 import shutil
 
+import by_path
 import containers
 import control_plane
 import nodes
@@ -18,14 +18,7 @@ IMAGES = {AGENT: containers.Image(replace={"/usr/bin": str(containers.BIN)}, env
           COMMANDS: containers.Image(env={"PATH": "/usr/bin:/bin"})}
 
 
-def load(path):
-    spec = importlib.util.spec_from_file_location("daemon_kit", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-kit = load(HERE.parent / "daemon" / "conftest.py")
+kit = by_path.load("daemon_kit", "daemon/conftest.py")
 
 
 class World:

@@ -1,5 +1,4 @@
 """An installation of pipelined on the node of node.py, made by the commands of docs/kubernetes.md, and a daemon as tests know it."""
-import importlib.util
 import json
 import os
 import pathlib
@@ -8,6 +7,7 @@ import shutil
 import ssl
 import subprocess
 
+import by_path
 import control_plane
 import node
 
@@ -17,14 +17,7 @@ URL = "https://pipelined.pipelined.svc:7380"
 IMAGES = {"registry.example/pipelined:0.1.0": node.OURS, "registry.example/numpy:1": node.DEMO}
 
 
-def load(path):
-    spec = importlib.util.spec_from_file_location("daemon_kit", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-kit = load(TOP / "tests" / "daemon" / "conftest.py")
+kit = by_path.load("daemon_kit", "daemon/conftest.py")
 
 
 def commands(step):

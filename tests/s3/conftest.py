@@ -1,30 +1,17 @@
 """Real S3 servers, one of each kind for all tests, and the daemon's fixtures of tests/daemon. PL_S3_SERVERS: which servers."""
-import importlib.util
 import os
-import pathlib
-import sys
 import uuid
 
 import boto3
 import botocore.client
+import by_path
 import pytest
 
 import servers
 
-HERE = pathlib.Path(__file__).resolve().parent
-
-
-def _load(name, file):
-    """A module of tests/daemon, whose folder is not where modules are looked for: it has a conftest, too."""
-    spec = importlib.util.spec_from_file_location(name, HERE.parent / "daemon" / file)
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-_load("tls_kit", "tls_kit.py")
-_load("slow_request", "slow_request.py")
-daemon_fixtures = _load("daemon_fixtures", "conftest.py")
+by_path.load("tls_kit", "daemon/tls_kit.py")
+by_path.load("slow_request", "daemon/slow_request.py")
+daemon_fixtures = by_path.load("daemon_kit", "daemon/conftest.py")
 globals().update({name: thing for name, thing in vars(daemon_fixtures).items() if not name.startswith("_")})
 
 NAMES = (os.environ.get("PL_S3_SERVERS") or "radosgw versitygw").split()

@@ -2,6 +2,7 @@
 import hashlib
 import io
 import os
+import pwd
 import socket
 
 import boto3
@@ -9,6 +10,7 @@ import botocore.client
 import botocore.exceptions
 import pytest
 
+from conftest import wait_until
 from gateway import Gateway, checksum, now
 from tls_kit import Authority
 
@@ -375,3 +377,17 @@ def test_a_key_that_is_deleted_opens_nothing(shared, gate):
     shared.http("DELETE", f"/api/v1/s3-keys/{left.access_key}")
     refused(left.ask("GET", "/left"), "InvalidAccessKeyId", 403)
     refused(left.send("GET", "/left", query), "InvalidAccessKeyId", 403)
+
+
+# ---- the audit
+
+def test_the_audit_tells_who_wrote_by_s3_and_is_not_filled_by_it(gate, shared):
+    assert gate.ask("PUT", "/told").status == 200
+    for i in range(30):
+        assert gate.ask("PUT", f"/told/f{i:02}", body=b"x").status == 200
+    assert gate.ask("DELETE", "/told/f00").status == 204
+    told = lambda: [(a["who"], a["peer"], a["verb"], a["target"]) for a in shared.get("/audit", limit=1000)["audit"] if "/told/" in a["target"]]
+    me = ("daemon", f"127.0.0.1, user {pwd.getpwuid(os.geteuid()).pw_name}", "write")
+    wait_until(lambda: any("and more than is told" in a[3] for a in told()), lambda: f"the audit to say that there were more: {told()}")
+    wait_until(lambda: {(*me, f"S3 PUT /told/f{i:02}") for i in range(20)} <= set(told()), lambda: f"the audit: {told()}")
+    assert len(told()) <= 24, "20 at once and 6 a minute"

@@ -258,10 +258,15 @@ def test_an_upload_outlives_the_daemon(make_daemon, how):
     assert s3.get_object(Bucket=BUCKET, Key="answered")["Body"].read() == b"small"
     committed(daemon, BUCKET, small)
     assert [p["Size"] for p in s3.list_parts(**upload)["Parts"]] == [len(one), len(two)]
-    complete(s3, upload, parts)
+    answer = complete(s3, upload, parts)
     got = s3.get_object(Bucket=BUCKET, Key="f")
     assert (got["Body"].read(), got["ContentType"]) == (one + two, "x/y")
-    assert os.listdir(f"{daemon.dir}/uploads") == []
+    assert os.listdir(f"{daemon.dir}/uploads") == [f"{upload['UploadId']}.ended"]
+    getattr(daemon, how)()
+    daemon.start()
+    again = complete(Gateway(daemon).client(), upload, parts)  # the answer was lost
+    same = [k for k in answer if k not in ("ResponseMetadata", "Location")]
+    assert {"ETag", "VersionId"} < set(same) and {k: again.get(k) for k in same} == {k: answer[k] for k in same}
 
 
 def test_a_line_that_is_torn_is_cut_off_and_a_damaged_file_is_set_aside(make_daemon):

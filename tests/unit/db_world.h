@@ -3,6 +3,7 @@
 #pragma once
 
 #include "store_fixture.h"
+#include "world_read.h"
 
 #include "pipelined/core/identity.h"
 #include "pipelined/core/spec.h"
@@ -684,7 +685,7 @@ static UNUSED void describe_repo(struct world *w, struct pl_conn *c, int64_t id,
 /* The state, malloc'ed. */
 static UNUSED char *world_state(struct world *w)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w->db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = world_read(w->db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     struct pl_buf out = {0};
 
@@ -773,7 +774,7 @@ static UNUSED int world_finding(void *self, const struct pl_fsck_finding *f, str
 static UNUSED void world_fsck(struct world *w)
 {
     static const char *const projects[] = {"default", "vision"};
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w->db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = world_read(w->db);
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(projects); i++) {
         _cleanup_(pl_rows_finish) struct pl_rows rows = {0};

@@ -238,7 +238,7 @@ static UNUSED void push_brought(struct play *p, struct slot *s)
 
 static UNUSED struct pl_hash a_root(struct play *p)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->g->w.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = world_read(p->g->w.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     struct pl_hash root = {0};
     struct pl_err err = {0};

@@ -28,7 +28,7 @@ static UNUSED void add_chunks(struct slot *s, const void *ops, size_t len)
 /* What the stage's jobs have left that did not succeed. */
 static UNUSED void add_left(struct play *p, struct slot *s)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->g->w.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = world_read(p->g->w.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     struct pl_err err = {0};
 
@@ -51,7 +51,7 @@ static UNUSED void add_left(struct play *p, struct slot *s)
 /* What the stage's newest commits have. The newest one's id and place into `head`. */
 static UNUSED void add_bases(struct play *p, struct slot *s, struct pl_commit_row *head)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->g->w.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = world_read(p->g->w.db);
     struct pl_ref ref = {.kind = PL_REF_ID};
     struct pl_commit_row row;
     struct pl_err err = {0};
@@ -263,7 +263,7 @@ static UNUSED void read_back(struct play *p, struct slot *s)
     r = pl_object_size(p->g->w.objects, key, &size, &err);
     if (r == 0 && s->lies) {
         pl_store_drop_pack(store_of(p->g), &s->brought.pack);
-        run(p, pl_tx_brought_quarantine, &lie);
+        assert_ok(pl_db_run(p->g->w.db, PL_TX_LOGGED, pl_tx_brought_quarantine, &lie, &err), &err);
         assert_ok(pl_object_remove(p->g->w.objects, key, &err), &err);
     } else {
         run(p, pl_tx_brought_settle, &s->brought);
@@ -320,7 +320,7 @@ static UNUSED void write_open(struct play *p, struct slot *s, struct pl_open *c)
     snprintf(path, sizeof path, "o%zu", (size_t)(s - p->slots)); /* nobody else's: it is never a conflict */
     list[0].path = path;
     list[0].path_len = strlen(path);
-    assert_ok(pl_db_check_content(store_of(p->g), list, 1, &hidden, &err), &err);
+    assert_ok(pl_db_check_content(store_of(p->g), list, 1, &hidden, NULL, &err), &err);
     assert_ok(pl_open_revive(c, &hidden, &err), &err);
     w.write = (struct pl_open_write){.ops = list, .n_ops = 1, .bytes = sizeof *list, .done = open_written};
     assert_ok(pl_open_write(c, &w.write, &err), &err);
@@ -350,7 +350,7 @@ static UNUSED void begin_open(struct play *p, struct slot *s)
 /* Only a deletion, of its base or of all that followed, keeps it from becoming a commit: no rule does. */
 static UNUSED void assert_base_was_deleted(struct play *p, const struct pl_op_spool_head *head)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->g->w.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = world_read(p->g->w.db);
     int64_t deleted = 0;
 
     if (commits(p) == 0)
@@ -538,7 +538,7 @@ static UNUSED void assert_job_reads(struct play *p, const struct slot *s)
 static UNUSED void assert_planned_reads(struct play *p)
 {
     struct pl_node_source source = {store_of(p->g), pl_store_node_get};
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->g->w.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = world_read(p->g->w.db);
     _cleanup_free_ char *text = NULL;
     struct pl_hash root;
 
@@ -588,7 +588,7 @@ static UNUSED void assert_is_seen_as(struct pl_store *store, const struct pl_has
 
 static UNUSED void assert_states_are_seen(struct play *p, struct pl_store *store)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->g->w.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = world_read(p->g->w.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     struct pl_err err = {0};
 

@@ -187,7 +187,7 @@ static UNUSED int finding(void *self, const struct pl_fsck_finding *f, struct pl
 /* Every commit reads back whole, from packs that are not doomed, by somebody who remembers nothing. */
 static UNUSED void assert_whole(struct gc_world *g)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(g->w.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = world_read(g->w.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     struct pl_fsck_options options = {.full = true, .finding = finding};
     struct pl_fsck_report report = {0};

@@ -266,6 +266,15 @@ static const char *list(struct pl_object_store *s, const char *prefix, int stop_
     return l->text;
 }
 
+static const char *list_after(struct pl_object_store *s, const char *prefix, const char *after, struct listing *l)
+{
+    struct pl_err err;
+
+    *l = (struct listing){.stop_after = -1};
+    assert_ok(pl_object_list_after(s, prefix, after, note_key, l, &err), &err);
+    return l->text;
+}
+
 static void keys_are_listed_in_byte_order(struct pl_object_store *s)
 {
     static const char *const keys[] = {"b", "a/b/c", "a-b", "a.b", "a0", "a/z", "p/x/ab/1", "p/x/aa/2", "p/xy/aa/3"};
@@ -279,6 +288,13 @@ static void keys_are_listed_in_byte_order(struct pl_object_store *s)
     assert_string_equal(list(s, "p/x/", -1, &l), "p/x/aa/2 p/x/ab/1 ");
     assert_string_equal(list(s, "p/x", -1, &l), "p/x/aa/2 p/x/ab/1 p/xy/aa/3 ");
     assert_string_equal(list(s, "zz", -1, &l), "");
+    assert_string_equal(list_after(s, "", "a/b/c", &l), "a/z a0 b p/x/aa/2 p/x/ab/1 p/xy/aa/3 ");
+    assert_string_equal(list_after(s, "", "a", &l), "a-b a.b a/b/c a/z a0 b p/x/aa/2 p/x/ab/1 p/xy/aa/3 ");
+    assert_string_equal(list_after(s, "p/x/", "p/x/aa/2", &l), "p/x/ab/1 ");
+    assert_string_equal(list_after(s, "p/x/", "p/x/aa/3", &l), "p/x/ab/1 ");
+    assert_string_equal(list_after(s, "p/x/", "a0", &l), "p/x/aa/2 p/x/ab/1 ");
+    assert_string_equal(list_after(s, "p/x/", "p/x/ab/1", &l), "");
+    assert_string_equal(list_after(s, "p/x/", "q", &l), "");
     assert_string_equal(list(s, "", 2, &l), "a-b a.b ");
     assert_int_equal(pl_object_list(s, "b", refuse_key, NULL, &err), PL_ECANCELED);
     assert_string_equal(err.msg, "not b");

@@ -50,6 +50,7 @@ struct opens_world {
     struct world w;
     struct pl_pool *pool;
     struct pl_opens *opens;
+    int64_t retry_ms; /* pl_opens_config */
 };
 
 static UNUSED void opens_finished(void *self, const char *run)
@@ -208,6 +209,7 @@ static UNUSED int opens_world_open(struct opens_world *o, struct pl_err *err)
     config.db = o->w.db;
     config.stores = o->w.stores;
     config.pool = o->pool;
+    config.retry_ms = o->retry_ms;
     r = r < 0 ? r : pl_opens_open(&config, &o->opens, err);
     if (r < 0)
         opens_world_close(o);
@@ -300,7 +302,7 @@ static UNUSED int opens_describe_open(void *self, struct pl_open *c)
 
 static UNUSED void opens_describe_head(struct opens_world *o, const char *repo, struct pl_buf *out)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(o->w.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = world_read(o->w.db);
     struct pl_store *store;
     struct pl_commit_row row;
     struct pl_chunk_reader reader;

@@ -266,15 +266,17 @@ static size_t encode_key(const char *key, char *out, size_t size)
 
 static void list_objects(struct s3_mock_call *c, struct s3_mock_answer *a)
 {
-    static const char *const names[] = {"list-type", "prefix", "continuation-token", "encoding-type", "max-keys", NULL};
+    static const char *const names[] = {"list-type", "prefix", "continuation-token", "start-after", "encoding-type",
+                                        "max-keys",  NULL};
     struct s3_mock *m = c->m;
-    char type[8] = "", prefix[2048] = "", token[2048] = "", encoding[16] = "", max[16] = "1000", key[KEY_LINE];
+    char type[8] = "", prefix[2048] = "", token[2048] = "", after[2048] = "", encoding[16] = "", max[16] = "1000", key[KEY_LINE];
     size_t at, n = 0, most;
     bool found, more = false;
     FILE *f;
 
     (void)s3_mock_parameter(c->uri, "prefix", prefix, sizeof prefix);
     (void)s3_mock_parameter(c->uri, "continuation-token", token, sizeof token);
+    (void)s3_mock_parameter(c->uri, "start-after", after, sizeof after);
     (void)s3_mock_parameter(c->uri, "encoding-type", encoding, sizeof encoding);
     (void)s3_mock_parameter(c->uri, "max-keys", max, sizeof max);
     (void)s3_mock_parameter(c->uri, "list-type", type, sizeof type);
@@ -294,7 +296,8 @@ static void list_objects(struct s3_mock_call *c, struct s3_mock_answer *a)
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
     if (*encoding)
         fprintf(f, "<EncodingType>url</EncodingType>");
-    at = place_of(m, *token ? token + 5 : prefix, &found);
+    at = place_of(m, *token ? token + 5 : strcmp(after, prefix) > 0 ? after : prefix, &found);
+    at += !*token && found && !strcmp(m->objects[at].key, after);
     for (; at < m->n && !strncmp(m->objects[at].key, prefix, strlen(prefix)); at++) {
         if (n++ == most) {
             more = true;

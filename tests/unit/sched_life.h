@@ -16,6 +16,8 @@ struct wstage {
     struct def defs[VERSIONS];
     size_t n; /* the last one is current, unless removed */
     bool removed;
+    unsigned commits;
+    int64_t committed_at, longest_ms; /* between two commits */
 };
 
 struct wrow {
@@ -73,7 +75,8 @@ struct life {
     struct wstage stages[STAGES];
     size_t n_stages;
     struct wrun *runs;
-    size_t n_runs;
+    size_t n_runs, max_runs;
+    size_t oldest; /* of those that have not ended */
     int64_t tick_at, chaos_at;
     bool more, drained, draining, save_leases;
     int crash_in; /* actions; −1 = not */
@@ -123,7 +126,7 @@ static inline void must_be_its_turn(struct life *l, const struct wjob *job)
 {
     const struct def *def = def_of(l, job->stage, job->version);
 
-    for (size_t r = 0; r < l->n_runs && l->runs[r].order <= job->run->order; r++) {
+    for (size_t r = l->oldest; r < l->n_runs && l->runs[r].order <= job->run->order; r++) {
         const struct wrun *run = &l->runs[r];
 
         for (unsigned i = 0; i < STAGES; i++) {
@@ -145,7 +148,7 @@ static inline void must_be_its_turn(struct life *l, const struct wjob *job)
 
 static inline void must_be_alone(struct life *l, const struct wjob *job)
 {
-    for (size_t r = 0; r < l->n_runs; r++) {
+    for (size_t r = l->oldest; r < l->n_runs; r++) {
         const struct wjob *other = &l->runs[r].jobs[job->stage];
 
         MUST(&l->w, other == job || !unfinished(other) || other->state == PL_SCHED_CREATED, "two jobs of stage %u at once",
@@ -224,7 +227,7 @@ static inline void must_have_sums(struct life *l)
 {
     struct pl_sched_job_info info;
 
-    for (size_t r = 0; r < l->n_runs; r++)
+    for (size_t r = l->oldest; r < l->n_runs; r++)
         for (size_t i = 0; i < STAGES; i++) {
             const struct wjob *j = &l->runs[r].jobs[i];
 
@@ -267,6 +270,13 @@ static inline struct wjob *engine_job(struct life *l, const struct pl_sched_acti
     return job;
 }
 
+static inline void stage_committed(struct life *l, struct wstage *st)
+{
+    st->commits++;
+    st->longest_ms = PL_MAX(st->longest_ms, l->w.now - st->committed_at);
+    st->committed_at = l->w.now;
+}
+
 static inline void do_job_state(struct life *l, const struct pl_sched_action *a)
 {
     struct wjob *job = engine_job(l, a);
@@ -289,6 +299,8 @@ static inline void do_job_state(struct life *l, const struct pl_sched_action *a)
     MUST(&l->w, !job->landing || job->state == PL_SCHED_SUCCESS, "job %llu ended while its commit landed",
          (unsigned long long)job->id);
     tasks_drop(job, 0);
+    if (job->state == PL_SCHED_SUCCESS)
+        stage_committed(l, &l->stages[job->stage]);
     for (unsigned i = 0; job->state == PL_SCHED_SUCCESS && i < job->n_datums; i++)
         MUST(&l->w, job->done[i], "success without datum %u", i);
 }
@@ -300,7 +312,7 @@ static inline void do_plan(struct life *l, const struct pl_sched_action *a)
 
     must_be_its_turn(l, job);
     MUST(&l->w, !l->draining, "planned while draining");
-    m = send(&l->w, ANSWER, (int64_t)rnd(&l->w, l->w.calm ? 10 : 2000));
+    m = send(&l->w, ANSWER, (int64_t)rnd(&l->w, l->w.plan_ms ? (uint64_t)l->w.plan_ms : l->w.calm ? 10 : 2000));
     m->event = !l->w.calm && chance(&l->w, 2) ? PL_SCHED_EV_PLAN_FAILED : PL_SCHED_EV_JOB_PLANNED;
     m->id = job->id;
     if (job->n_datums == 0)
@@ -506,6 +518,8 @@ static inline void do_run_state(struct life *l, const struct pl_sched_action *a)
     if (a->run.state == PL_SCHED_RUNNING)
         return;
     run->ended = true;
+    while (l->oldest < l->n_runs && l->runs[l->oldest].ended)
+        l->oldest++;
     for (size_t i = 0; i < STAGES; i++)
         if (run->jobs[i].id)
             states[run->jobs[i].state]++;
@@ -537,7 +551,7 @@ static inline void do_lost(struct life *l, const struct pl_sched_action *a)
 
 static inline struct wtask *task_of(struct life *l, uint64_t id, uint64_t fence)
 {
-    for (size_t r = 0; r < l->n_runs; r++)
+    for (size_t r = l->oldest; r < l->n_runs; r++)
         for (size_t i = 0; i < STAGES; i++)
             for (struct wtask *t = l->runs[r].jobs[i].tasks; t; t = t->next)
                 if (t->id == id && t->fence == fence)

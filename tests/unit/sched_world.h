@@ -75,6 +75,7 @@ struct world {
     int64_t skew; /* of the daemon's clock */
     bool calm;
     unsigned loss_percent, fail_percent;
+    int64_t plan_ms, row_ms; /* a plan, and a row, take up to that; 0 = as it comes */
     struct message *messages[MESSAGES];
     size_t n_messages;
     struct agent *agents[AGENTS];
@@ -259,7 +260,7 @@ static inline void agent_drop(struct agent *a, uint64_t task, uint64_t fence)
 static inline void agent_lease(struct world *w, struct agent *a, const struct message *m)
 {
     struct held *t = &a->tasks[a->n_tasks];
-    int64_t cost = 1 + (int64_t)(chance(w, 10) ? rnd(w, 60000) : rnd(w, 500));
+    int64_t cost = 1 + (int64_t)rnd(w, w->row_ms ? (uint64_t)w->row_ms : chance(w, 10) ? 60000 : 500);
 
     for (size_t i = 0; i < a->n_tasks; i++)
         if (a->tasks[i].task == m->task)

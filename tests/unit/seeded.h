@@ -1,5 +1,5 @@
-/* seeded: random bytes and the wall clock of this program follow from what the test says, so that a run repeats to the byte. Included once
- * in a program: it takes the C library's place. Threads that draw at the same time have what they draw in any order. */
+/* seeded: random bytes, the wall clock and the clock since boot of this program follow from what the test says, so that a run repeats to the
+ * byte. Included once in a program: it takes the C library's place. Threads that draw at the same time have what they draw in any order. */
 #pragma once
 
 #include "storage/base/hash.h"
@@ -25,7 +25,7 @@ static inline void seeded_begin(uint64_t seed)
     pthread_mutex_unlock(&seeded.lock);
 }
 
-/* The clock stands still but for this. */
+/* The clocks stand still but for this. */
 static inline void seeded_wait_us(int64_t us)
 {
     pthread_mutex_lock(&seeded.lock);
@@ -47,7 +47,7 @@ ssize_t getrandom(void *out, size_t n, unsigned flags)
 
 int clock_gettime(clockid_t which, struct timespec *ret)
 {
-    if (which != CLOCK_REALTIME)
+    if (which != CLOCK_REALTIME && which != CLOCK_BOOTTIME)
         return (int)syscall(SYS_clock_gettime, which, ret);
     pthread_mutex_lock(&seeded.lock);
     *ret = (struct timespec){.tv_sec = seeded.wall_us / 1000000, .tv_nsec = seeded.wall_us % 1000000 * 1000};

@@ -322,6 +322,28 @@ static void a_token_makes_no_token_that_is_more(void **state)
     pl_principal_unref(other.who);
 }
 
+/* Not even an admin of everything: who found a token that ends soon would keep its rights for ever. */
+static void a_token_that_expires_makes_none_that_lives_longer(void **state)
+{
+    static const char *const targets[] = {"/api/v1/tokens", "/api/v1/s3-keys"}, *const asked[] = {"{}", "{\"expires\":\"30d\"}"};
+    struct person p = make_person("root", EVERYTHING, "admin", "\"role\":\"admin\",\"expires\":\"1h\"");
+    json_t *mine = json_as(p.header, "/api/v1/whoami");
+
+    (void)state;
+    assert_true(number_at(mine, "expires_us") > 0);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(targets) * PL_ARRAY_SIZE(asked); i++) {
+        struct answer a = ask_with("POST", targets[i / 2], p.header, asked[i % 2], strlen(asked[i % 2]));
+        json_t *made = json_of(&a);
+
+        assert_int_equal(a.status, 201);
+        assert_int_equal(number_at(made, "expires_us"), number_at(mine, "expires_us"));
+        json_decref(made);
+        answer_free(&a);
+    }
+    json_decref(mine);
+    pl_principal_unref(p.who);
+}
+
 /* The id of the token of whoever the header is of. */
 static void token_id(const char *header, char out[PL_TOKEN_ID_HEX + 1])
 {
@@ -440,6 +462,57 @@ static void an_admin_of_a_project_gives_roles_in_it(void **state)
     assert_int_equal(status_as(bob.header, "GET", "/api/v1/users/bob", NULL), 200);
     pl_principal_unref(boss.who);
     pl_principal_unref(bob.who);
+}
+
+/* The roles that the admin of one project gives take no place of those that others give. */
+static void a_projects_admin_uses_up_the_places_of_no_other(void **state)
+{
+    struct person boss = make_person("boss", "here", "admin", ""), bob = make_person("bob", EVERYTHING, "", "");
+    _cleanup_(json_decrefp) json_t *roles = json_array(), *more = json_object();
+    _cleanup_(json_decrefp) json_t *whoami = NULL;
+    char *body;
+
+    (void)state;
+    make_world();
+    for (int i = 0; i < PL_PROJECT_GRANTS_MAX; i++)
+        json_array_append_new(roles, json_pack("{s:o, s:s}", "scope", json_sprintf("here/r%d", i), "role", "reader"));
+    json_object_set(more, "roles", roles);
+    body = json_dumps(more, 0);
+    assert_int_equal(status_as(boss.header, "PATCH", "/api/v1/users/bob", body), 200);
+    free(body);
+    assert_int_equal(
+        status_as(boss.header, "PATCH", "/api/v1/users/bob", "{\"roles\":[{\"scope\":\"here/more\",\"role\":\"reader\"}]}"), 422);
+    assert_non_null(strstr(last_body, "roles in project"));
+    assert_int_equal(
+        status_as(boss.header, "PATCH", "/api/v1/users/bob", "{\"roles\":[{\"scope\":\"here/r1\",\"role\":\"writer\"}]}"), 200);
+    does(200, "PATCH", "/api/v1/users/bob", "{\"roles\":[{\"scope\":\"there\",\"role\":\"reader\"}]}");
+    does(200, "PATCH", "/api/v1/users/bob", "{\"roles\":[{\"scope\":\"\",\"role\":\"reader\"}]}");
+    does(200, "PATCH", "/api/v1/users/bob", "{\"roles\":[{\"scope\":\"her\",\"role\":\"reader\"}]}");
+    whoami = json_as(bob.header, "/api/v1/whoami");
+    assert_int_equal(json_array_size(json_object_get(whoami, "roles")), PL_PROJECT_GRANTS_MAX + 3);
+    assert_int_equal(status_as(bob.header, "GET", "/api/v1/repos/there/data", NULL), 200);
+    pl_principal_unref(boss.who);
+    pl_principal_unref(bob.who);
+}
+
+/* Who asks again and again for what no role allows is told to come later; what is allowed, and other users, are not slowed. */
+static void refusals_of_one_user_have_a_limit(void **state)
+{
+    struct person bob = make_person("bob", "here", "reader", ""), eve = make_person("eve", "here", "reader", "");
+    int last = 0;
+
+    (void)state;
+    make_world();
+    for (int i = 0; i <= PL_GUARD_FAILURES; i++) /* by the guard, and by a handler that asks */
+        last = status_as(eve.header, i % 2 ? "GET" : "PATCH", i % 2 ? "/api/v1/repos/there/data" : "/api/v1/users/bob",
+                         i % 2 ? NULL : "{\"roles\":[{\"scope\":\"there\",\"role\":\"reader\"}]}");
+    for (int i = 0; i < 60 && last == 403; i++) /* a slow machine: some have leaked away */
+        last = status_as(eve.header, "GET", "/api/v1/repos/there/data", NULL);
+    assert_int_equal(last, 503);
+    assert_int_equal(status_as(eve.header, "GET", "/api/v1/repos/here/data", NULL), 200);
+    assert_int_equal(status_as(bob.header, "GET", "/api/v1/repos/there/data", NULL), 403);
+    pl_principal_unref(bob.who);
+    pl_principal_unref(eve.who);
 }
 
 /* ---- pipelines ---- */
@@ -570,9 +643,9 @@ static void what_was_refused_is_told_and_cannot_flood_the_audit(void **state)
         assert_int_equal(status_as(bob.header, asked[i].method, asked[i].target, asked[i].body), 403);
         assert_int_equal(refusals_of("bob"), i + 1);
     }
-    for (int i = 0; i < 300; i++)
+    for (int i = 0; i < PL_GUARD_FAILURES; i++)
         assert_int_equal(status_as(carol.header, "DELETE", "/api/v1/repos/here/data", NULL), 403);
-    assert_in_range(refusals_of("carol"), PL_API_REFUSALS, PL_API_REFUSALS + 10);
+    assert_in_range(refusals_of("carol"), PL_API_TELLINGS, PL_API_TELLINGS + 10);
     assert_int_equal(refusals_of("bob"), PL_ARRAY_SIZE(asked));
     pl_principal_unref(bob.who);
     pl_principal_unref(carol.who);
@@ -689,9 +762,12 @@ int main(void)
         TEST(every_route_does_what_the_table_says),
         TEST(lists_show_what_may_be_read),
         TEST(a_token_makes_no_token_that_is_more),
+        TEST(a_token_that_expires_makes_none_that_lives_longer),
         TEST(a_deleted_token_is_good_for_nothing_at_once),
         TEST(other_roles_count_at_once),
         TEST(an_admin_of_a_project_gives_roles_in_it),
+        TEST(a_projects_admin_uses_up_the_places_of_no_other),
+        TEST(refusals_of_one_user_have_a_limit),
         TEST(a_stage_reads_what_its_maker_may_read),
         TEST(an_s3_key_is_found_with_its_secret_till_it_is_deleted),
         TEST(the_audit_tells_who_did_what),

@@ -2,8 +2,12 @@
 // link: pl_api s3_mock
 #include "signed_fixture.h"
 
+#include "pipelined/db/epoch.h"
+#include "pipelined/db/open.h"
 #include "storage/base/clock.h"
 #include "storage/object/s3_client.h"
+
+#include <stdatomic.h>
 
 /* ---- a pack that lies ---- */
 
@@ -358,6 +362,80 @@ static void stop(void)
     pl_stores_close(t.stores);
 }
 
+static atomic_int fatal;
+
+static void note_fatal(void *arg, const struct pl_err *e)
+{
+    (void)arg;
+    atomic_store(&fatal, e->code);
+}
+
+/* The other daemon may have got the truth under that name. */
+static void a_daemon_that_was_taken_over_takes_nothing_out(void **state)
+{
+    struct pl_db_config config = {.dir = t.data, .objects = t.objects, .readers = 4, .fatal = note_fatal, .event = on_event};
+    struct pl_log_head head, other;
+    char session[64];
+    struct pack p;
+
+    (void)state;
+    stop();
+    t.db = pl_db_close(t.db);
+    MUST(pl_db_open(&config, &t.db, &err));
+    begin_again();
+    new_session(session);
+    make_liar(&p, "a lie when it was looked at");
+    assert_int_equal(put_signed(&p, session), 200);
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(t.db);
+
+        MUST(pl_db_read_head(rd.conn, &head, &err));
+    }
+    MUST(pl_epoch_open(t.objects, &head, &other, &err));
+    assert_int_equal(tell(&p, session), 201);
+    for (unsigned i = 0; atomic_load(&fatal) == 0; i++) {
+        assert_true(i < 6000);
+        usleep(10000);
+    }
+    assert_int_equal(atomic_load(&fatal), PL_EFENCED);
+    object_is(&p, "p", true);
+    pl_buf_finish(&p.bytes);
+}
+
+/* What a checkpoint and the log give back says nothing of packs that were put since. */
+static void after_a_recovery_all_packs_are_read_back(void **state)
+{
+    struct pl_db_config config = {.dir = t.data, .objects = t.objects, .readers = 4, .fatal = on_fatal, .event = on_event};
+    char session[64], path[160];
+    struct pack good, bad;
+
+    (void)state;
+    new_session(session);
+    make_liar(&bad, "a lie that was not read back");
+    make_liar(&good, "the truth");
+    make_true(&good);
+    assert_int_equal(put_signed(&bad, session), 200);
+    assert_int_equal(put_signed(&good, session), 200);
+    stop();
+    t.db = pl_db_close(t.db);
+    snprintf(path, sizeof path, "%s/pipelined.db", t.data);
+    assert_int_equal(unlink(path), 0);
+    MUST(pl_db_open(&config, &t.db, &err));
+    begin_again();
+    new_session(session);
+    all_are_read_back();
+    assert_int_equal(of_packs("quarantined"), 1);
+    object_is(&bad, "q", true);
+    object_is(&good, "p", true);
+    assert_true(has(&good.chunk, session));
+    assert_false(has(&bad.chunk, session));
+    stop();
+    begin_again(); /* once */
+    assert_int_equal(of_packs("unread"), 0);
+    pl_buf_finish(&bad.bytes);
+    pl_buf_finish(&good.bytes);
+}
+
 static char *note_of(const struct pack *p)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(t.db);
@@ -454,6 +532,8 @@ int main(void)
         TEST(a_lie_goes_when_the_truth_comes),
         TEST(a_daemon_that_stops_does_not_wait_for_what_is_read_back),
         TEST(what_was_not_read_back_is_read_by_the_next_daemon),
+        TEST(after_a_recovery_all_packs_are_read_back),
+        TEST(a_daemon_that_was_taken_over_takes_nothing_out),
         TEST(what_was_quarantined_may_be_put_again_and_stays_over_starts),
         TEST(what_is_told_to_lie_is_looked_at_before_it_is_taken_out),
     };

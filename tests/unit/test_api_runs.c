@@ -1,6 +1,7 @@
 /* Runs, jobs and datums over HTTP: who asks keeps neither the loop nor the database waiting, and long lists come in pages. */
 // link: pl_api
 #include "api_fixture.h"
+#include "storage/base/lock_order.h"
 
 #define READERS 4 /* of the fixture's database */
 
@@ -38,8 +39,10 @@ static struct all_readers take_all_readers(void)
 {
     struct all_readers all;
 
-    for (unsigned i = 0; i < READERS; i++)
+    for (unsigned i = 0; i < READERS; i++) {
         all.conn[i] = pl_db_reader(t.db);
+        pl_lock_order_give(PL_LOCK_DB_READER); /* several in one thread, as several threads would have them */
+    }
     return all;
 }
 

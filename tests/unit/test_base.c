@@ -5,6 +5,11 @@
 #include "storage/base/arena.h"
 #include "storage/base/buf.h"
 #include "storage/base/clock.h"
+#include "storage/base/closed.h"
+
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 static void an_error_carries_code_message_field_and_hint(void **state)
 {
@@ -373,6 +378,23 @@ static void an_arena_gives_zeroed_aligned_memory_up_to_its_bound(void **state)
     assert_null(pl_arena_destroy(NULL));
 }
 
+static void a_closed_process_is_looked_into_by_nobody(void **state)
+{
+    pid_t child = fork();
+    int status;
+
+    (void)state;
+    if (child == 0) {
+        struct rlimit core = {1, 1};
+
+        pl_process_close();
+        _exit(prctl(PR_GET_DUMPABLE) == 0 && getrlimit(RLIMIT_CORE, &core) == 0 && core.rlim_cur == 0 && core.rlim_max == 0 ? 0
+                                                                                                                            : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +413,7 @@ int main(void)
         cmocka_unit_test(hex_is_read_strictly),
         cmocka_unit_test(base64_goes_both_ways_and_refuses_the_rest),
         cmocka_unit_test(splitmix64_is_the_published_one),
+        cmocka_unit_test(a_closed_process_is_looked_into_by_nobody),
         cmocka_unit_test(ids_are_32_hex_digits_that_end_with_the_time),
         cmocka_unit_test(durations_are_read),
         cmocka_unit_test(durations_and_times_are_written),

@@ -1,5 +1,6 @@
 // link: pl_dataset
 /* Checkout: what was put comes back, by copy or by link, and nothing is ever half there. */
+#include "clock_ahead.h"
 #include "dataset_fixture.h"
 
 #include "storage/dataset/file_read.h"
@@ -438,9 +439,8 @@ static void the_bound_holds_and_what_is_in_use_stays(void **state)
 
 /* --- another boot --- */
 
-static void after_a_boot_a_damaged_file_is_not_given_out(void **state)
+static void give_out_after_a_boot(struct fixture *f)
 {
-    struct fixture *f = *state;
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0}, bytes = {0};
     struct pl_file_cache *cache = open_cache(f, 0);
     struct pl_checkout_options o = {.cache = cache};
@@ -469,6 +469,19 @@ static void after_a_boot_a_damaged_file_is_not_given_out(void **state)
     OK(f, checkout_ops(f, &ops, "three", &o, &stats));
     assert_int_equal(stats.linked, 2);
     pl_file_cache_close(cache);
+}
+
+static void after_a_boot_a_damaged_file_is_not_given_out(void **state)
+{
+    give_out_after_a_boot(*state);
+}
+
+/* What was written before lies in the future then. */
+static void nor_when_the_clock_was_set_back(void **state)
+{
+    atomic_store(&clock_wall_ahead_ms, -40LL * 86400 * 1000);
+    give_out_after_a_boot(*state);
+    atomic_store(&clock_wall_ahead_ms, 0);
 }
 
 /* --- reading parts --- */
@@ -528,6 +541,7 @@ int main(void)
         TEST(replacing_does_not_write_through_a_link),
         TEST(the_bound_holds_and_what_is_in_use_stays),
         TEST(after_a_boot_a_damaged_file_is_not_given_out),
+        TEST(nor_when_the_clock_was_set_back),
         TEST(any_range_of_a_file_can_be_read),
     };
 

@@ -185,16 +185,98 @@ static void a_visit_meets_every_list_and_chunk(void **state)
 {
     struct memory m = {0};
     struct pl_list_source source = {&m, memory_get};
-    uint64_t counts[3] = {0}, bytes;
+    _cleanup_(pl_list_seen_finish) struct pl_list_seen seen = {0};
+    uint64_t counts[3] = {0}, bytes, found = 0;
     struct pl_hash root;
     struct pl_err err;
 
     (void)state;
     bytes = build(&m, 10000, 5, UINT64_MAX, 0, &root);
-    assert_ok(pl_list_visit(&source, &root, count_visit, counts, &err), &err);
+    assert_ok(pl_list_visit(&source, &root, &seen, NULL, count_visit, counts, &found, &err), &err);
     assert_int_equal(counts[0], m.map.len);
     assert_int_equal(counts[1], 10000);
-    assert_true(counts[2] == bytes);
+    assert_true(counts[2] == bytes && found == bytes);
+    assert_ok(pl_list_visit(&source, &root, &seen, NULL, count_visit, counts, &found, &err), &err);
+    assert_int_equal(counts[1], 10000); /* it was seen */
+    assert_true(found == bytes);
+    pl_map_finish(&m.map, free);
+}
+
+/* A list of `level` that names one list or chunk `n` times, the last time with `more` bytes. */
+static struct pl_hash repeat(struct memory *m, unsigned level, const struct pl_hash *below, uint64_t bytes, size_t n,
+                             uint64_t more)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf list = {0};
+    struct pl_hash id;
+    struct pl_err err;
+
+    assert_ok(pl_buf_add(&list, "PLCL\1", 5, &err), &err);
+    assert_ok(pl_buf_add_u8(&list, (uint8_t)level, &err), &err);
+    assert_ok(pl_buf_add_varint(&list, n, &err), &err);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t len = bytes + (i + 1 == n ? more : 0);
+
+        assert_ok(pl_buf_add(&list, below->b, PL_HASH_BYTES, &err), &err);
+        for (unsigned k = 0; k < (level ? 8 : 3); k++)
+            assert_ok(pl_buf_add_u8(&list, (uint8_t)(len >> (8 * k)), &err), &err);
+    }
+    assert_ok(memory_put(m, list.data, list.len, &id, &err), &err);
+    return id;
+}
+
+/* Three lists of 4,096 entries name 2^36 chunks. */
+static void a_list_that_is_named_often_is_visited_once(void **state)
+{
+    struct memory m = {0};
+    struct pl_list_source source = {&m, memory_get};
+    _cleanup_(pl_list_seen_finish) struct pl_list_seen seen = {0};
+    struct pl_effort effort = {.visits_max = 3 * 4096 + 1};
+    struct pl_hash id = {{1}};
+    uint64_t counts[3] = {0}, bytes = 1, found = 0;
+    struct pl_err err;
+
+    (void)state;
+    for (unsigned level = 0; level < 3; level++, bytes *= 4096)
+        id = repeat(&m, level, &id, bytes, 4096, 0);
+    assert_ok(pl_list_visit(&source, &id, &seen, &effort, count_visit, counts, &found, &err), &err);
+    assert_int_equal(counts[0], 3);
+    assert_int_equal(counts[1], 4096);
+    assert_true(found == bytes);
+    pl_map_finish(&m.map, free);
+}
+
+static void a_visit_ends_at_its_bound(void **state)
+{
+    struct memory m = {0};
+    struct pl_list_source source = {&m, memory_get};
+    _cleanup_(pl_list_seen_finish) struct pl_list_seen seen = {0};
+    struct pl_effort effort = {.visits_max = 5000};
+    uint64_t counts[3] = {0};
+    struct pl_hash root;
+    struct pl_err err;
+
+    (void)state;
+    (void)build(&m, 10000, 5, UINT64_MAX, 0, &root);
+    assert_int_equal(pl_list_visit(&source, &root, &seen, &effort, count_visit, counts, NULL, &err), PL_ELIMIT);
+    assert_true(counts[1] < 10000);
+    pl_map_finish(&m.map, free);
+}
+
+/* What it says of a list the first time is right. */
+static void a_list_that_lies_the_second_time_is_refused(void **state)
+{
+    struct memory m = {0};
+    struct pl_list_source source = {&m, memory_get};
+    _cleanup_(pl_list_seen_finish) struct pl_list_seen seen = {0};
+    struct pl_hash chunk = {{1}}, low = repeat(&m, 0, &chunk, 1, 100, 0), top = repeat(&m, 1, &low, 100, 3, 1),
+                   higher = repeat(&m, 2, &low, 100, 1, 0);
+    uint64_t counts[3] = {0};
+    struct pl_err err;
+
+    (void)state;
+    assert_int_equal(pl_list_visit(&source, &top, &seen, NULL, count_visit, counts, NULL, &err), PL_ECORRUPT);
+    assert_int_equal(pl_list_visit(&source, &higher, &seen, NULL, count_visit, counts, NULL, &err),
+                     PL_ECORRUPT); /* a level is left out */
     pl_map_finish(&m.map, free);
 }
 
@@ -282,6 +364,7 @@ static void a_list_that_lies_about_its_children_is_refused(void **state)
     struct pl_list_source source = {&m, memory_get};
     _cleanup_(pl_list_cursor_closep) struct pl_list_cursor *c = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf inner = {0};
+    _cleanup_(pl_list_seen_finish) struct pl_list_seen seen = {0};
     uint64_t counts[3] = {0};
     struct pl_hash leaf, root;
     uint64_t bytes;
@@ -294,7 +377,7 @@ static void a_list_that_lies_about_its_children_is_refused(void **state)
     assert_ok(pl_buf_add_le64(&inner, bytes + 1, &err), &err);
     assert_ok(memory_put(&m, inner.data, inner.len, &root, &err), &err);
     assert_int_equal(pl_list_cursor_open(&source, &root, &c, &err), PL_ECORRUPT);
-    assert_int_equal(pl_list_visit(&source, &root, count_visit, counts, &err), PL_ECORRUPT);
+    assert_int_equal(pl_list_visit(&source, &root, &seen, NULL, count_visit, counts, NULL, &err), PL_ECORRUPT);
     pl_map_finish(&m.map, free);
 }
 
@@ -321,6 +404,9 @@ int main(void)
         cmocka_unit_test(seeking_finds_the_chunk_that_holds_an_offset),
         cmocka_unit_test(a_change_in_the_middle_makes_few_new_lists),
         cmocka_unit_test(a_visit_meets_every_list_and_chunk),
+        cmocka_unit_test(a_list_that_is_named_often_is_visited_once),
+        cmocka_unit_test(a_visit_ends_at_its_bound),
+        cmocka_unit_test(a_list_that_lies_the_second_time_is_refused),
         cmocka_unit_test(a_small_list_is_pinned),
         cmocka_unit_test(the_root_of_a_long_list_is_pinned),
         cmocka_unit_test(damaged_lists_are_refused),

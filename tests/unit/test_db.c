@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +16,7 @@
 
 #include "pipelined/db/db.h"
 #include "pipelined/db/names.h"
+#include "pipelined/db/open.h"
 #include "pipelined/db/repo_tx.h"
 #include "storage/base/hash.h"
 #include "storage/base/io.h"
@@ -159,6 +162,46 @@ static void test_a_second_daemon_on_the_folder_is_refused(void **state)
 
     assert_int_equal(open_db(f, f->data, &second, &err), PL_ELOCKED);
     assert_non_null(strstr(err.msg, "another daemon (process "));
+}
+
+static void *close_soon(void *pipe_fd)
+{
+    (void)poll(NULL, 0, 100); /* the other thread tries by then; if not, it has less to wait for */
+    close(*(int *)pipe_fd);
+    return NULL;
+}
+
+/* A child that has not executed its program yet has the lock's descriptor, and nobody to give it back to. */
+static void test_the_lock_of_a_killed_daemon_is_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    struct pl_err err = {0};
+    int hold[2], status, fd = -1;
+    char dir[96], byte;
+    pthread_t thread;
+    pid_t daemon;
+
+    snprintf(dir, sizeof dir, "%s/killed", f->dir);
+    assert_int_equal(pl_io_mkdirs(dir, 0700, NULL), 0);
+    assert_int_equal(pipe2(hold, O_CLOEXEC), 0);
+    daemon = fork();
+    if (daemon == 0) {
+        if (pl_db_lock(dir, &fd, NULL) < 0)
+            _exit(1);
+        if (fork() == 0) {
+            close(hold[1]);
+            _exit(read(hold[0], &byte, 1) != 0);
+        }
+        _exit(0);
+    }
+    assert_int_equal(waitpid(daemon, &status, 0), daemon);
+    assert_int_equal(status, 0);
+    assert_int_equal(pthread_create(&thread, NULL, close_soon, &hold[1]), 0);
+    if (pl_db_lock(dir, &fd, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    close(fd);
+    close(hold[0]);
 }
 
 static void test_a_stale_daemon_is_fenced_by_the_log(void **state)
@@ -623,6 +666,7 @@ int main(void)
         T(test_a_refused_transaction_leaves_nothing_and_no_log_object),
         T(test_an_empty_folder_and_a_store_with_a_log_give_the_same_database),
         T(test_a_second_daemon_on_the_folder_is_refused),
+        T(test_the_lock_of_a_killed_daemon_is_waited_for),
         T(test_a_stale_daemon_is_fenced_by_the_log),
         T(test_a_daemon_that_starts_fences_one_that_writes_all_the_time),
         T(test_a_full_disk_fails_the_transaction_and_nothing_else),

@@ -4,6 +4,9 @@
 #include "crash_sweep.h"
 #include "db_world.h"
 
+#include "pipelined/db/recover.h"
+#include "pipelined/db/snapshot.h"
+
 /* Hundreds of forks and reopened databases: what the sanitizer keeps of freed memory, and fills, would be most of the time. */
 const char *__asan_default_options(void) __attribute__((visibility("default")));
 const char *__asan_default_options(void)
@@ -201,6 +204,96 @@ static void test_a_disk_that_stays_full_from_a_write_of_the_database_on(void **s
     failures(state, DATABASE, SQLITE_FULL, true, 37);
 }
 
+/* ---- a database that is made anew ---- */
+
+/* Half of the work, a checkpoint, the other half: where a recovery stands on both. The id of the store. */
+static void work_with_checkpoint(struct world *w, uint8_t ret_store[16])
+{
+    struct pl_snapshot_options o = {.dir = w->dir};
+    struct pl_err err = {0};
+    uint64_t seq;
+
+    assert_ok(world_open(w, "data", &err), &err);
+    for (size_t i = 0; i < STEPS; i++) {
+        assert_ok(world_step(w, i, &err), &err);
+        if (i == STEPS / 2)
+            assert_ok(pl_db_checkpoint(w->db, &o, &seq, &err), &err);
+    }
+    assert_true(pl_hex_decode(pl_db_store_id(w->db), ret_store, 16));
+}
+
+/* What is in place after a recovery that was given an error: nothing, or all. */
+static void assert_all_or_nothing(struct world *w, int r, const char *was, const char *what)
+{
+    struct world other = {.dir = w->dir};
+    char database[PATH_MAX];
+    struct pl_err err = {0};
+    char *is;
+
+    snprintf(database, sizeof database, "%s/other/pipelined.db", w->dir);
+    if (r < 0 && access(database, F_OK) == 0)
+        fail_msg("%s: refused (%d), but a database is in place", what, r);
+    if (world_open(&other, "other", &err) < 0)
+        fail_msg("%s: after %d: %s", what, r, err.msg);
+    is = world_logged_tables(&other);
+    assert_text(is, was, what);
+    free(is);
+    assert_state(&other, STEPS, false, what);
+    world_close(&other);
+}
+
+static void recover_with_errors(struct world *w, int how, bool lasting)
+{
+    char dir[PATH_MAX];
+    unsigned failed = 0, done = 0;
+    uint8_t store[16];
+    char *was, what[64];
+
+    snprintf(dir, sizeof dir, "%s/other", w->dir);
+    work_with_checkpoint(w, store);
+    was = world_logged_tables(w);
+    for (uint64_t n = 1; done == 0; n += 7) {
+        struct pl_recover_report report = {0};
+        struct pl_err err = {0};
+        uint64_t before = crash_calls(DATABASE);
+        int r;
+
+        snprintf(what, sizeof what, "error %d %s call %llu", how, lasting ? "from" : "at", (unsigned long long)n);
+        assert_int_equal(mkdir(dir, 0700), 0);
+        crash_arm(DATABASE, n, how);
+        crash_last(DATABASE, lasting);
+        r = pl_db_recover(dir, w->objects, store, false, &report, &err);
+        done = crash_calls(DATABASE) - before < n;
+        crash_disarm();
+        failed += r < 0;
+        if (r == 0)
+            assert_true(report.recovered);
+        else
+            assert_true(*err.msg);
+        pl_recover_report_finish(&report);
+        if (n / 7 % 8 == 0 || r == 0)
+            assert_all_or_nothing(w, r, was, what);
+        assert_int_equal(pl_io_remove_tree(dir, NULL), 0);
+    }
+    assert_true(failed > 4);
+    free(was);
+}
+
+static void test_a_full_disk_at_writes_of_a_recovery(void **state)
+{
+    recover_with_errors(*state, SQLITE_FULL, false);
+}
+
+static void test_an_error_at_writes_and_syncs_of_a_recovery(void **state)
+{
+    recover_with_errors(*state, SQLITE_IOERR, false);
+}
+
+static void test_a_disk_that_stays_full_from_a_write_of_a_recovery_on(void **state)
+{
+    recover_with_errors(*state, SQLITE_FULL, true);
+}
+
 /* ---- without either ---- */
 
 static void test_every_step_does_what_the_model_says(void **state)
@@ -252,6 +345,9 @@ int main(void)
         T(test_an_error_at_writes_and_syncs_of_the_database),
         T(test_a_disk_that_stays_full_from_any_write_of_the_store_on),
         T(test_a_disk_that_stays_full_from_a_write_of_the_database_on),
+        T(test_a_full_disk_at_writes_of_a_recovery),
+        T(test_an_error_at_writes_and_syncs_of_a_recovery),
+        T(test_a_disk_that_stays_full_from_a_write_of_a_recovery_on),
     };
 
     return cmocka_run_group_tests(tests, before_all, after_all);

@@ -29,7 +29,7 @@ static size_t add_roots(struct pl_conn *c, const char *sql, enum pl_fsck_kind ki
 
 static void assert_reads(struct play *p, struct pl_store *store, bool full)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->g->w.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = world_read(p->g->w.db);
     struct pl_fsck_options options = {.full = full, .finding = finding};
     struct pl_fsck_report report = {0};
     struct pl_fsck_root roots[ROOTS_MAX];
@@ -55,7 +55,7 @@ static void assert_files_read(struct play *p, struct pl_store *store)
 {
     struct pl_node_source source = {store, pl_store_node_get};
     struct pl_chunk_reader reader = pl_store_chunk_reader(store);
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->g->w.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = world_read(p->g->w.db);
     struct pl_fsck_root roots[ROOTS_MAX];
     size_t n = add_roots(rd.conn, "SELECT root FROM commit_", PL_FSCK_TREE, roots, 0);
 
@@ -344,7 +344,7 @@ static int add_size(void *arg, const char *key, uint64_t size, struct pl_err *er
 /* Of packs that are there: one that lied may have been condemned before it was taken out. */
 static size_t states_left(struct play *p)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->g->w.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = world_read(p->g->w.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     struct pl_err err = {0};
     size_t n = 0;
@@ -403,7 +403,7 @@ static int trace_object(void *arg, const char *key, uint64_t size, struct pl_err
 
 static void trace(struct play *p)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->g->w.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = world_read(p->g->w.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     struct pl_err err = {0};
 

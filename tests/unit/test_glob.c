@@ -418,6 +418,28 @@ static void no_pattern_takes_long(void **state)
     pl_glob_destroy(g);
 }
 
+/* Literal beginnings are free: a thousand names are a small list, some hundred stars in each glob are not. */
+static void globs_that_are_too_large_together_are_refused(void **state)
+{
+    const char *patterns[200];
+    char dear[601] = "", literal[601] = "/";
+    struct pl_glob_set *set;
+    struct pl_err err;
+
+    (void)state;
+    for (size_t i = 0; i < 600; i += 2)
+        memcpy(dear + i, "*a", 3);
+    memset(literal + 1, 'a', sizeof literal - 2);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(patterns); i++)
+        patterns[i] = dear;
+    assert_int_equal(pl_glob_set_compile(patterns, PL_ARRAY_SIZE(patterns), &set, &err), PL_ELIMIT);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(patterns); i++)
+        patterns[i] = literal;
+    assert_int_equal(pl_glob_set_compile(patterns, PL_ARRAY_SIZE(patterns), &set, &err), 0);
+    assert_true(pl_glob_set_cost(set, 1000) < 1000 * 1000);
+    pl_glob_set_destroy(set);
+}
+
 static void a_pattern_that_is_too_large_is_refused(void **state)
 {
     char pattern[PL_GLOB_MAX_BYTES + 64] = "";
@@ -448,6 +470,7 @@ int main(void)
         cmocka_unit_test(files_of_a_match),
         cmocka_unit_test(random_patterns_match_as_the_oracle_says),
         cmocka_unit_test(no_pattern_takes_long),
+        cmocka_unit_test(globs_that_are_too_large_together_are_refused),
         cmocka_unit_test(a_pattern_that_is_too_large_is_refused),
     };
 

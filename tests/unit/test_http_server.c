@@ -252,6 +252,16 @@ static void test_no_request_is_smuggled(void **state)
         "POST /bytes HTTP/1.1\r\nHost: x\r\nContent-Length: 5, 5\r\n\r\nhello",
         "POST /bytes HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\nhello",
         "POST /bytes HTTP/1.1\r\nHost: x\r\nFoo\r\nContent-Length: 5\r\n\r\nhello",
+        "POST /bytes HTTP/1.1\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
+        "POST /bytes HTTP/1.1\r\nHost: x\nContent-Length: 5\r\n\r\nhello",
+        "POST /bytes HTTP/1.1\r\nHost: x\r\nContent-Length: 5\n\r\nhello",
+        "POST /bytes HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\nhello",
+        "POST /bytes HTTP/1.1\nHost: x\nContent-Length: 5\n\nhello",
+        "POST /bytes HTTP/1.1\r\nX: a\rb\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
+        "GET /loop HTTP/1.1\r\nHost: x\r\n\n",
+        "GET /loop HTTP/1.1\nHost: x\n\n",
+        "GET /loop HTTP/1.0\n\r\n",
+        "GET /loop HTTP/1.0\r\n\n",
     };
 
     (void)state;

@@ -1,6 +1,9 @@
 // link: pl_dataset
 /* Ingest: files of this machine become chunks and operations, the same whoever reads them; and nothing is taken that cannot be given
  * back. */
+#include <fcntl.h>
+#include <sys/mman.h>
+
 #include "dataset_fixture.h"
 
 #include "storage/chunk/chunk.h"
@@ -513,6 +516,33 @@ static void a_fresh_file_is_not_trusted(void **state)
     assert_int_equal(run.stats.cached, 1);
 }
 
+/* A page that is dirty already is written without a new time. */
+static void a_file_that_someone_has_mapped_is_read_again(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_(pl_buf_finish) struct pl_buf first = {0}, second = {0}, third = {0}, last = {0};
+    struct cached_run run;
+    int fd;
+    char *map;
+
+    put_text(f, "in/f", "first");
+    fd = open(at(f, "in/f"), O_RDWR | O_CLOEXEC);
+    map = mmap(NULL, 5, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_true(fd >= 0 && map != MAP_FAILED);
+    close(fd);
+    map[0] = 'F';
+    clock_offset_ns = 10 * SECOND; /* that was long ago */
+    (void)push_cached(f, &first);
+    map[0] = 'W';
+    run = push_cached(f, &second);
+    assert_int_equal(run.stats.cached, 0);
+    assert_true(first.len != second.len || memcmp(first.data, second.data, first.len) != 0);
+    munmap(map, 5);
+    (void)push_cached(f, &third);
+    run = push_cached(f, &last);
+    assert_int_equal(run.stats.cached, 1); /* nobody has it any more */
+}
+
 static void what_the_store_lost_is_read_again(void **state)
 {
     struct fixture *f = *state;
@@ -685,6 +715,7 @@ int main(void)
         TEST(a_run_may_link_to_its_inputs),
         TEST(unchanged_files_are_not_read_again),
         TEST(a_fresh_file_is_not_trusted),
+        TEST(a_file_that_someone_has_mapped_is_read_again),
         TEST(what_the_store_lost_is_read_again),
         TEST(a_damaged_or_foreign_cache_is_empty),
         TEST(repeated_bytes_are_stored_once),

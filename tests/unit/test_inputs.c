@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "agent_files.h"
+#include "pipelined/agent/input_folder.h"
 #include "pipelined/agent/input_kept.h"
 #include "some.h"
 #include "storage/base/clock.h"
@@ -95,6 +96,52 @@ static void the_root_gives_everything(void **state)
     assert_true(has_file(f, "digits/train/deep/er/x", 90, 0444));
     assert_true(has_file(f, "digits/tool", 10, 0555));
     assert_true(is_there(f, "pfs/digits/empty"));
+}
+
+/* ---- a tree that nobody should have made ---- */
+
+struct crafted {
+    size_t next;
+    char link_to[160];
+};
+
+static int next_crafted(void *self, const char **ret_path, size_t *ret_len, struct pl_entry *ret, struct pl_err *err)
+{
+    static const char *const paths[] = {"d/a", "d/a-x", "d/a/b"};
+    struct crafted *c = self;
+    const bool link = c->next == 0;
+
+    (void)err;
+    if (c->next == PL_ARRAY_SIZE(paths))
+        return 0;
+    *ret_path = paths[c->next++];
+    *ret_len = strlen(*ret_path);
+    *ret = link ? pl_entry_inline(PL_KIND_LINK, c->link_to, strlen(c->link_to)) : pl_entry_inline(PL_KIND_FILE, "evil", 4);
+    return 1;
+}
+
+/* A link "a" beside "a/b": by the second name nothing is written through the first, with few entries nor with many. */
+static void a_file_below_a_link_is_refused(void **state)
+{
+    struct agent_files *f = *state;
+    struct pl_input_folder folder = {.reader = pl_store_chunk_reader(f->store)};
+    const uint64_t counts[] = {3, PL_INPUTS_FEW + 1};
+    char dest[160], outside[200];
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(counts); i++) {
+        struct crafted c = {0};
+        const struct pl_entry_source entries = {.self = &c, .next = next_crafted};
+        struct pl_err err = {0};
+
+        snprintf(dest, sizeof dest, "%s/dest%zu", f->dir, i);
+        snprintf(c.link_to, sizeof c.link_to, "%s/outside%zu", f->dir, i);
+        assert_int_equal(mkdir(dest, 0755), 0);
+        assert_int_equal(mkdir(c.link_to, 0755), 0);
+        assert_int_equal(pl_input_write(&folder, &entries, counts[i], dest, &err), PL_ECOLLISION);
+        snprintf(outside, sizeof outside, "%s/outside%zu/b", f->dir, i);
+        assert_int_equal(access(outside, F_OK), -1);
+    }
+    pl_buf_finish(&folder.scratch);
 }
 
 static void files_take_a_part_of_a_match(void **state)
@@ -656,6 +703,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_match_gives_that_file, agent_files_set_up, agent_files_tear_down),
         cmocka_unit_test_setup_teardown(the_root_gives_everything, agent_files_set_up, agent_files_tear_down),
         cmocka_unit_test_setup_teardown(files_take_a_part_of_a_match, agent_files_set_up, agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(a_file_below_a_link_is_refused, agent_files_set_up, agent_files_tear_down),
         cmocka_unit_test_setup_teardown(an_input_that_stays_the_same_stays_where_it_is, agent_files_set_up,
                                         agent_files_tear_down),
         cmocka_unit_test_setup_teardown(a_file_that_is_replaced_lies_aside_for_as_long_as_the_command_runs, agent_files_set_up,

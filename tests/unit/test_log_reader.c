@@ -5,6 +5,7 @@
 #include "storage/dataset/log_reader.h"
 
 #include <pthread.h>
+#include <time.h>
 
 #define OBJECTS 60
 
@@ -18,13 +19,15 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     unsigned gets, under_way, most;
-    unsigned first_waits_for; /* gets that end before that of object 1 does; 0 = it does not wait */
-    uint64_t fails;           /* this object cannot be had */
+    unsigned
+        first_waits_for; /* gets that end before that of object 1 does, and none ends before two were under way; 0 = none waits */
+    uint64_t fails;      /* this object cannot be had */
 } far;
 
 static int far_get(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret,
                    struct pl_err *err)
 {
+    struct timespec until;
     uint64_t seq = 0;
     int r;
 
@@ -33,6 +36,12 @@ static int far_get(struct pl_object_store *s, const char *key, uint64_t offset, 
     pthread_mutex_lock(&far.lock);
     far.under_way++;
     far.most = PL_MAX(far.most, far.under_way);
+    pthread_cond_broadcast(&far.changed);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 60; /* of a reader that asks for one after the other */
+    while (far.first_waits_for > 0 && far.most < 2)
+        if (pthread_cond_timedwait(&far.changed, &far.lock, &until) != 0)
+            break;
     while (seq == 1 && far.gets < far.first_waits_for)
         pthread_cond_wait(&far.changed, &far.lock);
     pthread_mutex_unlock(&far.lock);

@@ -342,14 +342,15 @@ static int doom(struct pl_tx *tx, void *arg, struct pl_err *err)
                       err);
 }
 
-static int collecting_list(struct pl_object_store *s, const char *prefix, pl_object_visit_fn visit, void *arg, struct pl_err *err)
+static int collecting_list(struct pl_object_store *s, const char *prefix, const char *after, pl_object_visit_fn visit, void *arg,
+                           struct pl_err *err)
 {
     if (pl_streq(prefix, "p/") && !collector.done) {
         collector.done = true;
         assert_int_equal(pl_db_run(collector.f->w.db, PL_TX_LOGGED, doom, collector.key, err), 0);
         assert_int_equal(pl_object_remove(s, collector.key, err), 0);
     }
-    return collector.real->list(s, prefix, visit, arg, err);
+    return collector.real->list(s, prefix, after, visit, arg, err);
 }
 
 static void what_garbage_collection_takes_meanwhile_is_mirrored_with_its_record(void **state)

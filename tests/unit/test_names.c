@@ -196,6 +196,13 @@ static void test_commits_of_other_repos_do_not_count(void **state)
     assert_int_equal(pl_db_commit_named(rd.conn, "default", "other", "master", &row, &err), PL_ENOTFOUND);
 }
 
+static bool may_read(const void *who, const char *project, const char *name)
+{
+    (void)project;
+    (void)name;
+    return *(const bool *)who;
+}
+
 static void test_a_run_by_its_first_digits(void **state)
 {
     struct names *n = *state;
@@ -219,6 +226,14 @@ static void test_a_run_by_its_first_digits(void **state)
     assert_int_equal(pl_db_run_find(rd.conn, "BEEF", id, &err), PL_EINVAL);
     assert_int_equal(pl_db_run_find(rd.conn, "beefbeef00000000000000000000000a0", id, &err), PL_EINVAL);
     assert_string_equal(id, n->c.commit);
+    for (int seen = 0; seen < 2; seen++) { /* a run that the reader does not see is not there, and counts for nothing */
+        const bool who = seen != 0;
+
+        rd.conn->readable = may_read;
+        rd.conn->who = &who;
+        assert_int_equal(pl_db_run_find(rd.conn, "beef", id, &err), who ? PL_ECONFLICT : PL_ENOTFOUND);
+        assert_int_equal(pl_db_run_find(rd.conn, prefix, id, &err), who ? 0 : PL_ENOTFOUND);
+    }
 }
 
 int main(void)

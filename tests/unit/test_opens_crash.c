@@ -1,6 +1,7 @@
 /* A crash, or a failure, at every single write, sync and rename of a workload on open commits: what was answered is in them, or in the
  * commit that they became, once; what was finished or dropped comes back no more. Every start is one after a power failure: objects that
- * no flush has seen are gone. */
+ * no flush has seen are gone. Or it is one after a death of the process alone: these objects are there, and go with a later power failure,
+ * unless their folder, or all of the disk, was synced meanwhile. */
 // link: pl_db
 #include "crash_sweep.h"
 #include "opens_world.h"
@@ -19,6 +20,8 @@ static struct {
     const struct pl_object_ops *real;
     struct pl_object_ops ops;
     char store[PATH_MAX], list[PATH_MAX]; /* folder; file of keys */
+    char left[PATH_MAX];                  /* the same, of what processes before this one had not flushed */
+    bool stays;                           /* the machine: the next start is after a death of the process alone */
     pthread_mutex_t lock;
 } power = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -44,6 +47,69 @@ static int power_put(struct pl_object_store *s, const char *key, const struct io
     return r;
 }
 
+/* Calls `one` with each key of the file. */
+static void each_key(const char *list, void (*one)(const char *key))
+{
+    FILE *f = fopen(list, "re");
+    char key[PL_OBJECT_KEY_MAX + 2];
+
+    while (f && fgets(key, sizeof key, f)) {
+        key[strcspn(key, "\n")] = '\0';
+        one(key);
+    }
+    if (f)
+        fclose(f);
+}
+
+static char *flushed_folders; /* " a/b  c " */
+
+static void note_folder(const char *key)
+{
+    char *more;
+
+    assert_true(asprintf(&more, "%s %.*s ", flushed_folders, (int)(strrchr(key, '/') - key), key) > 0);
+    free(flushed_folders);
+    flushed_folders = more;
+}
+
+static void leave_unless_flushed(const char *key)
+{
+    char folder[PL_OBJECT_KEY_MAX + 4];
+    FILE *f;
+
+    snprintf(folder, sizeof folder, " %.*s ", (int)(strrchr(key, '/') - key), key);
+    if (strstr(flushed_folders, folder))
+        return;
+    f = fopen(power.left, "ae");
+    assert_non_null(f);
+    assert_true(fprintf(f, "%s\n", key) > 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* A sync of a folder is one of all its names. */
+static void power_flushed(void)
+{
+    char before[PATH_MAX + 8];
+
+    flushed_folders = strdup("");
+    each_key(power.list, note_folder);
+    snprintf(before, sizeof before, "%s.before", power.left);
+    if (rename(power.left, before) == 0)
+        each_key(before, leave_unless_flushed);
+    (void)unlink(before);
+    (void)unlink(power.list);
+    free(flushed_folders);
+}
+
+/* In the place of the C library's. */
+int syncfs(int fd) __attribute__((visibility("default")));
+int syncfs(int fd)
+{
+    (void)fd;
+    (void)unlink(power.left);
+    return 0;
+}
+
 static int power_flush(struct pl_object_store *s, struct pl_err *err)
 {
     int r;
@@ -51,31 +117,43 @@ static int power_flush(struct pl_object_store *s, struct pl_err *err)
     pthread_mutex_lock(&power.lock);
     r = power.real->flush(s, err);
     if (r == 0)
-        (void)unlink(power.list);
+        power_flushed();
     pthread_mutex_unlock(&power.lock);
     return r;
 }
 
+static void lose(const char *key)
+{
+    char path[2 * PATH_MAX];
+
+    snprintf(path, sizeof path, "%s/%s", power.store, key);
+    assert_true(unlink(path) == 0 || errno == ENOENT);
+}
+
 static void power_lose(void)
 {
-    FILE *f = fopen(power.list, "re");
-    char path[2 * PATH_MAX], key[PL_OBJECT_KEY_MAX + 2];
-
-    while (f && fgets(key, sizeof key, f)) {
-        key[strcspn(key, "\n")] = '\0';
-        snprintf(path, sizeof path, "%s/%s", power.store, key);
-        assert_true(unlink(path) == 0 || errno == ENOENT);
-    }
-    if (f)
-        fclose(f);
+    each_key(power.list, lose);
+    each_key(power.left, lose);
     (void)unlink(power.list);
+    (void)unlink(power.left);
+}
+
+static void power_leave(void)
+{
+    flushed_folders = strdup("");
+    each_key(power.list, leave_unless_flushed);
+    (void)unlink(power.list);
+    free(flushed_folders);
 }
 
 static int power_open(struct pl_object_store **ret, struct pl_err *err)
 {
     int r;
 
-    power_lose();
+    if (power.stays)
+        power_leave();
+    else
+        power_lose();
     r = pl_object_file_open(power.store, ret, err);
     if (r < 0)
         return r;
@@ -99,6 +177,8 @@ static int setup(void **state)
     o->w.open_objects = power_open;
     snprintf(power.store, sizeof power.store, "%s/store", o->w.dir);
     snprintf(power.list, sizeof power.list, "%s/unflushed", o->w.dir);
+    snprintf(power.left, sizeof power.left, "%s/left", o->w.dir);
+    power.stays = false;
     *state = o;
     return 0;
 }
@@ -193,6 +273,42 @@ static void failures(void **state, enum where where, int how, bool lasting, uint
     crash_sweep_failures(&w, where, how, lasting, stride);
 }
 
+/* ---- first the process dies, then the power fails ---- */
+
+static int open_after_a_kill(void *world, struct pl_err *err)
+{
+    int r;
+
+    power.stays = true;
+    r = opens_world_open(world, err);
+    power.stays = false;
+    return r;
+}
+
+static void look_after_a_power_failure(void *world, bool closely, const char *what)
+{
+    char *before = opens_state(world), *after;
+    struct pl_err err = {0};
+
+    opens_world_close(world);
+    assert_ok(opens_world_open(world, &err), &err);
+    after = opens_state(world);
+    if (!pl_streq(after, before))
+        fail_msg("%s, then a power failure:\n--- wanted\n%s\n--- got\n%s", what, before, after);
+    free(before);
+    free(after);
+    look(world, closely, what);
+}
+
+static void test_what_a_killed_process_left_unsynced_survives_a_power_failure(void **state)
+{
+    struct crash_work w = work(state);
+
+    w.open = open_after_a_kill;
+    w.look = look_after_a_power_failure;
+    crash_sweep(&w, FILE_FSYNC, PL_IO_EXIT_BEFORE, 1);
+}
+
 /* ---- tests ---- */
 
 static void test_every_step_does_what_is_written(void **state)
@@ -282,6 +398,7 @@ int main(void)
         T(test_a_crash_before_any_sync),
         T(test_a_crash_after_any_rename),
         T(test_a_crash_before_writes_and_syncs_of_the_database),
+        T(test_what_a_killed_process_left_unsynced_survives_a_power_failure),
         T(test_kill_9_at_random_moments),
         T(test_a_full_disk_at_any_write),
         T(test_an_error_at_any_sync),

@@ -29,7 +29,7 @@ static struct pl_op_record record_of(const struct pl_buf *bytes, uint8_t kind)
 }
 
 /* Three records of 300 KiB in all say that a file has 16,777,216 pieces. */
-static void test_lists_of_the_same_pieces_are_too_many(void **state)
+static void test_a_list_that_is_named_often_is_gone_through_once(void **state)
 {
     struct opens_world o = {.w.dir = fixture_dir()};
     const struct pl_open_args args = {.project = "default", .repo = "digits", .branch = "master"};
@@ -55,8 +55,9 @@ static void test_lists_of_the_same_pieces_are_too_many(void **state)
         .ops = &op, .n_ops = 1, .records = records, .n_records = 3, .bytes = low.len + high.len, .done = open_written};
     assert_ok(pl_opens_start(o.opens, &args, &c, &err), &err);
     assert_ok(open_put_wait(c, &w, &err), &err);
-    assert_int_equal(pl_opens_needs(o.opens, "default", &needs, &n, &err), PL_ELIMIT);
-    assert_non_null(strstr(err.msg, "more than 8388608 pieces"));
+    assert_ok(pl_opens_needs(o.opens, "default", &needs, &n, &err), &err);
+    assert_in_range(n, 3, PL_LIST_MAX_ENTRIES + 8);
+    free(TAKE_PTR(needs));
     assert_ok(pl_open_abort(c, "over", &err), &err);
     assert_ok(pl_opens_needs(o.opens, "default", &needs, &n, &err), &err);
     assert_int_equal(n, 0);
@@ -68,7 +69,7 @@ static void test_lists_of_the_same_pieces_are_too_many(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lists_of_the_same_pieces_are_too_many)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_list_that_is_named_often_is_gone_through_once)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -345,6 +345,37 @@ static void a_pack_of_very_many_records_is_bounded(void **state)
     assert_ok(verify(bytes, n, &(struct pl_pack_verify){0}, &err), &err);
 }
 
+/* 16 MiB of zeros are some hundred bytes: what they inflate to is bounded, for who writes and before who reads inflates any. */
+static void what_a_pack_inflates_to_is_bounded(void **state)
+{
+    const size_t raw = (size_t)16 << 20;
+    struct pl_pack_writer *w = writer_of(PL_PACK_MAX_BYTES);
+    _cleanup_(pl_pack_footer_finish) struct pl_pack_footer f = {0};
+    struct pl_pack_entry e = {.raw = (uint32_t)raw, .stored = 4, .codec = PL_CODEC_ZSTD, .kind = PL_REC_BLOB};
+    struct pl_pack_verify how = {.project = "default"};
+    struct pl_pack_memory memory = {0};
+    struct pl_pack_input in;
+    struct pl_hash id;
+    struct pl_err err;
+
+    (void)state;
+    for (uint32_t i = 0; i < PL_PACK_RAW_BYTES / raw; i++) {
+        pl_hash_sha256(&i, sizeof i, &e.id);
+        assert_int_equal(pl_pack_writer_add(w, &e, "none", &err), 1);
+    }
+    pl_hash_sha256("one more", 8, &e.id);
+    assert_int_equal(pl_pack_writer_add(w, &e, "none", &err), PL_EPACKFULL);
+    assert_ok(pl_pack_writer_seal(w, &memory.bytes, &memory.size, &id, &err), &err);
+    in = pl_pack_input_memory(&memory);
+    assert_ok(pl_pack_footer_read(&in, &f, &err), &err);
+    assert_ok(pl_pack_footer_check_raw(&f, PL_PACK_RAW_BYTES, &err), &err);
+    how.raw_max = PL_PACK_RAW_BYTES - 1;
+    assert_int_equal(pl_pack_verify(&in, &how, NULL, &err), PL_ETOOBIG);
+    how.raw_max = PL_PACK_RAW_BYTES;
+    assert_int_equal(pl_pack_verify(&in, &how, NULL, &err), PL_ECORRUPT); /* it was looked at, and is no zstd */
+    pl_pack_writer_destroy(w);
+}
+
 static void keys_that_are_no_packs_are_not_taken_for_one(void **state)
 {
     static const char *const bad[] = {"",
@@ -377,6 +408,7 @@ int main(void)
         cmocka_unit_test(the_kind_of_a_pack_follows_from_its_records),
         cmocka_unit_test(a_pack_takes_a_record_once_and_only_while_it_fits),
         cmocka_unit_test(a_pack_of_very_many_records_is_bounded),
+        cmocka_unit_test(what_a_pack_inflates_to_is_bounded),
         cmocka_unit_test(keys_that_are_no_packs_are_not_taken_for_one),
     };
 

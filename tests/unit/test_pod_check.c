@@ -6,8 +6,8 @@
 
 /* A stage's patch, what stands beside it in the stage, and whose cluster it is. */
 struct ask {
-    const char *key, *patch; /* "pod_patch" or "pod_spec", of `placement`; NULL: neither */
-    const char *beside, *template, *node_cache;
+    const char *key, *patch;                                  /* "pod_patch" or "pod_spec", of `placement`; NULL: neither */
+    const char *beside, *template, *node_cache, *annotations; /* annotations: a prefix that the operator allows */
     enum pl_pod_level level;
     bool trusted;
 };
@@ -35,6 +35,8 @@ static int render_ask(const struct ask *a, struct pl_pod *ret, struct pl_err *er
     settings.pull_secrets = pull_secrets;
     settings.n_pull_secrets = 1;
     settings.ca = "pipelined-ca";
+    settings.annotations = &a->annotations;
+    settings.n_annotations = a->annotations != NULL;
     settings.claims = claims;
     settings.n_claims = PL_ARRAY_SIZE(claims);
     settings.node_cache = a->node_cache;
@@ -144,6 +146,8 @@ static const struct {
     {MAIN("\"securityContext\": {\"seLinuxOptions\": {\"type\": \"spc_t\"}}"), "containers[0].securityContext.seLinuxOptions"},
     {MAIN("\"securityContext\": {\"windowsOptions\": {}}"), "containers[0].securityContext.windowsOptions"},
     {MAIN("\"securityContext\": {\"runAsUser\": 10002}"), "containers[0].securityContext.runAsUser"},
+    {MAIN("\"securityContext\": {\"runAsUser\": 10002.0}"), "containers[0].securityContext.runAsUser"},
+    {MAIN("\"securityContext\": {\"runAsGroup\": \"10002\"}"), "containers[0].securityContext.runAsUser"},
     {MAIN("\"command\": [\"sh\"]"), "containers[0].command"},
     {MAIN("\"args\": [\"sh\"]"), "containers[0].args"},
     {MAIN("\"lifecycle\": {}"), "containers[0].lifecycle"},
@@ -161,6 +165,7 @@ static const struct {
      "\"path\": \"/containers/0/env/0\", \"value\": {\"name\": \"A\", \"value\": \"2\"}}]",
      "containers[0].env[0]", "is there twice"},
     {MAIN("\"env\": [{\"name\": \"HABANA_VISIBLE_DEVICES\", \"value\": \"all\"}]"), "containers[0].env[1]", GIVES},
+    {MAIN("\"env\": [{\"name\": \"SOMEBODY_S_VISIBLE_DEVICES\", \"value\": \"all\"}]"), "containers[0].env[1]", GIVES},
     {ADDED("\"env\": [{\"name\": \"NVIDIA_VISIBLE_DEVICES\", \"value\": \"all\"}]"), "containers[2].env[0]", GIVES},
     {ADDED("\"env\": [{\"name\": \"NVIDIA_VISIBLE_DEVICES\", \"valueFrom\": {\"configMapKeyRef\": {\"name\": \"c\", \"key\": "
            "\"k\"}}}]"),
@@ -478,26 +483,27 @@ static void what_the_operators_template_brings_is_no_specs_to_use(void **state)
         is_refused(&(struct ask){"pod_patch", refused[i][0], .template = OPERATORS}, refused[i][1], refused[i][2]);
 }
 
+#define NOT_LISTED "is none that specs may set or kubernetes.annotations names"
 /* Of what the stage itself brings a part stands in the pod before its patches do. */
 static void a_stages_placement_and_gpu_ask_for_no_more_than_its_patches(void **state)
 {
     static const char *const refused[][3] = {
         {"\"placement\": {\"priority_class\": \"system-node-critical\"}", "priorityClassName", "is one of the system's"},
         {"\"placement\": {\"annotations\": {\"cdi.k8s.io/x\": \"nvidia.com/gpu=all\"}}", "metadata.annotations.cdi.k8s.io/x",
-         "is set"},
+         NOT_LISTED},
         {"\"placement\": {\"annotations\": {\"io.kubernetes.cri-o.Devices\": \"/dev/nvidia0\"}}",
-         "metadata.annotations.io.kubernetes.cri-o.Devices", "is set"},
+         "metadata.annotations.io.kubernetes.cri-o.Devices", NOT_LISTED},
         {"\"placement\": {\"annotations\": {\"sidecar.istio.io/userVolume\": \"[]\"}}",
-         "metadata.annotations.sidecar.istio.io/userVolume", "is set"},
+         "metadata.annotations.sidecar.istio.io/userVolume", NOT_LISTED},
         {"\"placement\": {\"annotations\": {\"gpu-fraction\": \"0.5\"}}", "metadata.annotations.gpu-fraction", BESIDE},
         {"\"placement\": {\"labels\": {\"app.kubernetes.io/name\": \"pipelined\"}}", "metadata.labels.app.kubernetes.io/name",
          "is one by which others are found"},
         {"\"placement\": {\"annotations\": {\"k8s.v1.cni.cncf.io/networks\": \"kube-system/host\"}}",
-         "metadata.annotations.k8s.v1.cni.cncf.io/networks", "is set"},
+         "metadata.annotations.k8s.v1.cni.cncf.io/networks", NOT_LISTED},
         {"\"placement\": {\"annotations\": {\"cni.projectcalico.org/ipAddrs\": \"[]\"}}",
-         "metadata.annotations.cni.projectcalico.org/ipAddrs", "is set"},
+         "metadata.annotations.cni.projectcalico.org/ipAddrs", NOT_LISTED},
         {"\"placement\": {\"annotations\": {\"iam.amazonaws.com/role\": \"admin\"}}",
-         "metadata.annotations.iam.amazonaws.com/role", "is set"},
+         "metadata.annotations.iam.amazonaws.com/role", NOT_LISTED},
         {"\"placement\": {\"labels\": {\"aadpodidbinding\": \"admin\"}}", "metadata.labels.aadpodidbinding",
          "is one by which others are found"},
         {"\"placement\": {\"labels\": {\"azure.workload.identity/use\": \"true\"}}",
@@ -521,7 +527,14 @@ static void a_stages_placement_and_gpu_ask_for_no_more_than_its_patches(void **s
                                          "nvidia.cdi.k8s.io/all",
                                          "proxy.istio.io/overrides",
                                          "sidecar.istio.io/bootstrapOverride",
-                                         "config.linkerd.io/debug-image"};
+                                         "config.linkerd.io/debug-image",
+                                         "devices.nri.io/container.main",
+                                         "dapr.io/sidecar-image",
+                                         "vault.hashicorp.com/agent-inject",
+                                         "consul.hashicorp.com/connect-inject",
+                                         "kuma.io/sidecar-env-vars",
+                                         "ad.datadoghq.com/main.checks",
+                                         "a-webhook-of-tomorrow.example/root"};
 
     (void)state;
     for (size_t i = 0; i < PL_ARRAY_SIZE(refused); i++)
@@ -534,11 +547,12 @@ static void a_stages_placement_and_gpu_ask_for_no_more_than_its_patches(void **s
                              : "\"gpu\": {\"share\": {\"mode\": \"custom\", \"limits\": {\"own.io/gpu\": 1}, ",
                        powers[i / 2], i % 2 ? "" : "}");
         (void)snprintf(field, sizeof(field), "metadata.annotations.%s", powers[i / 2]);
-        is_refused(&(struct ask){.patch = "", .beside = beside}, field, "is set");
+        is_refused(&(struct ask){.patch = "", .beside = beside}, field, NOT_LISTED);
     }
     is_taken(&(struct ask){.beside = "\"placement\": {\"labels\": {\"app\": \"mine\", \"app.kubernetes.io/name\": \"train\"}}"});
-    is_taken(
-        &(struct ask){.beside = "\"placement\": {\"annotations\": {\"sidecar.istio.io/proxyCPU\": \"1\", \"note\": \"gpu\"}}"});
+    is_taken(&(struct ask){.beside = "\"placement\": {\"annotations\": {\"sidecar.istio.io/proxyCPU\": \"1\", "
+                                     "\"karpenter.sh/x\": \"1\", \"note\": \"\"}}"});
+    is_taken(&(struct ask){.beside = "\"placement\": {\"annotations\": {\"our.x/team\": \"a\"}}", .annotations = "our.x/"});
     is_taken(&(struct ask){.beside =
                                "\"gpu\": {\"share\": {\"mode\": \"custom\", \"preset\": \"kai\", \"values\": {\"fraction\": "
                                "0.5}}}"});

@@ -5,6 +5,7 @@
 #include "storage/base/pool.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 static _Atomic int done;
@@ -94,12 +95,48 @@ static void impossible_pools_are_refused(void **state)
     assert_in_range(pl_cores(), 1, 64);
 }
 
+static void post(void *semaphore)
+{
+    sem_post(semaphore);
+}
+
+static void quick_work_does_not_wait_for_slow_work(void **state)
+{
+    struct pl_pool *p;
+    struct pl_err err;
+    int order[8];
+    sem_t passed;
+
+    (void)state;
+    atomic_store(&done, 0);
+    sem_init(&passed, 0, 0);
+    assert_ok(pl_pool_create("test", 4, 8, &p, &err), &err);
+    assert_int_equal(pl_pool_slow_threads(p), 2);
+    pthread_mutex_lock(&gate);
+    for (int i = 0; i < 8; i++)
+        assert_ok(pl_pool_submit_slow(p, pass_gate, &order[i], &err), &err);
+    for (int i = 0; i < 8; i++) {
+        assert_ok(pl_pool_submit(p, post, &passed, &err), &err);
+        sem_wait(&passed);
+    }
+    assert_int_equal(atomic_load(&done), 0);
+    pthread_mutex_unlock(&gate);
+    pl_pool_drain(p);
+    assert_int_equal(atomic_load(&done), 8);
+    for (int i = 0; i < 8; i++)
+        assert_ok(pl_pool_submit_slow(p, pass_gate, &order[i], &err), &err);
+    pl_pool_destroy(p);
+    assert_int_equal(atomic_load(&done), 16);
+    sem_destroy(&passed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_work_is_done_before_drain_returns),
         cmocka_unit_test(a_full_queue_is_busy_and_one_thread_keeps_the_order),
         cmocka_unit_test(work_that_waits_for_the_caller_is_not_waited_for_without_end),
+        cmocka_unit_test(quick_work_does_not_wait_for_slow_work),
         cmocka_unit_test(impossible_pools_are_refused),
     };
 

@@ -97,7 +97,7 @@ static void a_role_allows_what_the_table_says(void **state)
         {"here/dat=admin", "OLSv---fs-----"},
         {"*=reader here/data=writer", "OLSvRW-fs-----"},
         {"worker", "O-S----fs---ap"},
-        {"gone worker", "O-S---------ap"},
+        {"gone worker", "O-----------ap"},
         {"exchanged worker", "O-----------a-"},
         /* a token takes away, never adds */
         {"*=admin | *=reader", "OLSvR--f------"},

@@ -1,5 +1,6 @@
 // link: pl_api
 /* s3_uploads: uploads in parts that nobody goes on with do not stay in the way of others. */
+#include "clock_ahead.h"
 #include "store_fixture.h"
 
 #include "pipelined/api/s3_error.h"
@@ -9,7 +10,8 @@
 #include <dirent.h>
 #include <unistd.h>
 
-#define DAY_US  (24LL * 3600 * 1000000)
+#define DAY_MS  (24LL * 3600 * 1000)
+#define DAY_US  (1000 * DAY_MS)
 #define REPO    7
 #define UPLOADS 20
 
@@ -23,7 +25,7 @@ static void begin(struct kept *k)
     struct pl_err err;
 
     k->dir = fixture_dir();
-    assert_ok(pl_s3_uploads_open(k->dir, &k->all, &err), &err);
+    assert_ok(pl_s3_uploads_open(k->dir, pl_clock_wall_us(), &k->all, &err), &err);
 }
 
 static void end(struct kept *k)
@@ -97,19 +99,45 @@ static void what_is_left_alone_for_a_week_ends_while_the_daemon_runs(void **stat
 
     (void)state;
     begin(&k);
-    make(&k, "a", REPO, 8 * DAY_US, left);
-    make(&k, "a", REPO, 6 * DAY_US, young);
-    assert_false(is_there(&k, left)); /* the next that begins takes it away */
-    make(&k, "a", REPO, 8 * DAY_US, goes_on);
+    make(&k, "a", REPO, 0, left);
+    make(&k, "a", REPO, 0, goes_on);
+    clock_ahead_ms += 2 * DAY_MS;
+    make(&k, "a", REPO, 0, young);
     add_part(&k, goes_on, pl_clock_wall_us());
+    clock_ahead_ms += 6 * DAY_MS;
     make(&k, "a", REPO, 0, other);
-    assert_true(is_there(&k, goes_on));
-    make(&k, "a", REPO, 8 * DAY_US, left);
-    add_part(&k, left, pl_clock_wall_us() - 8 * DAY_US);
+    assert_false(is_there(&k, left)); /* the next that begins takes it away */
+    assert_true(is_there(&k, goes_on) && is_there(&k, young));
+    clock_ahead_ms += 2 * DAY_MS;
     assert_ok(pl_s3_uploads_keep(k.all, "default", keep_none, &parts, &err), &err); /* so does a collection */
-    assert_false(is_there(&k, left));
-    assert_int_equal(parts, 1);
-    assert_true(is_there(&k, young) && is_there(&k, goes_on) && is_there(&k, other));
+    assert_false(is_there(&k, young) || is_there(&k, goes_on));
+    assert_int_equal(parts, 0);
+    assert_true(is_there(&k, other));
+    end(&k);
+}
+
+/* The wall clock of uploads that are old or of the future says nothing while the daemon runs; a start goes by the time that has passed for
+ * sure. */
+static void a_clock_that_jumps_ends_no_upload(void **state)
+{
+    char old[40], future[40], part[40];
+    struct kept k;
+    struct pl_err err;
+
+    (void)state;
+    begin(&k);
+    make(&k, "a", REPO, 40 * DAY_US, old);
+    make(&k, "a", REPO, -40 * DAY_US, future);
+    make(&k, "a", REPO, 40 * DAY_US, part);
+    add_part(&k, part, pl_clock_wall_us() - DAY_US);
+    make(&k, "a", REPO, 0, (char[40]){0});
+    assert_true(is_there(&k, old) && is_there(&k, future));
+    for (int i = 0; i < 2; i++) {
+        pl_s3_uploads_close(k.all);
+        assert_ok(pl_s3_uploads_open(k.dir, pl_clock_wall_us() - (i ? 0 : 34 * DAY_US), &k.all, &err), &err);
+        assert_int_equal(is_there(&k, old), i == 0);
+        assert_true(is_there(&k, future) && is_there(&k, part));
+    }
     end(&k);
 }
 
@@ -165,7 +193,7 @@ static void one_author_leaves_room_for_others(void **state)
     make(&k, "greedy", REPO, 0, id);
     pl_s3_uploads_close(k.all);
     copy_file(&k, id, PL_S3_UPLOADS_AUTHOR_MAX - 2);
-    assert_ok(pl_s3_uploads_open(k.dir, &k.all, &err), &err);
+    assert_ok(pl_s3_uploads_open(k.dir, pl_clock_wall_us(), &k.all, &err), &err);
     make(&k, "greedy", REPO, 0, id);
     assert_int_equal(create(&k, "greedy", REPO, 0, &u, &err), PL_S3_SLOW_DOWN);
     assert_non_null(strstr(err.msg, "greedy has 2500 uploads under way"));
@@ -175,7 +203,10 @@ static void one_author_leaves_room_for_others(void **state)
 
 static void what_came_of_one_is_told_of_its_own_repo_alone(void **state)
 {
-    char id[40], etag[64], version[33];
+    const struct pl_s3_result came = {
+        .etag = "the etag", .version = "the version", .sum_text = "the sum", .sum = PL_S3_SUM_KINDS - 1};
+    struct pl_s3_result result = {0};
+    char id[40];
     struct pl_s3_upload *u;
     struct pl_err err;
     struct kept k;
@@ -184,14 +215,21 @@ static void what_came_of_one_is_told_of_its_own_repo_alone(void **state)
     begin(&k);
     make(&k, "a", REPO, 0, id);
     assert_ok(pl_s3_upload_find(k.all, "default", "r", "master", "k", id, &u, &err), &err);
-    assert_ok(pl_s3_upload_end(u, "the etag", "the version", &err), &err);
+    assert_ok(pl_s3_upload_end(u, &came, &err), &err);
     pl_s3_upload_unref(u);
-    assert_true(pl_s3_upload_ended(k.all, REPO, "master", id, "k", etag, version));
-    assert_string_equal(etag, "the etag");
-    assert_string_equal(version, "the version");
-    assert_false(pl_s3_upload_ended(k.all, REPO + 1, "master", id, "k", etag, version));
-    assert_false(pl_s3_upload_ended(k.all, REPO, "dev", id, "k", etag, version));
-    assert_false(pl_s3_upload_ended(k.all, REPO, "master", id, "other", etag, version));
+    for (int restarted = 0; restarted < 2; restarted++) {
+        assert_true(pl_s3_upload_ended(k.all, REPO, "master", id, "k", &result));
+        assert_string_equal(result.etag, came.etag);
+        assert_string_equal(result.version, came.version);
+        assert_string_equal(result.sum_text, came.sum_text);
+        assert_int_equal(result.sum, came.sum);
+        assert_false(pl_s3_upload_ended(k.all, REPO + 1, "master", id, "k", &result));
+        assert_false(pl_s3_upload_ended(k.all, REPO, "dev", id, "k", &result));
+        assert_false(pl_s3_upload_ended(k.all, REPO, "master", id, "other", &result));
+        k.all = pl_s3_uploads_close(k.all);
+        assert_ok(pl_s3_uploads_open(k.dir, pl_clock_wall_us(), &k.all, &err), &err);
+        result = (struct pl_s3_result){0};
+    }
     end(&k);
 }
 
@@ -219,6 +257,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_left_alone_for_a_week_ends_while_the_daemon_runs),
+        cmocka_unit_test(a_clock_that_jumps_ends_no_upload),
         cmocka_unit_test(an_upload_that_waits_has_no_file_open),
         cmocka_unit_test(one_author_leaves_room_for_others),
         cmocka_unit_test(what_came_of_one_is_told_of_its_own_repo_alone),

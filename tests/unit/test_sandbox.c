@@ -23,7 +23,7 @@ static char *line_of(const struct pl_sandbox_config *config, int seccomp_fd)
     struct pl_sandbox_argv argv = {0};
     struct pl_buf b = {0};
 
-    assert_int_equal(pl_sandbox_argv(config, seccomp_fd, &argv, NULL), 0);
+    assert_int_equal(pl_sandbox_argv(config, seccomp_fd, -1, &argv, NULL), 0);
     for (size_t i = 0; i < argv.n; i++)
         assert_int_equal(pl_buf_addf(&b, NULL, " %s ", argv.v[i]), 0);
     assert_null(argv.v[argv.n]);
@@ -112,9 +112,9 @@ static void extra_folders_are_checked(void **state)
 
         config.extra_ro = cases[i].extra;
         if (!cases[i].says) {
-            assert_int_equal(pl_sandbox_argv(&config, -1, &argv, &err), 0);
+            assert_int_equal(pl_sandbox_argv(&config, -1, -1, &argv, &err), 0);
         } else {
-            assert_int_equal(pl_sandbox_argv(&config, -1, &argv, &err), PL_EINVAL);
+            assert_int_equal(pl_sandbox_argv(&config, -1, -1, &argv, &err), PL_EINVAL);
             assert_non_null(strstr(err.msg, cases[i].says));
         }
         pl_sandbox_argv_finish(&argv);
@@ -129,7 +129,7 @@ static void a_work_folder_must_be_absolute(void **state)
     struct pl_err err = {0};
 
     config.work = "w";
-    assert_int_equal(pl_sandbox_argv(&config, -1, &argv, &err), PL_EINVAL);
+    assert_int_equal(pl_sandbox_argv(&config, -1, -1, &argv, &err), PL_EINVAL);
 }
 
 static void the_search_path_shows_what_is_visible(void **state)
@@ -212,14 +212,17 @@ static int run_shell(struct fixture *f, const char *script)
 {
     struct pl_runner_result result;
     struct pl_err err = {0};
+    char host_userns[100] = "HOST_USERNS=";
+    const ssize_t len = readlink("/proc/self/ns/user", host_userns + strlen(host_userns), 80);
     const struct pl_runner_command command = {
         .argv = (const char *const[]){"sh", "-c", script, NULL},
-        .env = (const char *const[]){"PATH=/usr/bin:/bin", NULL},
+        .env = (const char *const[]){"PATH=/usr/bin:/bin", host_userns, NULL},
         .cwd = "/code",
         .on_output = on_output,
         .self = f,
     };
 
+    assert_true(len > 0);
     pl_buf_clear(&f->output);
     if (pl_runner_client_run(f->client, &command, &result, &err) < 0)
         fail_msg("%s", err.msg);
@@ -249,10 +252,14 @@ static void what_a_command_sees_and_may_do(void **state)
         {"namespaces are denied", "! unshare -Ur true 2>/dev/null && ! unshare -m true 2>/dev/null"},
         {"the clock is not ours", "! date -s 2001-01-01 2>/dev/null"},
         {"kernel settings are not ours", "! (cat /proc/sys/kernel/hostname >/proc/sys/kernel/hostname) 2>/dev/null"},
+        {"root's capabilities hold here alone",
+         "test -n \"$HOST_USERNS\" && test \"$(readlink /proc/self/ns/user)\" != \"$HOST_USERNS\""},
+        {"files may be any user's",
+         "test $(id -u) != 0 || (touch /tmp/of && chown 4321:8765 /tmp/of && test $(stat -c %u:%g /tmp/of) = 4321:8765)"},
         {"the script is there", "test \"$(/pl/script)\" = 'from the script'"},
         {"programs, libraries and names are there", "ls / >/dev/null && getent passwd root >/dev/null"},
         {"shared memory works", "touch /dev/shm/x"},
-        {"no environment but what is given", "test -z \"$(env | grep -vE '^(PATH|PWD|OLDPWD|SHLVL|_)=')\""},
+        {"no environment but what is given", "test -z \"$(env | grep -vE '^(PATH|HOST_USERNS|PWD|OLDPWD|SHLVL|_)=')\""},
     };
 
     if (!f->client)

@@ -181,6 +181,28 @@ static void the_newest_supersedes_what_has_leased_nothing(void **state)
     kit_close(&k);
 }
 
+static void a_job_gives_way_only_to_one_that_can_run_as_soon(void **state)
+{
+    (void)state;
+    open_chain();
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 0);
+    kit_committed(&k, 1, 1);
+    kit_push(&k, 2, 1);
+    IS(k, 2, 1, PL_SCHED_STARTING); /* train of run 2 waits for its prepare */
+    kit_planned(&k, 2, 1, 1);
+    IS(k, 2, 1, PL_SCHED_STARTING);
+    kit_push(&k, 3, 1);
+    IS(k, 1, 2, PL_SCHED_STARTING); /* who comes later would have to be planned first */
+    kit_planned(&k, 1, 2, 0);
+    IS(k, 2, 1, PL_SCHED_STARTING);
+    kit_committed(&k, 1, 2);
+    IS(k, 2, 1, PL_SCHED_STARTING); /* its run is carried: some of it has begun */
+    IS(k, 2, 2, PL_SCHED_CREATED);
+    SAYS(k, 2, 2, "waiting for its turn: run 11111111 goes first");
+    kit_close(&k);
+}
+
 /* --- tries */
 
 static void a_failed_datum_is_tried_again_the_others_still_run_and_the_first_is_named(void **state)
@@ -704,6 +726,7 @@ int main(void)
         cmocka_unit_test(a_later_run_waits_for_an_earlier_one_that_still_writes_its_input),
         cmocka_unit_test(jobs_of_a_stage_go_one_at_a_time_in_the_order_of_the_log),
         cmocka_unit_test(the_newest_supersedes_what_has_leased_nothing),
+        cmocka_unit_test(a_job_gives_way_only_to_one_that_can_run_as_soon),
         cmocka_unit_test(a_failed_datum_is_tried_again_the_others_still_run_and_the_first_is_named),
         cmocka_unit_test(a_lost_worker_is_no_try_and_its_rows_wait),
         cmocka_unit_test(a_datum_lost_too_often_fails),

@@ -28,14 +28,17 @@ static void a_run_aside_supersedes_none_and_is_superseded_by_none(void **state)
         open_one((struct pl_sched_stage){.on_new = ways[i]});
         kit_push(&k, 1, 1);
         kit_aside(&k, 2, 1);
-        IS(k, 1, 1, PL_SCHED_STARTING);
         kit_push(&k, 3, 1);
-        IS(k, 1, 1, PL_SCHED_KILLED);
+        IS(k, 1, 1, PL_SCHED_STARTING); /* the third has to wait for the one aside */
+        kit_planned(&k, 1, 1, 0);
+        kit_committed(&k, 1, 1);
         IS(k, 1, 2, PL_SCHED_STARTING);
-        IS(k, 1, 3, PL_SCHED_CREATED);
+        kit_push(&k, 4, 1);
+        IS(k, 1, 2, PL_SCHED_STARTING);
+        IS(k, 1, 3, PL_SCHED_KILLED);
         kit_planned(&k, 1, 2, 0);
         kit_committed(&k, 1, 2);
-        IS(k, 1, 3, PL_SCHED_STARTING);
+        IS(k, 1, 4, PL_SCHED_STARTING);
         kit_close(&k);
     }
 }

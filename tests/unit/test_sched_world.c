@@ -10,7 +10,13 @@
 
 #include "sched_life.h"
 
-enum { CHAOS_MS = 6 * 60 * 1000, CALM_MS = 48 * 3600 * 1000 };
+enum {
+    CHAOS_MS = 6 * 60 * 1000,
+    CALM_MS = 48 * 3600 * 1000,
+    STEADY_MS = 20 * 60 * 1000,
+    STEADY_GAP_MS = 5 * 60 * 1000,
+    STEADY_RUNS = 6000
+};
 
 /* --- the daemon dies and comes back */
 
@@ -254,7 +260,7 @@ static void push(struct life *l, unsigned stage_or_none)
     struct pl_sched_event ev = {.kind = PL_SCHED_EV_RUN};
     struct wrun *run = &l->runs[l->n_runs];
 
-    if (l->n_runs == RUNS)
+    if (l->n_runs == l->max_runs)
         return;
     snprintf(run->id, sizeof(run->id), "%032llx", (unsigned long long)(l->n_runs + 1) * 0x123456789);
     memmove(run->id, run->id + 16, 8); /* its first digits differ */
@@ -503,22 +509,30 @@ static void calm_down(struct life *l)
     change_capacity(l, true);
 }
 
-static void live(uint64_t seed)
+static struct life *life_create(uint64_t seed, size_t max_runs)
 {
     struct life *l = calloc(1, sizeof(*l));
-    int64_t end;
 
     assert_non_null(l);
-    l->runs = calloc(RUNS, sizeof(*l->runs));
+    l->runs = calloc(max_runs, sizeof(*l->runs));
     assert_non_null(l->runs);
+    l->max_runs = max_runs;
     l->w.seed = l->w.rng = seed;
+    l->cluster = seed % 2 == 0;
+    l->crash_in = -1;
+    return l;
+}
+
+static void live(uint64_t seed)
+{
+    struct life *l = life_create(seed, RUNS);
+    int64_t end;
+
     l->w.loss_percent = (unsigned)rnd(&l->w, 3) * 5;
     l->w.fail_percent = (unsigned)rnd(&l->w, 4) * 10;
     l->transitions = chance(&l->w, 50) ? 0 : 1 + (unsigned)rnd(&l->w, 20);
     l->linger_ms = (int64_t)rnd(&l->w, 3) * 1000 - 1000;
     l->save_leases = chance(&l->w, 60);
-    l->cluster = seed % 2 == 0;
-    l->crash_in = -1;
     l->n_stages = 1 + rnd(&l->w, STAGES);
     for (unsigned i = 0; i < l->n_stages; i++)
         add_version(l, i);
@@ -535,23 +549,88 @@ static void live(uint64_t seed)
     life_finish(l);
 }
 
-static void every_life_keeps_the_rules_and_ends(void **state)
+static void live_all(void (*one_life)(uint64_t seed), uint64_t seeds)
 {
     const char *one = getenv("PL_SEED"), *many = getenv("PL_SEEDS");
-    uint64_t seeds = many ? strtoull(many, NULL, 10) : 500;
 
-    (void)state;
     if (one) {
-        live(strtoull(one, NULL, 10));
+        one_life(strtoull(one, NULL, 10));
         return;
     }
+    seeds = many ? strtoull(many, NULL, 10) : seeds;
     for (uint64_t seed = 1; seed <= seeds; seed++)
-        live(seed);
+        one_life(seed);
+}
+
+static void every_life_keeps_the_rules_and_ends(void **state)
+{
+    (void)state;
+    live_all(live, 500);
+}
+
+/* Pushes come steadily, at any rate, and each stage takes the newest: all of them commit again and again, those too that join others of which each
+ * is done with another run by then; and when no more is pushed, the last that was is reached. */
+static void push_steadily(uint64_t seed)
+{
+    struct life *l = life_create(seed, STEADY_RUNS);
+    const int64_t every_ms = 100ll << rnd(&l->w, 8);
+    int64_t next_ms = 0, end_ms = PL_MIN((int64_t)STEADY_MS, every_ms * (STEADY_RUNS - 1));
+
+    l->w.calm = true;
+    l->w.plan_ms = 1 + (int64_t)rnd(&l->w, 1500);
+    l->w.row_ms = 1 + (int64_t)rnd(&l->w, 100);
+    l->linger_ms = 1000;
+    l->n_stages = 2 + rnd(&l->w, STAGES - 1);
+    for (unsigned i = 0; i < l->n_stages; i++) {
+        add_version(l, i);
+        l->stages[i].defs[0].stage.on_new = PL_SCHED_NEWEST;
+        l->stages[i].defs[0].stage.job_timeout_ms = 0;
+    }
+    change_capacity(l, true); /* enough for all, who waits does so for others' data */
+    l->capacity = (struct pl_sched_capacity){.cpu_milli = 100000, .gpu_slots = 80, .gpu_offered = 80};
+    daemon_start(l);
+    while (l->w.now < end_ms) {
+        if (l->w.now >= next_ms) {
+            push(l, STAGES);
+            next_ms += every_ms;
+        }
+        *send(&l->w, WAKE, PL_MAX(next_ms - l->w.now, 0)) = (struct message){.kind = WAKE, .at = next_ms};
+        while (l->w.now < next_ms)
+            live_once(l);
+    }
+    for (unsigned i = 0; i < l->n_stages; i++) {
+        const struct wstage *st = &l->stages[i];
+
+        MUST(&l->w, st->commits >= 3 && PL_MAX(st->longest_ms, l->w.now - st->committed_at) <= STEADY_GAP_MS,
+             "stage %u starves: a push every %lld ms, %u commits, %lld s without one", i, (long long)every_ms, st->commits,
+             (long long)PL_MAX(st->longest_ms, l->w.now - st->committed_at) / 1000);
+    }
+    end_ms = l->w.now + CALM_MS;
+    while (!all_ended(l) || l->more) {
+        live_once(l);
+        MUST(&l->w, l->w.now < end_ms, "not all runs end");
+    }
+    for (unsigned i = 0; i < l->n_stages; i++) {
+        size_t r = l->n_runs - 1;
+
+        while (l->runs[r].jobs[i].id == 0)
+            r--;
+        MUST(&l->w, l->runs[r].jobs[i].state == PL_SCHED_SUCCESS, "stage %u did not reach the newest data: %s", i,
+             l->runs[r].jobs[i].reason);
+    }
+    life_finish(l);
+}
+
+static void steady_pushes_starve_no_stage(void **state)
+{
+    (void)state;
+    live_all(push_steadily, 30);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_life_keeps_the_rules_and_ends)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_life_keeps_the_rules_and_ends),
+                                       cmocka_unit_test(steady_pushes_starve_no_stage)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,12 +90,13 @@ struct row {
     int nr;
     uint64_t arg;
     int refused;
+    uint64_t second; /* argument */
 };
 
 static void holds(const struct program *p, uint32_t arch, const struct row *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        const struct seccomp_data call = {.nr = rows[i].nr, .arch = arch, .args = {rows[i].arg}};
+        const struct seccomp_data call = {.nr = rows[i].nr, .arch = arch, .args = {rows[i].arg, rows[i].second}};
         const uint32_t got = answer(p, &call), want = rows[i].refused ? SECCOMP_RET_ERRNO | (uint32_t)rows[i].refused : allowed;
 
         if (got != want)
@@ -206,15 +207,39 @@ static void a_sandbox_refuses_by_the_numbers_of_x86_64(void **state)
                                       {"clone a user namespace", 56, CLONE_NEWUSER | SIGCHLD, EPERM},
                                       {"unshare files", 272, 0x400, 0},
                                       {"unshare the network", 272, CLONE_NEWNET, EPERM},
+                                      {"vmsplice", 278, 0, ENOSYS},
+                                      {"fanotify_init", 300, 0, ENOSYS},
+                                      {"kcmp", 312, 0, ENOSYS},
+                                      {"statmount", 457, 0, ENOSYS},
+                                      {"a call of a kernel to come", 900, 0, ENOSYS},
                                       {"read", 0, 0, 0},
+                                      {"ptrace", 101, 0, 0},
+                                      {"mbind", 237, 0, 0},
+                                      {"rseq", 334, 0, 0},
+                                      {"futex_waitv", 449, 0, 0},
                                       {"execve", 59, 0, 0},
-                                      {"socket", 41, AF_INET, 0}};
+                                      {"socket", 41, AF_INET, 0},
+                                      {"socket AF_VSOCK", 41, AF_VSOCK, EAFNOSUPPORT},
+                                      {"socket AF_VSOCK, in 64 bits", 41, 1ull << 32 | AF_VSOCK, EAFNOSUPPORT},
+                                      {"ioctl TIOCSTI", 16, 0, EPERM, 0x5412},
+                                      {"ioctl TIOCSTI, in 64 bits", 16, 0, EPERM, 1ull << 32 | 0x5412},
+                                      {"ioctl TIOCLINUX", 16, 0, EPERM, 0x541c},
+                                      {"ioctl TCGETS", 16, 0, 0, 0x5401}};
     static struct program p;
 
     (void)state;
     sandbox(SCMP_ARCH_X86_64, &p);
     holds(&p, AUDIT_ARCH_X86_64, rows, PL_ARRAY_SIZE(rows));
-    holds(&p, AUDIT_ARCH_I386, (const struct row[]){{"mount of 32 bits", 21, 0, EPERM}, {"read of 32 bits", 3, 0, 0}}, 2);
+    holds(&p, AUDIT_ARCH_I386,
+          (const struct row[]){{"mount of 32 bits", 21, 0, EPERM},
+                               {"socket AF_VSOCK of 32 bits", 359, AF_VSOCK, EAFNOSUPPORT},
+                               {"a socket by socketcall, whose family lies in memory", 102, 1, EAFNOSUPPORT},
+                               {"ioctl TIOCSTI of 32 bits", 54, 0, EPERM, 0x5412},
+                               {"vmsplice of 32 bits", 316, 0, ENOSYS},
+                               {"a call of 32 bits to come", 900, 0, ENOSYS},
+                               {"mmap2 of 32 bits", 192, 0, 0},
+                               {"read of 32 bits", 3, 0, 0}},
+          8);
 }
 
 static void a_sandbox_refuses_by_the_numbers_of_arm64(void **state)
@@ -260,6 +285,13 @@ static void a_sandbox_refuses_by_the_numbers_of_arm64(void **state)
                                       {"openat", 56, 0, 0},
                                       {"execve", 221, 0, 0},
                                       {"socket", 198, AF_INET, 0},
+                                      {"socket AF_VSOCK", 198, AF_VSOCK, EAFNOSUPPORT},
+                                      {"ioctl TIOCSTI", 29, 0, EPERM, 0x5412},
+                                      {"ioctl TIOCLINUX", 29, 0, EPERM, 0x541c},
+                                      {"ioctl TCGETS", 29, 0, 0, 0x5401},
+                                      {"vmsplice", 75, 0, ENOSYS},
+                                      {"a call of a kernel to come", 900, 0, ENOSYS},
+                                      {"ppoll", 73, 0, 0},
                                       {"futex", 98, 0, 0}};
     static struct program p;
 

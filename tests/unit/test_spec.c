@@ -289,6 +289,10 @@ static void wrong_fields_are_refused_in_words(void **state)
         const char *fields, *says;
     } cases[] = {
         {"\"wrokers\": 2", "t.json:1:82: stages[0].wrokers: unknown field \"wrokers\"; did you mean \"workers\"?"},
+        {"\"retries\": 2", "stages[0].retries: unknown field \"retries\"; write \"datum\": {\"tries\": N}"},
+        {"\"cmd\": [\"x\"]", "unknown field \"cmd\"; write \"run\": [\"PROGRAM\", \"ARGUMENT\", …]"},
+        {"\"depends_on\": [\"x\"]", "unknown field \"depends_on\"; write \"input\": {\"repo\": \"STAGE\"}: a stage runs after"},
+        {"\"datum\": {\"retries\": 2}", "stages[0].datum.retries: unknown field \"retries\"; write \"tries\": N"},
         {"\"zzzzzz\": 2", "stages[0].zzzzzz: unknown field \"zzzzzz\": a stage has no such field"},
         {"\"zzzzzz\": null", "stages[0].zzzzzz: unknown field \"zzzzzz\""},
         {"\"workers\": \"four\"", "t.json:1:93: stages[0].workers: \"four\" is not accepted: a whole number from 1 to 10000"},

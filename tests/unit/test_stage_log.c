@@ -512,12 +512,14 @@ static void test_a_slow_seal_holds_up_neither_other_jobs_nor_readers(void **stat
 {
     struct logs *t = *state, other = *t;
     struct gate g = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, false};
+    struct pl_store *store;
     pthread_t sealing;
     struct pl_err err = {0};
 
     other.job = new_job(t, "other");
     append(t, 1, 1, 0, "slow");
     assert_false(has_a_pack(t));
+    assert_ok(pl_stores_get(t->w.stores, "default", &store, &err), &err); /* the first time, that waits for the writer, too */
     assert_ok(pl_db_submit(t->w.db, PL_TX_UNLOGGED, wait_at_gate, NULL, &g, &err), &err);
     pthread_mutex_lock(&g.lock);
     while (!g.entered)
