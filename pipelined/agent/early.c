@@ -6,6 +6,7 @@
 #include "storage/base/io.h"
 #include "storage/base/log.h"
 #include "storage/dataset/ingest.h"
+#include "storage/dataset/stream.h"
 #include "storage/pack/pack_session.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -251,7 +252,7 @@ static int read_file(struct pl_early *e, struct pl_pack_session *session, size_t
         set_state(e, i, SEEN); /* another look, another time */
         return 0;
     }
-    r = pl_ingest_stream(session, seen->mode & 0100 ? PL_KIND_EXEC : PL_KIND_FILE, read_some, &reader, &entry, err);
+    r = pl_file_write_stream(session, seen->mode & 0100 ? PL_KIND_EXEC : PL_KIND_FILE, read_some, &reader, &entry, err);
     if (r == 0 && entry.size == (uint64_t)seen->size) {
         e->items[i].entry = entry;
         e->bytes += entry.size;

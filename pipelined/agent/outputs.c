@@ -5,6 +5,7 @@
 #include "storage/base/io.h"
 #include "storage/dataset/ingest.h"
 #include "storage/dataset/session_sink.h"
+#include "storage/dataset/stream.h"
 #include "storage/pack/pack_format.h"
 #include "storage/tree/ops.h"
 #include "storage/tree/tree_build.h"
@@ -96,7 +97,7 @@ static int add_file(struct capture *c, const struct pl_out_item *item, struct pl
     } else {
         r = session_of(c->request->store, &session, err);
         if (r == 0)
-            r = pl_ingest_stream(session, kind, read_some, &fd, &entry, err);
+            r = pl_file_write_stream(session, kind, read_some, &fd, &entry, err);
         if (r < 0)
             return pl_err_wrap(err, r, "%s/out/%s", c->request->pfs, path);
     }

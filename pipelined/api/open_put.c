@@ -155,7 +155,7 @@ static int pack_file(struct put *p, uint8_t kind, struct pl_spool *spool, struct
     struct pl_pack_session_stats stats;
     int r = pl_pack_session_open(&sink, pl_open_head(p->open)->project, &session, err);
 
-    r = r < 0 ? r : pl_ingest_stream(session, kind, pl_spool_read, spool, &p->op.entry, err);
+    r = r < 0 ? r : pl_file_write_stream(session, kind, pl_spool_read, spool, &p->op.entry, err);
     r = r < 0 ? r : pl_pack_session_finish(session, err);
     if (r < 0)
         return r;

@@ -5,6 +5,7 @@
 #include "s3_uploads.h"
 #include "storage/base/clock.h"
 #include "storage/dataset/ingest.h"
+#include "storage/dataset/stream.h"
 #include "storage/object/s3_xml.h"
 #include "storage/pack/pack_session.h"
 
@@ -124,7 +125,7 @@ static int store_part(const struct pl_s3_request *q, struct pl_spool *spool, str
     int r = pl_pack_session_open(&sink, q->target.project, &session, err);
 
     spool->at = 0;
-    r = r < 0 ? r : pl_ingest_stream(session, PL_KIND_FILE, pl_spool_read, spool, ret, err);
+    r = r < 0 ? r : pl_file_write_stream(session, PL_KIND_FILE, pl_spool_read, spool, ret, err);
     return r < 0 ? r : pl_pack_session_finish(session, err);
 }
 

@@ -32,6 +32,6 @@ int pl_spool_write(struct pl_spool *s, const void *data, size_t n, struct pl_err
 /* All of it as memory (of the page cache when it is a file), until finish. */
 PL_MUST_CHECK
 int pl_spool_map(struct pl_spool *s, const void **ret, struct pl_err *err);
-/* The next bytes, 0 at the end: a pl_ingest_read_fn whose self is the spool. */
+/* The next bytes, 0 at the end: a pl_file_read_fn whose self is the spool. */
 PL_MUST_CHECK
 ssize_t pl_spool_read(void *spool, void *out, size_t n, struct pl_err *err);

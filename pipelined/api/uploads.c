@@ -4,6 +4,7 @@
 #include "push.h"
 #include "sessions.h"
 #include "storage/dataset/ingest.h"
+#include "storage/dataset/stream.h"
 #include "storage/pack/pack_session.h"
 #include "storage/tree/ops.h"
 
@@ -48,7 +49,7 @@ static int store_file(struct upload *u, const struct pl_http_request *req, struc
         return r;
     sink = pl_store_sink(store);
     r = pl_pack_session_open(&sink, pl_store_project(store), &session, err);
-    r = r < 0 ? r : pl_ingest_stream(session, kind_of(req), pl_spool_read, &u->spool, &entry, err);
+    r = r < 0 ? r : pl_file_write_stream(session, kind_of(req), pl_spool_read, &u->spool, &entry, err);
     r = r < 0 ? r : pl_pack_session_finish(session, err);
     if (r < 0)
         return r;

@@ -9,6 +9,7 @@
 #include "pipelined/net/remote.h"
 #include "storage/base/io.h"
 #include "storage/dataset/ingest.h"
+#include "storage/dataset/stream.h"
 #include "storage/pack/pack_session.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -221,7 +222,7 @@ static int ingest_stdin(struct put *p, struct pl_pack_session *session, struct p
     _cleanup_(pl_ops_writer_finish) struct pl_ops_writer writer = {0};
     const char *dest = p->sources[0].dest;
     struct pl_entry entry;
-    int r = pl_ingest_stream(session, PL_KIND_FILE, read_stdin, p, &entry, err);
+    int r = pl_file_write_stream(session, PL_KIND_FILE, read_stdin, p, &entry, err);
 
     r = r < 0 ? r : pl_ops_writer_init(&writer, ops, err);
     r = r < 0 ? r : pl_ops_writer_put(&writer, dest, strlen(dest), &entry, err);

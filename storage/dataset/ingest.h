@@ -77,12 +77,3 @@ PL_MUST_CHECK
 int pl_ingest_tree(struct pl_pack_session *session, const struct pl_ingest_source *sources, size_t n,
                    const struct pl_ingest_options *options, struct pl_buf *ret_ops, struct pl_ingest_stats *ret_stats,
                    struct pl_err *err);
-
-/* Gives up to `n` bytes, 0 at the end, or a negative code. */
-typedef ssize_t (*pl_ingest_read_fn)(void *self, void *out, size_t n, struct pl_err *err);
-
-/* One file from a stream (an HTTP body, standard input) of any length below PL_FILE_LIMIT_BYTES; `kind` is PL_KIND_FILE or
- * PL_KIND_EXEC. The caller's thread does all of it. Same entry as pl_ingest_tree for the same bytes. */
-PL_MUST_CHECK
-int pl_ingest_stream(struct pl_pack_session *session, uint8_t kind, pl_ingest_read_fn read, void *self, struct pl_entry *ret,
-                     struct pl_err *err);

@@ -1,5 +1,6 @@
 #include "segment.h"
 
+#include "ingest.h"
 #include "storage/chunk/chunk_scan.h"
 #include <pthread.h>
 

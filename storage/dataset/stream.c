@@ -48,7 +48,7 @@ struct stream {
     uint8_t *buffer;
     size_t at, len;
     bool ended;
-    pl_ingest_read_fn read;
+    pl_file_read_fn read;
     void *self;
 };
 
@@ -104,7 +104,7 @@ static int stream_list(struct stream *s, const struct pl_hash *first, size_t fir
     return r;
 }
 
-int pl_stream_entry(const struct pl_stream_sink *sink, uint8_t *buffer, uint8_t kind, pl_ingest_read_fn read, void *self,
+int pl_stream_entry(const struct pl_stream_sink *sink, uint8_t *buffer, uint8_t kind, pl_file_read_fn read, void *self,
                     struct pl_entry *ret, struct pl_err *err)
 {
     struct stream s = {.sink = sink, .buffer = buffer, .read = read, .self = self};
@@ -134,8 +134,8 @@ int pl_stream_entry(const struct pl_stream_sink *sink, uint8_t *buffer, uint8_t 
     return stream_list(&s, &id, n, kind, ret, err);
 }
 
-int pl_ingest_stream(struct pl_pack_session *session, uint8_t kind, pl_ingest_read_fn read, void *self, struct pl_entry *ret,
-                     struct pl_err *err)
+int pl_file_write_stream(struct pl_pack_session *session, uint8_t kind, pl_file_read_fn read, void *self, struct pl_entry *ret,
+                         struct pl_err *err)
 {
     struct pl_stream_sink sink = pl_stream_sink_session(session);
     _cleanup_free_ uint8_t *buffer = malloc(PL_STREAM_BUFFER_BYTES);

@@ -16,6 +16,7 @@
 #include "storage/dataset/fsck.h"
 #include "storage/dataset/ingest.h"
 #include "storage/dataset/stores.h"
+#include "storage/dataset/stream.h"
 #include "storage/pack/pack_session.h"
 #include "storage/tree/ops.h"
 #include "storage/tree/tree_walk.h"
@@ -464,7 +465,7 @@ static UNUSED int world_ops(struct world *w, const char *project, const char *te
             struct memory_reader reader = {bytes, word.size};
             struct pl_entry entry;
 
-            r = pl_ingest_stream(session, PL_KIND_FILE, read_memory, &reader, &entry, err);
+            r = pl_file_write_stream(session, PL_KIND_FILE, read_memory, &reader, &entry, err);
             r = r < 0 ? r : pl_ops_writer_put(&writer, word.path, len, &entry, err);
         } else {
             r = word.op == '-' ? pl_ops_writer_delete(&writer, word.path, len, err)

@@ -7,6 +7,7 @@
 #include "pipelined/net/http_client.h"
 #include "pipelined/net/remote.h"
 #include "storage/dataset/ingest.h"
+#include "storage/dataset/stream.h"
 #include "storage/pack/pack_format.h"
 #include "storage/pack/pack_session.h"
 
@@ -68,7 +69,7 @@ static void writer_file(struct writer *w, const char *path, const void *bytes, s
     struct pl_ops_writer writer = {0};
     struct pl_entry entry;
 
-    MUST(pl_ingest_stream(w->session, PL_KIND_FILE, read_bytes, &source, &entry, &err));
+    MUST(pl_file_write_stream(w->session, PL_KIND_FILE, read_bytes, &source, &entry, &err));
     MUST(pl_ops_writer_init(&writer, ops, &err));
     MUST(pl_ops_writer_put(&writer, path, strlen(path), &entry, &err));
     MUST(pl_ops_writer_end(&writer, &err));

@@ -5,6 +5,7 @@
 #include "pipelined/net/remote.h"
 #include "storage/dataset/checkout.h"
 #include "storage/dataset/ingest.h"
+#include "storage/dataset/stream.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -86,7 +87,7 @@ static struct pl_entry push_file(struct client *c, const char *path, uint64_t se
     char target[256];
     struct answer a;
 
-    MUST(pl_ingest_stream(c->session, PL_KIND_FILE, read_bytes, &source, &entry, &err));
+    MUST(pl_file_write_stream(c->session, PL_KIND_FILE, read_bytes, &source, &entry, &err));
     MUST(pl_ops_writer_init(&w, &ops, &err));
     MUST(pl_ops_writer_put(&w, path, strlen(path), &entry, &err));
     MUST(pl_ops_writer_end(&w, &err));

@@ -9,6 +9,7 @@
 #include "storage/chunk/chunk.h"
 #include "storage/chunk/chunk_scan.h"
 #include "storage/dataset/segment.h"
+#include "storage/dataset/stream.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -146,7 +147,7 @@ static void a_stream_gives_the_entry_of_the_file(void **state)
 
         put_bytes(f, "one", bytes, sizes[i], 0644);
         OK(f, pl_ingest_tree(session, &source, 1, &o, &ops, NULL, &f->err));
-        OK(f, pl_ingest_stream(session, PL_KIND_FILE, memory_read, &m, &entry, &f->err));
+        OK(f, pl_file_write_stream(session, PL_KIND_FILE, memory_read, &m, &entry, &f->err));
         l = ops_of(f, &ops);
         assert_int_equal(l.n, 1);
         assert_true(pl_entry_eq(&l.ops[0].entry, &entry));
