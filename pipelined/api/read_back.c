@@ -5,6 +5,7 @@
 #include "storage/base/clock.h"
 #include "storage/base/log.h"
 #include "storage/base/map.h"
+#include "storage/object/cancel.h"
 #include "storage/pack/pack_format.h"
 #include "storage/pack/pack_reader.h"
 
@@ -380,7 +381,7 @@ static void *read_back_run(void *arg)
     int64_t pause_ms = PL_READ_BACK_LEAST;
     struct pl_err err = {0};
 
-    pl_object_cancel_by(&b->stopping);
+    pl_cancel_by(&b->stopping);
     pthread_mutex_lock(&b->lock);
     while (!atomic_load(&b->stopping)) {
         struct waiting *w = b->first; /* which only this thread takes away */

@@ -4,6 +4,7 @@
 
 #include "storage/base/clock.h"
 #include "storage/dataset/log.h"
+#include "storage/object/cancel.h"
 
 #include <pthread.h>
 
@@ -45,7 +46,7 @@ static void *watch_main(void *arg)
     struct pl_log_watch *w = arg;
 
     pthread_setname_np(pthread_self(), "log-watch");
-    pl_object_cancel_by(&w->stopping);
+    pl_cancel_by(&w->stopping);
     pthread_mutex_lock(&w->lock);
     while (!atomic_load(&w->stopping)) {
         const int64_t due = pl_clock_mono_ms() + w->config.every_ms;

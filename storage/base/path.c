@@ -247,3 +247,29 @@ char *pl_size_text(uint64_t bytes, char out[32])
         (void)snprintf(out, 32, "%.1f %s", v, units[unit]);
     return out;
 }
+
+/* ---- keys of objects ---- */
+
+static bool key_byte_ok(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+}
+
+int pl_path_object_key_check(const char *key, struct pl_err *err)
+{
+    size_t len = strlen(key);
+    bool start = true;
+
+    if (len == 0 || len > PL_OBJECT_KEY_MAX)
+        return pl_err_set(err, PL_EINVAL, "an object key has 1 to %d bytes, this has %zu", PL_OBJECT_KEY_MAX, len);
+    if (strncmp(key, "tmp/", 4) == 0 || pl_streq(key, "tmp"))
+        return pl_err_set(err, PL_EINVAL, "object key \"%s\" is reserved", key);
+    for (size_t i = 0; i < len; i++) {
+        bool slash = key[i] == '/';
+
+        if (start ? slash || key[i] == '.' || !key_byte_ok(key[i]) : !slash && !key_byte_ok(key[i]))
+            return pl_err_set(err, PL_EINVAL, "object key \"%s\" is not allowed at byte %zu", key, i);
+        start = slash;
+    }
+    return start ? pl_err_set(err, PL_EINVAL, "object key \"%s\" ends with a slash", key) : 0;
+}

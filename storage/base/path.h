@@ -7,6 +7,7 @@
 #define PL_PATH_MAX_BYTES    1024
 #define PL_SEGMENT_MAX_BYTES 255
 #define PL_NAME_MAX_BYTES    51
+#define PL_OBJECT_KEY_MAX    512
 
 /* A path inside a tree: valid UTF-8, segments 1..255 bytes, no byte < 0x20 or 0x7F, no empty, "." or ".." segment, ≤ 1,024 bytes.
  * PL_EPATH with the reason. The empty path is refused. */
@@ -19,6 +20,10 @@ int pl_path_canonical(const char *in, char *out, struct pl_err *err);
  * message ("repo"). PL_ENAME. */
 PL_MUST_CHECK
 int pl_name_check(const char *what, const char *name, struct pl_err *err);
+/* The key of an object: 1..PL_OBJECT_KEY_MAX bytes of [A-Za-z0-9._-] and '/', segments not empty and not starting with '.', the first one
+ * not "tmp". PL_EINVAL. */
+PL_MUST_CHECK
+int pl_path_object_key_check(const char *key, struct pl_err *err);
 /* Valid UTF-8 (RFC 3629: no surrogates, no overlong forms). */
 bool pl_utf8_ok(const void *data, size_t len);
 /* Takes away a last character of which a cut has left only a part. Returns `text`. */

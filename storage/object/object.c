@@ -1,33 +1,8 @@
 #include "object.h"
 
-#include "cancel.h"
 #include "object_libs3.h"
 #include "object_s3.h"
 #include "storage/base/lock_order.h"
-
-static bool key_byte_ok(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
-}
-
-int pl_object_key_check(const char *key, struct pl_err *err)
-{
-    size_t len = strlen(key);
-    bool start = true;
-
-    if (len == 0 || len > PL_OBJECT_KEY_MAX)
-        return pl_err_set(err, PL_EINVAL, "an object key has 1 to %d bytes, this has %zu", PL_OBJECT_KEY_MAX, len);
-    if (strncmp(key, "tmp/", 4) == 0 || pl_streq(key, "tmp"))
-        return pl_err_set(err, PL_EINVAL, "object key \"%s\" is reserved", key);
-    for (size_t i = 0; i < len; i++) {
-        bool slash = key[i] == '/';
-
-        if (start ? slash || key[i] == '.' || !key_byte_ok(key[i]) : !slash && !key_byte_ok(key[i]))
-            return pl_err_set(err, PL_EINVAL, "object key \"%s\" is not allowed at byte %zu", key, i);
-        start = slash;
-    }
-    return start ? pl_err_set(err, PL_EINVAL, "object key \"%s\" ends with a slash", key) : 0;
-}
 
 struct pl_object_store *pl_object_close(struct pl_object_store *s)
 {
@@ -38,7 +13,7 @@ struct pl_object_store *pl_object_close(struct pl_object_store *s)
 
 int pl_object_put(struct pl_object_store *s, const char *key, const struct iovec *iov, int n, bool exclusive, struct pl_err *err)
 {
-    int r = pl_object_key_check(key, err);
+    int r = pl_path_object_key_check(key, err);
 
     pl_lock_order_request(key);
     return r < 0 ? r : s->ops->put(s, key, iov, n, exclusive, err);
@@ -46,7 +21,7 @@ int pl_object_put(struct pl_object_store *s, const char *key, const struct iovec
 
 int pl_object_adopt(struct pl_object_store *s, const char *key, const char *temp_path, struct pl_err *err)
 {
-    int r = pl_object_key_check(key, err);
+    int r = pl_path_object_key_check(key, err);
 
     pl_lock_order_request(key);
     if (r < 0) {
@@ -65,7 +40,7 @@ int pl_object_flush(struct pl_object_store *s, struct pl_err *err)
 int pl_object_get(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret,
                   struct pl_err *err)
 {
-    int r = pl_object_key_check(key, err);
+    int r = pl_path_object_key_check(key, err);
 
     pl_lock_order_request(key);
     return r < 0 ? r : s->ops->get(s, key, offset, len, ret, err);
@@ -73,7 +48,7 @@ int pl_object_get(struct pl_object_store *s, const char *key, uint64_t offset, u
 
 int pl_object_size(struct pl_object_store *s, const char *key, uint64_t *ret, struct pl_err *err)
 {
-    int r = pl_object_key_check(key, err);
+    int r = pl_path_object_key_check(key, err);
 
     pl_lock_order_request(key);
     return r < 0 ? r : s->ops->size(s, key, ret, err);
@@ -81,7 +56,7 @@ int pl_object_size(struct pl_object_store *s, const char *key, uint64_t *ret, st
 
 int pl_object_open_fd(struct pl_object_store *s, const char *key, int *ret_fd, struct pl_err *err)
 {
-    int r = pl_object_key_check(key, err);
+    int r = pl_path_object_key_check(key, err);
 
     pl_lock_order_request(key);
     return r < 0 ? r : s->ops->open_fd(s, key, ret_fd, err);
@@ -101,7 +76,7 @@ int pl_object_list_after(struct pl_object_store *s, const char *prefix, const ch
 
 int pl_object_remove(struct pl_object_store *s, const char *key, struct pl_err *err)
 {
-    int r = pl_object_key_check(key, err);
+    int r = pl_path_object_key_check(key, err);
 
     pl_lock_order_request(key);
     return r < 0 ? r : s->ops->remove(s, key, err);
@@ -121,7 +96,7 @@ int pl_object_tail(struct pl_object_store *s, const char *key, size_t n, struct 
                    struct pl_err *err)
 {
     uint64_t size;
-    int r = pl_object_key_check(key, err);
+    int r = pl_path_object_key_check(key, err);
 
     pl_lock_order_request(key);
     if (r < 0)
@@ -140,7 +115,7 @@ int pl_object_get_some(struct pl_object_store *s, const char *key, uint64_t offs
                        struct pl_err *err)
 {
     uint64_t size;
-    int r = pl_object_key_check(key, err);
+    int r = pl_path_object_key_check(key, err);
 
     pl_lock_order_request(key);
     if (r < 0)
@@ -155,7 +130,7 @@ int pl_object_get_some(struct pl_object_store *s, const char *key, uint64_t offs
 
 int pl_object_local_fd(struct pl_object_store *s, const char *key, int *ret_fd, struct pl_err *err)
 {
-    int r = pl_object_key_check(key, err);
+    int r = pl_path_object_key_check(key, err);
 
     pl_lock_order_request(key);
     if (r < 0)
@@ -165,20 +140,20 @@ int pl_object_local_fd(struct pl_object_store *s, const char *key, int *ret_fd, 
 
 void pl_object_forget_local(struct pl_object_store *s, const char *key)
 {
-    if (s->ops->forget_local != NULL && pl_object_key_check(key, NULL) == 0)
+    if (s->ops->forget_local != NULL && pl_path_object_key_check(key, NULL) == 0)
         s->ops->forget_local(s, key);
 }
 
 bool pl_object_has_local(struct pl_object_store *s, const char *key)
 {
     if (s->ops->has_local != NULL)
-        return pl_object_key_check(key, NULL) == 0 && s->ops->has_local(s, key);
+        return pl_path_object_key_check(key, NULL) == 0 && s->ops->has_local(s, key);
     return (s->caps & PL_OBJECT_FILES) != 0;
 }
 
 void pl_object_keep_local(struct pl_object_store *s, const char *key, const void *bytes, size_t n)
 {
-    if (s->ops->keep_local != NULL && pl_object_key_check(key, NULL) == 0)
+    if (s->ops->keep_local != NULL && pl_path_object_key_check(key, NULL) == 0)
         s->ops->keep_local(s, key, bytes, n);
 }
 
@@ -188,7 +163,7 @@ int pl_object_remove_many(struct pl_object_store *s, const char *const *keys, si
 
     pl_lock_order_request("removal");
     for (size_t i = 0; i < n && r == 0; i++)
-        r = pl_object_key_check(keys[i], err);
+        r = pl_path_object_key_check(keys[i], err);
     if (r < 0 || n == 0)
         return r;
     if (s->ops->remove_many != NULL)
@@ -201,7 +176,7 @@ int pl_object_remove_many(struct pl_object_store *s, const char *const *keys, si
 int pl_object_sign_get(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, uint32_t expires_s,
                        struct pl_object_signed *ret, struct pl_err *err)
 {
-    int r = pl_object_key_check(key, err);
+    int r = pl_path_object_key_check(key, err);
 
     if (r < 0)
         return r;
@@ -213,7 +188,7 @@ int pl_object_sign_get(struct pl_object_store *s, const char *key, uint64_t offs
 int pl_object_sign_put(struct pl_object_store *s, const char *key, uint64_t size, const char *sha256, uint32_t expires_s,
                        struct pl_object_signed *ret, struct pl_err *err)
 {
-    int r = pl_object_key_check(key, err);
+    int r = pl_path_object_key_check(key, err);
 
     if (r < 0)
         return r;
@@ -237,18 +212,6 @@ static int open_bucket(const struct pl_object_config *config, struct pl_object_s
     (void)pl_err_set(err, PL_EINVAL, "driver is \"%.100s\": accepted are s3 and libs3 (for servers that only take Signature V2)",
                      config->driver);
     return pl_err_field(err, PL_EINVAL, "driver");
-}
-
-static _Thread_local const atomic_bool *cancel_flag;
-
-void pl_object_cancel_by(const atomic_bool *flag)
-{
-    cancel_flag = flag;
-}
-
-const atomic_bool *pl_object_cancel_flag(void)
-{
-    return cancel_flag;
 }
 
 void pl_object_wake(struct pl_object_store *s)

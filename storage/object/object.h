@@ -1,19 +1,18 @@
 /* storage/object: drivers of object storage behind one interface. An object is made once under its key, whole or not at all, and
  * read by ranges. Uses storage/base; knows nothing of what the objects hold (but for the store's marker, marker.h).
  *
- * Keys: 1..PL_OBJECT_KEY_MAX bytes of [A-Za-z0-9._-] and '/', segments not empty, not starting with '.', the first one not "tmp".
+ * Keys: pl_path_object_key_check.
  * All functions may be called from any thread. */
 #pragma once
 
 #include "storage/base/buf.h"
 #include "storage/base/err.h"
+#include "storage/base/path.h"
 
 #include <limits.h>
-#include <stdatomic.h>
 #include <sys/uio.h>
 
-#define PL_OBJECT_KEY_MAX 512
-#define PL_OBJECT_TO_END  UINT64_MAX /* as `len` of pl_object_get */
+#define PL_OBJECT_TO_END UINT64_MAX /* as `len` of pl_object_get */
 
 struct pl_object_store;
 
@@ -119,15 +118,8 @@ unsigned pl_object_caps(const struct pl_object_store *s);
 /* The file of certificates by which the server is known, where those of the system are not meant; NULL. Lives as long as the store. */
 const char *pl_object_ca(const struct pl_object_store *s);
 
-/* Calls of this thread, on any store, that wait for a server end with PL_ECANCELED soon after `*flag` is set and pl_object_wake is called;
- * what they change may have been done. NULL: no more. The flag outlives the calls. */
-void pl_object_cancel_by(const atomic_bool *flag);
 /* Has calls look at their flags. Any thread. */
 void pl_object_wake(struct pl_object_store *s);
-
-/* PL_EINVAL unless `key` is one (see the top). */
-PL_MUST_CHECK
-int pl_object_key_check(const char *key, struct pl_err *err);
 
 /* Makes the object of the joined bytes of `iov`. On failure nothing is left behind, but for PL_ENET and PL_ETIMEOUT: then nobody knows
  * yet, and the same put again finds out. `exclusive`: PL_EEXISTS when the key is there (and is left as it is; its name is durable after

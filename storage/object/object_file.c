@@ -384,7 +384,7 @@ static int file_read_name(DIR *dir, const char *name, const char *rel, const cha
     int n = snprintf(key, sizeof(key), "%s%s", rel, name);
     bool is_dir;
 
-    if (n >= (int)sizeof(key) - 1 || pl_object_key_check(key, NULL) < 0 || strncmp(key, after, (size_t)n) < 0)
+    if (n >= (int)sizeof(key) - 1 || pl_path_object_key_check(key, NULL) < 0 || strncmp(key, after, (size_t)n) < 0)
         return 0;
     if (fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return 0; /* removed meanwhile */

@@ -291,7 +291,7 @@ static int listed(void *arg, const char *key, uint64_t size)
         return -1;
     }
     (void)snprintf(l->last, sizeof(l->last), "%s", key);
-    if (pl_object_key_check(key + prefix, NULL) < 0) /* not ours: a folder's marker, somebody's file */
+    if (pl_path_object_key_check(key + prefix, NULL) < 0) /* not ours: a folder's marker, somebody's file */
         return 0;
     l->code = l->visit(l->arg, key + prefix, size, &l->err);
     return l->code == 0 ? 0 : -1;

@@ -72,7 +72,7 @@ static int visit_one(struct listing *l, const struct pl_s3_xml_node *node, bool 
     memcpy(l->last, key, l->key.len + 1);
     if (strcmp(key, l->after) <= 0) /* a server that does not know start-after */
         return 0;
-    if (l->key.len < l->prefix_len || pl_object_key_check(key + l->prefix_len, NULL) < 0)
+    if (l->key.len < l->prefix_len || pl_path_object_key_check(key + l->prefix_len, NULL) < 0)
         return 0;
     return l->visit(l->arg, key + l->prefix_len, size, err);
 }

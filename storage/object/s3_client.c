@@ -519,7 +519,7 @@ void pl_s3_client_start(struct pl_s3_client *c, struct pl_s3_call *call)
     const int64_t bytes = body_bytes(call) + (call->out != NULL ? (int64_t)call->out->max : 0);
 
     call->client_ = c;
-    call->cancel = pl_object_cancel_flag();
+    call->cancel = pl_cancel_flag();
     call->err = (struct pl_err){0};
     call->unknown = false;
     call->attempts = call->redirects_ = 0;

@@ -36,7 +36,7 @@ static int read_url(struct pl_s3_place *p, const char *url, struct pl_err *err)
         return bad(err, "store", url, "s3://BUCKET/PREFIX with a prefix of at most 512 bytes");
     memcpy(p->prefix, prefix, n);
     p->prefix[n] = '\0';
-    if (n > 0 && pl_object_key_check(p->prefix, NULL) < 0)
+    if (n > 0 && pl_path_object_key_check(p->prefix, NULL) < 0)
         return bad(err, "store", url, "s3://BUCKET/PREFIX with a prefix of letters, digits, '.', '_', '-' and '/'");
     if (n > 0)
         memcpy(p->prefix + n, "/", 2);

@@ -42,9 +42,9 @@ static void keys_are_held_to_the_rule(struct pl_object_store *s)
     struct pl_err err;
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(good); i++)
-        assert_ok(pl_object_key_check(good[i], &err), &err);
+        assert_ok(pl_path_object_key_check(good[i], &err), &err);
     for (size_t i = 0; i < PL_ARRAY_SIZE(bad); i++) {
-        assert_int_equal(pl_object_key_check(bad[i], NULL), PL_EINVAL);
+        assert_int_equal(pl_path_object_key_check(bad[i], NULL), PL_EINVAL);
         assert_int_equal(table_put(s, bad[i], "x", true, NULL), PL_EINVAL);
         assert_int_equal(pl_object_remove_many(s, &bad[i], 1, NULL), PL_EINVAL);
     }
