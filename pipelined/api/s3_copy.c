@@ -5,7 +5,7 @@
 #include "storage/base/clock.h"
 #include "storage/dataset/file_read.h"
 #include "storage/object/s3_xml.h"
-#include "storage/object/sigv4_query.h"
+#include "storage/object/uri.h"
 
 #include <stdio.h>
 

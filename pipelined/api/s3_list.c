@@ -7,7 +7,7 @@
 #include "s3_objects.h"
 
 #include "storage/object/s3_xml.h"
-#include "storage/object/sigv4_query.h"
+#include "storage/object/uri.h"
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
 #include "kube_write.h"
 #include "pipelined/core/json_text.h"
 #include "storage/base/clock.h"
-#include "storage/object/sigv4_query.h"
+#include "storage/object/uri.h"
 
 #include <inttypes.h>
 #include <pthread.h>

@@ -3,7 +3,7 @@
 #include "pipelined/core/json_text.h"
 #include "storage/base/hash.h"
 #include "storage/base/map.h"
-#include "storage/object/sigv4_query.h"
+#include "storage/object/uri.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,6 @@
 #include "kube_write.h"
 
 #include "kube_wait.h"
-#include "storage/object/sigv4_query.h"
 
 #include <stdio.h>
 

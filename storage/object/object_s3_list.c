@@ -2,6 +2,7 @@
 
 #include "s3_xml.h"
 #include "sigv4_query.h"
+#include "uri.h"
 
 #include <stdio.h>
 

@@ -5,6 +5,7 @@
 #include "sigv4_query.h"
 #include "storage/base/clock.h"
 #include "this_host.h"
+#include "uri.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,9 +1,9 @@
 #include "s3_creds_fetch.h"
 
 #include "s3_xml.h"
-#include "sigv4_query.h"
 #include "storage/base/io.h"
 #include "this_host.h"
+#include "uri.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "s3_url.h"
 
-#include "sigv4_query.h"
+#include "uri.h"
 
 #include <stdio.h>
 #include <strings.h>

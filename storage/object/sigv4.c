@@ -2,6 +2,7 @@
 #include "sigv4.h"
 
 #include "sigv4_query.h"
+#include "uri.h"
 
 #include <openssl/core_names.h>
 #include <openssl/evp.h>

@@ -1,15 +1,7 @@
-/* sigv4_query: percent-encoding as Signature Version 4 wants it, and the query of a URL taken apart. Pure; any thread. */
+/* sigv4_query: the query of a URL taken apart into parameters. Pure; any thread. */
 #pragma once
 
 #include "sigv4.h"
-
-/* Appends `text` percent-encoded with upper-case digits: [A-Za-z0-9-._~] stay, '/' too when `keep_slash`. PL_ENOMEM, PL_ETOOBIG. */
-PL_MUST_CHECK
-int pl_uri_escape(const char *text, bool keep_slash, struct pl_buf *out, struct pl_err *err);
-/* Appends the bytes that `len` bytes of text stand for. '+' is a space when `plus`. PL_EINVAL for a % without two hex digits and for
- * %00, which no C string can hold. */
-PL_MUST_CHECK
-int pl_uri_unescape(const char *text, size_t len, bool plus, struct pl_buf *out, struct pl_err *err);
 
 /* The parameters of a query, decoded, in their order. One block of memory. */
 struct pl_uri_query {
