@@ -31,8 +31,6 @@
 #define PL_OPEN_QUEUE_BYTES   ((size_t)128 << 20)
 #define PL_OPEN_PACK_BYTES    ((uint64_t)64 << 20) /* of records in the spool: then they go into packs */
 #define PL_OPEN_DIRECT_BYTES  ((uint64_t)16 << 20) /* a file from here on goes into packs at once */
-#define PL_OPEN_WINDOW_MIN_MS 100                  /* commit_window, unless it is 0 */
-#define PL_OPEN_WINDOW_MAX_MS 60000
 #define PL_OPEN_GATHER_MAX_MS 60000
 #define PL_OPEN_IDLE_MS       (24LL * 3600 * 1000)
 #define PL_OPEN_RETRY_MS      5000 /* after a finish that failed for no fault of the operations */

@@ -3,7 +3,7 @@
 #include "pipelined/db/aside.h"
 #include "pipelined/db/job_tx.h"
 #include "pipelined/db/names.h"
-#include "pipelined/db/opens.h"
+#include "storage/base/path.h"
 
 #include <stdio.h>
 
@@ -69,10 +69,10 @@ static int need_project(struct pl_tx *tx, const char *name, struct pl_err *err)
 static int check_options(const struct pl_repo_args *a, struct pl_err *err)
 {
     if (a->set_window && a->commit_window_ms &&
-        (a->commit_window_ms < PL_OPEN_WINDOW_MIN_MS || a->commit_window_ms > PL_OPEN_WINDOW_MAX_MS))
+        (a->commit_window_ms < PL_REPO_COMMIT_WINDOW_MIN_MS || a->commit_window_ms > PL_REPO_COMMIT_WINDOW_MAX_MS))
         return pl_err_field(err,
                             pl_err_set(err, PL_EINVAL, "commit_window of repo \"%s\" is neither 0s nor from %dms to %ds", a->name,
-                                       PL_OPEN_WINDOW_MIN_MS, PL_OPEN_WINDOW_MAX_MS / 1000),
+                                       PL_REPO_COMMIT_WINDOW_MIN_MS, PL_REPO_COMMIT_WINDOW_MAX_MS / 1000),
                             "commit_window");
     if (a->durable && !pl_streq(a->durable, "local") && !pl_streq(a->durable, "bucket"))
         return pl_err_field(

@@ -5,6 +5,9 @@
 #include "pipelined/core/keep.h"
 #include "pipelined/db/db.h"
 
+#define PL_REPO_COMMIT_WINDOW_MIN_MS 100 /* commit_window, unless it is 0 */
+#define PL_REPO_COMMIT_WINDOW_MAX_MS 60000
+
 struct pl_repo_args {
     const char *project;
     const char *name;
@@ -18,7 +21,7 @@ struct pl_repo_args {
     int64_t id;    /* delete: out: the row that it was */
     /* Options, of input repos. */
     bool set_window;          /* commit_window_ms counts */
-    int64_t commit_window_ms; /* 0..PL_OPEN_WINDOW_MAX_MS */
+    int64_t commit_window_ms; /* 0..PL_REPO_COMMIT_WINDOW_MAX_MS */
     const char *durable;      /* "local" or "bucket"; NULL = as it is */
     /* Of all repos. */
     const struct pl_keep *keep; /* NULL = as it is; an input repo has no results and logs */

@@ -4,6 +4,7 @@
 #include "db_world.h"
 
 #include "pipelined/db/opens.h"
+#include "pipelined/db/repo_tx.h"
 
 #include <pthread.h>
 
@@ -203,7 +204,7 @@ static UNUSED int opens_world_open(struct opens_world *o, struct pl_err *err)
     int r = world_open(&o->w, "data", err);
 
     snprintf(dir, sizeof dir, "%s/data/open", o->w.dir);
-    r = r < 0 ? r : opens_make_repo(o, "digits", PL_OPEN_WINDOW_MAX_MS, "local", err);
+    r = r < 0 ? r : opens_make_repo(o, "digits", PL_REPO_COMMIT_WINDOW_MAX_MS, "local", err);
     r = r < 0 ? r : opens_make_repo(o, "vault", 0, "bucket", err);
     r = r < 0 ? r : pl_pool_create("opens", 1, 64, &o->pool, err);
     config.db = o->w.db;
@@ -244,7 +245,7 @@ static UNUSED int opens_step(struct opens_world *o, size_t step, struct pl_err *
     if (s->kind == OPEN_START)
         return pl_opens_start(o->opens, &args, &c, err);
     if (s->kind == OPEN_GATHER)
-        return pl_opens_gather(o->opens, &args, PL_OPEN_WINDOW_MAX_MS, &c, err);
+        return pl_opens_gather(o->opens, &args, PL_REPO_COMMIT_WINDOW_MAX_MS, &c, err);
     if (s->kind == OPEN_FLUSH)
         return pl_opens_flush(o->opens, "default", s->repo, "master", err);
     r = pl_opens_find(o->opens, "default", s->repo, "master", true, &c, err);

@@ -104,7 +104,7 @@ static void test_what_a_bucket_refuses_stays_and_is_finished_in_its_order(void *
         struct pl_open **list;
         size_t n;
 
-        assert_ok(put("+a:70", (char)('p' + i), PL_OPEN_WINDOW_MAX_MS, &err), &err);
+        assert_ok(put("+a:70", (char)('p' + i), PL_REPO_COMMIT_WINDOW_MAX_MS, &err), &err);
         s3_mock_fault(mock, (struct s3_fault){.kind = kinds[i], .method = "PUT"});
         assert_ok(put("+due:1", 'd', 1, &err), &err);
         wait_for_failed(1);
@@ -132,7 +132,7 @@ static void test_one_that_collides_is_set_aside_over_a_restart(void **state)
     struct pl_err err = {0};
 
     (void)state;
-    assert_ok(put("+a:70", 'p', PL_OPEN_WINDOW_MAX_MS, &err), &err);
+    assert_ok(put("+a:70", 'p', PL_REPO_COMMIT_WINDOW_MAX_MS, &err), &err);
     assert_ok(pl_db_push(world.w.db, world.w.stores, &args, &pushed, &err), &err); /* behind the back of what gathers */
     assert_ok(put("+c:1", 'p', 1, &err), &err);
     wait_for_failed(1);
@@ -167,12 +167,12 @@ static void test_nothing_is_answered_after_a_takeover(void **state)
 
     (void)state;
     for (int i = 0; i < 3; i++) { /* with looks and the log's own writer at once */
-        assert_ok(put("+a:70", 'a', PL_OPEN_WINDOW_MAX_MS, &err), &err);
+        assert_ok(put("+a:70", 'a', PL_REPO_COMMIT_WINDOW_MAX_MS, &err), &err);
         assert_ok(pl_opens_flush(world.opens, "default", "digits", "master", &err), &err);
     }
-    assert_ok(put("+b:70", 'b', PL_OPEN_WINDOW_MAX_MS, &err), &err);
+    assert_ok(put("+b:70", 'b', PL_REPO_COMMIT_WINDOW_MAX_MS, &err), &err);
     take_over();
-    assert_int_equal(put("+c:1", 'c', PL_OPEN_WINDOW_MAX_MS, &err), PL_EFENCED);
+    assert_int_equal(put("+c:1", 'c', PL_REPO_COMMIT_WINDOW_MAX_MS, &err), PL_EFENCED);
     assert_int_equal(world.w.fatal, PL_EFENCED);
     assert_true(pl_opens_flush(world.opens, "default", "digits", "master", &err) < 0);
     assert_state("digits a:70:a [gathers a:70:a b:70:b]; vault");
@@ -190,9 +190,9 @@ static void test_a_look_costs_one_request_and_passes_own_objects(void **state)
     assert_ok(pl_db_check_owner(world.w.db, &err), &err);
     assert_int_equal(s3_mock_requests(mock, NULL), before + 1);
     s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_403, .method = "HEAD", .key = "log/"});
-    assert_int_equal(put("+c:1", 'c', PL_OPEN_WINDOW_MAX_MS, &err), PL_EFORBIDDEN); /* nobody knows: nothing is answered */
+    assert_int_equal(put("+c:1", 'c', PL_REPO_COMMIT_WINDOW_MAX_MS, &err), PL_EFORBIDDEN); /* nobody knows: nothing is answered */
     s3_mock_chaos(mock, 0, 0);
-    assert_ok(put("+c:1", 'c', PL_OPEN_WINDOW_MAX_MS, &err), &err);
+    assert_ok(put("+c:1", 'c', PL_REPO_COMMIT_WINDOW_MAX_MS, &err), &err);
     assert_int_equal(world.w.fatal, 0);
 }
 

@@ -36,7 +36,7 @@ static void put_gathered(const char *puts, char letter)
     while (r == PL_ERETRY) {
         _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
 
-        r = pl_opens_gather(world.opens, &gathered, PL_OPEN_WINDOW_MAX_MS, &c, &err);
+        r = pl_opens_gather(world.opens, &gathered, PL_REPO_COMMIT_WINDOW_MAX_MS, &c, &err);
         r = r < 0 ? r : open_put(c, puts, letter, &err);
     }
     must(r, &err);
@@ -273,7 +273,7 @@ static void *late_main(void *arg)
     _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
     struct pl_err err = {0};
 
-    a->gathered = pl_opens_gather(world.opens, &gathered, PL_OPEN_WINDOW_MAX_MS, &c, &err);
+    a->gathered = pl_opens_gather(world.opens, &gathered, PL_REPO_COMMIT_WINDOW_MAX_MS, &c, &err);
     return NULL;
 }
 
@@ -295,7 +295,7 @@ static void test_nothing_gets_into_what_is_taken_away_empty(void **state)
     char id[PL_ID_HEX + 1];
 
     (void)state;
-    assert_ok(pl_opens_gather(world.opens, &gathered, PL_OPEN_WINDOW_MAX_MS, &a.open, &err), &err);
+    assert_ok(pl_opens_gather(world.opens, &gathered, PL_REPO_COMMIT_WINDOW_MAX_MS, &a.open, &err), &err);
     snprintf(id, sizeof id, "%s", pl_open_head(a.open)->commit);
     assert_ok(pl_opens_while_empty(world.opens, "default", "digits", NULL, remove_digits, &a, &err), &err);
     assert_int_equal(pthread_join(a.late, NULL), 0);
@@ -317,7 +317,7 @@ static void test_what_gathers_ends_with_its_branch(void **state)
     assert_int_equal(pl_opens_gather(world.opens, &side, 1, &c, &err), PL_ENOTFOUND);
     assert_ok(pl_db_run(world.w.db, PL_TX_LOGGED, pl_tx_branch_create, &branch, &err), &err);
     assert_ok(pl_opens_start(world.opens, &side, &started, &err), &err);
-    assert_ok(pl_opens_gather(world.opens, &side, PL_OPEN_WINDOW_MAX_MS, &c, &err), &err);
+    assert_ok(pl_opens_gather(world.opens, &side, PL_REPO_COMMIT_WINDOW_MAX_MS, &c, &err), &err);
     assert_ok(pl_opens_while_empty(world.opens, "default", "digits", "side", nothing, NULL, &err), &err);
     assert_int_equal(open_put(c, "+late:10", 'x', &err), PL_ERETRY);
     assert_ok(open_put(started, "+a:10", 'x', &err), &err);
@@ -347,7 +347,7 @@ static void test_what_has_something_is_not_taken_away(void **state)
     struct pl_err err = {0};
 
     (void)state;
-    assert_ok(pl_opens_gather(world.opens, &gathered, PL_OPEN_WINDOW_MAX_MS, &c, &err), &err);
+    assert_ok(pl_opens_gather(world.opens, &gathered, PL_REPO_COMMIT_WINDOW_MAX_MS, &c, &err), &err);
     assert_int_equal(pl_opens_while_empty(world.opens, "default", "digits", "master", refused, NULL, &err), PL_EINUSE);
     assert_ok(open_put(c, "+a:10", 'x', &err), &err); /* it is open as before */
     assert_int_equal(pl_opens_while_empty(world.opens, "default", "digits", "master", unexpected, NULL, &err), PL_ECONFLICT);
