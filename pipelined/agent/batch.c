@@ -220,7 +220,7 @@ void pl_batch_leave(struct pl_batch *b)
 {
     const struct pl_runner_command command = {.on_output = unheard};
     const int64_t deadline_ms = pl_clock_mono_ms() + PL_BATCH_LEAVE_MS;
-    struct pl_runner_result run = {0};
+    struct pl_command_result run = {0};
     struct pl_err err = {0};
     bool told = false;
 

@@ -27,7 +27,7 @@ enum pl_batch_end {
 
 struct pl_batch_result {
     enum pl_batch_end end;
-    struct pl_runner_result
+    struct pl_command_result
         run; /* of DONE and FAILED only the wall time counts: the processor time of a life is known at its end */
     char message[1024];
 };

@@ -170,7 +170,7 @@ static bool disk_is_full(const struct pl_datum_context *c)
     return fstatvfs(c->out.fd, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < PL_DATUM_FULL_BYTES;
 }
 
-static const char *why_not_started(const struct pl_runner_result *run)
+static const char *why_not_started(const struct pl_command_result *run)
 {
     switch (run->code) {
     case ENOENT:
@@ -185,7 +185,7 @@ static const char *why_not_started(const struct pl_runner_result *run)
 }
 
 /* Of a script it is the interpreter that is not there. */
-static void judge_start(const struct pl_datum_context *c, const struct pl_runner_result *run, const char *program, char *text,
+static void judge_start(const struct pl_datum_context *c, const struct pl_command_result *run, const char *program, char *text,
                         size_t size)
 {
     const char *script = run->code == ENOENT ? c->stage->script : NULL,
@@ -205,7 +205,7 @@ static void judge_start(const struct pl_datum_context *c, const struct pl_runner
     }
 }
 
-static void say_oom(const struct pl_datum_context *c, const struct pl_runner_result *run, char *text, size_t size)
+static void say_oom(const struct pl_datum_context *c, const struct pl_command_result *run, char *text, size_t size)
 {
     char limit[32];
 
@@ -218,7 +218,7 @@ static void say_oom(const struct pl_datum_context *c, const struct pl_runner_res
         snprintf(text, size, ": its node had no memory left, and it has no limit: give resources.memory");
 }
 
-static void judge_signal(struct pl_datum_context *c, const struct pl_runner_result *run, struct pl_wire_outcome *o, char *text,
+static void judge_signal(struct pl_datum_context *c, const struct pl_command_result *run, struct pl_wire_outcome *o, char *text,
                          size_t size)
 {
     const char *name = sigabbrev_np(run->code);
@@ -235,7 +235,7 @@ static void judge_signal(struct pl_datum_context *c, const struct pl_runner_resu
 }
 
 /* The reason why the command failed, "" when it did not. */
-static void judge(struct pl_datum_context *c, const struct pl_runner_result *run, const char *program, uint64_t timeout_ms,
+static void judge(struct pl_datum_context *c, const struct pl_command_result *run, const char *program, uint64_t timeout_ms,
                   struct pl_wire_outcome *o)
 {
     char text[PL_WIRE_REASON_MAX] = "", duration[32];
@@ -354,7 +354,7 @@ static int run_and_judge(struct attempt *a, struct pl_runner_command *command, s
 static int run_on_error(struct attempt *a, const struct pl_runner_command *failed, struct pl_wire_outcome *o, struct pl_err *err)
 {
     struct pl_runner_command command = *failed; /* but for what it reads: that was the command's */
-    struct pl_runner_result result = {0};
+    struct pl_command_result result = {0};
     int64_t start_us = pl_clock_mono_us();
     int r = pl_env_argv(a->c->env, a->row, (const char *const *)a->c->stage->err_run, &command.argv, err);
 
@@ -401,7 +401,7 @@ static int copy_links(struct attempt *a, const struct pl_runner_command *done, s
     char out[4200], duration[32], text[PL_WIRE_REASON_MAX] = "output: what its links lead to could not be copied";
     const char *const argv[] = {paths->runner, PL_COPY_LINKS, out, paths->pfs, NULL};
     struct pl_runner_command command = *done;
-    struct pl_runner_result result = {0};
+    struct pl_command_result result = {0};
     const int64_t start_us = pl_clock_mono_us();
     int r;
 

@@ -38,7 +38,7 @@ static int add_base(struct pl_env *e, const char *name, const char *value, struc
 static int add_gpus(struct pl_env *e, struct pl_err *err)
 {
     const bool none = e->config->mode == PL_SANDBOX_NONE;
-    char list[(PL_GPU_UUID_BYTES + 1) * PL_SANDBOX_GPUS_MAX] = "";
+    char list[(PL_GPU_UUID_BYTES + 1) * PL_AGENT_PROTOCOL_GPUS_MAX] = "";
     size_t len = 0;
 
     for (size_t i = 0; i < e->config->n_gpus; i++) {

@@ -17,7 +17,7 @@ struct pl_gpu_meter {
     int (*shutdown)(void);
     int (*utilization)(nvml_device device, struct nvml_utilization *ret);
     int (*memory)(nvml_device device, struct nvml_memory *ret);
-    nvml_device devices[PL_SANDBOX_GPUS_MAX];
+    nvml_device devices[PL_AGENT_PROTOCOL_GPUS_MAX];
     size_t n;
     uint64_t util_sum, util_count, mem_peak;
 };
@@ -45,7 +45,7 @@ static void find_devices(struct pl_gpu_meter *m, const unsigned *minors, size_t 
     for (unsigned i = 0; i < found; i++) {
         if (handle(i, &device) != 0 || minor(device, &number) != 0)
             continue;
-        for (size_t j = 0; j < n && m->n < PL_SANDBOX_GPUS_MAX; j++)
+        for (size_t j = 0; j < n && m->n < PL_AGENT_PROTOCOL_GPUS_MAX; j++)
             if (minors[j] == number)
                 m->devices[m->n++] = device;
     }

@@ -430,7 +430,7 @@ static bool pump_output(struct pl_runner_client *c, const struct pl_runner_comma
     return n != 0;
 }
 
-static void take_result(const uint8_t *p, struct pl_runner_result *ret)
+static void take_result(const uint8_t *p, struct pl_command_result *ret)
 {
     uint64_t *const numbers[PL_RUNNER_EXIT_NUMBERS] = {
         &ret->wall_us,      &ret->user_us,   &ret->sys_us,     &ret->max_rss_kb,         &ret->minor_faults,
@@ -438,7 +438,7 @@ static void take_result(const uint8_t *p, struct pl_runner_result *ret)
         &ret->memory_limit,
     };
 
-    *ret = (struct pl_runner_result){
+    *ret = (struct pl_command_result){
         .how = (enum pl_runner_how)p[0],
         .timed_out = p[1],
         .killed = p[2],
@@ -525,7 +525,7 @@ int pl_runner_client_begin(struct pl_runner_client *c, const struct pl_runner_co
 }
 
 int pl_runner_client_wait(struct pl_runner_client *c, const struct pl_runner_command *command, int fd, int64_t deadline_ms,
-                          enum pl_runner_event *ret_event, struct pl_runner_result *ret, struct pl_err *err)
+                          enum pl_runner_event *ret_event, struct pl_command_result *ret, struct pl_err *err)
 {
     bool ready = false;
     int r = 0;
@@ -588,7 +588,7 @@ int pl_runner_client_share(struct pl_runner_client *c, struct pl_err *err)
     return r < 0 ? lose_runner(c, r, err) : 0;
 }
 
-int pl_runner_client_run(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_runner_result *ret,
+int pl_runner_client_run(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_command_result *ret,
                          struct pl_err *err)
 {
     enum pl_runner_event event;

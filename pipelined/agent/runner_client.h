@@ -8,6 +8,7 @@
 
 #include "pipelined/agent/runner_proto.h"
 #include "pipelined/agent/sandbox.h"
+#include "pipelined/agent/wire.h"
 
 struct pl_runner_client; /* opaque */
 
@@ -25,18 +26,6 @@ struct pl_runner_command {
     void *self;
 };
 
-struct pl_runner_result {
-    enum pl_runner_how how;
-    int code; /* exit code, signal or errno, by `how` */
-    bool timed_out;
-    bool killed;        /* because on_tick said so */
-    uint32_t leftovers; /* processes that the command left behind and that were killed */
-    uint32_t ooms;      /* in a pod: processes that the kernel killed meanwhile, because the container was out of memory */
-    uint64_t wall_us, user_us, sys_us, max_rss_kb, minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches,
-        involuntary_switches;
-    uint64_t memory_limit; /* in a pod with ooms: bytes that the container may have; 0 = it has no limit */
-};
-
 PL_MUST_CHECK
 int pl_runner_client_create(const struct pl_sandbox_config *config, struct pl_runner_client **ret, struct pl_err *err);
 /* Starts sandbox and runner and waits for HELLO (≤ 10 s); again when they are killed meanwhile, three times at most. PL_EUNAVAILABLE with
@@ -48,7 +37,7 @@ bool pl_runner_client_up(const struct pl_runner_client *c);
 /* Runs one command to its end. PL_ETOOBIG (argv and env > 2 MiB), PL_EIO (the runner is lost; with bubblewrap all its processes
  * are dead). */
 PL_MUST_CHECK
-int pl_runner_client_run(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_runner_result *ret,
+int pl_runner_client_run(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_command_result *ret,
                          struct pl_err *err);
 
 /* The same in steps, for a command that is talked to while it runs. After begin, wait is called again and again until it says EXIT. */
@@ -63,7 +52,7 @@ int pl_runner_client_begin(struct pl_runner_client *c, const struct pl_runner_co
  * `deadline_ms` (monotonic) 0: not waited for. */
 PL_MUST_CHECK
 int pl_runner_client_wait(struct pl_runner_client *c, const struct pl_runner_command *command, int fd, int64_t deadline_ms,
-                          enum pl_runner_event *ret_event, struct pl_runner_result *ret, struct pl_err *err);
+                          enum pl_runner_event *ret_event, struct pl_command_result *ret, struct pl_err *err);
 /* Kills the command that was begun; EXIT follows. */
 void pl_runner_client_kill(struct pl_runner_client *c);
 /* Wakes a running pl_runner_client_run or _wait, which calls on_tick at once. Any thread, also a signal handler. */

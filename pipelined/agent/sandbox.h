@@ -20,14 +20,12 @@
  *   checkpoint/   what the command keeps for its next attempt             sock/    a batch stage's socket */
 #pragma once
 
+#include "pipelined/agent/wire.h"
 #include "storage/base/err.h"
 
 #include <jansson.h>
 
-#define PL_SANDBOX_GPUS_MAX 64
-#define PL_GPU_UUID_BYTES   96
-
-struct pl_wire_secret;
+#define PL_GPU_UUID_BYTES 96
 
 enum pl_sandbox_mode { PL_SANDBOX_BWRAP, PL_SANDBOX_NONE, PL_SANDBOX_POD };
 /* "bubblewrap", "no sandbox", "a pod". */
@@ -49,12 +47,12 @@ struct pl_sandbox_config {
     const char *secrets; /* folder of the project's secrets: */
     const struct pl_wire_secret *secret_uses;
     size_t n_secrets;
-    bool no_network;                                        /* an empty network namespace */
-    uint64_t shm_bytes;                                     /* size of /dev/shm, 0 = the kernel's default */
-    int held_fd;                                            /* the runner keeps it open until no process is left; 0 = none */
-    size_t n_gpus;                                          /* 0: no GPU device at all */
-    unsigned gpus[PL_SANDBOX_GPUS_MAX];                     /* N of /dev/nvidiaN */
-    char gpu_uuids[PL_SANDBOX_GPUS_MAX][PL_GPU_UUID_BYTES]; /* as CUDA knows them; "" = not known */
+    bool no_network;                           /* an empty network namespace */
+    uint64_t shm_bytes;                        /* size of /dev/shm, 0 = the kernel's default */
+    int held_fd;                               /* the runner keeps it open until no process is left; 0 = none */
+    size_t n_gpus;                             /* 0: no GPU device at all */
+    unsigned gpus[PL_AGENT_PROTOCOL_GPUS_MAX]; /* N of /dev/nvidiaN */
+    char gpu_uuids[PL_AGENT_PROTOCOL_GPUS_MAX][PL_GPU_UUID_BYTES]; /* as CUDA knows them; "" = not known */
 };
 
 /* Where the command finds things: pointers into static text or the config's strings copied here. */

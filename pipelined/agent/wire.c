@@ -126,7 +126,7 @@ static int read_gpus(const json_t *doc, struct pl_wire_attach *a, struct pl_err 
         return 0;
     a->has_gpus = true;
     a->n_gpus = json_array_size(devices);
-    if (a->n_gpus > PL_SANDBOX_GPUS_MAX)
+    if (a->n_gpus > PL_AGENT_PROTOCOL_GPUS_MAX)
         return bad(err, "attach", "gpu.devices");
     for (size_t i = 0; i < a->n_gpus; i++) {
         const json_t *v = json_array_get(devices, i);
@@ -405,7 +405,7 @@ static json_t *output_json(const struct pl_wire_outcome *o)
     return json_pack("{s:s}", "ops", base64);
 }
 
-static json_t *rusage_json(const struct pl_runner_result *run)
+static json_t *rusage_json(const struct pl_command_result *run)
 {
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "user_us", (json_int_t)run->user_us, "sys_us",
                      (json_int_t)run->sys_us, "max_rss_kb", (json_int_t)run->max_rss_kb, "minor_faults",
@@ -415,7 +415,7 @@ static json_t *rusage_json(const struct pl_runner_result *run)
 }
 
 /* What a shell would say of it. */
-static int exit_code(const struct pl_runner_result *run)
+static int exit_code(const struct pl_command_result *run)
 {
     if (run->how == PL_RUNNER_EXITED)
         return run->code;
@@ -424,7 +424,7 @@ static int exit_code(const struct pl_runner_result *run)
 
 static json_t *row_json(const struct pl_wire_outcome *o, bool with_tail)
 {
-    const struct pl_runner_result *run = &o->run;
+    const struct pl_command_result *run = &o->run;
     json_t *row = json_pack("{s:I, s:s, s:i, s:i, s:b, s:b, s:s, s:s, s:{s:I, s:I, s:I, s:I, s:I}, s:{s:I, s:I}, s:o}", "index",
                             (json_int_t)o->index, "state", o->success ? "success" : "failed", "exit_code", exit_code(run),
                             "signal", run->how == PL_RUNNER_SIGNALED ? run->code : 0, "oom", (int)o->oom, "timed_out",

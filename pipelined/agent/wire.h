@@ -11,20 +11,34 @@
  * `wait_ms` 0 on next: results are handed in, no task is wanted; `leaving`: the agent was told to end besides. */
 #pragma once
 
-#include "pipelined/agent/runner_client.h"
+#include "pipelined/agent/runner_proto.h"
 #include "pipelined/core/spec.h"
 #include <jansson.h>
 
-#define PL_WIRE_PROTOCOL   1
-#define PL_WIRE_TASK_MAX   48 /* bytes of a task's id as text */
-#define PL_WIRE_ROWS_MAX   10000u
-#define PL_WIRE_INPUTS_MAX 64u
-#define PL_WIRE_REASON_MAX 1024
-#define PL_WIRE_INLINE_MAX 960u       /* an output up to here (an ops stream) travels in the result; PL_ROW_INLINE_OPS_MAX */
-#define PL_WIRE_EMPTY_OPS  7u         /* bytes of an ops stream without operations */
-#define PL_WIRE_TAIL_MAX   4096u      /* of the command's output, per row … */
-#define PL_WIRE_TAILS_MAX  (1u << 20) /* … and of all rows of one result; rows that failed come first */
-#define PL_WIRE_LINES_MAX  64u        /* lines of metrics in one request */
+#define PL_WIRE_PROTOCOL           1
+#define PL_WIRE_TASK_MAX           48 /* bytes of a task's id as text */
+#define PL_WIRE_ROWS_MAX           10000u
+#define PL_WIRE_INPUTS_MAX         64u
+#define PL_WIRE_REASON_MAX         1024
+#define PL_WIRE_INLINE_MAX         960u  /* an output up to here (an ops stream) travels in the result; PL_ROW_INLINE_OPS_MAX */
+#define PL_WIRE_EMPTY_OPS          7u    /* bytes of an ops stream without operations */
+#define PL_WIRE_TAIL_MAX           4096u /* of the command's output, per row … */
+#define PL_WIRE_TAILS_MAX          (1u << 20) /* … and of all rows of one result; rows that failed come first */
+#define PL_WIRE_LINES_MAX          64u        /* lines of metrics in one request */
+#define PL_AGENT_PROTOCOL_GPUS_MAX 64
+
+/* How a command ended and what it used. */
+struct pl_command_result {
+    enum pl_runner_how how;
+    int code; /* exit code, signal or errno, by `how` */
+    bool timed_out;
+    bool killed;        /* because on_tick said so */
+    uint32_t leftovers; /* processes that the command left behind and that were killed */
+    uint32_t ooms;      /* in a pod: processes that the kernel killed meanwhile, because the container was out of memory */
+    uint64_t wall_us, user_us, sys_us, max_rss_kb, minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches,
+        involuntary_switches;
+    uint64_t memory_limit; /* in a pod with ooms: bytes that the container may have; 0 = it has no limit */
+};
 
 /* A lease: the task's id as the daemon spells it (a number or a string) and its fence. */
 struct pl_wire_lease {
@@ -59,7 +73,7 @@ struct pl_wire_attach {
     const char *code_root; /* 64 hex, NULL when the stage has no code */
     bool has_gpus;         /* the daemon said which */
     size_t n_gpus;
-    unsigned gpus[PL_SANDBOX_GPUS_MAX];
+    unsigned gpus[PL_AGENT_PROTOCOL_GPUS_MAX];
     uint32_t gpu_count; /* of a pod, too, whose devices its node knows alone */
     int64_t shm_bytes;
     bool no_network;
@@ -112,7 +126,7 @@ struct pl_wire_outcome {
     bool gave_back; /* not run to its end: goes into gave_back instead of rows */
     bool lost;      /* its container ended under it: goes nowhere, for the pod's end says why and what it counts as */
     bool oom;
-    struct pl_runner_result run;
+    struct pl_command_result run;
     char reason[PL_WIRE_REASON_MAX];                  /* "" on success */
     char *tail;                                       /* last bytes of output, valid UTF-8; NULL when none */
     int64_t wait_ms, fetch_ms, compute_ms, upload_ms; /* how long each took; with others meanwhile */

@@ -29,7 +29,7 @@ struct pl_worker_config {
     int64_t early_ms; /* output files left alone for so long are uploaded while the command runs (early.h); 0 = none */
     int held_fd;      /* a pipe's end that is open until no process of this worker is left; 0 = none */
     size_t n_gpus;
-    unsigned gpus[PL_SANDBOX_GPUS_MAX];
+    unsigned gpus[PL_AGENT_PROTOCOL_GPUS_MAX];
     /* A worker alone (try.h): no lease, the output of commands on standard output; it reads here first, then at `url` unless NULL,
      * and writes here only. NULL = a daemon's worker. */
     struct pl_store *alone;

@@ -113,7 +113,7 @@ static int parse_gpus(const char *text, struct pl_worker_config *c, struct pl_er
 {
     for (char *end; *text; text = end + (*end == ',')) {
         unsigned long n = strtoul(text, &end, 10);
-        if (end == text || (*end && *end != ',') || n > 255 || c->n_gpus == PL_SANDBOX_GPUS_MAX)
+        if (end == text || (*end && *end != ',') || n > 255 || c->n_gpus == PL_AGENT_PROTOCOL_GPUS_MAX)
             return pl_err_set(err, PL_EUSAGE, "--gpu-devices \"%s\": numbers of /dev/nvidiaN with commas between are accepted",
                               text);
         c->gpus[c->n_gpus++] = (unsigned)n;

@@ -13,7 +13,7 @@ static void must(bool ok)
 }
 
 /* A result can be told to the daemon, whatever is in it. */
-static void use_result(const struct pl_runner_result *result)
+static void use_result(const struct pl_command_result *result)
 {
     const struct pl_wire_lease lease = {.task = "1"};
     const struct pl_wire_outcome outcome = {.run = *result};
@@ -26,7 +26,7 @@ static void use_result(const struct pl_runner_result *result)
 /* As pl_runner_client_run reads its answer. */
 static int read_exit(struct pl_runner_client *c, struct pl_err *err)
 {
-    struct pl_runner_result result;
+    struct pl_command_result result;
     int r;
 
     while ((r = read_frame(c, err)) == 0)

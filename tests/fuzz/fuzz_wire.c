@@ -28,7 +28,7 @@ static void fuzz_attach(json_t *doc)
     must((words > 0) != (a.script != NULL));
     for (size_t i = 0; i < a.n_env; i++)
         must(a.env[i].key && a.env[i].value);
-    must(a.stage && a.project && a.pipeline && a.n_gpus <= PL_SANDBOX_GPUS_MAX);
+    must(a.stage && a.project && a.pipeline && a.n_gpus <= PL_AGENT_PROTOCOL_GPUS_MAX);
     must(a.renew_ms >= 10 && a.lease_ms >= a.renew_ms);
     pl_wire_attach_finish(&a);
 }

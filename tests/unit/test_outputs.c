@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "agent_files.h"
+#include "pipelined/agent/sandbox.h"
 #include "storage/tree/ops.h"
 #include "storage/tree/tree_walk.h"
 #include <fcntl.h>

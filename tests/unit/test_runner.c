@@ -108,9 +108,9 @@ static bool on_tick(void *self)
 
 static const char *const usual_env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "A=1", NULL};
 
-static struct pl_runner_result run_argv(struct fixture *f, const char *const *argv, uint64_t timeout_ms)
+static struct pl_command_result run_argv(struct fixture *f, const char *const *argv, uint64_t timeout_ms)
 {
-    struct pl_runner_result result;
+    struct pl_command_result result;
     struct pl_err err = {0};
     const struct pl_runner_command command = {
         .argv = argv,
@@ -130,7 +130,7 @@ static struct pl_runner_result run_argv(struct fixture *f, const char *const *ar
     return result;
 }
 
-static struct pl_runner_result run_shell(struct fixture *f, const char *script, uint64_t timeout_ms)
+static struct pl_command_result run_shell(struct fixture *f, const char *script, uint64_t timeout_ms)
 {
     return run_argv(f, (const char *const[]){"sh", "-c", script, NULL}, timeout_ms);
 }
@@ -159,7 +159,7 @@ static void exit_code_signal_and_output_are_told(void **state)
     };
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
-        const struct pl_runner_result r = run_shell(f, cases[i].script, 0);
+        const struct pl_command_result r = run_shell(f, cases[i].script, 0);
         assert_int_equal(r.how, cases[i].how);
         assert_int_equal(r.code, cases[i].code);
         assert_string_equal(pl_buf_str(&f->output), cases[i].output);
@@ -171,7 +171,7 @@ static void exit_code_signal_and_output_are_told(void **state)
 static void all_output_is_there_when_the_command_is_over(void **state)
 {
     FIXTURE(state);
-    const struct pl_runner_result r = run_shell(f, "head -c 3000000 /dev/zero; echo end", 0);
+    const struct pl_command_result r = run_shell(f, "head -c 3000000 /dev/zero; echo end", 0);
 
     assert_int_equal(r.code, 0);
     assert_int_equal(f->output.len, 3000004);
@@ -181,7 +181,7 @@ static void all_output_is_there_when_the_command_is_over(void **state)
 static void what_cannot_start_says_why(void **state)
 {
     FIXTURE(state);
-    struct pl_runner_result r = run_argv(f, (const char *const[]){"no-such-program", NULL}, 0);
+    struct pl_command_result r = run_argv(f, (const char *const[]){"no-such-program", NULL}, 0);
     char script[600], name[4200];
 
     assert_int_equal(r.how, PL_RUNNER_NO_EXEC);
@@ -213,7 +213,7 @@ static void relative_programs_are_found_from_the_working_directory(void **state)
 static void children_left_behind_die_before_the_end_is_reported(void **state)
 {
     FIXTURE(state);
-    struct pl_runner_result r;
+    struct pl_command_result r;
     struct stat st;
     char file[600];
 
@@ -235,7 +235,7 @@ static void a_timeout_kills_the_whole_family(void **state)
 {
     FIXTURE(state);
     const int64_t start = pl_clock_mono_ms();
-    const struct pl_runner_result r = run_shell(f, "sleep 100 & setsid sleep 100 & echo started; wait", 50);
+    const struct pl_command_result r = run_shell(f, "sleep 100 & setsid sleep 100 & echo started; wait", 50);
 
     assert_true(r.timed_out);
     assert_false(r.killed);
@@ -248,7 +248,7 @@ static void a_timeout_kills_the_whole_family(void **state)
 static void a_tick_can_kill(void **state)
 {
     FIXTURE(state);
-    struct pl_runner_result r;
+    struct pl_command_result r;
 
     f->kill_at_tick = 3;
     r = run_shell(f, "sleep 100", 0);
@@ -261,7 +261,7 @@ static void a_tick_can_kill(void **state)
 static void rusage_covers_children(void **state)
 {
     FIXTURE(state);
-    const struct pl_runner_result r = run_shell(f, "head -c 30000000 /dev/zero | sha256sum >/dev/null; : ", 0);
+    const struct pl_command_result r = run_shell(f, "head -c 30000000 /dev/zero | sha256sum >/dev/null; : ", 0);
 
     assert_true(r.user_us + r.sys_us > 0);
     assert_true(r.max_rss_kb > 100);
@@ -274,7 +274,7 @@ static void arguments_of_any_bytes_and_many(void **state)
     enum { N = 20000 };
     const char **argv = calloc(N + 5, sizeof(*argv));
     struct pl_err err = {0};
-    struct pl_runner_result result;
+    struct pl_command_result result;
     char *huge = malloc(3 << 20);
     const struct pl_runner_command command = {
         .argv = (const char *const[]){"echo", huge, NULL}, .env = usual_env, .cwd = "/", .on_output = on_output, .self = f};
@@ -309,7 +309,7 @@ static void the_command_inherits_nothing_but_its_output(void **state)
 static void a_lost_runner_is_an_error_and_starts_anew(void **state)
 {
     FIXTURE(state);
-    struct pl_runner_result result;
+    struct pl_command_result result;
     struct pl_err err = {0};
     const struct pl_runner_command command = {.argv = (const char *const[]){"sh", "-c", "kill -9 $PPID; sleep 1", NULL},
                                               .env = usual_env,

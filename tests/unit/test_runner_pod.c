@@ -179,11 +179,11 @@ static struct pl_runner_command shell(struct fixture *f, const char *const *argv
     return (struct pl_runner_command){.argv = argv, .env = env, .cwd = f->paths.code, .on_output = on_output, .self = f};
 }
 
-static struct pl_runner_result run(struct fixture *f, const char *script)
+static struct pl_command_result run(struct fixture *f, const char *script)
 {
     const char *const argv[] = {"sh", "-c", script, NULL}, *const env[] = {"PATH=/pl/bin:", "A=of the stage", NULL};
     const struct pl_runner_command command = shell(f, argv, env);
-    struct pl_runner_result result;
+    struct pl_command_result result;
     struct pl_err err = {0};
 
     pl_buf_clear(&f->output);
@@ -276,7 +276,7 @@ static void it_is_shared_while_a_command_runs(void **state)
     const char *const argv[] = {"sh", "-c", "umask 077; echo 1 >/pfs/out/a; echo ready; read x </tmp/go; exit 6", NULL},
                       *const env[] = {"PATH=/pl/bin:", NULL};
     const struct pl_runner_command command = shell(f, argv, env);
-    struct pl_runner_result result;
+    struct pl_command_result result;
     enum pl_runner_event event;
     struct pl_err err = {0};
     char go[600];
@@ -337,7 +337,7 @@ static void a_lost_container_is_told(void **state)
     FIXTURE(state);
     const char *const argv[] = {"sleep", "100", NULL}, *const env[] = {"PATH=/pl/bin:", NULL};
     const struct pl_runner_command command = shell(f, argv, env);
-    struct pl_runner_result result;
+    struct pl_command_result result;
     enum pl_runner_event event;
     struct pl_err err = {0};
 

@@ -210,7 +210,7 @@ static void on_output(void *self, const uint8_t *data, size_t n)
 
 static int run_shell(struct fixture *f, const char *script)
 {
-    struct pl_runner_result result;
+    struct pl_command_result result;
     struct pl_err err = {0};
     char host_userns[100] = "HOST_USERNS=";
     const ssize_t len = readlink("/proc/self/ns/user", host_userns + strlen(host_userns), 80);
