@@ -245,7 +245,7 @@ void pl_engine_reshape(struct pl_engine *e)
 
 /* Of this machine's, for a stage that says what its GPUs are to be like. */
 struct slots {
-    uint16_t items[PL_GPU_SLOTS_MAX];
+    uint16_t items[PL_EXEC_GPUS_MAX];
     char why[PL_SCHED_MESSAGE_MAX];
 };
 

@@ -2,7 +2,6 @@
  * decides, the executor carries out and reports; it holds no decisions of its own. Everything here happens on the loop's thread. */
 #pragma once
 
-#include "gpu_slots.h"
 #include "pipelined/core/container_log.h"
 #include "pipelined/core/sched/sched.h"
 #include "pipelined/core/secret.h"
@@ -13,6 +12,7 @@
 #include <jansson.h>
 
 #define PL_EXECUTOR_GRACE_MS 5000
+#define PL_EXEC_GPUS_MAX     64
 
 struct pl_executor;
 
@@ -117,7 +117,7 @@ struct pl_executor_ops {
     /* N of /dev/nvidiaN behind a slot. */
     unsigned (*device)(struct pl_executor *x, uint32_t slot);
     /* Which slots meet what a stage says of its GPUs: as pl_gpu_slots_choose. NULL where workers are pods. */
-    int (*choose_gpus)(struct pl_executor *x, const struct pl_gpu *want, uint16_t slots[PL_GPU_SLOTS_MAX], char *why,
+    int (*choose_gpus)(struct pl_executor *x, const struct pl_gpu *want, uint16_t slots[PL_EXEC_GPUS_MAX], char *why,
                        size_t why_size);
     /* Of one machine as pl_gpu_slots_json; of a cluster {"node", "driver", "gpus": [], "nodes": as pl_gpu_report_json}. New reference. */
     json_t *(*gpus)(struct pl_executor *x);

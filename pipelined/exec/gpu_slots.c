@@ -18,7 +18,7 @@ struct slot {
 struct pl_gpu_slots {
     struct pl_nvml *nvml; /* NULL: there is none */
     unsigned n;
-    struct slot slots[PL_GPU_SLOTS_MAX];
+    struct slot slots[PL_EXEC_GPUS_MAX];
 };
 
 int pl_gpu_slots_create(int wanted, struct pl_gpu_slots **ret, struct pl_err *err)
@@ -26,15 +26,15 @@ int pl_gpu_slots_create(int wanted, struct pl_gpu_slots **ret, struct pl_err *er
     struct pl_gpu_slots *g;
     struct pl_err why = {0};
 
-    if (wanted > PL_GPU_SLOTS_MAX)
-        return pl_err_set(err, PL_EINVAL, "--gpus %d: at most %d", wanted, PL_GPU_SLOTS_MAX);
+    if (wanted > PL_EXEC_GPUS_MAX)
+        return pl_err_set(err, PL_EINVAL, "--gpus %d: at most %d", wanted, PL_EXEC_GPUS_MAX);
     g = calloc(1, sizeof *g);
     if (!g)
         return pl_err_nomem(err);
     if (pl_nvml_open(&g->nvml, &why) < 0)
         pl_log_debug("exec", "%s", why.msg);
-    g->n = wanted >= 0 ? (unsigned)wanted : g->nvml ? PL_MIN(pl_nvml_count(g->nvml), (unsigned)PL_GPU_SLOTS_MAX) : 0;
-    for (unsigned i = 0; i < PL_GPU_SLOTS_MAX; i++) {
+    g->n = wanted >= 0 ? (unsigned)wanted : g->nvml ? PL_MIN(pl_nvml_count(g->nvml), (unsigned)PL_EXEC_GPUS_MAX) : 0;
+    for (unsigned i = 0; i < PL_EXEC_GPUS_MAX; i++) {
         struct slot *s = &g->slots[i];
         struct pl_nvml_gpu gpu;
 
@@ -67,7 +67,7 @@ unsigned pl_gpu_slots_count(const struct pl_gpu_slots *g)
 
 unsigned pl_gpu_slots_device(const struct pl_gpu_slots *g, unsigned slot)
 {
-    return g->slots[PL_MIN(slot, PL_GPU_SLOTS_MAX - 1u)].minor;
+    return g->slots[PL_MIN(slot, PL_EXEC_GPUS_MAX - 1u)].minor;
 }
 
 /* ---- which meet what a stage asks for ---- */
@@ -135,14 +135,14 @@ static void say_there(const struct pl_gpu_slots *g, struct pl_buf *out)
         (void)!pl_buf_add_str(out, " no GPU", NULL);
 }
 
-int pl_gpu_slots_choose(const struct pl_gpu_slots *g, const struct pl_gpu *want, uint16_t slots[PL_GPU_SLOTS_MAX], char *why,
+int pl_gpu_slots_choose(const struct pl_gpu_slots *g, const struct pl_gpu *want, uint16_t slots[PL_EXEC_GPUS_MAX], char *why,
                         size_t why_size)
 {
     static const char *const any[] = {"*"};
     const char *const *globs = want->n_product ? (const char *const *)want->product : any;
     const size_t n_globs = want->n_product ? want->n_product : 1;
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
-    bool taken[PL_GPU_SLOTS_MAX] = {false};
+    bool taken[PL_EXEC_GPUS_MAX] = {false};
     int n = 0;
 
     if (want->n_product == 0 && want->memory_bytes == 0 && want->compute == 0)

@@ -571,7 +571,7 @@ static void local_capacity(struct pl_executor *x, struct pl_executor_capacity *r
                                          .gpu_offered = pl_gpu_slots_count(l->gpus)};
 }
 
-static int local_choose_gpus(struct pl_executor *x, const struct pl_gpu *want, uint16_t slots[PL_GPU_SLOTS_MAX], char *why,
+static int local_choose_gpus(struct pl_executor *x, const struct pl_gpu *want, uint16_t slots[PL_EXEC_GPUS_MAX], char *why,
                              size_t why_size)
 {
     return pl_gpu_slots_choose(((struct local *)x)->gpus, want, slots, why, why_size);
@@ -582,7 +582,7 @@ static int local_check(struct pl_executor *x, const char *project, const struct 
 {
     const struct local *l = (struct local *)x;
     const unsigned all = pl_gpu_slots_count(l->gpus), want = gpu && def->gpu.required ? def->gpu.count : 0;
-    uint16_t slots[PL_GPU_SLOTS_MAX];
+    uint16_t slots[PL_EXEC_GPUS_MAX];
     char what[512] = "";
     int n = pl_gpu_slots_choose(l->gpus, &def->gpu, slots, what, sizeof what);
 
