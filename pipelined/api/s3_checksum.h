@@ -7,6 +7,7 @@
 /* The numbers are those of attributes (storage/tree/attributes.h, CHECKSUM). */
 enum pl_s3_sum_kind { PL_S3_SUM_NONE, PL_S3_CRC32, PL_S3_CRC32C, PL_S3_CRC64NVME, PL_S3_SHA1, PL_S3_SHA256, PL_S3_SUM_KINDS };
 
+#define PL_S3_ETAG_MAX      63u
 #define PL_S3_SUM_MAX_BYTES 32
 #define PL_S3_SUM_TEXT      56 /* base64, "-10000" and the NUL fit */
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "s3_checksum.h"
-#include "s3_headers.h"
+#include "storage/base/hash.h"
 #include "storage/base/path.h"
 
 #define PL_S3_ENDED_MAX 256u

@@ -3,7 +3,6 @@
 
 #include "s3_internal.h"
 
-#define PL_S3_ETAG_MAX       63u
 #define PL_S3_META_MAX       2048u /* bytes of names and values of x-amz-meta-* */
 #define PL_S3_TYPE_DEFAULT   "binary/octet-stream"
 #define PL_S3_DIRECTORY_ETAG "d41d8cd98f00b204e9800998ecf8427e"
