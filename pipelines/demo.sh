@@ -45,8 +45,8 @@ if [ -n "$lose_folder" ] && [ -z "$store" ]; then
     exit 2
 fi
 
-# shellcheck source=cmake/install.sh
-. "$top/cmake/install.sh"
+# shellcheck source=pipelined/deploy/install.sh
+. "$top/pipelined/deploy/install.sh"
 
 milliseconds() {
     echo $(($(date +%s%N) / 1000000))

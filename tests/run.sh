@@ -6,8 +6,8 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 cd "$top" || exit 1
 python=/usr/bin/python3
 if [ ! -x "$python" ]; then
-    # shellcheck source=cmake/install.sh
-    . "$top/cmake/install.sh"
+    # shellcheck source=pipelined/deploy/install.sh
+    . "$top/pipelined/deploy/install.sh"
     install_packages python || {
         echo "0 passed, 1 failed"
         exit 1

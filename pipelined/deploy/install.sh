@@ -10,7 +10,7 @@ installed() {
 missing_packages() {
     for group in "$@"; do
         # shellcheck disable=SC2154 # top is the caller's
-        sed -n "s/^$group //p" "$top/cmake/debian-packages.txt"
+        sed -n "s/^$group //p" "$top/pipelined/deploy/debian-packages.txt"
     done | while read -r names; do
         found=
         for name in $(echo "$names" | tr '|' ' '); do
@@ -25,7 +25,7 @@ missing_packages() {
 
 install_packages() {
     if ! command -v dpkg-query >/dev/null; then
-        echo "this is not Debian: make sure that what cmake/debian-packages.txt names is there ($*)" >&2
+        echo "this is not Debian: make sure that what pipelined/deploy/debian-packages.txt names is there ($*)" >&2
         return 0
     fi
     wanted=$(missing_packages "$@" | tr '\n' ' ')

@@ -7,10 +7,10 @@ import sources
 
 def main():
     top = sources.top_argument()
-    asked = re.findall(r"^\s*pl_package\(\S+ \S+ \S+ (\S+)\)", (top / "cmake/PlPackages.cmake").read_text(encoding="utf-8"), re.M)
-    lines = (top / "cmake/debian-packages.txt").read_text(encoding="utf-8").splitlines()
+    asked = re.findall(r"^\s*pl_package\(\S+ \S+ \S+ (\S+)\)", (top / "CMakeLists.txt").read_text(encoding="utf-8"), re.M)
+    lines = (top / "pipelined/deploy/debian-packages.txt").read_text(encoding="utf-8").splitlines()
     installed = {name for line in lines if line and not line.startswith("#") for name in line.split()[1].split("|")}
-    complaints = [f"cmake/debian-packages.txt: {name} is missing, cmake/PlPackages.cmake asks for it" for name in asked if name not in installed]
+    complaints = [f"pipelined/deploy/debian-packages.txt: {name} is missing, CMakeLists.txt asks for it" for name in asked if name not in installed]
     sources.report("packages", complaints, len(asked))
 
 

@@ -4,7 +4,7 @@ import re
 
 import sources
 
-FOLDERS = ["storage", "pipelined", "pipelines", "web", "tests", "docs", "cmake", ".ci", "."]
+FOLDERS = ["storage", "pipelined", "pipelines", "web", "tests", "docs", ".ci", "."]
 SUFFIXES = (".c", ".h", ".py", ".sh", ".js", ".css", ".html", ".md", ".txt", ".cmake", ".sql", ".json", "run")
 THIS = "tests/check/words.py"
 

@@ -133,6 +133,6 @@ def test_it_says_where_its_daemon_keeps_its_folder(built):
 def test_nothing_in_it_is_for_one_architecture():
     """`--platform linux/amd64,linux/arm64` is all that it takes: no line knows on what it is built, and packages are named without one."""
     lines = [line for line in FILE.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
-    lines += [line for line in (TOP / "cmake/debian-packages.txt").read_text(encoding="utf-8").splitlines() if re.match(r"(build|image) ", line)]
+    lines += [line for line in (TOP / "pipelined/deploy/debian-packages.txt").read_text(encoding="utf-8").splitlines() if re.match(r"(build|image) ", line)]
     found = [line for line in lines if re.search(r"amd64|arm64|x86|aarch64|TARGETARCH|--platform|:any", line)]
     assert len(lines) > 30 and not found, found

@@ -22,7 +22,7 @@ def root(tmp_path_factory):
 
 
 def packages():
-    lines = (TOP / "cmake/debian-packages.txt").read_text(encoding="utf-8").splitlines()
+    lines = (TOP / "pipelined/deploy/debian-packages.txt").read_text(encoding="utf-8").splitlines()
     return {name for line in lines if line.startswith("image ") for name in line.split()[1].split("|")}
 
 
@@ -39,7 +39,7 @@ def test_its_packages_have_the_libraries_of_a_program(root, program):
             continue
         owner = next(line.split(":")[0] for name in (path, os.path.realpath(path), "/usr" + path) for line in
                      subprocess.run(["dpkg-query", "-S", name], capture_output=True, text=True, check=False).stdout.splitlines())
-        assert owner in packages() | {"libc6"}, f"{program} links {path} of {owner}: add it to the group image of cmake/debian-packages.txt"
+        assert owner in packages() | {"libc6"}, f"{program} links {path} of {owner}: add it to the group image of pipelined/deploy/debian-packages.txt"
 
 
 def test_it_holds_the_programs_and_nothing_that_made_them(root):

@@ -35,7 +35,7 @@ PYTEST_TIMEOUT_S = 3600
 END_S = 10 if os.environ.get("PL_LANE") else 30  # for what runs when the runner is told to end; a lane is given time to end its own
 SHOWN_LINES = 40  # of the log of a command that failed
 
-# What the programs of the tests see. Compilers take ccache where it is installed (cmake/PlCompiler.cmake).
+# What the programs of the tests see. Compilers take ccache where it is installed (CMakeLists.txt).
 os.environ.update({
     "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:handle_abort=1:detect_stack_use_after_return=1",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
@@ -134,8 +134,8 @@ def one(counts, name, *words):
 # ---- packages and builds ----------------------------------------------------------------------------------------------------------------
 
 def install(counts, groups):
-    """Installs the groups of cmake/debian-packages.txt that are missing."""
-    script = 'top=$1; shift; . "$top/cmake/install.sh"; install_packages "$@"'
+    """Installs the groups of pipelined/deploy/debian-packages.txt that are missing."""
+    script = 'top=$1; shift; . "$top/pipelined/deploy/install.sh"; install_packages "$@"'
     if run(["sh", "-c", script, "install", TOP, *groups]) != 0:
         counts.add(0, 1)
         raise Stopped
@@ -268,7 +268,7 @@ def group_check(counts, group, extra):
         for name in ("size", "layers", "map", "words", "packages", "format"):
             one(counts, name, PYTHON, f"tests/check/{name}.py")
         one(counts, "symbols", PYTHON, "tests/check/symbols.py", build(counts, "asan"))
-        one(counts, "shell scripts", "shellcheck", "-x", "-P", TOP, "pipelines/demo.sh", "tests/run.sh", "cmake/install.sh", ".ci/run",
+        one(counts, "shell scripts", "shellcheck", "-x", "-P", TOP, "pipelines/demo.sh", "tests/run.sh", "pipelined/deploy/install.sh", ".ci/run",
             "pipelined/deploy/cluster/certificate.sh")
     run_pytest(counts, group, "check", extra, workers=CORES)
 
