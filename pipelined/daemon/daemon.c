@@ -9,6 +9,8 @@
 #include "pipelined/db/log_watch.h"
 #include "pipelined/db/recover.h"
 #include "pipelined/db/regained.h"
+#include "pipelined/exec/kubernetes.h"
+#include "pipelined/exec/local.h"
 #include "pipelined/net/tls.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"

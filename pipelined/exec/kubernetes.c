@@ -1,8 +1,9 @@
 /* The executor `kubernetes`: workers as pods. What a pod's state means is pod_state's to say, how pods look pod_render's; here is what
  * binds them to workers. Everything but the client's callbacks is on the loop. */
-#include "pipelined/exec/pods.h"
+#include "pipelined/exec/kubernetes.h"
 
 #include "pipelined/core/json_text.h"
+#include "pipelined/exec/pods.h"
 #include "pipelined/kube/kubeconfig.h"
 #include "storage/base/clock.h"
 #include "storage/base/log.h"

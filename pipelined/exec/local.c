@@ -1,7 +1,8 @@
 /* local: workers as child processes of this machine. An agent is its own session, so that a ^C at the daemon's terminal is the daemon's
  * matter; one that outlived the daemon is watched through its pidfd. Agent and runner hold the writing end of the pipe
  * DIR/work/<id>.held, which a daemon's next life finds again: once nobody does, no process of the worker is left. */
-#include "executor.h"
+#include "local.h"
+
 #include "gpu_slots.h"
 #include "leftovers.h"
 #include "sandbox_probe.h"

@@ -6,7 +6,7 @@
  *    "adopt_s": a second life until it knows all of them, "adopt_writes"} */
 #include "kube_fake.h"
 
-#include "pipelined/exec/executor.h"
+#include "pipelined/exec/kubernetes.h"
 #include "pipelined/kube/offer.h"
 #include "pipelined/kube/pod_render.h"
 #include "storage/base/clock.h"

@@ -4,7 +4,7 @@
 
 #include "kube_fake.h"
 
-#include "pipelined/exec/executor.h"
+#include "pipelined/exec/kubernetes.h"
 #include "pod_fixture.h"
 #include "storage/base/clock.h"
 
