@@ -488,3 +488,12 @@ int pl_access_s3_key(struct pl_access *a, const char *access_key, char ret_secre
         *ret = who;
     return r;
 }
+
+bool pl_access_may_read(const void *who, const char *project, const char *name)
+{
+    if (project && name)
+        return pl_principal_may(who, PL_VERB_READ, project, name);
+    if (project)
+        return pl_principal_may(who, PL_VERB_SURVEY, project, NULL);
+    return pl_principal_role(who, PL_OVER_ALL, NULL, NULL) >= PL_ROLE_READER;
+}

@@ -49,3 +49,6 @@ bool pl_access_s3_key_opens(struct pl_access *a, const char *access_key);
 PL_MUST_CHECK
 int pl_access_s3_key(struct pl_access *a, const char *access_key, char ret_secret[PL_S3_SECRET_CHARS + 1],
                      struct pl_principal **ret, struct pl_err *err);
+/* True if `who`, a struct pl_principal, may read repo or pipeline `name` of `project`; `name` NULL: see the project; both NULL: read
+ * everything. For lists: pl_conn.readable (sql.h). */
+bool pl_access_may_read(const void *who, const char *project, const char *name);

@@ -156,8 +156,6 @@ struct pl_api {
 /* Reading: `_cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);`. Not held while bytes are sent. */
 /* The same for lists: readable(project, name) in SQL is what who asks may read (sql.h). */
 struct pl_db_reading pl_api_read(struct pl_api *a, const struct pl_http_request *req);
-/* What it asks. `who` is a struct pl_principal. */
-bool pl_api_readable(const void *who, const char *project, const char *name);
 
 /* Whether who asks may do `verb` there (principal.h). PL_EFORBIDDEN. */
 PL_MUST_CHECK

@@ -1,6 +1,5 @@
 #include "guard.h"
 
-#include "api.h"
 #include "pipelined/core/rate.h"
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"

@@ -63,20 +63,11 @@ int pl_api_may(const struct pl_http_request *req, enum pl_verb verb, const char 
     return pl_principal_check(pl_http_context(req), verb, project, repo, err);
 }
 
-bool pl_api_readable(const void *who, const char *project, const char *name)
-{
-    if (project && name)
-        return pl_principal_may(who, PL_VERB_READ, project, name);
-    if (project)
-        return pl_principal_may(who, PL_VERB_SURVEY, project, NULL);
-    return pl_principal_role(who, PL_OVER_ALL, NULL, NULL) >= PL_ROLE_READER;
-}
-
 struct pl_db_reading pl_api_read(struct pl_api *a, const struct pl_http_request *req)
 {
     struct pl_db_reading rd = pl_db_read(a->config.db);
 
-    rd.conn->readable = pl_api_readable;
+    rd.conn->readable = pl_access_may_read;
     rd.conn->who = pl_http_context(req);
     return rd;
 }

@@ -23,12 +23,12 @@ static bool may_see(const struct pl_principal *who, const json_t *data)
 {
     const char *project = pl_api_text_at(data, "project"), *repo = pl_api_text_at(data, "repo");
 
-    return pl_api_readable(who, project, repo ? repo : pl_api_text_at(data, "stage"));
+    return pl_access_may_read(who, project, repo ? repo : pl_api_text_at(data, "stage"));
 }
 
 static bool sees_all(const struct pl_principal *who)
 {
-    return pl_api_readable(who, NULL, NULL);
+    return pl_access_may_read(who, NULL, NULL);
 }
 
 /* pl_sse_options.wants; `filter` is the principal. */

@@ -70,7 +70,7 @@ static json_t *packs_json(struct pl_api *a)
 
 static bool readable_at(const struct pl_http_request *req, const json_t *o)
 {
-    return pl_api_readable(pl_http_context(req), pl_api_text_at(o, "project"), pl_api_text_at(o, "stage"));
+    return pl_access_may_read(pl_http_context(req), pl_api_text_at(o, "project"), pl_api_text_at(o, "stage"));
 }
 
 /* Of a node's GPUs: who has them, or only how many where the asker may not know. Pods that are not ours are the operators' matter. */
@@ -122,7 +122,7 @@ static int add_stalled(void *self, struct pl_open *c)
     json_t *o;
     int r;
 
-    if (!pl_api_readable(pl_http_context(s->req), h->project, h->repo))
+    if (!pl_access_may_read(pl_http_context(s->req), h->project, h->repo))
         return 0;
     r = pl_api_open_json(c, false, &o, NULL);
     return r < 0 ? r : json_array_append_new(s->list, o) < 0 ? PL_ENOMEM : 0;

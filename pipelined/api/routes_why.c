@@ -217,8 +217,8 @@ static int explain_input(struct why *w, const json_t *in, const json_t *leaf, co
     }
     if (!commit || !*commit)
         return 0;
-    if (!pl_api_readable(pl_http_context(w->req), json_string_value(json_object_get(in, "project")),
-                         json_string_value(json_object_get(in, "repo")))) {
+    if (!pl_access_may_read(pl_http_context(w->req), json_string_value(json_object_get(in, "project")),
+                            json_string_value(json_object_get(in, "repo")))) {
         *ret =
             json_pack("{s:O, s:s}", "input", json_object_get(in, "name"), "note", "it comes from a repo that you may not read");
         return 0;

@@ -31,7 +31,7 @@ static int add_buckets(struct pl_s3_request *q, struct pl_buf *out, struct pl_er
     char name[PL_S3_BUCKET_MAX + 1];
     int r;
 
-    rd.conn->readable = pl_api_readable;
+    rd.conn->readable = pl_access_may_read;
     rd.conn->who = q->who;
     r = pl_sql_query(rd.conn, err, &rows,
                      "SELECT r.project, r.name, 'master', r.created_us FROM repo r WHERE readable(r.project, r.name)"
