@@ -53,7 +53,24 @@ void pl_api_refused(struct pl_api *a, const struct pl_http_request *req)
     char target[512];
 
     snprintf(target, sizeof target, "%s %.480s", pl_http_method(req), pl_http_path(req));
-    pl_api_audit_refused(a, pl_http_context(req), pl_http_peer(req), target);
+    pl_api_audit_refused(a->audit, pl_http_context(req), pl_http_peer(req), target);
+}
+
+/* Writes a request that was done into the audit, when it makes, changes or deletes repos, pipelines and projects, or is the daemon's operator's.
+ * The path says on what, or the answer does where a name was in the body. Blocks. */
+static void audit_done(struct pl_api *a, const struct pl_api_route *route, const struct pl_http_request *req, const json_t *reply)
+{
+    const char *name = pl_api_text_at(reply, "name");
+    char verb[64], target[512];
+
+    if (route->audits || pl_streq(route->method, "GET") ||
+        !(route->verb == PL_VERB_DEFINE || route->verb == PL_VERB_REMOVE || route->verb == PL_VERB_GOVERN ||
+          route->verb == PL_VERB_OPERATE))
+        return;
+    name = name ? name : pl_api_text_at(reply, "pipeline");
+    snprintf(verb, sizeof verb, "%s", pl_verb_rule(route->verb)->name);
+    snprintf(target, sizeof target, "%s %.400s%s%.60s", route->method, pl_http_path(req), name ? " " : "", name ? name : "");
+    pl_api_audit(a->audit, req, pl_http_context(req), verb, target);
 }
 
 static void serve_request(const struct pl_api_bound *bound, struct pl_http_request *req)
@@ -90,7 +107,7 @@ static void serve_request(const struct pl_api_bound *bound, struct pl_http_reque
         pl_http_reply_error(req, &err);
         return;
     }
-    pl_api_audit_done(bound->api, route, req, value);
+    audit_done(bound->api, route, req, value);
     pl_http_reply_json(req, r ? (unsigned)r : 200, value ? value : json_object());
 }
 
@@ -240,7 +257,7 @@ static int make_guard(struct pl_api *a, struct pl_err *err)
                                      .proxy_addresses = a->config.proxy_addresses,
                                      .access = a->access,
                                      .refused = pl_api_audit_refused,
-                                     .refused_self = a,
+                                     .refused_self = a->audit,
                                      .worker = a->config.engine->worker,
                                      .self = a->config.engine_self};
 
@@ -345,12 +362,11 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
 
     if (!a)
         return pl_err_nomem(err);
-    pl_api_tellings_init(&a->refusals);
-    pl_api_tellings_init(&a->puts);
     pthread_rwlock_init(&a->secrets, NULL);
     r = copy_config(a, config, err);
     r = r < 0 ? r : make_tmp(a, err);
     r = r < 0 ? r : pl_access_open(a->config.db, a->config.master_key, &a->access, err);
+    r = r < 0 ? r : pl_audit_log_create(a->config.db, a->config.pool, &a->audit, err);
     r = r < 0 ? r : make_guard(a, err);
     r = r < 0 ? r : collect_routes(a, err);
     r = r < 0 ? r : pl_openapi_document(a->config.version, a->config.more_routes, a->config.n_more_routes, &a->openapi, err);
@@ -427,8 +443,7 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     pl_sse_hub_destroy(a->hub);
     pl_guard_destroy(a->guard);
     pl_access_close(a->access);
-    pl_api_tellings_finish(&a->refusals);
-    pl_api_tellings_finish(&a->puts);
+    pl_audit_log_destroy(a->audit);
     pthread_rwlock_destroy(&a->secrets);
     pl_sessions_destroy(a->sessions);
     pl_read_back_destroy(a->read_back);

@@ -3,10 +3,9 @@
 #pragma once
 
 #include "api.h"
+#include "audit.h"
 #include "disk_watch.h"
 #include "guard.h"
-#include "pipelined/core/rate.h"
-#include "pipelined/db/access_tx.h"
 #include "pipelined/db/gc.h"
 #include "pipelined/db/heads.h"
 #include "pipelined/db/names.h"
@@ -108,17 +107,6 @@ struct pl_api_moved {
     _Atomic uint64_t urls_get, urls_put; /* given to others */
 };
 
-/* Of what may come often the audit tells so many at once, and so many a minute: refusals of one user, or of one address of nobody known;
- * puts of one user into one bucket. */
-#define PL_API_TOLD_OF           256
-#define PL_API_TELLINGS          20
-#define PL_API_TELLINGS_A_MINUTE 6
-struct pl_api_tellings {
-    pthread_mutex_t lock;
-    struct pl_rate rate;
-    struct pl_rate_bucket buckets[PL_API_TOLD_OF];
-};
-
 struct pl_api {
     struct pl_api_config config; /* texts are this struct's own, but for `more_routes`, and `hosts`,
                                     `worker_url`, `proxy_…`, which are read at the start alone */
@@ -130,7 +118,7 @@ struct pl_api {
     struct pl_sse_hub *hub;
     struct pl_guard *guard;
     struct pl_access *access;
-    struct pl_api_tellings refusals, puts;
+    struct pl_audit_log *audit;
     pthread_rwlock_t secrets; /* who gives a project some shares it; who makes or deletes a project has it alone */
     char *tmp_dir;            /* DIR/tmp: emptied at the start */
     char *url;                /* for people: public_url, or http://host:port */
@@ -164,26 +152,6 @@ int pl_api_may(const struct pl_http_request *req, enum pl_verb verb, const char 
 /* Whether there is room for what is pushed, as far as the request says how much that is. Results of running jobs come always. PL_ENOSPC. */
 PL_MUST_CHECK
 int pl_api_admit(struct pl_api *a, const struct pl_http_request *req, struct pl_err *err);
-
-/* Writes that `who` has done `verb` to `target` into the audit. Blocks. */
-void pl_api_audit(struct pl_api *a, const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
-                  const char *target);
-/* After a request was done: writes it, when it makes, changes or deletes repos, pipelines and projects, or is the daemon's operator's. The
- * path says on what, or the answer does where a name was in the body. Blocks. */
-void pl_api_audit_done(struct pl_api *a, const struct pl_api_route *route, const struct pl_http_request *req,
-                       const json_t *reply);
-/* Writes, soon, that `target` was refused to `who` (NULL: nobody known). `api` is the struct pl_api (pl_guard_config.refused). Any thread. */
-void pl_api_audit_refused(void *api, const struct pl_principal *who, const char *peer, const char *target);
-void pl_api_tellings_init(struct pl_api_tellings *t);
-void pl_api_tellings_finish(struct pl_api_tellings *t);
-/* What the audit will say of a put by S3 (NULL: no more of these now), and the end of it: written, soon, if the put was `taken`. The
- * request and `who` may be gone by then. */
-struct pl_api_telling *pl_api_audit_put(struct pl_api *a, const struct pl_http_request *req, const struct pl_principal *who,
-                                        const char *bucket, const char *target);
-void pl_api_audit_put_done(struct pl_api_telling *t, bool taken);
-/* `verb` and `target` stay the caller's. */
-struct pl_audit pl_api_audit_entry(const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
-                                   const char *target);
 
 /* What one request may cost at most: steps over what others brought, time, and no more once its client has gone. */
 #define PL_API_STEPS_MAX ((uint64_t)1 << 26)

@@ -1,11 +1,56 @@
-/* The audit: what changes what there is and who may, who logged in, and what was refused to whom. Refusals and puts by S3 are written
- * behind the request that they are of, and of one user no more than PL_API_TELLINGS at once: what others did must not be pushed out by them. */
-#include "api_internal.h"
+#include "audit.h"
 
+#include "pipelined/core/rate.h"
 #include "storage/base/clock.h"
+#include "storage/base/hash.h"
 #include "storage/base/log.h"
 
+#include <pthread.h>
 #include <stdio.h>
+
+/* Counts what may come often, by whose it is. */
+struct tellings {
+    pthread_mutex_t lock;
+    struct pl_rate rate;
+    struct pl_rate_bucket buckets[PL_API_TOLD_OF];
+};
+
+struct pl_audit_log {
+    struct pl_db *db;
+    struct pl_pool *pool;
+    struct tellings refusals, puts;
+};
+
+static void tellings_init(struct tellings *t)
+{
+    pthread_mutex_init(&t->lock, NULL);
+    t->rate = (struct pl_rate){
+        .buckets = t->buckets, .n = PL_API_TOLD_OF, .burst = PL_API_TELLINGS, .leak_a_minute = PL_API_TELLINGS_A_MINUTE};
+}
+
+int pl_audit_log_create(struct pl_db *db, struct pl_pool *pool, struct pl_audit_log **ret, struct pl_err *err)
+{
+    struct pl_audit_log *l = calloc(1, sizeof *l);
+
+    if (!l)
+        return pl_err_nomem(err);
+    l->db = db;
+    l->pool = pool;
+    tellings_init(&l->refusals);
+    tellings_init(&l->puts);
+    *ret = l;
+    return 0;
+}
+
+struct pl_audit_log *pl_audit_log_destroy(struct pl_audit_log *l)
+{
+    if (!l)
+        return NULL;
+    pthread_mutex_destroy(&l->refusals.lock);
+    pthread_mutex_destroy(&l->puts.lock);
+    free(l);
+    return NULL;
+}
 
 struct pl_audit pl_api_audit_entry(const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
                                    const char *target)
@@ -19,47 +64,20 @@ struct pl_audit pl_api_audit_entry(const struct pl_http_request *req, const stru
     return entry;
 }
 
-void pl_api_audit(struct pl_api *a, const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
+void pl_api_audit(struct pl_audit_log *l, const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
                   const char *target)
 {
     struct pl_audit entry = pl_api_audit_entry(req, who, verb, target);
     struct pl_err err = {0};
 
-    if (pl_db_run(a->config.db, PL_TX_UNLOGGED, pl_tx_audit_alone, &entry, &err) < 0)
+    if (pl_db_run(l->db, PL_TX_UNLOGGED, pl_tx_audit_alone, &entry, &err) < 0)
         pl_log_error("audit", "%s %s %s: not written: %s", who->name, verb, target, err.msg);
-}
-
-void pl_api_audit_done(struct pl_api *a, const struct pl_api_route *route, const struct pl_http_request *req, const json_t *reply)
-{
-    const char *name = pl_api_text_at(reply, "name");
-    char verb[64], target[512];
-
-    if (route->audits || pl_streq(route->method, "GET") ||
-        !(route->verb == PL_VERB_DEFINE || route->verb == PL_VERB_REMOVE || route->verb == PL_VERB_GOVERN ||
-          route->verb == PL_VERB_OPERATE))
-        return;
-    name = name ? name : pl_api_text_at(reply, "pipeline");
-    snprintf(verb, sizeof verb, "%s", pl_verb_rule(route->verb)->name);
-    snprintf(target, sizeof target, "%s %.400s%s%.60s", route->method, pl_http_path(req), name ? " " : "", name ? name : "");
-    pl_api_audit(a, req, pl_http_context(req), verb, target);
 }
 
 /* ---- what may come often ---- */
 
-void pl_api_tellings_init(struct pl_api_tellings *t)
-{
-    pthread_mutex_init(&t->lock, NULL);
-    t->rate = (struct pl_rate){
-        .buckets = t->buckets, .n = PL_API_TOLD_OF, .burst = PL_API_TELLINGS, .leak_a_minute = PL_API_TELLINGS_A_MINUTE};
-}
-
-void pl_api_tellings_finish(struct pl_api_tellings *t)
-{
-    pthread_mutex_destroy(&t->lock);
-}
-
 struct pl_api_telling {
-    struct pl_api *api;
+    struct pl_audit_log *log;
     char who[PL_USER_MAX + 1], token[PL_TOKEN_ID_HEX + 1], target[512];
     struct pl_audit entry;
 };
@@ -69,12 +87,12 @@ static void write_telling(void *arg)
     struct pl_api_telling *t = arg;
     struct pl_err err = {0};
 
-    if (pl_db_run(t->api->config.db, PL_TX_UNLOGGED, pl_tx_audit_alone, &t->entry, &err) < 0)
+    if (pl_db_run(t->log->db, PL_TX_UNLOGGED, pl_tx_audit_alone, &t->entry, &err) < 0)
         pl_log_error("audit", "%s: %s %s: not written: %s", t->who, t->entry.verb, t->target, err.msg);
     free(t);
 }
 
-static enum pl_rate_verdict count(struct pl_api_tellings *t, const char *whose)
+static enum pl_rate_verdict count(struct tellings *t, const char *whose)
 {
     enum pl_rate_verdict verdict;
 
@@ -85,14 +103,14 @@ static enum pl_rate_verdict count(struct pl_api_tellings *t, const char *whose)
 }
 
 /* NULL: the audit tells no more of that now. Its texts are its own; `who` may be NULL. */
-static struct pl_api_telling *telling_create(struct pl_api *a, enum pl_rate_verdict verdict, const struct pl_principal *who,
+static struct pl_api_telling *telling_create(struct pl_audit_log *l, enum pl_rate_verdict verdict, const struct pl_principal *who,
                                              const char *verb, const char *target)
 {
     struct pl_api_telling *t = verdict == PL_RATE_OVER ? NULL : calloc(1, sizeof *t);
 
     if (!t)
         return NULL;
-    t->api = a;
+    t->log = l;
     snprintf(t->who, sizeof t->who, "%s", who ? who->name : "");
     snprintf(t->token, sizeof t->token, "%s", who ? who->token : "");
     snprintf(t->target, sizeof t->target, "%.480s%s", target, verdict == PL_RATE_FIRST ? ", and more than is told" : "");
@@ -104,16 +122,16 @@ static void tell(struct pl_api_telling *t)
 {
     struct pl_err err = {0};
 
-    if (pl_pool_submit(t->api->config.pool, write_telling, t, &err) == 0)
+    if (pl_pool_submit(t->log->pool, write_telling, t, &err) == 0)
         return;
     pl_log_warn("audit", "%s: %s %s: not written: %s", t->who, t->entry.verb, t->target, err.msg);
     free(t);
 }
 
-void pl_api_audit_refused(void *api, const struct pl_principal *who, const char *peer, const char *target)
+void pl_api_audit_refused(void *log, const struct pl_principal *who, const char *peer, const char *target)
 {
-    struct pl_api *a = api;
-    struct pl_api_telling *t = telling_create(a, count(&a->refusals, who ? who->name : peer), who, "refused", target);
+    struct pl_audit_log *l = log;
+    struct pl_api_telling *t = telling_create(l, count(&l->refusals, who ? who->name : peer), who, "refused", target);
 
     if (!t)
         return;
@@ -121,14 +139,14 @@ void pl_api_audit_refused(void *api, const struct pl_principal *who, const char 
     tell(t);
 }
 
-struct pl_api_telling *pl_api_audit_put(struct pl_api *a, const struct pl_http_request *req, const struct pl_principal *who,
+struct pl_api_telling *pl_api_audit_put(struct pl_audit_log *l, const struct pl_http_request *req, const struct pl_principal *who,
                                         const char *bucket, const char *target)
 {
     char whose[PL_USER_MAX + PL_TOKEN_ID_HEX + 256];
     struct pl_api_telling *t;
 
     snprintf(whose, sizeof whose, "%s %s %.200s", who->name, who->token, bucket);
-    t = telling_create(a, count(&a->puts, whose), who, "write", target);
+    t = telling_create(l, count(&l->puts, whose), who, "write", target);
     if (t)
         memcpy(t->entry.peer, pl_api_audit_entry(req, who, "", "").peer, sizeof t->entry.peer);
     return t;
