@@ -53,7 +53,7 @@ void pl_api_refused(struct pl_api *a, const struct pl_http_request *req)
     char target[512];
 
     snprintf(target, sizeof target, "%s %.480s", pl_http_method(req), pl_http_path(req));
-    pl_api_audit_refused(a->audit, pl_http_context(req), pl_http_peer(req), target);
+    pl_api_audit_refused(a->services.audit, pl_http_context(req), pl_http_peer(req), target);
 }
 
 /* Writes a request that was done into the audit, when it makes, changes or deletes repos, pipelines and projects, or is the daemon's operator's.
@@ -70,7 +70,7 @@ static void audit_done(struct pl_api *a, const struct pl_api_route *route, const
     name = name ? name : pl_api_text_at(reply, "pipeline");
     snprintf(verb, sizeof verb, "%s", pl_verb_rule(route->verb)->name);
     snprintf(target, sizeof target, "%s %.400s%s%.60s", route->method, pl_http_path(req), name ? " " : "", name ? name : "");
-    pl_api_audit(a->audit, req, pl_http_context(req), verb, target);
+    pl_api_audit(a->services.audit, req, pl_http_context(req), verb, target);
 }
 
 static void serve_request(const struct pl_api_bound *bound, struct pl_http_request *req)
@@ -78,7 +78,7 @@ static void serve_request(const struct pl_api_bound *bound, struct pl_http_reque
     const struct pl_api_route *route = bound->route;
     struct pl_err err = {0};
     json_t *value = NULL;
-    int r = pl_guard_check_again(req, bound->api->guard, &err); /* its body, or its turn, may have taken its time */
+    int r = pl_guard_check_again(req, bound->api->services.guard, &err); /* its body, or its turn, may have taken its time */
 
     if (r == 0 && pl_http_request_gone(req))
         r = pl_err_set(&err, PL_ECANCELED, "the client went away");
@@ -97,7 +97,7 @@ static void serve_request(const struct pl_api_bound *bound, struct pl_http_reque
         json_decref(value);
         if (r == PL_EFORBIDDEN) {
             pl_api_refused(bound->api, req);
-            r = pl_guard_forbid(bound->api->guard, pl_http_context(req), r, &err);
+            r = pl_guard_forbid(bound->api->services.guard, pl_http_context(req), r, &err);
         }
         err.code = r;
         if (pl_lack_taken()) { /* whatever it looked like */
@@ -137,7 +137,7 @@ int pl_api_in_turn(struct pl_api *a, struct pl_http_request *req, void (*fn)(voi
     if (!c)
         return pl_err_nomem(err);
     *c = (struct costly){req, fn, self};
-    r = pl_turns_run(a->turns, who ? who->name : "", take_turn, c, err);
+    r = pl_turns_run(a->services.turns, who ? who->name : "", take_turn, c, err);
     if (r < 0)
         free(c);
     return r;
@@ -238,12 +238,28 @@ static int make_tmp(struct pl_api *a, struct pl_err *err)
 {
     int r;
 
-    if (asprintf(&a->tmp_dir, "%s/tmp", a->config.data_dir) < 0) {
-        a->tmp_dir = NULL;
+    if (asprintf(&a->services.tmp_dir, "%s/tmp", a->config.data_dir) < 0) {
+        a->services.tmp_dir = NULL;
         return pl_err_nomem(err);
     }
-    r = pl_io_remove_tree(a->tmp_dir, err);
-    return r < 0 ? r : pl_io_mkdirs(a->tmp_dir, 0700, err);
+    r = pl_io_remove_tree(a->services.tmp_dir, err);
+    return r < 0 ? r : pl_io_mkdirs(a->services.tmp_dir, 0700, err);
+}
+
+/* The rest is made by pl_api_start, one after another. */
+static void take_services(struct pl_api *a)
+{
+    const struct pl_api_config *c = &a->config;
+
+    a->services = (struct pl_api_services){.db = c->db,
+                                           .stores = c->stores,
+                                           .loop = c->loop,
+                                           .pool = c->pool,
+                                           .token = c->token,
+                                           .tls = c->tls,
+                                           .per_address = c->per_address,
+                                           .run_created = c->engine->run_created,
+                                           .engine = c->engine_self};
 }
 
 static int make_guard(struct pl_api *a, struct pl_err *err)
@@ -255,20 +271,20 @@ static int make_guard(struct pl_api *a, struct pl_err *err)
                                      .worker_url = a->config.worker_url,
                                      .proxy_header = a->config.proxy_header,
                                      .proxy_addresses = a->config.proxy_addresses,
-                                     .access = a->access,
+                                     .access = a->services.access,
                                      .refused = pl_api_audit_refused,
-                                     .refused_self = a->audit,
+                                     .refused_self = a->services.audit,
                                      .worker = a->config.engine->worker,
                                      .self = a->config.engine_self};
 
-    return pl_guard_create(&config, &a->guard, err);
+    return pl_guard_create(&config, &a->services.guard, err);
 }
 
 static int watch_disks(struct pl_api *a, struct pl_err *err)
 {
     struct pl_disk_watch_config config = {.db = a->config.db, .data_dir = a->config.data_dir, .store_dir = a->config.store_dir};
 
-    return pl_disk_watch_create(&config, &a->disks, err);
+    return pl_disk_watch_create(&config, &a->services.disks, err);
 }
 
 static bool listens_anywhere(const char *listen)
@@ -316,7 +332,7 @@ static int listen_at(struct pl_api *a, const char *listen, bool tls, struct pl_h
                                       .routes = a->routes,
                                       .n_routes = a->n_routes,
                                       .guard = pl_guard_check,
-                                      .guard_arg = a->guard,
+                                      .guard_arg = a->services.guard,
                                       .private_prefix = "/api/",
                                       .guard_unknown = true,
                                       .loop = a->config.loop,
@@ -327,7 +343,7 @@ static int listen_at(struct pl_api *a, const char *listen, bool tls, struct pl_h
     int r = pl_http_server_start(&options, ret, err);
 
     if (r == 0)
-        pl_guard_add_port(a->guard, pl_http_server_port(*ret));
+        pl_guard_add_port(a->services.guard, pl_http_server_port(*ret));
     return r;
 }
 
@@ -351,7 +367,7 @@ static int serve_s3(struct pl_api *a, struct pl_err *err)
         return pl_err_nomem(err);
     }
     config.dir = dir;
-    r = pl_s3_start(a, &config, &a->s3, err);
+    r = pl_s3_start(&a->services, &config, &a->s3, err);
     return r < 0 ? r : listener_url(a, a->config.s3_listen, pl_s3_port(a->s3), &a->s3_url, err);
 }
 
@@ -364,18 +380,19 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
         return pl_err_nomem(err);
     pthread_rwlock_init(&a->secrets, NULL);
     r = copy_config(a, config, err);
+    take_services(a);
     r = r < 0 ? r : make_tmp(a, err);
-    r = r < 0 ? r : pl_access_open(a->config.db, a->config.master_key, &a->access, err);
-    r = r < 0 ? r : pl_audit_log_create(a->config.db, a->config.pool, &a->audit, err);
+    r = r < 0 ? r : pl_access_open(a->config.db, a->config.master_key, &a->services.access, err);
+    r = r < 0 ? r : pl_audit_log_create(a->config.db, a->config.pool, &a->services.audit, err);
     r = r < 0 ? r : make_guard(a, err);
     r = r < 0 ? r : collect_routes(a, err);
     r = r < 0 ? r : pl_openapi_document(a->config.version, a->config.more_routes, a->config.n_more_routes, &a->openapi, err);
-    r = r < 0 ? r : pl_turns_create(a->config.pool, &a->turns, err);
+    r = r < 0 ? r : pl_turns_create(a->config.pool, &a->services.turns, err);
     r = r < 0 ? r : pl_sessions_create(&a->sessions, err);
     r = r < 0 ? r : pl_read_back_create(a->config.db, a->config.stores, &a->read_back, err);
     r = r < 0 ? r : pl_api_events_open(a, err);
     r = r < 0 ? r : pl_api_waits_open(a, err);
-    r = r < 0 ? r : pl_heads_create(a->config.db, &a->heads, err);
+    r = r < 0 ? r : pl_heads_create(a->config.db, &a->services.heads, err);
     r = r < 0 ? r : pl_api_opens_open(a, err);
     r = r < 0 ? r : watch_disks(a, err);
     r = r < 0 ? r : pl_api_gc_open(a, err);
@@ -407,7 +424,7 @@ const char *pl_api_local_url(const struct pl_api *a)
 
 void pl_api_look(struct pl_api *a)
 {
-    pl_disk_watch_look(a->disks);
+    pl_disk_watch_look(a->services.disks);
 }
 
 void pl_api_drain(struct pl_api *a)
@@ -427,7 +444,7 @@ void pl_api_stop(struct pl_api *a, int64_t deadline_ms)
     pl_s3_stop(a->s3, deadline_ms);
     pl_read_back_stop(a->read_back);
     a->gc = pl_gc_destroy(a->gc);
-    pl_opens_stop(a->opens); /* what came is answered by now, or its client was cut off: it is on the disk either way */
+    pl_opens_stop(a->services.opens); /* what came is answered by now, or its client was cut off: it is on the disk either way */
 }
 
 struct pl_api *pl_api_destroy(struct pl_api *a)
@@ -438,22 +455,22 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     pl_gc_destroy(a->gc);
     pl_s3_destroy(a->s3);
     pl_http_server_destroy(a->local);
-    pl_opens_close(a->opens);
-    pl_heads_destroy(a->heads);
+    pl_opens_close(a->services.opens);
+    pl_heads_destroy(a->services.heads);
     pl_sse_hub_destroy(a->hub);
-    pl_guard_destroy(a->guard);
-    pl_access_close(a->access);
-    pl_audit_log_destroy(a->audit);
+    pl_guard_destroy(a->services.guard);
+    pl_access_close(a->services.access);
+    pl_audit_log_destroy(a->services.audit);
     pthread_rwlock_destroy(&a->secrets);
     pl_sessions_destroy(a->sessions);
     pl_read_back_destroy(a->read_back);
-    pl_disk_watch_destroy(a->disks);
+    pl_disk_watch_destroy(a->services.disks);
     pl_run_waits_destroy(a->waits);
-    pl_turns_destroy(a->turns);
+    pl_turns_destroy(a->services.turns);
     pl_buf_finish(&a->openapi);
     free(a->routes);
     free(a->bound);
-    free(a->tmp_dir);
+    free(a->services.tmp_dir);
     free(a->url);
     free(a->local_url);
     free(a->s3_url);

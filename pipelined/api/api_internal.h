@@ -3,17 +3,10 @@
 #pragma once
 
 #include "api.h"
-#include "audit.h"
-#include "disk_watch.h"
-#include "guard.h"
 #include "pipelined/db/gc.h"
-#include "pipelined/db/heads.h"
-#include "pipelined/db/names.h"
-#include "pipelined/db/opens.h"
 #include "run_waits.h"
 #include "s3_gateway.h"
-#include "storage/base/effort.h"
-#include "turns.h"
+#include "transfer.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -108,33 +101,26 @@ struct pl_api_moved {
 };
 
 struct pl_api {
-    struct pl_api_config config; /* texts are this struct's own, but for `more_routes`, and `hosts`,
+    struct pl_api_config config;     /* texts are this struct's own, but for `more_routes`, and `hosts`,
                                     `worker_url`, `proxy_…`, which are read at the start alone */
+    struct pl_api_services services; /* db, stores, loop, pool, token, tls and per_address as in `config` */
     struct pl_http_server *server;
     struct pl_http_server *local; /* beside one with TLS: plain, on loopback; else NULL */
     struct pl_http_route *routes;
     struct pl_api_bound *bound; /* what the rows' handlers get: api.c */
     size_t n_routes;
     struct pl_sse_hub *hub;
-    struct pl_guard *guard;
-    struct pl_access *access;
-    struct pl_audit_log *audit;
     pthread_rwlock_t secrets; /* who gives a project some shares it; who makes or deletes a project has it alone */
-    char *tmp_dir;            /* DIR/tmp: emptied at the start */
     char *url;                /* for people: public_url, or http://host:port */
     char *local_url;
     char *s3_url; /* NULL = there is no gateway */
     struct pl_buf openapi;
     struct pl_sessions *sessions;
     struct pl_read_back *read_back;
-    struct pl_disk_watch *disks;
     struct pl_api_moved moved;
     struct pl_run_waits *waits;
-    struct pl_turns *turns;
     _Atomic bool draining; /* the daemon ends */
     struct pl_api_check check;
-    struct pl_heads *heads;
-    struct pl_opens *opens;
     struct pl_s3 *s3; /* NULL: there is no gateway */
     struct pl_gc *gc;
 };
@@ -149,14 +135,6 @@ struct pl_db_reading pl_api_read(struct pl_api *a, const struct pl_http_request 
 PL_MUST_CHECK
 int pl_api_may(const struct pl_http_request *req, enum pl_verb verb, const char *project, const char *repo, struct pl_err *err);
 
-/* Whether there is room for what is pushed, as far as the request says how much that is. Results of running jobs come always. PL_ENOSPC. */
-PL_MUST_CHECK
-int pl_api_admit(struct pl_api *a, const struct pl_http_request *req, struct pl_err *err);
-
-/* What one request may cost at most: steps over what others brought, time, and no more once its client has gone. */
-#define PL_API_STEPS_MAX ((uint64_t)1 << 26)
-#define PL_API_WORK_MS   60000
-struct pl_effort pl_api_effort(const struct pl_http_request *req);
 /* Calls fn(self, req), which replies, when it is the turn of who asks (turns.h). PL_EBUSY, PL_ENOMEM: it is not called. */
 PL_MUST_CHECK
 int pl_api_in_turn(struct pl_api *a, struct pl_http_request *req, void (*fn)(void *self, struct pl_http_request *req), void *self,

@@ -10,7 +10,7 @@ int pl_api_open_named(struct pl_api *a, const struct pl_http_request *req, const
     struct pl_open *c;
     struct pl_err why = {0};
     const char *project = pl_http_param(req, "project"), *repo = pl_http_param(req, "repo");
-    int r = pl_opens_find(a->opens, project, repo, ref, false, &c, &why);
+    int r = pl_opens_find(a->services.opens, project, repo, ref, false, &c, &why);
 
     if (r < 0) {
         if (err)

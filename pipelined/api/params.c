@@ -1,7 +1,6 @@
 /* What handlers need of a request (api_internal.h): bodies, pages, names. */
 #include "api_internal.h"
 
-#include "storage/base/clock.h"
 #include "storage/dataset/stores.h"
 
 #include <ctype.h>
@@ -45,17 +44,6 @@ int pl_api_body(struct pl_http_request *req, json_t **ret_body, struct pl_err *e
     }
     r = pl_err_set(err, PL_EINVAL, "the body is not as this request wants it: %s%s%s", key ? key : "", key ? ": " : "", e.text);
     return key ? pl_err_field(err, r, key) : r;
-}
-
-static bool client_gone(const void *req)
-{
-    return pl_http_request_gone(req);
-}
-
-struct pl_effort pl_api_effort(const struct pl_http_request *req)
-{
-    return (struct pl_effort){
-        .visits_max = PL_API_STEPS_MAX, .until_ms = pl_clock_mono_ms() + PL_API_WORK_MS, .gone = client_gone, .self = req};
 }
 
 int pl_api_may(const struct pl_http_request *req, enum pl_verb verb, const char *project, const char *repo, struct pl_err *err)

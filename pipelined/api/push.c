@@ -2,9 +2,9 @@
 
 #include "pipelined/db/commit_tx.h"
 
-int pl_api_may_push(struct pl_api *a, const struct pl_http_request *req, struct pl_repo_row *ret, struct pl_err *err)
+int pl_api_may_push(struct pl_api_services *s, const struct pl_http_request *req, struct pl_repo_row *ret, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s->db);
     const char *name = pl_http_param(req, "repo");
     struct pl_repo_row repo;
     int r = pl_db_repo_find(rd.conn, pl_http_param(req, "project"), name, &repo, err);
@@ -16,12 +16,12 @@ int pl_api_may_push(struct pl_api *a, const struct pl_http_request *req, struct 
     return r;
 }
 
-int pl_api_admit(struct pl_api *a, const struct pl_http_request *req, struct pl_err *err)
+int pl_branch_push_admit(struct pl_api_services *s, const struct pl_http_request *req, struct pl_err *err)
 {
     const struct pl_principal *who = pl_http_context(req);
     int64_t length = pl_http_body_length(req);
 
-    return who->kind == PL_PRINCIPAL_WORKER ? 0 : pl_disk_watch_admit(a->disks, (uint64_t)PL_MAX(length, 0), err);
+    return who->kind == PL_PRINCIPAL_WORKER ? 0 : pl_disk_watch_admit(s->disks, (uint64_t)PL_MAX(length, 0), err);
 }
 
 static const char *text_or_empty(const char *text)
@@ -40,10 +40,10 @@ json_t *pl_api_pushed_json(const char *project, const char *repo, const char *br
                      (json_int_t)result->bytes, "new_bytes", (json_int_t)new_bytes);
 }
 
-int pl_api_push(struct pl_api *a, const struct pl_http_request *req, const void *ops, size_t n, uint64_t new_bytes, json_t **ret,
-                struct pl_err *err)
+int pl_api_push(struct pl_api_services *s, const struct pl_http_request *req, const void *ops, size_t n, uint64_t new_bytes,
+                json_t **ret, struct pl_err *err)
 {
-    struct pl_effort effort = pl_api_effort(req);
+    struct pl_effort effort = pl_turns_effort(req);
     struct pl_push_args args = {.project = pl_http_param(req, "project"),
                                 .repo = pl_http_param(req, "repo"),
                                 .branch = pl_http_param(req, "branch"),
@@ -54,12 +54,12 @@ int pl_api_push(struct pl_api *a, const struct pl_http_request *req, const void 
                                 .ops_len = n,
                                 .effort = &effort};
     struct pl_push_result result;
-    int r = pl_db_push(a->config.db, a->config.stores, &args, &result, err);
+    int r = pl_db_push(s->db, s->stores, &args, &result, err);
 
     if (r < 0)
         return r;
     if (result.changed)
-        a->config.engine->run_created(a->config.engine_self, result.commit);
+        s->run_created(s->engine, result.commit);
     *ret = pl_api_pushed_json(args.project, args.repo, args.branch, &result, new_bytes);
     return result.changed ? 201 : 200;
 }

@@ -36,7 +36,7 @@ static int check_own(const struct pl_http_request *req, const char *user, struct
 /* A change has been made: who may come in is known from here on. */
 static int take_effect(struct pl_api *a, struct pl_err *err)
 {
-    int r = pl_access_reload(a->access, err);
+    int r = pl_access_reload(a->services.access, err);
 
     pl_sse_hub_look(a->hub);
     return r;
@@ -370,7 +370,7 @@ static const struct kind token_kind = {TOKEN_SELECT, "tokens", "id", "token"},
 
 static json_t *credential_json(struct pl_api *a, const struct kind *kind, const struct pl_rows *rows)
 {
-    bool lost = kind == &s3_key_kind && !pl_access_s3_key_opens(a->access, pl_col_text(rows, 0));
+    bool lost = kind == &s3_key_kind && !pl_access_s3_key_opens(a->services.access, pl_col_text(rows, 0));
     int64_t expires_us = pl_col_int(rows, 5);
 
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:s}", kind->id, pl_col_text(rows, 0), "user", pl_col_text(rows, 1),

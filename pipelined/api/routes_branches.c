@@ -80,7 +80,8 @@ static int delete_branch(struct pl_api *a, struct pl_http_request *req, json_t *
                                   .repo = pl_http_param(req, "repo"),
                                   .name = pl_http_param(req, "branch"),
                                   .force = pl_http_query_flag(req, "force")};
-    int r = pl_opens_flush(a->opens, args.project, args.repo, args.name, err); /* else it would come back with what gathers */
+    /* Else it would come back with what gathers. */
+    int r = pl_opens_flush(a->services.opens, args.project, args.repo, args.name, err);
 
     (void)ret;
     return r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_branch_delete, &args, err);

@@ -34,7 +34,7 @@ int pl_api_gc_open(struct pl_api *a, struct pl_err *err)
     char index[4200];
     struct pl_gc_config config = {.db = a->config.db,
                                   .stores = a->config.stores,
-                                  .opens = a->opens,
+                                  .opens = a->services.opens,
                                   .keep = keep_uploads,
                                   .keeper = a,
                                   .index_dir = index,

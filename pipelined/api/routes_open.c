@@ -8,29 +8,22 @@
 
 #include <stdio.h>
 
-static void run_created(void *self, const char *run)
-{
-    const struct pl_api *a = self;
-
-    a->config.engine->run_created(a->config.engine_self, run);
-}
-
 int pl_api_opens_open(struct pl_api *a, struct pl_err *err)
 {
     _cleanup_free_ char *dir = NULL;
     struct pl_opens_config config = {.db = a->config.db,
-                                     .heads = a->heads,
+                                     .heads = a->services.heads,
                                      .stores = a->config.stores,
                                      .pool = a->config.pool,
-                                     .finished = run_created,
-                                     .self = a};
+                                     .finished = a->services.run_created,
+                                     .self = a->services.engine};
 
     if (asprintf(&dir, "%s/open", a->config.data_dir) < 0) {
         dir = NULL;
         return pl_err_nomem(err);
     }
     config.dir = dir;
-    return pl_opens_open(&config, &a->opens, err);
+    return pl_opens_open(&config, &a->services.opens, err);
 }
 
 static int start_commit(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -44,8 +37,8 @@ static int start_commit(struct pl_api *a, struct pl_http_request *req, json_t **
                                 .author = ""};
     int r = pl_api_body(req, &body, err, "{s?:s, s?:s}", "message", &args.message, "author", &args.author);
 
-    r = r < 0 ? r : pl_api_admit(a, req, err);
-    r = r < 0 ? r : pl_opens_start(a->opens, &args, &c, err);
+    r = r < 0 ? r : pl_branch_push_admit(&a->services, req, err);
+    r = r < 0 ? r : pl_opens_start(a->services.opens, &args, &c, err);
     r = r < 0 ? r : pl_api_open_json(c, false, ret, err);
     return r < 0 ? r : 201;
 }
@@ -61,11 +54,11 @@ static int add_one(void *self, struct pl_open *c)
 static int list_open(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *items = json_array();
-    int r = pl_api_may_push(a, req, NULL, err);
+    int r = pl_api_may_push(&a->services, req, NULL, err);
 
     if (r == PL_EOUTPUT) /* an output repo has none */
         r = 0;
-    r = r < 0 ? r : pl_opens_each(a->opens, pl_http_param(req, "project"), pl_http_param(req, "repo"), add_one, items);
+    r = r < 0 ? r : pl_opens_each(a->services.opens, pl_http_param(req, "project"), pl_http_param(req, "repo"), add_one, items);
     if (r == PL_ENOMEM)
         return pl_err_nomem(err);
     if (r < 0)
@@ -115,8 +108,8 @@ static int finish_commit(struct pl_api *a, struct pl_http_request *req, json_t *
     int r = pl_api_body(req, &body, err, "{s?:s}", "message", &message);
 
     r = r < 0 ? r
-              : pl_opens_find(a->opens, pl_http_param(req, "project"), pl_http_param(req, "repo"), pl_http_param(req, "commit"),
-                              true, &c, err);
+              : pl_opens_find(a->services.opens, pl_http_param(req, "project"), pl_http_param(req, "repo"),
+                              pl_http_param(req, "commit"), true, &c, err);
     if (r == PL_ENOTFOUND)
         return finished_before(a, req, ret, err);
     r = r < 0 ? r : pl_open_finish(c, message, &result, err);
@@ -129,7 +122,8 @@ static int finish_commit(struct pl_api *a, struct pl_http_request *req, json_t *
 static int flush_branch(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     (void)ret;
-    return pl_opens_flush(a->opens, pl_http_param(req, "project"), pl_http_param(req, "repo"), pl_http_param(req, "branch"), err);
+    return pl_opens_flush(a->services.opens, pl_http_param(req, "project"), pl_http_param(req, "repo"),
+                          pl_http_param(req, "branch"), err);
 }
 
 static const struct pl_api_route routes[] = {

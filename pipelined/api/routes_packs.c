@@ -3,6 +3,7 @@
 
 #include "pipelined/db/gc_tx.h"
 #include "pipelined/db/session_tx.h"
+#include "push.h"
 #include "read_back.h"
 #include "sessions.h"
 #include "storage/base/io.h"
@@ -35,7 +36,7 @@ static int open_session(struct pl_api *a, struct pl_http_request *req, json_t **
 
         r = pl_api_project(rd.conn, args.project, err);
     }
-    r = r < 0 || pl_streq(args.kind, "read") ? r : pl_api_admit(a, req, err);
+    r = r < 0 || pl_streq(args.kind, "read") ? r : pl_branch_push_admit(&a->services, req, err);
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_UNLOGGED, pl_tx_session_open, &args, err);
     if (r < 0)
         return r;
@@ -194,7 +195,7 @@ static int intake_write(void *self, const void *data, size_t n, struct pl_err *e
 /* Durable when it returns 0; the file is gone or renamed in any case. */
 static int intake_finish(struct intake *in, struct pl_http_request *req, struct pl_err *err)
 {
-    int r = pl_guard_check_again(req, in->api->guard, err);
+    int r = pl_guard_check_again(req, in->api->services.guard, err);
 
     /* a session that has lasted until now has held its pin all the while: the pack of that id was not removed meanwhile */
     r = r < 0 ? r : pl_session_use(in->api->config.db, pl_http_query(req, "session"), pl_store_project(in->store), err);
@@ -256,7 +257,7 @@ static int intake_open(struct pl_api *a, struct pl_http_request *req, struct int
     in->api = a;
     r = r < 0 ? r : pl_session_use(a->config.db, pl_http_query(req, "session"), pl_http_param(req, "project"), err);
     r = r < 0 ? r : pl_api_store(a, req, &in->store, err);
-    r = r < 0 ? r : pl_api_admit(a, req, err);
+    r = r < 0 ? r : pl_branch_push_admit(&a->services, req, err);
     r = r < 0 ? r : pl_session_bring(a->config.db, pl_store_project(in->store), pl_http_query(req, "session"), &in->id, err);
     r = r < 0 ? r : pl_object_tmp_path(pl_store_objects(in->store), in->path, err);
     if (r < 0)

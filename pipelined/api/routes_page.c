@@ -44,7 +44,7 @@ static void get_ready(struct pl_api *a, struct pl_http_request *req)
     if (atomic_load(&a->draining)) {
         pl_err_set(&err, PL_ESTOPPING, "the daemon finishes what is under way and takes no more");
         pl_http_reply_error(req, &err);
-    } else if (pl_opens_stalled(a->opens, add_stall, &stalls) == 0 && stalls.n) {
+    } else if (pl_opens_stalled(a->services.opens, add_stall, &stalls) == 0 && stalls.n) {
         n = snprintf(text, sizeof text, "ok, but %zu open commits cannot be finished: %s (pipelinectl status says more)\n",
                      stalls.n, pl_err_info(stalls.code)->name);
         pl_http_reply(req, 200, "text/plain; charset=utf-8", text, (size_t)n);
@@ -107,7 +107,7 @@ static int make_login_link(struct pl_api *a, struct pl_http_request *req, json_t
 {
     size_t len = strlen(a->url);
     char code[PL_LOGIN_CODE_HEX + 1];
-    int r = pl_guard_login_code(a->guard, pl_http_context(req), code, err);
+    int r = pl_guard_login_code(a->services.guard, pl_http_context(req), code, err);
 
     if (r < 0)
         return r;
@@ -133,11 +133,11 @@ static void login(struct pl_api *a, struct pl_http_request *req)
         pl_http_reply(req, 200, NULL, NULL, 0);
         return;
     }
-    if (pl_guard_login(a->guard, req, code ? code : "", value, &who, &err) < 0) {
+    if (pl_guard_login(a->services.guard, req, code ? code : "", value, &who, &err) < 0) {
         pl_http_reply_error(req, &err);
         return;
     }
-    pl_api_audit(a->audit, req, who, "login", "by a link");
+    pl_api_audit(a->services.audit, req, who, "login", "by a link");
     snprintf(cookie, sizeof cookie, PL_SESSION_COOKIE "=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Strict%s", value,
              PL_SESSION_COOKIE_DAYS * 86400, secure ? "; Secure" : "");
     pl_http_reply_header(req, "Set-Cookie", cookie);

@@ -285,7 +285,7 @@ static json_t *set_reply(const struct setting *s)
 
 static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    _cleanup_(setting_finish) struct setting s = {.api = a, .req = req, .effort = pl_api_effort(req)};
+    _cleanup_(setting_finish) struct setting s = {.api = a, .req = req, .effort = pl_turns_effort(req)};
     const char *project = NULL;
     int update = 0, dry_run = 0, yes = 0, strict = 0, r;
     json_t *code = NULL;
@@ -326,7 +326,8 @@ static int run_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
     int force = 0, r = pl_api_body(req, &body, err, "{s?:s, s?:b}", "stage", &args.stage, "force", &force);
 
     args.force = force;
-    r = r < 0 ? r : pl_opens_flush_inputs(a->opens, args.project, args.pipeline, err); /* it reads what was answered before */
+    /* It reads what was answered before. */
+    r = r < 0 ? r : pl_opens_flush_inputs(a->services.opens, args.project, args.pipeline, err);
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_manual_run, &args, err);
     if (r == 0) {
         json_t *names = json_array();

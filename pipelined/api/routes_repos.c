@@ -257,7 +257,7 @@ static int delete_repo(struct pl_api *a, struct pl_http_request *req, json_t **r
     (void)ret;
     if (r < 0)
         return r;
-    pl_opens_drop_repo(a->opens, args.project, args.name, args.id);
+    pl_opens_drop_repo(a->services.opens, args.project, args.name, args.id);
     pl_s3_drop_repo(a->s3, args.id);
     return 0;
 }

@@ -223,7 +223,7 @@ static int look_at_run(void *self, struct pl_http_request *req, json_t **ret, st
     bool done;
     int r;
 
-    if (pl_opens_has(a->opens, rd.conn, pl_http_param(req, "run")))
+    if (pl_opens_has(a->services.opens, rd.conn, pl_http_param(req, "run")))
         return not_begun(pl_http_param(req, "run"), ret);
     r = run_of(rd.conn, pl_http_param(req, "run"), &rows, err);
     if (r == PL_ENOTFOUND && never_began(rd.conn, pl_http_param(req, "run"), ret) > 0)

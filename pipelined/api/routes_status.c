@@ -33,7 +33,7 @@ static json_t *counts_json(struct pl_conn *c)
 /* The daemon's folder's, which is the last of them, with all. */
 static json_t *disk_json(struct pl_api *a)
 {
-    json_t *disks = pl_disk_watch_json(a->disks), *data = json_array_get(disks, json_array_size(disks) - 1);
+    json_t *disks = pl_disk_watch_json(a->services.disks), *data = json_array_get(disks, json_array_size(disks) - 1);
 
     return json_pack("{s:O, s:O, s:o}", "free_bytes", json_object_get(data, "free_bytes"), "total_bytes",
                      json_object_get(data, "total_bytes"), "places", disks);
@@ -141,7 +141,7 @@ static int get_status(struct pl_api *a, struct pl_http_request *req, json_t **re
     json_t *counts, *live = live_json(a, req);
     struct stalled stalled = {req, json_array()};
 
-    if (pl_opens_stalled(a->opens, add_stalled, &stalled) < 0) {
+    if (pl_opens_stalled(a->services.opens, add_stalled, &stalled) < 0) {
         json_decref(stalled.list);
         json_decref(live);
         return pl_err_nomem(err);

@@ -217,7 +217,7 @@ int pl_s3_body_create(struct pl_s3_request *q, uint64_t max, struct pl_s3_body *
 
     if (!b)
         return pl_err_nomem(err);
-    pl_spool_init(&b->spool, q->api->tmp_dir, q->api->disks);
+    pl_spool_init(&b->spool, q->services->tmp_dir, q->services->disks);
     r = read_payload(b, q, err);
     r = r < 0 ? r : read_length(b, q, max, err);
     r = r < 0 ? r : read_md5(b, q, err);

@@ -26,7 +26,7 @@ static int add_bucket(struct pl_buf *out, const char *name, int64_t created_us, 
 /* Of every repo that who asks may read: master and its other branches. */
 static int add_buckets(struct pl_s3_request *q, struct pl_buf *out, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(q->api->config.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(q->services->db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     char name[PL_S3_BUCKET_MAX + 1];
     int r;
@@ -70,15 +70,15 @@ static int make(struct pl_s3_request *q, const struct pl_s3_target *t, bool *ret
 {
     struct pl_repo_args repo = {.project = t->project, .name = t->repo, .description = "", .exist_ok = true};
     struct pl_branch_args branch = {.project = t->project, .repo = t->repo, .name = t->branch, .from = ""};
-    int r = pl_db_run(q->api->config.db, PL_TX_LOGGED, pl_tx_repo_create, &repo, err);
+    int r = pl_db_run(q->services->db, PL_TX_LOGGED, pl_tx_repo_create, &repo, err);
 
     *ret_made = repo.changed;
     if (r < 0 || pl_streq(t->branch, "master"))
         return r;
-    r = pl_db_run(q->api->config.db, PL_TX_LOGGED, pl_tx_branch_create, &branch, err);
+    r = pl_db_run(q->services->db, PL_TX_LOGGED, pl_tx_branch_create, &branch, err);
     *ret_made |= r == 0;
     if (r == 0 && *branch.started)
-        q->api->config.engine->run_created(q->api->config.engine_self, branch.started);
+        q->services->run_created(q->services->engine, branch.started);
     return r == PL_EEXISTS ? 0 : r;
 }
 
@@ -102,7 +102,7 @@ int pl_s3_create_bucket(struct pl_s3_request *q, struct pl_err *err)
         r = pl_s3_error(err, PL_S3_BUCKET_EXISTS);
     if (r < 0)
         return r;
-    pl_api_audit(q->api->audit, q->http, q->who, "define", pl_s3_audit_target(q, target));
+    pl_api_audit(q->services->audit, q->http, q->who, "define", pl_s3_audit_target(q, target));
     snprintf(location, sizeof location, "/%s", q->bucket);
     pl_s3_reply_header(q, "Location", location);
     pl_http_reply(q->http, 200, NULL, NULL, 0);
@@ -117,7 +117,7 @@ static int remove_branch(void *self, struct pl_err *err)
     const struct pl_s3_target *t = &q->target;
     struct pl_branch_args args = {.project = t->project, .repo = t->repo, .name = t->branch, .empty = true};
 
-    return pl_db_run(q->api->config.db, PL_TX_LOGGED, pl_tx_branch_delete, &args, err);
+    return pl_db_run(q->services->db, PL_TX_LOGGED, pl_tx_branch_delete, &args, err);
 }
 
 static int remove_repo(void *self, struct pl_err *err)
@@ -125,7 +125,7 @@ static int remove_repo(void *self, struct pl_err *err)
     struct pl_s3_request *q = self;
     const struct pl_s3_target *t = &q->target;
     struct pl_repo_args args = {.project = t->project, .name = t->repo, .empty = true};
-    int r = pl_db_run(q->api->config.db, PL_TX_LOGGED, pl_tx_repo_delete, &args, err);
+    int r = pl_db_run(q->services->db, PL_TX_LOGGED, pl_tx_repo_delete, &args, err);
 
     if (r == 0)
         pl_s3_drop_repo(q->s3, args.id);
@@ -137,12 +137,12 @@ static int remove_repo(void *self, struct pl_err *err)
 static int remove_empty(struct pl_s3_request *q, bool whole, struct pl_err *err)
 {
     const struct pl_s3_target *t = &q->target;
-    int r = pl_opens_flush(q->api->opens, t->project, t->repo, t->branch, err);
+    int r = pl_opens_flush(q->services->opens, t->project, t->repo, t->branch, err);
 
     if (r < 0)
         return r;
-    r = pl_opens_while_empty(q->api->opens, t->project, t->repo, whole ? NULL : t->branch, whole ? remove_repo : remove_branch, q,
-                             err);
+    r = pl_opens_while_empty(q->services->opens, t->project, t->repo, whole ? NULL : t->branch,
+                             whole ? remove_repo : remove_branch, q, err);
     return r == PL_ECONFLICT ? pl_s3_error(err, PL_S3_BUCKET_NOT_EMPTY) : r;
 }
 
@@ -159,7 +159,7 @@ int pl_s3_delete_bucket(struct pl_s3_request *q, struct pl_err *err)
     r = remove_empty(q, whole, err);
     if (r < 0)
         return r;
-    pl_api_audit(q->api->audit, q->http, q->who, whole ? "remove" : "write", pl_s3_audit_target(q, target));
+    pl_api_audit(q->services->audit, q->http, q->who, whole ? "remove" : "write", pl_s3_audit_target(q, target));
     pl_http_reply(q->http, 204, NULL, NULL, 0);
     return 0;
 }

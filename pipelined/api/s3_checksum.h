@@ -10,6 +10,7 @@ enum pl_s3_sum_kind { PL_S3_SUM_NONE, PL_S3_CRC32, PL_S3_CRC32C, PL_S3_CRC64NVME
 #define PL_S3_ETAG_MAX      63u
 #define PL_S3_SUM_MAX_BYTES 32
 #define PL_S3_SUM_TEXT      56 /* base64, "-10000" and the NUL fit */
+#define PL_S3_ETAG_MAX      63u
 
 struct pl_s3_sum_info {
     const char *name;    /* "CRC32", in x-amz-checksum-algorithm */

@@ -45,7 +45,7 @@ static int write_answer(const struct pl_s3_request *q, const struct pl_s3_result
     int r = pl_s3_xml_begin(out, "CompleteMultipartUploadResult", true, NULL);
 
     pl_s3_quote(result->etag, quoted);
-    snprintf(location, sizeof location, "http%s://%s%.1500s", q->api->config.tls ? "s" : "", host ? host : "",
+    snprintf(location, sizeof location, "http%s://%s%.1500s", q->services->tls ? "s" : "", host ? host : "",
              pl_http_path(q->http));
     r = r < 0 ? r : pl_s3_xml_add(out, "Location", location, NULL);
     r = r < 0 ? r : pl_s3_xml_add(out, "Bucket", q->bucket, NULL);
@@ -98,7 +98,7 @@ static void complete_done(void *self, struct pl_open *open, uint64_t new_bytes, 
         return;
     }
     snprintf(c->result.version, sizeof c->result.version, "%s", pl_open_head(open)->commit);
-    if (pl_pool_submit(q->api->config.pool, finish_job, q, NULL) < 0)
+    if (pl_pool_submit(q->services->pool, finish_job, q, NULL) < 0)
         finish_job(q);
 }
 

@@ -222,7 +222,7 @@ static int begin_copy(struct pl_s3_request *q, const struct pl_s3_source *s, str
         return pl_err_nomem(err);
     q->more = copied;
     q->drop_more = copied_free;
-    pl_spool_init(&copied->spool, q->api->tmp_dir, q->api->disks);
+    pl_spool_init(&copied->spool, q->services->tmp_dir, q->services->disks);
     memcpy(copied->etag, s->etag, sizeof copied->etag);
     memcpy(copied->version, pl_s3_version_of(&s->view, &s->file), sizeof copied->version);
     if (pl_streq(s->target.project, q->target.project))

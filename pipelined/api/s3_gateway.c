@@ -17,11 +17,11 @@ static int serve(struct pl_s3 *s, const char *listen, struct pl_err *err)
                                       .routes = s->routes,
                                       .tell = pl_s3_error_tell,
                                       .tell_type = PL_S3_XML,
-                                      .loop = s->api->config.loop,
-                                      .pool = s->api->config.pool,
+                                      .loop = s->services->loop,
+                                      .pool = s->services->pool,
                                       .threads = S3_THREADS,
-                                      .per_address = s->api->config.per_address,
-                                      .tls = s->api->config.tls};
+                                      .per_address = s->services->per_address,
+                                      .tls = s->services->tls};
 
     add_route(s, &options.n_routes, "GET", PL_BODY_NONE);
     add_route(s, &options.n_routes, "PUT", PL_BODY_STREAM);
@@ -31,20 +31,20 @@ static int serve(struct pl_s3 *s, const char *listen, struct pl_err *err)
     return pl_http_server_start(&options, &s->server, err);
 }
 
-int pl_s3_start(struct pl_api *a, const struct pl_s3_config *config, struct pl_s3 **ret, struct pl_err *err)
+int pl_s3_start(struct pl_api_services *services, const struct pl_s3_config *config, struct pl_s3 **ret, struct pl_err *err)
 {
     struct pl_s3 *s = calloc(1, sizeof *s);
     int r;
 
     if (!s)
         return pl_err_nomem(err);
-    s->api = a;
+    s->services = services;
     s->domain = strdup(config->domain);
     s->cors = strdup(config->cors);
     r = pl_principal_daemon(&s->daemon, err);
     if (r == 0)
         r = s->domain && s->cors
-                ? pl_s3_uploads_open(config->dir, pl_clock_trust_passed_us(pl_db_clock(a->config.db)), &s->uploads, err)
+                ? pl_s3_uploads_open(config->dir, pl_clock_trust_passed_us(pl_db_clock(services->db)), &s->uploads, err)
                 : pl_err_nomem(err);
     r = r < 0 ? r : serve(s, config->listen, err);
     if (r < 0) {

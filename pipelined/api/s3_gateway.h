@@ -19,7 +19,7 @@
 #define PL_S3_WINDOW_MS 2000 /* commit_window of a repo that has none */
 #define PL_S3_LIST_MAX  1000u
 
-struct pl_api;
+struct pl_api_services;
 struct pl_s3;
 
 struct pl_s3_config {
@@ -29,9 +29,9 @@ struct pl_s3_config {
     const char *dir;    /* uploads are kept there */
 };
 
-/* Listens and serves. Texts are copied. Errors of pl_http_server_start; of what lies in `dir`. */
+/* Listens and serves. Texts are copied; `services` outlive it. Errors of pl_http_server_start; of what lies in `dir`. */
 PL_MUST_CHECK
-int pl_s3_start(struct pl_api *a, const struct pl_s3_config *config, struct pl_s3 **ret, struct pl_err *err);
+int pl_s3_start(struct pl_api_services *services, const struct pl_s3_config *config, struct pl_s3 **ret, struct pl_err *err);
 unsigned pl_s3_port(const struct pl_s3 *s);
 /* A repo is gone: so are the uploads into it. NULL is fine. */
 void pl_s3_drop_repo(struct pl_s3 *s, int64_t repo_id);

@@ -4,12 +4,12 @@
  */
 #pragma once
 
-#include "api_internal.h"
 #include "pipelined/db/branch_view.h"
 #include "s3_body.h"
 #include "s3_error.h"
 #include "s3_gateway.h"
 #include "storage/object/sigv4_verify.h"
+#include "transfer.h"
 
 #define PL_S3_BUCKET_MAX 255u
 #define PL_S3_KEY_MAX    1024u
@@ -20,7 +20,7 @@ struct pl_s3_uploads;
 struct pl_s3_request;
 
 struct pl_s3 {
-    struct pl_api *api;
+    struct pl_api_services *services;
     struct pl_http_server *server;
     struct pl_http_route routes[8];
     char *domain, *cors;
@@ -61,7 +61,7 @@ struct pl_s3_target {
 
 struct pl_s3_request {
     struct pl_s3 *s3;
-    struct pl_api *api;
+    struct pl_api_services *services;
     struct pl_http_request *http;
     const struct pl_s3_op *op;
     char *path; /* decoded; its bucket with a NUL behind when it is named there */

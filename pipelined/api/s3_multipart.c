@@ -218,7 +218,7 @@ static int copy_part(struct pl_s3_request *q, const struct pl_s3_source *s, stru
     uint64_t first, count;
     int r = read_range(q, s->file.entry.size, &first, &count, err);
 
-    pl_spool_init(&spool, q->api->tmp_dir, q->api->disks);
+    pl_spool_init(&spool, q->services->tmp_dir, q->services->disks);
     r = r < 0 ? r : pl_s3_source_read(s, first, count, &spool, err);
     r = r < 0 ? r : sum_up(&spool, pl_s3_upload_head(u)->sum, part, err);
     return r < 0 ? r : store_part(q, &spool, &part->entry, err);

@@ -214,7 +214,7 @@ static int who_asks(struct pl_s3_request *q, struct pl_err *err)
 
     explicit_bzero(secret, sizeof secret);
     if (r == PL_S3_ACCESS_DENIED || r == PL_S3_INVALID_ACCESS_KEY || r == PL_S3_SIGNATURE_MISMATCH)
-        r = pl_guard_refuse(q->api->guard, pl_http_peer(q->http), r, err);
+        r = pl_guard_refuse(q->services->guard, pl_http_peer(q->http), r, err);
     return r;
 }
 
@@ -280,8 +280,8 @@ static int tell_refusal(const struct pl_s3_request *q, int code, struct pl_err *
 
     if (code != PL_EFORBIDDEN || !q->who)
         return code;
-    pl_api_audit_refused(q->api->audit, q->who, pl_http_peer(q->http), pl_s3_audit_target(q, target));
-    return pl_guard_forbid(q->api->guard, q->who, code, err);
+    pl_api_audit_refused(q->services->audit, q->who, pl_http_peer(q->http), pl_s3_audit_target(q, target));
+    return pl_guard_forbid(q->services->guard, q->who, code, err);
 }
 
 /* Frees `q` unless it goes on. */
@@ -320,7 +320,7 @@ static void run_soon(struct pl_s3_request *q)
 
     if (!q->op->costly) {
         run(q);
-    } else if (pl_turns_run(q->api->turns, q->who->name, run_turn, q, &err) < 0) {
+    } else if (pl_turns_run(q->services->turns, q->who->name, run_turn, q, &err) < 0) {
         pl_s3_refuse(q, &err);
         pl_s3_request_end(q);
     }
@@ -345,7 +345,8 @@ static int ask_again(struct pl_s3_request *q, struct pl_err *err)
         explicit_bzero(secret, sizeof secret);
     }
     r = r < 0 || !q->target.store ? r : pl_s3_target(q, PL_VERB_WRITE, err);
-    return r < 0 || !q->op->brings || q->body->spool.fd < 0 ? r : pl_disk_watch_admit(q->api->disks, q->body->spool.size, err);
+    return r < 0 || !q->op->brings || q->body->spool.fd < 0 ? r
+                                                            : pl_disk_watch_admit(q->services->disks, q->body->spool.size, err);
 }
 
 static void body_end(void *self, struct pl_http_request *http, const struct pl_err *failure)
@@ -371,8 +372,8 @@ static int admit(struct pl_s3_request *q, struct pl_err *err)
     const struct pl_s3_body *b = q->body;
 
     if (b && b->length > b->spool.memory_max)
-        return pl_disk_watch_admit_spooled(q->api->disks, b->length, err);
-    return pl_disk_watch_admit(q->api->disks, b ? b->length : 0, err);
+        return pl_disk_watch_admit_spooled(q->services->disks, b->length, err);
+    return pl_disk_watch_admit(q->services->disks, b ? b->length : 0, err);
 }
 
 static int open(struct pl_s3_request *q, struct pl_err *err)
@@ -400,7 +401,7 @@ static void begin(struct pl_s3 *s3, struct pl_http_request *http)
 
     if (r == 0) {
         q->s3 = s3;
-        q->api = s3->api;
+        q->services = s3->services;
         q->http = http;
         r = open(q, &err);
     }

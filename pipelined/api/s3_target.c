@@ -13,11 +13,11 @@ int pl_s3_who(struct pl_s3_request *q, const char *access_key, char ret_secret[P
     int r;
 
     if (pl_streq(access_key, ADMIN_KEY)) {
-        snprintf(ret_secret, PL_S3_SECRET_MAX + 1, "%s", q->api->config.token);
+        snprintf(ret_secret, PL_S3_SECRET_MAX + 1, "%s", q->services->token);
         q->who = pl_principal_ref(q->s3->daemon);
         return 0;
     }
-    r = pl_access_s3_key(q->api->access, access_key, ret_secret, &q->who, err);
+    r = pl_access_s3_key(q->services->access, access_key, ret_secret, &q->who, err);
     return r == PL_EAUTH ? pl_s3_error(err, PL_S3_INVALID_ACCESS_KEY) : r;
 }
 
@@ -91,7 +91,7 @@ static int no_bucket(struct pl_err *err, int r)
 
 static int find_commit(struct pl_s3_request *q, struct pl_s3_target *t, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(q->api->config.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(q->services->db);
     struct pl_commit_row commit;
     int r = pl_db_commit_named(rd.conn, t->project, t->repo, t->commit, &commit, err);
 
@@ -104,7 +104,7 @@ static int find_commit(struct pl_s3_request *q, struct pl_s3_target *t, struct p
 static int find_rows(struct pl_s3_request *q, struct pl_s3_target *t, struct pl_err *err)
 {
     struct pl_head head;
-    int r = pl_heads_get(q->api->heads, t->project, t->repo, t->branch, &head, err);
+    int r = pl_heads_get(q->services->heads, t->project, t->repo, t->branch, &head, err);
 
     if (r < 0)
         return no_bucket(err, r);
@@ -125,11 +125,11 @@ int pl_s3_target_of(struct pl_s3_request *q, const char *bucket, enum pl_verb ve
         r = pl_err_set(err, PL_S3_METHOD_NOT_ALLOWED, "A commit is never changed: write to bucket %s.%s.%s.", t.branch, t.repo,
                        t.project);
     if (r == 0 && verb == PL_VERB_WRITE && t.row.output) {
-        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(q->api->config.db);
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(q->services->db);
 
         r = pl_db_refuse_output(rd.conn, t.project, t.repo, err);
     }
-    r = r < 0 ? r : pl_stores_get(q->api->config.stores, t.project, &t.store, err);
+    r = r < 0 ? r : pl_stores_get(q->services->stores, t.project, &t.store, err);
     if (r == 0)
         *ret = t;
     return r;
@@ -149,7 +149,7 @@ int pl_s3_target(struct pl_s3_request *q, enum pl_verb verb, struct pl_err *err)
 static int commit_view(struct pl_s3_request *q, const struct pl_s3_target *t, const char *id, struct pl_branch_view *ret,
                        struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(q->api->config.db);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(q->services->db);
     struct pl_commit_row commit;
     int r = pl_id_ok(id) ? pl_db_commit_named(rd.conn, t->project, t->repo, id, &commit, err) : PL_ENOTFOUND;
 
@@ -181,7 +181,8 @@ int pl_s3_view(struct pl_s3_request *q, const struct pl_s3_target *t, const char
     if (*t->commit)
         return newest || pl_streq(version, t->commit) ? commit_view(q, t, t->commit, ret, err)
                                                       : pl_s3_error(err, PL_S3_NO_SUCH_VERSION);
-    r = pl_branch_view_init(q->api->heads, t->row.output ? NULL : q->api->opens, t->store, t->repo, t->branch, ret, err);
+    r = pl_branch_view_init(q->services->heads, t->row.output ? NULL : q->services->opens, t->store, t->repo, t->branch, ret,
+                            err);
     if (r == PL_ENOTFOUND)
         return pl_s3_error(err, PL_S3_NO_SUCH_BUCKET);
     if (r < 0 || newest || is_gathering(ret, version))
@@ -202,8 +203,8 @@ int pl_s3_gather(struct pl_s3_request *q, int (*put)(void *self, struct pl_open 
                                 .must_exist = !pl_streq(t->branch, "master")};
     int64_t window_ms = t->row.commit_window_ms ? t->row.commit_window_ms : PL_S3_WINDOW_MS;
     char target[512];
-    struct pl_api_telling *told = pl_api_audit_put(q->api->audit, q->http, q->who, q->bucket, pl_s3_audit_target(q, target));
-    int r = pl_open_put_gathered(q->api->opens, &args, window_ms, put, self, err); /* 0: `q` may be gone */
+    struct pl_api_telling *told = pl_api_audit_put(q->services->audit, q->http, q->who, q->bucket, pl_s3_audit_target(q, target));
+    int r = pl_open_put_gathered(q->services->opens, &args, window_ms, put, self, err); /* 0: `q` may be gone */
 
     pl_api_audit_put_done(told, r == 0);
     return r < 0 ? no_bucket(err, r) : PL_S3_LATER;

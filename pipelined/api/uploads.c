@@ -95,8 +95,8 @@ static int push(struct upload *u, struct pl_http_request *req, struct pl_err *er
     struct pl_store *store;
     json_t *answer = NULL;
     size_t n;
-    int r = pl_opens_flush(u->api->opens, pl_http_param(req, "project"), pl_http_param(req, "repo"), pl_http_param(req, "branch"),
-                           err);
+    int r = pl_opens_flush(u->api->services.opens, pl_http_param(req, "project"), pl_http_param(req, "repo"),
+                           pl_http_param(req, "branch"), err);
 
     r = r < 0 ? r : pl_api_store(u->api, req, &store, err);
     if (r == 0) {
@@ -106,7 +106,7 @@ static int push(struct upload *u, struct pl_http_request *req, struct pl_err *er
     if (r == 0)
         r = u->is_file ? store_file(u, req, &ops, &new_bytes, err) : pl_spool_map(&u->spool, &bytes, err);
     n = u->is_file ? ops.len : (size_t)u->spool.size;
-    r = r < 0 ? r : pl_api_push(u->api, req, u->is_file ? ops.data : bytes, n, new_bytes, &answer, err);
+    r = r < 0 ? r : pl_api_push(&u->api->services, req, u->is_file ? ops.data : bytes, n, new_bytes, &answer, err);
     if (r < 0 && !u->is_file)
         bring_again(u, req, new_bytes); /* it may come again */
     if (r >= 0)
@@ -152,7 +152,7 @@ static int gather(struct upload *u, struct pl_http_request *req, struct pl_err *
                                 .author = pl_http_query(req, "author")};
     struct into to = {u, req};
 
-    return pl_open_put_gathered(u->api->opens, &args, u->window_ms, put_into, &to, err);
+    return pl_open_put_gathered(u->api->services.opens, &args, u->window_ms, put_into, &to, err);
 }
 
 /* ---- the body ---- */
@@ -184,9 +184,9 @@ static int apply(struct upload *u, struct pl_http_request *req, struct pl_err *e
     int r = 0;
 
     if (!u->is_file) /* a file was asked about before it came */
-        r = pl_api_admit(u->api, req, err);
+        r = pl_branch_push_admit(&u->api->services, req, err);
     else if (u->spool.fd >= 0) /* but not how long it would take, and what others would bring */
-        r = pl_disk_watch_admit(u->api->disks, u->spool.size, err);
+        r = pl_disk_watch_admit(u->api->services.disks, u->spool.size, err);
     if (r < 0 && (u->is_file || !only_removes(&u->spool)))
         return r;
     if (u->open)
@@ -198,7 +198,7 @@ static void upload_apply(void *self, struct pl_http_request *req)
 {
     struct upload *u = self;
     struct pl_err err = {0};
-    int r = pl_guard_check_again(req, u->api->guard, &err);
+    int r = pl_guard_check_again(req, u->api->services.guard, &err);
 
     r = r < 0 ? r : apply(u, req, &err);
     if (r < 0)
@@ -226,8 +226,9 @@ static int find_target(struct pl_api *a, const struct pl_http_request *req, bool
     int r;
 
     if (open)
-        return pl_opens_find(a->opens, project, pl_http_param(req, "repo"), pl_http_param(req, "commit"), true, &u->open, err);
-    r = pl_api_may_push(a, req, &repo, err);
+        return pl_opens_find(a->services.opens, project, pl_http_param(req, "repo"), pl_http_param(req, "commit"), true, &u->open,
+                             err);
+    r = pl_api_may_push(&a->services, req, &repo, err);
     base = pl_http_query(req, "base");
     if (r == 0 && !(base && *base))
         u->window_ms = repo.commit_window_ms;
@@ -239,8 +240,8 @@ static int admit_file(struct pl_api *a, const struct pl_http_request *req, struc
 {
     int64_t length = pl_http_body_length(req);
 
-    return length > (int64_t)PL_SPOOL_MEMORY_BYTES ? pl_disk_watch_admit_spooled(a->disks, (uint64_t)length, err)
-                                                   : pl_api_admit(a, req, err);
+    return length > (int64_t)PL_SPOOL_MEMORY_BYTES ? pl_disk_watch_admit_spooled(a->services.disks, (uint64_t)length, err)
+                                                   : pl_branch_push_admit(&a->services, req, err);
 }
 
 static int check(struct upload *u, const struct pl_http_request *req, struct pl_err *err)
@@ -263,7 +264,7 @@ static void begin(struct pl_api *a, struct pl_http_request *req, bool is_file, b
     if (r == 0) {
         u->api = a;
         u->is_file = is_file;
-        pl_spool_init(&u->spool, a->tmp_dir, a->disks);
+        pl_spool_init(&u->spool, a->services.tmp_dir, a->services.disks);
         r = check(u, req, &err);
         r = r < 0 ? r : find_target(a, req, open, u, &err);
         r = r < 0 || !is_file ? r : admit_file(a, req, &err);

@@ -556,7 +556,7 @@ static void an_s3_key_is_found_with_its_secret_till_it_is_deleted(void **state)
     const char *key = text_at(made, "access_key");
     char secret[PL_S3_SECRET_CHARS + 1], target[128];
     _cleanup_(pl_buf_finish) struct pl_buf file = {0};
-    struct pl_access *access = t.api->access;
+    struct pl_access *access = t.api->services.access;
     struct pl_principal *who;
 
     (void)state;

@@ -1,0 +1,42 @@
+/* transfer: bytes in and out in bounded memory: spool (bodies), sessions (of pack writers), download, listing, read_back (packs that were put
+ * straight into the bucket), disk_watch (is there room?), turns (costly requests), push and open_put (operations onto a branch, or into an open
+ * commit). Routes and the S3 gateway stand on the same services. */
+#pragma once
+
+#include "access.h"
+#include "audit.h"
+#include "disk_watch.h"
+#include "guard.h"
+#include "pipelined/db/db.h"
+#include "pipelined/db/heads.h"
+#include "pipelined/db/names.h"
+#include "pipelined/db/opens.h"
+#include "pipelined/net/http_server.h"
+#include "pipelined/net/loop.h"
+#include "storage/base/pool.h"
+#include "storage/dataset/stores.h"
+#include "turns.h"
+
+/* Services of the daemon that routes and the S3 gateway share. The API makes them; they are there from pl_api_start to pl_api_destroy. Any
+ * thread. */
+struct pl_api_services {
+    struct pl_db *db;
+    struct pl_stores *stores;
+    struct pl_loop *loop;
+    struct pl_pool *pool;
+    struct pl_heads *heads;
+    struct pl_opens *opens;
+    struct pl_disk_watch *disks;
+    struct pl_turns *turns;
+    struct pl_access *access;
+    struct pl_guard *guard;
+    struct pl_audit_log *audit;
+    const char *token; /* the daemon's */
+    char *tmp_dir;     /* DIR/tmp: emptied at the start */
+    /* Of listeners: */
+    bool tls;             /* https */
+    unsigned per_address; /* connections of one address; 0 = no limit */
+    /* A transaction has made a run: schedule it (pl_engine_ops). Never blocks. */
+    void (*run_created)(void *engine, const char *run);
+    void *engine;
+};
