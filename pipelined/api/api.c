@@ -215,9 +215,8 @@ static int copy_text(const char **text, struct pl_err *err)
 /* On failure the texts copied so far are the struct's, the others the caller's: they are taken out first. */
 static int copy_config(struct pl_api *a, const struct pl_api_config *config, struct pl_err *err)
 {
-    const char **texts[] = {&a->config.data_dir,  &a->config.store_url, &a->config.executor,   &a->config.version,
-                            &a->config.token,     &a->config.listen,    &a->config.public_url, &a->config.s3_listen,
-                            &a->config.s3_domain, &a->config.s3_cors};
+    const char **texts[] = {&a->config.data_dir, &a->config.store_url, &a->config.executor,  &a->config.version,
+                            &a->config.token,    &a->config.listen,    &a->config.public_url};
     const char *given[PL_ARRAY_SIZE(texts)];
     int r = 0;
 
@@ -287,30 +286,10 @@ static int watch_disks(struct pl_api *a, struct pl_err *err)
     return pl_disk_watch_create(&config, &a->services.disks, err);
 }
 
-static bool listens_anywhere(const char *listen)
-{
-    return strncmp(listen, "0.0.0.0:", 8) == 0 || strncmp(listen, "[::]:", 5) == 0;
-}
-
-/* Where others reach a listener. Of all addresses the machine's name is the best guess; without TLS it is for this machine. */
-static int listener_url(const struct pl_api *a, const char *listen, unsigned port, char **ret, struct pl_err *err)
-{
-    char host[256] = "127.0.0.1";
-
-    if (!listens_anywhere(listen))
-        snprintf(host, sizeof host, "%.*s", (int)(strrchr(listen, ':') - listen), listen);
-    else if (a->config.tls && gethostname(host, sizeof host - 1) < 0)
-        snprintf(host, sizeof host, "127.0.0.1");
-    if (asprintf(ret, "http%s://%s:%u", a->config.tls ? "s" : "", host, port) >= 0)
-        return 0;
-    *ret = NULL;
-    return pl_err_nomem(err);
-}
-
 static int make_url(struct pl_api *a, struct pl_err *err)
 {
     if (!*a->config.public_url)
-        return listener_url(a, a->config.listen, pl_api_port(a), &a->url, err);
+        return pl_http_listener_url(a->config.listen, pl_api_port(a), a->config.tls, &a->url, err);
     a->url = strdup(a->config.public_url);
     return a->url ? 0 : pl_err_nomem(err);
 }
@@ -318,7 +297,7 @@ static int make_url(struct pl_api *a, struct pl_err *err)
 static int make_local_url(struct pl_api *a, struct pl_err *err)
 {
     const char *listen = a->config.listen, *colon = strrchr(listen, ':');
-    bool own = a->local || listens_anywhere(listen);
+    bool own = a->local || pl_http_listens_anywhere(listen);
 
     if (asprintf(&a->local_url, "http://%.*s:%u", own ? 9 : (int)(colon - listen), own ? "127.0.0.1" : listen,
                  pl_http_server_port(a->local ? a->local : a->server)) < 0)
@@ -356,21 +335,6 @@ static int serve(struct pl_api *a, struct pl_err *err)
     return r < 0 ? r : make_url(a, err);
 }
 
-static int serve_s3(struct pl_api *a, struct pl_err *err)
-{
-    _cleanup_free_ char *dir = NULL;
-    struct pl_s3_config config = {.listen = a->config.s3_listen, .domain = a->config.s3_domain, .cors = a->config.s3_cors};
-    int r;
-
-    if (asprintf(&dir, "%s/uploads", a->config.data_dir) < 0) {
-        dir = NULL;
-        return pl_err_nomem(err);
-    }
-    config.dir = dir;
-    r = pl_s3_start(&a->services, &config, &a->s3, err);
-    return r < 0 ? r : listener_url(a, a->config.s3_listen, pl_s3_port(a->s3), &a->s3_url, err);
-}
-
 int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct pl_err *err)
 {
     struct pl_api *a = calloc(1, sizeof *a);
@@ -397,8 +361,6 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
     r = r < 0 ? r : watch_disks(a, err);
     r = r < 0 ? r : pl_api_gc_open(a, err);
     r = r < 0 ? r : serve(a, err);
-    r = r < 0 || !*a->config.s3_listen ? r : serve_s3(a, err);
-    r = r < 0 ? r : pl_gc_start(a->gc, err);
     if (r < 0) {
         pl_api_destroy(a);
         return pl_err_wrap(err, r, "API");
@@ -412,9 +374,14 @@ unsigned pl_api_port(const struct pl_api *a)
     return pl_http_server_port(a->server);
 }
 
-const char *pl_api_s3_url(const struct pl_api *a)
+struct pl_api_services *pl_api_services_of(struct pl_api *a)
 {
-    return a->s3_url ? a->s3_url : "";
+    return &a->services;
+}
+
+int pl_api_gc_start(struct pl_api *a, struct pl_err *err)
+{
+    return pl_gc_start(a->gc, err);
 }
 
 const char *pl_api_local_url(const struct pl_api *a)
@@ -441,7 +408,6 @@ void pl_api_stop(struct pl_api *a, int64_t deadline_ms)
     pl_http_server_stop(a->server, deadline_ms);
     if (a->local)
         pl_http_server_stop(a->local, deadline_ms);
-    pl_s3_stop(a->s3, deadline_ms);
     pl_read_back_stop(a->read_back);
     a->gc = pl_gc_destroy(a->gc);
     pl_opens_stop(a->services.opens); /* what came is answered by now, or its client was cut off: it is on the disk either way */
@@ -453,7 +419,6 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
         return NULL;
     pl_http_server_destroy(a->server);
     pl_gc_destroy(a->gc);
-    pl_s3_destroy(a->s3);
     pl_http_server_destroy(a->local);
     pl_opens_close(a->services.opens);
     pl_heads_destroy(a->services.heads);
@@ -473,7 +438,6 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     free(a->services.tmp_dir);
     free(a->url);
     free(a->local_url);
-    free(a->s3_url);
     free((void *)a->config.data_dir);
     free((void *)a->config.store_url);
     free((void *)a->config.executor);
@@ -481,9 +445,6 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     free((void *)a->config.token);
     free((void *)a->config.listen);
     free((void *)a->config.public_url);
-    free((void *)a->config.s3_listen);
-    free((void *)a->config.s3_domain);
-    free((void *)a->config.s3_cors);
     free(a);
     return NULL;
 }

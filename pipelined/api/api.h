@@ -44,6 +44,8 @@ struct pl_engine_ops {
     int (*worker)(void *self, const char *token, struct pl_principal **ret, struct pl_err *err);
 };
 
+struct pl_entry;
+
 struct pl_api_config {
     struct pl_db *db;
     struct pl_stores *stores;
@@ -66,15 +68,21 @@ struct pl_api_config {
     const char *worker_url;   /* its host is ours, too; "" = none */
     const char *proxy_header; /* as in pl_guard_config; "" = none */
     const char *proxy_addresses;
-    const char *s3_listen;           /* the S3 gateway's; "" or NULL: there is none */
-    const char *s3_domain, *s3_cors; /* as in pl_s3_config; NULL = "" */
-    int64_t confirm_above_s;         /* seconds of GPUs: an update that may take more must be confirmed; −1 = none need be */
-    int64_t gc_every_ms;             /* garbage is collected so often; 0 = when somebody asks */
+    int64_t confirm_above_s; /* seconds of GPUs: an update that may take more must be confirmed; −1 = none need be */
+    int64_t gc_every_ms;     /* garbage is collected so often; 0 = when somebody asks */
     const struct pl_http_route *more_routes; /* the daemon's own (workers) */
     size_t n_more_routes;
+    /* The S3 gateway, which the daemon runs beside this; NULL: there is none. Its address, "" while it does not listen; tells it that a repo
+     * is gone; and what it needs of a project, as pl_gc_config.keep. Any thread. */
+    const char *(*s3_url)(void *self);
+    void (*repo_deleted)(void *self, int64_t repo_id);
+    int (*gc_keep)(void *self, const char *project, int (*fn)(void *fn_self, const struct pl_entry *entry, struct pl_err *err),
+                   void *fn_self, struct pl_err *err);
+    void *gateway_self;
 };
 
 struct pl_api;
+struct pl_api_services;
 
 /* Tells the audit that a request of `more_routes` was refused to who sent it, unless of theirs too much is told already. Any thread, does
  * not block. */
@@ -83,8 +91,11 @@ void pl_api_refused(struct pl_api *a, const struct pl_http_request *req);
 PL_MUST_CHECK
 int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct pl_err *err);
 unsigned pl_api_port(const struct pl_api *a);
-/* Where the S3 gateway is; "": there is none. */
-const char *pl_api_s3_url(const struct pl_api *a);
+/* What the S3 gateway stands on (transfer.h): from pl_api_start to pl_api_destroy. */
+struct pl_api_services *pl_api_services_of(struct pl_api *a);
+/* From here on garbage is collected: when all that gc_keep asks is there. */
+PL_MUST_CHECK
+int pl_api_gc_start(struct pl_api *a, struct pl_err *err);
 /* Where this machine's own workers and pipelinectl ask: by plain HTTP on loopback, a port of its own with TLS. Lives as long as the API. */
 const char *pl_api_local_url(const struct pl_api *a);
 /* An event of the database (pl_db_config.event). Any thread. */
@@ -95,6 +106,7 @@ void pl_api_look(struct pl_api *a);
 void pl_api_keep(struct pl_api *a);
 /* From here on /readyz says that no work is taken any more, and checks that are under way end. All else goes on. Any thread. */
 void pl_api_drain(struct pl_api *a);
-/* Stops accepting, ends streams, lets replies finish for `deadline_ms`. */
+/* Stops accepting, ends streams, lets replies finish for `deadline_ms`; ends the collection and the open commits. After the S3 gateway has
+ * stopped. */
 void pl_api_stop(struct pl_api *a, int64_t deadline_ms);
 struct pl_api *pl_api_destroy(struct pl_api *a);

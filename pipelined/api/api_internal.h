@@ -5,7 +5,6 @@
 #include "api.h"
 #include "pipelined/db/gc.h"
 #include "run_waits.h"
-#include "s3_gateway.h"
 #include "transfer.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -113,7 +112,6 @@ struct pl_api {
     pthread_rwlock_t secrets; /* who gives a project some shares it; who makes or deletes a project has it alone */
     char *url;                /* for people: public_url, or http://host:port */
     char *local_url;
-    char *s3_url; /* NULL = there is no gateway */
     struct pl_buf openapi;
     struct pl_sessions *sessions;
     struct pl_read_back *read_back;
@@ -121,7 +119,6 @@ struct pl_api {
     struct pl_run_waits *waits;
     _Atomic bool draining; /* the daemon ends */
     struct pl_api_check check;
-    struct pl_s3 *s3; /* NULL: there is no gateway */
     struct pl_gc *gc;
 };
 

@@ -1,33 +1,9 @@
 /* Garbage collection: begin one, see what it does, end it. */
 #include "api_internal.h"
 
-#include "s3_internal.h"
-#include "s3_uploads.h"
-
 #include <stdio.h>
-#include <unistd.h>
 
 #define WAIT_MAX_MS 25000
-
-/* Parts of uploads under way; also of those that a gateway left which is switched off now. */
-static int keep_uploads(void *keeper, const char *project,
-                        int (*fn)(void *self, const struct pl_entry *entry, struct pl_err *err), void *self, struct pl_err *err)
-{
-    struct pl_s3_uploads *uploads = NULL;
-    struct pl_api *a = keeper;
-    char dir[4200];
-    int r;
-
-    if (a->s3)
-        return pl_s3_uploads_keep(a->s3->uploads, project, fn, self, err);
-    snprintf(dir, sizeof dir, "%s/uploads", a->config.data_dir);
-    if (access(dir, F_OK) != 0)
-        return 0;
-    r = pl_s3_uploads_open(dir, pl_clock_trust_passed_us(pl_db_clock(a->config.db)), &uploads, err);
-    r = r < 0 ? r : pl_s3_uploads_keep(uploads, project, fn, self, err);
-    pl_s3_uploads_close(uploads);
-    return r;
-}
 
 int pl_api_gc_open(struct pl_api *a, struct pl_err *err)
 {
@@ -35,8 +11,8 @@ int pl_api_gc_open(struct pl_api *a, struct pl_err *err)
     struct pl_gc_config config = {.db = a->config.db,
                                   .stores = a->config.stores,
                                   .opens = a->services.opens,
-                                  .keep = keep_uploads,
-                                  .keeper = a,
+                                  .keep = a->config.gc_keep,
+                                  .keeper = a->config.gateway_self,
                                   .index_dir = index,
                                   .every_ms = a->config.gc_every_ms};
 

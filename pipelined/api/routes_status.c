@@ -151,11 +151,12 @@ static int get_status(struct pl_api *a, struct pl_http_request *req, json_t **re
 
         counts = counts_json(rd.conn);
     }
-    *ret = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "version", a->config.version,
-                     "store", a->config.store_url, "store_id", pl_db_store_id(a->config.db), "executor", a->config.executor,
-                     "data_dir", a->config.data_dir, "url", a->url, "s3_url", pl_api_s3_url(a), "log_seq",
-                     (json_int_t)pl_db_log_seq(a->config.db), "counts", counts, "disk", disk_json(a), "packs", packs_json(a),
-                     "stalled", stalled.list, "clock", clock_json(a), "live", live);
+    *ret =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "version", a->config.version, "store",
+                  a->config.store_url, "store_id", pl_db_store_id(a->config.db), "executor", a->config.executor, "data_dir",
+                  a->config.data_dir, "url", a->url, "s3_url", a->config.s3_url ? a->config.s3_url(a->config.gateway_self) : "",
+                  "log_seq", (json_int_t)pl_db_log_seq(a->config.db), "counts", counts, "disk", disk_json(a), "packs",
+                  packs_json(a), "stalled", stalled.list, "clock", clock_json(a), "live", live);
     return 0;
 }
 

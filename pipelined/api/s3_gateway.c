@@ -3,6 +3,8 @@
 #include "s3_uploads.h"
 #include "storage/base/log.h"
 
+#include <unistd.h>
+
 #define S3_THREADS 2
 
 static void add_route(struct pl_s3 *s, size_t *n, const char *method, enum pl_http_body body)
@@ -47,6 +49,7 @@ int pl_s3_start(struct pl_api_services *services, const struct pl_s3_config *con
                 ? pl_s3_uploads_open(config->dir, pl_clock_trust_passed_us(pl_db_clock(services->db)), &s->uploads, err)
                 : pl_err_nomem(err);
     r = r < 0 ? r : serve(s, config->listen, err);
+    r = r < 0 ? r : pl_http_listener_url(config->listen, pl_http_server_port(s->server), services->tls, &s->url, err);
     if (r < 0) {
         pl_s3_destroy(s);
         return pl_err_wrap(err, r, "S3");
@@ -55,9 +58,25 @@ int pl_s3_start(struct pl_api_services *services, const struct pl_s3_config *con
     return 0;
 }
 
-unsigned pl_s3_port(const struct pl_s3 *s)
+const char *pl_s3_url(const struct pl_s3 *s)
 {
-    return pl_http_server_port(s->server);
+    return s->url;
+}
+
+int pl_s3_gc_roots(struct pl_s3 *s, const char *dir, struct pl_db *db, const char *project,
+                   int (*fn)(void *self, const struct pl_entry *entry, struct pl_err *err), void *self, struct pl_err *err)
+{
+    struct pl_s3_uploads *uploads = NULL;
+    int r;
+
+    if (s)
+        return pl_s3_uploads_keep(s->uploads, project, fn, self, err);
+    if (access(dir, F_OK) != 0)
+        return 0;
+    r = pl_s3_uploads_open(dir, pl_clock_trust_passed_us(pl_db_clock(db)), &uploads, err);
+    r = r < 0 ? r : pl_s3_uploads_keep(uploads, project, fn, self, err);
+    pl_s3_uploads_close(uploads);
+    return r;
 }
 
 void pl_s3_drop_repo(struct pl_s3 *s, int64_t repo_id)
@@ -81,6 +100,7 @@ struct pl_s3 *pl_s3_destroy(struct pl_s3 *s)
     pl_principal_unref(s->daemon);
     free(s->domain);
     free(s->cors);
+    free(s->url);
     free(s);
     return NULL;
 }

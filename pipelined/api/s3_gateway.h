@@ -20,6 +20,8 @@
 #define PL_S3_LIST_MAX  1000u
 
 struct pl_api_services;
+struct pl_db;
+struct pl_entry;
 struct pl_s3;
 
 struct pl_s3_config {
@@ -32,7 +34,13 @@ struct pl_s3_config {
 /* Listens and serves. Texts are copied; `services` outlive it. Errors of pl_http_server_start; of what lies in `dir`. */
 PL_MUST_CHECK
 int pl_s3_start(struct pl_api_services *services, const struct pl_s3_config *config, struct pl_s3 **ret, struct pl_err *err);
-unsigned pl_s3_port(const struct pl_s3 *s);
+/* Where others reach it. Lives as long as the gateway. */
+const char *pl_s3_url(const struct pl_s3 *s);
+/* What a collection must keep of a project, as pl_gc_config.keep: parts of uploads under way. `s` NULL: of those in `dir`, which a gateway left
+ * that is switched off now. */
+PL_MUST_CHECK
+int pl_s3_gc_roots(struct pl_s3 *s, const char *dir, struct pl_db *db, const char *project,
+                   int (*fn)(void *self, const struct pl_entry *entry, struct pl_err *err), void *self, struct pl_err *err);
 /* A repo is gone: so are the uploads into it. NULL is fine. */
 void pl_s3_drop_repo(struct pl_s3 *s, int64_t repo_id);
 /* As pl_http_server_stop. NULL is fine. */

@@ -24,6 +24,7 @@ struct pl_s3 {
     struct pl_http_server *server;
     struct pl_http_route routes[8];
     char *domain, *cors;
+    char *url;                   /* where others reach it */
     struct pl_principal *daemon; /* who has the daemon's own key */
     struct pl_s3_uploads *uploads;
 };

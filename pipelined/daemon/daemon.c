@@ -5,6 +5,7 @@
 #include "listen.h"
 #include "log_ckpt.h"
 
+#include "pipelined/api/s3_gateway.h"
 #include "pipelined/db/gc_tx.h"
 #include "pipelined/db/log_watch.h"
 #include "pipelined/db/recover.h"
@@ -48,6 +49,7 @@ struct daemon {
     struct pl_executor *executor;
     struct pl_kube_settings kube; /* the executor's, when it is kubernetes */
     struct pl_api *_Atomic api;   /* events come from the writer thread */
+    struct pl_s3 *_Atomic s3;     /* the API's handlers ask it; NULL: there is none, or not yet */
     struct pl_timer *drain_timer, *look_timer, *keep_timer;
     char token[65];
     uint8_t master_key[32];
@@ -120,10 +122,8 @@ static int read_secrets(struct daemon *d, struct pl_err *err)
 static int write_s3_url(struct daemon *d, struct pl_err *err)
 {
     char path[4096], url[400];
-    int n = snprintf(url, sizeof url, "%s\n", pl_api_s3_url(d->api));
+    int n = snprintf(url, sizeof url, "%s\n", pl_s3_url(d->s3));
 
-    if (n == 1)
-        return 0;
     snprintf(path, sizeof path, "%s/s3.url", d->config->data);
     d->s3_url_written = true;
     return pl_io_write_file(path, url, (size_t)n, 0600, err);
@@ -497,6 +497,54 @@ static int open_listeners(struct daemon *d, struct pl_err *err)
     return pl_tls_open(c->tls_cert, c->tls_key, err);
 }
 
+/* ---- the S3 gateway ---- */
+
+static void uploads_dir(const struct daemon *d, char ret[4096])
+{
+    snprintf(ret, 4096, "%s/uploads", d->config->data);
+}
+
+static const char *s3_url(void *arg)
+{
+    const struct daemon *d = arg;
+    const struct pl_s3 *s3 = d->s3;
+
+    return s3 ? pl_s3_url(s3) : "";
+}
+
+static void on_repo_deleted(void *arg, int64_t repo_id)
+{
+    const struct daemon *d = arg;
+
+    pl_s3_drop_repo(d->s3, repo_id);
+}
+
+static int keep_uploads(void *arg, const char *project, int (*fn)(void *self, const struct pl_entry *entry, struct pl_err *err),
+                        void *self, struct pl_err *err)
+{
+    const struct daemon *d = arg;
+    char dir[4096];
+
+    uploads_dir(d, dir);
+    return pl_s3_gc_roots(d->s3, dir, d->db, project, fn, self, err);
+}
+
+static int start_s3(struct daemon *d, struct pl_err *err)
+{
+    char dir[4096];
+    struct pl_s3_config config = {
+        .listen = d->config->s3_listen, .domain = d->config->s3_domain, .cors = d->config->s3_cors, .dir = dir};
+    struct pl_s3 *s3 = NULL;
+    int r;
+
+    uploads_dir(d, dir);
+    r = pl_s3_start(pl_api_services_of(d->api), &config, &s3, err);
+    d->s3 = s3;
+    return r < 0 ? r : write_s3_url(d, err);
+}
+
+/* ---- the start and the end ---- */
+
 static int start_api(struct daemon *d, struct pl_err *err)
 {
     struct pl_api_config c = {.db = d->db,
@@ -517,15 +565,16 @@ static int start_api(struct daemon *d, struct pl_err *err)
                               .per_address = with_tls(d) && !d->config->behind_proxy ? PL_HTTP_ADDRESS_MAX : 0,
                               .hosts = d->hosts,
                               .public_url = d->config->public_url,
-                              .s3_listen = d->config->s3_listen,
-                              .s3_domain = d->config->s3_domain,
-                              .s3_cors = d->config->s3_cors,
                               .worker_url = d->config->worker_url,
                               .proxy_header = d->config->proxy_header,
                               .proxy_addresses = d->config->proxy_addresses,
                               .confirm_above_s =
                                   d->config->confirm_above < 0 ? -1 : PL_MIN(d->config->confirm_above, INT32_MAX) * 3600,
-                              .gc_every_ms = d->config->gc_every_ms};
+                              .gc_every_ms = d->config->gc_every_ms,
+                              .s3_url = s3_url,
+                              .repo_deleted = on_repo_deleted,
+                              .gc_keep = keep_uploads,
+                              .gateway_self = d};
     struct pl_api *api = NULL;
     int r;
 
@@ -534,7 +583,8 @@ static int start_api(struct daemon *d, struct pl_err *err)
     c.more_routes = pl_engine_routes(d->engine, &c.n_more_routes);
     r = pl_api_start(&c, &api, err);
     d->api = api;
-    r = r < 0 ? r : write_s3_url(d, err);
+    r = r < 0 || !*d->config->s3_listen ? r : start_s3(d, err);
+    r = r < 0 ? r : pl_api_gc_start(api, err); /* what the gateway needs is known */
     return r < 0 ? r : write_url(d, err);
 }
 
@@ -594,6 +644,9 @@ static void stop(struct daemon *d)
         pl_engine_hang_up(d->engine);
     run_posted(d); /* what handlers have asked the loop before they were told that it is over */
     if (d->api)
+        pl_api_drain(d->api);
+    pl_s3_stop(d->s3, STOP_DEADLINE_MS); /* before the open commits, which the API stops */
+    if (d->api)
         pl_api_stop(d->api, STOP_DEADLINE_MS);
     if (d->executor) { /* a second signal, or an error: what still runs is killed; the loop sees it go */
         d->executor->ops->shutdown(d->executor, true, stop_loop, d);
@@ -607,6 +660,7 @@ static void stop(struct daemon *d)
     run_posted(d);
     pl_engine_destroy(d->engine);
     pl_executor_destroy(d->executor);
+    d->s3 = pl_s3_destroy(d->s3);
     pl_api_destroy(d->api);
     pl_tls_close();
     pl_log_ckpt_destroy(d->ckpt);

@@ -681,6 +681,25 @@ unsigned pl_http_server_port(const struct pl_http_server *s)
     return s->port;
 }
 
+bool pl_http_listens_anywhere(const char *listen)
+{
+    return strncmp(listen, "0.0.0.0:", 8) == 0 || strncmp(listen, "[::]:", 5) == 0;
+}
+
+int pl_http_listener_url(const char *listen, unsigned port, bool tls, char **ret, struct pl_err *err)
+{
+    char host[256] = "127.0.0.1";
+
+    if (!pl_http_listens_anywhere(listen))
+        snprintf(host, sizeof host, "%.*s", (int)(strrchr(listen, ':') - listen), listen);
+    else if (tls && gethostname(host, sizeof host - 1) < 0)
+        snprintf(host, sizeof host, "127.0.0.1");
+    if (asprintf(ret, "http%s://%s:%u", tls ? "s" : "", host, port) >= 0)
+        return 0;
+    *ret = NULL;
+    return pl_err_nomem(err);
+}
+
 void pl_http_server_get_stats(struct pl_http_server *s, struct pl_http_stats *ret)
 {
     const union MHD_DaemonInfo *info = s->stopped ? NULL : MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);

@@ -84,6 +84,12 @@ struct pl_http_options {
 PL_MUST_CHECK
 int pl_http_server_start(const struct pl_http_options *o, struct pl_http_server **ret, struct pl_err *err);
 unsigned pl_http_server_port(const struct pl_http_server *s);
+/* Where others reach a listener on `listen`, whose port is `port`: a URL, the caller's. Of all addresses the machine's name is the best guess;
+ * without TLS it is for this machine. PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_http_listener_url(const char *listen, unsigned port, bool tls, char **ret, struct pl_err *err);
+/* Whether `listen` is all addresses of the machine. */
+bool pl_http_listens_anywhere(const char *listen);
 /* Begins the end and returns: no new connections, 503 for new requests on open ones, endless streams end. pl_http_stats.live tells how
  * far it is. */
 void pl_http_server_drain(struct pl_http_server *s);

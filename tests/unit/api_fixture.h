@@ -156,6 +156,7 @@ static inline void api_begin(void)
                                    .n_more_routes = PL_ARRAY_SIZE(more_routes)};
 
     MUST(pl_api_start(&config, &t.api, &err));
+    MUST(pl_api_gc_start(t.api, &err));
     atomic_store(&t.told, t.api);
     port = pl_api_port(t.api);
 }
