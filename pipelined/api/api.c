@@ -17,14 +17,15 @@ struct pl_api_bound {
     const struct pl_api_route *route;
 };
 
-#define PL_API_TABLE_ADDRESS(noun) &pl_api_routes_##noun,
-static const struct pl_api_table *const tables[] = {PL_API_TABLES(PL_API_TABLE_ADDRESS)};
-#undef PL_API_TABLE_ADDRESS
+#define OWN_TABLES(X) X(page) X(events) X(openapi)
+OWN_TABLES(PL_API_TABLE_DECLARE)
+static const struct pl_api_table *const own_tables[] = {OWN_TABLES(PL_API_TABLE_ADDRESS)};
+static const struct pl_api_tables own_routes = {own_tables, PL_ARRAY_SIZE(own_tables)};
 
-const struct pl_api_table *const *pl_api_tables(size_t *ret_n)
+const struct pl_api_table *const *pl_api_tables(const struct pl_api *a, size_t *ret_n)
 {
-    *ret_n = PL_ARRAY_SIZE(tables);
-    return tables;
+    *ret_n = a->n_tables;
+    return a->tables;
 }
 
 /* ---- from the server to a row ---- */
@@ -181,27 +182,57 @@ static int check_routes(const struct pl_api *a, struct pl_err *err)
     return 0;
 }
 
+static void add_tables(struct pl_api *a, const struct pl_api_tables *tables)
+{
+    for (size_t i = 0; i < tables->n; i++)
+        a->tables[a->n_tables++] = tables->tables[i];
+}
+
+static int collect_tables(struct pl_api *a, struct pl_err *err)
+{
+    size_t n = own_routes.n;
+
+    for (const struct pl_api_tables *const *t = a->config.tables; *t; t++)
+        n += (*t)->n;
+    a->tables = calloc(n, sizeof *a->tables);
+    if (!a->tables)
+        return pl_err_nomem(err);
+    add_tables(a, &own_routes);
+    for (const struct pl_api_tables *const *t = a->config.tables; *t; t++)
+        add_tables(a, *t);
+    return 0;
+}
+
 static int collect_routes(struct pl_api *a, struct pl_err *err)
 {
     size_t n = a->config.n_more_routes;
 
-    for (size_t t = 0; t < PL_ARRAY_SIZE(tables); t++)
-        n += tables[t]->n_routes;
+    for (size_t t = 0; t < a->n_tables; t++)
+        n += a->tables[t]->n_routes;
     a->routes = calloc(n + 1, sizeof *a->routes);
     a->bound = calloc(n + 1, sizeof *a->bound);
     if (!a->routes || !a->bound)
         return pl_err_nomem(err);
-    for (size_t t = 0; t < PL_ARRAY_SIZE(tables); t++) {
-        for (size_t i = 0; i < tables[t]->n_routes; i++) {
+    for (size_t t = 0; t < a->n_tables; t++) {
+        for (size_t i = 0; i < a->tables[t]->n_routes; i++) {
             struct pl_api_bound *bound = &a->bound[a->n_routes];
 
-            *bound = (struct pl_api_bound){a, &tables[t]->routes[i]};
+            *bound = (struct pl_api_bound){a, &a->tables[t]->routes[i]};
             a->routes[a->n_routes++] = route_of(bound->route, bound);
         }
     }
     for (size_t i = 0; i < a->config.n_more_routes; i++)
         a->routes[a->n_routes++] = a->config.more_routes[i];
     return check_routes(a, err);
+}
+
+static int open_tables(struct pl_api *a, struct pl_err *err)
+{
+    int r = 0;
+
+    for (size_t t = 0; t < a->n_tables && r == 0; t++)
+        r = a->tables[t]->open ? a->tables[t]->open(a, err) : 0;
+    return r;
 }
 
 /* ---- start and stop ---- */
@@ -349,17 +380,16 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
     r = r < 0 ? r : pl_access_open(a->config.db, a->config.master_key, &a->services.access, err);
     r = r < 0 ? r : pl_audit_log_create(a->config.db, a->config.pool, &a->services.audit, err);
     r = r < 0 ? r : make_guard(a, err);
+    r = r < 0 ? r : collect_tables(a, err);
     r = r < 0 ? r : collect_routes(a, err);
-    r = r < 0 ? r : pl_openapi_document(a->config.version, a->config.more_routes, a->config.n_more_routes, &a->openapi, err);
+    r = r < 0 ? r : pl_openapi_document(a, &a->openapi, err);
     r = r < 0 ? r : pl_turns_create(a->config.pool, &a->services.turns, err);
     r = r < 0 ? r : pl_sessions_create(&a->sessions, err);
     r = r < 0 ? r : pl_read_back_create(a->config.db, a->config.stores, &a->read_back, err);
     r = r < 0 ? r : pl_api_events_open(a, err);
-    r = r < 0 ? r : pl_api_waits_open(a, err);
     r = r < 0 ? r : pl_heads_create(a->config.db, &a->services.heads, err);
-    r = r < 0 ? r : pl_api_opens_open(a, err);
     r = r < 0 ? r : watch_disks(a, err);
-    r = r < 0 ? r : pl_api_gc_open(a, err);
+    r = r < 0 ? r : open_tables(a, err);
     r = r < 0 ? r : serve(a, err);
     if (r < 0) {
         pl_api_destroy(a);
@@ -433,6 +463,7 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     pl_run_waits_destroy(a->waits);
     pl_turns_destroy(a->services.turns);
     pl_buf_finish(&a->openapi);
+    free(a->tables);
     free(a->routes);
     free(a->bound);
     free(a->services.tmp_dir);

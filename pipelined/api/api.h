@@ -44,6 +44,13 @@ struct pl_engine_ops {
     int (*worker)(void *self, const char *token, struct pl_principal **ret, struct pl_err *err);
 };
 
+/* Tables of routes (api_internal.h) of one subject. */
+struct pl_api_table;
+struct pl_api_tables {
+    const struct pl_api_table *const *tables;
+    size_t n;
+};
+
 struct pl_entry;
 
 struct pl_api_config {
@@ -70,7 +77,8 @@ struct pl_api_config {
     const char *proxy_addresses;
     int64_t confirm_above_s; /* seconds of GPUs: an update that may take more must be confirmed; −1 = none need be */
     int64_t gc_every_ms;     /* garbage is collected so often; 0 = when somebody asks */
-    const struct pl_http_route *more_routes; /* the daemon's own (workers) */
+    const struct pl_api_tables *const *tables; /* all but the API's own, in order; NULL-terminated; outlive the API */
+    const struct pl_http_route *more_routes;   /* the daemon's own (workers) */
     size_t n_more_routes;
     /* The S3 gateway, which the daemon runs beside this; NULL: there is none. Its address, "" while it does not listen; tells it that a repo
      * is gone; and what it needs of a project, as pl_gc_config.keep. Any thread. */

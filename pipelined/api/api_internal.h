@@ -1,5 +1,6 @@
 /* api_internal: what the files of pipelined/api share. One file a noun (routes_<noun>.c) holds the handlers, the rows of its routes and
- * the shapes of what it answers, and is named once in PL_API_TABLES; api.c hands all rows to the server, openapi.c describes them. */
+ * the shapes of what it answers, and is named once in a list of tables (data_routes.c, run_routes.c, api.c); api.c hands all rows to the
+ * server, openapi.c describes them. */
 #pragma once
 
 #include "api.h"
@@ -9,31 +10,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Every file with routes: X(noun) stands for `const struct pl_api_table pl_api_routes_<noun>`. The first row that fits answers. */
-#define PL_API_TABLES(X)                                                                                                         \
-    X(page)                                                                                                                      \
-    X(repos)                                                                                                                     \
-    X(branches)                                                                                                                  \
-    X(commits)                                                                                                                   \
-    X(open)                                                                                                                      \
-    X(files)                                                                                                                     \
-    X(diff)                                                                                                                      \
-    X(packs)                                                                                                                     \
-    X(signed)                                                                                                                    \
-    X(trees)                                                                                                                     \
-    X(events)                                                                                                                    \
-    X(pipelines)                                                                                                                 \
-    X(defaults)                                                                                                                  \
-    X(secrets)                                                                                                                   \
-    X(runs)                                                                                                                      \
-    X(logs)                                                                                                                      \
-    X(why)                                                                                                                       \
-    X(gc)                                                                                                                        \
-    X(status)                                                                                                                    \
-    X(access)                                                                                                                    \
-    X(fsck)                                                                                                                      \
-    X(keep)                                                                                                                      \
-    X(openapi)
 #define PL_API_LIMIT_DEFAULT 1000u
 #define PL_API_LIMIT_MAX     10000u
 
@@ -75,16 +51,18 @@ struct pl_api_table {
     size_t n_routes;
     const struct pl_api_schema *schemas;
     size_t n_schemas;
+    /* Makes what the rows need, before the server serves, and after what the tables before this one need. NULL = nothing. */
+    int (*open)(struct pl_api *a, struct pl_err *err);
 };
-#define PL_API_TABLE(noun, routes_, schemas_)                                                                                    \
-    const struct pl_api_table pl_api_routes_##noun = {routes_, PL_ARRAY_SIZE(routes_), schemas_, PL_ARRAY_SIZE(schemas_)}
+#define PL_API_TABLE_OPENED(noun, routes_, schemas_, open_)                                                                      \
+    const struct pl_api_table pl_api_routes_##noun = {routes_, PL_ARRAY_SIZE(routes_), schemas_, PL_ARRAY_SIZE(schemas_), open_}
+#define PL_API_TABLE(noun, routes_, schemas_) PL_API_TABLE_OPENED(noun, routes_, schemas_, NULL)
+/* What a list of tables is made of. */
+#define PL_API_TABLE_DECLARE(noun) extern const struct pl_api_table pl_api_routes_##noun;
+#define PL_API_TABLE_ADDRESS(noun) &pl_api_routes_##noun,
 
-#define PL_API_DECLARE_TABLE(noun) extern const struct pl_api_table pl_api_routes_##noun;
-PL_API_TABLES(PL_API_DECLARE_TABLE)
-#undef PL_API_DECLARE_TABLE
-
-/* The tables in order, `*ret_n` of them. */
-const struct pl_api_table *const *pl_api_tables(size_t *ret_n);
+/* All tables in order, `*ret_n` of them: the API's own, and those of its config. */
+const struct pl_api_table *const *pl_api_tables(const struct pl_api *a, size_t *ret_n);
 
 /* The check of the store that is under way, or the last one. */
 struct pl_api_check {
@@ -104,7 +82,9 @@ struct pl_api {
                                     `worker_url`, `proxy_…`, which are read at the start alone */
     struct pl_api_services services; /* db, stores, loop, pool, token, tls and per_address as in `config` */
     struct pl_http_server *server;
-    struct pl_http_server *local; /* beside one with TLS: plain, on loopback; else NULL */
+    struct pl_http_server *local;       /* beside one with TLS: plain, on loopback; else NULL */
+    const struct pl_api_table **tables; /* pl_api_tables */
+    size_t n_tables;
     struct pl_http_route *routes;
     struct pl_api_bound *bound; /* what the rows' handlers get: api.c */
     size_t n_routes;
@@ -180,16 +160,6 @@ int pl_api_path_arg(const struct pl_http_request *req, const char *name, char *o
 /* Reads the event table's end and makes the hub. Before the server serves. */
 PL_MUST_CHECK
 int pl_api_events_open(struct pl_api *a, struct pl_err *err);
-/* The open commits, as DIR/open has them. Before the server serves. */
-PL_MUST_CHECK
-int pl_api_opens_open(struct pl_api *a, struct pl_err *err);
-/* Garbage collection. Before the server serves, after the open commits. */
-PL_MUST_CHECK
-int pl_api_gc_open(struct pl_api *a, struct pl_err *err);
-/* Those who will wait for the end of a run. Before the server serves. */
-PL_MUST_CHECK
-int pl_api_waits_open(struct pl_api *a, struct pl_err *err);
-
 /* NULL when there is no text of that name. */
 const char *pl_api_text_at(const json_t *o, const char *key);
 /* SQL NULL or 0 as JSON null, else the number: times that may not have come. */

@@ -47,10 +47,10 @@ static bool next_field(const char **at, struct field *ret)
     return true;
 }
 
-static const struct pl_api_schema *find_schema(const char *name)
+static const struct pl_api_schema *find_schema(const struct pl_api *a, const char *name)
 {
     size_t n;
-    const struct pl_api_table *const *tables = pl_api_tables(&n);
+    const struct pl_api_table *const *tables = pl_api_tables(a, &n);
 
     for (size_t t = 0; t < n; t++)
         for (size_t i = 0; i < tables[t]->n_schemas; i++)
@@ -60,7 +60,7 @@ static const struct pl_api_schema *find_schema(const char *name)
 }
 
 /* {"type": …} or {"$ref": …}. */
-static int type_json(const char *type, json_t **ret, struct pl_err *err)
+static int type_json(const struct pl_api *a, const char *type, json_t **ret, struct pl_err *err)
 {
     static const char *const plain[] = {"string", "integer", "boolean", "object", "number"};
 
@@ -74,16 +74,16 @@ static int type_json(const char *type, json_t **ret, struct pl_err *err)
         *ret = json_object();
         return 0;
     }
-    if (!find_schema(type))
+    if (!find_schema(a, type))
         return pl_err_set(err, PL_EINTERNAL, "there is no schema \"%s\"", type);
     *ret = json_pack("{s:o}", "$ref", json_sprintf("#/components/schemas/%s", type));
     return 0;
 }
 
-static int field_json(const struct field *f, json_t **ret, struct pl_err *err)
+static int field_json(const struct pl_api *a, const struct field *f, json_t **ret, struct pl_err *err)
 {
     json_t *type;
-    int r = type_json(*f->type ? f->type : "string", &type, err);
+    int r = type_json(a, *f->type ? f->type : "string", &type, err);
 
     if (r < 0)
         return r;
@@ -95,7 +95,7 @@ static int field_json(const struct field *f, json_t **ret, struct pl_err *err)
     return 0;
 }
 
-static int schema_json(const struct pl_api_schema *schema, json_t **ret, struct pl_err *err)
+static int schema_json(const struct pl_api *a, const struct pl_api_schema *schema, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *properties = json_object(), *required = json_array();
     const char *at = schema->fields;
@@ -103,7 +103,7 @@ static int schema_json(const struct pl_api_schema *schema, json_t **ret, struct 
 
     while (next_field(&at, &f)) {
         json_t *type;
-        int r = field_json(&f, &type, err);
+        int r = field_json(a, &f, &type, err);
 
         if (r < 0)
             return pl_err_wrap(err, r, "schema %s: %s", schema->name, f.name);
@@ -118,11 +118,11 @@ static int schema_json(const struct pl_api_schema *schema, json_t **ret, struct 
 /* ---- operations ---- */
 
 /* {media type: {"schema": …}} of a schema's name or a media type. */
-static int content_json(const char *what, json_t **ret, struct pl_err *err)
+static int content_json(const struct pl_api *a, const char *what, json_t **ret, struct pl_err *err)
 {
     bool media = strchr(what, '/') != NULL;
     json_t *schema = NULL;
-    int r = media ? 0 : type_json(what, &schema, err);
+    int r = media ? 0 : type_json(a, what, &schema, err);
 
     if (r < 0)
         return r;
@@ -154,13 +154,13 @@ static json_t *path_parameters(const char *pattern, char *path, size_t size)
     return list;
 }
 
-static int add_query(json_t *parameters, const char *query, struct pl_err *err)
+static int add_query(const struct pl_api *a, json_t *parameters, const char *query, struct pl_err *err)
 {
     struct field f;
 
     while (query && next_field(&query, &f)) {
         json_t *schema;
-        int r = field_json(&f, &schema, err);
+        int r = field_json(a, &f, &schema, err);
 
         if (r < 0)
             return r;
@@ -181,21 +181,22 @@ static json_t *responses_json(json_t *content)
     return json_pack("{s:o, s:o}", "2XX", good, "default", bad);
 }
 
-static int operation_json(const struct pl_api_route *row, json_t *parameters, json_t **ret, struct pl_err *err)
+static int operation_json(const struct pl_api *a, const struct pl_api_route *row, json_t *parameters, json_t **ret,
+                          struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *operation =
         json_pack("{s:s, s:O}", "summary", row->summary ? row->summary : "", "parameters", parameters);
     json_t *content = NULL;
-    int r = row->summary ? add_query(parameters, row->query, err) : pl_err_set(err, PL_EINTERNAL, "it has no summary");
+    int r = row->summary ? add_query(a, parameters, row->query, err) : pl_err_set(err, PL_EINTERNAL, "it has no summary");
 
     if (r == 0 && row->request)
-        r = content_json(row->request, &content, err);
+        r = content_json(a, row->request, &content, err);
     if (r < 0)
         return r;
     if (content)
         json_object_set_new(operation, "requestBody", json_pack("{s:b, s:o}", "required", 1, "content", content));
     content = NULL;
-    r = row->reply ? content_json(row->reply, &content, err) : 0;
+    r = row->reply ? content_json(a, row->reply, &content, err) : 0;
     if (r < 0)
         return r;
     json_object_set_new(operation, "responses", responses_json(content));
@@ -205,12 +206,12 @@ static int operation_json(const struct pl_api_route *row, json_t *parameters, js
     return 0;
 }
 
-static int add_operation(json_t *paths, const struct pl_api_route *row, struct pl_err *err)
+static int add_operation(const struct pl_api *a, json_t *paths, const struct pl_api_route *row, struct pl_err *err)
 {
     char path[256], method[16];
     _cleanup_(json_decrefp) json_t *parameters = path_parameters(row->pattern, path, sizeof path);
     json_t *operation, *item;
-    int r = operation_json(row, parameters, &operation, err);
+    int r = operation_json(a, row, parameters, &operation, err);
 
     if (r < 0)
         return pl_err_wrap(err, r, "%s %s", row->method, row->pattern);
@@ -228,35 +229,36 @@ static int add_operation(json_t *paths, const struct pl_api_route *row, struct p
 
 /* ---- the document ---- */
 
-static int add_paths(json_t *paths, const struct pl_http_route *more, size_t n_more, struct pl_err *err)
+static int add_paths(const struct pl_api *a, json_t *paths, struct pl_err *err)
 {
+    const struct pl_http_route *more = a->config.more_routes;
     size_t n;
-    const struct pl_api_table *const *tables = pl_api_tables(&n);
+    const struct pl_api_table *const *tables = pl_api_tables(a, &n);
     int r = 0;
 
     for (size_t t = 0; t < n; t++)
         for (size_t i = 0; i < tables[t]->n_routes && r == 0; i++)
-            r = add_operation(paths, &tables[t]->routes[i], err);
-    for (size_t i = 0; i < n_more && r == 0; i++) {
+            r = add_operation(a, paths, &tables[t]->routes[i], err);
+    for (size_t i = 0; i < a->config.n_more_routes && r == 0; i++) {
         struct pl_api_route row = {.method = more[i].method,
                                    .pattern = more[i].pattern,
                                    .summary = "Part of the workers' protocol (docs/protocol.md).",
                                    .verb = PL_ACCESS_VERB(more[i].access)};
 
-        r = add_operation(paths, &row, err);
+        r = add_operation(a, paths, &row, err);
     }
     return r;
 }
 
-static int add_schemas(json_t *schemas, struct pl_err *err)
+static int add_schemas(const struct pl_api *a, json_t *schemas, struct pl_err *err)
 {
     size_t n;
-    const struct pl_api_table *const *tables = pl_api_tables(&n);
+    const struct pl_api_table *const *tables = pl_api_tables(a, &n);
 
     for (size_t t = 0; t < n; t++) {
         for (size_t i = 0; i < tables[t]->n_schemas; i++) {
             json_t *schema = NULL;
-            int r = schema_json(&tables[t]->schemas[i], &schema, err);
+            int r = schema_json(a, &tables[t]->schemas[i], &schema, err);
 
             if (r < 0)
                 return r;
@@ -266,20 +268,19 @@ static int add_schemas(json_t *schemas, struct pl_err *err)
     return 0;
 }
 
-int pl_openapi_document(const char *version, const struct pl_http_route *more, size_t n_more, struct pl_buf *ret,
-                        struct pl_err *err)
+int pl_openapi_document(const struct pl_api *a, struct pl_buf *ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *paths = json_object(), *schemas = json_object(), *document = NULL;
     _cleanup_free_ char *text = NULL;
-    int r = add_paths(paths, more, n_more, err);
+    int r = add_paths(a, paths, err);
 
-    r = r < 0 ? r : add_schemas(schemas, err);
+    r = r < 0 ? r : add_schemas(a, schemas, err);
     if (r < 0)
         return pl_err_wrap(err, r, "OpenAPI");
     document = json_pack("{s:s, s:{s:s, s:s}, s:[{s:[]}, {s:[]}], s:O, s:{s:O, s:{s:{s:s, s:s}, s:{s:s, s:s, s:s}}}}", "openapi",
-                         "3.1.0", "info", "title", "pipelined", "version", version, "security", "token", "cookie", "paths", paths,
-                         "components", "schemas", schemas, "securitySchemes", "token", "type", "http", "scheme", "bearer",
-                         "cookie", "type", "apiKey", "in", "cookie", "name", PL_SESSION_COOKIE);
+                         "3.1.0", "info", "title", "pipelined", "version", a->config.version, "security", "token", "cookie",
+                         "paths", paths, "components", "schemas", schemas, "securitySchemes", "token", "type", "http", "scheme",
+                         "bearer", "cookie", "type", "apiKey", "in", "cookie", "name", PL_SESSION_COOKIE);
     text = document ? pl_json_text(document, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     if (!text)
         return pl_err_nomem(err);

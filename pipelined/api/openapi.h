@@ -3,8 +3,7 @@
 
 #include "api_internal.h"
 
-/* As JSON text into `ret`. `more`: routes without rows (the workers' protocol), listed by method and path. PL_EINTERNAL: a row names a
+/* As JSON text into `ret`. Routes without rows (more_routes: the workers' protocol) are listed by method and path. PL_EINTERNAL: a row names a
  * schema that no table has, a field of a type that there is none of, or has no summary. */
 PL_MUST_CHECK
-int pl_openapi_document(const char *version, const struct pl_http_route *more, size_t n_more, struct pl_buf *ret,
-                        struct pl_err *err);
+int pl_openapi_document(const struct pl_api *a, struct pl_buf *ret, struct pl_err *err);

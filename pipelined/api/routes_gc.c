@@ -5,7 +5,8 @@
 
 #define WAIT_MAX_MS 25000
 
-int pl_api_gc_open(struct pl_api *a, struct pl_err *err)
+/* After the open commits: they need packs. */
+static int open_gc(struct pl_api *a, struct pl_err *err)
 {
     char index[4200];
     struct pl_gc_config config = {.db = a->config.db,
@@ -115,4 +116,4 @@ static const struct pl_api_schema schemas[] = {
            "error:string repos:GcRepo[]"},
     {"GcRepo", "project:string repo:string commits:integer bytes:integer"},
 };
-PL_API_TABLE(gc, routes, schemas);
+PL_API_TABLE_OPENED(gc, routes, schemas, open_gc);

@@ -8,7 +8,8 @@
 
 #include <stdio.h>
 
-int pl_api_opens_open(struct pl_api *a, struct pl_err *err)
+/* Reads the open commits, as DIR/open has them. */
+static int open_commits(struct pl_api *a, struct pl_err *err)
 {
     _cleanup_free_ char *dir = NULL;
     struct pl_opens_config config = {.db = a->config.db,
@@ -158,4 +159,4 @@ static const struct pl_api_schema schemas[] = {
                    " blocked_us:integer set_aside:boolean"},
     {"OpenCommits", "commits:OpenCommit[] next:string?"},
 };
-PL_API_TABLE(open, routes, schemas);
+PL_API_TABLE_OPENED(open, routes, schemas, open_commits);

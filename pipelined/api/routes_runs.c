@@ -239,7 +239,7 @@ static int look_at_run(void *self, struct pl_http_request *req, json_t **ret, st
     return done;
 }
 
-int pl_api_waits_open(struct pl_api *a, struct pl_err *err)
+static int open_waits(struct pl_api *a, struct pl_err *err)
 {
     return pl_run_waits_create(a->config.loop, a->config.pool, look_at_run, a, &a->waits, err);
 }
@@ -662,4 +662,4 @@ static const struct pl_api_schema schemas[] = {
     {"MetricList", "metrics:MetricLine[] next:string?"},
 };
 
-PL_API_TABLE(runs, routes, schemas);
+PL_API_TABLE_OPENED(runs, routes, schemas, open_waits);

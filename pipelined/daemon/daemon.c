@@ -5,6 +5,8 @@
 #include "listen.h"
 #include "log_ckpt.h"
 
+#include "pipelined/api/data_routes.h"
+#include "pipelined/api/run_routes.h"
 #include "pipelined/api/s3_gateway.h"
 #include "pipelined/db/gc_tx.h"
 #include "pipelined/db/log_watch.h"
@@ -547,6 +549,7 @@ static int start_s3(struct daemon *d, struct pl_err *err)
 
 static int start_api(struct daemon *d, struct pl_err *err)
 {
+    static const struct pl_api_tables *const tables[] = {&pl_api_data_routes, &pl_api_run_routes, NULL};
     struct pl_api_config c = {.db = d->db,
                               .stores = d->stores,
                               .logs = d->logs,
@@ -571,6 +574,7 @@ static int start_api(struct daemon *d, struct pl_err *err)
                               .confirm_above_s =
                                   d->config->confirm_above < 0 ? -1 : PL_MIN(d->config->confirm_above, INT32_MAX) * 3600,
                               .gc_every_ms = d->config->gc_every_ms,
+                              .tables = tables,
                               .s3_url = s3_url,
                               .repo_deleted = on_repo_deleted,
                               .gc_keep = keep_uploads,

@@ -32,9 +32,9 @@
  *                        uploads (bodies) go by push onto a branch or by open_put into an open commit; commit_view reads either
  *     routes_repos, routes_branches, routes_commits, routes_open, routes_files, routes_diff, routes_packs,
  *     routes_signed (URLs for packs in a bucket; read_back reads what was put there, and takes out what lies),
- *     routes_trees                                                                                      data
+ *     routes_trees                                                                                      data: data_routes
  *     routes_pipelines, routes_defaults, routes_secrets, routes_runs, routes_logs, routes_why, routes_status, routes_fsck, routes_keep                work
- *     routes_access (who may), routes_gc, routes_events, routes_openapi, routes_page                                                        the rest
+ *     routes_access (who may), routes_gc: all of these are run_routes;   routes_events, routes_openapi, routes_page                          the rest
  *   s3_gateway           the same repos as S3 buckets, on a port of their own: s3_ops is the table of S3's operations, s3_request reads and
  *                        verifies, s3_target knows buckets, s3_headers what is said beside the bytes, s3_error S3's codes
  *     s3_body (s3_chunked, s3_checksum), s3_put, s3_copy, s3_delete, s3_get, s3_list, s3_buckets       objects and buckets

@@ -5,6 +5,8 @@
 #include "http_fixture.h"
 
 #include "pipelined/api/api.h"
+#include "pipelined/api/data_routes.h"
+#include "pipelined/api/run_routes.h"
 #include "pipelined/core/spec.h"
 #include "pipelined/db/commit_tx.h"
 #include "pipelined/db/job_tx.h"
@@ -138,6 +140,7 @@ static const struct pl_http_route more_routes[] = {
 static inline void api_begin(void)
 {
     static const char *const hosts[] = {"data.example", NULL};
+    static const struct pl_api_tables *const tables[] = {&pl_api_data_routes, &pl_api_run_routes, NULL};
     struct pl_api_config config = {.db = t.db,
                                    .stores = t.stores,
                                    .loop = loop,
@@ -152,6 +155,7 @@ static inline void api_begin(void)
                                    .listen = "127.0.0.1:0",
                                    .hosts = hosts,
                                    .public_url = "https://people.example/pl/",
+                                   .tables = tables,
                                    .more_routes = more_routes,
                                    .n_more_routes = PL_ARRAY_SIZE(more_routes)};
 

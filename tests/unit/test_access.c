@@ -227,7 +227,7 @@ static void every_route_does_what_the_table_says(void **state)
         make_person("admin", EVERYTHING, "admin", ""),
     };
     size_t n, refused_routes = 0;
-    const struct pl_api_table *const *tables = pl_api_tables(&n);
+    const struct pl_api_table *const *tables = pl_api_tables(t.api, &n);
 
     (void)state;
     make_world();

@@ -197,7 +197,7 @@ static void every_route_is_in_the_document(void **state)
 
     (void)state;
     assert_string_equal(text_at(document, "openapi"), "3.1.0");
-    tables = pl_api_tables(&n);
+    tables = pl_api_tables(t.api, &n);
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < tables[i]->n_routes; k++, seen++) {
             const struct pl_api_route *route = &tables[i]->routes[k];
