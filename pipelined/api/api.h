@@ -1,10 +1,9 @@
 /* api: the REST routes, who may use them, the event stream and the web page. Uses net and db and all of storage; what only the running
- * engine knows is asked through pl_engine_ops, which the daemon gives. The protocol of workers is the daemon's (daemon/worker_api.h):
- * its routes are handed in. */
+ * engine knows is asked through pl_engine_ops (daemon/engine.h), which the daemon gives. The protocol of workers is the daemon's
+ * (daemon/worker_api.h): its routes are handed in. */
 #pragma once
 
-#include "pipelined/core/container_log.h"
-#include "pipelined/core/secret.h"
+#include "pipelined/daemon/engine.h"
 #include "pipelined/db/db.h"
 #include "pipelined/db/stage_log.h"
 #include "pipelined/net/http_server.h"
@@ -12,37 +11,6 @@
 #include "pipelined/net/sse.h"
 #include "principal.h"
 #include "storage/dataset/stores.h"
-
-/* What the running engine is asked. `self` is the daemon's. */
-struct pl_spec;
-
-struct pl_engine_ops {
-    /* A transaction has made a run (push, pipeline): schedule it. Any thread, never blocks. */
-    void (*run_created)(void *self, const char *run);
-    /* A pipeline was created, updated or deleted: read its stages anew; then, when `run` is not "", schedule that run. Blocks:
-     * on the pool, holding no reader. */
-    void (*pipelines_changed)(void *self, const char *run);
-    /* Stops a run, or one job of it (`stage` not NULL). Blocks: on the pool, holding no reader. PL_ENOTFOUND, PL_EBUSY. */
-    int (*stop)(void *self, const char *run, const char *project, const char *stage, const char *why, struct pl_err *err);
-    /* Would the executor take the workers of the spec's stages? What speaks against it, but may change, is appended to `warnings` (a list); with
-     * `strict` that is PL_EUNAVAILABLE. PL_EINVAL, PL_EFORBIDDEN, PL_EUNAVAILABLE otherwise: one can have none; with the field's path.
-     * Blocks, some seconds where the cluster is not reached, however many stages there are: on the pool, holding no reader. */
-    int (*check_stages)(void *self, const struct pl_spec *spec, bool strict, json_t *warnings, struct pl_err *err);
-    /* Live figures: {"workers": […], "gpus": {…}, "queue": {…}}; new reference. Blocks: on the pool, holding no reader. */
-    json_t *(*live)(void *self);
-    /* Live progress of an unfinished job: {"waiting", "leased", "done", "failed", "workers", "device"?}; NULL when it is not live. Blocks:
-     * on the pool, holding no reader. */
-    json_t *(*job_live)(void *self, const char *run, const char *project, const char *stage);
-    /* Keeps, lists and removes secrets (core/secret.h); `ret` may be NULL where nothing comes of it. Blocks: on the pool, holding no reader. */
-    int (*secrets)(void *self, const struct pl_secret_op *op, json_t **ret, struct pl_err *err);
-    /* What a container of the stage's pods prints: as `container_log` of an executor. Blocks: on the pool, holding no reader. PL_EUNAVAILABLE:
-     * workers are no containers. */
-    int (*container_log)(void *self, const char *project, const char *stage, const struct pl_container_log_ask *ask,
-                         struct pl_http_stream_ops *ret, struct pl_err *err);
-    /* Whose worker token this is: a reference for the caller. PL_EAUTH: nobody's; PL_EBUSY: it is not known yet which workers
-     * there are. Of one that is gone: a principal without project. Any thread, never blocks. */
-    int (*worker)(void *self, const char *token, struct pl_principal **ret, struct pl_err *err);
-};
 
 /* Tables of routes (api_internal.h) of one subject. */
 struct pl_api_table;

@@ -5,6 +5,7 @@
 #include "listen.h"
 #include "log_ckpt.h"
 
+#include "pipelined/api/api.h"
 #include "pipelined/api/data_routes.h"
 #include "pipelined/api/run_routes.h"
 #include "pipelined/api/s3_gateway.h"
