@@ -1,6 +1,7 @@
 #include "api_internal.h"
 
 #include "openapi.h"
+#include "pipelined/core/json_text.h"
 #include "read_back.h"
 #include "sessions.h"
 #include "storage/base/io.h"
@@ -61,14 +62,14 @@ void pl_api_refused(struct pl_api *a, const struct pl_http_request *req)
  * The path says on what, or the answer does where a name was in the body. Blocks. */
 static void audit_done(struct pl_api *a, const struct pl_api_route *route, const struct pl_http_request *req, const json_t *reply)
 {
-    const char *name = pl_api_text_at(reply, "name");
+    const char *name = pl_json_text_at(reply, "name");
     char verb[64], target[512];
 
     if (route->audits || pl_streq(route->method, "GET") ||
         !(route->verb == PL_VERB_DEFINE || route->verb == PL_VERB_REMOVE || route->verb == PL_VERB_GOVERN ||
           route->verb == PL_VERB_OPERATE))
         return;
-    name = name ? name : pl_api_text_at(reply, "pipeline");
+    name = name ? name : pl_json_text_at(reply, "pipeline");
     snprintf(verb, sizeof verb, "%s", pl_verb_rule(route->verb)->name);
     snprintf(target, sizeof target, "%s %.400s%s%.60s", route->method, pl_http_path(req), name ? " " : "", name ? name : "");
     pl_api_audit(a->services.audit, req, pl_http_context(req), verb, target);

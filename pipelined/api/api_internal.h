@@ -160,8 +160,6 @@ int pl_api_path_arg(const struct pl_http_request *req, const char *name, char *o
 /* Reads the event table's end and makes the hub. Before the server serves. */
 PL_MUST_CHECK
 int pl_api_events_open(struct pl_api *a, struct pl_err *err);
-/* NULL when there is no text of that name. */
-const char *pl_api_text_at(const json_t *o, const char *key);
 /* SQL NULL or 0 as JSON null, else the number: times that may not have come. */
 json_t *pl_api_time_or_null(int64_t us);
 /* 64 hex digits; "" for zeros. */

@@ -164,11 +164,6 @@ int pl_api_path_arg(const struct pl_http_request *req, const char *name, char *o
     return r < 0 ? pl_err_field(err, r, name) : 0;
 }
 
-const char *pl_api_text_at(const json_t *o, const char *key)
-{
-    return json_string_value(json_object_get(o, key));
-}
-
 json_t *pl_api_time_or_null(int64_t us)
 {
     return us ? json_integer(us) : json_null();

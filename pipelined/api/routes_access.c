@@ -2,6 +2,7 @@
 #include "access.h"
 #include "api_internal.h"
 
+#include "pipelined/core/json_text.h"
 #include "pipelined/db/access_tx.h"
 #include "storage/base/clock.h"
 
@@ -121,7 +122,7 @@ static int read_roles(const struct pl_http_request *req, const json_t *roles, js
         return pl_err_field(err, pl_err_set(err, PL_EINVAL, "roles: a list of {\"scope\", \"role\"} is expected"), "roles");
     json_array_foreach(roles, i, one)
     {
-        const char *scope = pl_api_text_at(one, "scope"), *role = pl_api_text_at(one, "role");
+        const char *scope = pl_json_text_at(one, "scope"), *role = pl_json_text_at(one, "role");
         char project[PL_SCOPE_MAX + 1];
         enum pl_role parsed;
 

@@ -1,6 +1,7 @@
 /* The event stream, and pages of the event table that it is made from. */
 #include "api_internal.h"
 
+#include "pipelined/core/json_text.h"
 #include "storage/base/log.h"
 
 #define OLDER_BYTES ((size_t)64 << 10)
@@ -21,9 +22,9 @@ static int check_kept(struct pl_conn *c, int64_t after, struct pl_err *err)
 /* An event is about a stage or repo, a pipeline, or (a run, a worker) what may be anybody's. */
 static bool may_see(const struct pl_principal *who, const json_t *data)
 {
-    const char *project = pl_api_text_at(data, "project"), *repo = pl_api_text_at(data, "repo");
+    const char *project = pl_json_text_at(data, "project"), *repo = pl_json_text_at(data, "repo");
 
-    return pl_access_may_read(who, project, repo ? repo : pl_api_text_at(data, "stage"));
+    return pl_access_may_read(who, project, repo ? repo : pl_json_text_at(data, "stage"));
 }
 
 static bool sees_all(const struct pl_principal *who)

@@ -4,6 +4,7 @@
 
 #include "read_back.h"
 
+#include "pipelined/core/json_text.h"
 #include "storage/base/io.h"
 
 #include <stdio.h>
@@ -70,7 +71,7 @@ static json_t *packs_json(struct pl_api *a)
 
 static bool readable_at(const struct pl_http_request *req, const json_t *o)
 {
-    return pl_access_may_read(pl_http_context(req), pl_api_text_at(o, "project"), pl_api_text_at(o, "stage"));
+    return pl_access_may_read(pl_http_context(req), pl_json_text_at(o, "project"), pl_json_text_at(o, "stage"));
 }
 
 /* Of a node's GPUs: who has them, or only how many where the asker may not know. Pods that are not ours are the operators' matter. */
@@ -84,7 +85,7 @@ static void hide_holders(const struct pl_http_request *req, json_t *rows)
     {
         json_array_foreach(json_object_get(row, "by"), k, holder)
         {
-            const bool ours = pl_api_text_at(holder, "stage") != NULL;
+            const bool ours = pl_json_text_at(holder, "stage") != NULL;
 
             if (ours ? !readable_at(req, holder) : !operates)
                 json_array_set_new(json_object_get(row, "by"), k, json_pack("{s:O}", "count", json_object_get(holder, "count")));

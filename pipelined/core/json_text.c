@@ -42,3 +42,8 @@ void pl_json_note_lack(void)
     if (now != pl_lack_malloc)
         json_set_alloc_funcs(pl_lack_malloc, free);
 }
+
+const char *pl_json_text_at(const json_t *o, const char *key)
+{
+    return json_string_value(json_object_get(o, key));
+}

@@ -9,6 +9,8 @@ char *pl_json_text(const json_t *value, size_t flags);
 
 /* The text of a field; "" where the object (NULL, or none) lacks it or has something else there. Lives as long as the object. Any thread. */
 const char *pl_json_str(const json_t *object, const char *key);
+/* The same, but NULL where there is no text of that name. */
+const char *pl_json_text_at(const json_t *object, const char *key);
 
 /* From now on jansson allocates with pl_lack_malloc: whoever has made a value asks pl_lack_taken whether all of it is there. Before other
  * threads use jansson, or again. */
