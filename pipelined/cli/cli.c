@@ -6,13 +6,12 @@
 #include <signal.h>
 #include <stdio.h>
 
-#define PL_CLI_SECTION(noun, heading) {heading, &pl_cli_verbs_##noun},
-static const struct pl_verb_section sections[] = {PL_CLI_TABLES(PL_CLI_SECTION)};
-#undef PL_CLI_SECTION
+static const struct pl_verb_section *sections; /* pl_cli_main's */
+static size_t n_sections;
 
 const struct pl_verb_section *pl_cli_tables(size_t *ret_n)
 {
-    *ret_n = PL_ARRAY_SIZE(sections);
+    *ret_n = n_sections;
     return sections;
 }
 
@@ -141,12 +140,14 @@ static int run(struct pl_cli *c, struct pl_err *err)
     return r < 0 ? r : pl_show_flush(err);
 }
 
-int pl_cli_main(int argc, char **argv)
+int pl_cli_main(int argc, char **argv, const struct pl_verb_section *tables, size_t n)
 {
     struct pl_cli c = {0};
     struct pl_err err = {0};
     int r, status = 0;
 
+    sections = tables;
+    n_sections = n;
     set_signals();
     r = pl_cli_parse(&c, argc, argv, &err);
     r = r < 0 ? r : run(&c, &err);

@@ -2,7 +2,7 @@
  *
  *   main ─▶ args (words → a row of the table, its options) ─▶ handler of the row ─▶ server (who is asked) ─▶ show (tables, JSON)
  *
- * One file a noun (verb_<noun>.c) holds the handlers and the rows of its verbs and is named once in PL_CLI_TABLES; help, "did you
+ * One file a noun (verb_<noun>.c) holds the handlers and the rows of its verbs and is named once in main.c; help, "did you
  * mean" and usage errors are made from the rows. Single-threaded, but for what ingest and checkout start and the progress line.
  *
  * A handler returns 0 or a code; main prints the message and exits with the code's exit status (0 ok, 1 failed, 2 usage, 3 not
@@ -12,41 +12,6 @@
 #include "pipelined/net/http_client.h"
 #include "storage/dataset/history.h"
 #include <sys/types.h>
-
-/* The tables in the order of help, each with the heading that it stands under. */
-#define PL_CLI_TABLES(X)                                                                                                         \
-    X(project, "data")                                                                                                           \
-    X(repo, "data")                                                                                                              \
-    X(branch, "data")                                                                                                            \
-    X(commit, "data")                                                                                                            \
-    X(put, "data")                                                                                                               \
-    X(get, "data")                                                                                                               \
-    X(file, "data")                                                                                                              \
-    X(pipeline, "pipelines")                                                                                                     \
-    X(defaults, "pipelines")                                                                                                     \
-    X(secret, "pipelines")                                                                                                       \
-    X(run, "runs")                                                                                                               \
-    X(wait, "runs")                                                                                                              \
-    X(rerun, "runs")                                                                                                             \
-    X(job, "runs")                                                                                                               \
-    X(status, "status, why and logs")                                                                                            \
-    X(why, "status, why and logs")                                                                                               \
-    X(logs, "status, why and logs")                                                                                              \
-    X(metrics, "status, why and logs")                                                                                           \
-    X(offline, "without a server")                                                                                               \
-    X(plan, "without a server")                                                                                                  \
-    X(try, "without a server")                                                                                                   \
-    X(doctor, "without a server")                                                                                                \
-    X(login, "access")                                                                                                           \
-    X(access, "access")                                                                                                          \
-    X(s3, "access")                                                                                                              \
-    X(fsck, "upkeep")                                                                                                            \
-    X(recover, "upkeep")                                                                                                         \
-    X(mirror, "upkeep")                                                                                                          \
-    X(gc, "upkeep")                                                                                                              \
-    X(keep, "upkeep")                                                                                                            \
-    X(help, "help")                                                                                                              \
-    X(completion, "help")
 
 /* An option of a verb; a list of them ends with a row without a name. */
 struct pl_option {
@@ -91,22 +56,18 @@ struct pl_verb_table {
     const struct pl_verb *verbs;
     size_t n;
 };
-#define PL_CLI_TABLE(noun, rows)      const struct pl_verb_table pl_cli_verbs_##noun = {rows, PL_ARRAY_SIZE(rows)}
-
-#define PL_CLI_DECLARE(noun, heading) extern const struct pl_verb_table pl_cli_verbs_##noun;
-PL_CLI_TABLES(PL_CLI_DECLARE)
-#undef PL_CLI_DECLARE
+#define PL_CLI_TABLE(noun, rows) const struct pl_verb_table pl_cli_verbs_##noun = {rows, PL_ARRAY_SIZE(rows)}
 
 struct pl_verb_section {
     const char *heading;
     const struct pl_verb_table *table;
 };
 
-/* All tables in the order of help, `*ret_n` of them; those of one heading follow each other. */
+/* The tables of pl_cli_main, `*ret_n` of them. */
 const struct pl_verb_section *pl_cli_tables(size_t *ret_n);
 
-/* The whole program: exit status. */
-int pl_cli_main(int argc, char **argv);
+/* The whole program with these tables, in the order of help; those of one heading follow each other: exit status. */
+int pl_cli_main(int argc, char **argv, const struct pl_verb_section *tables, size_t n);
 /* While `path` is set, an interrupt removes that file before it ends the program; NULL: nothing to remove. `path` stays valid. */
 void pl_cli_remove_on_interrupt(const char *path);
 /* From here on the first interrupt, SIGTERM or SIGHUP is only noted, for an operation that takes back what it did; a second interrupt ends
