@@ -627,7 +627,7 @@ int pl_guard_check_again(struct pl_http_request *req, void *guard, struct pl_err
 {
     const struct pl_principal *p = pl_http_context(req);
 
-    return !p || pl_principal_stands(p) ? 0 : pl_guard_check(req, pl_http_request_route(req), guard, err);
+    return !p || pl_principal_stands(p, pl_clock_wall_us()) ? 0 : pl_guard_check(req, pl_http_request_route(req), guard, err);
 }
 
 /* ---- login links ---- */

@@ -1,7 +1,6 @@
 #include "principal.h"
 
 #include "storage/base/buf.h"
-#include "storage/base/clock.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -195,9 +194,9 @@ bool pl_principal_same(const struct pl_principal *a, const struct pl_principal *
     return true;
 }
 
-bool pl_principal_stands(const struct pl_principal *p)
+bool pl_principal_stands(const struct pl_principal *p, int64_t now_us)
 {
-    return !atomic_load(&p->revoked) && (!p->expires_us || pl_clock_wall_us() < p->expires_us);
+    return !atomic_load(&p->revoked) && (!p->expires_us || now_us < p->expires_us);
 }
 
 /* Whether a role in `scope` counts for `wanted` ("" = everything, "PROJECT", "PROJECT/REPO"). */

@@ -146,8 +146,8 @@ static inline void pl_principal_unrefp(struct pl_principal **p)
     *p = pl_principal_unref(*p);
 }
 
-/* Whether its token, key or user is still good: asked again and again by what outlasts its request. */
-bool pl_principal_stands(const struct pl_principal *p);
+/* True if its token, key or user is still good at `now_us`: asked again and again by what outlasts its request. */
+bool pl_principal_stands(const struct pl_principal *p, int64_t now_us);
 /* Whether they have the role, or a higher one, over anything. */
 bool pl_principal_has(const struct pl_principal *p, enum pl_role role);
 /* Whether the two are one user by one token with the same roles. */

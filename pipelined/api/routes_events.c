@@ -2,6 +2,7 @@
 #include "api_internal.h"
 
 #include "pipelined/core/json_text.h"
+#include "storage/base/clock.h"
 #include "storage/base/log.h"
 
 #define OLDER_BYTES ((size_t)64 << 10)
@@ -49,7 +50,7 @@ static bool wants(void *self, const void *filter, const char *type, const char *
 static bool over(void *self, const void *filter)
 {
     (void)self;
-    return !pl_principal_stands(filter);
+    return !pl_principal_stands(filter, pl_clock_wall_us());
 }
 
 static void drop_filter(void *filter)

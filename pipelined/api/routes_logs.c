@@ -42,7 +42,7 @@ static int pull(void *self, struct pl_buf *out, struct pl_err *err)
     int r = pl_stage_logs_read(f->api->config.logs, f->project, f->job, f->all_datums ? NULL : &f->datum, &f->cursor, PIECE_BYTES,
                                out, err);
 
-    if (r >= 0 && !pl_principal_stands(f->who))
+    if (r >= 0 && !pl_principal_stands(f->who, pl_clock_wall_us()))
         r = pl_err_set(err, PL_EAUTH, "the token that this was followed with was deleted or has expired");
     if (r < 0)
         return r;
@@ -205,7 +205,7 @@ static int printed_pull(void *self, struct pl_buf *out, struct pl_err *err)
     struct pl_err why = {0};
     int r;
 
-    if (!pl_principal_stands(p->who))
+    if (!pl_principal_stands(p->who, pl_clock_wall_us()))
         return pl_err_set(err, PL_EAUTH, "the token that this was followed with was deleted or has expired");
     if (p->first.len > 0) {
         r = pl_buf_add(out, p->first.data, p->first.len, err);

@@ -304,7 +304,7 @@ static void run_turn(void *self)
     struct pl_s3_request *q = self;
     struct pl_err err = {0};
 
-    if (pl_principal_stands(q->who)) { /* it may have waited */
+    if (pl_principal_stands(q->who, pl_clock_wall_us())) { /* it may have waited */
         run(q);
         return;
     }
@@ -339,7 +339,7 @@ static int ask_again(struct pl_s3_request *q, struct pl_err *err)
     char secret[PL_S3_SECRET_MAX + 1] = "";
     int r = 0;
 
-    if (!pl_principal_stands(q->who)) {
+    if (!pl_principal_stands(q->who, pl_clock_wall_us())) {
         q->who = pl_principal_unref(q->who);
         r = pl_s3_who(q, q->claim.access_key, secret, err);
         explicit_bzero(secret, sizeof secret);
