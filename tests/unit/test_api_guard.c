@@ -253,7 +253,7 @@ int main(void)
         TEST(only_the_token_opens_the_api),
         TEST(what_everybody_may_ask),
         TEST(a_workers_token_opens_the_data_plane_only),
-        cmocka_unit_test(every_route_says_who_may_ask),
+        TEST(every_route_says_who_may_ask),
         TEST(the_host_must_be_ours),
         TEST(a_foreign_page_may_only_read),
         TEST(a_login_link_gives_a_cookie_once),
