@@ -124,6 +124,7 @@
  * Under everything: storage/base
  *   err, buf, shown (bytes where they lie), arena, hash, seal (secrets at rest), map, path, io, patience (who may wait lets others sync first), clock, log,
  *   pool, lack (memory that a library asked for in vain), effort (what a request may cost), program, holders (who has a file open),
+ *   cgroup (limits for the processes of a sandbox),
  *   closed (a process that no other looks into), lock_order (debug builds: no two threads may wait for each other) */
 #include "daemon.h"
 
