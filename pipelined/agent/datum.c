@@ -207,10 +207,14 @@ static void judge_start(const struct pl_datum_context *c, const struct pl_comman
 
 static void say_oom(const struct pl_datum_context *c, const struct pl_command_result *run, char *text, size_t size)
 {
+    const int64_t asked = c->stage->memory_bytes; /* the kernel's limit is whole pages of it */
     char limit[32];
 
-    if (c->sandbox->mode != PL_SANDBOX_POD)
+    if (c->sandbox->mode != PL_SANDBOX_POD && run->memory_limit == 0)
         snprintf(text, size, ": the machine ran out of memory");
+    else if (c->sandbox->mode != PL_SANDBOX_POD)
+        snprintf(text, size, ", out of memory: it needs more than the %s of its resources.memory",
+                 pl_quantity_bytes_text(asked ? asked : (int64_t)run->memory_limit, limit));
     else if (run->memory_limit > 0)
         snprintf(text, size, ": it needs more memory than %s, the limit of its container: give more in resources.memory",
                  pl_quantity_bytes_text((int64_t)run->memory_limit, limit));
@@ -226,7 +230,7 @@ static void judge_signal(struct pl_datum_context *c, const struct pl_command_res
 
     if (run->code == SIGKILL) {
         uint64_t count = pl_datum_oom_count();
-        o->oom = c->sandbox->mode == PL_SANDBOX_POD ? run->ooms > 0 : count > c->oom_seen;
+        o->oom = c->sandbox->mode == PL_SANDBOX_POD || c->sandbox->cgroup ? run->ooms > 0 : count > c->oom_seen;
         c->oom_seen = count;
     }
     if (o->oom)

@@ -494,6 +494,21 @@ static void set_up(struct runner *r)
     umask(r->pod ? 002 : 022);
 }
 
+/* Becomes the program behind the file's name. */
+static int enter_cgroup(char **argv)
+{
+    char *const env[] = {NULL};
+    int fd = open(argv[0], O_WRONLY | O_CLOEXEC);
+
+    if (fd < 0 || write(fd, "0", 1) != 1) {
+        dprintf(STDERR_FILENO, "%s: %s\n", argv[0], strerror(errno));
+        return PL_RUNNER_EXIT_ORPHANED;
+    }
+    execvpe(argv[1], argv + 1, env);
+    dprintf(STDERR_FILENO, "%s: %s\n", argv[1], errno == ENOENT ? "not installed" : strerror(errno));
+    return PL_RUNNER_EXIT_ORPHANED;
+}
+
 int main(int argc, char **argv)
 {
     struct runner *r = &the_runner;
@@ -501,6 +516,8 @@ int main(int argc, char **argv)
 
     if (argc == 4 && strcmp(argv[1], PL_COPY_LINKS) == 0)
         return pl_copy_links(argv[2], argv[3]);
+    if (argc >= 4 && strcmp(argv[1], PL_ENTER_CGROUP) == 0)
+        return enter_cgroup(argv + 2);
     if (argc >= 2 && strcmp(argv[1], PL_POD_PROBE) == 0)
         return pl_pod_probe(argv + 2);
     if (argc >= 3 && strcmp(argv[1], PL_POD_OPTION) == 0) {

@@ -3,7 +3,9 @@
 #include "pipelined/agent/seccomp.h"
 #include "pipelined/agent/unix_listen.h"
 #include "pipelined/agent/userns.h"
+#include "pipelined/core/quantity.h"
 #include "storage/base/buf.h"
+#include "storage/base/cgroup.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
 #include <fcntl.h>
@@ -35,7 +37,10 @@ struct pl_runner_client {
     size_t in_len;
     bool has_exit; /* an EXIT that came before another answer */
     uint8_t exit[PL_RUNNER_EXIT_BYTES];
-    int64_t next_tick_ms; /* 0 = to be set */
+    int64_t next_tick_ms;           /* 0 = to be set */
+    int64_t began_us;               /* the command that runs */
+    struct pl_cgroup_memory memory; /* of the sandbox's group, when that began */
+    bool used_up;                   /* down, because that group was out of memory */
     uint8_t output[OUTPUT_READ_BYTES];
 };
 
@@ -68,7 +73,6 @@ static int spawn(const struct pl_sandbox_argv *argv, int control, int output, in
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
     sigset_t none, all;
-    char *const env[] = {NULL};
     int r;
 
     posix_spawn_file_actions_init(&files);
@@ -90,7 +94,7 @@ static int spawn(const struct pl_sandbox_argv *argv, int control, int output, in
     posix_spawnattr_setsigdefault(&attr, &all);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     if (r == 0)
-        r = posix_spawnp(ret_pid, argv->v[0], &files, &attr, argv->v, env);
+        r = posix_spawnp(ret_pid, argv->v[0], &files, &attr, argv->v, argv->env);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&files);
     if (r == ENOENT)
@@ -349,16 +353,38 @@ static int start_in_pod(struct pl_runner_client *c, struct pl_err *err)
     return r;
 }
 
+/* What the kernel killed in the sandbox's group since the command began, or the sandbox started. True: because of the group's own limit. */
+static bool count_ooms(const struct pl_runner_client *c, struct pl_command_result *ret)
+{
+    struct pl_cgroup_memory now;
+
+    if (!c->config->cgroup)
+        return false;
+    pl_cgroup_read_memory(c->config->cgroup, &now);
+    if (now.killed <= c->memory.killed)
+        return false;
+    ret->ooms = (uint32_t)PL_MIN(now.killed - c->memory.killed, (uint64_t)UINT32_MAX);
+    ret->memory_limit = now.at_limit > c->memory.at_limit ? now.limit_bytes : 0;
+    return ret->memory_limit > 0;
+}
+
 int pl_runner_client_start(struct pl_runner_client *c, struct pl_err *err)
 {
+    struct pl_command_result end = {0};
     struct pl_err why = {0};
+    char limit[32];
     int r = PL_ERETRY;
 
+    c->used_up = false;
     if (c->config->mode == PL_SANDBOX_POD)
         return start_in_pod(c, err);
-
+    if (c->config->cgroup)
+        pl_cgroup_read_memory(c->config->cgroup, &c->memory);
     for (int i = 0; i < START_TRIES && r == PL_ERETRY; i++)
         r = start_once(c, &why);
+    if (r < 0 && count_ooms(c, &end))
+        return pl_err_set(err, PL_EUNAVAILABLE, "the sandbox needs more to start than the %s of resources.memory",
+                          pl_quantity_bytes_text((int64_t)end.memory_limit, limit));
     if (r == PL_ERETRY)
         return pl_err_set(err, PL_EUNAVAILABLE, "%s, %d times", why.msg, START_TRIES);
     if (r < 0 && err)
@@ -513,11 +539,16 @@ static int turn(struct pl_runner_client *c, const struct pl_runner_command *comm
 
 int pl_runner_client_begin(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_err *err)
 {
-    int r;
+    int r = c->used_up ? pl_runner_client_start(c, err) : 0;
 
+    if (r < 0)
+        return r;
     if (!pl_runner_client_up(c))
         return pl_err_set(err, PL_EIO, "the runner is not up");
     c->next_tick_ms = 0;
+    c->began_us = pl_clock_mono_us();
+    if (c->config->cgroup)
+        pl_cgroup_read_memory(c->config->cgroup, &c->memory);
     r = send_run(c, command, err);
     if (r < 0 && r != PL_ETOOBIG)
         lose_runner(c, r, err);
@@ -541,10 +572,21 @@ int pl_runner_client_wait(struct pl_runner_client *c, const struct pl_runner_com
         (void)pump_output(c, command, true); /* all of it was written before EXIT */
     if (r > 0 && !c->has_exit)
         r = keep_exit(c, err);
-    if (r < 0)
-        return lose_runner(c, r, err);
-    c->has_exit = false;
-    take_result(c->exit, ret);
+    if (r < 0) {
+        struct pl_command_result end = {.how = PL_RUNNER_SIGNALED,
+                                        .code = SIGKILL,
+                                        .wall_us = (uint64_t)(pl_clock_mono_us() - c->began_us)};
+
+        r = lose_runner(c, r, err);
+        c->used_up = count_ooms(c, &end);
+        if (!c->used_up)
+            return r;
+        *ret = end;
+    } else {
+        c->has_exit = false;
+        take_result(c->exit, ret);
+        (void)count_ooms(c, ret);
+    }
     *ret_event = PL_RUNNER_EVENT_EXIT;
     return 0;
 }

@@ -2,8 +2,9 @@
  *
  *   down ──start──▶ idle ──run──▶ (command runs; on_output, on_tick) ──▶ idle … ──stop──▶ down
  *
- * One thread; only pl_runner_client_wake may be called from others. When the runner is lost (killed from outside, out of memory),
- * run answers PL_EIO and the client is down: start it anew. */
+ * One thread; only pl_runner_client_wake may be called from others. When the runner is lost (killed from outside, or for lack of memory on the
+ * machine), run answers PL_EIO and the client is down: start it anew. When its own group was out of memory (cgroup.h), the kernel has killed the
+ * whole sandbox with the command: that is the command's end by SIGKILL, and the next command starts the sandbox. */
 #pragma once
 
 #include "pipelined/agent/runner_proto.h"
@@ -34,7 +35,7 @@ int pl_runner_client_create(const struct pl_sandbox_config *config, struct pl_ru
 PL_MUST_CHECK
 int pl_runner_client_start(struct pl_runner_client *c, struct pl_err *err);
 bool pl_runner_client_up(const struct pl_runner_client *c);
-/* Runs one command to its end. PL_ETOOBIG (argv and env > 2 MiB), PL_EIO (the runner is lost; with bubblewrap all its processes
+/* Runs one command to its end. PL_EUNAVAILABLE (the sandbox that the command before used up does not start again), PL_ETOOBIG (argv and env > 2 MiB), PL_EIO (the runner is lost; with bubblewrap all its processes
  * are dead). */
 PL_MUST_CHECK
 int pl_runner_client_run(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_command_result *ret,

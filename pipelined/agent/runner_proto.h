@@ -15,7 +15,7 @@
  *   KILL, SHARE, SHARED := nothing
  *   EXIT  := u8 how (enum pl_runner_how), u8 timed_out, u8 killed (by KILL), u8 0, u32 LE code (exit code, signal or errno),
  *            u32 LE leftovers (processes killed after the command), u32 LE ooms (processes that the kernel killed meanwhile because
- *            the container was out of memory; told in a pod only), then u64 LE each: wall_us, user_us, sys_us, max_rss_kb,
+ *            the container was out of memory; told in a pod only: elsewhere the agent reads the group's), then u64 LE each: wall_us, user_us, sys_us, max_rss_kb,
  *            minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches, memory_limit (bytes that the
  *            container may have; told where ooms are; 0 = it has no limit)
  *
@@ -23,7 +23,10 @@
  * Times and faults are the sum over the command and every process of it; max_rss is that of the largest. When the agent goes (end
  * of file), an idle runner ends with 0; a running command is killed, for nobody would take what it makes, and the runner ends with
  * 75. The runner keeps descriptor PL_RUNNER_HELD_FD, if it is open, until then, and gives it to no command: who has the other end
- * of that pipe sees when no process of the worker is left. */
+ * of that pipe sees when no process of the worker is left.
+ *
+ *   pl-runner --enter-cgroup FILE PROGRAM ARGUMENT…     is what a sandbox with limits is started by: it writes itself into the cgroup.procs
+ * FILE and becomes PROGRAM, which is looked for in PATH, with an empty environment. So nothing of the sandbox was ever outside of its group. */
 #pragma once
 
 #include <stdint.h>
@@ -38,6 +41,7 @@
 #define PL_RUNNER_EXIT_BYTES     (16 + 8 * PL_RUNNER_EXIT_NUMBERS)
 #define PL_RUNNER_HELD_FD        11
 #define PL_RUNNER_EXIT_ORPHANED  75
+#define PL_ENTER_CGROUP          "--enter-cgroup"
 
 enum pl_runner_type {
     PL_RUNNER_RUN = 1,

@@ -1,9 +1,11 @@
 #include "pipelined/agent/sandbox.h"
 
+#include "pipelined/agent/runner_proto.h"
 #include "pipelined/agent/wire.h"
 
 #include "storage/base/io.h"
 #include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -101,6 +103,7 @@ void pl_sandbox_argv_finish(struct pl_sandbox_argv *argv)
     for (size_t i = 0; i < argv->n; i++)
         free(argv->v[i]);
     free(argv->v);
+    free(argv->env[0]);
     *argv = (struct pl_sandbox_argv){0};
 }
 
@@ -269,15 +272,21 @@ int pl_sandbox_argv(const struct pl_sandbox_config *config, int seccomp_fd, int 
                     struct pl_err *err)
 {
     _cleanup_(pl_sandbox_argv_finish) struct pl_sandbox_argv a = {0};
-    char number[16];
-    int r;
+    char number[16], procs[PATH_MAX];
+    int r = 0;
 
     if (config->work[0] != '/' || strlen(config->work) > 3900)
         return pl_err_set(err, PL_EINVAL, "work folder \"%.200s\": not an absolute path of at most 3,900 bytes", config->work);
+    if (config->cgroup) {
+        snprintf(procs, sizeof(procs), "%s/cgroup.procs", config->cgroup);
+        r = ADD(&a, err, config->runner, PL_ENTER_CGROUP, procs);
+        if (r == 0 && asprintf(&a.env[0], "PATH=%s", getenv("PATH") ? getenv("PATH") : USUAL_PATH) < 0) /* where bwrap is */
+            r = (a.env[0] = NULL, pl_err_nomem(err));
+    }
     if (config->mode == PL_SANDBOX_NONE) {
-        r = add(&a, config->runner, err);
+        r = r < 0 ? r : add(&a, config->runner, err);
     } else {
-        r = add(&a, "bwrap", err);
+        r = r < 0 ? r : add(&a, "bwrap", err);
         snprintf(number, sizeof(number), "%d", userns_fd);
         if (r == 0 && userns_fd >= 0)
             r = ADD(&a, err, "--userns", number);

@@ -49,6 +49,7 @@ struct pl_sandbox_config {
     size_t n_secrets;
     bool no_network;                           /* an empty network namespace */
     uint64_t shm_bytes;                        /* size of /dev/shm, 0 = the kernel's default */
+    const char *cgroup;                        /* folder of the group (cgroup.h) that all of it lives in; NULL = none */
     int held_fd;                               /* the runner keeps it open until no process is left; 0 = none */
     size_t n_gpus;                             /* 0: no GPU device at all */
     unsigned gpus[PL_AGENT_PROTOCOL_GPUS_MAX]; /* N of /dev/nvidiaN */
@@ -69,14 +70,16 @@ struct pl_sandbox_paths {
     char runner[4096];     /* of the runner, for its second task (copy_links.h) */
 };
 
-/* A NULL-terminated argv on the heap. */
+/* A NULL-terminated argv on the heap, and the environment to start it with. */
 struct pl_sandbox_argv {
     char **v;
     size_t n;
     size_t cap;
+    char *env[2];
 };
 
-/* The arguments that start the runner: bwrap … -- /pl/bin/pl-runner, or just the runner in mode none. `seccomp_fd` and `userns_fd` are
+/* The arguments that start the runner: bwrap … -- /pl/bin/pl-runner, or just the runner in mode none; with a group, what enters it stands
+ * before them. `seccomp_fd` and `userns_fd` are
  * the numbers that the filter and the user namespace will have in the child, -1 for none. Folders of the host that are not there are left out. PL_ENOMEM, PL_EINVAL
  * (an extra folder that is not absolute, or that shows the work folder). */
 PL_MUST_CHECK

@@ -65,7 +65,6 @@ static int start(const struct shell *s, int seccomp, int userns, const char *ter
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
     sigset_t none, all;
-    char *const env[] = {NULL};
     int r = 0;
 
     posix_spawn_file_actions_init(&files);
@@ -84,7 +83,7 @@ static int start(const struct shell *s, int seccomp, int userns, const char *ter
     posix_spawnattr_setsigdefault(&attr, &all);
     posix_spawnattr_setflags(&attr, (short)(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | session));
     if (r == 0)
-        r = posix_spawnp(ret, s->argv[0], &files, &attr, (char *const *)s->argv, env);
+        r = posix_spawnp(ret, s->argv[0], &files, &attr, (char *const *)s->argv, s->sandbox.env);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&files);
     return r ? pl_err_set(err, PL_EUNAVAILABLE, "a shell cannot be started: %s: %s", s->argv[0], strerror(r)) : 0;

@@ -206,6 +206,7 @@ static int make_worker(struct try *t, const struct pl_try_config *config, struct
         .next = config->next,
         .extra_ro = config->extra_ro,
         .secrets = text_of(t, "secrets"),
+        .cgroup = text_of(t, "cgroup"),
         .sandbox = pl_streq(text_of(t, "sandbox"), "none") ? PL_SANDBOX_NONE : PL_SANDBOX_BWRAP,
         .alone = t->store,
     };

@@ -8,6 +8,7 @@
  *    "work": DIR,               the work folder, made and removed
  *    "out": DIR | null,         where the output goes, with "prefix" before each path
  *    "sandbox": "bwrap" | "none", "shell": BOOL,     a shell in place of the command
+ *    "cgroup": DIR | null,      the group that its sandbox lives in, with the stage's limits
  *    "result": FILE}
  *   {"success", "gave_back", "oom", "timed_out": BOOL, "reason": TEXT, "exit_code", "signal": N, "ms": {"fetch", "compute", "upload"},
  *    "bytes": {"in", "out"}, "files": N, "paths": [{"path", "size"}] (the first PL_TRY_PATHS_MAX)}

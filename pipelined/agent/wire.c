@@ -141,7 +141,7 @@ static int read_attach(json_t *doc, struct pl_wire_attach *a, struct pl_err *err
 {
     json_t *stage = json_object_get(doc, "stage");
     struct pl_hash root;
-    const char *shm;
+    const char *shm, *memory;
     int r;
 
     if (integer_or(doc, "protocol", 0) != PL_WIRE_PROTOCOL)
@@ -169,6 +169,10 @@ static int read_attach(json_t *doc, struct pl_wire_attach *a, struct pl_err *err
     shm = string_or(json_object_get(stage, "resources"), "shm", "");
     if (*shm && pl_quantity_bytes(shm, &a->shm_bytes, NULL) < 0)
         return bad(err, "attach", "stage.resources.shm");
+    a->memory_bytes = integer_or(json_object_get(stage, "resources"), "memory", 0);
+    memory = string_or(json_object_get(stage, "resources"), "memory", "");
+    if (*memory && pl_quantity_bytes(memory, &a->memory_bytes, NULL) < 0)
+        return bad(err, "attach", "stage.resources.memory");
     a->batch = json_is_true(json_object_get(json_object_get(stage, "datum"), "batch"));
     a->no_network = json_is_false(json_object_get(stage, "network"));
     r = read_run(stage, a, err);

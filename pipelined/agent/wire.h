@@ -34,10 +34,11 @@ struct pl_command_result {
     bool timed_out;
     bool killed;        /* because on_tick said so */
     uint32_t leftovers; /* processes that the command left behind and that were killed */
-    uint32_t ooms;      /* in a pod: processes that the kernel killed meanwhile, because the container was out of memory */
+    uint32_t ooms;      /* in a pod or a cgroup: processes that the kernel killed meanwhile for lack of memory */
     uint64_t wall_us, user_us, sys_us, max_rss_kb, minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches,
         involuntary_switches;
-    uint64_t memory_limit; /* in a pod with ooms: bytes that the container may have; 0 = it has no limit */
+    uint64_t
+        memory_limit; /* with ooms: bytes that the container or the cgroup may have; 0 = no limit, or the machine had no more memory */
 };
 
 /* A lease: the task's id as the daemon spells it (a number or a string) and its fence. */
@@ -76,6 +77,7 @@ struct pl_wire_attach {
     unsigned gpus[PL_AGENT_PROTOCOL_GPUS_MAX];
     uint32_t gpu_count; /* of a pod, too, whose devices its node knows alone */
     int64_t shm_bytes;
+    int64_t memory_bytes; /* 0 = no limit */
     bool no_network;
     bool batch; /* the command serves one datum after another */
 };

@@ -160,6 +160,7 @@ static void configure_sandbox(struct pl_worker *w)
         .n_secrets = w->config.secrets ? w->stage.n_secrets : 0,
         .no_network = w->stage.no_network,
         .shm_bytes = w->stage.shm_bytes > 0 ? (uint64_t)w->stage.shm_bytes : 0,
+        .cgroup = w->config.cgroup,
         .held_fd = w->config.held_fd,
         .n_gpus = w->stage.has_gpus ? w->stage.n_gpus : w->config.n_gpus,
     };

@@ -24,6 +24,7 @@ struct pl_worker_config {
     const char *next;        /* absolute path of pl-next */
     const char *extra_ro;
     const char *secrets; /* folder of the project's secrets; NULL = there are none here */
+    const char *cgroup;  /* folder of the group that its sandbox lives in, with the stage's limits; NULL = none */
     enum pl_sandbox_mode sandbox;
     bool one_by_one;  /* nothing is fetched or uploaded while a command runs: for measurements */
     int64_t early_ms; /* output files left alone for so long are uploaded while the command runs (early.h); 0 = none */

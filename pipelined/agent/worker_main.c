@@ -47,6 +47,7 @@ static const char usage[] =
     "                       container and comes to WORK/sock/runner\n"
     "  --mesh               proxies of a service mesh beside it are told to end when it has\n"
     "  --held-fd N          an open descriptor to keep until no process of this worker is left\n"
+    "  --cgroup DIR         the cgroup that its sandbox lives in, with its limits\n"
     "  --gpu-devices 0,1    the N of /dev/nvidiaN that this worker has; none without it\n"
     "environment: PIPELINED_SANDBOX_RO=/opt:/srv/tools   more folders to show read-only\n"
     "             PIPELINED_OVERLAP=0   nothing is fetched or uploaded while a command runs\n"
@@ -76,6 +77,7 @@ enum {
     OPT_SANDBOX,
     OPT_MESH,
     OPT_HELD_FD,
+    OPT_CGROUP,
     OPT_GPUS,
     OPT_PROBE,
     OPT_PROBE_DAEMON,
@@ -99,6 +101,7 @@ static const struct option long_options[] = {
     {"sandbox", required_argument, NULL, OPT_SANDBOX},
     {"mesh", no_argument, NULL, OPT_MESH},
     {"held-fd", required_argument, NULL, OPT_HELD_FD},
+    {"cgroup", required_argument, NULL, OPT_CGROUP},
     {"gpu-devices", required_argument, NULL, OPT_GPUS},
     {"probe-sandbox", no_argument, NULL, OPT_PROBE},
     {"probe-daemon", no_argument, NULL, OPT_PROBE_DAEMON},
@@ -189,6 +192,9 @@ static int take_option(struct options *o, int option, const char *value, struct 
         return 0;
     case OPT_HELD_FD:
         return parse_held_fd(value, &o->worker, err);
+    case OPT_CGROUP:
+        o->worker.cgroup = value;
+        return 0;
     case OPT_GPUS:
         return parse_gpus(value, &o->worker, err);
     case OPT_PROBE:

@@ -489,10 +489,12 @@ int pl_cgroup_remove(const char *path, struct pl_err *err)
     return 0;
 }
 
-void pl_cgroup_read_ooms(const char *path, struct pl_cgroup_ooms *ret)
+void pl_cgroup_read_memory(const char *path, struct pl_cgroup_memory *ret)
 {
     _cleanup_(pl_buf_finish) struct pl_buf b = {0};
     const char *text = read_text(&b, path, "memory.events");
 
-    *ret = (struct pl_cgroup_ooms){.at_limit = pl_cgroup_event(text, "oom"), .killed = pl_cgroup_event(text, "oom_kill")};
+    *ret = (struct pl_cgroup_memory){.limit_bytes = read_number(path, "memory.max"),
+                                     .at_limit = pl_cgroup_event(text, "oom"),
+                                     .killed = pl_cgroup_event(text, "oom_kill")};
 }

@@ -104,10 +104,11 @@ void pl_cgroup_kill(const char *path);
 PL_MUST_CHECK
 int pl_cgroup_remove(const char *path, struct pl_err *err);
 
-/* What the kernel killed in it for lack of memory since it was made. */
-struct pl_cgroup_ooms {
-    uint64_t at_limit; /* times that its own limit was reached and nothing could be freed */
-    uint64_t killed;   /* processes, also for want of memory elsewhere */
+/* A group's limit of memory, and what the kernel did for lack of it since the group was made. */
+struct pl_cgroup_memory {
+    uint64_t limit_bytes; /* 0 = none */
+    uint64_t at_limit;    /* times that the limit was reached and nothing could be freed */
+    uint64_t killed;      /* processes, also for lack of memory elsewhere on the machine */
 };
 /* Zeros where it cannot be read. */
-void pl_cgroup_read_ooms(const char *path, struct pl_cgroup_ooms *ret);
+void pl_cgroup_read_memory(const char *path, struct pl_cgroup_memory *ret);

@@ -409,17 +409,22 @@ static void a_limit_that_cannot_be_set_is_an_error(void **state)
     assert_non_null(strstr(err.msg, "/svc/worker-1: pids.max: 1000: No such file or directory"));
 }
 
-static void what_was_killed_is_read(void **state)
+static void the_limit_and_what_was_killed_are_read(void **state)
 {
-    struct pl_cgroup_ooms ooms = {7, 7};
+    struct pl_cgroup_memory memory = {7, 7, 7};
     struct tree *t = *state;
 
-    pl_cgroup_read_ooms(t->own, &ooms);
-    assert_int_equal(ooms.at_limit + ooms.killed, 0);
+    pl_cgroup_read_memory(t->own, &memory);
+    assert_int_equal(memory.limit_bytes + memory.at_limit + memory.killed, 0);
+    put(t->own, "memory.max", "max\n");
     put(t->own, "memory.events", "max 9\noom 3\noom_kill 2\n");
-    pl_cgroup_read_ooms(t->own, &ooms);
-    assert_int_equal(ooms.at_limit, 3);
-    assert_int_equal(ooms.killed, 2);
+    pl_cgroup_read_memory(t->own, &memory);
+    assert_int_equal(memory.limit_bytes, 0);
+    assert_int_equal(memory.at_limit, 3);
+    assert_int_equal(memory.killed, 2);
+    put(t->own, "memory.max", "67108864\n");
+    pl_cgroup_read_memory(t->own, &memory);
+    assert_int_equal(memory.limit_bytes, 64 << 20);
 }
 
 /* ---- the kernel's ---- */
@@ -474,7 +479,7 @@ static pid_t sleepers(const char *group)
 static void a_real_group_is_removed_with_all_that_is_in_it(void **state)
 {
     const char *root = private_mount();
-    struct pl_cgroup_ooms ooms;
+    struct pl_cgroup_memory memory;
     struct pl_err err = {0};
     char group[PATH_MAX];
     int status = 0;
@@ -487,8 +492,8 @@ static void a_real_group_is_removed_with_all_that_is_in_it(void **state)
     assert_int_equal(mkdir(group, 0755), 0);
     pid = sleepers(group);
     assert_int_equal(pl_cgroup_others(get(group, "cgroup.procs"), pid), 1);
-    pl_cgroup_read_ooms(group, &ooms);
-    assert_int_equal(ooms.killed, 0);
+    pl_cgroup_read_memory(group, &memory);
+    assert_int_equal(memory.killed, 0);
     if (pl_cgroup_remove(group, &err) < 0)
         fail_msg("%s", err.msg);
     assert_int_equal(access(group, F_OK), -1);
@@ -567,7 +572,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(version_1_and_no_cgroups_are_told_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_worker_gets_the_limits_of_its_stage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_limit_that_cannot_be_set_is_an_error, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_was_killed_is_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_limit_and_what_was_killed_are_read, set_up, tear_down),
         cmocka_unit_test(a_real_group_is_removed_with_all_that_is_in_it),
         cmocka_unit_test(a_real_root_group_gives_what_it_has),
     };

@@ -323,6 +323,93 @@ static void a_lost_runner_is_an_error_and_starts_anew(void **state)
     assert_int_equal(run_shell(f, "exit 2", 0).code, 2);
 }
 
+/* A folder with files in the place of a group: `events` is what memory.events holds. */
+static void put_group(struct fixture *f, const char *name, const char *text)
+{
+    static char folder[300];
+    char path[400];
+
+    snprintf(folder, sizeof(folder), "%s/group", f->work);
+    assert_int_equal(pl_io_mkdirs(folder, 0755, NULL), 0);
+    f->config.cgroup = folder;
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    assert_int_equal(pl_io_write_file(path, text, strlen(text), 0600, NULL), 0);
+}
+
+static void a_sandbox_starts_in_its_group(void **state)
+{
+    FIXTURE(state);
+    struct pl_buf procs = {.max = 100};
+    struct pl_err err = {0};
+    char path[400];
+
+    pl_runner_client_stop(f->client);
+    put_group(f, "cgroup.procs", "");
+    if (pl_runner_client_start(f->client, &err) < 0)
+        fail_msg("%s", err.msg);
+    snprintf(path, sizeof(path), "%s/cgroup.procs", f->config.cgroup);
+    assert_int_equal(pl_io_read_file(path, &procs, &err), 0);
+    assert_string_equal(pl_buf_str(&procs), "0");
+    pl_buf_finish(&procs);
+    assert_int_equal(run_shell(f, "exit 3", 0).code, 3);
+    pl_runner_client_stop(f->client);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(pl_runner_client_start(f->client, &err), PL_EUNAVAILABLE);
+    assert_non_null(strstr(err.msg, "group/cgroup.procs: No such file or directory"));
+}
+
+/* The kernel's part is played by the command: it notes what was killed, and kills. */
+static void lack_of_memory_is_told_by_the_group_that_had_it(void **state)
+{
+    FIXTURE(state);
+    static const struct {
+        const char *events; /* written by the command; NULL: none happened */
+        const char *who;    /* is killed: the command, or the runner with it */
+        bool lost;          /* the sandbox was killed from outside */
+        uint32_t ooms;
+        uint64_t limit;
+    } rows[] = {
+        {"oom 1\noom_kill 2\n", "$PPID", false, 2, 64 << 20},
+        {"oom 1\noom_kill 3\n", "$PPID", true, 0, 0}, /* the machine's, not this group's */
+        {NULL, "$PPID", true, 0, 0},
+        {"oom 2\noom_kill 4\n", "$$", false, 1, 64 << 20},
+        {"oom 2\noom_kill 5\n", "$$", false, 1, 0},
+        {NULL, "$$", false, 0, 0},
+        {"oom 3\noom_kill 6\n", "$PPID", false, 1, 64 << 20},
+    };
+    struct pl_command_result r;
+    struct pl_err err = {0};
+    char script[800];
+    const struct pl_runner_command command = {
+        .argv = (const char *const[]){"sh", "-c", script, NULL}, .env = usual_env, .cwd = "/", .on_output = on_output, .self = f};
+
+    pl_runner_client_stop(f->client);
+    put_group(f, "cgroup.procs", "");
+    put_group(f, "memory.max", "67108864\n");
+    put_group(f, "memory.events", "oom 0\noom_kill 0\n");
+    assert_int_equal(pl_runner_client_start(f->client, &err), 0);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        snprintf(script, sizeof(script), "echo said; printf '%s' >%s/%s; kill -9 %s; kill -9 $$",
+                 rows[i].events ? rows[i].events : "", f->config.cgroup, rows[i].events ? "memory.events" : "other", rows[i].who);
+        pl_buf_clear(&f->output);
+        if (rows[i].lost) {
+            assert_int_equal(pl_runner_client_run(f->client, &command, &r, &err), PL_EIO);
+            assert_false(pl_runner_client_up(f->client));
+            assert_int_equal(pl_runner_client_start(f->client, &err), 0);
+            continue;
+        }
+        if (pl_runner_client_run(f->client, &command, &r, &err) < 0) /* after a loss at the limit it starts by itself */
+            fail_msg("row %zu: %s", i, err.msg);
+        assert_int_equal(r.how, PL_RUNNER_SIGNALED);
+        assert_int_equal(r.code, SIGKILL);
+        assert_int_equal(r.ooms, rows[i].ooms);
+        assert_int_equal(r.memory_limit, rows[i].limit);
+        assert_true(r.wall_us > 0);
+        assert_string_equal(pl_buf_str(&f->output), "said\n");
+    }
+    assert_int_equal(run_shell(f, "exit 5", 0).code, 5);
+}
+
 /* A bubblewrap that starts the runner and makes nothing else; the first `deaths` times it is killed before its child asks the kernel to
  * die with it, and the runner says HELLO when that is over. */
 static void put_bwrap(struct fixture *f, int deaths)
@@ -428,6 +515,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_lost_runner_is_an_error_and_starts_anew, set_up_none, tear_down),
         cmocka_unit_test_setup_teardown(a_runner_whose_sandbox_was_killed_before_it_is_not_used, set_up_none, tear_down),
         cmocka_unit_test_setup_teardown(a_sandbox_killed_while_it_comes_up_is_started_again, set_up_none, tear_down),
+        BOTH(a_sandbox_starts_in_its_group),
+        cmocka_unit_test_setup_teardown(lack_of_memory_is_told_by_the_group_that_had_it, set_up_none, tear_down),
         BOTH(stopping_leaves_no_process),
     };
 

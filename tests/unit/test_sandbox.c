@@ -46,6 +46,23 @@ static void mode_none_is_the_runner_alone(void **state)
     assert_string_equal(paths.script, "/var/lib/w/1/script");
 }
 
+static void a_limited_one_enters_its_group_first(void **state)
+{
+    (void)state;
+    struct pl_sandbox_config config = base(PL_SANDBOX_NONE);
+    char *line;
+
+    config.cgroup = "/sys/fs/cgroup/svc/worker-1";
+    line = line_of(&config, -1);
+    assert_string_equal(line,
+                        " /usr/lib/pl-runner  --enter-cgroup  /sys/fs/cgroup/svc/worker-1/cgroup.procs  /usr/lib/pl-runner ");
+    free(line);
+    config.mode = PL_SANDBOX_BWRAP;
+    line = line_of(&config, -1);
+    assert_ptr_equal(strstr(line, " /usr/lib/pl-runner  --enter-cgroup  /sys/fs/cgroup/svc/worker-1/cgroup.procs  bwrap "), line);
+    free(line);
+}
+
 static void only_the_work_folder_is_shown(void **state)
 {
     (void)state;
@@ -304,6 +321,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mode_none_is_the_runner_alone),
+        cmocka_unit_test(a_limited_one_enters_its_group_first),
         cmocka_unit_test(only_the_work_folder_is_shown),
         cmocka_unit_test(a_gpu_stage_gets_exactly_its_devices),
         cmocka_unit_test(extra_folders_are_checked),
