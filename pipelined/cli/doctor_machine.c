@@ -175,6 +175,21 @@ static int check_stalled(struct pl_doctor *d, const json_t *status, struct pl_er
     return r;
 }
 
+/* Of a daemon whose workers are this machine's. */
+static int check_limits(struct pl_doctor *d, const json_t *status, struct pl_err *err)
+{
+    const json_t *limits = pl_show_at(status, "live.limits");
+    const char *held = pl_show_text_at(limits, "held"), *missing = pl_show_text_at(limits, "not_held");
+
+    if (!limits)
+        return 0;
+    if (!*missing)
+        return SAY(d, err, OK, "limits", NULL, "%s of each worker are held by cgroups in %s", held,
+                   pl_show_text_at(limits, "folder"));
+    return SAY(d, err, WARN, "limits", pl_show_text_at(limits, "remedy"), "%s of workers %s not held: %s", missing,
+               strchr(missing, ' ') ? "are" : "is", pl_show_text_at(limits, "why"));
+}
+
 static int check_gpus(struct pl_doctor *d, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *gpus = NULL;
@@ -234,6 +249,7 @@ int pl_doctor_machine(struct pl_doctor *d, struct pl_err *err)
     if (r == 0 && json_is_true(pl_show_at(status, "clock.doubted")))
         r = SAY(d, err, FAIL, "clock", "set the machine's clock; if it is right, say so: pipelinectl keep --trust-clock",
                 "the daemon's clock is far ahead of the log: nothing is dropped for its age");
+    r = r < 0 ? r : check_limits(d, status, err);
     r = r < 0 ? r : check_gpus(d, err);
     return r < 0 ? r : check_keys(d, err);
 }

@@ -63,6 +63,16 @@ static void print_disks(const json_t *s)
     }
 }
 
+/* What stages ask for, and the machine does not hold them to. */
+static void print_limits(const json_t *s)
+{
+    const char *missing = pl_show_text_at(s, "live.limits.not_held");
+
+    if (*missing)
+        pl_show_print(stdout, "not limited: %s of workers: %s: %s\n", missing, pl_show_text_at(s, "live.limits.why"),
+                      pl_show_text_at(s, "live.limits.remedy"));
+}
+
 /* Open commits that the daemon could not finish. */
 static void print_stalled(const json_t *s)
 {
@@ -162,6 +172,7 @@ static int status(struct pl_cli *c, struct pl_err *err)
         return 0;
     print_figures(s);
     print_disks(s);
+    print_limits(s);
     print_stalled(s);
     if (json_is_true(pl_show_at(s, "clock.doubted")))
         puts("CLOCK DOUBTED: it is far ahead of the log, and nothing is dropped for its age: set it, or say that it is right with"

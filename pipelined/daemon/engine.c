@@ -53,7 +53,7 @@ struct pl_ejob *pl_engine_job_by_key(struct pl_engine *e, const char *run, const
 static json_t *warnings_of(const struct pl_engine *e, const struct pl_estage *stage)
 {
     json_t *list = json_array();
-    char text[512];
+    char text[PL_EXECUTOR_NOT_HELD];
 
     if (!e->executor || e->executor->ops->shape)
         return list; /* pods are of the image, and held to their limits */
@@ -62,9 +62,8 @@ static json_t *warnings_of(const struct pl_engine *e, const struct pl_estage *st
                  stage->def->image);
         json_array_append_new(list, json_string(text));
     }
-    if (stage->def->resources.memory_bytes)
-        json_array_append_new(
-            list, json_string("resources.memory is reserved for each worker, but this executor does not hold it to that"));
+    if (e->executor->ops->not_held && e->executor->ops->not_held(e->executor, stage->def, text))
+        json_array_append_new(list, json_string(text));
     return list;
 }
 
@@ -412,6 +411,8 @@ static int take_check(const struct pl_stage *def, const struct pl_executor_check
         return pl_err_set(err, PL_EUNAVAILABLE, "stage %s: not checked: %.900s", def->name, check->not_checked);
     if (*check->not_checked)
         json_array_append_new(warnings, json_sprintf("stage %s: not checked: %s", def->name, check->not_checked));
+    if (*check->not_held) /* its jobs run: not even with `strict` a reason to refuse it */
+        json_array_append_new(warnings, json_sprintf("stage %s: %s", def->name, check->not_held));
     return 0;
 }
 
@@ -583,6 +584,8 @@ static void do_live(struct call *c)
                         (int)n.runs, "jobs", (int)n.jobs, "tasks", (int)n.tasks, "workers_busy", (int)n.workers_busy, "gpus",
                         (int)n.gpus, "gpus_used", (int)n.gpus_used, "loop", "turns", (json_int_t)loop.turns, "slow_turns",
                         (json_int_t)loop.slow_turns, "longest_us", (json_int_t)loop.longest_us);
+    if (c->engine->executor->ops->limits)
+        json_object_set_new(c->json, "limits", c->engine->executor->ops->limits(c->engine->executor));
 }
 
 static json_t *ops_live(void *self)

@@ -82,7 +82,7 @@
  *   engine               feeds the scheduler: engine_stages, engine_restore; job_plan, job_base, job_rows, job_results, job_tried, job_commit,
  *                        job_whole; endings, later; workers, worker_doors (their tokens), worker_api, checkpoints
  *   local                workers as processes of this machine; gpu_slots, nvml: its GPUs; secret_files: what commands are given and nobody else;
- *                        workers_log: the file that agents write to; sandbox_probe: does bubblewrap work here?  leftovers: sandboxes that outlive their agents
+ *                        worker_limits: what each may take;  workers_log: the file that agents write to; sandbox_probe: does bubblewrap work here?  leftovers: sandboxes that outlive their agents
  *   kubernetes           workers as pods: pods (one of them), shapes (those that are alike), admission (would the cluster
  *                        take one?), learning (what must be known first), owner (whose pods are),
  *                        silent (whose agents do not come), queued (whom a queue of Kueue holds back), pod_turns (which of them is asked about),

@@ -13,6 +13,7 @@
 
 #define PL_EXECUTOR_GRACE_MS 5000
 #define PL_EXEC_GPUS_MAX     64
+#define PL_EXECUTOR_NOT_HELD 1280 /* bytes of that sentence */
 
 struct pl_executor;
 
@@ -73,8 +74,9 @@ struct pl_executor_events {
 
 /* Would a stage's workers be taken? Texts are "" where there is nothing to say. */
 struct pl_executor_check {
-    char not_offered[1024]; /* no node could take one: the cluster's sentence */
-    char not_checked[1024]; /* the cluster did not answer the question: why */
+    char not_offered[1024];              /* no node could take one: the cluster's sentence */
+    char not_checked[1024];              /* the cluster did not answer the question: why */
+    char not_held[PL_EXECUTOR_NOT_HELD]; /* workers are had, but not held to some of their stage's `resources` */
     bool away;  /* given to `ask`: it did not answer the last one, and is asked nothing; set where it does not answer this one */
     char *body; /* the executor's own, between check and ask */
     char name[64];
@@ -121,6 +123,11 @@ struct pl_executor_ops {
                        size_t why_size);
     /* Of one machine as pl_gpu_slots_json; of a cluster {"node", "driver", "gpus": [], "nodes": as pl_gpu_report_json}. New reference. */
     json_t *(*gpus)(struct pl_executor *x);
+    /* Which of the stage's `resources` workers are not held to: true with one sentence that says what, why and the remedy. NULL: they are held. */
+    bool (*not_held)(struct pl_executor *x, const struct pl_stage *def, char out[PL_EXECUTOR_NOT_HELD]);
+    /* What of one machine's `resources` holds: {"held", "not_held": names of controllers in words, "folder"?, "why"?, "remedy"?}; new reference.
+     * NULL: the cluster sees to it. */
+    json_t *(*limits)(struct pl_executor *x);
     /* How the worker's GPUs were used since this was asked of it last, all that it is known from outside: their mean utilisation in per cent, and the
      * most of their memory in use at a time, in bytes. False: nothing is known. NULL: workers measure it themselves. */
     bool (*gpu_use)(struct pl_executor *x, uint64_t id, double *ret_utilisation, int64_t *ret_mem_peak_bytes);

@@ -1,12 +1,14 @@
 /* local: workers as child processes of this machine. An agent is its own session, so that a ^C at the daemon's terminal is the daemon's
  * matter; one that outlived the daemon is watched through its pidfd. Agent and runner hold the writing end of the pipe
- * DIR/work/<id>.held, which a daemon's next life finds again: once nobody does, no process of the worker is left. */
+ * DIR/work/<id>.held, which a daemon's next life finds again: once nobody does, no process of the worker is left.
+ * Where cgroups are delegated to the daemon, the sandbox of each worker has one, with the limits of its stage; daemon and agents are in none of these. */
 #include "local.h"
 
 #include "gpu_slots.h"
 #include "leftovers.h"
 #include "sandbox_probe.h"
 #include "secret_files.h"
+#include "worker_limits.h"
 #include "workers_log.h"
 
 #include "pipelined/core/core.h"
@@ -30,6 +32,7 @@ struct local {
     struct pl_executor_events events;
     char *data_dir, *store_dir, *ca, *program, *sandbox, *secrets; /* secrets: DIR/secrets */
     struct pl_gpu_slots *gpus;
+    struct pl_worker_limits *limits;
     struct pl_map workers; /* id → struct worker */
     char host[128];
     struct pl_timer *grace, *log_timer;
@@ -81,11 +84,11 @@ static void closed(uv_handle_t *h)
     free(h);
 }
 
-/* What a killed agent left of its work folder, removed off the loop. */
+/* A worker's cgroup, and what a killed agent left of its work folder, removed off the loop. */
 struct sweep {
     uv_work_t work;
     struct local *local;
-    char path[4200];
+    char path[4200], cgroup[PL_CGROUP_PATH];
 };
 
 static void sweep(uv_work_t *work)
@@ -93,6 +96,8 @@ static void sweep(uv_work_t *work)
     struct sweep *s = work->data;
     struct pl_err err = {0};
 
+    if (*s->cgroup && pl_cgroup_remove(s->cgroup, &err) < 0)
+        pl_log_warn("exec", "%s", err.msg);
     if (pl_io_remove_tree(s->path, &err) < 0)
         pl_log_warn("exec", "%s", err.msg);
 }
@@ -136,7 +141,9 @@ static void sweep_work(struct local *l, uint64_t id)
     held_path(l, id, s->path);
     (void)unlink(s->path);
     s->path[strlen(s->path) - strlen(".held")] = '\0';
-    if (access(s->path, F_OK) != 0 || uv_queue_work(pl_loop_uv(l->loop), &s->work, sweep, swept) != 0)
+    if (access(pl_worker_limits_cgroup(l->limits, id, s->cgroup), F_OK) != 0)
+        *s->cgroup = '\0';
+    if ((access(s->path, F_OK) != 0 && !*s->cgroup) || uv_queue_work(pl_loop_uv(l->loop), &s->work, sweep, swept) != 0)
         free(s);
     else
         l->sweeping++;
@@ -218,9 +225,13 @@ static void none_looked_for(void *self)
     all_gone(self);
 }
 
-/* The agent has gone. Its sandbox dies with it and its runner kills what it runs, but that takes a moment. */
+/* The agent has gone. Its sandbox dies with it and its runner kills what it runs, but that takes a moment. In a cgroup nothing escapes. */
 static void agent_gone(struct worker *w, const char *text)
 {
+    char cgroup[PL_CGROUP_PATH];
+
+    if (*pl_worker_limits_cgroup(w->local->limits, w->id, cgroup))
+        pl_cgroup_kill(cgroup);
     snprintf(w->end, sizeof w->end, "%s", text);
     w->pid = 0;
     if (nobody_holds(w->held)) {
@@ -260,7 +271,7 @@ static void on_child_exit(void *arg, int status, int signum)
 struct command {
     const char *argv[32];
     size_t n;
-    char work[4200], cache[4200], url_file[4200], secrets[4400], gpus[256], token[256], incarnation[40];
+    char work[4200], cache[4200], url_file[4200], secrets[4400], cgroup[PL_CGROUP_PATH], gpus[256], token[256], incarnation[40];
     char *env[64];
     size_t n_env;
 };
@@ -329,6 +340,8 @@ static void make_command(struct local *l, const struct pl_worker_spec *spec, con
     snprintf(c->secrets, sizeof c->secrets, "%s/%s", l->secrets, spec->project);
     if (spec->def->n_secrets)
         add(c, "--secrets", c->secrets);
+    if (*pl_worker_limits_cgroup(l->limits, spec->id, c->cgroup))
+        add(c, "--cgroup", c->cgroup);
     if (spec->n_gpus) {
         for (size_t i = 0; i < spec->n_gpus && used < sizeof c->gpus; i++)
             used += (size_t)snprintf(c->gpus + used, sizeof c->gpus - used, "%s%u", i ? "," : "",
@@ -425,8 +438,10 @@ static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec,
     if (!w)
         return PL_ENOMEM;
     make_command(l, spec, url, c);
-    r = spawn(l, w, c, err);
+    r = pl_worker_limits_make(l->limits, spec, err);
+    r = r < 0 ? r : spawn(l, w, c, err);
     if (r < 0) {
+        sweep_work(l, spec->id);
         pl_map_remove(&l->workers, &spec->id, sizeof spec->id);
         pl_closep(&w->held);
         free(w);
@@ -530,24 +545,32 @@ static void sweep_stray(struct local *l, uint64_t id)
     agent_gone(w, "nobody knew it");
 }
 
-/* "<id>" and "<id>.held". */
-static void local_sweep(struct pl_executor *x)
+/* "<id>" and "<id>.held" in a folder, behind a prefix. */
+static void sweep_folder(struct local *l, const char *path, const char *prefix)
 {
-    struct local *l = (struct local *)x;
     const struct dirent *e;
-    char path[4200], *end;
-    DIR *dir;
+    DIR *dir = opendir(path);
 
-    snprintf(path, sizeof path, "%s/work", l->data_dir);
-    dir = opendir(path);
     while (dir && (e = readdir(dir))) {
-        uint64_t id = strtoull(e->d_name, &end, 10);
+        const char *number = strncmp(e->d_name, prefix, strlen(prefix)) == 0 ? e->d_name + strlen(prefix) : "";
+        char *end;
+        uint64_t id = strtoull(number, &end, 10);
 
-        if (end != e->d_name && isdigit((unsigned char)*e->d_name) && (!*end || pl_streq(end, ".held")))
+        if (isdigit((unsigned char)*number) && (!*end || pl_streq(end, ".held")))
             sweep_stray(l, id);
     }
     if (dir)
         closedir(dir);
+}
+
+static void local_sweep(struct pl_executor *x)
+{
+    struct local *l = (struct local *)x;
+    char path[4200];
+
+    snprintf(path, sizeof path, "%s/work", l->data_dir);
+    sweep_folder(l, path, "");
+    sweep_folder(l, pl_worker_limits_folder(l->limits), PL_CGROUP_WORKER);
 }
 
 /* ---- figures ---- */
@@ -578,6 +601,16 @@ static int local_choose_gpus(struct pl_executor *x, const struct pl_gpu *want, u
     return pl_gpu_slots_choose(((struct local *)x)->gpus, want, slots, why, why_size);
 }
 
+static bool local_not_held(struct pl_executor *x, const struct pl_stage *def, char out[PL_EXECUTOR_NOT_HELD])
+{
+    return pl_worker_limits_not_held(((struct local *)x)->limits, def, out);
+}
+
+static json_t *local_limits(struct pl_executor *x)
+{
+    return pl_worker_limits_json(((struct local *)x)->limits);
+}
+
 static int local_check(struct pl_executor *x, const char *project, const struct pl_stage *def, bool gpu,
                        struct pl_executor_check *ret, struct pl_err *err)
 {
@@ -589,6 +622,7 @@ static int local_check(struct pl_executor *x, const char *project, const struct 
 
     (void)project;
     (void)err;
+    (void)pl_worker_limits_not_held(l->limits, def, ret->not_held);
     if (n < 0)
         snprintf(what, sizeof what, "and this machine has %u", all);
     if (want > (n < 0 ? all : (unsigned)n))
@@ -659,6 +693,7 @@ static void local_destroy(struct pl_executor *x)
     pl_timer_destroy(l->log_timer);
     pl_leftovers_destroy(l->left);
     pl_gpu_slots_destroy(l->gpus);
+    pl_worker_limits_close(l->limits);
     free(l->data_dir);
     free(l->store_dir);
     free(l->ca);
@@ -679,6 +714,8 @@ static const struct pl_executor_ops local_ops = {.name = "local",
                                                  .check = local_check,
                                                  .choose_gpus = local_choose_gpus,
                                                  .gpus = local_gpus,
+                                                 .not_held = local_not_held,
+                                                 .limits = local_limits,
                                                  .shutdown = local_shutdown,
                                                  .destroy = local_destroy};
 
@@ -728,6 +765,7 @@ int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_ex
     r = r < 0 ? r : pl_timer_create(l->loop, "workers.log", bound_log, l, &l->log_timer, err);
     r = r < 0 ? r : pl_leftovers_create(&left, &l->left, err);
     r = r < 0 ? r : pl_gpu_slots_create(config->gpus, &l->gpus, err);
+    r = r < 0 ? r : pl_worker_limits_open(l->data_dir, &l->limits, err);
     if (r < 0) {
         local_destroy(&l->base);
         return r;
