@@ -4,6 +4,7 @@
 
 #include "beside.h"
 #include "show.h"
+#include "storage/base/cgroup.h"
 #include "storage/base/io.h"
 #include <signal.h>
 #include <spawn.h>
@@ -56,7 +57,8 @@ static json_t *attach_json(const struct pl_cli_try *t, struct pl_err *err)
                      "project", t->project, "stage", stage, "gpu", "devices", t->gpus);
 }
 
-static int write_request(const struct pl_cli_try *t, const char *path, struct pl_err *err)
+/* `cgroup`: of its sandbox; "" = none. */
+static int write_request(const struct pl_cli_try *t, const char *path, const char *cgroup, struct pl_err *err)
 {
     _cleanup_free_ char *store = pl_cli_try_folder_path(t->folder, "store"), *work = pl_cli_try_folder_path(t->folder, "work"),
                         *result = pl_cli_try_folder_path(t->folder, "answer.json"), *text = NULL;
@@ -66,11 +68,49 @@ static int write_request(const struct pl_cli_try *t, const char *path, struct pl
 
     if (r < 0)
         return r;
-    request = json_pack("{s:o, s:o, s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s, s:s, s:b}", "attach", attach_json(t, err), "task",
+    request = json_pack("{s:o, s:o, s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s, s:s, s:b, s:s*}", "attach", attach_json(t, err), "task",
                         task_json(t), "store", store, "work", work, "result", result, "url", t->url, "secrets", t->secrets, "out",
-                        t->out, "prefix", prefix.len ? pl_buf_str(&prefix) : "", "sandbox", t->sandbox, "shell", (int)t->shell);
+                        t->out, "prefix", prefix.len ? pl_buf_str(&prefix) : "", "sandbox", t->sandbox, "shell", (int)t->shell,
+                        "cgroup", *cgroup ? cgroup : NULL);
     text = request ? json_dumps(request, JSON_COMPACT) : NULL;
     return text ? pl_io_write_file(path, text, strlen(text), 0600, err) : pl_err_nomem(err);
+}
+
+/* ---- its limits ---- */
+
+/* A group for the sandbox, with what the stage says of memory and CPU, where this program may make one; else a warning says what does not hold.
+ * `path` is "" without one. */
+static int make_group(const struct pl_cli_try *t, struct pl_cgroup **ret, char path[PL_CGROUP_PATH], struct pl_err *err)
+{
+    const struct pl_resources *says = &t->stage->resources;
+    const struct pl_cgroup_limits limits = {.memory_bytes = (uint64_t)says->memory_bytes, .cpu_milli = (uint64_t)says->cpu_milli};
+    char name[40], number[16], sentence[2 * PL_CGROUP_TEXT + 200];
+    const struct pl_cgroup_config config = {.program = "pipelinectl", .name = name};
+    int r;
+
+    if (!limits.memory_bytes && !limits.cpu_milli)
+        return 0;
+    snprintf(name, sizeof name, "pipelined-try-%d", (int)getpid());
+    snprintf(number, sizeof number, "%d", (int)getpid());
+    r = pl_cgroup_open(&config, ret, err);
+    if (r < 0)
+        return r;
+    if (pl_cgroup_not_held(*ret, limits.memory_bytes > 0, limits.cpu_milli > 0, sentence, sizeof sentence) && !t->c->quiet)
+        fprintf(stderr, "stage %s: %s (warning)\n", t->stage->name, sentence);
+    if (pl_cgroup_held(*ret))
+        r = pl_cgroup_make(*ret, number, &limits, err);
+    if (r == 0 && pl_cgroup_held(*ret))
+        pl_cgroup_path(*ret, number, path);
+    return r;
+}
+
+static void remove_group(const struct pl_cli_try *t, struct pl_cgroup *g, const char *path)
+{
+    struct pl_err why = {0};
+
+    if (*path && pl_cgroup_remove(path, &why) < 0 && !t->c->quiet)
+        fprintf(stderr, "%s (warning)\n", why.msg);
+    pl_cgroup_close(g);
 }
 
 /* ---- the agent ---- */
@@ -149,15 +189,20 @@ int pl_cli_try_run(const struct pl_cli_try *t, json_t **ret, struct pl_err *err)
 {
     _cleanup_free_ char *request = pl_cli_try_folder_path(t->folder, "request.json"),
                         *answer = pl_cli_try_folder_path(t->folder, "answer.json");
-    int r = request && answer ? write_request(t, request, err) : pl_err_nomem(err), status;
+    char group[PL_CGROUP_PATH] = "";
+    struct pl_cgroup *groups = NULL;
+    int r = request && answer ? make_group(t, &groups, group, err) : pl_err_nomem(err), status = 0;
     pid_t pid;
 
+    r = r < 0 ? r : write_request(t, request, group, err);
     if (r == 0 && pl_cli_interrupted())
         r = pl_err_set(err, PL_ECANCELED, "interrupted");
     r = r < 0 ? r : start(t, request, &pid, err);
+    if (r == 0)
+        status = wait_for(pid, t->shell);
+    remove_group(t, groups, group);
     if (r < 0)
         return r;
-    status = wait_for(pid, t->shell);
     if (pl_cli_interrupted())
         return pl_err_set(err, PL_ECANCELED, "interrupted");
     return read_answer(answer, status, ret, err);
