@@ -106,3 +106,4 @@ def test_the_unit_is_sound_and_leaves_what_bubblewrap_needs(tmp_path):
     assert judged.returncode == 0, judged.stdout[-200:]
     assert {"User", "NoNewPrivileges", "CapabilityBoundingSet", "ProtectSystem", "SystemCallFilter"} <= settings
     assert not settings & {"RestrictNamespaces", "ProtectKernelTunables", "ProtectKernelLogs", "ProtectProc", "PrivateDevices", "ProtectClock", "MemoryDenyWriteExecute"}
+    assert "\nDelegate=cpu memory pids\n" in text and "ProtectControlGroups" not in settings, "workers have cgroups with limits"
