@@ -1,4 +1,4 @@
-/* Over libcurl: one easy handle a call, kept with its connection. */
+/* Over libcurl: one easy handle a call, in a multi handle of its own, which keeps the connection and can be woken. */
 #include "http_client.h"
 
 #include "pipelined/core/json_text.h"
@@ -10,29 +10,38 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/queue.h>
 #include <sys/un.h>
 
 #define ERROR_BODY_MAX (64u << 10)  /* so much of a refusal is read */
 #define BUFFER_BYTES   (256L << 10) /* of curl's, each way */
 
+/* What a call needs of curl: the connections are the multi handle's. */
+struct line {
+    CURL *easy;
+    CURLM *multi;
+};
+
 struct pl_http_client {
     const struct pl_curl *curl;
-    char *shown;         /* what messages say */
-    char *base;          /* what paths are put behind */
-    char *socket_path;   /* NULL = TCP */
-    char *ca;            /* NULL = those of the machine */
-    bool local;          /* no proxy leads there */
-    char *authorization; /* "Authorization: Bearer …"; NULL = none */
-    pthread_mutex_t lock;
-    CURL *handles[PL_HTTP_HANDLES_KEPT]; /* idle ones */
-    size_t n_handles;
+    char *shown;                           /* what messages say */
+    char *base;                            /* what paths are put behind */
+    char *socket_path;                     /* NULL = TCP */
+    char *ca;                              /* NULL = those of the machine */
+    bool local;                            /* no proxy leads there */
+    char *authorization;                   /* "Authorization: Bearer …"; NULL = none */
+    pthread_mutex_t lock;                  /* what follows */
+    struct line lines[PL_HTTP_LINES_KEPT]; /* idle ones */
+    size_t n_lines;
+    LIST_HEAD(, transfer) interruptible; /* under way */
 };
 
 /* One call under way. */
 struct transfer {
     struct pl_http_client *client;
     const struct pl_http_call *call;
-    CURL *handle;
+    CURL *handle; /* of a line */
+    CURLM *multi;
     struct curl_slist *headers;
     struct pl_http_answer answer;
     struct pl_buf error_body;
@@ -41,7 +50,9 @@ struct transfer {
     int64_t moved_ms;  /* when that last changed */
     bool answered;     /* something of an answer came */
     bool stalled;
-    struct pl_err err; /* of a callback, which knows best; code 0 = none */
+    atomic_bool interrupted;
+    LIST_ENTRY(transfer) link; /* of the interruptible ones */
+    struct pl_err err;         /* of a callback, which knows best; code 0 = none */
 };
 
 /* --- the client --- */
@@ -97,6 +108,7 @@ int pl_http_client_create(const char *base_url, const char *token, struct pl_htt
     if (!c)
         return pl_err_nomem(err);
     pthread_mutex_init(&c->lock, NULL);
+    LIST_INIT(&c->interruptible);
     r = client_init(c, base_url, token, err);
     if (r < 0) {
         pl_http_client_destroy(c);
@@ -122,12 +134,20 @@ const char *pl_http_client_ca(const struct pl_http_client *c)
     return c->ca;
 }
 
+static void line_close(const struct pl_http_client *c, struct line line)
+{
+    if (line.easy)
+        c->curl->easy_cleanup(line.easy);
+    if (line.multi)
+        c->curl->multi_cleanup(line.multi);
+}
+
 struct pl_http_client *pl_http_client_destroy(struct pl_http_client *c)
 {
     if (!c)
         return NULL;
-    for (size_t i = 0; i < c->n_handles; i++)
-        c->curl->easy_cleanup(c->handles[i]);
+    for (size_t i = 0; i < c->n_lines; i++)
+        line_close(c, c->lines[i]);
     pthread_mutex_destroy(&c->lock);
     free(c->shown);
     free(c->base);
@@ -143,28 +163,34 @@ const char *pl_http_client_url(const struct pl_http_client *c)
     return c->shown;
 }
 
-static CURL *borrow(struct pl_http_client *c)
+/* Without members when there is no memory. */
+static struct line borrow(struct pl_http_client *c)
 {
-    CURL *handle = NULL;
+    struct line line = {0};
 
     pthread_mutex_lock(&c->lock);
-    if (c->n_handles)
-        handle = c->handles[--c->n_handles];
+    if (c->n_lines)
+        line = c->lines[--c->n_lines];
     pthread_mutex_unlock(&c->lock);
-    return handle ? handle : c->curl->easy_init();
+    if (line.easy)
+        return line;
+    line = (struct line){.easy = c->curl->easy_init(), .multi = c->curl->multi_init()};
+    if (line.easy && line.multi)
+        return line;
+    line_close(c, line);
+    return (struct line){0};
 }
 
-static void give_back(struct pl_http_client *c, CURL *handle)
+static void give_back(struct pl_http_client *c, struct line line)
 {
-    c->curl->easy_reset(handle); /* keeps its connections */
+    c->curl->easy_reset(line.easy);
     pthread_mutex_lock(&c->lock);
-    if (c->n_handles < PL_HTTP_HANDLES_KEPT) {
-        c->handles[c->n_handles++] = handle;
-        handle = NULL;
+    if (c->n_lines < PL_HTTP_LINES_KEPT) {
+        c->lines[c->n_lines++] = line;
+        line = (struct line){0};
     }
     pthread_mutex_unlock(&c->lock);
-    if (handle)
-        c->curl->easy_cleanup(handle);
+    line_close(c, line);
 }
 
 /* --- what curl calls --- */
@@ -412,6 +438,38 @@ static bool may_start_over(const struct transfer *t, CURLcode code)
     return connects == 0 && (t->call->upload != PL_UPLOAD_READER || t->uploaded == 0);
 }
 
+/* As curl_easy_perform, which another thread could not wake. */
+static CURLcode exchange(struct transfer *t)
+{
+    const struct pl_curl *curl = t->client->curl;
+    CURLcode code = CURLE_OK;
+    bool over = false;
+
+    if (curl->multi_add_handle(t->multi, t->handle) != CURLM_OK)
+        return CURLE_OUT_OF_MEMORY;
+    while (!over) {
+        const CURLMsg *m;
+        int n;
+
+        if (curl->multi_perform(t->multi, &n) != CURLM_OK) {
+            over = true;
+            code = CURLE_OUT_OF_MEMORY;
+        }
+        while ((m = curl->multi_info_read(t->multi, &n)) != NULL) {
+            over = m->msg == CURLMSG_DONE;
+            code = m->data.result;
+        }
+        if (!over && atomic_load(&t->interrupted)) {
+            over = true;
+            code = CURLE_ABORTED_BY_CALLBACK;
+        }
+        if (!over)
+            (void)curl->multi_poll(t->multi, NULL, 0, 1000, NULL);
+    }
+    curl->multi_remove_handle(t->multi, t->handle);
+    return code;
+}
+
 static int perform(struct transfer *t, struct pl_err *err)
 {
     _cleanup_free_ char *url = NULL;
@@ -426,11 +484,11 @@ static int perform(struct transfer *t, struct pl_err *err)
         return r;
     set_options(t, url);
     t->moved_ms = pl_clock_mono_ms();
-    code = t->client->curl->easy_perform(t->handle);
+    code = exchange(t);
     if (may_start_over(t, code)) {
         t->uploaded = 0;
         t->client->curl->easy_setopt(t->handle, CURLOPT_FRESH_CONNECT, 1L);
-        code = t->client->curl->easy_perform(t->handle);
+        code = exchange(t);
     }
     t->answer.status = status_of(t);
     /* A refused upload may end in a broken connection after the refusal has been read: the refusal is the news. */
@@ -491,11 +549,25 @@ static int refused(const struct transfer *t, struct pl_err *err)
 int pl_http_client_call(struct pl_http_client *c, const struct pl_http_call *call, struct pl_http_answer *answer,
                         struct pl_err *err)
 {
-    struct transfer t = {.client = c, .call = call, .handle = borrow(c), .error_body = {.max = ERROR_BODY_MAX}};
-    int r = t.handle ? perform(&t, err) : pl_err_nomem(err);
+    const struct line line = borrow(c);
+    struct transfer t = {
+        .client = c, .call = call, .handle = line.easy, .multi = line.multi, .error_body = {.max = ERROR_BODY_MAX}};
+    int r;
 
-    if (t.handle)
-        give_back(c, t.handle);
+    if (!line.easy)
+        return pl_err_nomem(err);
+    if (call->interruptible) {
+        pthread_mutex_lock(&c->lock);
+        LIST_INSERT_HEAD(&c->interruptible, &t, link);
+        pthread_mutex_unlock(&c->lock);
+    }
+    r = perform(&t, err);
+    if (call->interruptible) {
+        pthread_mutex_lock(&c->lock);
+        LIST_REMOVE(&t, link);
+        pthread_mutex_unlock(&c->lock);
+    }
+    give_back(c, line);
     c->curl->slist_free_all(t.headers);
     if (r == 0 && t.answer.status >= 400)
         r = refused(&t, err);
@@ -503,6 +575,19 @@ int pl_http_client_call(struct pl_http_client *c, const struct pl_http_call *cal
     if (answer)
         *answer = t.answer;
     return r;
+}
+
+void pl_http_client_interrupt(struct pl_http_client *c)
+{
+    struct transfer *t;
+
+    pthread_mutex_lock(&c->lock);
+    LIST_FOREACH(t, &c->interruptible, link)
+    {
+        atomic_store(&t->interrupted, true);
+        (void)c->curl->multi_wakeup(t->multi);
+    }
+    pthread_mutex_unlock(&c->lock);
 }
 
 int pl_http_client_json(struct pl_http_client *c, const char *method, const char *path, const json_t *body, json_t **ret,

@@ -14,9 +14,9 @@
 #include <jansson.h>
 #include <stdatomic.h>
 
-#define PL_HTTP_CONNECT_MS   5000
-#define PL_HTTP_STALL_S      60
-#define PL_HTTP_HANDLES_KEPT 32 /* idle handles with their connections; more are made and closed as threads need them */
+#define PL_HTTP_CONNECT_MS 5000
+#define PL_HTTP_STALL_S    60
+#define PL_HTTP_LINES_KEPT 32 /* idle, with their connections; more are made and closed as threads need them */
 
 struct pl_http_client;
 
@@ -63,6 +63,7 @@ struct pl_http_call {
     int64_t timeout_ms;  /* of the whole call; 0 = none (only the stall rule) */
     bool may_stall;      /* no stall rule: a followed log may be silent for hours */
     atomic_bool *cancel; /* set by another thread: the call ends with PL_ECANCELED within a second; may be NULL */
+    bool interruptible;  /* pl_http_client_interrupt ends it */
 };
 struct pl_http_answer {
     unsigned status;
@@ -75,6 +76,8 @@ struct pl_http_answer {
 PL_MUST_CHECK
 int pl_http_client_call(struct pl_http_client *c, const struct pl_http_call *call, struct pl_http_answer *answer,
                         struct pl_err *err);
+/* The interruptible calls that are under way end with PL_ECANCELED at once, unless their answer is there; later calls do not. Any thread. */
+void pl_http_client_interrupt(struct pl_http_client *c);
 /* JSON both ways. `body` (borrowed) and `ret` may be NULL; an empty answer gives JSON null. */
 PL_MUST_CHECK
 int pl_http_client_json(struct pl_http_client *c, const char *method, const char *path, const json_t *body, json_t **ret,

@@ -130,12 +130,15 @@ static int fetch_range(void *self, const struct pl_hash *pack, uint64_t start, u
     char path[PL_NAME_MAX_BYTES + 160], range[64], hex[PL_HASH_HEX + 1];
     const bool doubted = atomic_load(&r->doubting) > 0;
     const char *const headers[] = {range, doubted ? "Cache-Control: no-cache" : NULL, NULL};
-    struct pl_http_call call = {.method = "GET", .path = path, .headers = headers, .out = ret, .cancel = &r->closing};
+    struct pl_http_call call = {
+        .method = "GET", .path = path, .headers = headers, .out = ret, .cancel = &r->closing, .interruptible = true};
     struct pl_http_answer answer;
-    int e;
+    int e = doubted ? 1 : pl_remote_signed_fetch(r->direct, pack, start, end, ret);
 
-    if (!doubted && pl_remote_signed_fetch(r->direct, pack, start, end, ret) == 0)
-        return 0;
+    if (e == PL_ECANCELED)
+        return pl_err_set(err, e, "reading a pack was given up");
+    if (e <= 0)
+        return e;
     ret->max = (size_t)(end - start);
     snprintf(path, sizeof(path), "/api/v1/projects/%s/packs/%s", r->project, pl_hash_hex(pack, hex));
     snprintf(range, sizeof(range), "Range: bytes=%llu-%llu", (unsigned long long)start, (unsigned long long)end - 1);
@@ -188,6 +191,12 @@ struct pl_remote *pl_remote_close(struct pl_remote *r)
     free(r->project);
     free(r);
     return NULL;
+}
+
+void pl_remote_interrupt(struct pl_remote *r)
+{
+    pl_http_client_interrupt(r->client);
+    pl_remote_signed_interrupt(r->direct);
 }
 
 /* --- writing --- */
@@ -247,8 +256,13 @@ static int sink_ask(struct pl_remote *r, const struct pl_hash *ids, size_t n, st
 {
     char session[64];
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/have?session=%s", r->project, remote_session(r, session));
-    struct pl_http_call call = {
-        .method = "POST", .path = path, .upload = PL_UPLOAD_BYTES, .bytes = ids, .len = n * PL_HASH_BYTES, .out = out};
+    struct pl_http_call call = {.method = "POST",
+                                .path = path,
+                                .upload = PL_UPLOAD_BYTES,
+                                .bytes = ids,
+                                .len = n * PL_HASH_BYTES,
+                                .out = out,
+                                .interruptible = true};
     int e;
 
     if (!path)
@@ -285,13 +299,17 @@ static int sink_put_pack(void *self, const struct pl_hash *pack_id, const void *
     char session[64], hex[PL_HASH_HEX + 1];
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/packs/%s?session=%s", r->project,
                                                   pl_hash_hex(pack_id, hex), remote_session(r, session));
-    struct pl_http_call call = {.method = "PUT", .path = path, .upload = PL_UPLOAD_BYTES, .bytes = bytes, .len = n};
+    struct pl_http_call call = {
+        .method = "PUT", .path = path, .upload = PL_UPLOAD_BYTES, .bytes = bytes, .len = n, .interruptible = true};
     int e;
 
     if (!path)
         return pl_err_nomem(err);
-    if (pl_remote_signed_put(r->direct, session, pack_id, bytes, n) == 0)
-        return 0;
+    e = pl_remote_signed_put(r->direct, session, pack_id, bytes, n);
+    if (e == PL_ECANCELED)
+        return pl_err_set(err, e, "put pack %.12s was given up", hex);
+    if (e <= 0)
+        return e;
     e = pl_http_client_call(r->client, &call, NULL, err);
     return e < 0 ? pl_err_wrap(err, e, "put pack %.12s", hex) : 0;
 }
@@ -342,8 +360,13 @@ static int remote_locate(struct pl_remote *r, const struct pl_hash *ids, size_t 
 {
     _cleanup_(pl_buf_finish) struct pl_buf out = {.max = n * LOCATION_BYTES};
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/locate", r->project);
-    struct pl_http_call call = {
-        .method = "POST", .path = path, .upload = PL_UPLOAD_BYTES, .bytes = ids, .len = n * PL_HASH_BYTES, .out = &out};
+    struct pl_http_call call = {.method = "POST",
+                                .path = path,
+                                .upload = PL_UPLOAD_BYTES,
+                                .bytes = ids,
+                                .len = n * PL_HASH_BYTES,
+                                .out = &out,
+                                .interruptible = true};
     _cleanup_free_ struct pl_location *found = reallocarray(NULL, n, sizeof(*found));
     size_t n_found = 0;
     int e;

@@ -25,6 +25,9 @@ static inline void pl_remote_closep(struct pl_remote **r)
 {
     *r = pl_remote_close(*r);
 }
+/* Ends reads, locates and puts that are under way with PL_ECANCELED, for all threads that wait for them: a caller that still wants one asks again.
+ * Any thread. */
+void pl_remote_interrupt(struct pl_remote *r);
 /* Tells where the daemon's store is ("file:///DIR"), for a worker that may not ask. Anything that is no readable folder is ignored.
  * Before the first read. */
 PL_MUST_CHECK

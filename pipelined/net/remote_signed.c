@@ -104,6 +104,14 @@ void pl_remote_signed_trust(struct pl_remote_signed *s, const char *pem)
     }
 }
 
+void pl_remote_signed_interrupt(struct pl_remote_signed *s)
+{
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->n_origins; i++)
+        pl_http_client_interrupt(s->origins[i].client);
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* --- the way there --- */
 
 static bool is_open(struct pl_remote_signed *s)
@@ -197,6 +205,7 @@ static int play(struct pl_remote_signed *s, const json_t *said, struct pl_http_c
     call->path = url + n;
     call->headers = headers;
     call->cancel = s->cancel;
+    call->interruptible = true;
     *ret_at = origin->url;
     r = pl_http_client_call(origin->client, call, ret, &err);
     return ret->status >= 400 ? 0 : r;
@@ -438,6 +447,8 @@ int pl_remote_signed_fetch(struct pl_remote_signed *s, const struct pl_hash *pac
             break;
     }
     pl_buf_clear(ret);
+    if (r == PL_ECANCELED)
+        return r;
     if (r == 0 && answer.status == 404) /* its data may lie in another pack by now; the daemon tells */
         return ELSEWHERE;
     return give_up(s, "reading from", at, r, answer.status);
@@ -492,6 +503,8 @@ int pl_remote_signed_put(struct pl_remote_signed *s, const char *session, const 
     json_decref(said);
     if (there)
         return 0;
+    if (r == PL_ECANCELED)
+        return r;
     /* 412: an earlier attempt whose answer was lost, or somebody else's; whatever it is, the daemon looks at it */
     if (r < 0 || (answer.status != 200 && answer.status != 412))
         return give_up(s, "writing to", at, r, answer.status);

@@ -25,15 +25,17 @@ void pl_remote_signed_allow(struct pl_remote_signed *s, bool get, bool put);
  * and everything goes through the daemon. Before the first use. */
 void pl_remote_signed_trust(struct pl_remote_signed *s, const char *pem);
 
+/* Ends the requests to the bucket that are under way. */
+void pl_remote_signed_interrupt(struct pl_remote_signed *s);
 /* Whether packs are read from the bucket now. */
 bool pl_remote_signed_reads(struct pl_remote_signed *s);
 /* These ranges will be read. */
 void pl_remote_signed_plan(struct pl_remote_signed *s, const struct pl_remote_range *ranges, size_t n);
-/* Bytes of a pack from `start` on into `ret`, which is empty: up to `end`, or as far as they were planned. 0, or 1: not this way. */
+/* Bytes of a pack from `start` on into `ret`, which is empty: up to `end`, or as far as they were planned. 0; 1: not this way; PL_ECANCELED: interrupted. */
 PL_MUST_CHECK
 int pl_remote_signed_fetch(struct pl_remote_signed *s, const struct pl_hash *pack, uint64_t start, uint64_t end,
                            struct pl_buf *ret);
-/* Puts a pack and tells the daemon. 0: it knows; 1: not this way. */
+/* Puts a pack and tells the daemon. 0: it knows; 1: not this way; PL_ECANCELED: interrupted. */
 PL_MUST_CHECK
 int pl_remote_signed_put(struct pl_remote_signed *s, const char *session, const struct pl_hash *pack, const void *bytes,
                          size_t n);

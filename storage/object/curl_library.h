@@ -13,7 +13,6 @@
     X(easy_reset, curl_easy_reset)                                                                                               \
     X(easy_setopt, curl_easy_setopt)                                                                                             \
     X(easy_getinfo, curl_easy_getinfo)                                                                                           \
-    X(easy_perform, curl_easy_perform)                                                                                           \
     X(easy_strerror, curl_easy_strerror)                                                                                         \
     X(multi_init, curl_multi_init)                                                                                               \
     X(multi_cleanup, curl_multi_cleanup)                                                                                         \

@@ -4,6 +4,7 @@
 #include "http_peer.h"
 #include "pipelined/net/http_client.h"
 
+#include "storage/base/clock.h"
 #include "storage/base/hash.h"
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -403,6 +404,49 @@ static void test_a_call_can_be_given_up_from_another_thread(void **state)
     pl_http_reply(held, 200, "text/plain", "", 0);
 }
 
+static void *interrupt_when_held(void *arg)
+{
+    (void)arg;
+    UNTIL(held);
+    pl_http_client_interrupt(client);
+    return NULL;
+}
+
+static void test_an_interrupt_ends_at_once_what_may_be_interrupted(void **state)
+{
+    struct pl_http_call call = {.method = "GET", .path = "/hold", .interruptible = true};
+    _cleanup_(pl_buf_finish) struct pl_buf out = {0};
+    unsigned quick = 0;
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        const int64_t start_ms = pl_clock_mono_ms();
+        pthread_t interrupter;
+
+        held = NULL;
+        pthread_create(&interrupter, NULL, interrupt_when_held, NULL);
+        assert_int_equal(pl_http_client_call(client, &call, NULL, NULL), PL_ECANCELED);
+        quick += pl_clock_mono_ms() - start_ms < 100; /* a call looks by itself once a second */
+        pthread_join(interrupter, NULL);
+        pl_http_reply(held, 200, "text/plain", "", 0);
+    }
+    assert_true(quick > 0);
+    pl_http_client_interrupt(client); /* of no call */
+    assert_int_equal(pl_http_client_get(client, "/token/x", &out, NULL), 0);
+}
+
+static void test_an_interrupt_leaves_other_calls_alone(void **state)
+{
+    struct pl_http_call call = {.method = "GET", .path = "/hold", .timeout_ms = 100};
+    pthread_t interrupter;
+
+    (void)state;
+    pthread_create(&interrupter, NULL, interrupt_when_held, NULL);
+    assert_int_equal(pl_http_client_call(client, &call, NULL, NULL), PL_ETIMEOUT);
+    pthread_join(interrupter, NULL);
+    pl_http_reply(held, 200, "text/plain", "", 0);
+}
+
 static void *call_often(void *arg)
 {
     for (int i = 0; i < 50; i++) {
@@ -714,6 +758,8 @@ int main(void)
         SERVED(test_a_refusal_in_the_middle_of_an_upload_is_what_is_reported),
         SERVED(test_a_call_has_a_timeout),
         SERVED(test_a_call_can_be_given_up_from_another_thread),
+        SERVED(test_an_interrupt_ends_at_once_what_may_be_interrupted),
+        SERVED(test_an_interrupt_leaves_other_calls_alone),
         SERVED(test_many_threads_share_few_connections),
         cmocka_unit_test(test_the_request_as_it_is_sent),
         cmocka_unit_test(test_an_answer_that_is_none_is_an_unreachable_server),
