@@ -13,23 +13,32 @@
 
 struct pl_checkpoint {
     struct pl_checkpoint_config config;
+    struct pl_uplink_user user;
     pthread_t thread;
     bool started;
     pthread_mutex_t take;  /* held while the folder is read: one at a time; `mutex` may be held when it is taken, not after */
     pthread_mutex_t mutex; /* all below */
     pthread_cond_t changed;
     bool ending, following;
+    atomic_bool pointless; /* what is being taken: its row has ended */
     struct pl_wire_lease lease;
     uint32_t index;
     struct pl_hash last; /* root that the daemon has */
 };
+
+static bool is_wanted(void *self)
+{
+    const struct pl_checkpoint *c = self;
+
+    return !atomic_load(&c->pointless);
+}
 
 /* The folder as a tree, its bytes durable. */
 static int take_tree(struct pl_checkpoint *c, struct pl_hash *ret, struct pl_err *err)
 {
     const struct pl_ingest_source source = {.local = c->config.folder, .dest = ""};
     const struct pl_ingest_options options = {.threads = 1};
-    const struct pl_pack_sink sink = pl_uplink_sink(c->config.link);
+    const struct pl_pack_sink sink = pl_uplink_sink(&c->user);
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
     _cleanup_(pl_tree_builder_destroyp) struct pl_tree_builder *builder = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
@@ -81,13 +90,6 @@ static void take_locked(struct pl_checkpoint *c, const struct pl_wire_lease *lea
         pl_log_info("checkpoint", "row %u: left for the next time: %s", index, err.msg);
 }
 
-static void take(struct pl_checkpoint *c, const struct pl_wire_lease *lease, uint32_t index)
-{
-    pthread_mutex_lock(&c->take);
-    take_locked(c, lease, index);
-    pthread_mutex_unlock(&c->take);
-}
-
 static void *follow(void *arg)
 {
     struct pl_checkpoint *c = arg;
@@ -130,6 +132,7 @@ int pl_checkpoint_create(const struct pl_checkpoint_config *config, struct pl_ch
     if (!c)
         return pl_err_nomem(err);
     c->config = *config;
+    c->user = (struct pl_uplink_user){.link = config->link, .wanted = is_wanted, .self = c};
     pthread_mutex_init(&c->take, NULL);
     pl_lock_order_spans_requests(&c->take);
     pthread_mutex_init(&c->mutex, NULL);
@@ -181,10 +184,16 @@ void pl_checkpoint_end(struct pl_checkpoint *c, bool last)
 {
     pthread_mutex_lock(&c->mutex);
     c->following = false;
+    atomic_store(&c->pointless, !last);
     pthread_cond_signal(&c->changed);
     pthread_mutex_unlock(&c->mutex);
+    if (pthread_mutex_trylock(&c->take) != 0) { /* one has begun: the folder is the next datum's when it is over */
+        if (!last)
+            pl_uplink_interrupt(c->config.link);
+        pthread_mutex_lock(&c->take);
+    }
+    atomic_store(&c->pointless, false);
     if (last)
-        take(c, &c->lease, c->index);
-    pthread_mutex_lock(&c->take); /* one that had begun is over: the folder is the next datum's */
+        take_locked(c, &c->lease, c->index);
     pthread_mutex_unlock(&c->take);
 }

@@ -271,7 +271,7 @@ static int carry(struct pl_wire_outcome *o, const struct pl_datum_context *c, in
 
     if (pl_uplink_not_the_commands(code)) {
         o->gave_back = true;
-        pl_log_warn("datum", "row %u given back: %s: %s", o->index, step, why->msg);
+        pl_log(code == PL_ECANCELED ? PL_LOG_INFO : PL_LOG_WARN, "datum", "row %u given back: %s: %s", o->index, step, why->msg);
         return 0;
     }
     snprintf(text, sizeof(text), "%s: %s%s", step, why->msg,

@@ -34,6 +34,8 @@ static int remove_one(void *self, const struct pl_tree_change *change, struct pl
 
     if (!takes(c, change, change->old_entry))
         return 0;
+    if (pl_uplink_check(c->folder->user, err) < 0)
+        return PL_ECANCELED;
     snprintf(path, sizeof path, "%s", change->path);
     for (bool first = true;; first = false, flags = AT_REMOVEDIR) {
         char *slash = strrchr(path, '/');
@@ -71,7 +73,7 @@ static int write_gathered(struct change *c, struct pl_err *err)
 
     if (c->n == 0)
         return 0;
-    pl_tree_source_fetch(c->folder->uplink, c->folder->cache, c->entries, c->n);
+    pl_tree_source_fetch(c->folder->user, c->folder->cache, c->entries, c->n);
     c->next = c->path_at = 0;
     r = pl_input_write(c->folder, &entries, c->n, c->dest, err);
     c->n = 0;
@@ -82,10 +84,10 @@ static int write_gathered(struct change *c, struct pl_err *err)
 static int gather_one(void *self, const struct pl_tree_change *change, struct pl_err *err)
 {
     struct change *c = self;
-    int r;
+    int r = pl_uplink_check(c->folder->user, err);
 
-    if (!takes(c, change, change->new_entry))
-        return 0;
+    if (r < 0 || !takes(c, change, change->new_entry))
+        return r;
     r = c->n < PL_TREE_SOURCE_AHEAD ? 0 : write_gathered(c, err);
     if (r == 0 && c->n == c->cap) {
         size_t cap = c->cap ? 4 * c->cap : 16;

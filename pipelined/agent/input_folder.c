@@ -175,7 +175,7 @@ int pl_input_build(struct pl_input_folder *f, const struct pl_wire_input *wi, co
     int r = pl_input_sums_get(f, wi, ret, err);
 
     if (r == 0)
-        r = pl_tree_source_open(f->nodes, f->uplink, f->cache, wi, &source, err);
+        r = pl_tree_source_open(f->nodes, f->user, f->cache, wi, &source, err);
     if (r == 0)
         r = make_match(dest, wi, err);
     if (r == 0) {

@@ -11,8 +11,8 @@
 /* Whoever writes them; `scratch` is finished by its owner. */
 struct pl_input_folder {
     struct pl_chunk_reader reader;
-    struct pl_uplink *uplink;    /* asked where chunks are; NULL = not asked */
-    struct pl_file_cache *cache; /* NULL = none */
+    const struct pl_uplink_user *user; /* asked where chunks are; NULL = not asked */
+    struct pl_file_cache *cache;       /* NULL = none */
     struct pl_node_cache *nodes;
     struct pl_buf scratch;
 };

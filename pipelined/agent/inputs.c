@@ -15,6 +15,7 @@
 /* No input has such a name. */
 #define CHECKPOINT "next/.checkpoint"
 #define AHEAD      "next/.ahead"
+#define GONE       "next/.gone" /* a fetch that was given up, until pl_inputs_trim */
 
 /* What lies in a folder. */
 struct copy {
@@ -90,7 +91,7 @@ int pl_inputs_create(const struct pl_inputs_config *config, struct pl_inputs **r
         return r;
     }
     in->folder =
-        (struct pl_input_folder){.reader = config->reader, .uplink = config->uplink, .cache = in->cache, .nodes = &in->nodes};
+        (struct pl_input_folder){.reader = config->reader, .user = config->user, .cache = in->cache, .nodes = &in->nodes};
     *ret = in;
     return 0;
 }
@@ -207,7 +208,7 @@ void pl_inputs_prepare(struct pl_inputs *in, const struct pl_wire_task *task)
     _cleanup_free_ struct pl_hash *ids = NULL;
     size_t n = 0, max = 0;
 
-    if (!in->config.uplink || task->n_rows < 2)
+    if (!in->config.user || task->n_rows < 2)
         return;
     for (size_t i = 0; i < task->n_rows; i++)
         max += task->rows[i].n_inputs;
@@ -220,7 +221,7 @@ void pl_inputs_prepare(struct pl_inputs *in, const struct pl_wire_task *task)
             ids[n++] = e.id;
     }
     if (ids)
-        pl_uplink_locate(in->config.uplink, ids, n);
+        pl_uplink_locate(in->config.user->link, ids, n);
 }
 
 /* --- aside --- */
@@ -249,6 +250,16 @@ static int clear(const struct pl_inputs *in, const struct slot *s, const char *f
     r = r < 0 ? r : pl_io_remove_tree(path, err);
     *littered = r < 0;
     return r;
+}
+
+/* Moves `folder`/<name>, of a fetch that was given up, aside: removing it may take long, and the worker's next task waits. Does nothing when
+ * something lies aside already. */
+static void set_aside(const struct pl_inputs *in, const struct slot *s, const char *folder)
+{
+    char path[PL_INPUTS_PATH_MAX], gone[PL_INPUTS_PATH_MAX];
+
+    if (place(in, folder, s, path, NULL) == 0 && pl_input_path(gone, in->config.work, GONE, NULL) == 0)
+        (void)!rename(path, gone);
 }
 
 static int clear_next(const struct pl_inputs *in, struct slot *s, struct pl_err *err)
@@ -371,6 +382,11 @@ static int change(struct pl_inputs *in, struct slot *s, const struct pl_wire_inp
         return 1;
     }
     copy_forget(c);
+    if (r == PL_ECANCELED) {
+        set_aside(in, s, aside ? "next" : "pfs");
+        (void)!pl_io_remove_tree(path, NULL);
+        return pl_err_set(err, r, "%s", why.msg);
+    }
     pl_log_warn("inputs", "input %s is made anew: %s", s->name, why.msg);
     return aside ? 0 : pl_io_remove_tree(path, err);
 }
@@ -449,7 +465,11 @@ void pl_inputs_ahead(struct pl_inputs *in, const struct pl_wire_row *row)
     for (size_t i = 0; i < row->n_inputs; i++) {
         struct slot *s = known_slot(in, row->inputs[i].name); /* a new one would come under the eyes of apply */
 
-        if (s && ahead_one(in, s, &row->inputs[i], NULL) < 0)
+        int r = s ? ahead_one(in, s, &row->inputs[i], NULL) : 0;
+
+        if (r == PL_ECANCELED)
+            set_aside(in, s, AHEAD);
+        if (r < 0)
             (void)!clear_ahead(in, s, NULL);
     }
 }
@@ -501,6 +521,8 @@ static int stage_one(struct pl_inputs *in, struct slot *s, const struct pl_wire_
             : file       ? build_file(in, s, wi, next, &sums, err)
                          : build_folder(in, s, wi, next, &sums, err);
     r = r < 0 ? r : copy_note(&s->back, wi, files, &sums, err);
+    if (r == PL_ECANCELED)
+        set_aside(in, s, "next");
     if (r < 0) {
         (void)!clear_next(in, s, NULL);
         return r;
@@ -511,6 +533,10 @@ static int stage_one(struct pl_inputs *in, struct slot *s, const struct pl_wire_
 
 void pl_inputs_trim(struct pl_inputs *in)
 {
+    char gone[PL_INPUTS_PATH_MAX];
+
+    if (pl_input_path(gone, in->config.work, GONE, NULL) == 0)
+        (void)!pl_io_remove_tree(gone, NULL); /* most often there is none */
     for (size_t i = 0; i < in->n_slots; i++) {
         struct slot *s = &in->slots[i];
 
@@ -533,7 +559,7 @@ static int checkout_writable(struct pl_inputs *in, const struct pl_hash *root, c
     const struct pl_wire_input all = {.name = "code", .path = "", .root = *root};
     const struct pl_checkout_options options = {.replace = true}; /* copies: the command may write to them */
     struct pl_tree_source source = {0};
-    int r = pl_tree_source_open(&in->nodes, in->config.uplink, NULL, &all, &source, err);
+    int r = pl_tree_source_open(&in->nodes, in->config.user, NULL, &all, &source, err);
 
     if (r == 0) {
         const struct pl_entry_source entries = pl_tree_source_entries(&source);

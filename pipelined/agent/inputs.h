@@ -23,9 +23,10 @@ struct pl_inputs;
 
 struct pl_inputs_config {
     struct pl_chunk_reader reader;
-    struct pl_uplink *uplink;    /* asked where chunks are, many in one question; NULL = not asked */
-    const char *work;            /* the work folder (sandbox.h) */
-    const char *cache;           /* folder of the cache; NULL = none */
+    const struct pl_uplink_user
+        *user;         /* asked where chunks are, many in one question; until it is not wanted: PL_ECANCELED. NULL = not asked */
+    const char *work;  /* the work folder (sandbox.h) */
+    const char *cache; /* folder of the cache; NULL = none */
     const char *project, *stage; /* whose checkouts are kept for the next worker; stage NULL = they are not */
     bool read_only;              /* the command cannot write to inputs: links and reuse are safe */
     bool by_group;               /* the command is another user of the folders' group: what it may change is open to that */

@@ -5,7 +5,10 @@
 #include <pthread.h>
 #include <time.h>
 
-#define ATTACHES_MAX 3 /* in one call of next: then the daemon does not want us */
+#define ATTACHES_MAX   3     /* in one call of next: then the daemon does not want us */
+#define RENEW_LATE_MS  10000 /* a renewal that is not answered so long after it should be is sent again: a lease lasts longer */
+#define RENEW_AGAIN_MS 50 /* after one that told something: a daemon that says the same each time is not asked without a pause */
+#define GONE_MAX       8u
 
 /* A task held. */
 struct held {
@@ -24,12 +27,14 @@ struct pl_lease {
     pthread_t renewer;
     bool renewing;
     pthread_mutex_t attach_lock; /* one attach at a time */
-    pthread_mutex_t lock;        /* all below */
+    atomic_bool ending;
+    pthread_mutex_t lock; /* all below */
     pthread_cond_t ended;
-    bool ending, renew_now;
     uint64_t attached; /* times */
     bool stop;
     struct held held[PL_LEASE_TASKS_MAX];
+    /* [{task, fence?}], ≤ GONE_MAX: leases lost last. The answer to `next` that brings a task may come after the one that takes it back. */
+    json_t *gone;
 };
 
 int pl_lease_create(const struct pl_lease_config *config, struct pl_lease **ret, struct pl_err *err)
@@ -40,6 +45,7 @@ int pl_lease_create(const struct pl_lease_config *config, struct pl_lease **ret,
     if (!l)
         return pl_err_nomem(err);
     l->config = *config;
+    l->gone = json_array();
     if (gethostname(l->host, sizeof(l->host) - 1) < 0)
         l->host[0] = 0;
     pthread_mutex_init(&l->attach_lock, NULL);
@@ -57,9 +63,10 @@ struct pl_lease *pl_lease_destroy(struct pl_lease *l)
     if (!l)
         return NULL;
     pthread_mutex_lock(&l->lock);
-    l->ending = true;
+    atomic_store(&l->ending, true);
     pthread_cond_signal(&l->ended);
     pthread_mutex_unlock(&l->lock);
+    pl_uplink_interrupt(l->config.link);
     if (l->renewing)
         pthread_join(l->renewer, NULL);
     pthread_cond_destroy(&l->ended);
@@ -67,6 +74,7 @@ struct pl_lease *pl_lease_destroy(struct pl_lease *l)
     pthread_mutex_destroy(&l->attach_lock);
     for (size_t i = 0; i < PL_LEASE_TASKS_MAX; i++)
         free(l->held[i].abandoned);
+    json_decref(l->gone);
     free(l);
     return NULL;
 }
@@ -168,33 +176,50 @@ static void mark_abandoned(struct held *h, const json_t *index)
     h->abandoned[i / 8] |= (uint8_t)(1u << (i % 8));
 }
 
-/* Of one task; true when anything is taken back. */
-static bool take_back_of(struct held *h, const json_t *answer)
+/* `tasks`: [{task, fence?}] */
+static bool names(const json_t *tasks, const struct pl_wire_lease *lease)
 {
-    const json_t *lost = json_object_get(answer, "lost"), *abandon = json_object_get(answer, "abandon"), *item;
-    bool any = false;
+    const json_t *item, *fence;
     size_t i;
 
-    json_array_foreach(lost, i, item) if (pl_wire_lease_is(&h->lease, item)) any = h->lost = true;
-    json_array_foreach(abandon, i, item) if (pl_wire_lease_is(&h->lease, item))
+    json_array_foreach(tasks, i, item)
     {
-        mark_abandoned(h, json_object_get(item, "index"));
-        any = true;
+        fence = json_object_get(item, "fence");
+        if (pl_wire_lease_is(lease, item) && (!fence || json_integer_value(fence) == lease->fence))
+            return true;
     }
-    return any;
+    return false;
 }
 
-/* Notes what a renewal's answer takes back; true when anything is. */
-static bool take_back(struct pl_lease *l, const json_t *answer)
+/* Notes what a renewal's answer takes back. True: a task under way has to be woken for it, also of an answer before. `*ret_news`: the answer took
+ * something back or told the worker to end, which the one before did not. */
+static bool take_back(struct pl_lease *l, const json_t *answer, bool *ret_news)
 {
-    bool any = false;
+    const json_t *lost = json_object_get(answer, "lost"), *abandon = json_object_get(answer, "abandon"), *item;
+    const bool stop = json_is_true(json_object_get(answer, "stop"));
+    bool any;
+    size_t n;
 
     pthread_mutex_lock(&l->lock);
-    if (json_is_true(json_object_get(answer, "stop")))
-        any = l->stop = true;
-    for (size_t i = 0; i < PL_LEASE_TASKS_MAX; i++)
-        if (l->held[i].taken && take_back_of(&l->held[i], answer))
+    any = stop && !l->stop;
+    *ret_news = any || json_array_size(lost) > 0;
+    l->stop = l->stop || stop;
+    json_array_extend(l->gone, (json_t *)lost);
+    while (json_array_size(l->gone) > GONE_MAX)
+        json_array_remove(l->gone, 0);
+    for (size_t i = 0; i < PL_LEASE_TASKS_MAX; i++) {
+        struct held *h = &l->held[i];
+
+        if (!h->taken)
+            continue;
+        h->lost = h->lost || names(lost, &h->lease);
+        any = any || h->lost;
+        json_array_foreach(abandon, n, item) if (pl_wire_lease_is(&h->lease, item))
+        {
+            mark_abandoned(h, json_object_get(item, "index"));
             any = true;
+        }
+    }
     pthread_mutex_unlock(&l->lock);
     return any;
 }
@@ -225,16 +250,14 @@ static json_t *next_json(const struct pl_lease *l, json_t *results, int wait_ms,
 /* The leases among those held that the answer asks rows back of; how many. */
 static size_t recalled(struct pl_lease *l, const json_t *answer, struct pl_wire_lease out[PL_LEASE_TASKS_MAX])
 {
-    const json_t *recall = json_object_get(answer, "recall"), *item;
-    size_t n = 0, k;
+    const json_t *recall = json_object_get(answer, "recall");
+    size_t n = 0;
 
     pthread_mutex_lock(&l->lock);
     for (size_t i = 0; i < PL_LEASE_TASKS_MAX; i++) {
         const struct held *h = &l->held[i];
-        bool wanted = false;
 
-        json_array_foreach(recall, k, item) wanted = wanted || pl_wire_lease_is(&h->lease, item);
-        if (h->taken && !h->lost && wanted)
+        if (h->taken && !h->lost && names(recall, &h->lease))
             out[n++] = h->lease;
     }
     pthread_mutex_unlock(&l->lock);
@@ -265,43 +288,59 @@ static void give_back(struct pl_lease *l, const struct pl_wire_lease *task)
         let_go(l, task);
 }
 
-static void renew_once(struct pl_lease *l)
+/* Sends one renewal, which the daemon holds until it has something to tell (`*ret_news`) or the next one is due. */
+static int renew_once(struct pl_lease *l, bool *ret_news, struct pl_err *err)
 {
     struct pl_wire_lease back[PL_LEASE_TASKS_MAX];
     uint64_t seen = times_attached(l);
-    json_t *body =
-        json_pack("{s:s, s:s, s:o}", "worker", l->config.worker, "incarnation", l->config.incarnation, "tasks", held_json(l));
+    json_t *body = json_pack("{s:s, s:s, s:o, s:I}", "worker", l->config.worker, "incarnation", l->config.incarnation, "tasks",
+                             held_json(l), "wait_ms", (json_int_t)l->renew_ms);
     json_t *answer = NULL;
-    struct pl_err err = {0};
-    int r = pl_uplink_json(l->config.link, "/api/v1/worker/renew", body, true, &answer, &err);
+    int r = pl_uplink_poll(l->config.link, "/api/v1/worker/renew", body, &l->ending, l->renew_ms + RENEW_LATE_MS, &answer, err);
+    size_t n;
 
     json_decref(body);
+    *ret_news = false;
     if (r == PL_ENOTFOUND)
-        r = attach_again(l, seen, &err);
-    if (r < 0 && r != PL_ECANCELED)
-        pl_log_warn("lease", "renew: %s", err.msg);
-    if (answer && take_back(l, answer))
+        r = attach_again(l, seen, err);
+    if (!answer)
+        return r;
+    if (take_back(l, answer, ret_news))
         l->config.wake(l->config.self);
-    for (size_t i = 0, n = answer ? recalled(l, answer, back) : 0; i < n; i++)
+    n = recalled(l, answer, back);
+    for (size_t i = 0; i < n; i++)
         give_back(l, &back[i]);
+    *ret_news = *ret_news || n > 0;
     json_decref(answer);
+    return 0;
 }
 
 static void *renew_loop(void *arg)
 {
     struct pl_lease *l = arg;
-    int64_t next_ms = pl_clock_mono_ms() + l->renew_ms;
+    int64_t next_ms = 0;
+    unsigned tries = 0;
 
     pthread_mutex_lock(&l->lock);
-    while (!l->ending) {
+    while (!atomic_load(&l->ending)) {
         struct timespec until = {.tv_sec = next_ms / 1000, .tv_nsec = next_ms % 1000 * 1000000};
-        if (!l->renew_now && pthread_cond_timedwait(&l->ended, &l->lock, &until) != ETIMEDOUT)
+        const int64_t start_ms = pl_clock_mono_ms();
+        struct pl_err err = {0};
+        bool news, again;
+        int r;
+
+        if (start_ms < next_ms) {
+            pthread_cond_timedwait(&l->ended, &l->lock, &until);
             continue;
-        l->renew_now = false;
+        }
         pthread_mutex_unlock(&l->lock);
-        renew_once(l);
-        next_ms = pl_clock_mono_ms() + l->renew_ms;
+        r = renew_once(l, &news, &err);
+        if (r < 0 && r != PL_ECANCELED)
+            pl_log_warn("lease", "renew: %s", err.msg);
+        again = r < 0 && pl_uplink_again(l->config.link, r, &tries);
+        tries = r < 0 ? tries : 0;
         pthread_mutex_lock(&l->lock);
+        next_ms = again ? 0 : news ? pl_clock_mono_ms() + RENEW_AGAIN_MS : start_ms + l->renew_ms;
     }
     pthread_mutex_unlock(&l->lock);
     return NULL;
@@ -389,7 +428,7 @@ static int hold(struct pl_lease *l, const struct pl_wire_lease *lease, struct pl
             h = &l->held[i];
     if (h) {
         h->taken = true;
-        h->lost = false;
+        h->lost = names(l->gone, lease);
         h->lease = *lease;
         h->sessions_ended = ended;
         if (h->abandoned)
@@ -427,15 +466,6 @@ static int next_once(struct pl_lease *l, json_t *body, bool cancel, unsigned *at
     return r;
 }
 
-/* The daemon took a lease back. */
-static void renew_now(struct pl_lease *l)
-{
-    pthread_mutex_lock(&l->lock);
-    l->renew_now = true;
-    pthread_cond_signal(&l->ended);
-    pthread_mutex_unlock(&l->lock);
-}
-
 int pl_lease_ask(struct pl_lease *l, enum pl_wire_next_kind *ret_kind, struct pl_wire_task *ret_task, struct pl_err *err)
 {
     unsigned tries = 0, attaches = 0;
@@ -445,8 +475,6 @@ int pl_lease_ask(struct pl_lease *l, enum pl_wire_next_kind *ret_kind, struct pl
     do
         r = next_once(l, next_json(l, json_array(), PL_LEASE_POLL_MS, false), true, &attaches, &answer, err);
     while (r > 0 || (r < 0 && pl_uplink_again(l->config.link, r, &tries)));
-    if (r == 0 && json_is_true(json_object_get(answer, "renew")))
-        renew_now(l);
     r = r < 0 ? r : pl_wire_next_read(answer, ret_kind, ret_task, err);
     if (r == 0 && *ret_kind == PL_WIRE_END)
         ended(l);

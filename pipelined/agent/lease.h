@@ -1,5 +1,5 @@
-/* lease: the tasks that this worker holds, kept alive and handed in. A thread renews every renew_ms; what the daemon takes back it notes
- * here, and wakes whoever runs the command, so that it is seen.
+/* lease: the tasks that this worker holds, kept alive and handed in. A thread renews every renew_ms; meanwhile the daemon holds the renewal and
+ * answers it at once when it takes something back: that is noted here, and whoever fetches, computes or uploads is woken.
  *
  *   attach ──▶ ask ──task──▶ (its datums; renewed) ──▶ hand_in        several tasks at once: one is fetched for, one computes, one is
  *              │end                                                    handed in

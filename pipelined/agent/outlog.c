@@ -93,7 +93,7 @@ static int post_metrics(struct pl_outlog *o, struct piece *p, struct pl_err *err
                          (json_int_t)p->lease.fence, "index", (json_int_t)p->index, "first",
                          (json_int_t)(p->offset + p->lines_taken), "lines", lines);
         json_decref(lease);
-        r = pl_uplink_json(o->link, "/api/v1/worker/metrics", body, false, NULL, err);
+        r = pl_uplink_poll(o->link, "/api/v1/worker/metrics", body, NULL, 0, NULL, err);
         json_decref(body);
         if (r < 0)
             break;
@@ -107,14 +107,17 @@ static void send_piece(struct pl_outlog *o, struct piece *p)
 {
     struct pl_err err = {0};
     unsigned tries = 0, refusals = 0;
-    int r;
+    bool held;
+    int r = 0;
 
-    do {
+    while ((held = pl_lease_holds(o->lease, &p->lease))) { /* else the daemon takes no more of it */
         r = p->kind == OUTPUT ? post_output(o, p, &err) : post_metrics(o, p, &err);
-        if (r == PL_ENOTFOUND && refusals++ < REFUSALS_MAX && pl_lease_holds(o->lease, &p->lease))
+        if (r == PL_ENOTFOUND && refusals++ < REFUSALS_MAX)
             r = PL_EBUSY;
-    } while (r < 0 && pl_uplink_again(o->link, r, &tries));
-    if (r < 0)
+        if (r != PL_ECANCELED && (r == 0 || !pl_uplink_again(o->link, r, &tries)))
+            break;
+    }
+    if (r < 0 && held)
         pl_log_warn("outlog", "task %s: %zu bytes of %s not delivered: %s", p->lease.task, p->bytes.len,
                     p->kind == OUTPUT ? "output" : "metrics", err.msg);
 }

@@ -52,7 +52,7 @@ struct pl_node_source pl_node_cache_source(struct pl_node_cache *c)
     return (struct pl_node_source){.self = c, .get = node_get};
 }
 
-int pl_tree_source_open(struct pl_node_cache *nodes, struct pl_uplink *uplink, struct pl_file_cache *cache,
+int pl_tree_source_open(struct pl_node_cache *nodes, const struct pl_uplink_user *user, struct pl_file_cache *cache,
                         const struct pl_wire_input *in, struct pl_tree_source *ret, struct pl_err *err)
 {
     const struct pl_node_source source = pl_node_cache_source(nodes);
@@ -60,7 +60,7 @@ int pl_tree_source_open(struct pl_node_cache *nodes, struct pl_uplink *uplink, s
     size_t len = strlen(in->path);
     int r = 0;
 
-    *ret = (struct pl_tree_source){.uplink = uplink, .cache = cache};
+    *ret = (struct pl_tree_source){.user = user, .cache = cache};
     if (len > PL_PATH_MAX_BYTES)
         return pl_err_set(err, PL_EPATH, "match longer than %d bytes", PL_PATH_MAX_BYTES);
     memcpy(prefix, in->path, len + 1);
@@ -92,20 +92,21 @@ static bool wanted(const struct pl_tree_source *s, const struct pl_tree_item *it
     return item->entry.kind != PL_KIND_DIR && pl_glob_set_takes(s->files, item->path + s->strip, item->path_len - s->strip);
 }
 
-void pl_tree_source_fetch(struct pl_uplink *uplink, struct pl_file_cache *cache, const struct pl_entry *entries, size_t n)
+void pl_tree_source_fetch(const struct pl_uplink_user *user, struct pl_file_cache *cache, const struct pl_entry *entries,
+                          size_t n)
 {
-    _cleanup_free_ struct pl_hash *ids = uplink && n > 0 ? malloc(n * sizeof(*ids)) : NULL;
+    _cleanup_free_ struct pl_hash *ids = user && n > 0 ? malloc(n * sizeof(*ids)) : NULL;
     size_t wanted = 0;
 
     if (!ids)
         return;
-    if (cache && pl_uplink_reads_files(uplink))
+    if (cache && pl_uplink_reads_files(user->link))
         cache = NULL; /* asking costs less than looking */
     for (size_t i = 0; i < n; i++)
         if ((entries[i].content == PL_CONTENT_CHUNK || entries[i].content == PL_CONTENT_LIST) &&
             !(cache && pl_file_cache_has(cache, &entries[i])))
             ids[wanted++] = entries[i].id;
-    pl_uplink_will_read(uplink, ids, wanted);
+    pl_uplink_will_read(user->link, ids, wanted);
 }
 
 static int grow(struct pl_tree_source *s, struct pl_err *err)
@@ -138,18 +139,19 @@ static int read_ahead(struct pl_tree_source *s, struct pl_err *err)
         s->entries[s->n++] = item.entry;
     }
     if (r >= 0)
-        pl_tree_source_fetch(s->uplink, s->cache, s->entries, s->n);
+        pl_tree_source_fetch(s->user, s->cache, s->entries, s->n);
     return r < 0 ? r : 0;
 }
 
 int pl_tree_source_next(struct pl_tree_source *s, const char **ret_path, size_t *ret_len, struct pl_entry *ret,
                         struct pl_err *err)
 {
-    if (s->next == s->n) {
-        int r = read_ahead(s, err);
-        if (r < 0 || s->n == 0)
-            return r;
-    }
+    int r = pl_uplink_check(s->user, err);
+
+    if (r == 0 && s->next == s->n)
+        r = read_ahead(s, err);
+    if (r < 0 || s->n == 0)
+        return r;
     *ret_path = (const char *)s->paths.data + s->path_at;
     *ret_len = strlen(*ret_path);
     *ret = s->entries[s->next++];

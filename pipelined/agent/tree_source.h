@@ -23,8 +23,8 @@ void pl_node_cache_finish(struct pl_node_cache *c);
 struct pl_node_source pl_node_cache_source(struct pl_node_cache *c);
 
 struct pl_tree_source {
-    struct pl_uplink *uplink;    /* NULL: chunks are not asked for ahead */
-    struct pl_file_cache *cache; /* what is here is not asked for; NULL = none */
+    const struct pl_uplink_user *user; /* NULL: chunks are not asked for ahead */
+    struct pl_file_cache *cache;       /* what is here is not asked for; NULL = none */
     struct pl_tree_cursor *cursor;
     struct pl_glob_set *files; /* NULL = all */
     size_t strip;              /* bytes of the path before what `files` is matched against */
@@ -33,14 +33,15 @@ struct pl_tree_source {
     size_t n, cap, next, path_at;
 };
 
-/* Lets `uplink` fetch what is needed for these, which are read next, in this order. `cache`: as above. */
-void pl_tree_source_fetch(struct pl_uplink *uplink, struct pl_file_cache *cache, const struct pl_entry *entries, size_t n);
+/* Lets the daemon's store fetch what is needed for these, which are read next, in this order. `cache`: as above. */
+void pl_tree_source_fetch(const struct pl_uplink_user *user, struct pl_file_cache *cache, const struct pl_entry *entries,
+                          size_t n);
 /* What `in`, which matches a folder, takes of it. Paths are whole (from the tree's root). */
 PL_MUST_CHECK
-int pl_tree_source_open(struct pl_node_cache *nodes, struct pl_uplink *uplink, struct pl_file_cache *cache,
+int pl_tree_source_open(struct pl_node_cache *nodes, const struct pl_uplink_user *user, struct pl_file_cache *cache,
                         const struct pl_wire_input *in, struct pl_tree_source *ret, struct pl_err *err);
 void pl_tree_source_finish(struct pl_tree_source *s);
-/* 1 and an entry (borrowed until the next call), 0 at the end. */
+/* 1 and an entry (borrowed until the next call), 0 at the end; PL_ECANCELED as pl_uplink_check. */
 PL_MUST_CHECK
 int pl_tree_source_next(struct pl_tree_source *s, const char **ret_path, size_t *ret_len, struct pl_entry *ret,
                         struct pl_err *err);

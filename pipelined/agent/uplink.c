@@ -12,6 +12,8 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 
+#define INTERRUPT_LOOK_MS 50
+
 /* One URL that the daemon has had. Old ones stay until the end: another thread may be in a call. */
 struct endpoint {
     struct endpoint *older;
@@ -33,6 +35,7 @@ struct pl_uplink {
     pthread_mutex_t lock;
     struct endpoint *current;
     uint64_t sessions_ended;
+    atomic_uint interrupts;
     atomic_int_least64_t away_since_ms; /* 0 = it answered */
 };
 
@@ -164,27 +167,29 @@ static int note(struct pl_uplink *l, int r)
     return r;
 }
 
-int pl_uplink_json(struct pl_uplink *l, const char *path, const json_t *body, bool cancel, json_t **ret, struct pl_err *err)
+/* `call`: how it is made; the rest is filled in. */
+static int ask_json(struct pl_uplink *l, const json_t *body, struct pl_http_call call, json_t **ret, struct pl_err *err)
 {
     _cleanup_free_ char *text = pl_json_text(body, JSON_COMPACT);
     _cleanup_(pl_buf_finish) struct pl_buf out = {.max = PL_UPLINK_ANSWER_MAX};
-    struct pl_http_call call = {
-        .method = "POST", .path = path, .content_type = "application/json", .upload = PL_UPLOAD_BYTES, .out = &out};
     json_error_t where;
     json_t *answer;
     int r;
 
     if (!text)
         return pl_err_nomem(err);
+    call.method = "POST";
+    call.content_type = "application/json";
+    call.upload = PL_UPLOAD_BYTES;
     call.bytes = text;
     call.len = strlen(text);
-    call.cancel = cancel ? l->stopping : NULL;
+    call.out = &out;
     r = note(l, pl_http_client_call(current(l)->client, &call, NULL, err));
     if (r < 0)
         return r;
     answer = out.len ? json_loadb((const char *)out.data, out.len, 0, &where) : json_object();
     if (!answer)
-        return pl_err_set(err, PL_EPROTO, "answer to %s is no JSON: %s", path, out.len ? where.text : "");
+        return pl_err_set(err, PL_EPROTO, "answer to %s is no JSON: %s", call.path, out.len ? where.text : "");
     if (ret)
         *ret = answer;
     else
@@ -192,9 +197,23 @@ int pl_uplink_json(struct pl_uplink *l, const char *path, const json_t *body, bo
     return 0;
 }
 
+int pl_uplink_json(struct pl_uplink *l, const char *path, const json_t *body, bool cancel, json_t **ret, struct pl_err *err)
+{
+    return ask_json(l, body, (struct pl_http_call){.path = path, .cancel = cancel ? l->stopping : NULL}, ret, err);
+}
+
+int pl_uplink_poll(struct pl_uplink *l, const char *path, const json_t *body, atomic_bool *cancel, int64_t timeout_ms,
+                   json_t **ret, struct pl_err *err)
+{
+    return ask_json(l, body,
+                    (struct pl_http_call){.path = path, .cancel = cancel, .timeout_ms = timeout_ms, .interruptible = true}, ret,
+                    err);
+}
+
 int pl_uplink_post(struct pl_uplink *l, const char *path, const void *data, size_t n, struct pl_err *err)
 {
-    const struct pl_http_call call = {.method = "POST", .path = path, .upload = PL_UPLOAD_BYTES, .bytes = data, .len = n};
+    const struct pl_http_call call = {
+        .method = "POST", .path = path, .upload = PL_UPLOAD_BYTES, .bytes = data, .len = n, .interruptible = true};
 
     return note(l, pl_http_client_call(current(l)->client, &call, NULL, err));
 }
@@ -231,15 +250,18 @@ static bool is_folder_gone(const struct pl_uplink *l)
 bool pl_uplink_again(struct pl_uplink *l, int code, unsigned *tries)
 {
     struct pollfd wake = {.fd = l->wake_fd, .events = POLLIN};
+    const unsigned interrupts = atomic_load(&l->interrupts);
     int64_t since = atomic_load(&l->away_since_ms);
-    int wait_ms = PL_UPLINK_BACKOFF_MS << PL_MIN(*tries, 6u);
+    int wait_ms = PL_MIN(PL_UPLINK_BACKOFF_MS << PL_MIN(*tries, 6u), PL_UPLINK_BACKOFF_MAX);
 
     if (!pl_uplink_is_away(code) || atomic_load(l->stopping))
         return false;
     if (since && (pl_clock_mono_ms() - since > l->orphan_ms || is_folder_gone(l)))
         return false;
     ++*tries;
-    (void)!poll(&wake, 1, PL_MIN(wait_ms, PL_UPLINK_BACKOFF_MAX));
+    for (; wait_ms > 0 && interrupts == atomic_load(&l->interrupts); wait_ms -= INTERRUPT_LOOK_MS)
+        if (poll(&wake, 1, PL_MIN(wait_ms, INTERRUPT_LOOK_MS)) > 0)
+            break;
     look_for_url(l);
     return !atomic_load(l->stopping);
 }
@@ -249,6 +271,29 @@ void pl_uplink_wake(struct pl_uplink *l)
     const uint64_t one = 1;
 
     (void)!write(l->wake_fd, &one, sizeof(one));
+}
+
+void pl_uplink_interrupt(struct pl_uplink *l)
+{
+    atomic_fetch_add(&l->interrupts, 1);
+    pthread_mutex_lock(&l->lock);
+    for (struct endpoint *e = l->current; e; e = e->older) {
+        pl_http_client_interrupt(e->client);
+        if (e->remote)
+            pl_remote_interrupt(e->remote);
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+int pl_uplink_check(const struct pl_uplink_user *user, struct pl_err *err)
+{
+    return !user || !user->wanted || user->wanted(user->self) ? 0 : pl_err_set(err, PL_ECANCELED, "it is not wanted any more");
+}
+
+/* After a failure: was the call interrupted for another's sake? */
+static bool is_others_interrupt(const struct pl_uplink *l, int code)
+{
+    return code == PL_ECANCELED && !atomic_load(l->stopping);
 }
 
 /* The remote of the current URL, opened when that has not been done yet. */
@@ -314,24 +359,28 @@ bool pl_uplink_reads_files(struct pl_uplink *l)
 
 static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
 {
-    struct pl_uplink *l = self;
+    const struct pl_uplink_user *user = self;
+    struct pl_uplink *l = user->link;
     struct pl_remote *remote = NULL;
     unsigned tries = 0;
     int r;
 
     do {
+        r = pl_uplink_check(user, err);
+        if (r < 0)
+            return r;
         r = open_remote(l, false, &remote, err);
         if (r == 0) {
             const struct pl_chunk_reader reader = pl_remote_reader(remote);
             r = note(l, reader.get(reader.self, id, kind, ret, err));
         }
-    } while (r < 0 && pl_uplink_again(l, r, &tries));
+    } while (r < 0 && (is_others_interrupt(l, r) || pl_uplink_again(l, r, &tries)));
     return r;
 }
 
-struct pl_chunk_reader pl_uplink_reader(struct pl_uplink *l)
+struct pl_chunk_reader pl_uplink_reader(const struct pl_uplink_user *user)
 {
-    return (struct pl_chunk_reader){.self = l, .get = reader_get};
+    return (struct pl_chunk_reader){.self = (void *)user, .get = reader_get};
 }
 
 /* The session ended: the daemon was restarted, or the lease ran out while the command computed. One new one. */
@@ -387,16 +436,17 @@ static int ask_once(struct pl_uplink *l, const struct ask *a, struct pl_err *err
     return r < 0 ? daemons_trouble(r, err) : r;
 }
 
-static int ask(struct pl_uplink *l, const struct ask *a, struct pl_err *err)
+static int ask(const struct pl_uplink_user *user, const struct ask *a, struct pl_err *err)
 {
+    struct pl_uplink *l = user->link;
     const int64_t since_ms = pl_clock_mono_ms();
     unsigned tries = 0, said = 0;
     bool renewed = false;
     struct pl_err why = {0};
     int r;
 
-    while ((r = ask_once(l, a, &why)) < 0) {
-        if (session_is_gone(l, r, &renewed))
+    while ((r = pl_uplink_check(user, &why)) == 0 && (r = ask_once(l, a, &why)) < 0) {
+        if (session_is_gone(l, r, &renewed) || is_others_interrupt(l, r))
             continue;
         if (!pl_uplink_down(l) && r == PL_EBUSY && said++ == 0)
             pl_log_warn("uplink", "%s: trying again", why.msg);
@@ -439,7 +489,7 @@ static int sink_flush(void *self, struct pl_err *err)
     return ask(self, &(struct ask){.step = step_flush}, err);
 }
 
-struct pl_pack_sink pl_uplink_sink(struct pl_uplink *l)
+struct pl_pack_sink pl_uplink_sink(const struct pl_uplink_user *user)
 {
-    return (struct pl_pack_sink){.self = l, .has = sink_has, .put_pack = sink_put, .flush = sink_flush};
+    return (struct pl_pack_sink){.self = (void *)user, .has = sink_has, .put_pack = sink_put, .flush = sink_flush};
 }

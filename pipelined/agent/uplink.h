@@ -46,7 +46,12 @@ struct pl_uplink *pl_uplink_destroy(struct pl_uplink *l);
  * agent is stopping (PL_ECANCELED). Errors of the daemon as it gave them; PL_ENET when it is away. */
 PL_MUST_CHECK
 int pl_uplink_json(struct pl_uplink *l, const char *path, const json_t *body, bool cancel, json_t **ret, struct pl_err *err);
-/* One POST of raw bytes; the answer is thrown away. */
+/* As pl_uplink_json, for an answer that may take `timeout_ms` (0 = no bound); then PL_ETIMEOUT. PL_ECANCELED: at once after pl_uplink_interrupt, within
+ * a second after `*cancel` (may be NULL) was set. */
+PL_MUST_CHECK
+int pl_uplink_poll(struct pl_uplink *l, const char *path, const json_t *body, atomic_bool *cancel, int64_t timeout_ms,
+                   json_t **ret, struct pl_err *err);
+/* One POST of raw bytes; the answer is thrown away. PL_ECANCELED: pl_uplink_interrupt was called. */
 PL_MUST_CHECK
 int pl_uplink_post(struct pl_uplink *l, const char *path, const void *data, size_t n, struct pl_err *err);
 
@@ -70,9 +75,21 @@ void pl_uplink_wake(struct pl_uplink *l);
 /* The daemon's store of `project`, asked for once. Tries again. */
 PL_MUST_CHECK
 int pl_uplink_open_store(struct pl_uplink *l, const char *project, struct pl_err *err);
-/* Both outlive nothing but the link. */
-struct pl_chunk_reader pl_uplink_reader(struct pl_uplink *l);
-struct pl_pack_sink pl_uplink_sink(struct pl_uplink *l);
+/* A reader or writer, and whether its work is still wanted. */
+struct pl_uplink_user {
+    struct pl_uplink *link;
+    bool (*wanted)(void *self); /* any thread; NULL = always */
+    void *self;
+};
+/* PL_ECANCELED when it is not wanted any more, also while a call is under way: after pl_uplink_interrupt. `user` outlives both. */
+struct pl_chunk_reader pl_uplink_reader(const struct pl_uplink_user *user);
+struct pl_pack_sink pl_uplink_sink(const struct pl_uplink_user *user);
+/* PL_ECANCELED when it is not; for loops that read nothing. NULL is fine. */
+PL_MUST_CHECK
+int pl_uplink_check(const struct pl_uplink_user *user, struct pl_err *err);
+/* Makes all readers and writers ask `wanted` now, whatever they wait for: call it when some work is not wanted any more. Ends calls of pl_uplink_poll
+ * and pl_uplink_post with PL_ECANCELED. Any thread. */
+void pl_uplink_interrupt(struct pl_uplink *l);
 /* Where these are, in one question; failures are left to the reads that follow. */
 void pl_uplink_locate(struct pl_uplink *l, const struct pl_hash *ids, size_t n);
 /* The same for what is read next, in this order: it is fetched meanwhile. */

@@ -27,9 +27,13 @@ struct pl_worker {
     struct pl_outputs_store store;
     struct pl_datum_context context;
     struct pl_flow *flow;
-    bool sandbox_lost;      /* the worker's end says so */
-    uint64_t fetched_bytes; /* of the inputs of the row fetched last */
-    char checkpoint[4200];  /* WORK/checkpoint */
+    struct pl_uplink_user fetcher, uploader; /* the threads, for what follows */
+    const struct pl_flow_row *fetching;      /* NULL: what is fetched is of no lease */
+    const struct pl_wire_lease *uploading;   /* the same */
+    bool sandbox_lost;                       /* the worker's end says so */
+    uint64_t fetched_bytes;                  /* of the inputs of the row fetched last */
+    bool fetched;                            /* they came; else it is given back */
+    char checkpoint[4200];                   /* WORK/checkpoint */
 };
 
 static void on_lease_change(void *self)
@@ -40,6 +44,23 @@ static void on_lease_change(void *self)
         pl_worker_stop(w); /* the question for the next task is given up */
     else
         pl_runner_client_wake(w->context.runner);
+    pl_uplink_interrupt(w->uplink);
+}
+
+static bool is_fetch_wanted(void *self)
+{
+    const struct pl_worker *w = self;
+    const struct pl_flow_row *row = w->fetching;
+
+    return !row || pl_lease_wants(w->lease, &row->task->task.lease, row->row->index) == PL_LEASE_GO_ON;
+}
+
+/* Of a worker that was told to end what has been computed is uploaded still. */
+static bool is_upload_wanted(void *self)
+{
+    const struct pl_worker *w = self;
+
+    return !w->uploading || pl_lease_holds(w->lease, w->uploading);
 }
 
 static uint32_t *on_recall(void *self, const struct pl_wire_lease *task, size_t *ret_n, bool *ret_whole)
@@ -91,6 +112,8 @@ int pl_worker_create(const struct pl_worker_config *config, struct pl_worker **r
         r = pl_flow_create(&w->flow, err);
     if (r == 0)
         r = create_link(w, err);
+    w->fetcher = (struct pl_uplink_user){.link = w->uplink, .wanted = is_fetch_wanted, .self = w};
+    w->uploader = (struct pl_uplink_user){.link = w->uplink, .wanted = is_upload_wanted, .self = w};
     if (r == 0)
         r = create_lease(w, err);
     if (r < 0) {
@@ -201,13 +224,13 @@ static int read_own_first(void *self, const struct pl_hash *id, unsigned kind, s
 
     if (!w->uplink || pl_store_has(w->config.alone, id))
         return own.get(own.self, id, kind, ret, err);
-    daemon = pl_uplink_reader(w->uplink);
+    daemon = pl_uplink_reader(&w->fetcher);
     return daemon.get(daemon.self, id, kind, ret, err);
 }
 
 struct pl_chunk_reader pl_worker_reader(struct pl_worker *w)
 {
-    return w->config.alone ? (struct pl_chunk_reader){.self = w, .get = read_own_first} : pl_uplink_reader(w->uplink);
+    return w->config.alone ? (struct pl_chunk_reader){.self = w, .get = read_own_first} : pl_uplink_reader(&w->fetcher);
 }
 
 static int create_checkpoint(struct pl_worker *w, struct pl_err *err)
@@ -245,8 +268,9 @@ static int read_secrets(struct pl_worker *w, struct pl_err *err)
 
 static int set_up(struct pl_worker *w, struct pl_err *err)
 {
+    const struct pl_chunk_reader linked = w->config.alone ? pl_worker_reader(w) : pl_uplink_reader(&w->uploader);
     struct pl_inputs_config inputs = {.reader = pl_worker_reader(w),
-                                      .uplink = w->uplink,
+                                      .user = w->uplink ? &w->fetcher : NULL,
                                       .work = w->config.work,
                                       .cache = w->config.cache,
                                       .project = w->stage.project,
@@ -266,7 +290,7 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
     if (r == 0)
         r = pl_inputs_create(&inputs, &w->context.inputs, err);
     if (r == 0)
-        r = pl_input_refs_init(&w->context.refs, &inputs.reader, err);
+        r = pl_input_refs_init(&w->context.refs, &linked, err);
     if (r == 0)
         r = put_code_and_script(w, err);
     if (r == 0)
@@ -282,7 +306,7 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
     r = pl_out_folder_open(&w->context.out, w->config.work, err);
     if (r < 0)
         return r;
-    w->store = (struct pl_outputs_store){.sink = w->config.alone ? pl_store_sink(w->config.alone) : pl_uplink_sink(w->uplink),
+    w->store = (struct pl_outputs_store){.sink = w->config.alone ? pl_store_sink(w->config.alone) : pl_uplink_sink(&w->uploader),
                                          .project = w->stage.project};
     r = create_early(w, err);
     if (r == 0 && inputs.checkpoint)
@@ -357,6 +381,7 @@ static bool fetch_row(struct pl_worker *w, struct pl_flow_row *row)
     const uint64_t left = disk_left(w);
     bool alone = w->config.one_by_one || left < PL_FLOW_FREE_BYTES;
 
+    w->fetching = row;
     if (!alone && pl_flow_is_full(w->flow) && left >= PL_FLOW_FREE_BYTES + 2 * w->fetched_bytes && !is_given_back(w, row))
         pl_datum_fetch_ahead(&w->context, task, row->row, row->outcome);
     if (!pl_flow_wait_room(w->flow, alone))
@@ -369,6 +394,8 @@ static bool fetch_row(struct pl_worker *w, struct pl_flow_row *row)
         (void)!pl_datum_fetch(&w->context, task, row->row, true, row->outcome);
     }
     w->fetched_bytes = row->outcome->bytes_in;
+    w->fetched = !row->outcome->gave_back;
+    w->fetching = NULL;
     pl_flow_fetched(w->flow, row);
     return true;
 }
@@ -386,12 +413,13 @@ static void *fetch_loop(void *arg)
         r = ask(w, &t, &err);
         if (r > 0) {
             n = t->task.n_rows; /* once its last row is fetched the task may be handed in, and gone, at any time */
+            w->fetching = t->rows;
             pl_inputs_prepare(w->context.inputs, &t->task);
         }
         for (size_t i = 0; r > 0 && i < n; i++)
             if (!fetch_row(w, &t->rows[i]))
                 r = 0;
-        if (r > 0 && pl_flow_wait_room(w->flow, false)) /* the last row's are in place: what they replaced lies aside */
+        if (r > 0 && pl_flow_wait_room(w->flow, false) && w->fetched) /* they are in place: what they replaced lies aside */
             pl_inputs_trim(w->context.inputs);
     }
     if (r < 0)
@@ -504,7 +532,9 @@ static int upload_row(struct pl_worker *w, struct pl_flow_row *row, struct pl_er
     int r;
 
     folder_path(w, row->folder, from);
+    w->uploading = w->lease ? &row->task->task.lease : NULL;
     r = pl_datum_upload(&w->context, row->row, row->folder < 0 ? NULL : from, row->outcome);
+    w->uploading = NULL;
     if (r < 0)
         atomic_store(&row->task->lost, true);
     r = row->folder < 0 ? 0 : pl_sandbox_clear(from, err);
@@ -540,12 +570,16 @@ static int finish_task(struct pl_worker *w, struct pl_flow_task *t, struct pl_er
     struct pl_wire_outcome *last = &t->outcomes[t->task.n_rows - 1];
     int64_t start_ms = pl_clock_mono_ms();
     struct pl_err why = {0};
-    int r = pl_outputs_flush(&w->store, &why);
+    int r;
 
-    if (r < 0)
+    w->uploading = &t->task.lease;
+    r = pl_outputs_flush(&w->store, &why);
+    w->uploading = NULL;
+    if (r < 0 && pl_lease_holds(w->lease, &t->task.lease))
         upload_failed(t->outcomes, t->task.n_rows, r, &why);
     last->upload_ms += pl_clock_mono_ms() - start_ms;
-    pl_outlog_drain(w->outlog, DRAIN_MS, true);
+    if (pl_lease_holds(w->lease, &t->task.lease)) /* else the daemon takes no more of its log */
+        pl_outlog_drain(w->outlog, DRAIN_MS, true);
     last->held_ms += (pl_flow_held_more(w->flow) + 500) / 1000;
     if (all_lost(t))
         r = 0; /* the daemon takes it back when the pod has ended */

@@ -15,6 +15,7 @@
 #define PL_JOB_ATTEMPTS_KEPT 1000 /* rows of `attempt` a job: so many failed ones, and so many good ones */
 #define PL_BASES_MAX         9    /* tables looked into for reuse: the base and the 8 successful commits before it */
 #define PL_LONG_POLL_MS      25000
+#define PL_ENGINE_LOST_MAX   8 /* leases that were taken back, to be told with the next renewal; older ones it has to name */
 #define PL_ENGINE_TOLD_US    (300LL * 1000000) /* of a worker's leases that last: a third of a session's */
 #define PL_BUSY_WRITE_MS     5000              /* how much of a job's busy time a daemon that dies may forget */
 
@@ -128,11 +129,15 @@ struct pl_eworker {
     bool stopping, attached;
     char *image;           /* of a pod: the image that its command runs in, as its node resolved it; NULL: not said yet */
     int64_t unnamed_since; /* the lowest row of a job of which an attempt was kept before that; 0 = none */
-    struct pl_http_request *waiting; /* its open `next` */
-    struct pl_timer *poll;           /* when that is answered with idle */
-    char *ready;                     /* an answer for its next `next`, as JSON text */
-    uint64_t ready_task;             /* the task in it */
-    int64_t told_us;                 /* when its leases were last moved up; 0 = never */
+    struct pl_http_request *waiting;                /* its open `next` */
+    struct pl_timer *poll;                          /* when that is answered with idle */
+    struct pl_http_request *renewing;               /* its open `renew` */
+    struct pl_timer *renewal;                       /* when that is answered, if there is nothing to tell */
+    struct pl_sched_lease lost[PL_ENGINE_LOST_MAX]; /* taken back since a renewal was answered last */
+    size_t n_lost;
+    char *ready;         /* an answer for its next `next`, as JSON text */
+    uint64_t ready_task; /* the task in it */
+    int64_t told_us;     /* when its leases were last moved up; 0 = never */
 };
 
 /* A leased task, so that results and logs find their job. */
@@ -140,6 +145,7 @@ struct pl_etask {
     uint64_t id, fence, worker;
     struct pl_ejob *job;
     uint32_t failures, losses;
+    bool told;     /* to its worker */
     bool recalled; /* its worker is told with every renewal to give back what it has not begun, until a result comes */
 };
 
@@ -400,8 +406,6 @@ struct pl_engine_worker_texts {
 };
 void pl_engine_worker_spec(const struct pl_engine *e, const struct pl_eworker *w, struct pl_engine_worker_texts *texts,
                            struct pl_worker_spec *ret);
-/* [{task, fence, session?}] of a renewal: every PL_ENGINE_TOLD_US those that have a session go on (session_tx.h). */
-void pl_engine_leases_last(struct pl_engine *e, struct pl_eworker *w, const json_t *tasks);
 /* Writes what attach told of it; `done` as of pl_db_submit, also when it could not be submitted. */
 void pl_engine_worker_attached_row(struct pl_engine *e, const struct pl_eworker *w, pl_tx_done done, void *arg);
 /* The token that a worker is started with. */
@@ -420,8 +424,10 @@ void pl_engine_answer(struct pl_eworker *w, char *answer, uint64_t task);
 void pl_eworker_drop_ready(struct pl_eworker *w);
 /* The action LEASE: persists it, then answers. */
 void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a);
-/* The lease is over; a worker that has not been told of it yet will not be. */
+/* The lease is over: a worker that has been told of it is told so, by its open renewal or the next; another will not be. */
 void pl_engine_drop_task(struct pl_engine *e, uint64_t worker, uint64_t task, uint64_t fence);
+/* The same, when the worker knows: it has handed in the result. */
+void pl_engine_end_task(struct pl_engine *e, uint64_t worker, uint64_t task, uint64_t fence);
 /* The action RECALL. */
 void pl_engine_recall_task(struct pl_engine *e, const struct pl_sched_action *a);
 void pl_etask_free(void *task);
@@ -437,5 +443,7 @@ PL_MUST_CHECK
 int pl_checkpoints_drop(const struct pl_ejob *job, struct pl_conn *c, const json_t *rows, struct pl_err *err);
 
 /* ---- worker_api.c ---- */
+/* Answers the worker's open renewal, if there is one: with what was taken back, whether it is to end, and `recalled`, a task (0 = none). */
+void pl_eworker_tell(struct pl_eworker *w, uint64_t recalled);
 PL_MUST_CHECK
 int pl_engine_make_routes(struct pl_engine *e, struct pl_err *err);

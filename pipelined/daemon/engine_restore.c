@@ -576,6 +576,7 @@ static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
     *t = (struct pl_etask){.id = ev.task.task, .fence = ev.task.fence, .worker = ev.task.worker, .job = pl_ejob_ref(j)};
     t->failures = ev.task.failures;
     t->losses = ev.task.losses;
+    t->told = true; /* perhaps */
     return pl_map_put(&e->tasks, &t->id, sizeof t->id, t, NULL, err);
 }
 

@@ -254,7 +254,7 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
         keep_row(j, p, json_array_get(p->row_list, i), a->result.verdicts[i], k);
     finish_tried(p, k);
     if (k->task_done)
-        pl_engine_drop_task(e, a->result.worker, a->result.task, a->result.fence);
+        pl_engine_end_task(e, a->result.worker, a->result.task, a->result.fence);
     persist(p, k);
     pl_engine_job_changed(j);
 }

@@ -5,6 +5,7 @@
 #include "pipelined/core/plan_json.h"
 
 #include "pipelined/agent/wire.h"
+#include "pipelined/db/session_tx.h"
 #include "storage/base/clock.h"
 #include "storage/base/log.h"
 
@@ -16,7 +17,7 @@
 #define METRIC_LINE_MAX  1024
 #define METRICS_MAX      ((int64_t)1 << 40) /* lines of one attempt */
 #define LEASE_MS         30000
-#define RENEW_MS         2000 /* on one machine it costs next to nothing, and a job that is stopped lets go of its GPU as soon */
+#define RENEW_MS         2000 /* an older agent, whose renewals are not held, goes on for so long with what was taken back */
 
 /* The worker's id from "worker" (a number as text), held against the token that the request came with. */
 static int worker_of(struct pl_engine *e, struct pl_http_request *req, const char *text, struct pl_eworker **ret,
@@ -228,6 +229,10 @@ static void next_wait(void *arg)
     } else if (n->engine->hung_up || wait_ms <= 0) {
         pl_http_reply_json(n->req, 200, json_pack("{s:b}", "idle", 1));
     } else if (w->ready) {
+        struct pl_etask *t = pl_map_get(&n->engine->tasks, &w->ready_task, sizeof w->ready_task);
+
+        if (t)
+            t->told = true;
         pl_http_reply(n->req, 200, "application/json", w->ready, strlen(w->ready));
         pl_eworker_drop_ready(w);
     } else {
@@ -275,15 +280,108 @@ static void on_next(struct pl_http_request *req, void *arg)
     pl_engine_post(n->engine, "worker.next", next_on_loop, n);
 }
 
-/* ---- renew ---- */
+/* ---- renew: answered at once when there is something to tell, else when the next one is due ---- */
 
-static int renew(struct pl_engine *e, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+struct telling {
+    struct pl_told_args args; /* first: what the transaction takes is what is freed */
+    struct pl_told leases[PL_TOLD_MAX];
+    char project[PL_NAME_MAX_BYTES + 1];
+};
+
+static void told(void *arg, int r, const struct pl_err *err)
+{
+    if (r < 0) /* said again with a later renewal */
+        pl_log_warn("engine", "leases that last: %s", err->msg);
+    free(arg);
+}
+
+/* [{task, fence, session?}] of what is its own. */
+static void read_told(struct pl_engine *e, const struct pl_eworker *w, const json_t *tasks, struct telling *t)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(tasks, i, one)
+    {
+        uint64_t task = (uint64_t)json_integer_value(json_object_get(one, "task"));
+        const char *session = json_string_value(json_object_get(one, "session"));
+        const struct pl_etask *held = pl_map_get(&e->tasks, &task, sizeof task);
+        struct pl_told *told = &t->leases[t->args.n];
+
+        if (!session || (*session && !pl_id_ok(session)) || !held || held->worker != w->id || t->args.n == PL_TOLD_MAX ||
+            held->fence != (uint64_t)json_integer_value(json_object_get(one, "fence")))
+            continue;
+        *told = (struct pl_told){.task = task, .fence = held->fence};
+        snprintf(told->session, sizeof told->session, "%s", session);
+        t->args.n++;
+    }
+}
+
+/* Every PL_ENGINE_TOLD_US those of a renewal that have a session go on (session_tx.h). */
+static void leases_last(struct pl_engine *e, struct pl_eworker *w, const json_t *tasks)
+{
+    int64_t now_us = pl_clock_wall_us();
+    struct telling *t;
+
+    if (w->told_us && now_us >= w->told_us && now_us - w->told_us < PL_ENGINE_TOLD_US)
+        return;
+    t = calloc(1, sizeof *t);
+    if (!t)
+        return;
+    snprintf(t->project, sizeof t->project, "%s", w->stage->project);
+    t->args.project = t->project;
+    t->args.leases = t->leases;
+    read_told(e, w, tasks, t);
+    if (t->args.n == 0 || pl_db_submit(e->config.db, PL_TX_UNLOGGED, pl_tx_leases_told, told, t, NULL) < 0) {
+        free(t);
+        return;
+    }
+    w->told_us = now_us;
+}
+
+static json_t *lease_json(const struct pl_sched_lease *lease)
+{
+    return json_pack("{s:I, s:I}", "task", (json_int_t)lease->task, "fence", (json_int_t)lease->fence);
+}
+
+/* `lost` and `recall` (both taken over) are of the tasks that the request names; leases taken back meanwhile are added. */
+static void answer_renewal(struct pl_eworker *w, struct pl_http_request *req, json_t *lost, json_t *recall)
+{
+    for (size_t i = 0; i < w->n_lost; i++)
+        json_array_append_new(lost, lease_json(&w->lost[i]));
+    w->n_lost = 0;
+    pl_http_reply_json(req, 200, json_pack("{s:o, s:o, s:b}", "lost", lost, "recall", recall, "stop", (int)w->stopping));
+}
+
+void pl_eworker_tell(struct pl_eworker *w, uint64_t recalled)
+{
+    json_t *recall;
+
+    if (!w->renewing)
+        return;
+    recall = json_array();
+    if (recalled)
+        json_array_append_new(recall, json_pack("{s:I}", "task", (json_int_t)recalled));
+    pl_timer_stop(w->renewal);
+    answer_renewal(w, TAKE_PTR(w->renewing), json_array(), recall);
+}
+
+static bool is_told(const struct pl_eworker *w, const struct pl_sched_lease *lease)
+{
+    for (size_t i = 0; i < w->n_lost; i++)
+        if (w->lost[i].task == lease->task && w->lost[i].fence == lease->fence)
+            return true;
+    return false;
+}
+
+static int renew(struct pl_engine *e, struct pl_http_request *req, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
     _cleanup_free_ struct pl_sched_lease *leases = NULL;
     struct pl_sched_event ev = {.kind = PL_SCHED_EV_RENEW};
     struct pl_eworker *w;
     json_t *lost, *recall;
+    json_int_t wait_ms;
     int r = pl_http_body_json(req, &body, err);
 
     r = r < 0 ? r : worker_of(e, req, pl_json_str(body, "worker"), &w, err);
@@ -296,30 +394,38 @@ static int renew(struct pl_engine *e, struct pl_http_request *req, json_t **ret,
     r = leases ? pl_engine_feed(e, &ev, err) : pl_err_nomem(err);
     if (r < 0)
         return r;
-    pl_engine_leases_last(e, w, json_object_get(body, "tasks"));
+    leases_last(e, w, json_object_get(body, "tasks"));
     lost = json_array();
     recall = json_array();
     for (size_t i = 0; i < ev.leases.n; i++) {
         const struct pl_etask *t = pl_map_get(&e->tasks, &leases[i].task, sizeof leases[i].task);
 
-        if (!t || t->fence != leases[i].fence || t->worker != w->id)
-            json_array_append_new(lost, json_pack("{s:I}", "task", (json_int_t)leases[i].task));
-        else if (t->recalled)
+        if (!t || t->fence != leases[i].fence || t->worker != w->id) {
+            if (!is_told(w, &leases[i]))
+                json_array_append_new(lost, lease_json(&leases[i]));
+        } else if (t->recalled) {
             json_array_append_new(recall, json_pack("{s:I}", "task", (json_int_t)leases[i].task));
+        }
     }
-    *ret = json_pack("{s:o, s:o, s:b}", "lost", lost, "recall", recall, "stop", (int)w->stopping);
+    wait_ms = json_integer_value(json_object_get(body, "wait_ms")); /* an older agent's has none: it is answered at once */
+    if (wait_ms <= 0 || e->hung_up || w->stopping || w->n_lost > 0 || json_array_size(lost) > 0 || json_array_size(recall) > 0) {
+        answer_renewal(w, req, lost, recall);
+        return 0;
+    }
+    json_decref(lost);
+    json_decref(recall);
+    pl_eworker_tell(w, 0); /* it asked anew: the connection of the renewal before is gone */
+    w->renewing = req;
+    pl_timer_start(w->renewal, (uint64_t)PL_MIN(wait_ms, RENEW_MS));
     return 0;
 }
 
 static void on_renew(struct pl_http_request *req, void *arg)
 {
     struct pl_err err = {0};
-    json_t *answer = NULL;
 
-    if (renew(arg, req, &answer, &err) < 0)
+    if (renew(arg, req, &err) < 0)
         pl_http_reply_error(req, &err);
-    else
-        pl_http_reply_json(req, 200, answer);
 }
 
 /* ---- logs and metrics: which job is asked on the loop, the writing is done on the pool ---- */

@@ -3,7 +3,6 @@
 
 #include "pipelined/core/json_text.h"
 #include "pipelined/core/plan_json.h"
-#include "pipelined/db/session_tx.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/log.h"
@@ -97,6 +96,7 @@ void pl_eworker_free(void *worker)
     struct pl_eworker *w = worker;
 
     pl_timer_destroy(w->poll);
+    pl_timer_destroy(w->renewal);
     free(w->ready);
     free(w->image);
     pl_estage_unref(w->stage);
@@ -104,6 +104,7 @@ void pl_eworker_free(void *worker)
 }
 
 static void poll_over(void *arg);
+static void renewal_over(void *arg);
 
 int pl_engine_add_worker(struct pl_engine *e, uint64_t id, struct pl_estage *stage, const uint16_t *gpus, size_t n_gpus,
                          struct pl_eworker **ret, struct pl_err *err)
@@ -118,6 +119,7 @@ int pl_engine_add_worker(struct pl_engine *e, uint64_t id, struct pl_estage *sta
     w->n_gpus = (uint32_t)n_gpus;
     memcpy(w->gpus, gpus, n_gpus * sizeof *gpus);
     r = pl_timer_create(e->config.loop, "worker.poll", poll_over, w, &w->poll, err);
+    r = r < 0 ? r : pl_timer_create(e->config.loop, "worker.renewal", renewal_over, w, &w->renewal, err);
     r = r < 0 ? r : pl_worker_doors_add(e->doors, id, stage->version, stage->project, stage->def->name, err);
     r = r < 0 ? r : pl_map_put(&e->workers, &id, sizeof id, w, NULL, err);
     if (r < 0) {
@@ -356,8 +358,11 @@ static void on_exited(void *self, uint64_t id, const struct pl_executor_end *end
     pl_worker_doors_remove(e->doors, id);
     if (w && w->waiting)
         pl_http_reply_json(w->waiting, 200, json_pack("{s:b}", "end", 1));
-    if (w)
+    if (w) {
+        w->stopping = true;
+        pl_eworker_tell(w, 0);
         pl_eworker_free(w);
+    }
     write_worker(e, &row);
     report_as(e, id, (struct report){.kind = PL_SCHED_EV_WORKER_EXITED, .on = end->hopeless, .counts = end->counts}, end->text);
 }
@@ -489,6 +494,7 @@ void pl_engine_stop_worker(struct pl_engine *e, const struct pl_sched_action *a)
         pl_engine_answer(w, strdup("{\"end\":true}\n"), 0);
     else
         e->executor->ops->stop(e->executor, w->id, false);
+    pl_eworker_tell(w, 0);
 }
 
 /* ---- answers to `next` ---- */
@@ -524,13 +530,20 @@ static void poll_over(void *arg)
         pl_http_reply_json(TAKE_PTR(w->waiting), 200, json_pack("{s:b}", "idle", 1));
 }
 
+static void renewal_over(void *arg)
+{
+    pl_eworker_tell(arg, 0);
+}
+
 void pl_engine_hang_up(struct pl_engine *e)
 {
     const struct pl_map_slot *slot;
 
     e->hung_up = true;
-    for (size_t i = 0; (slot = pl_map_next(&e->workers, &i));)
+    for (size_t i = 0; (slot = pl_map_next(&e->workers, &i));) {
         poll_over(slot->value);
+        renewal_over(slot->value);
+    }
 }
 
 /* ---- leases ---- */
@@ -545,31 +558,51 @@ void pl_etask_free(void *task)
     free(t);
 }
 
-void pl_engine_drop_task(struct pl_engine *e, uint64_t worker, uint64_t task, uint64_t fence)
+/* No task of that worker any more; NULL: it was none. */
+static struct pl_etask *take_task(struct pl_engine *e, uint64_t worker, uint64_t task, uint64_t fence)
 {
     struct pl_etask *t = pl_map_get(&e->tasks, &task, sizeof task);
-    struct pl_eworker *w;
 
     if (!t || t->worker != worker || t->fence != fence) /* a worker may name what is another's */
-        return;
-    w = pl_engine_worker(e, worker);
-    if (w && w->ready_task == task)
+        return NULL;
+    return pl_map_remove(&e->tasks, &task, sizeof task);
+}
+
+void pl_engine_end_task(struct pl_engine *e, uint64_t worker, uint64_t task, uint64_t fence)
+{
+    pl_etask_free(take_task(e, worker, task, fence));
+}
+
+void pl_engine_drop_task(struct pl_engine *e, uint64_t worker, uint64_t task, uint64_t fence)
+{
+    struct pl_etask *t = take_task(e, worker, task, fence);
+    struct pl_eworker *w = t ? pl_engine_worker(e, worker) : NULL;
+
+    if (w && t->told) {
+        if (w->n_lost == PL_ENGINE_LOST_MAX)
+            memmove(w->lost, w->lost + 1, --w->n_lost * sizeof *w->lost);
+        w->lost[w->n_lost++] = (struct pl_sched_lease){.task = task, .fence = fence};
+        pl_eworker_tell(w, 0);
+    } else if (w && w->ready_task == task) {
         pl_eworker_drop_ready(w);
-    if (w &&
-        w->waiting) { /* for this task's answer, which does not come, or beside it: it is to look at what it holds, and ask anew */
+    } else if (w) { /* the answer with it does not come: it has to ask anew */
         pl_timer_stop(w->poll);
-        pl_http_reply_json(TAKE_PTR(w->waiting), 200, json_pack("{s:b, s:b}", "idle", 1, "renew", 1));
+        poll_over(w);
     }
-    pl_map_remove(&e->tasks, &task, sizeof task);
     pl_etask_free(t);
 }
 
 void pl_engine_recall_task(struct pl_engine *e, const struct pl_sched_action *a)
 {
     struct pl_etask *t = pl_map_get(&e->tasks, &a->lease.task, sizeof a->lease.task);
+    struct pl_eworker *w;
 
-    if (t && t->fence == a->lease.fence)
-        t->recalled = true;
+    if (!t || t->fence != a->lease.fence)
+        return;
+    t->recalled = true;
+    w = pl_engine_worker(e, t->worker);
+    if (w && t->told)
+        pl_eworker_tell(w, t->id);
 }
 
 struct leasing {
@@ -609,9 +642,12 @@ static void leased(void *arg)
 {
     struct leasing *l = arg;
     struct pl_eworker *w = pl_engine_worker(l->engine, l->worker);
+    struct pl_etask *t = pl_map_get(&l->engine->tasks, &l->task, sizeof l->task);
 
-    if (w && l->answer && pl_map_get(&l->engine->tasks, &l->task, sizeof l->task))
+    if (w && l->answer && t) {
         pl_engine_answer(w, TAKE_PTR(l->answer), l->task);
+        t->told = w->ready_task != l->task;
+    }
     free(l->answer);
     pl_ejob_unref(l->job);
     free(l->ranges);
@@ -651,64 +687,6 @@ static int lease_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
                     (int64_t)l->failures, (int64_t)l->losses);
 
     return r < 0 ? r : 0;
-}
-
-/* ---- leases that last ---- */
-
-struct telling {
-    struct pl_told_args args; /* first: what the transaction takes is what is freed */
-    struct pl_told leases[PL_TOLD_MAX];
-    char project[PL_NAME_MAX_BYTES + 1];
-};
-
-static void told(void *arg, int r, const struct pl_err *err)
-{
-    if (r < 0) /* said again with a later renewal */
-        pl_log_warn("engine", "leases that last: %s", err->msg);
-    free(arg);
-}
-
-/* [{task, fence, session?}] of what is its own. */
-static void read_told(struct pl_engine *e, const struct pl_eworker *w, const json_t *tasks, struct telling *t)
-{
-    const json_t *one;
-    size_t i;
-
-    json_array_foreach(tasks, i, one)
-    {
-        uint64_t task = (uint64_t)json_integer_value(json_object_get(one, "task"));
-        const char *session = json_string_value(json_object_get(one, "session"));
-        const struct pl_etask *held = pl_map_get(&e->tasks, &task, sizeof task);
-        struct pl_told *told = &t->leases[t->args.n];
-
-        if (!session || (*session && !pl_id_ok(session)) || !held || held->worker != w->id || t->args.n == PL_TOLD_MAX ||
-            held->fence != (uint64_t)json_integer_value(json_object_get(one, "fence")))
-            continue;
-        *told = (struct pl_told){.task = task, .fence = held->fence};
-        snprintf(told->session, sizeof told->session, "%s", session);
-        t->args.n++;
-    }
-}
-
-void pl_engine_leases_last(struct pl_engine *e, struct pl_eworker *w, const json_t *tasks)
-{
-    int64_t now_us = pl_clock_wall_us();
-    struct telling *t;
-
-    if (w->told_us && now_us >= w->told_us && now_us - w->told_us < PL_ENGINE_TOLD_US)
-        return;
-    t = calloc(1, sizeof *t);
-    if (!t)
-        return;
-    snprintf(t->project, sizeof t->project, "%s", w->stage->project);
-    t->args.project = t->project;
-    t->args.leases = t->leases;
-    read_told(e, w, tasks, t);
-    if (t->args.n == 0 || pl_db_submit(e->config.db, PL_TX_UNLOGGED, pl_tx_leases_told, told, t, NULL) < 0) {
-        free(t);
-        return;
-    }
-    w->told_us = now_us;
 }
 
 static void lease_written(void *arg, int r, const struct pl_err *err)

@@ -23,8 +23,9 @@ static int make_folders(const char *work, struct pl_err *err)
 static int fetch(struct pl_uplink *link, const char *root, const char *work, const char *cache, uint64_t *ret_bytes,
                  struct pl_err *err)
 {
+    const struct pl_uplink_user user = {.link = link};
     struct pl_inputs_config config = {
-        .reader = pl_uplink_reader(link), .uplink = link, .work = work, .cache = cache, .read_only = true};
+        .reader = pl_uplink_reader(&user), .user = &user, .work = work, .cache = cache, .read_only = true};
     struct pl_wire_input input = {.name = "data", .path = ""};
     const struct pl_wire_row row = {.datum = "", .inputs = &input, .n_inputs = 1};
     struct pl_inputs *inputs = NULL;

@@ -63,15 +63,17 @@ class FakeDaemon:
         self.open = {}  # id → its rows that have not ended
         self.results = []  # RESULT, as they came
         self.attaches, self.nexts, self.renews = [], [], []
+        self.came = []  # words of requests that were held back
         self.logs = {}  # (datum, attempt) → bytes
         self.metric_lines, self.metric_requests = [], []  # all, and how many each request had
         self.sessions = 0
         self.packs = {}
         self.asked, self.has_all = [], False  # `have`: the questions; whether all is said to be there
-        self.renew_reply = {}
+        self.renew_reply = {}  # of every renewal
+        self.lost = []  # of one renewal, which it ends
+        self.held_back = set()  # last words of paths: such a request gets no answer while its word is here
         self.refuse = {}  # path's last word (hand_in: a next with results) → (status, code), once, or a list of those
         self.ending = False
-        self.took_back = False  # the question that waits is answered with that, once
         self.known = set()
         self.server = None
         self.port = 0
@@ -83,6 +85,8 @@ class FakeDaemon:
         self.server.daemon = self
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        with self.changed:
+            self.changed.notify_all()
 
     def down(self):
         self.server.shutdown()
@@ -101,10 +105,14 @@ class FakeDaemon:
             self.changed.notify_all()
 
     def take_back(self, task, fence=1):
-        """The lease of a task: the worker is told with its next renewal, and asked for one now."""
+        """The lease of a task: the worker's open renewal says so, or the next one."""
         with self.changed:
-            self.renew_reply = {"lost": [{"task": task, "fence": fence}]}
-            self.took_back = True
+            self.lost.append({"task": task, "fence": fence})
+            self.changed.notify_all()
+
+    def hold_back(self, *words):
+        with self.changed:
+            self.held_back = set(words)
             self.changed.notify_all()
 
     def end(self):
@@ -132,6 +140,10 @@ class FakeDaemon:
         if word == "next" and json.loads(body)["results"]:
             word = "hand_in"
         with self.changed:
+            if word in self.held_back:
+                self.came.append(word)
+                self.changed.notify_all()
+                self.changed.wait_for(lambda: word not in self.held_back or self.server is not http.server)
             if word in self.refuse:
                 refusals = self.refuse.pop(word)
                 (status, code), *more = refusals if isinstance(refusals, list) else [refusals]
@@ -185,10 +197,7 @@ class FakeDaemon:
                 return http.answer(200, {"end" if body.get("leaving") else "idle": True})
             attached = len(self.attaches)
             over = lambda: self.server is not server or len(self.attaches) > attached
-            self.changed.wait_for(lambda: self.tasks or self.ending or self.took_back or over(), body["wait_ms"] / 1000)
-            if self.took_back:
-                self.took_back = False
-                return http.answer(200, {"idle": True, "renew": True})
+            self.changed.wait_for(lambda: self.tasks or self.ending or over(), body["wait_ms"] / 1000)
             if self.ending and not self.tasks:
                 return http.answer(200, {"end": True})
             if not self.tasks or over():
@@ -206,7 +215,12 @@ class FakeDaemon:
                 return http.answer(404, {"error": {"code": "not_found", "message": "unknown worker"}})
             self.renews.append(body)
             self.changed.notify_all()
-            return http.answer(200, {"lost": [], "stop": False, "abandon": [], **self.renew_reply})
+            self.changed.wait_for(lambda: self.lost or self.renew_reply or self.server is not http.server, body["wait_ms"] / 1000)
+            if self.server is not http.server:  # it died with the renewal
+                http.close_connection = True
+                return None
+            lost, self.lost = self.lost, []
+            return http.answer(200, {"lost": lost, "stop": False, "abandon": [], **self.renew_reply})
 
     def log(self, http, query, body):
         with self.changed:

@@ -424,8 +424,8 @@ def test_a_stolen_workers_token_opens_its_own_lease_and_no_other(project, gate):
     post = lambda path, body: d.http("POST", "/api/v1/worker" + path, body, token=token)
     log = lambda task, worker: status_of(d, "POST", f"/worker/log?worker={worker}&task={task}&datum={'0' * 64}&attempt=1&offset=0", b"text", token=token)
     assert post("/renew", {"worker": str(mine), "tasks": [{"task": own, "fence": own_fence}]})["lost"] == []
-    assert post("/renew", {"worker": str(mine), "tasks": [{"task": task, "fence": fence}]})["lost"] == [{"task": task}]
-    assert post("/renew", {"worker": str(mine), "tasks": [{"task": own, "fence": own_fence + 1}]})["lost"] == [{"task": own}]
+    assert post("/renew", {"worker": str(mine), "tasks": [{"task": task, "fence": fence}]})["lost"] == [{"task": task, "fence": fence}]
+    assert post("/renew", {"worker": str(mine), "tasks": [{"task": own, "fence": own_fence + 1}]})["lost"] == [{"task": own, "fence": own_fence + 1}]
     assert (log(own, mine), log(task, mine), log(task, theirs)) == (200, 409, 403)
     assert status_of(d, "POST", "/worker/metrics", {"worker": str(mine), "task": task, "index": 0, "lines": ["{}"]}, token=token) == 409
     for body in ({"worker": str(mine), "task": task, "fence": fence, "index": 0}, {"worker": str(mine), "task": own, "fence": own_fence + 1, "index": 0}):

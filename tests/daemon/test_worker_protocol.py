@@ -8,6 +8,7 @@ import re
 import select
 import signal
 import subprocess
+import time
 
 import pytest
 from fake_daemon import BIN, DATUM, FakeDaemon, Worker, decode_ops, eventually, processes_with, row
@@ -288,15 +289,87 @@ def test_a_lost_lease_ends_the_task_without_a_result(start):
     assert daemon.results == []
 
 
-def test_a_lease_that_was_taken_back_is_let_go_at_once_when_the_answer_to_a_question_says_so(start, tmp_path):
-    ran = tmp_path / "ran"
-    daemon, _ = start(f"if [ -e {ran} ]; then exit 0; fi; : >{ran}; sleep 600", attach={"lease_ms": 180000, "renew_ms": 60000})
-    daemon.give(1, [row()])
-    eventually(ran.exists)
-    daemon.wait(lambda: len([n for n in daemon.nexts if n["wait_ms"] > 0]) == 2)  # it asks ahead
+# Where the worker is when its lease is taken back: what begins it, what is held back at the daemon, and when it is there.
+LARGE = "head -c 100000 /dev/urandom >$PL_OUT/data; "
+STEPS = {
+    "computing": ({"script": "echo here; sleep 600"}, [], "here"),
+    "computing, with rows behind": ({"script": "echo here; sleep 600", "rows": 4}, [], "here"),
+    "computing, and asking for nothing": ({"script": "echo here; sleep 600", "overlap": "0"}, [], "here"),
+    "fetching": ({"script": "", "root": "0b" * 32}, ["locate"], "locate"),
+    "asking what is there": ({"script": LARGE}, ["have"], "have"),
+    "uploading": ({"script": LARGE}, ["pack"], "pack"),
+    "uploading one output while another is computed": ({"script": LARGE + "[ $PL_DATUM_ID != $LAST ] || { echo here; sleep 600; }", "rows": 2}, ["have"], "here"),
+    "sending what it printed": ({"script": "echo here"}, ["log"], "log"),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_lease_that_is_taken_back_lets_its_worker_take_the_next_at_once(start, step):
+    """The renewal that tells of it is open at every step; without it the worker would hear a minute later."""
+    what, held_back, there = STEPS[step]
+    inputs = [{"name": "in", "path": "", "root": what["root"], "kind": "dir", "files": []}] if "root" in what else []
+    ids = [hashlib.sha256(bytes([n])).hexdigest() for n in range(what.get("rows", 1))]
+    quick = hashlib.sha256(b"quick").hexdigest()
+    daemon, worker = start(f"[ $PL_DATUM_ID != {quick} ] || {{ echo -n 1 >$PL_OUT/x; exit 0; }}; {what['script']}", env={"LAST": ids[-1]},
+                           attach={"lease_ms": 180000, "renew_ms": 60000}, host_env={"PIPELINED_OVERLAP": what.get("overlap", "1")})
+    took = []
+    for n in range(3):
+        daemon.hold_back(*held_back)
+        daemon.came.clear()
+        daemon.logs.clear()
+        daemon.give(2 * n, [row(i, id, inputs=inputs) for i, id in enumerate(ids)])
+        daemon.wait(lambda: there in daemon.came or any(there.encode() in log for log in daemon.logs.values()))
+        began = time.monotonic()
+        daemon.take_back(2 * n)
+        daemon.give(2 * n + 1, [row(0, quick)])
+        daemon.result(n + 1)
+        took.append(time.monotonic() - began)
+    assert [r["task"] for r in daemon.results] == [1, 3, 5], "nothing comes of what was taken back"
+    assert min(took) <= 0.1, took
+    daemon.hold_back()
+    daemon.end()
+    assert worker.end() == 0
+
+
+def test_a_lease_that_is_taken_back_before_the_worker_has_heard_of_it_is_not_run(start):
+    daemon, worker = start("echo $PL_DATUM_ID", attach={"lease_ms": 180000, "renew_ms": 60000})
+    daemon.wait(lambda: daemon.renews)
     daemon.take_back(1)
-    daemon.give(2, [row()])
+    daemon.wait(lambda: len(daemon.renews) > 1)
+    daemon.give(1, [row()])
+    daemon.give(2, [row(0, KEY2)])
     assert daemon.result()["task"] == 2
+    assert list(daemon.logs) == [(KEY2, 1)]
+    daemon.end()
+    assert worker.end() == 0
+
+
+def test_a_worker_whose_daemon_ends_does_not_wait_for_its_renewal(start):
+    daemon, worker = start(attach={"lease_ms": 180000, "renew_ms": 60000})
+    daemon.wait(lambda: daemon.renews and daemon.nexts)
+    daemon.end()
+    assert worker.end(5) == 0
+
+
+def test_a_daemon_that_holds_no_renewal_is_asked_as_often_as_it_wants(start):
+    daemon, _ = start("sleep 600", attach={"lease_ms": 30000, "renew_ms": 1000})
+    daemon.renew_reply = {"recall": []}  # at once, with nothing in it
+    daemon.give(1, [row()])
+    began = time.monotonic()
+    daemon.wait(lambda: len(daemon.renews) > 3)
+    assert time.monotonic() - began > 2
+
+
+def test_a_renewal_that_was_lost_with_the_daemon_is_sent_again_soon(start):
+    """A command runs and nothing else is asked; the daemon's next life is to hear of it long before the next renewal is due."""
+    daemon, _ = start("echo here; sleep 600", attach={"lease_ms": 180000, "renew_ms": 60000}, host_env={"PIPELINED_OVERLAP": "0"})
+    daemon.give(1, [row()])
+    daemon.wait(lambda: daemon.logs)
+    daemon.down()
+    daemon.known.clear()
+    daemon.up()
+    daemon.wait(lambda: len(daemon.attaches) == 2)
+    assert daemon.attaches[-1]["held"] == [{"task": 1, "fence": 1, "session": ""}]
 
 
 def test_a_refused_result_is_dropped(start, tmp_path):

@@ -28,10 +28,15 @@ static struct agent_files fixture, *const files =
 
 /* ---- the link ---- */
 
-struct pl_pack_sink pl_uplink_sink(struct pl_uplink *l)
+struct pl_pack_sink pl_uplink_sink(const struct pl_uplink_user *user)
+{
+    (void)user;
+    return pl_store_sink(files->store);
+}
+
+void pl_uplink_interrupt(struct pl_uplink *l)
 {
     (void)l;
-    return pl_store_sink(files->store);
 }
 
 int pl_uplink_json(struct pl_uplink *l, const char *path, const json_t *body, bool cancel, json_t **ret, struct pl_err *err)

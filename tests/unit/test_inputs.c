@@ -15,6 +15,7 @@
 #include "storage/dataset/checkout.h"
 #include <dirent.h>
 #include <sched.h>
+#include <stdatomic.h>
 
 static char big[300000];
 
@@ -254,6 +255,57 @@ static void what_is_not_there_is_named(void **state)
     assert_false(is_there(f, "next/digits"));
     in.path = "train/b1.csv"; /* and the next datum goes on */
     fetch(f, &in, 1, 3);
+}
+
+struct giving_up {
+    struct pl_chunk_reader reader;
+    _Atomic int gets; /* that succeed still */
+};
+
+static int get_until_given_up(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
+{
+    struct giving_up *g = self;
+
+    if (atomic_fetch_sub(&g->gets, 1) <= 0)
+        return pl_err_set(err, PL_ECANCELED, "not wanted any more");
+    return g->reader.get(g->reader.self, id, kind, ret, err);
+}
+
+/* A worker whose lease is taken back while it fetches takes the next one at once: what is large is removed while that one's command runs. */
+static void what_was_begun_of_a_fetch_that_is_given_up_is_removed_later(void **state)
+{
+    struct agent_files *f = *state;
+    struct giving_up g = {.reader = pl_store_chunk_reader(f->store), .gets = 30};
+    const struct pl_inputs_config config = {.reader = {.self = &g, .get = get_until_given_up},
+                                            .work = f->work,
+                                            .read_only = true};
+    struct pl_wire_input in = {.name = "in", .path = ""};
+    const struct pl_wire_row row = {.inputs = &in, .n_inputs = 1};
+    struct pl_err err = {0};
+    char folder[160], name[32];
+    uint64_t bytes;
+
+    pl_inputs_destroy(f->inputs);
+    assert_int_equal(pl_inputs_create(&config, &f->inputs, &err), 0);
+    snprintf(folder, sizeof(folder), "%s/in", f->dir);
+    for (int i = 0; i < 60; i++) {
+        snprintf(name, sizeof(name), "f%d", i);
+        big[0] = (char)i;
+        agent_files_write(folder, name, big, 1000, 0644);
+    }
+    in.root = agent_files_commit(f, folder);
+    for (int again = 0; again < 2; again++) {
+        atomic_store(&g.gets, 30);
+        assert_int_equal(pl_inputs_stage(f->inputs, &row, true, &bytes, &err), PL_ECANCELED);
+        assert_false(is_there(f, "next/in"));
+        assert_true(is_there(f, "next/.gone/f0")); /* one lies aside, also after another try */
+    }
+    atomic_store(&g.gets, 1000);
+    fetch(f, &in, 1, 60000);
+    assert_true(has_file(f, "in/f59", 1000, 0444));
+    assert_true(is_there(f, "next/.gone"));
+    pl_inputs_trim(f->inputs);
+    assert_false(is_there(f, "next/.gone"));
 }
 
 static void many_files_come_by_all_cores(void **state)
@@ -713,6 +765,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(behind_a_read_only_mount_files_are_links_into_the_cache, agent_files_set_up,
                                         agent_files_tear_down),
         cmocka_unit_test_setup_teardown(what_is_not_there_is_named, agent_files_set_up, agent_files_tear_down),
+        cmocka_unit_test_setup_teardown(what_was_begun_of_a_fetch_that_is_given_up_is_removed_later, agent_files_set_up,
+                                        agent_files_tear_down),
         cmocka_unit_test_setup_teardown(many_files_come_by_all_cores, agent_files_set_up, agent_files_tear_down),
         cmocka_unit_test_setup_teardown(a_checkout_becomes_that_of_any_other_commit, agent_files_set_up, agent_files_tear_down),
         cmocka_unit_test_setup_teardown(in_place_while_no_command_runs_else_two_copies_in_turn, agent_files_set_up,
