@@ -336,6 +336,18 @@ def group_kube_real(counts, group, extra):
     run_pytest(counts, group, "kubereal", extra, inside=(PYTHON, "tests/kubereal/inside.py", "run"))
 
 
+def group_cgroup(counts, group, extra):
+    kernel = (PYTHON, "-B", "tests/cgroup/kernel.py")
+    can = subprocess.run([*kernel, "can"], capture_output=True, text=True, check=False, cwd=TOP)
+    if can.returncode != 0:
+        say(f"skipped: {can.stdout.strip()}")
+        counts.skipped += 1
+        return
+    build(counts, "asan")
+    build(counts, "release")  # what ends there is killed for lack of memory: no sanitizers
+    run_pytest(counts, group, "cgroup", extra, programs="release", inside=(*kernel, "run"))
+
+
 def group_image(counts, group, extra):
     run_pytest(counts, group, "image", extra)
 
@@ -407,6 +419,8 @@ GROUPS = {
     "s3": Group("all", "waits", 7, "build run test demo s3", "real S3 servers (radosgw, versitygw), and real S3 clients on the gateway", group_s3),
     "kube": Group("all", "waits", 7, "build run test demo kube image", "a real Kubernetes control plane with nodes that the tests play", group_kube),
     "kube-real": Group("all", "waits", 4, "build run test demo kube kube-real image", "a real kubelet with containerd, in namespaces of its own; as root", group_kube_real),
+    "cgroup": Group("all", "waits", 3, "build run test demo" + (" cgroup" if platform.machine() == "x86_64" else ""),
+                    "limits of workers by real cgroups, in a kernel of their own (user-mode Linux); as root", group_cgroup),
     "s3-more": Group("more", "waits", 6, "build run test demo s3", "the group s3 with minio as the server", group_s3_more),
     "soak": Group("more", "computes", 90, "build run test demo", "random worlds and kill -9, some ten times longer than in the other groups", group_soak),
 }
