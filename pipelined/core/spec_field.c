@@ -261,9 +261,11 @@ static const struct spec_field fields_of_input[] = {
 OBJECT(input, "input", "A repo, `cross` or `union` of inputs, or `params`.", later_of_input);
 
 static const struct spec_field fields_of_resources[] = {
-    {.name = "cpu", FIELD(cpu, pl_resources, cpu_milli), .doc = "CPUs to reserve; no limit."},
+    {.name = "cpu", FIELD(cpu, pl_resources, cpu_milli), .doc = "CPUs to reserve; no limit, but a share of what there is."},
     {.name = "cpu_limit", FIELD(cpu, pl_resources, cpu_limit_milli), .doc = "CPUs that it may use at most; pods only."},
-    {.name = "memory", FIELD(bytes, pl_resources, memory_bytes), .doc = "Memory to reserve, and the limit."},
+    {.name = "memory",
+     FIELD(bytes, pl_resources, memory_bytes),
+     .doc = "Memory to reserve, and the limit; on one machine where cgroups are delegated to the daemon."},
     {.name = "memory_request",
      FIELD(bytes, pl_resources, memory_request_bytes),
      .doc = "Memory to reserve when that is less than `memory`, which then is the limit alone."},
