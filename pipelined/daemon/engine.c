@@ -62,7 +62,9 @@ static json_t *warnings_of(const struct pl_engine *e, const struct pl_estage *st
                  stage->def->image);
         json_array_append_new(list, json_string(text));
     }
-    if (e->executor->ops->not_held && e->executor->ops->not_held(e->executor, stage->def, text))
+    /* of a share of CPU it is enough to tell who makes the pipeline */
+    if (stage->def->resources.memory_bytes && e->executor->ops->not_held &&
+        e->executor->ops->not_held(e->executor, stage->def, text))
         json_array_append_new(list, json_string(text));
     return list;
 }
