@@ -1,4 +1,4 @@
--- The whole metadata schema, version 2. SQLite is the applied image of the log (docs/format.md, "Log object"): tables marked [log] are
+-- The whole metadata schema, version 3. SQLite is the applied image of the log (docs/format.md, "Log object"): tables marked [log] are
 -- rebuilt from it exactly; the others are of this machine and this day. Times: microseconds since 1970 UTC. Hashes: 32-byte blobs.
 -- Ids of runs and commits: 32 hex digits. AUTOINCREMENT where memory or files are kept by row id: no row gets another's. A later
 -- version brings older files to its own (pipelined/db/open.c); what is newer is refused.
@@ -10,7 +10,8 @@ CREATE TABLE meta (                      -- store_id, epoch, log_seq, log_hash, 
 
 CREATE TABLE project (                   -- [log]
     name       TEXT PRIMARY KEY,
-    created_us INTEGER NOT NULL
+    created_us INTEGER NOT NULL,
+    options    TEXT NOT NULL DEFAULT '{}'   -- {"network": false}: its stages have none
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE repo (                      -- [log]
@@ -183,7 +184,8 @@ CREATE TABLE worker (                    -- workers that were started and are no
     host        TEXT NOT NULL DEFAULT '',
     pid         INTEGER NOT NULL DEFAULT 0,
     pid_start   INTEGER NOT NULL DEFAULT 0, -- start time in clock ticks since boot: the same pid of another process is not it
-    created_us  INTEGER NOT NULL
+    created_us  INTEGER NOT NULL,
+    network_off INTEGER NOT NULL DEFAULT 0 CHECK (network_off IN (0, 1)) -- it was started while its project had the network off
 ) STRICT;
 
 CREATE TABLE checkpoint (                -- what an attempt that did not succeed left for the next one; not logged

@@ -55,7 +55,7 @@ enum pl_worker_may {
     X(FETCH, "fetch", MEMBER, READER, OWN, "bytes by the hash of what they are, which only who may read was told")               \
     X(STORE, "store", MEMBER, WRITER, OWN, "bring packs: bytes that no commit names yet")                                        \
     X(DEFINE, "define", PROJECT, WRITER, NEVER, "make repos; create, change, run and delete pipelines, whose code then runs")    \
-    X(GOVERN, "govern", PROJECT, ADMIN, NEVER, "delete the project")                                                             \
+    X(GOVERN, "govern", PROJECT, ADMIN, NEVER, "delete the project; its defaults, and whether its stages may have the network")  \
     X(OPERATE, "operate", ALL, ADMIN, NEVER, "make projects; users, tokens of others, checks, audit")                            \
     X(ATTACH, "attach", ALL, ADMIN, ALWAYS, "a worker's beginning; all that its first token is good for once it was exchanged")  \
     X(WORK, "work", ALL, ADMIN, ALWAYS, "the protocol of workers: each for itself and the leases it holds")

@@ -37,6 +37,24 @@ static int get_defaults(struct pl_api *a, struct pl_http_request *req, json_t **
     return r < 0 ? r : answer(a, project, ret, err);
 }
 
+/* A project's own would be passed over where its network is off. */
+static int check_network(struct pl_api *a, const struct pl_defaults_args *args, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    bool off = false;
+    int r = args->project ? pl_db_network_off(rd.conn, args->project, &off, err) : 0;
+
+    if (r < 0 || !off || !json_is_true(json_object_get(args->spec, "network")))
+        return r;
+    return pl_err_field(
+        err,
+        pl_err_set(err, PL_EINVAL,
+                   "network: true is not accepted: the network is off in project \"%s\"; leave it out, or an admin of "
+                   "the project says pipelinectl update project %s --network on",
+                   args->project, args->project),
+        "network");
+}
+
 static int set_defaults(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL, *spec = NULL;
@@ -54,7 +72,8 @@ static int set_defaults(struct pl_api *a, struct pl_http_request *req, json_t **
     if (r < 0)
         return r;
     args.spec = spec = json_loadb((const char *)text.data, text.len, 0, NULL);
-    r = spec ? pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_defaults_set, &args, err) : pl_err_nomem(err);
+    r = spec ? check_network(a, &args, err) : pl_err_nomem(err);
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_defaults_set, &args, err);
     return r < 0 ? r : answer(a, args.project, ret, err);
 }
 

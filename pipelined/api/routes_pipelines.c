@@ -77,6 +77,17 @@ static const char *const *defaults(void *self, const char *project)
     return (const char *const *)c->defaults;
 }
 
+static bool network_off(void *self, const char *project)
+{
+    struct context *c = self;
+    struct pl_err err = {0};
+    bool off = false;
+
+    if (pl_db_network_off(c->conn, project, &off, &err) < 0)
+        c->failed = err;
+    return off;
+}
+
 static json_t *problems_json(const struct pl_spec_problem *list, size_t n)
 {
     json_t *out = json_array();
@@ -139,6 +150,7 @@ static int parse(struct setting *s, const char *project, struct pl_err *err)
     struct pl_spec_context ctx = {.self = &c,
                                   .project = project,
                                   .defaults = defaults,
+                                  .network_off = network_off,
                                   .repo_exists = repo_exists,
                                   .stage_owner = stage_owner,
                                   .no_sandbox = config->no_sandbox,

@@ -8,6 +8,27 @@
 
 /* ---- projects ---- */
 
+#define PROJECT_SELECT "SELECT name, created_us, json_extract(options, '$.network') IS NOT 0 FROM project"
+
+static json_t *project_json(const struct pl_rows *rows)
+{
+    return json_pack("{s:s, s:I, s:b}", "name", pl_col_text(rows, 0), "created_us", (json_int_t)pl_col_int(rows, 1), "network",
+                     (int)pl_col_int(rows, 2));
+}
+
+static int read_project(struct pl_api *a, const char *name, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(rd.conn, err, &rows, PROJECT_SELECT " WHERE name = ?", "s", name);
+
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r <= 0)
+        return r < 0 ? r : pl_err_set(err, PL_ENOTFOUND, "project \"%s\" was deleted just now", name);
+    *ret = project_json(&rows);
+    return 0;
+}
+
 static int list_projects(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
@@ -18,12 +39,11 @@ static int list_projects(struct pl_api *a, struct pl_http_request *req, json_t *
     int r = pl_api_page_read(req, &page, err);
 
     r = r < 0 ? r
-              : pl_sql_query(rd.conn, err, &rows,
-                             "SELECT name, created_us FROM project WHERE name > ? AND readable(name, NULL) ORDER BY name LIMIT ?",
+              : pl_sql_query(rd.conn, err, &rows, PROJECT_SELECT " WHERE name > ? AND readable(name, NULL) ORDER BY name LIMIT ?",
                              "si", page.after ? page.after : "", (int64_t)page.limit + 1);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0 && json_array_size(items) < page.limit) {
         snprintf(last, sizeof last, "%s", pl_col_text(&rows, 0));
-        json_array_append_new(items, json_pack("{s:s, s:I}", "name", last, "created_us", (json_int_t)pl_col_int(&rows, 1)));
+        json_array_append_new(items, project_json(&rows));
     }
     if (r < 0)
         return r;
@@ -46,15 +66,32 @@ static int check_secrets(struct pl_api *a, const char *project, struct pl_err *e
     return r == PL_ENOTFOUND ? a->config.engine->secrets(a->config.engine_self, &none, NULL, err) : 0;
 }
 
+/* "network" of a request, -1 where it does not say. */
+static int read_network(const struct pl_api *a, int network, struct pl_repo_args *args, struct pl_err *err)
+{
+    args->set_network = network >= 0;
+    args->network_off = network == 0;
+    if (!args->network_off || !a->config.no_sandbox)
+        return 0;
+    return pl_err_field(
+        err,
+        pl_err_set(err, PL_EINVAL,
+                   "network: false of project \"%s\" would not be kept: this daemon runs stages without a sandbox "
+                   "(--sandbox none), and the network cannot be taken away from them; use bubblewrap",
+                   args->name),
+        "network");
+}
+
 static int create_project(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
     struct pl_repo_args args = {0};
-    int exist_ok = 0, with_secrets = 0;
-    int r = pl_api_body(req, &body, err, "{s:s, s?:b, s?:b}", "name", &args.name, "exist_ok", &exist_ok, "with_secrets",
-                        &with_secrets);
+    int exist_ok = 0, with_secrets = 0, network = -1;
+    int r = pl_api_body(req, &body, err, "{s:s, s?:b, s?:b, s?:b}", "name", &args.name, "exist_ok", &exist_ok, "with_secrets",
+                        &with_secrets, "network", &network);
 
     args.exist_ok = exist_ok;
+    r = r < 0 ? r : read_network(a, network, &args, err);
     if (r < 0)
         return r;
     pthread_rwlock_wrlock(&a->secrets);
@@ -63,8 +100,30 @@ static int create_project(struct pl_api *a, struct pl_http_request *req, json_t 
     pthread_rwlock_unlock(&a->secrets);
     if (r < 0)
         return r;
+    if (args.changed && args.set_network) /* it may have been there */
+        a->config.engine->network_changed(a->config.engine_self, args.name);
     *ret = json_pack("{s:s}", "name", args.name);
     return args.changed ? 201 : 200;
+}
+
+static int update_project(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    struct pl_repo_args args = {.name = pl_http_param(req, "project")};
+    char target[PL_NAME_MAX_BYTES + 32];
+    int network = -1;
+    int r = pl_api_body(req, &body, err, "{s:b}", "network", &network);
+
+    r = r < 0 ? r : read_network(a, network, &args, err);
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_project_update, &args, err);
+    if (r < 0)
+        return r;
+    a->config.engine->network_changed(a->config.engine_self, args.name);
+    if (args.changed) {
+        snprintf(target, sizeof target, "%s network %s", args.name, network ? "on" : "off");
+        pl_api_audit(a->services.audit, req, pl_http_context(req), "update project", target);
+    }
+    return read_project(a, args.name, ret, err);
 }
 
 /* Its secrets go first: they are not the next one's of that name, whatever ends the daemon in between. Both may be done again. */
@@ -269,6 +328,11 @@ static const struct pl_api_route routes[] = {
     {"POST", "/api/v1/projects", create_project, .body = PL_BODY_JSON, .verb = PL_VERB_OPERATE,
      .summary = "Creates a project; over secrets that are there for one of its name only `with_secrets`.",
      .request = "NewProject", .reply = "ProjectName"},
+    {"PATCH", "/api/v1/projects/{project}", update_project, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_GOVERN,
+     .summary =
+         "Sets what a project's stages may: without `network` none has one from its next worker on, whatever its spec says, and "
+         "workers that have one get nothing more.",
+     .request = "ProjectChange", .reply = "Project"},
     {"DELETE", "/api/v1/projects/{project}", delete_project, .verb = PL_VERB_GOVERN,
      .summary = "Deletes a project that has no repos and pipelines, with its secrets; `warnings` tell of those that stay.",
      .reply = "ProjectDeleted"},
@@ -287,10 +351,11 @@ static const struct pl_api_route routes[] = {
 };
 static const struct pl_api_schema schemas[] = {
     {"Nothing", ""},
-    {"Project", "name:string created_us:integer"},
+    {"Project", "name:string created_us:integer network:boolean"},
+    {"ProjectChange", "network:boolean"},
     {"ProjectName", "name:string"},
     {"Projects", "projects:Project[] next:string?"},
-    {"NewProject", "name:string exist_ok:boolean? with_secrets:boolean?"},
+    {"NewProject", "name:string exist_ok:boolean? with_secrets:boolean? network:boolean?"},
     {"ProjectDeleted", "warnings:string[]"},
     {"Repo",
      "project:string name:string kind:string description:string created_us:integer commit:string branch:string files:integer"

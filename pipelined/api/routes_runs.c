@@ -341,9 +341,12 @@ static int job_spec(struct pl_api *a, struct pl_http_request *req, json_t **ret,
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     char run[PL_ID_HEX + 1];
     struct pl_hash code;
+    json_t *spec;
     int64_t id = 0;
+    bool off = false;
     int r = find_job(rd.conn, req, &id, run, err);
 
+    r = r < 0 ? r : pl_db_network_off(rd.conn, pl_http_param(req, "project"), &off, err);
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
                              "SELECT j.pipeline, s.version, s.spec, s.code_root FROM job j JOIN stage s ON s.id = j.version"
@@ -355,8 +358,11 @@ static int job_spec(struct pl_api *a, struct pl_http_request *req, json_t **ret,
     if (r < 0)
         return r;
     code = pl_col_hash(&rows, 3);
+    spec = pl_col_json(&rows, 2);
+    if (off) /* so its workers have it, whatever it says */
+        json_object_set_new(spec, "network", json_false());
     *ret = json_pack("{s:s, s:s, s:I, s:o, s:o}", "run", run, "pipeline", pl_col_text(&rows, 0), "version",
-                     (json_int_t)pl_col_int(&rows, 1), "spec", pl_col_json(&rows, 2), "code_root", pl_api_hash_json(&code));
+                     (json_int_t)pl_col_int(&rows, 1), "spec", spec, "code_root", pl_api_hash_json(&code));
     return 0;
 }
 

@@ -53,6 +53,8 @@ static void spec_read_file(struct spec_reader *r, json_t *root)
     const char *fallback = r->ctx != NULL && r->ctx->project != NULL ? r->ctx->project : PL_DEFAULT_PROJECT;
 
     r->spec->project = pl_spec_strdup(r, json_is_string(project) ? json_string_value(project) : fallback);
+    if (r->failed == 0 && r->ctx != NULL && r->ctx->network_off != NULL)
+        r->network_off = r->ctx->network_off(r->ctx->self, r->spec->project);
     if (r->failed == 0 && r->ctx != NULL && r->ctx->defaults != NULL)
         for (const char *const *text = r->ctx->defaults(r->ctx->self, r->spec->project); *text != NULL; text++)
             spec_add_defaults(r, json_loads(*text, 0, NULL));

@@ -312,6 +312,8 @@ struct pl_spec_context {
     /* What goes beneath the file's own `defaults` in that project, the one furthest down first, NULL behind the last: each as
      * pl_spec_defaults_read gave it. They hold until the reading is over. */
     const char *const *(*defaults)(void *self, const char *project);
+    /* Has the project its network off? Then no stage has one, and none may ask for it; the spec stays as it is written. */
+    bool (*network_off)(void *self, const char *project);
     bool no_sandbox; /* stages run without one, so that there is no /pfs: a command that names it is a problem */
     bool local; /* stages run on one machine: what only a cluster can do is a problem, what only says where pods run a warning */
 };

@@ -165,6 +165,12 @@ static void spec_check_local(struct spec_reader *r, size_t i)
     if (r->ctx != NULL && r->ctx->no_sandbox && !stage->network) {
         spec_enter(r, i, "network", NULL);
         pl_spec_problem(r, "without a sandbox (--sandbox none) the network cannot be taken away: remove it, or use bubblewrap");
+    } else if (r->ctx != NULL && r->ctx->no_sandbox && r->network_off) {
+        spec_enter(r, i, "network", NULL);
+        pl_spec_problem(r,
+                        "the network is off in project \"%s\", and without a sandbox (--sandbox none) it cannot be taken away: "
+                        "use bubblewrap",
+                        r->spec->project);
     }
     if (r->ctx == NULL || !r->ctx->local)
         return;

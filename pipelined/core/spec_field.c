@@ -175,7 +175,9 @@ static const struct spec_field fields_of_stage[] = {
     {.name = "network",
      FIELD(network, pl_stage, network),
      .fallback = "true",
-     .doc = "`false`: the command reaches nothing but itself."},
+     .doc = "`false`: the command reaches nothing but itself. So it is wherever the project's network is off (`pipelinectl "
+            "update project "
+            "NAME --network off`); `true` is refused there."},
     {.name = "user",
      FIELD(user, pl_stage, user),
      .doc = "Who the command runs as: `\"1000\"` or `\"1000:1000\"`, numbers of user and group; in the datum key. Without it the "

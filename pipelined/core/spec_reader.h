@@ -16,6 +16,7 @@ struct spec_reader {
     struct pl_buf path;     /* JSON path of the value being read */
     const json_t
         *pachyderm;    /* the text, of Pachyderm's form: paths are of the native spec made of it; NULL: it is no such text */
+    bool network_off;  /* in the spec's project */
     bool partial;      /* reading `defaults`: nothing is required, nothing filled in */
     size_t n_problems; /* found, kept or not */
     struct pl_spec_errors *errs;

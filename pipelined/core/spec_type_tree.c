@@ -278,6 +278,22 @@ static void spec_check_nulls(struct spec_reader *r, json_t *stage)
     }
 }
 
+/* What the text says itself: of the project's and the cluster's defaults the project's setting is the stronger one. */
+static void spec_check_network(struct spec_reader *r, const json_t *value)
+{
+    size_t path_len = r->path.len;
+
+    if (!r->network_off || !json_is_true(json_object_get(value, "network")))
+        return;
+    pl_spec_enter_key(r, "network");
+    pl_spec_problem(
+        r,
+        "true is not accepted: the network is off in project \"%s\"; leave it out, or ask an admin of the project for "
+        "pipelinectl update project %s --network on",
+        r->spec->project, r->spec->project);
+    pl_spec_leave(r, path_len);
+}
+
 static void spec_read_stage(struct spec_reader *r, json_t *value, struct pl_stage *stage)
 {
     json_t *merged;
@@ -288,6 +304,7 @@ static void spec_read_stage(struct spec_reader *r, json_t *value, struct pl_stag
         return;
     }
     spec_check_nulls(r, value);
+    spec_check_network(r, value);
     merged = pl_spec_merge_patch(r->defaults, value);
     if (merged == NULL) {
         r->failed = PL_ENOMEM;
@@ -341,6 +358,7 @@ static void read_defaults(struct spec_reader *r, const struct spec_field *field,
     if (r->defaults == NULL)
         return; /* no memory: said by who made them */
     spec_check_nulls(r, value);
+    spec_check_network(r, value);
     r->partial = true;
     pl_spec_read_object(r, &pl_spec_object_stage, r->defaults, &scratch);
     r->partial = false;

@@ -560,7 +560,7 @@ static int start_api(struct daemon *d, struct pl_err *err)
                               .engine_self = d->engine,
                               .data_dir = d->config->data,
                               .executor = d->config->executor,
-                              .no_sandbox = pl_streq(d->config->sandbox, "none"),
+                              .no_sandbox = pl_streq(d->config->sandbox, "none") && pl_streq(d->config->executor, "local"),
                               .version = PL_VERSION,
                               .token = d->token,
                               .master_key = d->master_key,

@@ -348,12 +348,10 @@ static void call_run(void *arg)
     pthread_mutex_unlock(&c->mutex);
 }
 
-static void call(struct call *c)
+static int call(struct call *c, struct pl_err *err)
 {
-    if (c->engine->hung_up) { /* the loop may not turn again */
-        c->result = pl_err_set(&c->err, PL_ESTOPPING, "the daemon is stopping");
-        return;
-    }
+    if (c->engine->hung_up) /* the loop may not turn again */
+        return pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
     pthread_mutex_init(&c->mutex, NULL);
     pthread_cond_init(&c->cond, NULL);
     pl_engine_post(c->engine, "engine.call", call_run, c);
@@ -363,6 +361,9 @@ static void call(struct call *c)
     pthread_mutex_unlock(&c->mutex);
     pthread_mutex_destroy(&c->mutex);
     pthread_cond_destroy(&c->cond);
+    if (c->result < 0 && err)
+        *err = c->err;
+    return c->result;
 }
 
 static void do_stop(struct call *c)
@@ -387,10 +388,7 @@ static int ops_stop(void *self, const char *run, const char *project, const char
 {
     struct call c = {.engine = self, .fn = do_stop, .run = run, .project = project, .stage = stage, .why = why};
 
-    call(&c);
-    if (c.result < 0 && err)
-        *err = c.err;
-    return c.result;
+    return call(&c, err);
 }
 
 static void do_check(struct call *c)
@@ -423,16 +421,14 @@ static int check_stage(struct pl_engine *e, const char *project, const struct pl
                        json_t *warnings, struct pl_err *err)
 {
     struct call c = {.engine = e, .fn = do_check, .project = project, .def = def, .gpu = def->gpu.count > 0};
+    int r = call(&c, err);
 
-    call(&c);
     c.check.away = *away;
-    if (c.result == 0 && c.check.body)
-        c.result = e->executor->ops->ask(e->executor, &c.check, &c.err);
+    if (r == 0 && c.check.body)
+        r = e->executor->ops->ask(e->executor, &c.check, err);
     *away = c.check.away;
-    if (c.result < 0 && err)
-        *err = c.err;
-    if (c.result < 0)
-        return pl_err_wrap(err, c.result, "stage %s", def->name);
+    if (r < 0)
+        return pl_err_wrap(err, r, "stage %s", def->name);
     return take_check(def, &c.check, strict, warnings, err);
 }
 
@@ -444,6 +440,19 @@ static int ops_check_stages(void *self, const struct pl_spec *spec, bool strict,
     for (size_t i = 0; r == 0 && i < spec->n_stages; i++)
         r = check_stage(self, spec->project, &spec->stages[i], strict, &away, warnings, err);
     return r;
+}
+
+static void do_network_changed(struct call *c)
+{
+    if (c->engine->started && !c->engine->failed)
+        pl_engine_network_changed(c->engine, c->project);
+}
+
+static void ops_network_changed(void *self, const char *project)
+{
+    struct call c = {.engine = self, .fn = do_network_changed, .project = project};
+
+    (void)call(&c, NULL); /* one that stops: the next start looks */
 }
 
 static void do_container_log(struct call *c)
@@ -476,10 +485,7 @@ static int ops_container_log(void *self, const char *project, const char *stage,
 {
     struct call c = {.engine = self, .fn = do_container_log, .project = project, .stage = stage, .ask = ask, .printed = ret};
 
-    call(&c);
-    if (c.result < 0 && err)
-        *err = c.err;
-    return c.result;
+    return call(&c, err);
 }
 
 static json_t *workers_json(struct pl_engine *e)
@@ -594,7 +600,7 @@ static json_t *ops_live(void *self)
 {
     struct call c = {.engine = self, .fn = do_live};
 
-    call(&c);
+    (void)call(&c, NULL);
     return c.json ? c.json : json_object();
 }
 
@@ -613,7 +619,7 @@ static json_t *ops_job_live(void *self, const char *run, const char *project, co
 {
     struct call c = {.engine = self, .fn = do_job_live, .run = run, .project = project, .stage = stage};
 
-    call(&c);
+    (void)call(&c, NULL);
     return c.json;
 }
 
@@ -651,25 +657,18 @@ static void do_pipelines_changed(void *arg)
     do_new_runs(e);
 }
 
-static void load_changed(void *arg)
-{
-    struct changed *c = arg;
-    struct pl_err err = {0};
-
-    if (pl_engine_load_stages(c->engine, c->engine->stages_made, &c->stages, &c->n, &err) < 0)
-        pl_log_warn("engine", "stages: %s", err.msg); /* the loop tries again */
-    pl_engine_post(c->engine, "engine.pipelines", do_pipelines_changed, c);
-}
-
 static void ops_pipelines_changed(void *self, const char *run)
 {
+    struct pl_err err = {0};
     struct changed *c;
 
     (void)run;
     while (!(c = calloc(1, sizeof *c)))
         usleep(1000);
     c->engine = self;
-    load_changed(c);
+    if (pl_engine_load_stages(c->engine, c->engine->stages_made, &c->stages, &c->n, &err) < 0)
+        pl_log_warn("engine", "stages: %s", err.msg); /* the loop tries again */
+    pl_engine_post(c->engine, "engine.pipelines", do_pipelines_changed, c);
 }
 
 static int ops_secrets(void *self, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
@@ -686,6 +685,7 @@ const struct pl_engine_ops *pl_engine_api_ops(void)
 {
     static const struct pl_engine_ops ops = {.run_created = ops_run_created,
                                              .pipelines_changed = ops_pipelines_changed,
+                                             .network_changed = ops_network_changed,
                                              .stop = ops_stop,
                                              .check_stages = ops_check_stages,
                                              .live = ops_live,

@@ -31,6 +31,9 @@ struct pl_engine_ops {
     /* A pipeline was created, updated or deleted: read its stages anew; then, when `run` is not "", schedule that run. Blocks:
      * on the pool, holding no reader. */
     void (*pipelines_changed)(void *self, const char *run);
+    /* The network of the project may have been switched on or off (db/names.h): workers that were started otherwise get nothing more from here on.
+     * Blocks: on the pool, holding no reader. */
+    void (*network_changed)(void *self, const char *project);
     /* Stops a run, or one job of it (`stage` not NULL). Blocks: on the pool, holding no reader. PL_ENOTFOUND, PL_EBUSY. */
     int (*stop)(void *self, const char *run, const char *project, const char *stage, const char *why, struct pl_err *err);
     /* Would the executor take the workers of the spec's stages? What speaks against it, but may change, is appended to `warnings` (a list); with

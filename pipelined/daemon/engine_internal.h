@@ -126,6 +126,7 @@ struct pl_eworker {
     uint16_t gpus[PL_SCHED_WORKER_GPUS_MAX];
     uint32_t n_gpus;
     char host[128];
+    bool network_off; /* it was started so (pl_engine_network_off) */
     bool stopping, attached;
     char *image;           /* of a pod: the image that its command runs in, as its node resolved it; NULL: not said yet */
     int64_t unnamed_since; /* the lowest row of a job of which an attempt was kept before that; 0 = none */
@@ -267,6 +268,11 @@ int pl_engine_shape(struct pl_engine *e, const struct pl_estage *s, bool gpu, ui
 /* What pods are rendered by has changed: tells the scheduler which shapes the pods of each stage have now, some stages in a turn of the loop. One
  * goes at a time; who calls meanwhile has all of them looked at once more behind it. Loop. */
 void pl_engine_reshape(struct pl_engine *e);
+/* Has the project its network off, so that its stages get none whatever they say? Where that cannot be read: yes. Loop. */
+bool pl_engine_network_off(struct pl_engine *e, const char *project);
+/* That may be another than it was: retires workers that were started otherwise, and has pods rendered anew. `project` NULL: workers of all, at
+ * the start. Loop. */
+void pl_engine_network_changed(struct pl_engine *e, const char *project);
 /* Gives a stage version to the scheduler. */
 PL_MUST_CHECK
 int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err *err);

@@ -414,6 +414,7 @@ static int restore_runs(struct pl_engine *e, struct pl_err *err)
 struct worker_row {
     int64_t id, stage, pid, pid_start;
     enum pl_pod_kind pod;
+    bool network_off;
     uint16_t gpus[PL_SCHED_WORKER_GPUS_MAX];
     size_t n_gpus;
     char incarnation[64], host[128];
@@ -424,8 +425,9 @@ static int read_worker(struct pl_engine *e, int64_t id, struct worker_row *ret, 
     const struct pl_db_reading rd = {NULL, e->conn};
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     _cleanup_(json_decrefp) json_t *gpus = NULL;
-    int r = pl_sql_query(rd.conn, err, &rows,
-                         "SELECT stage, incarnation, gpus, host, pid, pid_start, pod FROM worker WHERE id = ?", "i", id);
+    int r =
+        pl_sql_query(rd.conn, err, &rows,
+                     "SELECT stage, incarnation, gpus, host, pid, pid_start, pod, network_off FROM worker WHERE id = ?", "i", id);
 
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
     if (r <= 0)
@@ -442,6 +444,7 @@ static int read_worker(struct pl_engine *e, int64_t id, struct worker_row *ret, 
     ret->pid = pl_col_int(&rows, 4);
     ret->pid_start = pl_col_int(&rows, 5);
     ret->pod = (enum pl_pod_kind)pl_col_int(&rows, 6);
+    ret->network_off = pl_col_int(&rows, 7) != 0;
     return 0;
 }
 
@@ -477,6 +480,7 @@ static int restore_worker(struct pl_engine *e, int64_t id, struct pl_err *err)
         return r;
     snprintf(w->host, sizeof w->host, "%s", row.host);
     w->pod = row.pod;
+    w->network_off = row.network_off;
     pl_engine_worker_spec(e, w, &texts, &spec);
     ev.worker.id = (uint64_t)id;
     ev.worker.stage = stage->stage;
@@ -675,6 +679,8 @@ int pl_engine_restore(struct pl_engine *e, struct pl_err *err)
     r = r < 0 ? r : pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_DONE}, err);
     e->restoring = false;
     forget_settled(e);
+    if (r >= 0)
+        pl_engine_network_changed(e, NULL); /* the life before may have ended between that and this */
     if (r >= 0 && e->executor->ops->sweep)
         e->executor->ops->sweep(e->executor);
     return r < 0 ? r : pl_engine_sync_stages(e, err); /* versions were given that only old jobs and workers have */

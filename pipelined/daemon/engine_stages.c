@@ -2,6 +2,7 @@
 #include "engine_internal.h"
 
 #include "pipelined/core/json_text.h"
+#include "pipelined/db/names.h"
 #include "storage/base/log.h"
 
 #include <inttypes.h>
@@ -241,6 +242,40 @@ void pl_engine_reshape(struct pl_engine *e)
         memcpy(&some->versions[some->n++], slot->key, sizeof *some->versions);
     e->reshaping = some;
     pl_engine_post(e, "engine.reshape", reshape_some, e);
+}
+
+bool pl_engine_network_off(struct pl_engine *e, const char *project)
+{
+    struct pl_err err = {0};
+    bool off = true;
+
+    if (pl_db_network_off(e->conn, project, &off, &err) < 0)
+        pl_log_error("engine", "network of project %s: %s", project, err.msg);
+    return off;
+}
+
+void pl_engine_network_changed(struct pl_engine *e, const char *project)
+{
+    _cleanup_free_ uint64_t *ids = malloc(PL_MAX(e->workers.len, (size_t)1) * sizeof *ids);
+    const struct pl_map_slot *slot;
+    struct pl_err err = {0};
+    size_t n = 0;
+
+    if (!ids) {
+        pl_engine_fail(e, "memory for the workers of a project");
+        return;
+    }
+    for (size_t i = 0; (slot = pl_map_next(&e->workers, &i));) {
+        const struct pl_eworker *w = slot->value;
+
+        if ((!project || pl_streq(w->stage->project, project)) && w->network_off != pl_engine_network_off(e, w->stage->project))
+            ids[n++] = w->id;
+    }
+    for (size_t i = 0; i < n && !e->failed; i++)
+        if (pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_WORKER_RETIRE, .id = ids[i]}, &err) < 0)
+            pl_log_warn("engine", "worker %" PRIu64 ": %s", ids[i], err.msg);
+    if (project && e->executor->ops->shape && !e->failed)
+        pl_engine_reshape(e);
 }
 
 /* Of this machine's, for a stage that says what its GPUs are to be like. */

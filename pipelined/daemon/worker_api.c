@@ -69,6 +69,8 @@ static json_t *attach_answer(struct pl_engine *e, const struct pl_eworker *w, co
         json_object_set_new(stage, "code_root", json_string(pl_hash_hex(&s->code_root, code)));
     json_object_set_new(stage, "writable", pl_stage_writable_json(s->def));
     json_object_set_new(stage, "pipeline", json_string(s->pipeline));
+    if (w->network_off)
+        json_object_set_new(stage, "network", json_false());
     return json_pack("{s:i, s:i, s:i, s:s, s:o, s:{s:o, s:I}, s:s*}", "protocol", 1, "lease_ms", LEASE_MS, "renew_ms", RENEW_MS,
                      "project", s->project, "stage", stage, "gpu", "devices", devices, "count",
                      (json_int_t)(w->pod == PL_POD_WITH_GPU ? s->def->gpu.count : w->n_gpus), "token", *token ? token : NULL);

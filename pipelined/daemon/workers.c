@@ -177,6 +177,7 @@ static void report(struct pl_engine *e, uint64_t id, enum pl_sched_event_kind ki
 struct worker_row {
     int64_t id, stage, pid, pid_start;
     int pod; /* of the row */
+    bool network_off;
     char gpus[8 * PL_SCHED_WORKER_GPUS_MAX], host[128], incarnation[64];
     enum { ROW_STARTED, ROW_ATTACHED, ROW_PLACED, ROW_GONE } what;
     pl_tx_done done; /* may be NULL */
@@ -191,9 +192,11 @@ static int worker_row_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 
     switch (w->what) {
     case ROW_STARTED:
-        r = pl_sql_exec(
-            c, err, "INSERT INTO worker(id, stage, pod, gpus, host, pid, pid_start, created_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            "iiissiii", w->id, w->stage, (int64_t)w->pod, w->gpus, w->host, w->pid, w->pid_start, pl_tx_now_us(tx));
+        r = pl_sql_exec(c, err,
+                        "INSERT INTO worker(id, stage, pod, gpus, host, pid, pid_start, created_us, network_off)"
+                        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                        "iiissiiii", w->id, w->stage, (int64_t)w->pod, w->gpus, w->host, w->pid, w->pid_start, pl_tx_now_us(tx),
+                        (int64_t)w->network_off);
         break;
     case ROW_PLACED:
         r = pl_sql_exec(c, err, "UPDATE worker SET host = ? WHERE id = ?", "si", w->host, w->id);
@@ -264,6 +267,7 @@ static void on_started(void *self, uint64_t id, const char *host, int64_t pid, i
     snprintf(row.host, sizeof row.host, "%s", host);
     row.stage = (int64_t)w->stage->version;
     row.pod = w->pod;
+    row.network_off = w->network_off;
     strcpy(row.gpus, "[");
     for (uint32_t i = 0; i < w->n_gpus; i++)
         used += (size_t)snprintf(row.gpus + used, sizeof row.gpus - used, "%s%u", i ? "," : "", w->gpus[i]);
@@ -414,6 +418,11 @@ static bool has_shape(void *self, uint64_t id)
     return pl_sched_has_shape(((const struct pl_engine *)self)->sched, id);
 }
 
+static bool network_off(void *self, const char *project)
+{
+    return pl_engine_network_off(self, project);
+}
+
 static bool has_come(void *self, uint64_t id)
 {
     const struct pl_eworker *w = pl_engine_worker(self, id);
@@ -424,7 +433,7 @@ static bool has_come(void *self, uint64_t id)
 struct pl_executor_events pl_engine_executor_events(struct pl_engine *e)
 {
     return (struct pl_executor_events){e,          on_started, on_exited, on_placed, on_waits, on_shape,
-                                       on_reshape, has_shape,  has_come,  on_image,  on_needs};
+                                       on_reshape, has_shape,  has_come,  on_image,  on_needs, network_off};
 }
 
 void pl_engine_worker_spec(const struct pl_engine *e, const struct pl_eworker *w, struct pl_engine_worker_texts *texts,
@@ -441,6 +450,7 @@ void pl_engine_worker_spec(const struct pl_engine *e, const struct pl_eworker *w
                                    .def = w->stage->def,
                                    .version = w->stage->version,
                                    .gpu = w->pod == PL_POD_WITH_GPU,
+                                   .network_off = w->network_off,
                                    .token = texts->token,
                                    .gpus = w->gpus,
                                    .n_gpus = w->n_gpus,
@@ -463,6 +473,7 @@ void pl_engine_start_worker(struct pl_engine *e, const struct pl_sched_action *a
         report(e, a->worker.id, PL_SCHED_EV_START_FAILED, err.msg);
         return;
     }
+    w->network_off = pl_engine_network_off(e, stage->project);
     if (a->worker.shape)
         w->pod = a->worker.gpu ? PL_POD_WITH_GPU : PL_POD_WITHOUT_GPU;
     pl_engine_worker_spec(e, w, &texts, &spec);

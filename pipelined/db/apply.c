@@ -50,6 +50,16 @@ static int apply_project(struct pl_conn *c, const json_t *o, uint64_t seq, struc
     return pl_sql_exec(c, err, "INSERT INTO project(name, created_us) VALUES (?, ?)", "si", pl_json_str(o, "name"), num(o, "at"));
 }
 
+static int apply_project_options(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
+{
+    _cleanup_free_ char *options = dump(o, "options", "{}");
+
+    (void)seq;
+    if (!options)
+        return pl_err_nomem(err);
+    return pl_sql_exec(c, err, "UPDATE project SET options = ? WHERE name = ?", "ss", options, pl_json_str(o, "name"));
+}
+
 static int apply_project_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     int r = pl_sql_exec(c, err, "DELETE FROM defaults WHERE scope = 'project/' || ?", "s", pl_json_str(o, "name"));
@@ -418,6 +428,7 @@ int pl_apply_record(struct pl_conn *c, uint16_t kind, const json_t *payload, uin
         [PL_RECORD_TOKEN_DELETE] = apply_token_delete,
         [PL_RECORD_S3_KEY] = apply_s3_key,
         [PL_RECORD_S3_KEY_DELETE] = apply_s3_key_delete,
+        [PL_RECORD_PROJECT_OPTIONS] = apply_project_options,
     };
     int r;
 

@@ -62,6 +62,17 @@ int pl_db_repo_find(struct pl_conn *c, const char *project, const char *repo, st
     return r;
 }
 
+int pl_db_network_off(struct pl_conn *c, const char *project, bool *ret, struct pl_err *err)
+{
+    int64_t off = 0;
+    int r = pl_sql_int(c, err, &off, "SELECT json_extract(options, '$.network') IS 0 FROM project WHERE name = ?", "s", project);
+
+    if (r < 0 && r != PL_ENOTFOUND)
+        return r;
+    *ret = off != 0;
+    return 0;
+}
+
 int pl_db_stage_owner(struct pl_conn *c, const char *project, const char *stage, char **ret, struct pl_err *err)
 {
     return pl_sql_text(

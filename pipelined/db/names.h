@@ -19,6 +19,10 @@ int pl_db_repo_seek(struct pl_conn *c, const char *project, const char *repo, st
 PL_MUST_CHECK
 int pl_db_repo_find(struct pl_conn *c, const char *project, const char *repo, struct pl_repo_row *ret, struct pl_err *err);
 
+/* Has the project its network off (its stages have none, whatever they say)? One that does not exist has not. */
+PL_MUST_CHECK
+int pl_db_network_off(struct pl_conn *c, const char *project, bool *ret, struct pl_err *err);
+
 /* {pipeline name} that owns the output repo `stage`, malloc'ed; PL_ENOTFOUND. */
 PL_MUST_CHECK
 int pl_db_stage_owner(struct pl_conn *c, const char *project, const char *stage, char **ret, struct pl_err *err);

@@ -216,6 +216,8 @@ static int replay_end(void *self, const struct pl_log_head *head, struct pl_err 
 static const char *const upgrades[] = {
     "ALTER TABLE attempt ADD COLUMN unnamed INTEGER;"
     "CREATE INDEX attempt_unnamed ON attempt(unnamed) WHERE unnamed IS NOT NULL;",
+    "ALTER TABLE project ADD COLUMN options TEXT NOT NULL DEFAULT '{}';"
+    "ALTER TABLE worker ADD COLUMN network_off INTEGER NOT NULL DEFAULT 0 CHECK (network_off IN (0, 1));",
 };
 _Static_assert(PL_ARRAY_SIZE(upgrades) == PL_DB_SCHEMA_VERSION - 1, "a way from each version to the next");
 

@@ -15,6 +15,31 @@ static int project_exists(struct pl_tx *tx, const char *name, struct pl_err *err
     return r == PL_ENOTFOUND ? 0 : r < 0 ? r : 1;
 }
 
+/* Of a project that exists. */
+static int set_project_options(struct pl_tx *tx, struct pl_repo_args *a, struct pl_err *err)
+{
+    _cleanup_free_ char *text = NULL;
+    _cleanup_(json_decrefp) json_t *options = NULL;
+    bool off;
+    int r =
+        a->set_network ? pl_sql_text(pl_tx_conn(tx), err, &text, "SELECT options FROM project WHERE name = ?", "s", a->name) : 0;
+
+    if (r < 0 || !a->set_network)
+        return r;
+    options = json_loads(text, 0, NULL);
+    if (!options)
+        return pl_err_nomem(err);
+    off = json_is_false(json_object_get(options, "network"));
+    if (off == a->network_off)
+        return 0;
+    if (off)
+        (void)json_object_del(options, "network");
+    else if (json_object_set_new(options, "network", json_false()) < 0)
+        return pl_err_nomem(err);
+    a->changed = true;
+    return pl_tx_emit(tx, PL_RECORD_PROJECT_OPTIONS, json_pack("{s:s, s:O}", "name", a->name, "options", options), err);
+}
+
 int pl_tx_project_create(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_repo_args *a = arg;
@@ -23,10 +48,13 @@ int pl_tx_project_create(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = r < 0 ? r : project_exists(tx, a->name, err);
     if (r < 0)
         return r;
-    if (r > 0)
-        return a->exist_ok ? 0 : pl_err_set(err, PL_EEXISTS, "project \"%s\" exists already", a->name);
-    a->changed = true;
-    return pl_tx_emit(tx, PL_RECORD_PROJECT, json_pack("{s:s, s:I}", "name", a->name, "at", (json_int_t)pl_tx_now_us(tx)), err);
+    if (r > 0 && !a->exist_ok)
+        return pl_err_set(err, PL_EEXISTS, "project \"%s\" exists already", a->name);
+    a->changed = r == 0;
+    r = r > 0 ? 0
+              : pl_tx_emit(tx, PL_RECORD_PROJECT, json_pack("{s:s, s:I}", "name", a->name, "at", (json_int_t)pl_tx_now_us(tx)),
+                           err);
+    return r < 0 ? r : set_project_options(tx, a, err);
 }
 
 int pl_tx_project_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
@@ -64,6 +92,14 @@ static int need_project(struct pl_tx *tx, const char *name, struct pl_err *err)
         return pl_err_hint(err, r, "pipelinectl create project %s", name);
     }
     return pl_tx_project_create(tx, &(struct pl_repo_args){.name = name}, err);
+}
+
+int pl_tx_project_update(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_repo_args *a = arg;
+    int r = need_project(tx, a->name, err);
+
+    return r < 0 ? r : set_project_options(tx, a, err);
 }
 
 static int check_options(const struct pl_repo_args *a, struct pl_err *err)

@@ -18,7 +18,10 @@ struct pl_repo_args {
     bool empty;    /* delete: only when no branch's head has a file */
     bool look;     /* delete of a project: says whether it could be, and leaves it */
     bool changed;  /* out: something was made, set or removed */
-    int64_t id;    /* delete: out: the row that it was */
+    /* Of a project. */
+    bool set_network; /* network_off counts */
+    bool network_off; /* its stages have no network, whatever they say */
+    int64_t id;       /* delete: out: the row that it was */
     /* Options, of input repos. */
     bool set_window;          /* commit_window_ms counts */
     int64_t commit_window_ms; /* 0..PL_REPO_COMMIT_WINDOW_MAX_MS */
@@ -30,6 +33,9 @@ struct pl_repo_args {
 /* arg: struct pl_repo_args, `name` is the project. */
 PL_MUST_CHECK
 int pl_tx_project_create(struct pl_tx *tx, void *arg, struct pl_err *err);
+/* Sets what is given; "default" is made on the way. PL_ENOTFOUND. */
+PL_MUST_CHECK
+int pl_tx_project_update(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* PL_EINUSE while it has repos or pipelines. */
 PL_MUST_CHECK
 int pl_tx_project_delete(struct pl_tx *tx, void *arg, struct pl_err *err);

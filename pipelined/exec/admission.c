@@ -25,7 +25,12 @@ static uint64_t number_of(const json_t *pod)
 int pl_admission_begin(struct kube *k, const char *project, const struct pl_stage *def, bool gpu, struct pl_executor_check *ret,
                        struct pl_err *err)
 {
-    const struct pl_worker_spec spec = {.project = project, .stage = def->name, .def = def, .gpu = gpu, .token = ""};
+    const struct pl_worker_spec spec = {.project = project,
+                                        .stage = def->name,
+                                        .def = def,
+                                        .gpu = gpu,
+                                        .network_off = pl_kube_network_off(k, project),
+                                        .token = ""};
     struct pl_offer_request request;
     struct pl_pod pod = {0};
     int r;

@@ -25,6 +25,7 @@ struct pl_worker_spec {
     const struct pl_stage *def; /* NULL: an adopted one whose stage is no more; it is stopped at once */
     uint64_t version;           /* of the stage */
     bool gpu;                   /* of a pod: it gets the stage's GPUs */
+    bool network_off;           /* its project has the network off: the command gets none, whatever the stage says */
     const char *const *avoid;   /* nodes that a pod should not go to while there are others */
     size_t n_avoid;
     const char *token;    /* of this worker alone */
@@ -70,6 +71,8 @@ struct pl_executor_events {
     void (*image)(void *self, uint64_t id, const char *image);
     /* Of pods that were adopted and wait for a node: WORKER_NEEDS. Not within a call of `adopt`. NULL: nobody wants to know. */
     void (*needs)(void *self, uint64_t id, uint64_t needs);
+    /* Has the project its network off? Asked of pods that are no worker's yet; of a worker its pl_worker_spec says it. NULL: none has. */
+    bool (*network_off)(void *self, const char *project);
 };
 
 /* Would a stage's workers be taken? Texts are "" where there is nothing to say. */

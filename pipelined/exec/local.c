@@ -423,6 +423,17 @@ static struct worker *new_worker(struct local *l, uint64_t id, struct pl_err *er
     return w;
 }
 
+/* It is taken away by the sandbox. */
+static int check_network(const struct local *l, const struct pl_worker_spec *spec, struct pl_err *err)
+{
+    if ((spec->def->network && !spec->network_off) || !pl_streq(l->sandbox, "none"))
+        return 0;
+    return pl_err_set(err, PL_EUNAVAILABLE,
+                      "%s%s has no network%s, and without a sandbox (--sandbox none) it cannot be taken away: use bubblewrap",
+                      spec->network_off ? "project " : "stage ", spec->network_off ? spec->project : spec->stage,
+                      spec->network_off ? "" : " (\"network\": false)");
+}
+
 static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec, struct pl_err *err)
 {
     struct local *l = (struct local *)x;
@@ -432,6 +443,7 @@ static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec,
     int r = l->closing ? pl_err_set(err, PL_ESTOPPING, "the daemon is stopping") : c ? read_url(l, url, err) : pl_err_nomem(err);
 
     r = r < 0 ? r : pl_secret_files_have(l->secrets, spec->project, spec->def, err);
+    r = r < 0 ? r : check_network(l, spec, err);
     if (r < 0)
         return r;
     w = new_worker(l, spec->id, err);

@@ -284,6 +284,8 @@ uint64_t pl_kube_facts_number(struct kube *k);
 uint64_t pl_kube_facts_of(struct kube *k, const char *project);
 /* The queue of Kueue that a pod is to be admitted by; NULL. The pod's. */
 const char *pl_kube_queue_of(const json_t *pod);
+/* As of pl_executor_events. */
+bool pl_kube_network_off(const struct kube *k, const char *project);
 /* Renders the pod of a worker. `shape`, where it is known (else NULL), says what of its inputs nodes have room for. As pl_pod_render. */
 PL_MUST_CHECK
 int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, const struct kshape *shape, struct pl_pod *ret,

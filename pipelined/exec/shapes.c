@@ -14,10 +14,15 @@ static bool is_trusted(const struct kube *k, const char *project)
     return false;
 }
 
+bool pl_kube_network_off(const struct kube *k, const char *project)
+{
+    return k->events.network_off && k->events.network_off(k->events.self, project);
+}
+
 int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, const struct kshape *shape, struct pl_pod *ret,
                    struct pl_err *err)
 {
-    const bool trusted = is_trusted(k, spec->project);
+    const bool trusted = is_trusted(k, spec->project) && !spec->network_off; /* who may ask for all could have the network back */
     _cleanup_free_ const char **secrets = NULL;
     size_t n_secrets = 0;
     struct pl_pod_worker worker = {.stage = spec->def,
@@ -31,7 +36,8 @@ int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, const stru
                                    .avoid = spec->avoid,
                                    .n_avoid = spec->n_avoid,
                                    .input_bytes = (int64_t)spec->input_bytes,
-                                   .trusted = trusted};
+                                   .trusted = trusted,
+                                   .network_off = spec->network_off};
     int r;
 
     if (!k->cluster)
@@ -241,8 +247,13 @@ struct kshape *pl_kshape_of_pod(struct kube *k, const struct pl_worker_spec *spe
 
 struct kshape *pl_kshape_of(struct kube *k, const char *project, const struct pl_stage *def, uint64_t version, bool gpu)
 {
-    const struct pl_worker_spec spec = {
-        .project = project, .stage = def->name, .def = def, .version = version, .gpu = gpu, .token = ""};
+    const struct pl_worker_spec spec = {.project = project,
+                                        .stage = def->name,
+                                        .def = def,
+                                        .version = version,
+                                        .gpu = gpu,
+                                        .network_off = pl_kube_network_off(k, project),
+                                        .token = ""};
     struct pl_pod pod = {0};
     struct pl_err err = {0};
     int r = pl_kube_render(k, &spec, NULL, &pod, &err);

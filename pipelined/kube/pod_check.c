@@ -37,9 +37,9 @@ int pl_pod_refuse(struct pod_check *c, const char *path, const char *what)
     return pl_err_field(
         c->err,
         pl_err_set(c->err, PL_EFORBIDDEN,
-                   "stage %s: %s %s%s%.80s%s: leave it out; only projects that kubernetes.trusted_projects names may",
+                   "stage %s: %s %s%s%.80s%s: leave it out; only projects that kubernetes.trusted_projects names may%s",
                    c->worker->stage->name, path, what, text != NULL ? " (" : "", text != NULL ? text : "",
-                   text != NULL ? ")" : ""),
+                   text != NULL ? ")" : "", c->worker->network_off ? ", and of those none whose network is off" : ""),
         path);
 }
 

@@ -431,6 +431,15 @@ static int check_container(struct pod_check *c, const char *list, const json_t *
         return 0;
     if (before != NULL && !pl_streq(name, "main"))
         return pl_pod_refuse(c, path, "changes a container that is not the stage's");
+    if (before == NULL && c->worker->network_off) /* no runner keeps it from the network */
+        return pl_err_field(
+            c->err,
+            pl_err_set(c->err, PL_EFORBIDDEN,
+                       "stage %s: %s is a container beside the command's (\"%.60s\"), and the network is off in project \"%s\", "
+                       "which such a container would have: leave it out, or ask an admin of the project for pipelinectl "
+                       "update project %s --network on",
+                       c->worker->stage->name, path, name, c->worker->project, c->worker->project),
+            path);
     if (before == NULL && (pl_streq(name, "main") || pl_streq(name, "agent") || pl_streq(name, "install")))
         return pl_pod_refuse(c, path, "has the name of another container");
     r = check_lists(c, &one);

@@ -109,6 +109,12 @@ static json_t *label_value(const char *name)
     return json_stringn(name, n);
 }
 
+/* Has its command? */
+static bool has_network(const struct pod_build *b)
+{
+    return b->stage->network && !b->worker->network_off;
+}
+
 /* --- metadata */
 
 static void add_pairs(struct pod_build *b, const struct pl_pairs *pairs, json_t *to)
@@ -133,7 +139,7 @@ static void make_metadata(struct pod_build *b)
     pl_pod_put(b, b->labels, PL_POD_LABEL "project", label_value(b->worker->project));
     pl_pod_put(b, b->labels, PL_POD_LABEL "stage", label_value(b->stage->name));
     pl_pod_put(b, b->annotations, PL_POD_LABEL "worker", json_sprintf("%llu", (unsigned long long)b->worker->id));
-    if (!b->stage->network)
+    if (!has_network(b))
         pl_pod_put(b, b->labels, PL_POD_LABEL "network", json_string("none"));
     if (placement->queue != NULL)
         pl_pod_put(b, b->labels, "kueue.x-k8s.io/queue-name", json_string(placement->queue));
@@ -388,7 +394,7 @@ static json_t *command_of_main(struct pod_build *b)
     json_t *command = json_pack("[sss]", "/pl/bin/pl-runner", "--pod", "/pl/sock/runner");
     const struct pl_stage *stage = b->stage;
 
-    if (!stage->network)
+    if (!has_network(b))
         pl_pod_add(b, command, json_string("--no-network"));
     pl_pod_add(b, command, json_string("/pfs/out"));
     for (size_t i = 0; i < stage->n_leaves; i++)

@@ -97,8 +97,9 @@ struct pl_pod_worker {
     uint64_t version; /* of the stage */
     uint32_t index, incarnation;
     const char *token;
-    bool gpu;     /* it gets its GPUs; false also for a stage that goes on without */
-    bool trusted; /* the project is one of kubernetes.trusted_projects */
+    bool gpu;         /* it gets its GPUs; false also for a stage that goes on without */
+    bool trusted;     /* the project is one of kubernetes.trusted_projects, and has its network */
+    bool network_off; /* it has none: nor have its stages, whatever they say */
     int64_t
         input_bytes; /* of its largest datum, as far as is known: asked for of the node's disk in whole MiB, but no more than one has */
     int64_t disk_bytes;       /* of the node that has most of it for such pods (offer.h); 0 = not known */

@@ -54,7 +54,9 @@
     X(TOKEN_DELETE, 24, "token_delete", "hash", "A token is good no more.")                                                      \
     X(S3_KEY, 25, "s3_key", "access_key at expires name role scope user",                                                        \
       "A key of a user for S3 clients: that there is one. Its secret is on the machine alone, sealed, and never logged.")        \
-    X(S3_KEY_DELETE, 26, "s3_key_delete", "access_key", "The key is good no more.")
+    X(S3_KEY_DELETE, 26, "s3_key_delete", "access_key", "The key is good no more.")                                              \
+    X(PROJECT_OPTIONS, 27, "project_options", "name options",                                                                    \
+      "The settings of a project, all of them: `options` is {`network`: false} where its stages have none, else {}.")
 
 enum pl_record_kind {
 #define PL_RECORD_ENUM(name, number, ...) PL_RECORD_##name = (number),

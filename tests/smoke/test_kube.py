@@ -71,3 +71,36 @@ def test_a_command_that_fails_says_so(make_daemon, cluster):
     run = daemon.wait(daemon.push("in", "f", "x")["run"])
     assert run["state"] == "failure", run
     assert "the reason" in daemon.default.logs("st")
+
+
+TRY = """import errno, socket
+try:
+    socket.socket(socket.AF_INET)
+except OSError as end:
+    print(errno.errorcode[end.errno])
+else:
+    print("opened")
+"""
+
+
+def test_a_project_without_network_has_none_in_pods(make_daemon, cluster):
+    """A warm pod that has it ends when it is switched off, and a pod with a container of its own is made no more."""
+    daemon = make_daemon("--executor", "kubernetes", "--kubernetes-kubeconfig", cluster.plane.kubeconfig(), "--kubernetes-image", AGENT,
+                         "--kubernetes-default-image", COMMANDS).start()
+    beside = {"placement": {"pod_patch": {"containers": [{"name": "extra", "image": COMMANDS, "command": ["true"]}]}}}
+    one = daemon.default.repo("in")
+    one.stages(kit.sh("st", f"/usr/bin/python3 -c '{TRY}' >/pfs/out/said", keep_warm="1h"))
+    one.stages(kit.sh("two", "cp /pfs/in/f /pfs/out/f", **beside), pipeline="two")
+    one.run("in", {"f": "1"})
+    assert one.read("st", "said") == b"opened\n"
+    daemon.http("PATCH", "/api/v1/projects/default", {"network": False})
+    run = one.commit("in", {"f": "2"})["run"]
+    says = 'containers[2] is a container beside the command\'s ("extra"), and the network is off in project "default"'
+    daemon.wait_job(run, "two", lambda job: says in job["reason"], f"to say: {says}")
+    daemon.wait_job(run, "st", lambda job: job["state"] == "success", "to end")
+    assert one.read("st", "said") == b"EAFNOSUPPORT\n"
+    with pytest.raises(kit.HttpError) as refused:
+        one.stages(kit.sh("two", "true", **beside), pipeline="two", update=True)
+    assert refused.value.status == 403 and says in refused.value.error["message"]
+    daemon.http("PATCH", "/api/v1/projects/default", {"network": True})
+    assert daemon.wait(run)["state"] == "success"

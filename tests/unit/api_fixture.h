@@ -44,6 +44,12 @@ static inline void engine_run_created(void *self, const char *run)
     pthread_mutex_unlock(&lock);
 }
 
+static inline void engine_network_changed(void *self, const char *project)
+{
+    (void)self;
+    (void)project;
+}
+
 static inline void engine_pipelines_changed(void *self, const char *run)
 {
     (void)self;
@@ -99,6 +105,7 @@ static struct pl_object_store *(*api_store)(void);
 /* A test may give it more to do. */
 static struct pl_engine_ops api_engine = {.run_created = engine_run_created,
                                           .pipelines_changed = engine_pipelines_changed,
+                                          .network_changed = engine_network_changed,
                                           .check_stages = engine_check_stages,
                                           .live = engine_live,
                                           .secrets = engine_secrets,

@@ -50,7 +50,7 @@ struct step {
 static const struct step workload[] = {
     {REPO, "default", "digits", "", ""},
     {PUSH, "default", "digits", "master", "+a/1:10 +a/2:3000 +b:64"},
-    {PROJECT, "vision", "", "", ""},
+    {PROJECT, "vision", "", "", "without network"},
     {REPO, "vision", "cats", "", ""},
     {PUSH, "default", "digits", "master", "-a/1 +a/3:65 +c/x/y:0"},
     {PUSH, "vision", "cats", "master", "+big:300000 +small:1"},
@@ -557,16 +557,16 @@ static UNUSED int world_step(struct world *w, size_t step, struct pl_err *err)
     struct pl_branch_args branch = {.project = s->project, .repo = s->repo, .name = s->branch, .from = s->text};
     struct pl_commit_delete_args commit = {.project = s->project, .repo = s->repo, .run = s->branch};
     struct pl_pipeline_delete_args pipeline = {.project = s->project, .name = s->repo};
-    struct pl_run_args end = {.state = s->text};
-    struct pl_push_result pushed;
     char run[PL_ID_HEX + 1] = "";
+    struct pl_run_args end = {.id = run, .state = s->text};
+    struct pl_push_result pushed;
     int r = s->kind == JOB || s->kind == RUN_END ? newest_run(w, run, err) : 0;
 
-    end.id = run;
     if (r < 0)
         return r;
     switch (s->kind) {
     case PROJECT:
+        repo.set_network = repo.network_off = *s->text;
         return pl_db_run(w->db, PL_TX_LOGGED, pl_tx_project_create, &repo, err);
     case REPO:
         return pl_db_run(w->db, PL_TX_LOGGED, pl_tx_repo_create, &repo, err);

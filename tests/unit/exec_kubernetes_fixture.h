@@ -37,6 +37,8 @@ struct fixture {
     unsigned come_asked;
     bool image_late;   /* nodes say what a container runs of after they say that it runs */
     const char *owner; /* NULL = none */
+    const char *trusted;
+    bool network_off; /* of all projects */
     char kubeconfig[64];
     bool (*until)(struct fixture *f);
     unsigned ticks;
@@ -121,6 +123,12 @@ static inline void on_needs(void *self, uint64_t id, uint64_t needs)
     h->last = id;
 }
 
+static inline bool network_off(void *self, const char *project)
+{
+    (void)project;
+    return ((const struct fixture *)self)->network_off;
+}
+
 static inline bool has_come(void *self, uint64_t id)
 {
     struct fixture *f = self;
@@ -167,12 +175,14 @@ static inline void create(struct fixture *f, bool follow)
                                                .context = "",
                                                .settings = &f->settings,
                                                .events = {f, on_started, on_exited, on_placed, on_waits, on_shape, on_reshape,
-                                                          has_shape, has_come, on_image, on_needs}};
+                                                          has_shape, has_come, on_image, on_needs, network_off}};
     struct pl_err err = {0};
 
     f->settings = (struct pl_pod_settings){
         .store_id = STORE, .image = "pipelined:1", .default_image = "debian:12", .worker_url = "http://daemon:7380"};
     f->settings.owner_name = f->owner;
+    config.trusted = &f->trusted;
+    config.n_trusted = f->trusted != NULL;
     if (pl_exec_kubernetes_create(&config, &f->x, &err) < 0)
         fail_msg("%s", err.msg);
     if (follow)

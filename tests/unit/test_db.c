@@ -492,9 +492,26 @@ static void test_a_database_without_our_schema_is_refused(void **state)
     assert_non_null(strstr(err.msg, "schema 0"));
 }
 
+/* Every table with its columns, in order. */
+static char *columns_of(struct pl_db *db)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(db);
+    char *text = NULL;
+
+    assert_int_equal(
+        pl_sql_text(rd.conn, NULL, &text,
+                    "SELECT group_concat(line, char(10)) FROM (SELECT t.name || '.' || c.name || ' ' || c.type || ' '"
+                    " || c.\"notnull\" || ' ' || coalesce(c.dflt_value, '') || ' ' || c.pk AS line FROM sqlite_schema t,"
+                    " pragma_table_info(t.name) c WHERE t.type = 'table' ORDER BY t.name, c.cid)",
+                    ""),
+        0);
+    return text;
+}
+
 static void test_a_database_of_an_older_program_is_brought_to_this_one_s(void **state)
 {
     struct fixture *f = *state;
+    char *wanted = columns_of(f->db), *is;
     struct pl_err err = {0};
     int64_t version = 0, unnamed = -1;
     struct pl_conn *c;
@@ -505,7 +522,11 @@ static void test_a_database_of_an_older_program_is_brought_to_this_one_s(void **
     snprintf(path, sizeof path, "%s/pipelined.db", f->data);
     assert_int_equal(pl_conn_open(path, false, &c, NULL), 0);
     assert_int_equal(
-        pl_sql_script(c, "DROP INDEX attempt_unnamed; ALTER TABLE attempt DROP COLUMN unnamed; PRAGMA user_version = 1", NULL),
+        pl_sql_script(
+            c,
+            "DROP INDEX attempt_unnamed; ALTER TABLE attempt DROP COLUMN unnamed; ALTER TABLE project DROP COLUMN options;"
+            "ALTER TABLE worker DROP COLUMN network_off; PRAGMA user_version = 1",
+            NULL),
         0);
     pl_conn_close(c);
     if (open_db(f, f->data, &f->db, &err) < 0)
@@ -521,12 +542,16 @@ static void test_a_database_of_an_older_program_is_brought_to_this_one_s(void **
                          0);
         assert_int_equal(unnamed, 0);
     }
+    is = columns_of(f->db);
+    assert_string_equal(is, wanted);
+    free(is);
+    free(wanted);
     f->db = pl_db_close(f->db);
     assert_int_equal(pl_conn_open(path, false, &c, NULL), 0);
     assert_int_equal(pl_sql_script(c, "PRAGMA user_version = 1", NULL), 0); /* one that is not what it says */
     pl_conn_close(c);
     assert_true(open_db(f, f->data, &f->db, &err) < 0);
-    assert_non_null(strstr(err.msg, "the database of schema 1 cannot be brought to 2"));
+    assert_non_null(strstr(err.msg, "the database of schema 1 cannot be brought to "));
 }
 
 /* ---- kill -9 ---- */

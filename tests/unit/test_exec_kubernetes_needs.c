@@ -149,6 +149,36 @@ static void who_is_deleted_before_it_runs_is_over(void **state_)
     assert_false(f->heard.hopeless || f->heard.counts);
 }
 
+/* Who may ask for all of a pod could have the network back by it. */
+static void a_trusted_project_is_not_while_its_network_is_off(void **state_)
+{
+    struct fixture *f = *state_;
+    struct pl_spec *spec = pod_spec_of("\"placement\": {\"pod_patch\": {\"hostNetwork\": true}}");
+    struct pl_worker_spec worker_spec = worker(f, 7);
+    struct pl_executor_check c;
+    struct pl_err err = {0};
+    uint64_t id;
+
+    f->trusted = "default";
+    create(f, true);
+    worker_spec.def = &spec->stages[0];
+    assert_int_equal(f->x->ops->check(f->x, "default", &spec->stages[0], false, &c, &err), 0);
+    free(c.body);
+    assert_int_equal(f->x->ops->shape(f->x, "default", &spec->stages[0], 1, false, &id, NULL), 0);
+    assert_true(f->heard.offered);
+    f->network_off = true;
+    assert_int_equal(f->x->ops->check(f->x, "default", &spec->stages[0], false, &c, &err), PL_EFORBIDDEN);
+    assert_string_equal(err.field, "hostNetwork");
+    assert_int_equal(f->x->ops->shape(f->x, "default", &spec->stages[0], 1, false, &id, NULL), 0);
+    assert_false(f->heard.offered); /* one that is there waits, and says why */
+    assert_non_null(strstr(f->heard.shape, "hostNetwork is asked for"));
+    worker_spec.network_off = true;
+    assert_int_equal(f->x->ops->start(f->x, &worker_spec, &err), PL_EFORBIDDEN);
+    worker_spec.network_off = false;
+    assert_int_equal(f->x->ops->start(f->x, &worker_spec, &err), 0);
+    pl_spec_destroy(spec);
+}
+
 int main(void)
 {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -157,6 +187,7 @@ int main(void)
         ROW(what_an_adopted_pod_waits_for_is_told),
         ROW(pods_that_are_adopted_with_their_nodes_let_none_follow),
         ROW(who_is_deleted_before_it_runs_is_over),
+        ROW(a_trusted_project_is_not_while_its_network_is_off),
     };
 
     return cmocka_run_group_tests_name("exec_kubernetes_needs", tests, NULL, NULL);

@@ -517,11 +517,106 @@ static void a_custom_share_cannot_make_a_pod_anothers(void **state)
     pl_pod_finish(&pod);
 }
 
+/* The pod of a stage with these fields in a project whose network is off. */
+static int render_off(const char *fields, bool off, const json_t *template, struct pl_pod *ret, struct pl_err *err)
+{
+    struct pl_spec *spec = pod_spec_of(fields);
+    struct pl_pod_worker worker = worker_of(spec);
+    const struct pl_pod_cluster cluster = cluster_of(CLUSTER_UNKNOWN);
+    struct pl_pod_settings settings = plain_settings();
+    int r;
+
+    worker.network_off = off;
+    settings.pod_template = template;
+    r = pl_pod_render(&cluster, &settings, &worker, ret, err);
+    pl_spec_destroy(spec);
+    return r;
+}
+
+static char *text_of(const struct pl_pod *pod)
+{
+    return json_dumps(pod->pod, JSON_COMPACT | JSON_SORT_KEYS);
+}
+
+static void in_a_project_without_network_a_pod_is_that_of_a_stage_without(void **state)
+{
+    static const char *const says[] = {"", "\"network\": true", "\"network\": false"};
+    struct pl_pod pod = {0};
+    char *wanted, *is;
+
+    (void)state;
+    assert_int_equal(render_off("\"network\": false", false, NULL, &pod, NULL), 0);
+    wanted = text_of(&pod);
+    assert_non_null(strstr(wanted, "\"--no-network\""));
+    pl_pod_finish(&pod);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(says); i++) {
+        assert_int_equal(render_off(says[i], true, NULL, &pod, NULL), 0);
+        is = text_of(&pod);
+        assert_string_equal(is, wanted);
+        free(is);
+        pl_pod_finish(&pod);
+    }
+    free(wanted);
+}
+
+#define PATCH(text) "\"placement\": {\"pod_patch\": {" text "}}"
+#define BESIDE      "is a container beside the command's (\"extra\"), and the network is off in project \"default\""
+
+static void no_patch_gives_the_network_back(void **state)
+{
+    static const char *const refused[][3] = {
+        {PATCH("\"containers\": [{\"name\": \"extra\", \"image\": \"i\"}]"), "containers[2]", BESIDE},
+        {PATCH("\"initContainers\": [{\"name\": \"extra\", \"image\": \"i\"}]"), "initContainers[1]", BESIDE},
+        {PATCH("\"initContainers\": [{\"name\": \"extra\", \"image\": \"i\", \"restartPolicy\": \"Always\"}]"),
+         "initContainers[1]", BESIDE},
+        {"\"placement\": {\"pod_spec\": {\"hostNetwork\": true}}", "hostNetwork",
+         "(true): leave it out; only projects that kubernetes.trusted_projects names may, and of those none whose network is "
+         "off"},
+        {"\"placement\": {\"pod_patch\": [{\"op\": \"remove\", \"path\": \"/containers/0/command/3\"}]}", "containers[0].command",
+         "is changed"},
+        {PATCH("\"containers\": [{\"name\": \"main\", \"command\": [\"sh\"]}]"), "containers[0].command", "is changed"},
+        {PATCH("\"containers\": [{\"name\": \"main\", \"args\": [\"x\"]}]"), "containers[0].args", "is asked for"},
+        {PATCH("\"containers\": [{\"name\": \"main\", \"lifecycle\": {\"postStart\": {\"exec\": {\"command\": "
+               "[\"sh\"]}}}}]"),
+         "containers[0].lifecycle", "is asked for"},
+        {PATCH("\"containers\": [{\"name\": \"main\", \"startupProbe\": {\"exec\": {\"command\": [\"sh\"]}}}]"),
+         "containers[0].startupProbe.exec", "runs beside the runner"},
+        {PATCH("\"containers\": [{\"name\": \"agent\", \"image\": \"i\"}]"), "containers[1]",
+         "changes a container that is not the stage's"},
+        {PATCH("\"shareProcessNamespace\": true"), "shareProcessNamespace", "is asked for"},
+    };
+    static const char *const taken[] = {
+        PATCH("\"containers\": [{\"name\": \"main\", \"env\": [{\"name\": \"A\", \"value\": \"b\"}], \"image\": \"j\"}]"),
+        PATCH("\"nodeSelector\": {\"pool\": \"big\"}")};
+    json_t *template = json_pack("{s:{s:[{s:s, s:s}]}}", "spec", "containers", "name", "vpn", "image", "ops");
+    struct pl_pod pod = {0};
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(refused); i++) {
+        struct pl_err err = {0};
+
+        if (render_off(refused[i][0], true, NULL, &pod, &err) != PL_EFORBIDDEN)
+            fail_msg("%s\nsays: %s", refused[i][0], err.msg[0] != '\0' ? err.msg : "accepted");
+        assert_string_equal(err.field, refused[i][1]);
+        if (strstr(err.msg, refused[i][2]) == NULL)
+            fail_msg("%s\nsays: %s", refused[i][0], err.msg);
+    }
+    for (size_t i = 0; i < PL_ARRAY_SIZE(taken); i++) {
+        assert_int_equal(render_off(taken[i], true, NULL, &pod, NULL), 0);
+        pl_pod_finish(&pod);
+    }
+    assert_int_equal(render_off("", true, template, &pod, NULL), 0); /* the operator's are the operator's */
+    pl_pod_finish(&pod);
+    json_decref(template);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_custom_share_cannot_make_a_pod_anothers),
         cmocka_unit_test(pods_are_what_the_goldens_say),
+        cmocka_unit_test(in_a_project_without_network_a_pod_is_that_of_a_stage_without),
+        cmocka_unit_test(no_patch_gives_the_network_back),
         cmocka_unit_test(room_for_inputs_is_asked_for_as_far_as_a_node_has_it),
         cmocka_unit_test(devices_are_asked_for_in_the_same_way_at_each_level),
         cmocka_unit_test(stages_that_cannot_be_pods_say_why),

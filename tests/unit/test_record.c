@@ -53,10 +53,11 @@ static int on_record(void *self, const struct pl_log_record *record, uint64_t se
 
 static void test_records_have_the_fields_of_the_table_sorted_and_compact(void **state)
 {
-    static const uint16_t written[] = {
-        PL_RECORD_OPEN_EPOCH,    PL_RECORD_PROJECT,         PL_RECORD_REPO,           PL_RECORD_REPO_DELETE, PL_RECORD_BRANCH,
-        PL_RECORD_BRANCH_DELETE, PL_RECORD_COMMIT,          PL_RECORD_COMMIT_DELETE,  PL_RECORD_RUN,         PL_RECORD_RUN_END,
-        PL_RECORD_PIPELINE,      PL_RECORD_PIPELINE_DELETE, PL_RECORD_PROJECT_DELETE, PL_RECORD_JOB};
+    static const uint16_t written[] = {PL_RECORD_OPEN_EPOCH,     PL_RECORD_PROJECT,       PL_RECORD_REPO,
+                                       PL_RECORD_REPO_DELETE,    PL_RECORD_BRANCH,        PL_RECORD_BRANCH_DELETE,
+                                       PL_RECORD_COMMIT,         PL_RECORD_COMMIT_DELETE, PL_RECORD_RUN,
+                                       PL_RECORD_RUN_END,        PL_RECORD_PIPELINE,      PL_RECORD_PIPELINE_DELETE,
+                                       PL_RECORD_PROJECT_DELETE, PL_RECORD_JOB,           PL_RECORD_PROJECT_OPTIONS};
     struct world w = {.dir = fixture_dir()};
     struct pl_repo_args project = {.name = "vision"};
     struct pl_log_head head = {0};

@@ -309,6 +309,58 @@ static void a_worker_that_is_not_ready_goes_at_once_when_its_stage_has_changed(v
     kit_close(&k);
 }
 
+/* What it was started with is no longer so: another one of the same version takes its place. */
+static void a_retired_worker_that_holds_nothing_ends_at_once(void **state)
+{
+    struct pl_sched_action lease;
+    uint64_t worker;
+
+    (void)state;
+    open_one((struct pl_sched_stage){.keep_warm_ms = 60000});
+    lease = one_lease(1, 1);
+    kit_finish(&k, lease, 1000);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    kit_committed(&k, 1, 1);
+    kit_worker(&k, PL_SCHED_EV_WORKER_RETIRE, lease.lease.worker);
+    assert_int_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.id, lease.lease.worker);
+    assert_false(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.kill);
+    kit_worker(&k, PL_SCHED_EV_WORKER_RETIRE, lease.lease.worker); /* it is ending */
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    kit_push(&k, 2, 1);
+    kit_planned(&k, 1, 2, 1);
+    worker = kit_the(&k, PL_SCHED_START_WORKER)->worker.id;
+    kit_worker(&k, PL_SCHED_EV_WORKER_RETIRE, worker); /* one that has not attached */
+    assert_int_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.id, worker);
+    assert_true(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.kill);
+    kit_close(&k);
+}
+
+static void a_retired_worker_ends_what_it_has_begun_and_gets_nothing_more(void **state)
+{
+    struct pl_sched_action lease;
+    struct pl_sched_lease held;
+    uint64_t other;
+
+    (void)state;
+    lease = open_two(&other);
+    kit_worker(&k, PL_SCHED_EV_WORKER_RETIRE, lease.lease.worker);
+    assert_int_equal(kit_count(&k, PL_SCHED_RECALL), 2); /* of rows 1 … 3, and of 4 and 5 ahead */
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    gives_back(&lease, kit_nth(&k, PL_SCHED_RECALL, 1)->lease.task, 4, 6);
+    gives_back(&lease, lease.lease.task, 2, 4);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    assert_int_equal(kit_count(&k, PL_SCHED_LEASE) + kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    kit_wait(&k, 5000);
+    kit_do(&k, renewal(&lease, &held));
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    kit_result(&k, &lease, (struct pl_sched_row){.index = 1});
+    assert_int_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.id, lease.lease.worker);
+    assert_false(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.kill);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 0);
+    kit_close(&k);
+}
+
 static void an_idle_worker_gives_its_place_to_another_stage(void **state)
 {
     struct pl_sched_action lease;
@@ -679,6 +731,8 @@ int main(void)
         cmocka_unit_test(an_idle_worker_is_warm_for_the_next_push_and_then_ends),
         cmocka_unit_test(a_worker_that_is_not_ready_goes_with_its_job),
         cmocka_unit_test(a_worker_that_is_not_ready_goes_at_once_when_its_stage_has_changed),
+        cmocka_unit_test(a_retired_worker_that_holds_nothing_ends_at_once),
+        cmocka_unit_test(a_retired_worker_ends_what_it_has_begun_and_gets_nothing_more),
         cmocka_unit_test(an_idle_worker_gives_its_place_to_another_stage),
         cmocka_unit_test(pipelines_share_fairly),
         cmocka_unit_test(the_stage_with_more_priority_goes_first),

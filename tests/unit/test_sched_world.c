@@ -353,7 +353,9 @@ static void hurt_agent(struct life *l)
         a = l->w.agents[i];
     if (!a)
         return;
-    if (chance(&l->w, 60))
+    if (l->s && chance(&l->w, 20))
+        step(l, &(struct pl_sched_event){.kind = PL_SCHED_EV_WORKER_RETIRE, .id = a->worker});
+    else if (chance(&l->w, 60))
         agent_end(&l->w, a);
     else
         a->hung = true;

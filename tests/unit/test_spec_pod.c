@@ -274,6 +274,83 @@ static void without_a_sandbox_the_network_cannot_be_taken_away(void **state)
     assert_non_null(strstr(problems.errors[0].text, "stages[0].network: without a sandbox"));
 }
 
+static bool off_in_vision(void *self, const char *project)
+{
+    (void)self;
+    return strcmp(project, "vision") == 0;
+}
+
+static const char *const *network_by_default(void *self, const char *project)
+{
+    static const char *const texts[] = {"{\"network\": true}", NULL};
+
+    (void)self;
+    (void)project;
+    return texts;
+}
+
+#define NOT_TRUE                                                                                                                 \
+    "true is not accepted: the network is off in project \"vision\"; leave it out, or ask an admin of the project for "          \
+    "pipelinectl update project vision --network on"
+#define ONE_STAGE(more) "\"stages\": [{\"name\": \"s\", \"input\": {\"repo\": \"r\"}, \"run\": [\"x\"]" more "}]}"
+
+static void where_the_network_is_off_no_spec_may_ask_for_it(void **state)
+{
+    static const struct {
+        const char *text, *says; /* NULL: it is taken, and is the spec that it was */
+    } cases[] = {
+        {"{\"pipeline\": \"p\", \"project\": \"vision\", " ONE_STAGE(", \"network\": true"),
+         "t.json:1:114: stages[0].network: " NOT_TRUE},
+        {"{\"pipeline\": \"p\", \"project\": \"vision\", \"defaults\": {\"network\": true}, " ONE_STAGE(""),
+         "t.json:1:64: defaults.network: " NOT_TRUE},
+        {"{\"pipeline\": \"p\", \"project\": \"vision\", " ONE_STAGE(""), NULL},
+        {"{\"pipeline\": \"p\", \"project\": \"vision\", " ONE_STAGE(", \"network\": false"), NULL},
+        {"{\"pipeline\": \"p\", \"project\": \"vision\", " ONE_STAGE(", \"network\": null"), NULL},
+        {"{\"pipeline\": \"p\", \"project\": \"other\", " ONE_STAGE(", \"network\": true"), NULL},
+        {"{\"pipeline\": {\"name\": \"s\", \"project\": {\"name\": \"vision\"}}, \"input\": {\"pfs\": {\"repo\": \"r\", "
+         "\"glob\": \"/\"}}, "
+         "\"transform\": {\"cmd\": [\"x\"], \"image\": \"i@sha256:1\"}}",
+         NULL}, /* Pachyderm's form has no word for it */
+    };
+    const struct pl_spec_context context = {.network_off = off_in_vision, .defaults = network_by_default};
+    struct pl_buf is = {0}, was = {0};
+    struct pl_spec *spec;
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        int r = pl_spec_parse(cases[i].text, strlen(cases[i].text), "t.json", &context, &spec, &problems, NULL);
+
+        if (cases[i].says != NULL) {
+            assert_int_equal(r, PL_ESPEC);
+            assert_string_equal(problems.errors[0].text, cases[i].says);
+            continue;
+        }
+        assert_int_equal(r, 0);
+        is.len = was.len = 0;
+        assert_int_equal(pl_stage_effective_json(&spec->stages[0], &is, NULL), 0);
+        pl_spec_destroy(spec);
+        spec = parse(cases[i].text, NULL);
+        assert_int_equal(pl_stage_effective_json(&spec->stages[0], &was, NULL), 0);
+        pl_spec_destroy(spec);
+        assert_int_equal(is.len, was.len);
+        assert_memory_equal(is.data, was.data, was.len);
+    }
+    pl_buf_finish(&is);
+    pl_buf_finish(&was);
+}
+
+static void without_a_sandbox_a_project_s_network_cannot_be_taken_away_either(void **state)
+{
+    const struct pl_spec_context bare = {.local = true, .no_sandbox = true, .network_off = off_in_vision, .project = "vision"};
+    const char *text = stage_text("");
+    struct pl_spec *spec = NULL;
+
+    (void)state;
+    assert_int_equal(pl_spec_parse(text, strlen(text), "t.json", &bare, &spec, &problems, NULL), PL_ESPEC);
+    assert_non_null(
+        strstr(problems.errors[0].text, "stages[0].network: the network is off in project \"vision\", and without a sandbox"));
+}
+
 static void the_user_is_in_the_identity_of_the_code_and_placement_is_not(void **state)
 {
     static const struct {
@@ -286,6 +363,7 @@ static void the_user_is_in_the_identity_of_the_code_and_placement_is_not(void **
         {"\"placement\": {\"queue\": \"q\"}", true},
         {"\"priority\": 1", true},
         {"\"secrets\": [{\"name\": \"a\", \"mount\": \"/a\"}]", true},
+        {"\"network\": false", true},
     };
     struct pl_hash plain, other;
     struct pl_spec *spec = parse(stage_text(""), NULL);
@@ -310,6 +388,8 @@ int main(void)
         cmocka_unit_test(the_resource_of_old_clusters_is_rewritten_with_a_warning),
         cmocka_unit_test(one_machine_refuses_what_it_cannot_do_and_warns_of_what_it_does_not_look_at),
         cmocka_unit_test(without_a_sandbox_the_network_cannot_be_taken_away),
+        cmocka_unit_test(where_the_network_is_off_no_spec_may_ask_for_it),
+        cmocka_unit_test(without_a_sandbox_a_project_s_network_cannot_be_taken_away_either),
         cmocka_unit_test(the_user_is_in_the_identity_of_the_code_and_placement_is_not),
     };
 

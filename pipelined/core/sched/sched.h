@@ -266,6 +266,9 @@ enum pl_sched_event_kind {
     PL_SCHED_EV_WORKER_WAITS,
     /* .id = worker, .shape.needs: of one that was restored and waits for a node: what that must have, as its pod was made. */
     PL_SCHED_EV_WORKER_NEEDS,
+    /* .id = worker: it gets no task any more, and what it has not begun comes back (RECALL). It is stopped once it holds nothing, at once if it
+     * holds nothing now; one that has not attached is killed. */
+    PL_SCHED_EV_WORKER_RETIRE,
     /* .capacity. */
     PL_SCHED_EV_CAPACITY,
     /* .shape: new, or changed. One that no stage or worker has is forgotten, and this then changes nothing: it is given (again) after a stage has

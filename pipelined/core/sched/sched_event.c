@@ -66,8 +66,8 @@ static int take_worker(struct pl_sched *s, const struct pl_sched_event *ev)
 
     if (!w)
         return take_stray(s, ev);
-    if (ev->kind != PL_SCHED_EV_WORKER_PLACED && ev->kind != PL_SCHED_EV_WORKER_WAITS &&
-        ev->kind != PL_SCHED_EV_WORKER_NEEDS) /* said by others */
+    if (ev->kind != PL_SCHED_EV_WORKER_PLACED && ev->kind != PL_SCHED_EV_WORKER_WAITS && ev->kind != PL_SCHED_EV_WORKER_NEEDS &&
+        ev->kind != PL_SCHED_EV_WORKER_RETIRE) /* said by others */
         w->seen = s->now;
     switch (ev->kind) {
     case PL_SCHED_EV_START_FAILED:
@@ -86,6 +86,9 @@ static int take_worker(struct pl_sched *s, const struct pl_sched_event *ev)
         break;
     case PL_SCHED_EV_WORKER_NEEDS:
         pl_sched_shape_needs(s, w, ev->shape.needs);
+        break;
+    case PL_SCHED_EV_WORKER_RETIRE:
+        pl_sched_worker_retire(s, w);
         break;
     case PL_SCHED_EV_WORKER_ATTACHED:
         pl_sched_worker_attached(s, w, ev);

@@ -247,6 +247,7 @@ struct worker {
     bool pending; /* its pod waits for a node */
     bool up;      /* all containers of its pod run */
     bool asking, kill, productive;
+    bool retired;  /* it gets nothing any more, and ends once it holds nothing */
     int64_t since; /* in its state; STOPPING: the last request */
     int64_t made;
     int64_t seen;
@@ -373,6 +374,8 @@ void pl_sched_rows_wait(struct pl_sched *s, struct rows *rows, const struct pl_r
 bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w);
 /* Asks workers to give back rows of the job that they have not begun, one for each idle worker of its version. */
 void pl_sched_task_recall(struct pl_sched *s, struct job *job);
+/* All that the worker has not begun shall come back. */
+void pl_sched_worker_ask_back(struct pl_sched *s, struct worker *w);
 /* Takes `size` rows out of the bin. Id and fence are the caller's to set. */
 struct task *pl_sched_task_make(struct pl_sched *s, struct job *job, struct worker *w, struct bin *bin, uint32_t size);
 /* An action about it: worker, task, fence, job. */
@@ -393,6 +396,7 @@ struct worker *pl_sched_worker_make(struct pl_sched *s, struct version *v, uint6
 void pl_sched_worker_timer(struct pl_sched *s, struct worker *w);
 void pl_sched_worker_fire(struct pl_sched *s, struct worker *w);
 void pl_sched_worker_stop(struct pl_sched *s, struct worker *w, bool kill, const char *reason);
+void pl_sched_worker_retire(struct pl_sched *s, struct worker *w);
 /* All containers of its pod run: from now on it has start_wait_ms. */
 void pl_sched_worker_up(struct pl_sched *s, struct worker *w);
 void pl_sched_worker_attached(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev);

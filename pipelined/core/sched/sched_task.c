@@ -233,7 +233,7 @@ static uint32_t idle_workers(const struct version *v)
     return n;
 }
 
-static void ask_back(struct pl_sched *s, struct worker *w)
+void pl_sched_worker_ask_back(struct pl_sched *s, struct worker *w)
 {
     for (size_t i = 0; i < w->n_tasks; i++) {
         w->tasks[i]->recalled = true;
@@ -252,7 +252,7 @@ void pl_sched_task_recall(struct pl_sched *s, struct job *job)
         return;
     for (task = TAILQ_FIRST(&job->rows->tasks); task && v->recalls < idle; task = TAILQ_NEXT(task, link))
         if (!task->worker->recall && held_rows(task->worker) > 1) /* besides the one that computes */
-            ask_back(s, task->worker);
+            pl_sched_worker_ask_back(s, task->worker);
 }
 
 void pl_sched_task_free(struct pl_sched *s, struct task *task)

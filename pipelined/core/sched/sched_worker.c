@@ -261,6 +261,30 @@ void pl_sched_worker_fire(struct pl_sched *s, struct worker *w)
     }
 }
 
+static bool is_fresh(const struct worker *w)
+{
+    return w->state == WORKER_STARTING || (is_unready(w) && !w->productive); /* it holds nothing */
+}
+
+static void stop_retired(struct pl_sched *s, struct worker *w)
+{
+    pl_sched_worker_stop(s, w, is_fresh(w), "what it was started with is no longer so");
+}
+
+void pl_sched_worker_retire(struct pl_sched *s, struct worker *w)
+{
+    if (w->state == WORKER_STOPPING || w->retired)
+        return;
+    w->retired = true;
+    if (w->n_tasks == 0) {
+        stop_retired(s, w);
+        return;
+    }
+    stop_asking(w);
+    if (!w->recall && !s->draining) /* else nobody would get them */
+        pl_sched_worker_ask_back(s, w);
+}
+
 /* --- what it says */
 
 static void start_asking(struct worker *w)
@@ -293,6 +317,10 @@ void pl_sched_worker_settle(struct pl_sched *s, struct worker *w)
 {
     if (w->state == WORKER_STOPPING)
         return;
+    if (w->retired && w->n_tasks == 0) {
+        stop_retired(s, w);
+        return;
+    }
     if (w->state == WORKER_BUSY && w->asking && w->n_tasks == 0) {
         start_asking(w);
         set_state(s, w, WORKER_IDLE);
@@ -362,11 +390,15 @@ void pl_sched_worker_next(struct pl_sched *s, struct worker *w)
         say_stop(s, w, "it was told to end");
         return;
     }
+    if (w->n_tasks == 0 && w->retired) {
+        stop_retired(s, w);
+        return;
+    }
     if (w->n_tasks == 0 && (s->draining || !needed)) {
         pl_sched_worker_stop(s, w, false, s->draining ? "the daemon is stopping" : "its stage was changed or deleted");
         return;
     }
-    if (!w->asking) {
+    if (!w->asking && !w->retired) {
         start_asking(w);
         if (w->n_tasks == 0)
             set_state(s, w, WORKER_IDLE);
@@ -446,7 +478,7 @@ void pl_sched_workers_trim(struct pl_sched *s, struct version *v)
     if (v->unfinished > 0 && !s->draining)
         return;
     for (w = TAILQ_FIRST(&v->workers); w; w = TAILQ_NEXT(w, version_link)) {
-        const bool fresh = w->state == WORKER_STARTING || (is_unready(w) && !w->productive); /* it holds nothing */
+        const bool fresh = is_fresh(w);
 
         if (retired && (w->state == WORKER_IDLE || fresh))
             pl_sched_worker_stop(s, w, fresh, s->draining ? "the daemon is stopping" : "its stage was changed or deleted");
