@@ -1,4 +1,4 @@
-#include "access.h"
+#include "pipelined/api/access.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/log.h"

@@ -7,8 +7,8 @@
  * Questions never block; any thread. */
 #pragma once
 
+#include "pipelined/api/principal.h"
 #include "pipelined/db/db.h"
-#include "principal.h"
 #include "storage/base/seal.h"
 
 #define PL_TOKEN_START     "plt_"

@@ -1,9 +1,9 @@
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
-#include "openapi.h"
+#include "pipelined/api/openapi.h"
+#include "pipelined/api/read_back.h"
+#include "pipelined/api/sessions.h"
 #include "pipelined/core/json_text.h"
-#include "read_back.h"
-#include "sessions.h"
 #include "storage/base/io.h"
 #include "storage/base/lack.h"
 #include "storage/base/log.h"

@@ -3,13 +3,13 @@
  * (daemon/worker_api.h): its routes are handed in. */
 #pragma once
 
+#include "pipelined/api/principal.h"
 #include "pipelined/daemon/engine.h"
 #include "pipelined/db/db.h"
 #include "pipelined/db/stage_log.h"
 #include "pipelined/net/http_server.h"
 #include "pipelined/net/loop.h"
 #include "pipelined/net/sse.h"
-#include "principal.h"
 #include "storage/dataset/stores.h"
 
 /* Tables of routes (api_internal.h) of one subject. */

@@ -3,10 +3,10 @@
  * server, openapi.c describes them. */
 #pragma once
 
-#include "api.h"
+#include "pipelined/api/api.h"
+#include "pipelined/api/run_waits.h"
+#include "pipelined/api/transfer.h"
 #include "pipelined/db/gc.h"
-#include "run_waits.h"
-#include "transfer.h"
 #include <pthread.h>
 #include <stdatomic.h>
 

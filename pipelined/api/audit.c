@@ -1,4 +1,4 @@
-#include "audit.h"
+#include "pipelined/api/audit.h"
 
 #include "pipelined/core/rate.h"
 #include "storage/base/clock.h"

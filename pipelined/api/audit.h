@@ -2,10 +2,10 @@
  * request that they are of, and no more of one user than PL_API_TELLINGS at once: what others did must not be pushed out by them. */
 #pragma once
 
+#include "pipelined/api/principal.h"
 #include "pipelined/db/access_tx.h"
 #include "pipelined/db/db.h"
 #include "pipelined/net/http_server.h"
-#include "principal.h"
 #include "storage/base/pool.h"
 
 /* Of what may come often the audit tells so many at once, and so many a minute: refusals of one user, or of one address of nobody known;

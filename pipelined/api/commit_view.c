@@ -1,4 +1,4 @@
-#include "commit_view.h"
+#include "pipelined/api/commit_view.h"
 
 #include "storage/tree/tree_walk.h"
 

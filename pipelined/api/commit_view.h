@@ -1,7 +1,7 @@
 /* commit_view: a commit as it is read: a finished one out of the store, an open one through what was put into it. */
 #pragma once
 
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 #include "pipelined/db/opens.h"
 
 struct pl_api_view {

@@ -1,6 +1,6 @@
-#include "data_routes.h"
+#include "pipelined/api/data_routes.h"
 
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
 #define TABLES(X) X(repos) X(branches) X(commits) X(open) X(files) X(diff) X(packs) X(signed) X(trees)
 

@@ -1,4 +1,4 @@
-#include "disk_watch.h"
+#include "pipelined/api/disk_watch.h"
 
 #include "storage/base/log.h"
 #include "storage/base/path.h"

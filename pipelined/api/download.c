@@ -1,4 +1,4 @@
-#include "download.h"
+#include "pipelined/api/download.h"
 
 #include "storage/base/log.h"
 #include "storage/chunk/chunk_list.h"

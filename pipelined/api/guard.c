@@ -1,4 +1,4 @@
-#include "guard.h"
+#include "pipelined/api/guard.h"
 
 #include "pipelined/core/rate.h"
 #include "storage/base/clock.h"

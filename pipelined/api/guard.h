@@ -9,7 +9,7 @@
  * Comparisons take the same time whatever is wrong. Never blocks. Any thread. */
 #pragma once
 
-#include "access.h"
+#include "pipelined/api/access.h"
 #include "pipelined/net/http_server.h"
 
 #define PL_GUARD_PORTS         2

@@ -1,4 +1,4 @@
-#include "job_images.h"
+#include "pipelined/api/job_images.h"
 
 #include "storage/base/path.h"
 

@@ -2,7 +2,7 @@
  * their node has said so: a moment after a quick command has ended. Jobs of processes have none. */
 #pragma once
 
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
 /* Adds "images", and a warning when one tag was two digests: within the job, or in it and in the last job before it that ran the same image. Nothing
  * to compare is a digest in the spec, and what two kinds of container runtimes call it. */

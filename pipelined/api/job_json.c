@@ -1,4 +1,4 @@
-#include "job_json.h"
+#include "pipelined/api/job_json.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* job_json: rows of runs, jobs and attempts as the interface gives them. */
 #pragma once
 
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
 /* Columns for pl_job_row_json, to be followed by FROM job j …. */
 #define PL_JOB_COLUMNS                                                                                                           \

@@ -1,4 +1,4 @@
-#include "listing.h"
+#include "pipelined/api/listing.h"
 
 #include <stdio.h>
 

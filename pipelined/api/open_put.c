@@ -1,4 +1,4 @@
-#include "open_put.h"
+#include "pipelined/api/open_put.h"
 
 #include "storage/chunk/codec.h"
 #include "storage/dataset/ingest.h"

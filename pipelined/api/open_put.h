@@ -1,10 +1,10 @@
 /* open_put: one request's part of an open commit: its operations with the records that no pack has yet, on their way to the spool. */
 #pragma once
 
+#include "pipelined/api/spool.h"
+#include "pipelined/api/transfer.h"
 #include "pipelined/db/branch_view.h"
 #include "pipelined/db/opens.h"
-#include "spool.h"
-#include "transfer.h"
 
 /* Makes and sends it; the answer comes when it survives a crash. `spool` is read again from its start. 0: `req` is or will be replied to;
  * PL_ERETRY: the commit takes nothing more (nothing was replied); other errors are the answer. Takes nothing. On the pool. */

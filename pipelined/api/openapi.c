@@ -1,4 +1,4 @@
-#include "openapi.h"
+#include "pipelined/api/openapi.h"
 
 #include "pipelined/core/json_text.h"
 

@@ -1,7 +1,7 @@
 /* openapi: the OpenAPI 3.1 document of all routes, from the very rows that serve them. */
 #pragma once
 
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
 /* As JSON text into `ret`. Routes without rows (more_routes: the workers' protocol) are listed by method and path. PL_EINTERNAL: a row names a
  * schema that no table has, a field of a type that there is none of, or has no summary. */

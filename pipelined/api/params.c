@@ -1,5 +1,5 @@
 /* What handlers need of a request (api_internal.h): bodies, pages, names. */
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
 #include "storage/dataset/stores.h"
 

@@ -1,4 +1,4 @@
-#include "principal.h"
+#include "pipelined/api/principal.h"
 
 #include "storage/base/buf.h"
 

@@ -1,4 +1,4 @@
-#include "push.h"
+#include "pipelined/api/push.h"
 
 #include "pipelined/db/commit_tx.h"
 

@@ -1,7 +1,7 @@
 /* push: operations that came in a body → a commit, its run, and the answer. Used by uploads. On the pool. */
 #pragma once
 
-#include "transfer.h"
+#include "pipelined/api/transfer.h"
 
 /* Whether there is room for what is pushed, as far as the request says how much that is. Results of running jobs come always. PL_ENOSPC. */
 PL_MUST_CHECK

@@ -1,7 +1,7 @@
-#include "read_back.h"
+#include "pipelined/api/read_back.h"
 
+#include "pipelined/api/principal.h"
 #include "pipelined/db/check.h"
-#include "principal.h"
 #include "storage/base/clock.h"
 #include "storage/base/log.h"
 #include "storage/base/map.h"

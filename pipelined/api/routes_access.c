@@ -1,6 +1,6 @@
 /* Users with their roles, tokens, S3 keys, and the audit of all that. Secrets are answered once, when they are made. */
-#include "access.h"
-#include "api_internal.h"
+#include "pipelined/api/access.h"
+#include "pipelined/api/api_internal.h"
 
 #include "pipelined/core/json_text.h"
 #include "pipelined/db/access_tx.h"

@@ -1,5 +1,5 @@
 /* Branches of a repo. */
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
 #include "pipelined/db/repo_tx.h"
 

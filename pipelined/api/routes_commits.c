@@ -1,10 +1,10 @@
 /* Commits of a repo: listed, told about, deleted, and made by a push. */
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
-#include "commit_view.h"
+#include "pipelined/api/commit_view.h"
+#include "pipelined/api/uploads.h"
 #include "pipelined/db/commit_tx.h"
 #include "storage/tree/ops.h"
-#include "uploads.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* Defaults of stages: the cluster's, and a project's over them. */
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
 #include "pipelined/core/spec.h"
 #include "pipelined/db/defaults_tx.h"

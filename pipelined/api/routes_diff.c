@@ -1,7 +1,7 @@
 /* What differs between two commits. There may be ten thousand changes in an answer: it is written as text, without a tree of JSON. */
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
-#include "commit_view.h"
+#include "pipelined/api/commit_view.h"
 #include "storage/tree/content_id.h"
 #include "storage/tree/tree_diff.h"
 

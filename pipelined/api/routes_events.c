@@ -1,5 +1,5 @@
 /* The event stream, and pages of the event table that it is made from. */
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
 #include "pipelined/core/json_text.h"
 #include "storage/base/clock.h"

@@ -1,11 +1,11 @@
 /* Files of a commit: their bytes, their lists; and one file put by itself. */
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
-#include "commit_view.h"
-#include "download.h"
-#include "listing.h"
+#include "pipelined/api/commit_view.h"
+#include "pipelined/api/download.h"
+#include "pipelined/api/listing.h"
+#include "pipelined/api/uploads.h"
 #include "storage/tree/content_id.h"
-#include "uploads.h"
 
 #include <stdio.h>
 

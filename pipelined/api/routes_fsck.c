@@ -1,5 +1,5 @@
 /* Checks of the store: one at a time, told as it goes. */
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
 #include "pipelined/db/check.h"
 #include "storage/base/clock.h"

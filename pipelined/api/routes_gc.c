@@ -1,5 +1,5 @@
 /* Garbage collection: begin one, see what it does, end it. */
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
 #include <stdio.h>
 

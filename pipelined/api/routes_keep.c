@@ -1,5 +1,5 @@
 /* What the repos' rules drop, told and done. */
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
 #include "pipelined/db/keep_pass.h"
 

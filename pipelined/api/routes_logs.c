@@ -1,5 +1,5 @@
 /* Logs of stages, and of the containers of their pods: what is there, or followed as it comes. */
-#include "job_json.h"
+#include "pipelined/api/job_json.h"
 
 #include "pipelined/db/keep_pass.h"
 #include "storage/base/clock.h"

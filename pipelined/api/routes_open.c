@@ -1,10 +1,10 @@
 /* Open commits: started, listed, put into, finished. They are read like any other, by their id, and deleted like one. */
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
-#include "commit_view.h"
-#include "push.h"
+#include "pipelined/api/commit_view.h"
+#include "pipelined/api/push.h"
+#include "pipelined/api/uploads.h"
 #include "storage/tree/ops.h"
-#include "uploads.h"
 
 #include <stdio.h>
 

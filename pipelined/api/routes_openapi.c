@@ -1,5 +1,5 @@
 /* The description of all of this, and the shape of its errors. */
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
 static void get_document(struct pl_api *a, struct pl_http_request *req)
 {

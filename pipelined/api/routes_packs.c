@@ -1,11 +1,11 @@
 /* The data plane: sessions of writers, which ids are there and where, packs in and out. Bytes only; what they mean is for commits. */
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
+#include "pipelined/api/push.h"
+#include "pipelined/api/read_back.h"
+#include "pipelined/api/sessions.h"
 #include "pipelined/db/gc_tx.h"
 #include "pipelined/db/session_tx.h"
-#include "push.h"
-#include "read_back.h"
-#include "sessions.h"
 #include "storage/base/io.h"
 #include "storage/pack/pack_sink.h"
 #include "storage/pack/store.h"

@@ -1,5 +1,5 @@
 /* What anybody may ask: whether it is alive, the embedded page, and the login link that the page needs. */
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
 #include "pl_web.h"
 

@@ -1,5 +1,5 @@
 /* Pipelines: a spec comes in as text with the roots of its code folders; everything is checked before anything is kept. */
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
 #include "pipelined/core/identity.h"
 #include "pipelined/db/defaults_tx.h"

@@ -1,5 +1,5 @@
 /* Projects and their repos. */
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
 #include "pipelined/db/repo_tx.h"
 #include "storage/base/clock.h"

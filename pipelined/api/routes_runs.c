@@ -1,6 +1,6 @@
 /* Runs, jobs and datums: what happened, what is going on, and stopping it. */
-#include "job_images.h"
-#include "job_json.h"
+#include "pipelined/api/job_images.h"
+#include "pipelined/api/job_json.h"
 
 #include "pipelined/core/spec.h"
 #include "pipelined/core/table.h"

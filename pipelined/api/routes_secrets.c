@@ -1,5 +1,5 @@
 /* Secrets of projects: they come in and are never given out again; who keeps them is the executor's matter. */
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
 #define SECRETS_BODY_MAX (3u << 20)
 

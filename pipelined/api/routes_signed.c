@@ -1,8 +1,8 @@
 /* The data plane beside the daemon: URLs for packs in the bucket, and what was put there by them. */
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
-#include "read_back.h"
-#include "sessions.h"
+#include "pipelined/api/read_back.h"
+#include "pipelined/api/sessions.h"
 #include "storage/pack/pack_format.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* The daemon itself: status, GPUs. */
-#include "commit_view.h"
-#include "job_json.h"
+#include "pipelined/api/commit_view.h"
+#include "pipelined/api/job_json.h"
 
-#include "read_back.h"
+#include "pipelined/api/read_back.h"
 
 #include "pipelined/core/json_text.h"
 #include "storage/base/io.h"

@@ -1,5 +1,5 @@
 /* Entries of a tree by its root, as an ops stream that is made while the client takes it: what workers and checkouts fetch. */
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
 #include "pipelined/core/glob.h"
 #include "storage/tree/ops.h"

@@ -1,5 +1,5 @@
 /* Why: from a path of a commit to the datum that wrote it, its inputs, their commits, and so on back to what was pushed. */
-#include "job_images.h"
+#include "pipelined/api/job_images.h"
 
 #include "pipelined/core/glob.h"
 #include "pipelined/core/identity.h"

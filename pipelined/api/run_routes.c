@@ -1,6 +1,6 @@
-#include "run_routes.h"
+#include "pipelined/api/run_routes.h"
 
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
 #define TABLES(X) X(pipelines) X(defaults) X(secrets) X(runs) X(logs) X(why) X(gc) X(status) X(access) X(fsck) X(keep)
 

@@ -1,4 +1,4 @@
-#include "run_waits.h"
+#include "pipelined/api/run_waits.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/log.h"

@@ -1,6 +1,6 @@
-#include "s3_body.h"
+#include "pipelined/api/s3_body.h"
 
-#include "s3_internal.h"
+#include "pipelined/api/s3_internal.h"
 
 #include <openssl/evp.h>
 #include <strings.h>

@@ -2,9 +2,9 @@
  * (spool.h). One thread at a time. */
 #pragma once
 
-#include "s3_checksum.h"
-#include "s3_chunked.h"
-#include "spool.h"
+#include "pipelined/api/s3_checksum.h"
+#include "pipelined/api/s3_chunked.h"
+#include "pipelined/api/spool.h"
 #include "storage/base/hash.h"
 #include "storage/object/sigv4.h"
 

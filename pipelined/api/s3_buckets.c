@@ -1,6 +1,6 @@
 /* ListBuckets, CreateBucket, DeleteBucket, HeadBucket, GetBucketLocation, GetBucketVersioning. */
-#include "s3_headers.h"
-#include "s3_objects.h"
+#include "pipelined/api/s3_headers.h"
+#include "pipelined/api/s3_objects.h"
 
 #include "pipelined/db/repo_tx.h"
 #include "storage/object/s3_xml.h"

@@ -1,4 +1,4 @@
-#include "s3_checksum.h"
+#include "pipelined/api/s3_checksum.h"
 
 #include "storage/base/hash.h"
 

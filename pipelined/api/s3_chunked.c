@@ -1,6 +1,6 @@
-#include "s3_chunked.h"
+#include "pipelined/api/s3_chunked.h"
 
-#include "s3_error.h"
+#include "pipelined/api/s3_error.h"
 
 #include <ctype.h>
 

@@ -1,7 +1,7 @@
 /* CompleteMultipartUpload: the parts that the client names become one file, which goes into what gathers; then the upload ends. */
-#include "s3_copy.h"
-#include "s3_multipart.h"
-#include "s3_uploads.h"
+#include "pipelined/api/s3_copy.h"
+#include "pipelined/api/s3_multipart.h"
+#include "pipelined/api/s3_uploads.h"
 #include "storage/base/log.h"
 #include "storage/dataset/join.h"
 #include "storage/object/s3_xml.h"

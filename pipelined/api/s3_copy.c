@@ -1,7 +1,7 @@
 /* CopyObject: what is copied is a reference; only from one project to another bytes move, since nothing is shared between them. */
-#include "s3_copy.h"
+#include "pipelined/api/s3_copy.h"
 
-#include "s3_headers.h"
+#include "pipelined/api/s3_headers.h"
 #include "storage/base/clock.h"
 #include "storage/dataset/file_read.h"
 #include "storage/object/s3_xml.h"

@@ -1,8 +1,8 @@
 /* s3_copy: what x-amz-copy-source names, for CopyObject and UploadPartCopy. */
 #pragma once
 
-#include "s3_headers.h"
-#include "s3_objects.h"
+#include "pipelined/api/s3_headers.h"
+#include "pipelined/api/s3_objects.h"
 
 struct pl_s3_source {
     struct pl_buf name;

@@ -1,6 +1,6 @@
 /* DeleteObject, DeleteObjects. */
-#include "s3_headers.h"
-#include "s3_objects.h"
+#include "pipelined/api/s3_headers.h"
+#include "pipelined/api/s3_objects.h"
 #include "storage/object/s3_xml.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The newest PL_S3_ENDED_MAX in memory, in a ring, and each as a file beside those of uploads under way. */
-#include "s3_ended.h"
+#include "pipelined/api/s3_ended.h"
 
 #include "storage/base/io.h"
 #include "storage/base/log.h"

@@ -2,7 +2,7 @@
  * Each is a file DIR/<id>.ended, JSON. Bound: PL_S3_ENDED_MAX, the oldest go. Not thread-safe. */
 #pragma once
 
-#include "s3_checksum.h"
+#include "pipelined/api/s3_checksum.h"
 #include "storage/base/hash.h"
 #include "storage/base/path.h"
 

@@ -1,4 +1,4 @@
-#include "s3_error.h"
+#include "pipelined/api/s3_error.h"
 
 #include "pipelined/net/http_server.h"
 #include "storage/object/s3_xml.h"

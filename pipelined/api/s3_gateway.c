@@ -1,6 +1,6 @@
-#include "s3_internal.h"
+#include "pipelined/api/s3_internal.h"
 
-#include "s3_uploads.h"
+#include "pipelined/api/s3_uploads.h"
 #include "storage/base/log.h"
 
 #include <unistd.h>

@@ -1,8 +1,8 @@
 /* GetObject, HeadObject. */
-#include "s3_objects.h"
+#include "pipelined/api/s3_objects.h"
 
-#include "download.h"
-#include "s3_headers.h"
+#include "pipelined/api/download.h"
+#include "pipelined/api/s3_headers.h"
 
 #include <stdio.h>
 

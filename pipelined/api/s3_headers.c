@@ -1,4 +1,4 @@
-#include "s3_headers.h"
+#include "pipelined/api/s3_headers.h"
 
 #include "storage/base/clock.h"
 #include "storage/tree/attributes.h"

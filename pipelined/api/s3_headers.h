@@ -1,7 +1,7 @@
 /* s3_headers: what requests and answers say of an object beside its bytes: ETag, times, metadata, conditions. */
 #pragma once
 
-#include "s3_internal.h"
+#include "pipelined/api/s3_internal.h"
 
 #define PL_S3_META_MAX       2048u /* bytes of names and values of x-amz-meta-* */
 #define PL_S3_TYPE_DEFAULT   "binary/octet-stream"

@@ -4,12 +4,12 @@
  */
 #pragma once
 
+#include "pipelined/api/s3_body.h"
+#include "pipelined/api/s3_error.h"
+#include "pipelined/api/s3_gateway.h"
+#include "pipelined/api/transfer.h"
 #include "pipelined/db/branch_view.h"
-#include "s3_body.h"
-#include "s3_error.h"
-#include "s3_gateway.h"
 #include "storage/object/sigv4_verify.h"
-#include "transfer.h"
 
 #define PL_S3_BUCKET_MAX 255u
 #define PL_S3_KEY_MAX    1024u

@@ -3,8 +3,8 @@
  *
  * A key that ends with a slash is an empty folder. In the tree it stands as its name alone, which sorts before "name-…" and "name.…": such
  * names wait (`folders`, each the start of the next) until all that comes before "name/" is out. */
-#include "s3_headers.h"
-#include "s3_objects.h"
+#include "pipelined/api/s3_headers.h"
+#include "pipelined/api/s3_objects.h"
 
 #include "storage/object/s3_xml.h"
 #include "storage/object/uri.h"

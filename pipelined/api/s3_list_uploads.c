@@ -1,8 +1,8 @@
 /* ListParts, ListMultipartUploads. */
-#include "s3_headers.h"
-#include "s3_multipart.h"
-#include "s3_objects.h"
-#include "s3_uploads.h"
+#include "pipelined/api/s3_headers.h"
+#include "pipelined/api/s3_multipart.h"
+#include "pipelined/api/s3_objects.h"
+#include "pipelined/api/s3_uploads.h"
 
 #include "storage/object/s3_xml.h"
 #include "storage/object/sigv4_query.h"

@@ -1,8 +1,8 @@
 /* CreateMultipartUpload, UploadPart, UploadPartCopy, AbortMultipartUpload. */
-#include "s3_multipart.h"
+#include "pipelined/api/s3_multipart.h"
 
-#include "s3_copy.h"
-#include "s3_uploads.h"
+#include "pipelined/api/s3_copy.h"
+#include "pipelined/api/s3_uploads.h"
 #include "storage/base/clock.h"
 #include "storage/dataset/ingest.h"
 #include "storage/dataset/stream.h"

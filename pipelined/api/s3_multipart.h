@@ -2,7 +2,7 @@
  * reading only what lies about their joins (storage/dataset/join.h). */
 #pragma once
 
-#include "s3_internal.h"
+#include "pipelined/api/s3_internal.h"
 
 PL_MUST_CHECK
 int pl_s3_create_upload(struct pl_s3_request *q, struct pl_err *err);

@@ -1,9 +1,9 @@
 /* s3_objects: what the operations on objects share, and the operations: rows of s3_ops.c. */
 #pragma once
 
-#include "download.h"
-#include "open_put.h"
-#include "s3_internal.h"
+#include "pipelined/api/download.h"
+#include "pipelined/api/open_put.h"
+#include "pipelined/api/s3_internal.h"
 
 /* An element; `url`: percent-encoded, as encoding-type wants it. */
 PL_MUST_CHECK

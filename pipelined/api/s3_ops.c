@@ -1,7 +1,7 @@
 /* Every operation of S3 by its method, what it is on, and the argument or header that tells it from its neighbours. Those without a function
  * are answered NotImplemented by their name. */
-#include "s3_multipart.h"
-#include "s3_objects.h"
+#include "pipelined/api/s3_multipart.h"
+#include "pipelined/api/s3_objects.h"
 
 #define XML_BODY  ((uint64_t)2 << 20)
 #define CONF_BODY ((uint64_t)64 << 10)

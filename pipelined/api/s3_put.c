@@ -1,6 +1,6 @@
 /* PutObject, and how operations get into what gathers. */
-#include "s3_headers.h"
-#include "s3_objects.h"
+#include "pipelined/api/s3_headers.h"
+#include "pipelined/api/s3_objects.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* A request from its head to its operation: what it names, who asks, and the body on its way. */
-#include "s3_internal.h"
+#include "pipelined/api/s3_internal.h"
 
 #include "storage/base/clock.h"
 

@@ -1,8 +1,8 @@
 /* Buckets: what their names stand for, who may use them, what they show. */
-#include "s3_internal.h"
+#include "pipelined/api/s3_internal.h"
 
-#include "access.h"
-#include "open_put.h"
+#include "pipelined/api/access.h"
+#include "pipelined/api/open_put.h"
 
 #include <stdio.h>
 

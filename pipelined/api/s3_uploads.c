@@ -1,6 +1,6 @@
-#include "s3_uploads.h"
+#include "pipelined/api/s3_uploads.h"
 
-#include "s3_error.h"
+#include "pipelined/api/s3_error.h"
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
 #include "storage/base/io.h"

@@ -9,8 +9,8 @@
  * Any thread. */
 #pragma once
 
-#include "s3_checksum.h"
-#include "s3_ended.h"
+#include "pipelined/api/s3_checksum.h"
+#include "pipelined/api/s3_ended.h"
 #include "storage/base/path.h"
 #include "storage/tree/tree.h"
 

@@ -1,4 +1,4 @@
-#include "sessions.h"
+#include "pipelined/api/sessions.h"
 
 #include "pipelined/db/gc_tx.h"
 #include "pipelined/db/session_tx.h"

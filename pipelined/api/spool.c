@@ -1,6 +1,6 @@
-#include "spool.h"
+#include "pipelined/api/spool.h"
 
-#include "disk_watch.h"
+#include "pipelined/api/disk_watch.h"
 #include "storage/base/io.h"
 
 #include <fcntl.h>

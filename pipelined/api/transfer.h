@@ -3,10 +3,11 @@
  * commit). Routes and the S3 gateway stand on the same services. */
 #pragma once
 
-#include "access.h"
-#include "audit.h"
-#include "disk_watch.h"
-#include "guard.h"
+#include "pipelined/api/access.h"
+#include "pipelined/api/audit.h"
+#include "pipelined/api/disk_watch.h"
+#include "pipelined/api/guard.h"
+#include "pipelined/api/turns.h"
 #include "pipelined/db/db.h"
 #include "pipelined/db/heads.h"
 #include "pipelined/db/names.h"
@@ -15,7 +16,6 @@
 #include "pipelined/net/loop.h"
 #include "storage/base/pool.h"
 #include "storage/dataset/stores.h"
-#include "turns.h"
 
 /* Services of the daemon that routes and the S3 gateway share. The API makes them; they are there from pl_api_start to pl_api_destroy. Any
  * thread. */

@@ -1,4 +1,4 @@
-#include "turns.h"
+#include "pipelined/api/turns.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/map.h"

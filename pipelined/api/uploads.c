@@ -1,8 +1,8 @@
-#include "uploads.h"
+#include "pipelined/api/uploads.h"
 
-#include "open_put.h"
-#include "push.h"
-#include "sessions.h"
+#include "pipelined/api/open_put.h"
+#include "pipelined/api/push.h"
+#include "pipelined/api/sessions.h"
 #include "storage/dataset/ingest.h"
 #include "storage/dataset/stream.h"
 #include "storage/pack/pack_session.h"

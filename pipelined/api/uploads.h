@@ -7,7 +7,7 @@
  * Handlers of routes whose pattern has {project}, {repo} and {branch} or {commit}, and {path...} for a file. */
 #pragma once
 
-#include "api_internal.h"
+#include "pipelined/api/api_internal.h"
 
 #define PL_PUSH_BODY_MAX ((uint64_t)256 << 20) /* of an ops stream */
 

@@ -1,6 +1,6 @@
-#include "args.h"
+#include "pipelined/cli/args.h"
 
-#include "other_words.h"
+#include "pipelined/cli/other_words.h"
 
 #include "storage/base/path.h"
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* args: a command line → the verb's row, its options and arguments. */
 #pragma once
 
-#include "cli.h"
+#include "pipelined/cli/cli.h"
 
 /* Options of every verb, ended by a row without a name. */
 extern const struct pl_option pl_cli_common_options[];

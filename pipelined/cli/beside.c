@@ -1,4 +1,4 @@
-#include "beside.h"
+#include "pipelined/cli/beside.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
-#include "cli.h"
+#include "pipelined/cli/cli.h"
 
-#include "args.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 #include <signal.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
-#include "code_folder.h"
+#include "pipelined/cli/code_folder.h"
 
-#include "beside.h"
-#include "local_tree.h"
+#include "pipelined/cli/beside.h"
+#include "pipelined/cli/local_tree.h"
 #include "storage/base/io.h"
 #include "storage/base/map.h"
 #include <fcntl.h>

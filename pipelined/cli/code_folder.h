@@ -2,7 +2,7 @@
  * becomes a tree. */
 #pragma once
 
-#include "cli.h"
+#include "pipelined/cli/cli.h"
 #include "storage/base/hash.h"
 
 #define PL_CODE_MAX_BYTES (256ull << 20)

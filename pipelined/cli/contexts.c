@@ -1,4 +1,4 @@
-#include "contexts.h"
+#include "pipelined/cli/contexts.h"
 
 #include "storage/base/io.h"
 #include <ctype.h>

@@ -6,7 +6,7 @@
  * The file holds tokens: it is made 0600, and one that others may read is refused. */
 #pragma once
 
-#include "cli.h"
+#include "pipelined/cli/cli.h"
 
 /* What the file holds (an empty one when there is none): new reference. PL_EFORBIDDEN: others may read it; PL_EFORMAT. */
 PL_MUST_CHECK

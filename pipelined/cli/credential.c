@@ -1,6 +1,6 @@
-#include "credential.h"
+#include "pipelined/cli/credential.h"
 
-#include "args.h"
+#include "pipelined/cli/args.h"
 
 json_t *pl_cli_credential_body(const struct pl_cli *c, struct pl_err *err)
 {

@@ -1,7 +1,7 @@
 /* credential: what create token and create s3-key are asked with. */
 #pragma once
 
-#include "cli.h"
+#include "pipelined/cli/cli.h"
 
 #define PL_CLI_CREDENTIAL_OPTIONS                                                                                                \
     {"role", 0, "ROLE", "at most that: reader, writer or admin"}, {"over", 0, "SCOPE", "only there: PROJECT or PROJECT/REPO"},   \

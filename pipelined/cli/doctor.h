@@ -7,7 +7,7 @@
  * Who asks a cluster is who the kubeconfig says: run it as the daemon's account (in its pod), or as an admin who prepares a cluster for it. */
 #pragma once
 
-#include "cli.h"
+#include "pipelined/cli/cli.h"
 
 #include "pipelined/kube/cluster_facts.h"
 #include "pipelined/kube/kube_access.h"

@@ -1,6 +1,6 @@
-#include "doctor.h"
+#include "pipelined/cli/doctor.h"
 
-#include "show.h"
+#include "pipelined/cli/show.h"
 
 #include "pipelined/kube/offer.h"
 #include "storage/base/clock.h"

@@ -1,10 +1,10 @@
-#include "doctor.h"
+#include "pipelined/cli/doctor.h"
 
 #include "pipelined/db/open.h"
 
-#include "beside.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/beside.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 #include "storage/base/buf.h"
 #include "storage/base/program.h"
 

@@ -1,6 +1,6 @@
-#include "given_inputs.h"
+#include "pipelined/cli/given_inputs.h"
 
-#include "args.h"
+#include "pipelined/cli/args.h"
 #include "storage/dataset/history.h"
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* given_inputs: `--input REPO=DIR`: folders of this machine in the place of a stage's repos. */
 #pragma once
 
-#include "cli.h"
+#include "pipelined/cli/cli.h"
 #include "pipelined/core/spec.h"
 #include "storage/dataset/ingest_names.h"
 

@@ -1,6 +1,6 @@
-#include "jobs.h"
+#include "pipelined/cli/jobs.h"
 
-#include "server.h"
+#include "pipelined/cli/server.h"
 
 #include "pipelined/core/spec.h"
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* jobs: runs with their jobs, shown. */
 #pragma once
 
-#include "cli.h"
-#include "show.h"
+#include "pipelined/cli/cli.h"
+#include "pipelined/cli/show.h"
 
 /* A run's jobs as a table, in the order in which they began; without reasons and titles for who gets them by pl_cli_jobs_explain. */
 PL_MUST_CHECK

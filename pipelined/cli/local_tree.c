@@ -1,4 +1,4 @@
-#include "local_tree.h"
+#include "pipelined/cli/local_tree.h"
 
 #include "storage/dataset/ingest.h"
 #include "storage/dataset/session_sink.h"

@@ -1,7 +1,7 @@
 /* local_tree: a folder of this machine, or what a filter takes of it, as a tree in a store. */
 #pragma once
 
-#include "cli.h"
+#include "pipelined/cli/cli.h"
 #include "storage/base/hash.h"
 #include "storage/pack/pack_sink.h"
 

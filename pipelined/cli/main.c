@@ -1,5 +1,5 @@
 /* pipelinectl: the command line. */
-#include "cli.h"
+#include "pipelined/cli/cli.h"
 
 /* The tables of verbs (verb_<noun>.c) in the order of help, each with the heading that it stands under. */
 #define TABLES(X)                                                                                                                \

@@ -1,4 +1,4 @@
-#include "other_words.h"
+#include "pipelined/cli/other_words.h"
 
 #include "storage/base/base.h"
 #include <string.h>

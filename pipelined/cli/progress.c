@@ -1,4 +1,4 @@
-#include "progress.h"
+#include "pipelined/cli/progress.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/path.h"

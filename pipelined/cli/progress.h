@@ -1,7 +1,7 @@
 /* progress: a line on a terminal's stderr while something long goes on; nothing anywhere else. */
 #pragma once
 
-#include "cli.h"
+#include "pipelined/cli/cli.h"
 #include <pthread.h>
 #include <stdatomic.h>
 

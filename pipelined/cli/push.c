@@ -1,7 +1,7 @@
-#include "push.h"
+#include "pipelined/cli/push.h"
 
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 #include "storage/base/path.h"
 #include "storage/tree/ops.h"
 

@@ -1,7 +1,7 @@
 /* push: operations onto a branch's head, and what became of it. */
 #pragma once
 
-#include "cli.h"
+#include "pipelined/cli/cli.h"
 #include "pipelined/net/patient_sink.h"
 #include "storage/base/buf.h"
 

@@ -1,6 +1,6 @@
-#include "server.h"
+#include "pipelined/cli/server.h"
 
-#include "contexts.h"
+#include "pipelined/cli/contexts.h"
 #include "storage/base/io.h"
 #include "storage/base/path.h"
 #include <ctype.h>

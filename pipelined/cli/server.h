@@ -10,7 +10,7 @@
  * Who vouches for an https server: --ca, PIPELINED_CA, the context's own file, else whom this machine trusts. */
 #pragma once
 
-#include "cli.h"
+#include "pipelined/cli/cli.h"
 
 #define PL_CLI_DEFAULT_URL "http://127.0.0.1:7380"
 

@@ -1,6 +1,6 @@
-#include "show.h"
+#include "pipelined/cli/show.h"
 
-#include "server.h"
+#include "pipelined/cli/server.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
 #include "storage/base/path.h"

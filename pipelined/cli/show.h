@@ -2,7 +2,7 @@
  * What to show of an object is a list of columns. Times are local, sizes in binary units, ids cut to 8 digits. */
 #pragma once
 
-#include "cli.h"
+#include "pipelined/cli/cli.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
-#include "spec_file.h"
+#include "pipelined/cli/spec_file.h"
 
-#include "args.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/show.h"
 #include "pipelined/core/spec_documents.h"
-#include "show.h"
 #include "storage/base/io.h"
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* spec_file: a pipeline spec on this machine: read and checked before anything is asked of a server. A file may hold several. */
 #pragma once
 
-#include "cli.h"
+#include "pipelined/cli/cli.h"
 #include "pipelined/core/spec.h"
 #include "storage/base/buf.h"
 

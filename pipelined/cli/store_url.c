@@ -1,6 +1,6 @@
-#include "store_url.h"
+#include "pipelined/cli/store_url.h"
 
-#include "args.h"
+#include "pipelined/cli/args.h"
 #include "storage/base/io.h"
 #include "storage/object/marker.h"
 

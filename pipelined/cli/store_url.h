@@ -2,7 +2,7 @@
  * is not in options comes from where Amazon's tools have it: environment, shared profile (object.h). */
 #pragma once
 
-#include "cli.h"
+#include "pipelined/cli/cli.h"
 #include "storage/object/object.h"
 
 /* A verb's options for a bucket; `prefix` "" or as in "from-". */

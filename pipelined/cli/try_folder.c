@@ -1,7 +1,7 @@
-#include "try_folder.h"
+#include "pipelined/cli/try_folder.h"
 
-#include "code_folder.h"
-#include "local_tree.h"
+#include "pipelined/cli/code_folder.h"
+#include "pipelined/cli/local_tree.h"
 #include "storage/base/io.h"
 #include <stdio.h>
 

@@ -2,8 +2,8 @@
  * of this machine and of the stage's code, the work folder of the agent, its request and answer. Gone with pl_cli_try_folder_finish. */
 #pragma once
 
+#include "pipelined/cli/try_inputs.h"
 #include "storage/pack/store.h"
-#include "try_inputs.h"
 #include <limits.h>
 
 struct pl_cli_try_folder {

@@ -1,7 +1,7 @@
-#include "try_inputs.h"
+#include "pipelined/cli/try_inputs.h"
 
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 #include "storage/pack/pack_format.h"
 #include <ctype.h>
 #include <stdio.h>

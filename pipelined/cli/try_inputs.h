@@ -2,7 +2,7 @@
  * machine (--input), else what a run read (--at RUN), else the head of its branch. */
 #pragma once
 
-#include "given_inputs.h"
+#include "pipelined/cli/given_inputs.h"
 #include "pipelined/core/plan.h"
 #include "pipelined/net/remote.h"
 

@@ -1,9 +1,9 @@
-#include "try_worker.h"
+#include "pipelined/cli/try_worker.h"
 
 #include "pipelined/core/plan_json.h"
 
-#include "beside.h"
-#include "show.h"
+#include "pipelined/cli/beside.h"
+#include "pipelined/cli/show.h"
 #include "storage/base/cgroup.h"
 #include "storage/base/io.h"
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* try_worker: `pipelined-worker --try` from this side: what it is asked (pipelined/agent/try.h), started, waited for, and its answer. */
 #pragma once
 
-#include "try_folder.h"
+#include "pipelined/cli/try_folder.h"
 
 struct pl_cli_try {
     struct pl_cli *c;

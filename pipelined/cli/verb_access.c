@@ -1,8 +1,8 @@
 /* Users with their roles, tokens, and the audit. */
-#include "args.h"
-#include "credential.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/credential.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 #include <stdio.h>
 
 /* ---- users ---- */

@@ -1,6 +1,6 @@
-#include "args.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 
 /* "REPO@BRANCH", both there, nothing behind. */
 static int branch_arg(const struct pl_cli *c, struct pl_ref *ret, struct pl_err *err)

@@ -1,7 +1,7 @@
-#include "args.h"
-#include "push.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/push.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 #include <stdio.h>
 
 static int list_open(struct pl_cli *c, const struct pl_ref *ref, struct pl_err *err)

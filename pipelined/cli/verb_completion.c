@@ -1,6 +1,6 @@
 /* completion: what a shell offers behind pipelinectl, made from the table of verbs. */
-#include "args.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/show.h"
 #include <stdio.h>
 
 /* Each distinct verb, or the nouns of one, once: `next` gives them in the order of the table. */

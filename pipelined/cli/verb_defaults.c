@@ -1,7 +1,7 @@
 /* Defaults of stages: the cluster's, and a project's over them. */
-#include "args.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 
 #include "pipelined/core/spec.h"
 #include "storage/base/io.h"

@@ -1,8 +1,8 @@
 /* doctor: whether this machine and its daemon are as they should be; whether a cluster is what pipelined needs, with kubeconfig alone, before
  * any daemon runs there. */
-#include "args.h"
-#include "doctor.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/doctor.h"
+#include "pipelined/cli/show.h"
 
 #include "pipelined/kube/cache_folder.h"
 

@@ -1,8 +1,8 @@
 /* Files of a commit: lists, what differs, taking them away. */
-#include "args.h"
-#include "push.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/push.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 
 #include "storage/tree/ops.h"
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* fsck: the store checked, by its daemon, or without one. */
-#include "args.h"
-#include "progress.h"
-#include "server.h"
-#include "show.h"
-#include "store_url.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/progress.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
+#include "pipelined/cli/store_url.h"
 
 #include "pipelined/db/check.h"
 #include "pipelined/db/open.h"

@@ -1,8 +1,8 @@
 /* Garbage collection: begun at the daemon, watched from here. */
-#include "args.h"
-#include "progress.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/progress.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 
 #include "storage/base/path.h"
 

@@ -1,8 +1,8 @@
 /* get file: to stdout as it comes, or by checkout with several threads. */
-#include "args.h"
-#include "progress.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/progress.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 
 #include "pipelined/net/remote.h"
 #include "storage/base/io.h"

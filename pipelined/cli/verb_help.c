@@ -1,7 +1,7 @@
 /* help, made from the table of verbs. */
-#include "args.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 #include "storage/base/path.h"
 #include <stdio.h>
 

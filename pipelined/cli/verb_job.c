@@ -1,7 +1,7 @@
 /* Jobs (one stage in one run) and their datums. */
-#include "args.h"
-#include "jobs.h"
-#include "server.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/jobs.h"
+#include "pipelined/cli/server.h"
 #include "storage/base/clock.h"
 #include <stdio.h>
 

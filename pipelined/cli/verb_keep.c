@@ -1,7 +1,7 @@
 /* keep: what the repos' rules drop. */
-#include "args.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 
 #include <stdio.h>
 

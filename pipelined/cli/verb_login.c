@@ -1,8 +1,8 @@
 /* login: which server is asked when nothing else says so. */
-#include "args.h"
-#include "contexts.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/contexts.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 #include "storage/base/io.h"
 #include <ctype.h>
 #include <stdio.h>

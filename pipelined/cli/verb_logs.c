@@ -1,7 +1,7 @@
-#include "args.h"
-#include "jobs.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/jobs.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* metrics: what a stage's command wrote to metrics.jsonl, line by line. */
-#include "args.h"
-#include "jobs.h"
-#include "server.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/jobs.h"
+#include "pipelined/cli/server.h"
 #include <stdio.h>
 #include <time.h>
 

@@ -1,8 +1,8 @@
 /* mirror: one store made equal to another: backups, moves, repairs. */
-#include "args.h"
-#include "progress.h"
-#include "show.h"
-#include "store_url.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/progress.h"
+#include "pipelined/cli/show.h"
+#include "pipelined/cli/store_url.h"
 
 #include "pipelined/db/sql.h"
 #include "storage/base/clock.h"

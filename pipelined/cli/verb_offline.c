@@ -1,7 +1,7 @@
 /* What needs no server: checking a spec, trying a glob. */
-#include "args.h"
-#include "show.h"
-#include "spec_file.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/show.h"
+#include "pipelined/cli/spec_file.h"
 
 #include "pipelined/core/glob.h"
 #include "pipelined/core/template.h"

@@ -1,9 +1,9 @@
 /* Pipelines: made from a spec file and the code folders that lie beside it. */
-#include "args.h"
-#include "code_folder.h"
-#include "server.h"
-#include "show.h"
-#include "spec_file.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/code_folder.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
+#include "pipelined/cli/spec_file.h"
 
 #include "pipelined/net/remote.h"
 #include "storage/pack/pack_sink.h"

@@ -1,8 +1,8 @@
 /* plan: the datums that folders of this machine would give, without a server. */
-#include "args.h"
-#include "given_inputs.h"
-#include "show.h"
-#include "spec_file.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/given_inputs.h"
+#include "pipelined/cli/show.h"
+#include "pipelined/cli/spec_file.h"
 
 #include "pipelined/core/plan.h"
 #include <stdio.h>

@@ -1,6 +1,6 @@
-#include "args.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 
 #include <stdio.h>
 

@@ -1,9 +1,9 @@
 /* put file: one small file is one request; everything else is read, cut and packed here with all cores. */
-#include "args.h"
-#include "progress.h"
-#include "push.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/progress.h"
+#include "pipelined/cli/push.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 
 #include "pipelined/net/patient_sink.h"
 #include "pipelined/net/remote.h"

@@ -1,7 +1,7 @@
 /* recover: a daemon's folder anew, from its store alone. */
-#include "args.h"
-#include "show.h"
-#include "store_url.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/show.h"
+#include "pipelined/cli/store_url.h"
 
 #include "pipelined/db/open.h"
 #include "storage/base/io.h"

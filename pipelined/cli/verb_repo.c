@@ -1,6 +1,6 @@
-#include "args.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 
 /* "commits=10,days=30" as an object; what it may hold the daemon knows. "all": {}. */
 static int read_keep(const char *text, json_t **ret, struct pl_err *err)

@@ -1,8 +1,8 @@
 /* rerun: the jobs of a run again, over what they read; and whether the same comes out. */
-#include "args.h"
-#include "jobs.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/jobs.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 
 #include <stdio.h>
 

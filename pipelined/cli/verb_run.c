@@ -1,6 +1,6 @@
-#include "args.h"
-#include "jobs.h"
-#include "server.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/jobs.h"
+#include "pipelined/cli/server.h"
 #include <stdio.h>
 
 static int list_run(struct pl_cli *c, struct pl_err *err)

@@ -1,9 +1,9 @@
 /* Keys for S3 clients, and what these need to reach the repos. */
-#include "args.h"
-#include "contexts.h"
-#include "credential.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/contexts.h"
+#include "pipelined/cli/credential.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 #include <stdio.h>
 
 /* ---- keys ---- */

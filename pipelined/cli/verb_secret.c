@@ -1,7 +1,7 @@
 /* Secrets of projects: kept at the daemon, given to stages, never shown. */
-#include "args.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 
 #include "pipelined/core/secret.h"
 #include "storage/base/hash.h"

@@ -1,8 +1,8 @@
 /* The daemon: what it does, its GPUs, its page. */
-#include "args.h"
-#include "jobs.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/jobs.h"
+#include "pipelined/cli/server.h"
 #include "pipelined/kube/gpu_report.h"
-#include "server.h"
 #include "storage/base/buf.h"
 #include "storage/base/clock.h"
 #include "storage/base/path.h"

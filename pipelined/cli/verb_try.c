@@ -1,11 +1,11 @@
 /* try: one datum of a stage on this machine, in the sandbox and with the variables that it would have; nothing is committed. */
-#include "args.h"
-#include "code_folder.h"
-#include "jobs.h"
-#include "server.h"
-#include "show.h"
-#include "spec_file.h"
-#include "try_worker.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/code_folder.h"
+#include "pipelined/cli/jobs.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
+#include "pipelined/cli/spec_file.h"
+#include "pipelined/cli/try_worker.h"
 
 #include "storage/base/clock.h"
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* wait run: until it has ended, and the one that took its place when it was superseded. */
-#include "args.h"
-#include "jobs.h"
-#include "progress.h"
-#include "server.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/jobs.h"
+#include "pipelined/cli/progress.h"
+#include "pipelined/cli/server.h"
 #include "storage/base/clock.h"
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* why: where a file comes from, as a tree. */
-#include "args.h"
-#include "server.h"
-#include "show.h"
+#include "pipelined/cli/args.h"
+#include "pipelined/cli/server.h"
+#include "pipelined/cli/show.h"
 #include "storage/base/map.h"
 #include "storage/base/path.h"
 #include <stdio.h>

@@ -1,6 +1,6 @@
-#include "carry.h"
+#include "pipelined/core/carry.h"
 
-#include "carry_items.h"
+#include "pipelined/core/carry_items.h"
 #include "pipelined/core/glob.h"
 #include "storage/tree/ops.h"
 

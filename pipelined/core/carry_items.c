@@ -1,4 +1,4 @@
-#include "carry_items.h"
+#include "pipelined/core/carry_items.h"
 
 #define CARRY_FIRST 32u
 

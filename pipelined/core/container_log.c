@@ -1,4 +1,4 @@
-#include "container_log.h"
+#include "pipelined/core/container_log.h"
 
 int pl_container_log_check(const char *container, struct pl_err *err)
 {

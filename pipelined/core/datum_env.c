@@ -1,4 +1,4 @@
-#include "datum_env.h"
+#include "pipelined/core/datum_env.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "disk_room.h"
+#include "pipelined/core/disk_room.h"
 
 /* Of a disk of any size, without overflow. */
 static uint64_t percent(uint64_t total_bytes, unsigned n)

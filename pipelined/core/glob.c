@@ -1,4 +1,4 @@
-#include "glob_program.h"
+#include "pipelined/core/glob_program.h"
 
 #include "storage/base/path.h"
 

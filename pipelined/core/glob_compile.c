@@ -1,5 +1,5 @@
 /* A recursive descent over the pattern that emits instructions as it goes. */
-#include "glob_program.h"
+#include "pipelined/core/glob_program.h"
 
 #include "storage/base/path.h"
 

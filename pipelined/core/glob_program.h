@@ -2,7 +2,7 @@
  * consume none (JUMP, SPLIT, SAVE) are followed at once. SPLIT prefers x. */
 #pragma once
 
-#include "glob.h"
+#include "pipelined/core/glob.h"
 
 #define GLOB_PROGRAM_MAX 2048u /* instructions */
 #define GLOB_SLOTS_MAX   8192u /* instructions × 2 × captures: what the matcher keeps on the stack */

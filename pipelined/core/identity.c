@@ -1,4 +1,4 @@
-#include "identity.h"
+#include "pipelined/core/identity.h"
 
 /* A hasher for one hash. */
 struct identity {

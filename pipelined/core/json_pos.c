@@ -1,4 +1,4 @@
-#include "json_pos.h"
+#include "pipelined/core/json_pos.h"
 
 #include "storage/base/path.h"
 

@@ -1,4 +1,4 @@
-#include "json_text.h"
+#include "pipelined/core/json_text.h"
 
 #include "storage/base/buf.h"
 #include "storage/base/lack.h"

@@ -1,4 +1,4 @@
-#include "keep.h"
+#include "pipelined/core/keep.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-#include "merge_collision.h"
-#include "merge_rows.h"
+#include "pipelined/core/merge_collision.h"
+#include "pipelined/core/merge_rows.h"
 
-#include "merge.h"
+#include "pipelined/core/merge.h"
 #include "storage/tree/ops.h"
 #include "storage/tree/tree_walk.h"
 

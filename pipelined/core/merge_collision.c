@@ -1,6 +1,6 @@
-#include "merge_collision.h"
+#include "pipelined/core/merge_collision.h"
 
-#include "template.h"
+#include "pipelined/core/template.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* merge_collision (private to merge): the words for two outputs that cannot stand beside each other. */
 #pragma once
 
-#include "plan.h"
+#include "pipelined/core/plan.h"
 
 enum pl_merge_collision { MERGE_SAME_PATH, MERGE_FILE_AND_FOLDER };
 

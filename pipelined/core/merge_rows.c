@@ -1,6 +1,6 @@
-#include "merge_rows.h"
+#include "pipelined/core/merge_rows.h"
 
-#include "table.h"
+#include "pipelined/core/table.h"
 
 void pl_merge_rows_finish(struct merge_rows *m)
 {

@@ -2,7 +2,7 @@
  * directories, and which failed. */
 #pragma once
 
-#include "plan.h"
+#include "pipelined/core/plan.h"
 #include "storage/tree/tree_build.h"
 
 struct merge_row {

@@ -1,4 +1,4 @@
-#include "pachyderm.h"
+#include "pipelined/core/pachyderm.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
  * What is wrong is said at the place and with the path of Pachyderm's field, also when the native reader finds it. */
 #pragma once
 
-#include "spec_reader.h"
+#include "pipelined/core/spec_reader.h"
 
 /* Is it of that form? (`pipeline` is an object, or there is a `transform`.) */
 bool pl_pachyderm_is(const json_t *root);

@@ -1,4 +1,4 @@
-#include "params.h"
+#include "pipelined/core/params.h"
 
 #define PARAMS_OPEN "${params."
 

@@ -1,5 +1,5 @@
-#include "plan_change.h"
-#include "prefix.h"
+#include "pipelined/core/plan_change.h"
+#include "pipelined/core/prefix.h"
 
 #include <stdio.h>
 

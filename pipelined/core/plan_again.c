@@ -1,7 +1,7 @@
-#include "plan_again.h"
+#include "pipelined/core/plan_again.h"
 
-#include "plan_diff.h"
-#include "table.h"
+#include "pipelined/core/plan_diff.h"
+#include "pipelined/core/table.h"
 
 #define AGAIN_HASHED 0xFF
 

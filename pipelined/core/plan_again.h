@@ -2,7 +2,7 @@
  * enumeration keys stand in the base's owner tree and say which matches they are of. */
 #pragma once
 
-#include "plan_leaf.h"
+#include "pipelined/core/plan_leaf.h"
 
 /* Adds the matches of failed datums that no list has yet; `complete`: leaves whose lists have all matches. PL_ELIMIT: a key is too long
  * to say. */

@@ -1,7 +1,7 @@
-#include "plan_change.h"
+#include "pipelined/core/plan_change.h"
 
-#include "plan_again.h"
-#include "plan_diff.h"
+#include "pipelined/core/plan_again.h"
+#include "pipelined/core/plan_diff.h"
 
 #include <jansson.h>
 

@@ -7,7 +7,7 @@
  * then; an input that alone changed is never walked. */
 #pragma once
 
-#include "plan_leaf.h"
+#include "pipelined/core/plan_leaf.h"
 
 /* Fills leaves, n_datums, n_gone, n_total and picks of `p`. PL_ELIMIT. */
 PL_MUST_CHECK

@@ -1,4 +1,4 @@
-#include "plan_diff.h"
+#include "pipelined/core/plan_diff.h"
 
 #include "storage/tree/content_id.h"
 #include "storage/tree/tree_diff.h"

@@ -1,7 +1,7 @@
 /* plan_diff (private to plan): the matches of one input that differ between the tree it was planned over before and the one now. */
 #pragma once
 
-#include "plan_leaf.h"
+#include "pipelined/core/plan_leaf.h"
 
 /* Fills `ret` (matches malloc'ed, in their order): every match that is new (NEW | CHANGED), has another content or kind (OLD | NEW |
  * CHANGED) or is no more (OLD, with the content it had). Costs what the difference costs, and for every directory that matches and has

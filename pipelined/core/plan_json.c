@@ -1,4 +1,4 @@
-#include "plan_json.h"
+#include "pipelined/core/plan_json.h"
 
 static const char *kind_name(uint8_t kind)
 {

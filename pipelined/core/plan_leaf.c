@@ -1,4 +1,4 @@
-#include "plan_leaf.h"
+#include "pipelined/core/plan_leaf.h"
 
 #include "storage/tree/content_id.h"
 #include "storage/tree/tree_walk.h"

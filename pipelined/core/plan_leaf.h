@@ -1,7 +1,7 @@
 /* plan_leaf (private to plan): the matches of one input, in spec order. */
 #pragma once
 
-#include "plan.h"
+#include "pipelined/core/plan.h"
 #include "storage/tree/tree_walk.h"
 
 /* Memory of a plan: one bound over the arena and the arrays. */

@@ -1,4 +1,4 @@
-#include "prefix.h"
+#include "pipelined/core/prefix.h"
 
 /* Captures that every leaf of that name has. */
 static int prefix_captures(const struct pl_stage *stage, const char *name, unsigned *ret, struct pl_err *err)

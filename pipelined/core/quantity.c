@@ -1,4 +1,4 @@
-#include "quantity.h"
+#include "pipelined/core/quantity.h"
 
 #include <ctype.h>
 #include <inttypes.h>

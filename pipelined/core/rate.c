@@ -1,4 +1,4 @@
-#include "rate.h"
+#include "pipelined/core/rate.h"
 
 #define UNIT 60000u /* of a level, a hit */
 

@@ -1,4 +1,4 @@
-#include "secret.h"
+#include "pipelined/core/secret.h"
 
 #include "storage/base/hash.h"
 

@@ -1,8 +1,8 @@
-#include "spec_reader.h"
+#include "pipelined/core/spec_reader.h"
 
-#include "json_pos.h"
-#include "json_text.h"
-#include "pachyderm.h"
+#include "pipelined/core/json_pos.h"
+#include "pipelined/core/json_text.h"
+#include "pipelined/core/pachyderm.h"
 
 #include <stdio.h>
 

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "keep.h"
+#include "pipelined/core/keep.h"
 #include "storage/base/arena.h"
 #include "storage/base/buf.h"
 #include "storage/base/hash.h"

@@ -1,10 +1,10 @@
 /* The checks that need more than one value. Each starts from what could be read: a field that was refused is NULL here, and is not
  * complained about twice. */
-#include "spec_reader.h"
+#include "pipelined/core/spec_reader.h"
 
-#include "datum_env.h"
-#include "params.h"
-#include "prefix.h"
+#include "pipelined/core/datum_env.h"
+#include "pipelined/core/params.h"
+#include "pipelined/core/prefix.h"
 #include "storage/base/map.h"
 #include "storage/base/path.h"
 

@@ -1,7 +1,7 @@
 /* Checks of what pods bring that need more than one value, and what of it is not done on one machine. */
-#include "spec_reader.h"
+#include "pipelined/core/spec_reader.h"
 
-#include "datum_env.h"
+#include "pipelined/core/datum_env.h"
 
 static void spec_enter(struct spec_reader *r, size_t i, const char *key, const char *member)
 {

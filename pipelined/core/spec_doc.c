@@ -1,7 +1,7 @@
 /* The JSON Schema and docs/spec.md, made from the field table. */
-#include "spec_field.h"
+#include "pipelined/core/spec_field.h"
 
-#include "json_text.h"
+#include "pipelined/core/json_text.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-#include "spec_documents.h"
+#include "pipelined/core/spec_documents.h"
 
 /* What stands between documents: blanks, commas and brackets of an array, lines of "---". */
 static size_t documents_skip(const char *text, size_t len, size_t at)

@@ -1,5 +1,5 @@
 /* The tables; those of what pods bring are in spec_field_pod.c. */
-#include "spec_field.h"
+#include "pipelined/core/spec_field.h"
 
 static const char *const nothing[] = {NULL};
 

@@ -3,7 +3,7 @@
  * tables: a field that stands here works everywhere, one that does not is unknown everywhere. */
 #pragma once
 
-#include "spec.h"
+#include "pipelined/core/spec.h"
 
 #include <jansson.h>
 

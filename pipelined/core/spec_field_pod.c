@@ -1,5 +1,5 @@
 /* The tables of what pods bring: gpu, secrets, scratch, placement. */
-#include "spec_field.h"
+#include "pipelined/core/spec_field.h"
 
 static const char *const nothing[] = {NULL};
 

@@ -1,5 +1,5 @@
 /* The orders of stages: by name, and that in which they run: Kahn's algorithm over the inputs that are stages of the file. */
-#include "spec_reader.h"
+#include "pipelined/core/spec_reader.h"
 
 #define ORDER_CIRCLE_SHOWN 20u
 

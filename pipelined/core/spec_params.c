@@ -1,8 +1,8 @@
 /* How `params` is read: values to texts, every combination to its canonical JSON. */
-#include "spec_reader.h"
+#include "pipelined/core/spec_reader.h"
 
-#include "datum_env.h"
-#include "json_text.h"
+#include "pipelined/core/datum_env.h"
+#include "pipelined/core/json_text.h"
 #include "storage/base/path.h"
 
 #include <stdio.h>

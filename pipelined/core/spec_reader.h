@@ -1,7 +1,7 @@
 /* spec_reader (private to spec): one reading of a spec: where it is (path), what it found wrong, what it makes. */
 #pragma once
 
-#include "spec_field.h"
+#include "pipelined/core/spec_field.h"
 
 #define SPEC_PROBLEMS_STOP 64u /* found (repeats in each stage included): reading further stages tells nothing new */
 

@@ -1,8 +1,8 @@
 /* How each type of value is read and written: those of one field. Inputs, repos and stages: spec_type_tree.c. */
-#include "spec_reader.h"
+#include "pipelined/core/spec_reader.h"
 
-#include "glob.h"
-#include "quantity.h"
+#include "pipelined/core/glob.h"
+#include "pipelined/core/quantity.h"
 #include "storage/base/clock.h"
 #include "storage/base/path.h"
 

@@ -1,8 +1,8 @@
 /* How the values that pods bring are read and written. */
-#include "spec_reader.h"
+#include "pipelined/core/spec_reader.h"
 
-#include "json_text.h"
-#include "quantity.h"
+#include "pipelined/core/json_text.h"
+#include "pipelined/core/quantity.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* How the structured values are read and written: inputs, repos, stages, defaults. */
-#include "spec_reader.h"
+#include "pipelined/core/spec_reader.h"
 
 #include "storage/base/path.h"
 

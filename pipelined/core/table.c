@@ -1,4 +1,4 @@
-#include "table.h"
+#include "pipelined/core/table.h"
 
 #include "storage/tree/tree_build.h"
 

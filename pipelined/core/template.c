@@ -1,4 +1,4 @@
-#include "template.h"
+#include "pipelined/core/template.h"
 
 #include "storage/base/path.h"
 

@@ -1,5 +1,5 @@
 /* Checkpoints: what a command left for the next attempt at its datum, by datum key. Told by workers, given with leases, gone with success. */
-#include "engine_internal.h"
+#include "pipelined/daemon/engine_internal.h"
 
 #define CHECKPOINTS_MAX 1000 /* kept of a stage: the newest */
 

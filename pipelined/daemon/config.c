@@ -1,4 +1,4 @@
-#include "config.h"
+#include "pipelined/daemon/config.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/io.h"

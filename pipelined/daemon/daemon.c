@@ -1,9 +1,9 @@
-#include "daemon.h"
+#include "pipelined/daemon/daemon.h"
 
-#include "engine.h"
-#include "kube_settings.h"
-#include "listen.h"
-#include "log_ckpt.h"
+#include "pipelined/daemon/engine.h"
+#include "pipelined/daemon/kube_settings.h"
+#include "pipelined/daemon/listen.h"
+#include "pipelined/daemon/log_ckpt.h"
 
 #include "pipelined/api/api.h"
 #include "pipelined/api/data_routes.h"

@@ -1,7 +1,7 @@
 /* Ends of jobs and runs: written whatever happens, in their order; on a full disk again and again. What builds on them stands in the
  * same line. Ends of jobs may be on their way many at a time; that of a run, and what builds on them, waits until those before it are there:
  * one that could not be written does not come after what it is part of. */
-#include "engine_internal.h"
+#include "pipelined/daemon/engine_internal.h"
 
 #include "storage/base/log.h"
 

@@ -1,4 +1,4 @@
-#include "engine_internal.h"
+#include "pipelined/daemon/engine_internal.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/log.h"

@@ -6,10 +6,10 @@
 #include "pipelined/core/sched/sched.h"
 #include "pipelined/core/table.h"
 #include "pipelined/daemon/engine.h"
+#include "pipelined/daemon/worker_doors.h"
 #include "pipelined/db/aside.h"
 #include "pipelined/db/commit_tx.h"
 #include "pipelined/db/job_tx.h"
-#include "worker_doors.h"
 #include <pthread.h>
 
 #define PL_JOB_ATTEMPTS_KEPT 1000 /* rows of `attempt` a job: so many failed ones, and so many good ones */

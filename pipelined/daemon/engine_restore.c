@@ -1,5 +1,5 @@
 /* After a start: what the last life left, given back to the scheduler; later: runs that transactions have made, in their order. */
-#include "engine_internal.h"
+#include "pipelined/daemon/engine_internal.h"
 
 #include "storage/base/log.h"
 

@@ -1,5 +1,5 @@
 /* Stages: from rows of the database to what plans, workers and the scheduler use. */
-#include "engine_internal.h"
+#include "pipelined/daemon/engine_internal.h"
 
 #include "pipelined/core/json_text.h"
 #include "pipelined/db/names.h"

@@ -1,6 +1,6 @@
 /* From what a job may be planned: the commit before it on its branch, when the job that made it is known, and the same trees would have
  * given it the same datums. */
-#include "engine_internal.h"
+#include "pipelined/daemon/engine_internal.h"
 
 #include "storage/base/log.h"
 #include "storage/tree/tree_walk.h"

@@ -1,5 +1,5 @@
 /* Committing a job: outputs of all datums → one tree, its owners, the datum table, the commit, and the job's end, in one transaction. */
-#include "engine_internal.h"
+#include "pipelined/daemon/engine_internal.h"
 
 #include "pipelined/core/merge.h"
 #include "storage/base/log.h"

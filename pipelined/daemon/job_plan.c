@@ -1,5 +1,5 @@
 /* Planning a job: which commits it reads, which datums that gives, which of them have been done before. */
-#include "engine_internal.h"
+#include "pipelined/daemon/engine_internal.h"
 
 #include "pipelined/db/manual_run.h"
 #include "storage/base/log.h"

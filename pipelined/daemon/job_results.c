@@ -1,5 +1,5 @@
 /* Results: what workers report, fed to the scheduler, kept in memory for the commit and in the database for a restart. */
-#include "engine_internal.h"
+#include "pipelined/daemon/engine_internal.h"
 
 #include "pipelined/core/json_text.h"
 #include "pipelined/db/result_rows.h"

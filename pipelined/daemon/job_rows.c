@@ -1,5 +1,5 @@
 /* Rows of unfinished jobs: written when something changed, one write of a job at a time, the newest state last. */
-#include "engine_internal.h"
+#include "pipelined/daemon/engine_internal.h"
 
 #include "storage/base/log.h"
 

@@ -1,6 +1,6 @@
 /* What the rows of an unfinished job went through: tries that failed, losses with their workers, ends without a result. It is written down
  * with each change, newest last, so that a restart goes on where it stood. */
-#include "engine_internal.h"
+#include "pipelined/daemon/engine_internal.h"
 
 #include "pipelined/core/json_text.h"
 #include "storage/base/log.h"

@@ -1,5 +1,5 @@
 /* A job that was planned from a base, in full after all: for the oracle's word on what its datums come to. */
-#include "engine_internal.h"
+#include "pipelined/daemon/engine_internal.h"
 
 #include "storage/tree/tree_walk.h"
 

@@ -1,4 +1,4 @@
-#include "kube_settings.h"
+#include "pipelined/daemon/kube_settings.h"
 
 #include "pipelined/core/quantity.h"
 #include "pipelined/kube/cache_folder.h"

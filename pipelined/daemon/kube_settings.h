@@ -1,7 +1,7 @@
 /* kube_settings: what the configuration says of pods, as pod_render takes it. */
 #pragma once
 
-#include "config.h"
+#include "pipelined/daemon/config.h"
 
 #include "pipelined/kube/pod_render.h"
 

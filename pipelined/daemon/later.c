@@ -1,6 +1,6 @@
 /* What has no room now and is tried again in a moment: work for the pool, transactions for the database. Neither is done in the place
  * of who gives it: the loop must not compute, and a full queue is no failure. Bounded by the jobs and requests that it is for. */
-#include "engine_internal.h"
+#include "pipelined/daemon/engine_internal.h"
 
 #include <pthread.h>
 

@@ -1,4 +1,4 @@
-#include "listen.h"
+#include "pipelined/daemon/listen.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "log_ckpt.h"
+#include "pipelined/daemon/log_ckpt.h"
 
 #include "pipelined/db/snapshot.h"
 #include "storage/base/clock.h"

@@ -126,7 +126,7 @@
  *   pool, lack (memory that a library asked for in vain), effort (what a request may cost), program, holders (who has a file open),
  *   cgroup (limits for the processes of a sandbox),
  *   closed (a process that no other looks into), lock_order (debug builds: no two threads may wait for each other) */
-#include "daemon.h"
+#include "pipelined/daemon/daemon.h"
 
 #include "storage/base/closed.h"
 #include "storage/base/log.h"

@@ -1,5 +1,5 @@
 /* The workers' side of the API: agent protocol 1 (docs/protocol.md). Requests of a worker name it; the token must be that worker's. */
-#include "engine_internal.h"
+#include "pipelined/daemon/engine_internal.h"
 
 #include "pipelined/core/json_text.h"
 #include "pipelined/core/plan_json.h"

@@ -1,4 +1,4 @@
-#include "worker_doors.h"
+#include "pipelined/daemon/worker_doors.h"
 
 #include "storage/base/map.h"
 

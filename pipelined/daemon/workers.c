@@ -1,5 +1,5 @@
 /* Workers: started and stopped for the scheduler, their tokens, the answers to their `next`. */
-#include "engine_internal.h"
+#include "pipelined/daemon/engine_internal.h"
 
 #include "pipelined/core/json_text.h"
 #include "pipelined/core/plan_json.h"

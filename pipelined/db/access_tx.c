@@ -1,4 +1,4 @@
-#include "access_tx.h"
+#include "pipelined/db/access_tx.h"
 
 #define AUDIT_TRIM_EVERY 256
 

@@ -1,4 +1,4 @@
-#include "apply.h"
+#include "pipelined/db/apply.h"
 
 #include "pipelined/core/json_text.h"
 #include "storage/dataset/gc.h"

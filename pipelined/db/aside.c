@@ -1,4 +1,4 @@
-#include "aside.h"
+#include "pipelined/db/aside.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-#include "attributes_edit.h"
+#include "pipelined/db/attributes_edit.h"
 
 #define PREFIXES_MAX ((size_t)2 << 30) /* of PL_OPS_MAX paths */
 

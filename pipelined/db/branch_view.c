@@ -1,6 +1,6 @@
-#include "branch_view.h"
+#include "pipelined/db/branch_view.h"
 
-#include "attributes_edit.h"
+#include "pipelined/db/attributes_edit.h"
 #include "storage/pack/store.h"
 #include "storage/tree/tree_find.h"
 

@@ -7,8 +7,8 @@
  * A view is for one thread; what is put while it is there may be seen or not. On the pool. */
 #pragma once
 
-#include "heads.h"
-#include "opens.h"
+#include "pipelined/db/heads.h"
+#include "pipelined/db/opens.h"
 #include "storage/tree/tree_walk.h"
 
 struct pl_branch_view {

@@ -1,4 +1,4 @@
-#include "brought_tx.h"
+#include "pipelined/db/brought_tx.h"
 
 #include "pipelined/db/gc_tx.h"
 

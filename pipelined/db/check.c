@@ -1,4 +1,4 @@
-#include "check.h"
+#include "pipelined/db/check.h"
 
 #include "pipelined/core/json_text.h"
 #include "pipelined/db/open.h"

@@ -1,4 +1,4 @@
-#include "clock_trust.h"
+#include "pipelined/db/clock_trust.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/log.h"

@@ -1,4 +1,4 @@
-#include "commit_tx.h"
+#include "pipelined/db/commit_tx.h"
 
 #include "pipelined/db/job_tx.h"
 #include "storage/dataset/commit.h"

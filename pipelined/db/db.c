@@ -1,4 +1,4 @@
-#include "db.h"
+#include "pipelined/db/db.h"
 
 #include "pipelined/core/disk_room.h"
 #include "pipelined/core/json_text.h"

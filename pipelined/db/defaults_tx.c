@@ -1,4 +1,4 @@
-#include "defaults_tx.h"
+#include "pipelined/db/defaults_tx.h"
 
 #include "storage/base/path.h"
 

@@ -1,4 +1,4 @@
-#include "epoch.h"
+#include "pipelined/db/epoch.h"
 
 #include "pipelined/core/json_text.h"
 #include "storage/base/clock.h"

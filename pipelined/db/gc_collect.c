@@ -1,4 +1,4 @@
-#include "gc_collect.h"
+#include "pipelined/db/gc_collect.h"
 
 #include "pipelined/db/gc_roots.h"
 #include "pipelined/db/gc_tx.h"

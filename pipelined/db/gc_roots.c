@@ -1,4 +1,4 @@
-#include "gc_roots.h"
+#include "pipelined/db/gc_roots.h"
 
 #include "pipelined/core/table.h"
 #include "pipelined/db/keep_pass.h"

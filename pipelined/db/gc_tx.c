@@ -1,4 +1,4 @@
-#include "gc_tx.h"
+#include "pipelined/db/gc_tx.h"
 
 #include "storage/base/clock.h"
 #include "storage/dataset/stores.h"

@@ -1,4 +1,4 @@
-#include "heads.h"
+#include "pipelined/db/heads.h"
 
 #include <pthread.h>
 

@@ -1,4 +1,4 @@
-#include "job_tx.h"
+#include "pipelined/db/job_tx.h"
 
 #include "pipelined/core/json_text.h"
 

@@ -1,4 +1,4 @@
-#include "keep_pass.h"
+#include "pipelined/db/keep_pass.h"
 
 #include "pipelined/db/keep_world.h"
 #include "pipelined/db/names.h"

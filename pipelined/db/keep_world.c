@@ -1,4 +1,4 @@
-#include "keep_world.h"
+#include "pipelined/db/keep_world.h"
 
 #include "storage/base/path.h"
 

@@ -1,6 +1,6 @@
 /* Looks at the next log key. Objects of this daemon's own epoch that are there already are its writer's, which is just putting them: they
  * are passed. */
-#include "log_watch.h"
+#include "pipelined/db/log_watch.h"
 
 #include "storage/base/clock.h"
 #include "storage/dataset/log.h"

@@ -1,4 +1,4 @@
-#include "manual_run.h"
+#include "pipelined/db/manual_run.h"
 
 #include "pipelined/db/job_tx.h"
 #include "pipelined/db/pipeline_tx.h"

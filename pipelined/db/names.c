@@ -1,4 +1,4 @@
-#include "names.h"
+#include "pipelined/db/names.h"
 
 #include "storage/base/clock.h"
 

@@ -1,4 +1,4 @@
-#include "open.h"
+#include "pipelined/db/open.h"
 
 #include "pipelined/db/apply.h"
 #include "pipelined/db/db.h"

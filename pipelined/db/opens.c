@@ -1,5 +1,5 @@
 /* Life of open commits: read from their files, started, found, given back. */
-#include "opens_internal.h"
+#include "pipelined/db/opens_internal.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/io.h"

@@ -9,7 +9,7 @@
  * last key counts, and none counts that follows one of a higher epoch: it is of a daemon that was taken over. Who takes over lists the
  * objects after its epoch is in the log: what was answered before is there. Objects go before an end that the log does not know, and
  * after one that it knows; what is left of ended ones is swept. */
-#include "opens_internal.h"
+#include "pipelined/db/opens_internal.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/io.h"

@@ -1,5 +1,5 @@
 /* How open commits end: finished by somebody or by the clock, forgotten by somebody or for being left idle. */
-#include "opens_internal.h"
+#include "pipelined/db/opens_internal.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/log.h"

@@ -2,7 +2,7 @@
  * groups), opens_view (reading). */
 #pragma once
 
-#include "opens.h"
+#include "pipelined/db/opens.h"
 #include "storage/tree/overlay.h"
 
 #include <pthread.h>

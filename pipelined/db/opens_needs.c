@@ -1,5 +1,5 @@
 /* What open commits need of the store (opens.h), for garbage collection. */
-#include "opens_internal.h"
+#include "pipelined/db/opens_internal.h"
 
 #include "storage/chunk/chunk_list.h"
 

@@ -1,5 +1,5 @@
 /* What is open on a repo or branch is shut, while it is seen whether it is empty and taken away. */
-#include "opens_internal.h"
+#include "pipelined/db/opens_internal.h"
 
 /* ---- who waits ---- */
 

@@ -1,5 +1,5 @@
 /* What is told of open commits: events, and of those that made no commit how they ended. */
-#include "opens_internal.h"
+#include "pipelined/db/opens_internal.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/io.h"

@@ -1,6 +1,6 @@
 /* Reading an open commit: the tree that it would be, with its new nodes in memory. The first view costs an edit with all operations, the
  * next ones an edit with those that came since; a view with too many dead nodes is thrown away and made anew. */
-#include "opens_internal.h"
+#include "pipelined/db/opens_internal.h"
 
 #include "storage/base/map.h"
 #include "storage/pack/pack_session.h"

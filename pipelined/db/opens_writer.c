@@ -1,7 +1,7 @@
 /* The thread that writes groups of open commits: all that waits for one commit is checked in order, appended with one fdatasync, and
  * answered. It also looks at the clock. */
-#include "branch_view.h"
-#include "opens_internal.h"
+#include "pipelined/db/branch_view.h"
+#include "pipelined/db/opens_internal.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/log.h"

@@ -1,4 +1,4 @@
-#include "pipeline_circle.h"
+#include "pipelined/db/pipeline_circle.h"
 
 #include "storage/base/path.h"
 

@@ -1,4 +1,4 @@
-#include "pipeline_tx.h"
+#include "pipelined/db/pipeline_tx.h"
 
 #include "pipelined/db/gc_tx.h"
 #include "pipelined/db/job_tx.h"

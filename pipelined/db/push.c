@@ -1,7 +1,7 @@
 /* The push of commit_tx.h: edit the head's tree, make it durable, commit; again on the new head when somebody was faster. */
-#include "attributes_edit.h"
-#include "commit_tx.h"
-#include "keep_pass.h"
+#include "pipelined/db/attributes_edit.h"
+#include "pipelined/db/commit_tx.h"
+#include "pipelined/db/keep_pass.h"
 
 #include "storage/base/clock.h"
 #include "storage/chunk/chunk_list.h"

@@ -1,4 +1,4 @@
-#include "recover.h"
+#include "pipelined/db/recover.h"
 
 #include "pipelined/core/json_text.h"
 #include "pipelined/db/open.h"

@@ -1,4 +1,4 @@
-#include "regained.h"
+#include "pipelined/db/regained.h"
 
 #include "pipelined/db/gc_roots.h"
 #include "pipelined/db/result_rows.h"

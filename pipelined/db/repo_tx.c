@@ -1,4 +1,4 @@
-#include "repo_tx.h"
+#include "pipelined/db/repo_tx.h"
 
 #include "pipelined/db/aside.h"
 #include "pipelined/db/job_tx.h"

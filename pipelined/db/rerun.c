@@ -1,4 +1,4 @@
-#include "rerun.h"
+#include "pipelined/db/rerun.h"
 
 #include "pipelined/db/aside.h"
 #include "pipelined/db/job_tx.h"

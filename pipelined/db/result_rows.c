@@ -1,4 +1,4 @@
-#include "result_rows.h"
+#include "pipelined/db/result_rows.h"
 
 #include <zstd.h>
 

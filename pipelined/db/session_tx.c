@@ -1,4 +1,4 @@
-#include "session_tx.h"
+#include "pipelined/db/session_tx.h"
 
 static int64_t lease_end(const struct pl_tx *tx, const struct pl_session_args *a)
 {

@@ -1,4 +1,4 @@
-#include "snapshot.h"
+#include "pipelined/db/snapshot.h"
 
 #include "pipelined/db/open.h"
 #include "storage/base/clock.h"

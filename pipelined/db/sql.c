@@ -1,4 +1,4 @@
-#include "sql.h"
+#include "pipelined/db/sql.h"
 
 #include <stdarg.h>
 #include <stdio.h>

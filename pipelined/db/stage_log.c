@@ -1,4 +1,4 @@
-#include "stage_log.h"
+#include "pipelined/db/stage_log.h"
 
 #include "storage/base/io.h"
 #include "storage/base/lock_order.h"

@@ -1,4 +1,4 @@
-#include "update_price.h"
+#include "pipelined/db/update_price.h"
 
 #include "pipelined/core/json_text.h"
 

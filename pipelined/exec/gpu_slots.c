@@ -1,6 +1,6 @@
-#include "gpu_slots.h"
+#include "pipelined/exec/gpu_slots.h"
 
-#include "nvml.h"
+#include "pipelined/exec/nvml.h"
 #include "storage/base/buf.h"
 #include "storage/base/log.h"
 

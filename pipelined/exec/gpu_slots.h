@@ -3,8 +3,8 @@
  * One thread; what is read of a device that stays the same is read once. */
 #pragma once
 
-#include "executor.h"
 #include "pipelined/core/spec.h"
+#include "pipelined/exec/executor.h"
 #include "storage/base/err.h"
 #include <jansson.h>
 

@@ -1,7 +1,7 @@
 /* kubernetes: workers as pods. */
 #pragma once
 
-#include "executor.h"
+#include "pipelined/exec/executor.h"
 
 struct pl_pod_settings;
 

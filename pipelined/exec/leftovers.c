@@ -1,4 +1,4 @@
-#include "leftovers.h"
+#include "pipelined/exec/leftovers.h"
 
 #include "storage/base/holders.h"
 #include "storage/base/log.h"

@@ -2,14 +2,14 @@
  * matter; one that outlived the daemon is watched through its pidfd. Agent and runner hold the writing end of the pipe
  * DIR/work/<id>.held, which a daemon's next life finds again: once nobody does, no process of the worker is left.
  * Where cgroups are delegated to the daemon, the sandbox of each worker has one, with the limits of its stage; daemon and agents are in none of these. */
-#include "local.h"
+#include "pipelined/exec/local.h"
 
-#include "gpu_slots.h"
-#include "leftovers.h"
-#include "sandbox_probe.h"
-#include "secret_files.h"
-#include "worker_limits.h"
-#include "workers_log.h"
+#include "pipelined/exec/gpu_slots.h"
+#include "pipelined/exec/leftovers.h"
+#include "pipelined/exec/sandbox_probe.h"
+#include "pipelined/exec/secret_files.h"
+#include "pipelined/exec/worker_limits.h"
+#include "pipelined/exec/workers_log.h"
 
 #include "pipelined/core/core.h"
 #include "storage/base/io.h"

@@ -1,7 +1,7 @@
 /* local: workers as child processes of this machine, GPUs as slots, secrets as files. */
 #pragma once
 
-#include "executor.h"
+#include "pipelined/exec/executor.h"
 
 struct pl_exec_local_config {
     struct pl_loop *loop;

@@ -1,4 +1,4 @@
-#include "nvml.h"
+#include "pipelined/exec/nvml.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

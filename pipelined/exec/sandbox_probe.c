@@ -1,4 +1,4 @@
-#include "sandbox_probe.h"
+#include "pipelined/exec/sandbox_probe.h"
 
 #include "storage/base/program.h"
 

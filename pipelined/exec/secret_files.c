@@ -1,4 +1,4 @@
-#include "secret_files.h"
+#include "pipelined/exec/secret_files.h"
 
 #include "storage/base/hash.h"
 #include "storage/base/io.h"

@@ -1,4 +1,4 @@
-#include "worker_limits.h"
+#include "pipelined/exec/worker_limits.h"
 
 #include "storage/base/hash.h"
 #include "storage/base/log.h"

@@ -1,7 +1,7 @@
 /* worker_limits: what this machine's workers may take: a cgroup for the sandbox of each (cgroup.h), where these are delegated to the daemon. */
 #pragma once
 
-#include "executor.h"
+#include "pipelined/exec/executor.h"
 #include "storage/base/cgroup.h"
 
 struct pl_worker_limits;

@@ -1,5 +1,5 @@
 /* workers_log.c: opening and turning over. The loop waits for the copy, which is at most PL_WORKERS_LOG_BYTES. */
-#include "workers_log.h"
+#include "pipelined/exec/workers_log.h"
 
 #include "storage/base/io.h"
 

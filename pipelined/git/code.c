@@ -1,4 +1,4 @@
-#include "code.h"
+#include "pipelined/git/code.h"
 
 #include <dirent.h>
 #include <git2.h>

@@ -1,4 +1,4 @@
-#include "cache_folder.h"
+#include "pipelined/kube/cache_folder.h"
 
 /* Each with all that is in it: the system's, and those in which what runs nodes keeps its own. */
 static const char *const of_the_system[] = {"/bin",

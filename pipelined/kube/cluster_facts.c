@@ -1,4 +1,4 @@
-#include "cluster_facts.h"
+#include "pipelined/kube/cluster_facts.h"
 
 #include "pipelined/core/json_text.h"
 

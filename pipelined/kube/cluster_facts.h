@@ -1,7 +1,7 @@
 /* cluster_facts: what an API server's answers say of the cluster, as far as pods are rendered by it. Pure. */
 #pragma once
 
-#include "pod_render.h"
+#include "pipelined/kube/pod_render.h"
 
 #define PL_FACTS_DRA_BYTES 32
 

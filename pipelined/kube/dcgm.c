@@ -1,4 +1,4 @@
-#include "dcgm.h"
+#include "pipelined/kube/dcgm.h"
 
 #include <ctype.h>
 #include <math.h>

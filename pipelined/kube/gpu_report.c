@@ -1,11 +1,11 @@
-#include "gpu_report.h"
+#include "pipelined/kube/gpu_report.h"
 
 #include "pipelined/core/json_text.h"
 #include "storage/base/map.h"
 
-#include "gpushare.h"
-#include "offer.h"
-#include "pod_render.h"
+#include "pipelined/kube/gpushare.h"
+#include "pipelined/kube/offer.h"
+#include "pipelined/kube/pod_render.h"
 
 #include <stdio.h>
 

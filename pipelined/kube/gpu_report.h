@@ -6,7 +6,7 @@
  * spec{nodeName containers initContainers} status{phase}. */
 #pragma once
 
-#include "dcgm.h"
+#include "pipelined/kube/dcgm.h"
 #include <jansson.h>
 
 #define PL_GPU_REPORT_NODES_MAX 20000u

@@ -1,7 +1,7 @@
 /* The tables of kubectl-inspect-gpushare: columns are as wide as their widest cell and two blanks. Where some nodes count GiB and others MiB all
  * of it is told in MiB, for there is one total. */
-#include "gpu_report.h"
-#include "gpushare.h"
+#include "pipelined/kube/gpu_report.h"
+#include "pipelined/kube/gpushare.h"
 
 #include "pipelined/core/json_text.h"
 #include "storage/base/buf.h"

@@ -1,4 +1,4 @@
-#include "kube_access.h"
+#include "pipelined/kube/kube_access.h"
 
 #include <pthread.h>
 #include <stdio.h>

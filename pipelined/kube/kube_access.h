@@ -5,7 +5,7 @@
  * seen again when it is done. */
 #pragma once
 
-#include "kube_client.h"
+#include "pipelined/kube/kube_client.h"
 
 /*  X(NAME, what is off without it) — the first: nothing works */
 #define PL_KUBE_FEATURES(X)                                                                                                      \

@@ -1,7 +1,7 @@
-#include "kube_client.h"
+#include "pipelined/kube/kube_client.h"
 
-#include "kube_rate.h"
-#include "kube_wait.h"
+#include "pipelined/kube/kube_rate.h"
+#include "pipelined/kube/kube_wait.h"
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
 

@@ -11,8 +11,8 @@
  * thread and must not block. Any thread may start. */
 #pragma once
 
-#include "kube_identity.h"
-#include "kube_status.h"
+#include "pipelined/kube/kube_identity.h"
+#include "pipelined/kube/kube_status.h"
 
 #include <jansson.h>
 #include <stdatomic.h>

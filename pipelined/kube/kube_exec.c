@@ -1,4 +1,4 @@
-#include "kube_exec.h"
+#include "pipelined/kube/kube_exec.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"

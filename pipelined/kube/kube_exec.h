@@ -1,7 +1,7 @@
 /* kube_exec: a kubeconfig's plugin, run: its environment has KUBERNETES_EXEC_INFO, its output is an ExecCredential. */
 #pragma once
 
-#include "kubeconfig.h"
+#include "pipelined/kube/kubeconfig.h"
 
 #define PL_KUBE_PLUGIN_OUT_MAX (1u << 20)
 

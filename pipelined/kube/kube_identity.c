@@ -1,6 +1,6 @@
-#include "kube_identity.h"
+#include "pipelined/kube/kube_identity.h"
 
-#include "kube_exec.h"
+#include "pipelined/kube/kube_exec.h"
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
 #include "storage/base/io.h"

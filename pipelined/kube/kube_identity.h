@@ -4,7 +4,7 @@
  * One thread (the I/O thread) but for create and destroy; plugins run on a thread of their own meanwhile. */
 #pragma once
 
-#include "kubeconfig.h"
+#include "pipelined/kube/kubeconfig.h"
 #include "storage/object/http_io.h"
 
 #define PL_KUBE_TOKEN_S 60

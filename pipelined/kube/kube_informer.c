@@ -1,4 +1,4 @@
-#include "kube_informer.h"
+#include "pipelined/kube/kube_informer.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"

@@ -2,8 +2,8 @@
  * thread, one at a time; what it gets is borrowed. */
 #pragma once
 
-#include "kube_client.h"
-#include "kube_watch.h"
+#include "pipelined/kube/kube_client.h"
+#include "pipelined/kube/kube_watch.h"
 
 struct pl_kube_informer;
 

@@ -1,8 +1,8 @@
-#include "kube_log.h"
+#include "pipelined/kube/kube_log.h"
 
-#include "kube_exec.h"
-#include "kube_write.h"
 #include "pipelined/core/json_text.h"
+#include "pipelined/kube/kube_exec.h"
+#include "pipelined/kube/kube_write.h"
 #include "storage/base/clock.h"
 #include "storage/object/uri.h"
 

@@ -4,7 +4,7 @@
  * begin of that second on: what was seen already is left out by its timestamp, and by its place among lines of the same one. */
 #pragma once
 
-#include "kube_client.h"
+#include "pipelined/kube/kube_client.h"
 
 #define PL_KUBE_LINE_MAX  (64u << 10) /* bytes of a line; a longer one comes in parts */
 #define PL_KUBE_LOG_TRIES 3u

@@ -1,4 +1,4 @@
-#include "kube_rate.h"
+#include "pipelined/kube/kube_rate.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* A pushdown automaton over bytes. Each open object or array is a level that says whether it is copied and which members are. */
-#include "kube_scan.h"
+#include "pipelined/kube/kube_scan.h"
 
 #include <ctype.h>
 

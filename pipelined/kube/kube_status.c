@@ -1,4 +1,4 @@
-#include "kube_status.h"
+#include "pipelined/kube/kube_status.h"
 
 #include "storage/base/path.h"
 

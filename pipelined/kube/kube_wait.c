@@ -1,4 +1,4 @@
-#include "kube_wait.h"
+#include "pipelined/kube/kube_wait.h"
 
 void pl_kube_wake(struct kube_wait *w)
 {

@@ -1,4 +1,4 @@
-#include "kube_watch.h"
+#include "pipelined/kube/kube_watch.h"
 
 #include "pipelined/core/json_text.h"
 #include "storage/base/hash.h"

@@ -20,8 +20,8 @@
  * Memory: name, uid and a hash of the version of each object, ~200 bytes; at most PL_KUBE_OBJECTS_MAX objects. One thread at a time. */
 #pragma once
 
-#include "kube_scan.h"
-#include "kube_status.h"
+#include "pipelined/kube/kube_scan.h"
+#include "pipelined/kube/kube_status.h"
 
 #define PL_KUBE_PAGE 500u
 #define PL_KUBE_WATCH_S                                                                                                          \

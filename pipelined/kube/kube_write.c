@@ -1,6 +1,6 @@
-#include "kube_write.h"
+#include "pipelined/kube/kube_write.h"
 
-#include "kube_wait.h"
+#include "pipelined/kube/kube_wait.h"
 
 #include <stdio.h>
 

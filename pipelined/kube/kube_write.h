@@ -2,7 +2,7 @@
  * a 409 is looked into, and what is there is ours when it carries our hash. */
 #pragma once
 
-#include "kube_client.h"
+#include "pipelined/kube/kube_client.h"
 
 #define PL_KUBE_HASH                                                                                                             \
     "pipelined.io/hash" /* the annotation by which an object is known as what we would make; webhooks may change the rest */

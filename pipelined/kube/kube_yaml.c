@@ -1,4 +1,4 @@
-#include "kube_yaml.h"
+#include "pipelined/kube/kube_yaml.h"
 
 #include <ctype.h>
 #include <inttypes.h>

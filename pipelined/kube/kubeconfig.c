@@ -1,6 +1,6 @@
-#include "kubeconfig.h"
+#include "pipelined/kube/kubeconfig.h"
 
-#include "kube_yaml.h"
+#include "pipelined/kube/kube_yaml.h"
 #include "storage/base/hash.h"
 #include "storage/base/io.h"
 

@@ -1,4 +1,4 @@
-#include "last_words.h"
+#include "pipelined/kube/last_words.h"
 
 #include "pipelined/core/json_text.h"
 #include "storage/base/path.h"

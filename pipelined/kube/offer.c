@@ -1,4 +1,4 @@
-#include "offer_internal.h"
+#include "pipelined/kube/offer_internal.h"
 
 #include "pipelined/core/json_text.h"
 #include "pipelined/core/quantity.h"

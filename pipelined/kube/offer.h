@@ -7,7 +7,7 @@
  * Not thread-safe; no I/O, no clock: `now_ms` is wall time. */
 #pragma once
 
-#include "pod_render.h"
+#include "pipelined/kube/pod_render.h"
 
 #define PL_OFFER_SEEN_MS     (30LL * 24 * 3600 * 1000)
 #define PL_OFFER_SHAPES_MAX  1024u

@@ -1,6 +1,6 @@
 /* What of a pod could be had: the answers of offer.h, and what of nodes pods are rendered by. */
-#include "gpushare.h"
-#include "offer_internal.h"
+#include "pipelined/kube/gpushare.h"
+#include "pipelined/kube/offer_internal.h"
 
 #include "pipelined/core/quantity.h"
 

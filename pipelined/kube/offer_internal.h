@@ -1,7 +1,7 @@
 /* offer_internal (private to offer, offer_answers): what is known of nodes and of who holds what they have. */
 #pragma once
 
-#include "offer.h"
+#include "pipelined/kube/offer.h"
 #include "storage/base/map.h"
 
 #define PRODUCTS_MAX 4u /* labels of one node that name a product */

@@ -1,5 +1,5 @@
 /* What a spec may not ask for: found on the rendered pod, whatever made it so. The pod itself is here, its containers and volumes beside. */
-#include "pod_check_internal.h"
+#include "pipelined/kube/pod_check_internal.h"
 
 #include "storage/base/buf.h"
 

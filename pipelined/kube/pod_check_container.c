@@ -1,4 +1,4 @@
-#include "pod_check_internal.h"
+#include "pipelined/kube/pod_check_internal.h"
 
 #include <stdio.h>
 

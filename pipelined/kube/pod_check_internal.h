@@ -5,7 +5,7 @@
  * included. A member that is null is none. */
 #pragma once
 
-#include "pod_internal.h"
+#include "pipelined/kube/pod_internal.h"
 
 struct pod_check {
     const struct pl_pod_worker *worker;

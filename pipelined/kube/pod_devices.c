@@ -1,4 +1,4 @@
-#include "pod_devices.h"
+#include "pipelined/kube/pod_devices.h"
 
 #include "storage/base/base.h"
 

@@ -1,7 +1,7 @@
 /* How GPUs are asked for: each mode of sharing is a row, and what they all need is beside. */
-#include "gpushare.h"
-#include "pod_devices.h"
-#include "pod_internal.h"
+#include "pipelined/kube/gpushare.h"
+#include "pipelined/kube/pod_devices.h"
+#include "pipelined/kube/pod_internal.h"
 
 #include "pl_gpu_presets.h"
 

@@ -1,7 +1,7 @@
 /* pod_internal (private to pod_render, pod_gpu, pod_patched, pod_check): a pod under construction. */
 #pragma once
 
-#include "pod_render.h"
+#include "pipelined/kube/pod_render.h"
 
 #define POD_MAIN           0 /* places in spec.containers */
 #define POD_AGENT          1

@@ -1,4 +1,4 @@
-#include "pod_patch.h"
+#include "pipelined/kube/pod_patch.h"
 
 #include <ctype.h>
 #include <stdio.h>

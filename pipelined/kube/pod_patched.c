@@ -1,8 +1,8 @@
 /* A pod that is built becomes the one that is sent: the operator's template, the stage's patches, what containers that these add do not say,
  * what they may not ask for, and last the token, which no patch has seen. */
-#include "pod_internal.h"
+#include "pipelined/kube/pod_internal.h"
 
-#include "pod_patch.h"
+#include "pipelined/kube/pod_patch.h"
 
 #include "storage/base/buf.h"
 

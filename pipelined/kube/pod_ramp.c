@@ -1,4 +1,4 @@
-#include "pod_ramp.h"
+#include "pipelined/kube/pod_ramp.h"
 
 void pl_ramp_init(struct pl_ramp *r)
 {

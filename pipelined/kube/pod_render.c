@@ -1,4 +1,4 @@
-#include "pod_internal.h"
+#include "pipelined/kube/pod_internal.h"
 
 #include "pipelined/core/quantity.h"
 #include "storage/base/buf.h"

@@ -1,8 +1,8 @@
-#include "pod_state.h"
+#include "pipelined/kube/pod_state.h"
 
-#include "last_words.h"
 #include "pipelined/core/json_text.h"
 #include "pipelined/core/quantity.h"
+#include "pipelined/kube/last_words.h"
 
 #include <stdarg.h>
 #include <stdio.h>

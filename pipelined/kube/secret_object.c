@@ -1,4 +1,4 @@
-#include "secret_object.h"
+#include "pipelined/kube/secret_object.h"
 
 #include "pipelined/core/json_text.h"
 

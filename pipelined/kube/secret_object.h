@@ -4,7 +4,7 @@
 #pragma once
 
 #include "pipelined/core/secret.h"
-#include "pod_render.h"
+#include "pipelined/kube/pod_render.h"
 
 #define PL_SECRET_LABEL       PL_POD_LABEL "project"
 #define PL_SECRET_STORE       PL_POD_LABEL "store"

@@ -1,7 +1,7 @@
-#include "workload.h"
+#include "pipelined/kube/workload.h"
 
-#include "last_words.h"
 #include "pipelined/core/json_text.h"
+#include "pipelined/kube/last_words.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* Over libcurl: one easy handle a call, in a multi handle of its own, which keeps the connection and can be woken. */
-#include "http_client.h"
+#include "pipelined/net/http_client.h"
 
 #include "pipelined/core/json_text.h"
 #include "storage/base/clock.h"

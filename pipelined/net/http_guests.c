@@ -7,7 +7,7 @@
  *
  * Guests are linked under the server's lock from libmicrohttpd's first notice of a connection to its last, before the descriptor is
  * closed: whoever holds the lock may shut it down. */
-#include "http_internal.h"
+#include "pipelined/net/http_internal.h"
 
 #include "storage/base/clock.h"
 

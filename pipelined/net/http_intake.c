@@ -1,7 +1,7 @@
 /* Bodies through a sink: libmicrohttpd's thread fills one buffer while a pool thread writes out the other.
  *
  * `fill` and `drain` are half of PL_HTTP_BODY_BUFFER each. Full: the connection is suspended until the pool has swapped them. */
-#include "http_internal.h"
+#include "pipelined/net/http_internal.h"
 
 #include "storage/base/lack.h"
 

@@ -12,8 +12,8 @@
  * the middle of a body: replies are therefore queued when the body is complete, and a refusal of a long upload goes out by itself. */
 #pragma once
 
-#include "http_server.h"
-#include "loop.h"
+#include "pipelined/net/http_server.h"
+#include "pipelined/net/loop.h"
 #include "storage/base/hash.h"
 #include <microhttpd.h>
 #include <pthread.h>

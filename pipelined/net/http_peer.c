@@ -1,5 +1,5 @@
 /* The user of this machine who holds the other end of a connection, as the kernel's table of TCP sockets has it (proc_net_tcp(5)). */
-#include "http_internal.h"
+#include "pipelined/net/http_internal.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* Answers: made by whoever has the request, queued by libmicrohttpd's thread once the connection is resumed. */
-#include "http_internal.h"
+#include "pipelined/net/http_internal.h"
 
 #include "pipelined/core/json_text.h"
 #include "storage/base/lack.h"

@@ -1,5 +1,5 @@
 /* What a request says: its path, arguments, headers and cookies, copied out of the connection so that they outlive it. */
-#include "http_internal.h"
+#include "pipelined/net/http_internal.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/path.h"

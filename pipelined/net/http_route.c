@@ -1,5 +1,5 @@
 /* Which route answers: patterns are cut into segments once; a request's decoded segments are compared one by one. */
-#include "http_internal.h"
+#include "pipelined/net/http_internal.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 /* The server's life, its threads, and the way of a request through them. The keeper thread accepts (libmicrohttpd's quiesce can abort when
  * two of its threads race for the listening socket) and looks once a second after what libmicrohttpd does not: whether the clients of
  * suspended connections are still there, heartbeats, and work that a full pool refused. */
-#include "http_internal.h"
-#include "tls.h"
+#include "pipelined/net/http_internal.h"
+#include "pipelined/net/tls.h"
 
 #include "pipelined/core/json_text.h"
 #include "storage/base/clock.h"

@@ -3,7 +3,7 @@
  *
  *   open ──close / pull's end──▶ ending ──front empty──▶ end of body          over: libmicrohttpd has dropped the response
  *     └──fail / gone───────────▶ failed ──(gone: at once)──▶ connection cut   closed(): once, when over and no pull runs */
-#include "http_internal.h"
+#include "pipelined/net/http_internal.h"
 
 #include "storage/base/clock.h"
 

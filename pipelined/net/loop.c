@@ -1,4 +1,4 @@
-#include "loop.h"
+#include "pipelined/net/loop.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/log.h"

@@ -1,6 +1,6 @@
-#include "patient_sink.h"
+#include "pipelined/net/patient_sink.h"
 
-#include "http_client.h"
+#include "pipelined/net/http_client.h"
 #include "storage/base/clock.h"
 
 #include <time.h>

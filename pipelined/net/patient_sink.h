@@ -7,7 +7,7 @@
  * Lost: no server, a connection that broke, a daemon that stops or is at its bounds. */
 #pragma once
 
-#include "remote.h"
+#include "pipelined/net/remote.h"
 #include "storage/pack/pack_sink.h"
 #include <stdatomic.h>
 

@@ -1,8 +1,8 @@
-#include "remote.h"
+#include "pipelined/net/remote.h"
 
-#include "remote_ahead.h"
-#include "remote_signed.h"
-#include "remote_table.h"
+#include "pipelined/net/remote_ahead.h"
+#include "pipelined/net/remote_signed.h"
+#include "pipelined/net/remote_table.h"
 #include "storage/chunk/chunk_list.h"
 #include "storage/object/object.h"
 #include "storage/pack/pack_files.h"

@@ -7,7 +7,7 @@
  * that was read are read soon. */
 #pragma once
 
-#include "http_client.h"
+#include "pipelined/net/http_client.h"
 #include "storage/base/hash.h"
 #include "storage/pack/chunk_reader.h"
 

@@ -1,4 +1,4 @@
-#include "remote_ahead.h"
+#include "pipelined/net/remote_ahead.h"
 
 #include "storage/base/clock.h"
 #include "storage/pack/pack_reader.h"

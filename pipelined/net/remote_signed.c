@@ -1,4 +1,4 @@
-#include "remote_signed.h"
+#include "pipelined/net/remote_signed.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/io.h"

@@ -7,8 +7,8 @@
  * alone for PL_REMOTE_SIGNED_PAUSE_MS. Any thread. */
 #pragma once
 
-#include "http_client.h"
-#include "remote_ahead.h"
+#include "pipelined/net/http_client.h"
+#include "pipelined/net/remote_ahead.h"
 
 #define PL_REMOTE_PLANNED_MAX     8192 /* ranges, with their URLs: 6 MiB; then those planned last */
 #define PL_REMOTE_URLS            256  /* in one question */

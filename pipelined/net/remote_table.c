@@ -1,4 +1,4 @@
-#include "remote_table.h"
+#include "pipelined/net/remote_table.h"
 
 #include "storage/base/map.h"
 

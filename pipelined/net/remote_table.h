@@ -2,7 +2,7 @@
  * what was asked for lately stays. Not thread-safe. */
 #pragma once
 
-#include "remote.h"
+#include "pipelined/net/remote.h"
 #include "storage/pack/index.h"
 
 #define REMOTE_TABLE_GENERATION (PL_REMOTE_LOCATED_MAX / 2)

@@ -1,4 +1,4 @@
-#include "sse.h"
+#include "pipelined/net/sse.h"
 
 #include <ctype.h>
 #include <pthread.h>

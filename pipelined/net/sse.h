@@ -5,7 +5,7 @@
  * On the wire: "id: 17\nevent: commit\ndata: {…}\n\n", a comment every 15 s when nothing happens. */
 #pragma once
 
-#include "http_server.h"
+#include "pipelined/net/http_server.h"
 
 #define PL_SSE_RING_EVENTS     8192
 #define PL_SSE_RING_BYTES      (8u << 20)

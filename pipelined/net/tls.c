@@ -1,4 +1,4 @@
-#include "tls.h"
+#include "pipelined/net/tls.h"
 
 #include "storage/base/buf.h"
 #include "storage/base/clock.h"

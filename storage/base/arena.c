@@ -1,4 +1,4 @@
-#include "arena.h"
+#include "storage/base/arena.h"
 
 #include <stdarg.h>
 #include <stdio.h>

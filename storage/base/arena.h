@@ -1,7 +1,7 @@
 /* arena: memory of one request or one scheduling pass, freed as a whole. Not thread-safe. */
 #pragma once
 
-#include "err.h"
+#include "storage/base/err.h"
 
 struct pl_arena; /* opaque; blocks of 2 to 64 KiB, larger for larger wishes */
 

@@ -1,7 +1,7 @@
 /* buf: a growable run of bytes with a bound. `struct pl_buf b = {0}` is empty and bounded by PL_BUF_DEFAULT_MAX; set `max` for another. */
 #pragma once
 
-#include "err.h"
+#include "storage/base/err.h"
 
 #define PL_BUF_DEFAULT_MAX (64u << 20)
 

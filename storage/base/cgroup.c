@@ -1,11 +1,11 @@
 /* cgroup: what is asked of the kernel is read into pl_cgroup_facts, judged by a pure function, and done step by step; a step that the kernel refuses
  * takes its controller out of what is held. Limits are written to a group while nothing is in it. */
-#include "cgroup.h"
+#include "storage/base/cgroup.h"
 
-#include "buf.h"
-#include "clock.h"
-#include "io.h"
-#include "log.h"
+#include "storage/base/buf.h"
+#include "storage/base/clock.h"
+#include "storage/base/io.h"
+#include "storage/base/log.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -9,7 +9,7 @@
  * group is made, and pl_cgroup_not_held says why. The first part of this header decides and does nothing else; the rest reads and writes files. */
 #pragma once
 
-#include "err.h"
+#include "storage/base/err.h"
 
 #include <limits.h>
 

@@ -1,6 +1,6 @@
-#include "clock.h"
+#include "storage/base/clock.h"
 
-#include "err.h"
+#include "storage/base/err.h"
 
 #include <stdio.h>
 #include <time.h>

@@ -1,7 +1,7 @@
 /* clock: the two clocks of a machine. Monotonic for leases and timeouts, wall for display and retention; never compared across hosts. */
 #pragma once
 
-#include "base.h"
+#include "storage/base/base.h"
 
 int64_t pl_clock_mono_ms(void);
 int64_t pl_clock_mono_us(void);

@@ -1,6 +1,6 @@
-#include "effort.h"
+#include "storage/base/effort.h"
 
-#include "clock.h"
+#include "storage/base/clock.h"
 
 int pl_effort_add(struct pl_effort *e, uint64_t n, struct pl_err *err)
 {

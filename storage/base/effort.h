@@ -2,7 +2,7 @@
  * is given one and counts there. One thread at a time. */
 #pragma once
 
-#include "err.h"
+#include "storage/base/err.h"
 
 #define PL_EFFORT_LOOK 1024u /* visits between two looks at the clock and at who waits */
 

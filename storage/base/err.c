@@ -1,8 +1,8 @@
-#include "err.h"
+#include "storage/base/err.h"
 
-#include "buf.h"
+#include "storage/base/buf.h"
 
-#include "path.h"
+#include "storage/base/path.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  * code is returned. An error is plain memory: copy it freely between threads. */
 #pragma once
 
-#include "base.h"
+#include "storage/base/base.h"
 
 /*  X(NAME, value, wire name, HTTP status, exit code, retryable, what it means, what to do about it) */
 #define PL_ERROR_MAP(X)                                                                                                          \

@@ -1,9 +1,9 @@
 /* OpenSSL's SHA256_* functions work in the caller's memory, so hashing cannot fail. EVP allocates a context, and another with every
  * start; what is called deprecated is the choice of one algorithm by name, and ours is part of the format. */
 #define OPENSSL_SUPPRESS_DEPRECATED
-#include "hash.h"
+#include "storage/base/hash.h"
 
-#include "buf.h"
+#include "storage/base/buf.h"
 
 #include <fcntl.h>
 #include <openssl/crypto.h>

@@ -1,7 +1,7 @@
 /* hash: SHA-256 (OpenSSL) as identity, hex, random bytes, and XXH64 for boundaries and tables (never for identity). */
 #pragma once
 
-#include "err.h"
+#include "storage/base/err.h"
 
 #define PL_HASH_BYTES 32
 #define PL_HASH_HEX   64 /* digits, without the NUL */

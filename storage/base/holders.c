@@ -1,4 +1,4 @@
-#include "holders.h"
+#include "storage/base/holders.h"
 
 #include <ctype.h>
 #include <dirent.h>

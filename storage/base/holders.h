@@ -1,7 +1,7 @@
 /* holders: which processes of this machine have a file open, as /proc tells it. */
 #pragma once
 
-#include "err.h"
+#include "storage/base/err.h"
 
 /* Kills (SIGKILL) the processes of that name (proc(5), comm) that have one of the files open, but never the caller's own, and adds to
  * `ret_killed[i]` how many had that of `fds[i]`: none, too, where /proc is not to be read or they are somebody else's. Looks at every process once,

@@ -1,7 +1,7 @@
-#include "io.h"
+#include "storage/base/io.h"
 
-#include "hash.h"
-#include "patience.h"
+#include "storage/base/hash.h"
+#include "storage/base/patience.h"
 
 #include <assert.h>
 #include <dirent.h>

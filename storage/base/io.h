@@ -1,7 +1,7 @@
 /* io: whole reads and writes with errors that name the file, and the one place where tests make the disk fail. */
 #pragma once
 
-#include "buf.h"
+#include "storage/base/buf.h"
 #include <sys/stat.h>
 #include <sys/uio.h>
 

@@ -1,4 +1,4 @@
-#include "lack.h"
+#include "storage/base/lack.h"
 
 static __thread bool lacked;
 

@@ -2,7 +2,7 @@
  * lost, as jansson: an object without its member, a list without its element. */
 #pragma once
 
-#include "base.h"
+#include "storage/base/base.h"
 
 /* malloc. */
 void *pl_lack_malloc(size_t n);

@@ -1,7 +1,7 @@
 /* A table without locks for lookers-up says which kind a lock is of; a matrix says which kinds were taken under which. Both grow under one mutex of
  * their own. A lock that no pthread_*_init made is followed if it is a variable of the program (a kind of its own), else not: those live on
  * the stack of the function that waits. */
-#include "lock_order.h"
+#include "storage/base/lock_order.h"
 
 #ifdef PL_LOCK_ORDER
 #include <dlfcn.h>

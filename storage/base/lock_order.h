@@ -9,7 +9,7 @@
  * What threads wait for and no mutex stands for is told here. Release builds have none of this. Any thread. */
 #pragma once
 
-#include "base.h"
+#include "storage/base/base.h"
 
 enum pl_lock_thing {
     PL_LOCK_DB_READER, /* one of a few: a thread with one must not wait for a second */

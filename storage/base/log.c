@@ -1,6 +1,6 @@
-#include "log.h"
+#include "storage/base/log.h"
 
-#include "clock.h"
+#include "storage/base/clock.h"
 
 #include <stdarg.h>
 #include <stdio.h>

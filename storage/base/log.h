@@ -2,7 +2,7 @@
  * log; only programs do, once, where the error is handled. Thread-safe; a line is one write. */
 #pragma once
 
-#include "base.h"
+#include "storage/base/base.h"
 
 enum pl_log_level { PL_LOG_DEBUG, PL_LOG_INFO, PL_LOG_WARN, PL_LOG_ERROR };
 

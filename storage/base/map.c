@@ -1,6 +1,6 @@
-#include "map.h"
+#include "storage/base/map.h"
 
-#include "hash.h"
+#include "storage/base/hash.h"
 
 #define MAP_FIRST_SLOTS 16
 

@@ -1,7 +1,7 @@
 /* map: byte string → pointer, open addressing, keys copied. Not thread-safe. `struct pl_map m = {0}` is empty. */
 #pragma once
 
-#include "err.h"
+#include "storage/base/err.h"
 
 struct pl_map {
     struct pl_map_slot *slots;

@@ -1,4 +1,4 @@
-#include "path.h"
+#include "storage/base/path.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * "train/b1.csv"; the root is "". */
 #pragma once
 
-#include "err.h"
+#include "storage/base/err.h"
 
 #define PL_PATH_MAX_BYTES    1024
 #define PL_SEGMENT_MAX_BYTES 255

@@ -1,6 +1,6 @@
-#include "patience.h"
+#include "storage/base/patience.h"
 
-#include "clock.h"
+#include "storage/base/clock.h"
 
 #include <stdatomic.h>
 #include <time.h>

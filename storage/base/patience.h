@@ -6,7 +6,7 @@
  * thread; one for all disks. */
 #pragma once
 
-#include "base.h"
+#include "storage/base/base.h"
 
 #define PL_PATIENCE_AFTER_US 4000  /* after the end of a sync another one may follow */
 #define PL_PATIENCE_MAX_US   40000 /* a piece */

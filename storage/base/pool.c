@@ -1,4 +1,4 @@
-#include "pool.h"
+#include "storage/base/pool.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -2,7 +2,7 @@
  * so that quick work never waits for slow work to end. */
 #pragma once
 
-#include "err.h"
+#include "storage/base/err.h"
 
 struct pl_pool;
 typedef void (*pl_pool_fn)(void *arg);

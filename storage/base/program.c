@@ -1,6 +1,6 @@
-#include "program.h"
+#include "storage/base/program.h"
 
-#include "clock.h"
+#include "storage/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* program: what another program says in one line, and how it ends. */
 #pragma once
 
-#include "err.h"
+#include "storage/base/err.h"
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
-#include "seal.h"
+#include "storage/base/seal.h"
 
-#include "hash.h"
+#include "storage/base/hash.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

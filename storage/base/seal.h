@@ -5,7 +5,7 @@
  * What a secret is for is bound to it: sealed for one purpose it does not open for another. Any thread. */
 #pragma once
 
-#include "buf.h"
+#include "storage/base/buf.h"
 
 #define PL_SEAL_KEY_BYTES   32
 #define PL_SEAL_EXTRA_BYTES 29   /* beside the secret itself */

@@ -2,7 +2,7 @@
  * was made of them once. Whoever shows them keeps both until the look is over. */
 #pragma once
 
-#include "err.h"
+#include "storage/base/err.h"
 
 struct pl_shown {
     const uint8_t *bytes;

@@ -1,4 +1,4 @@
-#include "chunk.h"
+#include "storage/chunk/chunk.h"
 
 #include "storage/base/hash.h"
 

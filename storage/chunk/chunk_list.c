@@ -1,6 +1,6 @@
-#include "chunk_list.h"
+#include "storage/chunk/chunk_list.h"
 
-#include "chunk.h"
+#include "storage/chunk/chunk.h"
 
 #include <limits.h>
 

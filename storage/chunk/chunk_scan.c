@@ -1,4 +1,4 @@
-#include "chunk_scan.h"
+#include "storage/chunk/chunk_scan.h"
 
 #define LANES 4u
 

@@ -5,7 +5,7 @@
  *     cut(segment k)   in order                →  chunk lengths */
 #pragma once
 
-#include "chunk.h"
+#include "storage/chunk/chunk.h"
 
 #define PL_CHUNK_SCAN_WORDS(n) (((n) + 63) / 64)
 

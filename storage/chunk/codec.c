@@ -1,4 +1,4 @@
-#include "codec.h"
+#include "storage/chunk/codec.h"
 
 #include <pthread.h>
 #include <zstd.h>

@@ -1,8 +1,8 @@
-#include "checkout.h"
+#include "storage/dataset/checkout.h"
 
-#include "checkout_write.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
+#include "storage/dataset/checkout_write.h"
 
 #include <fcntl.h>
 #include <pthread.h>

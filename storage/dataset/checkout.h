@@ -10,8 +10,8 @@
  * What an interrupted process left is overwritten with `replace`. */
 #pragma once
 
-#include "file_cache.h"
-#include "file_read.h"
+#include "storage/dataset/file_cache.h"
+#include "storage/dataset/file_read.h"
 #include "storage/tree/ops.h"
 #include "storage/tree/tree_walk.h"
 #include <stdatomic.h>

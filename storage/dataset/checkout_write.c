@@ -1,4 +1,4 @@
-#include "checkout_write.h"
+#include "storage/dataset/checkout_write.h"
 
 #include "storage/base/io.h"
 #include "storage/pack/pack_format.h"

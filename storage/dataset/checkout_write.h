@@ -1,9 +1,9 @@
 /* checkout_write: one entry → one file or link: the writer's side of checkout. Internal to storage/dataset. */
 #pragma once
 
-#include "checkout.h"
-#include "dir_ref.h"
 #include "storage/base/pool.h"
+#include "storage/dataset/checkout.h"
+#include "storage/dataset/dir_ref.h"
 
 #define PL_CHECKOUT_SPLIT_BYTES (8u << 20) /* from here on all writers share one file */
 #define PL_CHECKOUT_PART_CHUNKS 64u

@@ -1,4 +1,4 @@
-#include "ckpt.h"
+#include "storage/dataset/ckpt.h"
 
 #include "storage/base/io.h"
 

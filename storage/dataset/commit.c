@@ -1,4 +1,4 @@
-#include "commit.h"
+#include "storage/dataset/commit.h"
 
 static const uint8_t commit_magic[4] = {'P', 'L', 'C', 'O'};
 

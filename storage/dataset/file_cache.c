@@ -1,8 +1,8 @@
-#include "file_cache.h"
+#include "storage/dataset/file_cache.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
-#include "stream.h"
+#include "storage/dataset/stream.h"
 
 #include <dirent.h>
 #include <fcntl.h>

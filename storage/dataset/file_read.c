@@ -1,4 +1,4 @@
-#include "file_read.h"
+#include "storage/dataset/file_read.h"
 
 #include "storage/pack/pack_format.h"
 

@@ -1,8 +1,8 @@
-#include "fsck.h"
+#include "storage/dataset/fsck.h"
 
-#include "commit.h"
-#include "fsck_internal.h"
 #include "storage/chunk/chunk_list.h"
+#include "storage/dataset/commit.h"
+#include "storage/dataset/fsck_internal.h"
 #include "storage/tree/node.h"
 
 #include <stdio.h>

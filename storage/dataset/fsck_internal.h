@@ -1,7 +1,7 @@
 /* fsck_internal: what the files of the check share. */
 #pragma once
 
-#include "fsck.h"
+#include "storage/dataset/fsck.h"
 
 #include "storage/base/map.h"
 #include "storage/pack/store.h"

@@ -1,8 +1,8 @@
-#include "fsck_log.h"
+#include "storage/dataset/fsck_log.h"
 
-#include "ckpt.h"
-#include "log_reader.h"
-#include "record.h"
+#include "storage/dataset/ckpt.h"
+#include "storage/dataset/log_reader.h"
+#include "storage/dataset/record.h"
 
 #include <inttypes.h>
 #include <jansson.h>

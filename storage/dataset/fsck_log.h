@@ -3,8 +3,8 @@
  * each stands on the log object that it names. What is appended meanwhile is not looked at. */
 #pragma once
 
-#include "fsck.h"
-#include "log.h"
+#include "storage/dataset/fsck.h"
+#include "storage/dataset/log.h"
 
 /* `head`: where the database stands, whose object must be the log's (NULL: not asked). As pl_fsck for the rest. */
 PL_MUST_CHECK

@@ -1,5 +1,5 @@
 /* The check of packs: several at once, in order of their ids. */
-#include "fsck_internal.h"
+#include "storage/dataset/fsck_internal.h"
 
 #include "storage/base/pool.h"
 

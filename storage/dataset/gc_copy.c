@@ -1,4 +1,4 @@
-#include "gc_copy.h"
+#include "storage/dataset/gc_copy.h"
 
 #include "storage/pack/pack_writer.h"
 

@@ -2,7 +2,7 @@
  * Records are copied as they are stored, each verified first. Memory: two packs and one record. One thread. */
 #pragma once
 
-#include "gc_mark.h"
+#include "storage/dataset/gc_mark.h"
 
 #define PL_GC_LIVE_PERCENT 60                  /* a pack of which less is needed is copied */
 #define PL_GC_SMALL_BYTES  ((uint64_t)4 << 20) /* as is one smaller than this, when there are */

@@ -1,4 +1,4 @@
-#include "gc_mark.h"
+#include "storage/dataset/gc_mark.h"
 
 #include "storage/base/map.h"
 #include "storage/chunk/chunk_list.h"

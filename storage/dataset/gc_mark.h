@@ -8,7 +8,7 @@
  * One thread. A node or list that cannot be read ends the mark with that error: what lies below it is unknown, so nothing may go. */
 #pragma once
 
-#include "gc.h"
+#include "storage/dataset/gc.h"
 #include "storage/pack/store.h"
 #include "storage/tree/tree.h"
 

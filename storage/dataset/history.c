@@ -1,4 +1,4 @@
-#include "history.h"
+#include "storage/dataset/history.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
-#include "ingest.h"
+#include "storage/dataset/ingest.h"
 
-#include "ingest_out.h"
-#include "ingest_read.h"
 #include "storage/base/pool.h"
+#include "storage/dataset/ingest_out.h"
+#include "storage/dataset/ingest_read.h"
 #include "storage/pack/pack_sink.h"
 
 #include <pthread.h>

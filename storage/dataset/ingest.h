@@ -11,8 +11,8 @@
  * Nothing is committed here: on any error what was packed stays unreferenced. */
 #pragma once
 
-#include "stat_cache.h"
 #include "storage/base/clock.h"
+#include "storage/dataset/stat_cache.h"
 #include "storage/tree/ops.h"
 #include <stdatomic.h>
 

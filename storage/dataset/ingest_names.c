@@ -1,7 +1,7 @@
-#include "ingest_names.h"
+#include "storage/dataset/ingest_names.h"
 
-#include "ingest_walk.h"
 #include "storage/base/map.h"
+#include "storage/dataset/ingest_walk.h"
 #include "storage/tree/tree_build.h"
 
 struct pl_name_tree_nodes {

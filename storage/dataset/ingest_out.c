@@ -1,4 +1,4 @@
-#include "ingest_out.h"
+#include "storage/dataset/ingest_out.h"
 
 #include "storage/pack/pack_sink.h"
 

@@ -2,7 +2,7 @@
  * has what the stat cache knew. Internal to storage/dataset. One thread. */
 #pragma once
 
-#include "ingest_walk.h"
+#include "storage/dataset/ingest_walk.h"
 
 struct pl_ingest_out;
 

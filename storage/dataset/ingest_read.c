@@ -1,4 +1,4 @@
-#include "ingest_read.h"
+#include "storage/dataset/ingest_read.h"
 
 #include "storage/base/holders.h"
 #include "storage/base/io.h"

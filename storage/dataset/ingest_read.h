@@ -1,8 +1,8 @@
 /* ingest_read: one thing found → its entry: the reader's side of ingest. Internal to storage/dataset. */
 #pragma once
 
-#include "ingest_walk.h"
-#include "segment.h"
+#include "storage/dataset/ingest_walk.h"
+#include "storage/dataset/segment.h"
 
 /* One reader's memory. `sink` must be set, the rest is made when needed. Single-threaded. */
 struct pl_reader {

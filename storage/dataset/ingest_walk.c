@@ -1,4 +1,4 @@
-#include "ingest_walk.h"
+#include "storage/dataset/ingest_walk.h"
 
 #include <dirent.h>
 #include <fcntl.h>

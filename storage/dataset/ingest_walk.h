@@ -6,8 +6,8 @@
  * follows. One thread. */
 #pragma once
 
-#include "dir_ref.h"
-#include "ingest.h"
+#include "storage/dataset/dir_ref.h"
+#include "storage/dataset/ingest.h"
 
 #define PL_WALK_BATCH_ITEMS 128u
 #define PL_WALK_BATCH_DIRS  16u /* open folders a batch may hold */

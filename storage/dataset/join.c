@@ -1,7 +1,7 @@
-#include "join.h"
+#include "storage/dataset/join.h"
 
-#include "file_read.h"
 #include "storage/chunk/chunk.h"
+#include "storage/dataset/file_read.h"
 #include "storage/pack/pack_format.h"
 
 #define JOIN_BUFFER_BYTES ((size_t)1 << 20)

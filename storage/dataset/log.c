@@ -1,7 +1,7 @@
-#include "log.h"
+#include "storage/dataset/log.h"
 
-#include "log_reader.h"
-#include "record.h"
+#include "storage/dataset/log_reader.h"
+#include "storage/dataset/record.h"
 
 #include <inttypes.h>
 #include <stdio.h>

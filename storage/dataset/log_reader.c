@@ -1,4 +1,4 @@
-#include "log_reader.h"
+#include "storage/dataset/log_reader.h"
 
 #include "storage/base/pool.h"
 

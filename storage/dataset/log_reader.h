@@ -3,7 +3,7 @@
  * PL_LOG_AHEAD objects of at most 8 MiB; most are a few hundred bytes. */
 #pragma once
 
-#include "log.h"
+#include "storage/dataset/log.h"
 
 #define PL_LOG_AHEAD 16u
 

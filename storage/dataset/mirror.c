@@ -1,6 +1,6 @@
-#include "mirror.h"
+#include "storage/dataset/mirror.h"
 
-#include "mirror_internal.h"
+#include "storage/dataset/mirror_internal.h"
 #include "storage/object/marker.h"
 
 int pl_mirror_tell(struct pl_mirror *m, const char *key, const char *what, struct pl_err *err)

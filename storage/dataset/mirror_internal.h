@@ -1,9 +1,9 @@
 /* mirror_internal: what the files of mirroring share. */
 #pragma once
 
-#include "ckpt.h"
-#include "log.h"
-#include "mirror.h"
+#include "storage/dataset/ckpt.h"
+#include "storage/dataset/log.h"
+#include "storage/dataset/mirror.h"
 
 #include <pthread.h>
 

@@ -1,9 +1,9 @@
 /* The log of a mirror, and its checkpoints. */
-#include "mirror_internal.h"
+#include "storage/dataset/mirror_internal.h"
 
-#include "log_reader.h"
-#include "record.h"
 #include "storage/base/io.h"
+#include "storage/dataset/log_reader.h"
+#include "storage/dataset/record.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* The packs of a mirror: listed, compared, copied by several threads. */
-#include "mirror_internal.h"
+#include "storage/dataset/mirror_internal.h"
 
 #include "storage/base/map.h"
 #include "storage/base/pool.h"

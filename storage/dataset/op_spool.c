@@ -1,4 +1,4 @@
-#include "op_spool.h"
+#include "storage/dataset/op_spool.h"
 
 #include "storage/base/io.h"
 #include "storage/base/lack.h"

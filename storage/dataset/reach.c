@@ -1,6 +1,6 @@
 /* The nodes first, the entries then: both walks hold every node against what its parent says of it, keys ascending included, so that no node
  * comes twice however a tree was made. Lists may well be shared: each is gone through once. */
-#include "reach.h"
+#include "storage/dataset/reach.h"
 
 #include "storage/chunk/chunk_list.h"
 #include "storage/tree/tree_walk.h"

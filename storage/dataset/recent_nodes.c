@@ -1,4 +1,4 @@
-#include "recent_nodes.h"
+#include "storage/dataset/recent_nodes.h"
 
 #include "storage/pack/pack_session.h"
 

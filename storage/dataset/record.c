@@ -1,4 +1,4 @@
-#include "record.h"
+#include "storage/dataset/record.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
-#include "segment.h"
+#include "storage/dataset/segment.h"
 
-#include "ingest.h"
 #include "storage/chunk/chunk_scan.h"
+#include "storage/dataset/ingest.h"
 #include <pthread.h>
 
 #define SEGMENT ((size_t)PL_INGEST_SEGMENT_BYTES)

@@ -8,7 +8,7 @@
  * that is PL_SEGMENTS_AHEAD segments ahead of the slowest waits. Memory: a buffer a helper, PL_SEGMENTS_AHEAD lists of ids. */
 #pragma once
 
-#include "stream.h"
+#include "storage/dataset/stream.h"
 
 #define PL_SEGMENTS_AHEAD 32u
 

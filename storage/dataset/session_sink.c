@@ -1,4 +1,4 @@
-#include "session_sink.h"
+#include "storage/dataset/session_sink.h"
 
 #include "storage/pack/pack_session.h"
 

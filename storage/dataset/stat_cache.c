@@ -1,4 +1,4 @@
-#include "stat_cache.h"
+#include "storage/dataset/stat_cache.h"
 
 #include "storage/base/io.h"
 

@@ -5,7 +5,7 @@
  *      ▲                │                │
  *      └────────────────┴── error ───────┘
  */
-#include "stores.h"
+#include "storage/dataset/stores.h"
 
 #include "storage/base/lock_order.h"
 #include "storage/base/map.h"

@@ -1,4 +1,4 @@
-#include "stream.h"
+#include "storage/dataset/stream.h"
 
 #include "storage/chunk/chunk.h"
 #include "storage/pack/pack_session.h"

@@ -1,4 +1,4 @@
-#include "cancel.h"
+#include "storage/object/cancel.h"
 
 #include <stddef.h>
 

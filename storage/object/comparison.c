@@ -1,4 +1,4 @@
-#include "comparison.h"
+#include "storage/object/comparison.h"
 
 #include "storage/base/base.h"
 

@@ -1,4 +1,4 @@
-#include "crc32c.h"
+#include "storage/object/crc32c.h"
 
 #include <pthread.h>
 

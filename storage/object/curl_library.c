@@ -1,4 +1,4 @@
-#include "curl_library.h"
+#include "storage/object/curl_library.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-#include "http_head.h"
+#include "storage/object/http_head.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* http_head: what the headers of an answer say, in its exchange. Pure. */
 #pragma once
 
-#include "http_io.h"
+#include "storage/object/http_io.h"
 
 /* Nothing is known of the answer. */
 void pl_http_head_forget(struct pl_http_exchange *x);

@@ -1,8 +1,8 @@
-#include "http_io.h"
+#include "storage/object/http_io.h"
 
-#include "curl_library.h"
-#include "http_head.h"
 #include "storage/base/clock.h"
+#include "storage/object/curl_library.h"
+#include "storage/object/http_head.h"
 
 #include <limits.h>
 #include <netinet/in.h>

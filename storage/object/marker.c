@@ -1,4 +1,4 @@
-#include "marker.h"
+#include "storage/object/marker.h"
 
 #include <stdio.h>
 

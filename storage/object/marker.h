@@ -1,8 +1,8 @@
 /* marker: the object `format` at the root of every store: which format, which store. docs/format.md "Store marker". */
 #pragma once
 
-#include "object.h"
 #include "storage/base/hash.h"
+#include "storage/object/object.h"
 
 #define PL_STORE_FORMAT     "1"
 #define PL_STORE_MARKER_KEY "format"

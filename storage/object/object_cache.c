@@ -1,4 +1,4 @@
-#include "object_cache.h"
+#include "storage/object/object_cache.h"
 
 #include "storage/base/hash.h"
 #include "storage/base/io.h"

@@ -5,12 +5,12 @@
  * filesystem: a process that was killed may have left names that are seen, and are not on the disk.
  *
  * Who removes objects syncs their folders itself: removals come by the hundred, and the next flush is somebody's who waits for one put. */
-#include "object.h"
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
 #include "storage/base/io.h"
 #include "storage/base/map.h"
 #include "storage/base/patience.h"
+#include "storage/object/object.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,13 +1,13 @@
-#include "object_libs3.h"
+#include "storage/object/object_libs3.h"
 
-#include "comparison.h"
-#include "libs3_module.h"
-#include "object_cache.h"
-#include "s3_creds.h"
-#include "s3_profile.h"
-#include "s3_url.h"
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
+#include "storage/object/comparison.h"
+#include "storage/object/libs3_module.h"
+#include "storage/object/object_cache.h"
+#include "storage/object/s3_creds.h"
+#include "storage/object/s3_profile.h"
+#include "storage/object/s3_url.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

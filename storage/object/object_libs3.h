@@ -6,7 +6,7 @@
  * Memory: what callers bring. */
 #pragma once
 
-#include "object.h"
+#include "storage/object/object.h"
 
 #define PL_LIBS3_ATTEMPTS     8u
 #define PL_LIBS3_PAUSE_MS     100 /* of the first repetition at most; doubles */

@@ -1,10 +1,10 @@
-#include "object_s3.h"
+#include "storage/object/object_s3.h"
 
-#include "crc32c.h"
-#include "s3_answer.h"
-#include "s3_profile.h"
-#include "s3_xml.h"
 #include "storage/base/hash.h"
+#include "storage/object/crc32c.h"
+#include "storage/object/s3_answer.h"
+#include "storage/object/s3_profile.h"
+#include "storage/object/s3_xml.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -5,9 +5,9 @@
  * PL_S3_MEMORY_BYTES, and, in local_fd, PL_OBJECT_CACHE_LOADS objects at a time (each and PL_S3_RANGE_BYTES while it grows). */
 #pragma once
 
-#include "object.h"
-#include "object_cache.h"
-#include "s3_client.h"
+#include "storage/object/object.h"
+#include "storage/object/object_cache.h"
+#include "storage/object/s3_client.h"
 
 #define PL_S3_RANGE_BYTES  ((uint64_t)8 << 20) /* what is larger is read in pieces of this size, */
 #define PL_S3_RANGES       4u                  /* so many at a time */

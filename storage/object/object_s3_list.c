@@ -1,8 +1,8 @@
-#include "object_s3.h"
+#include "storage/object/object_s3.h"
 
-#include "s3_xml.h"
-#include "sigv4_query.h"
-#include "uri.h"
+#include "storage/object/s3_xml.h"
+#include "storage/object/sigv4_query.h"
+#include "storage/object/uri.h"
 
 #include <stdio.h>
 

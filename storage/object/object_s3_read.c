@@ -1,6 +1,6 @@
-#include "object_s3.h"
+#include "storage/object/object_s3.h"
 
-#include "comparison.h"
+#include "storage/object/comparison.h"
 
 #include <pthread.h>
 #include <stdio.h>

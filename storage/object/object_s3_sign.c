@@ -1,5 +1,5 @@
 /* Presigned requests, and the questions by which a server shows what it honours of them. */
-#include "object_s3.h"
+#include "storage/object/object_s3.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"

@@ -1,6 +1,6 @@
-#include "s3_answer.h"
+#include "storage/object/s3_answer.h"
 
-#include "s3_xml.h"
+#include "storage/object/s3_xml.h"
 
 #include <stdio.h>
 

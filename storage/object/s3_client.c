@@ -1,11 +1,11 @@
-#include "s3_client.h"
+#include "storage/object/s3_client.h"
 
-#include "cancel.h"
-#include "s3_answer.h"
-#include "sigv4_query.h"
 #include "storage/base/clock.h"
-#include "this_host.h"
-#include "uri.h"
+#include "storage/object/cancel.h"
+#include "storage/object/s3_answer.h"
+#include "storage/object/sigv4_query.h"
+#include "storage/object/this_host.h"
+#include "storage/object/uri.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -8,10 +8,10 @@
  * deadline, with what is known by then. Any thread; `done` of the callback face is called on the I/O thread. */
 #pragma once
 
-#include "http_io.h"
-#include "s3_creds.h"
-#include "s3_url.h"
-#include "s3_xml.h"
+#include "storage/object/http_io.h"
+#include "storage/object/s3_creds.h"
+#include "storage/object/s3_url.h"
+#include "storage/object/s3_xml.h"
 
 #define PL_S3_CONNECTIONS   32u
 #define PL_S3_ATTEMPTS      12u

@@ -1,8 +1,8 @@
-#include "s3_creds.h"
+#include "storage/object/s3_creds.h"
 
-#include "s3_creds_fetch.h"
-#include "s3_profile.h"
 #include "storage/base/clock.h"
+#include "storage/object/s3_creds_fetch.h"
+#include "storage/object/s3_profile.h"
 
 #include <pthread.h>
 #include <signal.h>

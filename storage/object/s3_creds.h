@@ -7,7 +7,7 @@
  * PL_S3_CREDS_AGAIN_MS. Any thread. */
 #pragma once
 
-#include "http_io.h"
+#include "storage/object/http_io.h"
 
 #define PL_S3_CREDS_EARLY_S  300
 #define PL_S3_CREDS_AGAIN_MS 5000

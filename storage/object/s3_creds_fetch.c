@@ -1,9 +1,9 @@
-#include "s3_creds_fetch.h"
+#include "storage/object/s3_creds_fetch.h"
 
-#include "s3_xml.h"
 #include "storage/base/io.h"
-#include "this_host.h"
-#include "uri.h"
+#include "storage/object/s3_xml.h"
+#include "storage/object/this_host.h"
+#include "storage/object/uri.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * metadata service. For s3_creds. */
 #pragma once
 
-#include "s3_creds.h"
+#include "storage/object/s3_creds.h"
 
 #define PL_S3_FETCH_TIMEOUT_MS 5000
 

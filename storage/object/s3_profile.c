@@ -1,4 +1,4 @@
-#include "s3_profile.h"
+#include "storage/object/s3_profile.h"
 
 #include "storage/base/io.h"
 

@@ -1,6 +1,6 @@
-#include "s3_url.h"
+#include "storage/object/s3_url.h"
 
-#include "uri.h"
+#include "storage/object/uri.h"
 
 #include <stdio.h>
 #include <strings.h>

@@ -4,8 +4,8 @@
  *   virtual style   https://BUCKET.s3.REGION.amazonaws.com/PREFIX/key   (Amazon's) */
 #pragma once
 
-#include "sigv4.h"
 #include "storage/base/path.h"
+#include "storage/object/sigv4.h"
 
 #define PL_S3_BUCKET_MAX   63
 #define PL_S3_HOST_MAX     255

@@ -1,4 +1,4 @@
-#include "s3_xml.h"
+#include "storage/object/s3_xml.h"
 
 #include "storage/base/arena.h"
 #include "storage/base/path.h"

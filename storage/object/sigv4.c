@@ -1,8 +1,8 @@
 /* Signature Version 4: the canonical request, keys and signatures. */
-#include "sigv4.h"
+#include "storage/object/sigv4.h"
 
-#include "sigv4_query.h"
-#include "uri.h"
+#include "storage/object/sigv4_query.h"
+#include "storage/object/uri.h"
 
 #include <openssl/core_names.h>
 #include <openssl/evp.h>

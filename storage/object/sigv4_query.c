@@ -1,6 +1,6 @@
-#include "sigv4_query.h"
+#include "storage/object/sigv4_query.h"
 
-#include "uri.h"
+#include "storage/object/uri.h"
 
 #include <strings.h>
 

@@ -1,7 +1,7 @@
 /* sigv4_query: the query of a URL taken apart into parameters. Pure; any thread. */
 #pragma once
 
-#include "sigv4.h"
+#include "storage/object/sigv4.h"
 
 /* The parameters of a query, decoded, in their order. One block of memory. */
 struct pl_uri_query {

@@ -1,6 +1,6 @@
-#include "sigv4_verify.h"
+#include "storage/object/sigv4_verify.h"
 
-#include "sigv4_query.h"
+#include "storage/object/sigv4_query.h"
 
 #include <stdio.h>
 #include <strings.h>

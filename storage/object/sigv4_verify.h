@@ -3,7 +3,7 @@
  *   pl_sigv4_claim_read ─▶ key id ─▶ (caller: secret of that key) ─▶ pl_sigv4_claim_fresh ─▶ pl_sigv4_claim_check */
 #pragma once
 
-#include "sigv4.h"
+#include "storage/object/sigv4.h"
 
 #define PL_SIGV4_SKEW_S         (15 * 60)
 #define PL_SIGV4_ACCESS_KEY_MAX 128

@@ -1,4 +1,4 @@
-#include "this_host.h"
+#include "storage/object/this_host.h"
 
 #include "storage/base/base.h"
 

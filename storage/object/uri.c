@@ -1,4 +1,4 @@
-#include "uri.h"
+#include "storage/object/uri.h"
 
 #include "storage/base/hash.h"
 

@@ -1,9 +1,9 @@
-#include "index.h"
+#include "storage/pack/index.h"
 
-#include "index_segment.h"
-#include "index_table.h"
 #include "storage/base/io.h"
 #include "storage/base/map.h"
+#include "storage/pack/index_segment.h"
+#include "storage/pack/index_table.h"
 
 #include <pthread.h>
 

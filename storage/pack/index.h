@@ -7,7 +7,7 @@
  * to disk. */
 #pragma once
 
-#include "pack_format.h"
+#include "storage/pack/pack_format.h"
 
 #define PL_INDEX_SEGMENT_ENTRIES 65536u
 #define PL_INDEX_FANOUT          8u

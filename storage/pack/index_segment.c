@@ -1,4 +1,4 @@
-#include "index_segment.h"
+#include "storage/pack/index_segment.h"
 
 #include "storage/base/io.h"
 

@@ -2,7 +2,7 @@
  * of an index. Layouts: docs/format.md "Index segment". For index.c. */
 #pragma once
 
-#include "index.h"
+#include "storage/pack/index.h"
 
 #include <endian.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-#include "index_table.h"
+#include "storage/pack/index_table.h"
 
 #define FIRST_SLOTS 1024u
 #define SLOT_FREE   UINT32_MAX

@@ -1,7 +1,7 @@
 /* index_table: entries of the index that are in no segment yet, found by their keys. Not thread-safe. Bound: PL_INDEX_MEMORY_ENTRIES. */
 #pragma once
 
-#include "index_segment.h"
+#include "storage/pack/index_segment.h"
 
 /* `{0}` is empty. */
 struct pl_index_table {

@@ -7,5 +7,5 @@
  *   chunk_reader   where verified records come from, whoever keeps them */
 #pragma once
 
-#include "pack_reader.h"
-#include "pack_session.h"
+#include "storage/pack/pack_reader.h"
+#include "storage/pack/pack_session.h"

@@ -1,6 +1,6 @@
-#include "pack_files.h"
+#include "storage/pack/pack_files.h"
 
-#include "pack_window.h"
+#include "storage/pack/pack_window.h"
 
 #include <pthread.h>
 

@@ -5,9 +5,9 @@
  *                          has a cache: pl_object_local_fd); chunks by ranges that grow while reading goes on (pack_window) */
 #pragma once
 
-#include "index.h"
-#include "pack_reader.h"
 #include "storage/object/object.h"
+#include "storage/pack/index.h"
+#include "storage/pack/pack_reader.h"
 
 #define PL_PACK_SPOTS_WHOLE 8u /* so many separate places of a pack read: then all of it comes */
 

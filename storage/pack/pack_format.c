@@ -1,4 +1,4 @@
-#include "pack_format.h"
+#include "storage/pack/pack_format.h"
 
 #include "storage/base/buf.h"
 #include "storage/chunk/chunk.h"

@@ -1,4 +1,4 @@
-#include "pack_putter.h"
+#include "storage/pack/pack_putter.h"
 
 #include <signal.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "pack_reader.h"
+#include "storage/pack/pack_reader.h"
 
 #include "storage/base/io.h"
 #include "storage/chunk/codec.h"

@@ -2,8 +2,8 @@
  * input. */
 #pragma once
 
-#include "pack_format.h"
 #include "storage/base/buf.h"
+#include "storage/pack/pack_format.h"
 
 /* Bytes of one pack: `read` gives exactly `n` from `offset` or fails. */
 struct pl_pack_input {

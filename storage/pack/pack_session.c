@@ -1,9 +1,9 @@
-#include "pack_session.h"
+#include "storage/pack/pack_session.h"
 
-#include "pack_putter.h"
-#include "pack_writer.h"
-#include "seen_set.h"
 #include "storage/chunk/codec.h"
+#include "storage/pack/pack_putter.h"
+#include "storage/pack/pack_writer.h"
+#include "storage/pack/seen_set.h"
 
 #include <pthread.h>
 

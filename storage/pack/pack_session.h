@@ -10,8 +10,8 @@
  * sink. */
 #pragma once
 
-#include "pack_format.h"
-#include "pack_sink.h"
+#include "storage/pack/pack_format.h"
+#include "storage/pack/pack_sink.h"
 
 #define PL_SESSION_BATCH_BYTES ((size_t)2 << 20)
 #define PL_SESSION_BATCH_IDS   1024u

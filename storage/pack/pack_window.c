@@ -1,6 +1,6 @@
-#include "pack_window.h"
+#include "storage/pack/pack_window.h"
 
-#include "pack_reader.h"
+#include "storage/pack/pack_reader.h"
 
 #include <pthread.h>
 

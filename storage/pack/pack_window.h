@@ -3,8 +3,8 @@
  * a window, others that need it wait for it. */
 #pragma once
 
-#include "index.h"
 #include "storage/base/buf.h"
+#include "storage/pack/index.h"
 
 #define PL_PACK_WINDOW_LEAST ((uint64_t)256 << 10)
 #define PL_PACK_WINDOW_BYTES ((uint64_t)8 << 20) /* of one ranged read */

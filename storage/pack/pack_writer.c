@@ -1,4 +1,4 @@
-#include "pack_writer.h"
+#include "storage/pack/pack_writer.h"
 
 #include "storage/base/buf.h"
 

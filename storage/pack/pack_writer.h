@@ -6,7 +6,7 @@
  * record. */
 #pragma once
 
-#include "pack_format.h"
+#include "storage/pack/pack_format.h"
 
 struct pl_pack_writer;
 

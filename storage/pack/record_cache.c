@@ -1,4 +1,4 @@
-#include "record_cache.h"
+#include "storage/pack/record_cache.h"
 
 #include "storage/base/map.h"
 

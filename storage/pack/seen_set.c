@@ -1,4 +1,4 @@
-#include "seen_set.h"
+#include "storage/pack/seen_set.h"
 
 #define SEEN_FIRST_SLOTS 1024u
 

@@ -1,12 +1,12 @@
-#include "store.h"
+#include "storage/pack/store.h"
 
-#include "chunk_reader.h"
-#include "pack_files.h"
-#include "record_cache.h"
-#include "seen_set.h"
 #include "storage/base/io.h"
 #include "storage/base/lock_order.h"
 #include "storage/base/pool.h"
+#include "storage/pack/chunk_reader.h"
+#include "storage/pack/pack_files.h"
+#include "storage/pack/record_cache.h"
+#include "storage/pack/seen_set.h"
 
 #include <fcntl.h>
 #include <pthread.h>

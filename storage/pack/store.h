@@ -5,11 +5,11 @@
  * windows of PL_PACK_WINDOWS × PL_PACK_WINDOW_BYTES, and copies of packs in its cache. */
 #pragma once
 
-#include "index.h"
-#include "pack_reader.h"
-#include "pack_sink.h"
 #include "storage/base/shown.h"
 #include "storage/object/object.h"
+#include "storage/pack/index.h"
+#include "storage/pack/pack_reader.h"
+#include "storage/pack/pack_sink.h"
 
 #define PL_STORE_CACHE_BYTES ((size_t)16 << 20)
 #define PL_STORE_OPEN_PACKS  64u

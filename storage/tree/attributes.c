@@ -1,4 +1,4 @@
-#include "attributes.h"
+#include "storage/tree/attributes.h"
 
 #include <ctype.h>
 

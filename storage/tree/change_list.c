@@ -1,4 +1,4 @@
-#include "change_list.h"
+#include "storage/tree/change_list.h"
 
 void pl_change_list_finish(struct pl_change_list *l)
 {

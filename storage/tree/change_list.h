@@ -1,7 +1,7 @@
 /* change_list: changes of the keys of one level, in memory: an array and one block of bytes. Internal to storage/tree. */
 #pragma once
 
-#include "level_writer.h"
+#include "storage/tree/level_writer.h"
 
 #define PL_CHANGE_LIST_MAX_BYTES (1u << 30)
 

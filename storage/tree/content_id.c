@@ -1,6 +1,6 @@
-#include "content_id.h"
+#include "storage/tree/content_id.h"
 
-#include "tree_walk.h"
+#include "storage/tree/tree_walk.h"
 
 #define DIR_TAG "pl-dir-1"
 

@@ -8,7 +8,7 @@
  *   "" (root)   without a filter: the root's id; of the empty tree: that of a directory with nothing in it */
 #pragma once
 
-#include "tree.h"
+#include "storage/tree/tree.h"
 
 /* Of a file or link; of a DIR that of an empty directory. PL_EINVAL for rows and malformed entries. */
 PL_MUST_CHECK

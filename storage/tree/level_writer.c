@@ -1,4 +1,4 @@
-#include "level_writer.h"
+#include "storage/tree/level_writer.h"
 
 #define VARINT_MAX_BYTES 10u
 

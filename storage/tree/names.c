@@ -1,4 +1,4 @@
-#include "names.h"
+#include "storage/tree/names.h"
 
 int pl_name_check_key(uint8_t tree, const char *key, size_t key_len, struct pl_err *err)
 {

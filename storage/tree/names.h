@@ -1,7 +1,7 @@
 /* names: what paths in one tree mean for each other: a file has nothing below it. Internal to storage/tree. */
 #pragma once
 
-#include "node.h"
+#include "storage/tree/node.h"
 
 /* A key fit for the kind of tree: pl_path_check, or 1..PL_ROW_KEY_MAX_BYTES bytes of a row. PL_EPATH, PL_EINVAL. */
 PL_MUST_CHECK

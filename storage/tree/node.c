@@ -1,4 +1,4 @@
-#include "node.h"
+#include "storage/tree/node.h"
 
 void pl_node_finish(struct pl_node *node)
 {

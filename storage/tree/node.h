@@ -16,7 +16,7 @@
  * The id of a node is the SHA-256 of these bytes. */
 #pragma once
 
-#include "tree.h"
+#include "storage/tree/tree.h"
 
 #define PL_NODE_MAGIC        "PLTN"
 #define PL_NODE_VERSION      1u

@@ -1,4 +1,4 @@
-#include "node_stack.h"
+#include "storage/tree/node_stack.h"
 
 void pl_node_stack_init(struct pl_node_stack *s, const struct pl_node_source *source, const struct pl_hash *root)
 {

@@ -1,4 +1,4 @@
-#include "op_table.h"
+#include "storage/tree/op_table.h"
 
 #define BLOCK_ITEMS 256u
 #define SPARES_KEPT 4u /* for the next take */

@@ -11,7 +11,7 @@
  * and entries as the caller says. `{0}` is empty. Not thread-safe. Blocks of sorted pointers: O(log n) a look-up, a short move to insert. */
 #pragma once
 
-#include "ops.h"
+#include "storage/tree/ops.h"
 
 struct pl_op_block;
 

@@ -1,4 +1,4 @@
-#include "ops.h"
+#include "storage/tree/ops.h"
 
 #define OPS_MAGIC   "PLOP"
 #define OPS_VERSION 1u

@@ -14,7 +14,7 @@
  * Varints are LEB128 in their shortest form. A stream without its end was cut off and is refused. */
 #pragma once
 
-#include "tree_edit.h"
+#include "storage/tree/tree_edit.h"
 
 #define PL_OPS_MEDIA_TYPE "application/x-pl-ops"
 #define PL_OPS_MAX        (1u << 20) /* operations in one stream */

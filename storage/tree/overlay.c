@@ -1,6 +1,6 @@
-#include "overlay.h"
+#include "storage/tree/overlay.h"
 
-#include "names.h"
+#include "storage/tree/names.h"
 
 /* What layer `from` and those below it make of a path, or the base. */
 static int get_from(struct pl_overlay *o, unsigned from, const char *path, size_t path_len, struct pl_entry *ret,

@@ -8,8 +8,8 @@
  * Nothing is shared between threads. An operation costs O(depth · log n), less where the one before was near. */
 #pragma once
 
-#include "op_table.h"
-#include "tree_walk.h"
+#include "storage/tree/op_table.h"
+#include "storage/tree/tree_walk.h"
 
 #define PL_OVERLAY_LAYERS 3u
 

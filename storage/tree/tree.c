@@ -1,4 +1,4 @@
-#include "tree.h"
+#include "storage/tree/tree.h"
 
 const struct pl_tree_params pl_tree_params_v1 = {
     .min_entries = 300,

@@ -1,6 +1,6 @@
-#include "tree_apply.h"
+#include "storage/tree/tree_apply.h"
 
-#include "node_stack.h"
+#include "storage/tree/node_stack.h"
 
 /* One level being cut anew. The stack stands on nodes of this level as items of the level above, so that a node is read only when it is
  * cut; on the root it stands as on the whole tree. */

@@ -5,7 +5,7 @@
  * an old one does; which old nodes went and which new ones came are the changes of the level above. */
 #pragma once
 
-#include "change_list.h"
+#include "storage/tree/change_list.h"
 
 /* 1 and a change, borrowed until the next call, or 0 at the end. In the order of pl_change_list_settle. */
 typedef int (*pl_change_fn)(void *self, struct pl_change *ret, struct pl_err *err);

@@ -1,7 +1,7 @@
-#include "tree_build.h"
+#include "storage/tree/tree_build.h"
 
-#include "level_writer.h"
-#include "names.h"
+#include "storage/tree/level_writer.h"
+#include "storage/tree/names.h"
 
 struct pl_tree_builder {
     struct pl_level_tower tower;

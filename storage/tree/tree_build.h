@@ -1,7 +1,7 @@
 /* tree_build: entries in ascending order → a new tree. Memory: one node a level. Single-threaded. */
 #pragma once
 
-#include "tree.h"
+#include "storage/tree/tree.h"
 
 struct pl_tree_builder;
 

@@ -1,6 +1,6 @@
-#include "tree_diff.h"
+#include "storage/tree/tree_diff.h"
 
-#include "node_stack.h"
+#include "storage/tree/node_stack.h"
 
 struct pl_tree_differ {
     struct pl_node_stack a; /* old */

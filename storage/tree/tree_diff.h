@@ -2,7 +2,7 @@
  * O(changes · log n). */
 #pragma once
 
-#include "tree.h"
+#include "storage/tree/tree.h"
 
 /* One difference: `old_entry` NULL = added, `new_entry` NULL = removed. Path (NUL-terminated) and rows live until the next call.
  */

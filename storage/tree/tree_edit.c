@@ -1,8 +1,8 @@
-#include "tree_edit.h"
+#include "storage/tree/tree_edit.h"
 
-#include "names.h"
-#include "tree_apply.h"
-#include "tree_walk.h"
+#include "storage/tree/names.h"
+#include "storage/tree/tree_apply.h"
+#include "storage/tree/tree_walk.h"
 
 /* One call of pl_tree_edit. The operations stay where they are; beside them stands what follows from names: which PUTs of empty
  * directories give way, and which keys go though no operation names them. */

@@ -2,8 +2,8 @@
  * written. */
 #pragma once
 
-#include "attributes.h"
-#include "tree.h"
+#include "storage/tree/attributes.h"
+#include "storage/tree/tree.h"
 
 enum { PL_TREE_PUT = 1, PL_TREE_DELETE = 2, PL_TREE_DELETE_PREFIX = 3, PL_TREE_REPLACE = 4 };
 

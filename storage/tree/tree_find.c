@@ -1,6 +1,6 @@
-#include "tree_find.h"
+#include "storage/tree/tree_find.h"
 
-#include "node.h"
+#include "storage/tree/node.h"
 
 #include <stdatomic.h>
 

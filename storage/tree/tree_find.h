@@ -4,7 +4,7 @@
 #pragma once
 
 #include "storage/base/shown.h"
-#include "tree.h"
+#include "storage/tree/tree.h"
 
 /* Nodes by their ids, as pl_node_source has them, shown where they lie. What tree_find keeps beside a node is an index of its keys. */
 struct pl_node_shower {

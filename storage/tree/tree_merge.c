@@ -1,9 +1,9 @@
-#include "tree_merge.h"
+#include "storage/tree/tree_merge.h"
 
-#include "names.h"
-#include "tree_apply.h"
-#include "tree_diff.h"
-#include "tree_walk.h"
+#include "storage/tree/names.h"
+#include "storage/tree/tree_apply.h"
+#include "storage/tree/tree_diff.h"
+#include "storage/tree/tree_walk.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
  * n). */
 #pragma once
 
-#include "tree.h"
+#include "storage/tree/tree.h"
 
 /* Both sides changed one path and do not agree, or one made a file of what is a directory for the other (then `path` and `other`
  * differ: a file and what lies below it). Entries are NULL where the path is absent; all is borrowed for the call. */

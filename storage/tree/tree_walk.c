@@ -1,7 +1,7 @@
-#include "tree_walk.h"
+#include "storage/tree/tree_walk.h"
 
-#include "node_stack.h"
-#include "tree_build.h"
+#include "storage/tree/node_stack.h"
+#include "storage/tree/tree_build.h"
 
 struct pl_tree_cursor {
     struct pl_node_stack stack;

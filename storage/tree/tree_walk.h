@@ -3,7 +3,7 @@
  * What every read can give: PL_ECORRUPT / PL_EFORMAT (a node is not what its parent says), and the errors of the source. */
 #pragma once
 
-#include "tree.h"
+#include "storage/tree/tree.h"
 
 struct pl_tree_cursor;
 

@@ -1,7 +1,7 @@
 // link: pl_api pl_dep_cmocka
 /* Any bytes as the body of any request that takes one: it is answered, never with a failure of ours, an error is one of the catalogue, and
  * the API goes on. The first byte chooses the request. */
-#include "../unit/api_fixture.h"
+#include "tests/unit/api_fixture.h"
 
 #include <signal.h>
 

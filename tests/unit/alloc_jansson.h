@@ -2,7 +2,7 @@
  * room). For alloc_faults.h a text is parsed with one allocation: all of it fails or none. */
 #pragma once
 
-#include "alloc_faults.h"
+#include "tests/unit/alloc_faults.h"
 
 #include <jansson.h>
 

@@ -2,7 +2,7 @@
  * ask it. Every test begins with an empty store. */
 #pragma once
 
-#include "http_fixture.h"
+#include "tests/unit/http_fixture.h"
 
 #include "pipelined/api/api.h"
 #include "pipelined/api/data_routes.h"

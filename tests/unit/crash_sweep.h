@@ -2,8 +2,8 @@
  * storage/base/io and in those of SQLite. What was acknowledged is there, nothing is half there, and work goes on. */
 #pragma once
 
-#include "sqlite_faults.h"
-#include "store_fixture.h"
+#include "tests/unit/sqlite_faults.h"
+#include "tests/unit/store_fixture.h"
 
 #include <signal.h>
 #include <sys/wait.h>

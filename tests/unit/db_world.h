@@ -2,8 +2,8 @@
  * shares no code with the product: the state after each number of steps as text, to be compared with the database's. */
 #pragma once
 
-#include "store_fixture.h"
-#include "world_read.h"
+#include "tests/unit/store_fixture.h"
+#include "tests/unit/world_read.h"
 
 #include "pipelined/core/identity.h"
 #include "pipelined/core/spec.h"

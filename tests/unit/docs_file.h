@@ -1,7 +1,7 @@
 /* docs_file: pages of docs/ that are made from tables of the program. PL_UPDATE=1 writes them, a test keeps them equal. */
 #pragma once
 
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #define DOCS(name) PL_TEST_DATA "/../../../docs/" name
 

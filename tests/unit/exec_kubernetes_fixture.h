@@ -2,11 +2,11 @@
  * `// link: kube_fake pl_exec`. Each test gets a struct fixture; its executor is made by create(). */
 #pragma once
 
-#include "kube_fake.h"
+#include "tests/unit/kube_fake.h"
 
 #include "pipelined/exec/kubernetes.h"
-#include "pod_fixture.h"
 #include "storage/base/clock.h"
+#include "tests/unit/pod_fixture.h"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 /* gc_play: who comes and goes while garbage is collected: pushes, sessions, readers, tasks; the others are in gc_players.h. */
 #pragma once
 
-#include "gc_world.h"
+#include "tests/unit/gc_world.h"
 
 #include "pipelined/db/opens.h"
 

@@ -2,8 +2,8 @@
  * every moment. */
 #pragma once
 
-#include "gc_play.h"
-#include "opens_world.h"
+#include "tests/unit/gc_play.h"
+#include "tests/unit/opens_world.h"
 
 #include "pipelined/db/keep_pass.h"
 #include "pipelined/db/result_rows.h"

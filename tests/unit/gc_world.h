@@ -1,7 +1,7 @@
 /* gc_world: the world of db_world with garbage collection, a round at a time. */
 #pragma once
 
-#include "db_world.h"
+#include "tests/unit/db_world.h"
 
 #include "pipelined/db/gc_collect.h"
 #include "pipelined/db/session_tx.h"

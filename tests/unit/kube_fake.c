@@ -1,5 +1,5 @@
 /* The server: connections, requests, answers. What is kept is kube_fake_store. */
-#include "kube_fake_internal.h"
+#include "tests/unit/kube_fake_internal.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>

@@ -1,8 +1,8 @@
 /* What the fake API server's parts share. All under the server's lock. */
 #pragma once
 
-#include "kube_fake.h"
 #include "storage/base/buf.h"
+#include "tests/unit/kube_fake.h"
 #include <pthread.h>
 
 struct request {

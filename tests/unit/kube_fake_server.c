@@ -1,5 +1,5 @@
 /* kube_fake_server: the fake API server as a program, for tests of the daemon. Prints its URL; ends with its input. */
-#include "kube_fake.h"
+#include "tests/unit/kube_fake.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* The fake API server's objects, and the history that watches go back in. */
-#include "kube_fake_internal.h"
+#include "tests/unit/kube_fake_internal.h"
 
 #include "storage/base/hash.h"
 

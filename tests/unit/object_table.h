@@ -1,7 +1,7 @@
 /* object_table: what every driver of object storage must do, whatever it stores in. Each row gets a store that holds nothing. */
 #pragma once
 
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/object/marker.h"
 

@@ -1,7 +1,7 @@
 /* opens_world: db_world's store and database with open commits, a fixed workload on these, and what is there after each step, as text. */
 #pragma once
 
-#include "db_world.h"
+#include "tests/unit/db_world.h"
 
 #include "pipelined/db/opens.h"
 #include "pipelined/db/repo_tx.h"

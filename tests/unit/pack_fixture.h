@@ -1,7 +1,7 @@
 /* pack_fixture: packs of made-up records, and what a store must give back of them. */
 #pragma once
 
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/chunk/codec.h"
 #include "storage/pack/pack_writer.h"

@@ -1,7 +1,7 @@
 /* plan_fixture: a stage of a spec text over trees in memory, for the tests of plan, table and merge. */
 #pragma once
 
-#include "tree_fixture.h"
+#include "tests/unit/tree_fixture.h"
 
 #include "pipelined/core/plan.h"
 

@@ -1,6 +1,6 @@
-#include "s3_mock_internal.h"
+#include "tests/unit/s3_mock_internal.h"
 
-#include "s3_mock_verify.h"
+#include "tests/unit/s3_mock_verify.h"
 
 #include "storage/base/clock.h"
 

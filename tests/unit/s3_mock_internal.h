@@ -1,7 +1,7 @@
 /* What the mock's own files share: objects, answers, and the operations on them (s3_mock_ops.c). All under the lock. */
 #pragma once
 
-#include "s3_mock.h"
+#include "tests/unit/s3_mock.h"
 
 #include <microhttpd.h>
 #include <pthread.h>

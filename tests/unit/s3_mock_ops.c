@@ -1,5 +1,5 @@
-#include "s3_mock_internal.h"
-#include "s3_mock_verify.h"
+#include "tests/unit/s3_mock_internal.h"
+#include "tests/unit/s3_mock_verify.h"
 
 #include <openssl/evp.h>
 #include <stdarg.h>

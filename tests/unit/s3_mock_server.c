@@ -4,7 +4,7 @@
  *   fault KIND METHOD|- PART|- SKIP TIMES BYTES    as s3_mock_fault; KIND is a name below
  *   chaos SEED PERCENT        clock SECONDS
  *   requests METHOD|-         objects       violations       recent BACK (0 = the last request) */
-#include "s3_mock.h"
+#include "tests/unit/s3_mock.h"
 
 #include <stdio.h>
 #include <stdlib.h>

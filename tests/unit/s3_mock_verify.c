@@ -1,4 +1,4 @@
-#include "s3_mock_verify.h"
+#include "tests/unit/s3_mock_verify.h"
 
 #include <ctype.h>
 #include <openssl/evp.h>

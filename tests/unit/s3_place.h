@@ -1,10 +1,10 @@
 /* s3_place: a strict mock of a bucket's server, and the driver's store in it. */
 #pragma once
 
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
-#include "s3_mock.h"
 #include "storage/object/object.h"
+#include "tests/unit/s3_mock.h"
 
 static char *dir;
 static int64_t stall_ms = 10000; /* only a test of that waits for it */

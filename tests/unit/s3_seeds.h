@@ -4,7 +4,7 @@
  * says more. */
 #pragma once
 
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include <sys/wait.h>
 

@@ -2,7 +2,7 @@
  * would hold, and what must hold at every action. */
 #pragma once
 
-#include "sched_world.h"
+#include "tests/unit/sched_world.h"
 
 struct def {
     uint64_t version;

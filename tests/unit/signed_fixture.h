@@ -1,12 +1,12 @@
 /* signed_fixture: the API over a strict S3 server in this process, and packs that are put into its bucket by hand. */
 #pragma once
 
-#include "api_fixture.h"
+#include "tests/unit/api_fixture.h"
 
 #include "pipelined/net/http_client.h"
-#include "s3_mock.h"
 #include "storage/pack/pack_format.h"
 #include "storage/pack/pack_session.h"
+#include "tests/unit/s3_mock.h"
 
 #ifndef UNUSED
 #define UNUSED __attribute__((unused))

@@ -1,7 +1,7 @@
 /* Users, tokens and keys over the real API: each route is held against the table of verbs, lists show what may be read, and what was
  * deleted is good for nothing at once. */
 // link: pl_api
-#include "api_fixture.h"
+#include "tests/unit/api_fixture.h"
 
 #include "pipelined/api/api_internal.h"
 #include "pipelined/db/access_tx.h"

@@ -2,9 +2,9 @@
  * error of the catalogue or its connection ends, the daemon goes on, and the next one is answered as before. */
 // link: pl_api
 #define ALLOC_SPARED_THREADS "db-" /* test_alloc_commit is about those */
-#include "alloc_jansson.h"
+#include "tests/unit/alloc_jansson.h"
 
-#include "api_fixture.h"
+#include "tests/unit/api_fixture.h"
 
 #define SPEC                                                                                                                     \
     "{\\\"pipeline\\\": \\\"p\\\", \\\"stages\\\": [{\\\"name\\\": \\\"s\\\", \\\"run\\\": [\\\"x\\\"], \\\"input\\\": "         \

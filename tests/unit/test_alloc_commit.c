@@ -1,9 +1,9 @@
 /* Memory that runs out at any allocation of any step of the workload of db_world.h, in the caller, the writer and SQLite: the step
  * fails with PL_ENOMEM and leaves everything as it was, or the database gives up and its next start knows; the next try succeeds. */
 // link: pl_db
-#include "alloc_jansson.h"
+#include "tests/unit/alloc_jansson.h"
 
-#include "db_world.h"
+#include "tests/unit/db_world.h"
 
 /* A database is opened anew many times: what the sanitizer keeps of freed memory, and fills, would be most of the time. */
 const char *__asan_default_options(void) __attribute__((visibility("default")));

@@ -1,11 +1,11 @@
 // link: pl_dataset
 /* Memory that runs out at any allocation of an ingest, a tree's edit or merge, a checkout or an opened store: PL_ENOMEM, nothing leaked
  * or half done, and the next try gives what it would have given. */
-#include "dataset_fixture.h"
+#include "tests/unit/dataset_fixture.h"
 
-#include "alloc_faults.h"
 #include "storage/tree/tree_diff.h"
 #include "storage/tree/tree_merge.h"
+#include "tests/unit/alloc_faults.h"
 
 #define EDITS     1500
 #define STORE_ID  "0123456789abcdef0123456789abcdef"

@@ -2,9 +2,9 @@
  * and SQLite: the step fails with PL_ENOMEM and leaves everything as it was, or the database gives up and its next start knows; the next
  * try succeeds. */
 // link: pl_db
-#include "alloc_jansson.h"
+#include "tests/unit/alloc_jansson.h"
 
-#include "opens_world.h"
+#include "tests/unit/opens_world.h"
 
 #include "storage/base/log.h"
 

@@ -1,6 +1,6 @@
 /* What a container prints, over HTTP: its status says what is known of it before the first byte. */
 // link: pl_api
-#include "api_fixture.h"
+#include "tests/unit/api_fixture.h"
 
 #include "pipelined/net/http_server.h"
 #include "storage/base/clock.h"

@@ -1,6 +1,6 @@
 /* The event stream over HTTP, the embedded page, and the document that describes every route. */
 // link: pl_api pl_web
-#include "api_fixture.h"
+#include "tests/unit/api_fixture.h"
 
 #include "pipelined/api/api_internal.h"
 #include "pl_web.h"

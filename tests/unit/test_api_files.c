@@ -1,7 +1,7 @@
 /* Files over HTTP: what was put is read back, in parts too; lists, globs and differences, whole and in pages. */
 // link: pl_api
-#include "api_fixture.h"
 #include "storage/base/lock_order.h"
+#include "tests/unit/api_fixture.h"
 
 #define REPO  "/api/v1/repos/default/data"
 #define FILES REPO "/refs/master/files"

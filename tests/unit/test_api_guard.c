@@ -1,6 +1,6 @@
 /* The guard: who gets in, by which name, from which page, and with what. */
 // link: pl_api
-#include "api_fixture.h"
+#include "tests/unit/api_fixture.h"
 
 #include "pipelined/api/api_internal.h"
 

@@ -1,6 +1,6 @@
 /* The data plane as its clients use it: packs in and out, commits on top of them, several writers at once, entries read back. */
 // link: pl_api
-#include "api_fixture.h"
+#include "tests/unit/api_fixture.h"
 
 #include "pipelined/api/sessions.h"
 #include "pipelined/db/gc_tx.h"

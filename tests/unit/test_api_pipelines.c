@@ -1,6 +1,6 @@
 /* Pipelines over HTTP: what is refused before anything is kept, and what a dry run leaves. */
 // link: pl_api
-#include "api_fixture.h"
+#include "tests/unit/api_fixture.h"
 
 #define PIPELINES "/api/v1/pipelines"
 

@@ -1,6 +1,6 @@
 /* What was put into the bucket beside the daemon is read back: what that changes, and what becomes of a pack that lies. */
 // link: pl_api s3_mock
-#include "signed_fixture.h"
+#include "tests/unit/signed_fixture.h"
 
 #include "pipelined/db/epoch.h"
 #include "pipelined/db/open.h"

@@ -1,6 +1,6 @@
 /* Projects, repos, branches and commits over HTTP: what is made is told, and what cannot be is refused with a name. */
 // link: pl_api
-#include "api_fixture.h"
+#include "tests/unit/api_fixture.h"
 
 #define REPOS "/api/v1/repos"
 #define REPO  "/api/v1/repos/default/data"

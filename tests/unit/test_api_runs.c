@@ -1,7 +1,7 @@
 /* Runs, jobs and datums over HTTP: who asks keeps neither the loop nor the database waiting, and long lists come in pages. */
 // link: pl_api
-#include "api_fixture.h"
 #include "storage/base/lock_order.h"
+#include "tests/unit/api_fixture.h"
 
 #define READERS 4 /* of the fixture's database */
 

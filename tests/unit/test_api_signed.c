@@ -1,6 +1,6 @@
 /* Packs that go beside the daemon: by URLs that a strict S3 server, in this process, holds to what was signed. */
 // link: pl_api s3_mock
-#include "signed_fixture.h"
+#include "tests/unit/signed_fixture.h"
 
 #include "pipelined/net/remote.h"
 #include "storage/dataset/checkout.h"

@@ -1,6 +1,6 @@
 /* The daemon about itself over HTTP: whether it takes work, and checks of its store. */
 // link: pl_api
-#include "api_fixture.h"
+#include "tests/unit/api_fixture.h"
 
 static void a_daemon_that_ends_is_alive_but_not_ready(void **state)
 {

@@ -1,9 +1,9 @@
 /* Runs aside: which branches they may write, which commits their stages read, that the log alone brings both back, and that memory which
  * lacks is said. */
 // link: pl_db
-#include "alloc_jansson.h"
+#include "tests/unit/alloc_jansson.h"
 
-#include "db_world.h"
+#include "tests/unit/db_world.h"
 
 #include "pipelined/db/aside.h"
 #include "pipelined/db/rerun.h"

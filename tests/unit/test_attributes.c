@@ -2,7 +2,7 @@
 /* What is said of a file beside its bytes: the bytes that it has in a tree. */
 #include "storage/tree/attributes.h"
 
-#include "tree_fixture.h"
+#include "tests/unit/tree_fixture.h"
 
 static struct pl_attributes of(const struct pl_buf *b)
 {

@@ -1,6 +1,6 @@
 // link: pl_base
 /* base: errors, buffers, cursors, hashes and their texts, clocks, arenas. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/base/arena.h"
 #include "storage/base/buf.h"

@@ -1,7 +1,7 @@
 // link: pl_db
 /* A branch with what gathers on it, against a map that the same operations are done to: every path that is asked for, and a walk from any
  * place. PL_TEST_SEEDS: how many random branches (40). */
-#include "db_world.h"
+#include "tests/unit/db_world.h"
 
 #include "pipelined/db/branch_view.h"
 

@@ -1,6 +1,6 @@
 // link: pl_db
 /* check: fsck of a whole store: what the database needs of each project, the log, and going on where it was interrupted. */
-#include "db_world.h"
+#include "tests/unit/db_world.h"
 
 #include "pipelined/db/check.h"
 #include "storage/base/clock.h"

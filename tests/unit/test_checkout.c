@@ -1,7 +1,7 @@
 // link: pl_dataset
 /* Checkout: what was put comes back, by copy or by link, and nothing is ever half there. */
-#include "clock_ahead.h"
-#include "dataset_fixture.h"
+#include "tests/unit/clock_ahead.h"
+#include "tests/unit/dataset_fixture.h"
 
 #include "storage/dataset/file_read.h"
 

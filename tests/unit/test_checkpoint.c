@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "agent_files.h"
 #include "pipelined/agent/checkpoint.h"
 #include "storage/base/clock.h"
+#include "tests/unit/agent_files.h"
 #include <pthread.h>
 
 #define EVERY_MS 1

@@ -1,6 +1,6 @@
 // link: pl_chunk
 /* chunk: the cuts are those of the scalar definition, however the bytes come; pinned, since they are the format. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/chunk/chunk.h"
 

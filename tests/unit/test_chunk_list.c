@@ -1,6 +1,6 @@
 // link: pl_chunk
 /* chunk_list: lists of any length keep their chunks, are shared after a change, and damaged ones are refused. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/base/map.h"
 #include "storage/chunk/chunk.h"

@@ -1,6 +1,6 @@
 // link: pl_dataset
 /* ckpt: a checkpoint is believed whole or not at all; three are kept. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/dataset/ckpt.h"
 

@@ -1,6 +1,6 @@
 /* The wall clock jumps, the clock since boot does not: what time it is for whoever takes data away. */
 // link: pl_db
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "pipelined/db/clock_trust.h"
 

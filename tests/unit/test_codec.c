@@ -1,6 +1,6 @@
 // link: pl_chunk
 /* codec: what gains is compressed, what does not is left, and nothing inflates past what was announced. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/chunk/chunk.h"
 #include "storage/chunk/codec.h"

@@ -1,9 +1,9 @@
 // link: pl_db s3_mock
 /* Commits in a bucket whose server and network fail in every way: what was acknowledged is there, on the disk and from the bucket alone;
  * what was refused is not. */
-#include "db_world.h"
-#include "s3_mock.h"
-#include "s3_seeds.h"
+#include "tests/unit/db_world.h"
+#include "tests/unit/s3_mock.h"
+#include "tests/unit/s3_seeds.h"
 
 #define OPEN_TRIES 200
 #define STEP_TRIES 200

@@ -1,6 +1,6 @@
 /* What the daemon is told: defaults, file, options; what is refused and how; docs/config.md. */
 // link: pl_daemon
-#include "docs_file.h"
+#include "tests/unit/docs_file.h"
 
 #include "pipelined/daemon/config.h"
 

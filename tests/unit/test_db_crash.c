@@ -1,8 +1,8 @@
 /* A crash, or a failure, at every single write, sync and rename that the workload of db_world.h makes, in the store, the log and SQLite,
  * also one that stays until there is room again: what was acknowledged is there, nothing is half there, the log alone gives the same database, and work goes on. */
 // link: pl_db
-#include "crash_sweep.h"
-#include "db_world.h"
+#include "tests/unit/crash_sweep.h"
+#include "tests/unit/db_world.h"
 
 #include "pipelined/db/recover.h"
 #include "pipelined/db/snapshot.h"

@@ -1,11 +1,11 @@
 /* The log in a bucket: what is acknowledged is in it, whatever happens on the way; what is refused is not; and of two daemons one goes. */
 // link: pl_db s3_mock
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "pipelined/db/db.h"
 #include "pipelined/db/names.h"
 #include "pipelined/db/repo_tx.h"
-#include "s3_mock.h"
+#include "tests/unit/s3_mock.h"
 
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 // link: pl_api
 /* disk_watch: a disk that does not answer holds up who asks it, and nobody else. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "pipelined/api/disk_watch.h"
 

@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "agent_files.h"
 #include "pipelined/agent/early.h"
 #include "pipelined/agent/writers.h"
 #include "storage/tree/ops.h"
+#include "tests/unit/agent_files.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>

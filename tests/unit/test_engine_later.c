@@ -1,6 +1,6 @@
 /* What the engine gives to a pool or a database without room: it waits its time, and nothing of it is done in the wrong place or lost. */
 // link: pl_daemon
-#include "db_world.h"
+#include "tests/unit/db_world.h"
 
 #include "pipelined/daemon/engine_internal.h"
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* What pods are rendered by has changed: each stage's shapes are asked for anew, by one who goes through them, however often it changes. */
 // link: pl_daemon
-#include "db_world.h"
-#include "pod_fixture.h"
+#include "tests/unit/db_world.h"
+#include "tests/unit/pod_fixture.h"
 
 #include "pipelined/daemon/engine_internal.h"
 

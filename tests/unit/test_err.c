@@ -1,6 +1,6 @@
 /* The table of errors: sound in itself, and what docs/errors.md shows. */
 // link: pl_base
-#include "docs_file.h"
+#include "tests/unit/docs_file.h"
 
 static void test_every_code_and_name_is_there_once(void **state)
 {

@@ -1,8 +1,8 @@
 /* The executor `kubernetes` against the fake API server: the life of a worker as a pod, told to an engine that only listens. The kubelet is
  * the test itself. */
 // link: kube_fake pl_exec
-#include "exec_kubernetes_fixture.h"
 #include "pipelined/exec/pods.h"
+#include "tests/unit/exec_kubernetes_fixture.h"
 
 /* --- the life of one --- */
 

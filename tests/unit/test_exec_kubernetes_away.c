@@ -1,7 +1,7 @@
 /* The executor `kubernetes` where the API server is away when it begins: it begins all the same, says so, and makes pods once it answers. */
 // link: kube_fake pl_exec
-#include "exec_kubernetes_fixture.h"
 #include "pipelined/exec/pods.h"
+#include "tests/unit/exec_kubernetes_fixture.h"
 
 static void be_away(struct fixture *f)
 {

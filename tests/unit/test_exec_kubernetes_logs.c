@@ -1,8 +1,8 @@
 /* The executor `kubernetes`: what containers print, read while they run and after. */
 // link: kube_fake pl_exec
-#include "clock_ahead.h"
+#include "tests/unit/clock_ahead.h"
 
-#include "exec_kubernetes_fixture.h"
+#include "tests/unit/exec_kubernetes_fixture.h"
 
 #include "pipelined/kube/kube_client.h"
 #include "storage/base/buf.h"

@@ -1,8 +1,8 @@
 /* The executor `kubernetes` where a pod cannot be made for now: it waits, says why, costs its stage nothing, and is made when it can be, as it
  * is to be then. */
 // link: kube_fake pl_exec
-#include "exec_kubernetes_fixture.h"
 #include "pipelined/exec/pods.h"
+#include "tests/unit/exec_kubernetes_fixture.h"
 
 #define QUOTAS  "/api/v1/namespaces/n/resourcequotas"
 #define SECRETS "/api/v1/namespaces/n/secrets"

@@ -1,7 +1,7 @@
 /* The executor `kubernetes` where the cluster's memory is not ours: set back to an older backup, and names that somebody else has. */
 // link: kube_fake pl_exec
-#include "exec_kubernetes_fixture.h"
 #include "pipelined/core/json_text.h"
+#include "tests/unit/exec_kubernetes_fixture.h"
 
 static unsigned long version_of(struct fixture *f, const char *path)
 {

@@ -1,9 +1,9 @@
 /* The executor `kubernetes` where time passes and a pod comes to nothing: what its agent printed is told, an image that never comes is given up. */
 // link: kube_fake pl_exec
-#include "clock_ahead.h"
+#include "tests/unit/clock_ahead.h"
 
-#include "exec_kubernetes_fixture.h"
 #include "pipelined/exec/pods.h"
+#include "tests/unit/exec_kubernetes_fixture.h"
 
 #define NO_SERVER                                                                                                                \
     "{\"time\":\"2026-11-22T10:00:00Z\",\"level\":\"warn\",\"program\":\"pipelined-worker\",\"module\":\"lease\",\"message\":"   \

@@ -10,8 +10,8 @@
 
 #include "pipelined/agent/flow.h"
 #include "pipelined/agent/lease.h"
-#include "some.h"
 #include "storage/base/clock.h"
+#include "tests/unit/some.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // link: pl_dataset
 /* fsck: a byte that is wrong anywhere in a store is found, and the files that it hurts are named. */
-#include "dataset_fixture.h"
+#include "tests/unit/dataset_fixture.h"
 
 #include "storage/dataset/commit.h"
 #include "storage/dataset/fsck.h"

@@ -1,6 +1,6 @@
 // link: pl_dataset
 /* fsck_log: every byte of the log and of its checkpoints that is wrong is found, and so is every object that is missing. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/dataset/ckpt.h"
 #include "storage/dataset/fsck_log.h"

@@ -1,6 +1,6 @@
 /* Garbage collection over a real store and database, step by step: what goes, what stays, who is waited for. */
 // link: pl_db
-#include "gc_world.h"
+#include "tests/unit/gc_world.h"
 
 /* ---- what goes, what stays ---- */
 

@@ -1,9 +1,9 @@
 /* Garbage collection when something comes between two of its steps: a pin, a failure of the disk, somebody who asks or commits; and what it
  * does about what is damaged, not durable, or not read back. */
 // link: pl_db
-#include "seeded.h"
+#include "tests/unit/seeded.h"
 
-#include "gc_players.h"
+#include "tests/unit/gc_players.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -3,9 +3,9 @@
  * or a copy is under way. After each step all that is named reads back, and who is there has what is his; when everybody has ended nothing
  * is left that nothing needs. A seed repeats to the byte. PL_GC_SEEDS: how many runs (8); PL_GC_SEED: this one alone. */
 // link: pl_db
-#include "seeded.h"
+#include "tests/unit/seeded.h"
 
-#include "gc_players.h"
+#include "tests/unit/gc_players.h"
 
 #include "pipelined/db/recover.h"
 

@@ -1,6 +1,6 @@
 /* Garbage collection: copies, dry runs, and the thread that collects. */
 // link: pl_db
-#include "gc_world.h"
+#include "tests/unit/gc_world.h"
 
 #include <pthread.h>
 #include <sys/stat.h>

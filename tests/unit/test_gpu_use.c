@@ -1,7 +1,7 @@
 /* How GPUs are used, as exporters tell over the (fake) API server's proxy: which are read and how often, and that what is not told is not
  * known. */
 // link: kube_fake pl_exec
-#include "kube_fake.h"
+#include "tests/unit/kube_fake.h"
 
 #include "pipelined/exec/gpu_use.h"
 

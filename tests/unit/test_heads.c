@@ -1,6 +1,6 @@
 /* heads: after every step of a workload they are what the database has, though they were asked for before each. */
 // link: pl_db
-#include "db_world.h"
+#include "tests/unit/db_world.h"
 
 #include "pipelined/db/heads.h"
 

@@ -1,6 +1,6 @@
 // link: pl_base
 /* holders: processes that have a file open. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/base/holders.h"
 

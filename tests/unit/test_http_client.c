@@ -1,8 +1,8 @@
 // link: pl_net
 /* The HTTP client against the server: bodies both ways, errors that keep their code, what is done when nobody answers. */
-#include "http_fixture.h"
-#include "http_peer.h"
 #include "pipelined/net/http_client.h"
+#include "tests/unit/http_fixture.h"
+#include "tests/unit/http_peer.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"

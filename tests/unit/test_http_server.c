@@ -1,6 +1,6 @@
 // link: pl_net
 /* The HTTP server: what is answered by whom, and what is refused. Bodies and answers that stream, and stopping: test_http_stream.c. */
-#include "http_fixture.h"
+#include "tests/unit/http_fixture.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 // link: pl_net
 /* The HTTP server's streams: bodies through a sink, generated and pushed answers; that nothing grows, that nobody's vanishing hurts, and how
  * it all ends. */
-#include "http_fixture.h"
+#include "tests/unit/http_fixture.h"
 
 #include "storage/base/clock.h"
 #include <dlfcn.h>

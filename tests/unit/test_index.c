@@ -1,6 +1,6 @@
 // link: pl_pack
 /* index: what was added is found with its place, across segments, merges and restarts; damage only costs reading footers again. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/pack/index.h"
 

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#include "dataset_fixture.h"
+#include "tests/unit/dataset_fixture.h"
 
 #include "storage/chunk/chunk.h"
 #include "storage/chunk/chunk_scan.h"

@@ -1,6 +1,6 @@
 // link: pl_dataset
 /* Ingest by name alone: the paths and kinds of a push, without a byte of any file. */
-#include "dataset_fixture.h"
+#include "tests/unit/dataset_fixture.h"
 
 #include "storage/dataset/ingest_names.h"
 

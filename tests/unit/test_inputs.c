@@ -7,12 +7,12 @@
 
 #include <cmocka.h>
 
-#include "agent_files.h"
 #include "pipelined/agent/input_folder.h"
 #include "pipelined/agent/input_kept.h"
-#include "some.h"
 #include "storage/base/clock.h"
 #include "storage/dataset/checkout.h"
+#include "tests/unit/agent_files.h"
+#include "tests/unit/some.h"
 #include <dirent.h>
 #include <sched.h>
 #include <stdatomic.h>

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "agent_files.h"
-#include "some.h"
+#include "tests/unit/agent_files.h"
+#include "tests/unit/some.h"
 
 #define FOLDERS 6
 #define INPUTS  3

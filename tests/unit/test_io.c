@@ -1,6 +1,6 @@
 // link: pl_base
 /* io: whole reads and writes, what is left when the disk fails, and who goes first (patience). */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/base/patience.h"
 

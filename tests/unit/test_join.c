@@ -4,7 +4,7 @@
 
 #include "storage/base/map.h"
 #include "storage/chunk/chunk.h"
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 /* Records in memory. */
 static struct pl_map records;

@@ -1,7 +1,7 @@
 // link: pl_db
 /* keep_pass: what is decided over one state of the database is dropped from a later one, and whoever has come to stand on it meanwhile keeps
  * it. */
-#include "db_world.h"
+#include "tests/unit/db_world.h"
 
 #include "pipelined/db/keep_pass.h"
 

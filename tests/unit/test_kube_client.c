@@ -1,10 +1,10 @@
 /* The client against the fake API server: what it does against any (kube_rows.h), and what it makes of each
  * fault. Both have threads of their own. */
 // link: kube_fake pl_kube
-#include "kube_fake.h"
-#include "kube_rows.h"
 #include "storage/base/clock.h"
 #include "storage/base/io.h"
+#include "tests/unit/kube_fake.h"
+#include "tests/unit/kube_rows.h"
 
 #include <fcntl.h>
 #include <pthread.h>

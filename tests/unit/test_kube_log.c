@@ -1,8 +1,8 @@
 /* What a container prints, once; what the cluster says of a pod; what we may do. By threads of the client and of the server. */
 // link: kube_fake pl_kube
-#include "kube_fake.h"
 #include "pipelined/kube/kube_access.h"
 #include "pipelined/kube/kube_log.h"
+#include "tests/unit/kube_fake.h"
 
 #include <pthread.h>
 #include <setjmp.h>

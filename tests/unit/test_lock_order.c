@@ -1,6 +1,6 @@
 // link: pl_base
 /* lock_order: a debug build ends with a report where threads could wait for each other for ever, also when they do not meet. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/base/lock_order.h"
 

@@ -1,6 +1,6 @@
 // link: pl_dataset
 /* log_reader: in order whatever comes first, several at once where the store is far away, each error told of its own object. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/dataset/log_reader.h"
 

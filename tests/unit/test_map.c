@@ -1,6 +1,6 @@
 // link: pl_base
 /* map: against a brute-force list of pairs. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/base/map.h"
 

@@ -1,6 +1,6 @@
 // link: pl_core
 /* merge: what becomes of the outputs of datums: one tree, or an error that says who and what to do. */
-#include "plan_fixture.h"
+#include "tests/unit/plan_fixture.h"
 
 #include "pipelined/core/merge.h"
 #include "pipelined/core/merge_collision.h"

@@ -1,6 +1,6 @@
 // link: pl_db
 /* mirror: by what is missing, verified on the way, and whatever interrupts it, the target recovers. */
-#include "db_world.h"
+#include "tests/unit/db_world.h"
 
 #include "pipelined/db/recover.h"
 #include "pipelined/db/snapshot.h"

@@ -1,6 +1,6 @@
 /* From what people write to rows: repos, commits by branch, id, prefix and ^n, runs by prefix; and what the errors say. */
 // link: pl_db
-#include "db_world.h"
+#include "tests/unit/db_world.h"
 
 struct names {
     struct world w;

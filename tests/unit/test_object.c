@@ -1,6 +1,6 @@
 // link: pl_object
 /* object: what the file driver promises: what every driver does (object_table.h), and what it does when the disk is full. */
-#include "object_table.h"
+#include "tests/unit/object_table.h"
 
 #include <utime.h>
 

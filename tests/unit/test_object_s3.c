@@ -1,10 +1,10 @@
 // link: pl_object s3_mock
 /* object_s3: what every driver does (object_table.h), against a strict server in every guise; and what it does when the server or the
  * network fails. */
-#include "object_table.h"
-#include "s3_place.h"
-#include "s3_seeds.h"
 #include "storage/object/object_s3.h"
+#include "tests/unit/object_table.h"
+#include "tests/unit/s3_place.h"
+#include "tests/unit/s3_seeds.h"
 
 #include <sys/stat.h>
 #include <utime.h>

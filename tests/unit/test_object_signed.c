@@ -1,7 +1,7 @@
 // link: pl_object s3_mock
 /* Requests that a store signs for others: what they name is done, once; anything else is refused with S3's own words, and the first bytes
  * stay. */
-#include "s3_place.h"
+#include "tests/unit/s3_place.h"
 
 #include "storage/object/http_io.h"
 #include "storage/object/s3_answer.h"

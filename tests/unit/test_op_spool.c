@@ -1,5 +1,5 @@
 /* The spool of an open commit: what was appended is there after any end of the program, and nothing else is. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/chunk/codec.h"
 #include "storage/dataset/op_spool.h"

@@ -1,8 +1,8 @@
 // link: pl_db s3_mock
 /* Open commits whose store is a bucket: one that refuses for a while loses nothing and changes no order; what is acknowledged with
  * `durable: bucket` comes back from the bucket alone; a daemon that was taken over acknowledges nothing. */
-#include "opens_world.h"
-#include "s3_mock.h"
+#include "tests/unit/opens_world.h"
+#include "tests/unit/s3_mock.h"
 
 #include <unistd.h>
 

@@ -3,8 +3,8 @@
  * no flush has seen are gone. Or it is one after a death of the process alone: these objects are there, and go with a later power failure,
  * unless their folder, or all of the disk, was synced meanwhile. */
 // link: pl_db
-#include "crash_sweep.h"
-#include "opens_world.h"
+#include "tests/unit/crash_sweep.h"
+#include "tests/unit/opens_world.h"
 
 /* Hundreds of forks and reopened databases: what the sanitizer keeps of freed memory, and fills, would be most of the time. */
 const char *__asan_default_options(void) __attribute__((visibility("default")));

@@ -1,6 +1,6 @@
 /* What open commits need of the store: bounded, whatever their lists say. */
 // link: pl_db
-#include "opens_world.h"
+#include "tests/unit/opens_world.h"
 
 #include "storage/chunk/chunk_list.h"
 

@@ -1,7 +1,7 @@
 /* Open commits under many threads at once: those who put into what gathers, who reads it, who packs it, who finishes it, and who starts,
  * finishes and drops others on the same repo. What was answered is in the head at the end. For the thread sanitizer too. */
 // link: pl_db
-#include "opens_world.h"
+#include "tests/unit/opens_world.h"
 
 #include <stdatomic.h>
 

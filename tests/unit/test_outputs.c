@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "agent_files.h"
 #include "pipelined/agent/sandbox.h"
 #include "storage/tree/ops.h"
 #include "storage/tree/tree_walk.h"
+#include "tests/unit/agent_files.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 // link: pl_tree
 /* Operations one after another as a set, and seen through layers: against the tree that an edit for each of them makes. */
-#include "tree_fixture.h"
+#include "tests/unit/tree_fixture.h"
 
 #include "storage/tree/overlay.h"
 

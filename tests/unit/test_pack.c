@@ -1,6 +1,6 @@
 // link: pl_pack
 /* pack: its bytes are pinned, every damaged byte is noticed, and what was written is read. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/chunk/chunk.h"
 #include "storage/chunk/codec.h"

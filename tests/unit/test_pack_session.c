@@ -1,6 +1,6 @@
 // link: pl_pack
 /* pack_session: everything added is stored once and durable after finish; what fails, fails as a whole. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/pack/pack_reader.h"
 #include "storage/pack/pack_session.h"

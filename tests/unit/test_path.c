@@ -1,6 +1,6 @@
 // link: pl_base
 /* path: which paths and names are allowed; words for people. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/base/path.h"
 

@@ -2,7 +2,7 @@
 /* A sink that outlives lost connections: how often it tries, and when it gives up. The sink below is played. */
 #include "pipelined/net/http_client.h"
 #include "pipelined/net/patient_sink.h"
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 static struct {
     int fail_with;     /* what a call gives */

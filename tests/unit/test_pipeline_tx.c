@@ -1,6 +1,6 @@
 /* Pipelines as transactions: what a spec makes, changes and takes away, who owns a name, and what runs. */
 // link: pl_db
-#include "db_world.h"
+#include "tests/unit/db_world.h"
 
 struct result {
     bool changed;

@@ -1,6 +1,6 @@
 // link: pl_core
 /* plan: which datums there are, in which order, with which keys. */
-#include "plan_fixture.h"
+#include "tests/unit/plan_fixture.h"
 
 struct case_of_glob {
     const char *input;     /* fields of the leaf beside "repo" */

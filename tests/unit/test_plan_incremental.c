@@ -1,7 +1,7 @@
 // link: pl_core
 /* plan and commit from a base against plan and commit in full: random repos, stages, edits and failures, and both must agree in every
  * datum, in what is run, and in every byte of output, owner tree and datum table. */
-#include "plan_fixture.h"
+#include "tests/unit/plan_fixture.h"
 
 #include "pipelined/core/carry.h"
 #include "pipelined/core/merge.h"

@@ -1,6 +1,6 @@
 // link: pl_kube pl_core
 /* pod_check: what a spec may not ask for is found on the rendered pod, by its name;  pod_patch: the three ways to patch. */
-#include "pod_fixture.h"
+#include "tests/unit/pod_fixture.h"
 
 #include "pipelined/kube/pod_patch.h"
 

@@ -1,7 +1,7 @@
 // link: pl_kube pl_core
 /* pod_render: which pod a stage becomes, for each way to ask for GPUs, each level of Pod Security and each kind of cluster. The pods stand in
  * data/pods: PL_UPDATE=1 writes them. */
-#include "pod_fixture.h"
+#include "tests/unit/pod_fixture.h"
 
 #include "storage/base/buf.h"
 #include "storage/base/io.h"

@@ -1,6 +1,6 @@
 // link: pl_base
 /* pool: all work is done, the queue is bounded, one thread keeps the order. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/base/pool.h"
 

@@ -2,7 +2,7 @@
 // link: pl_api
 #include "pipelined/api/principal.h"
 
-#include "docs_file.h"
+#include "tests/unit/docs_file.h"
 
 #include <stdio.h>
 

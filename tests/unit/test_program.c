@@ -1,6 +1,6 @@
 // link: pl_base
 /* program: what another program says in a line. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/base/clock.h"
 #include "storage/base/program.h"

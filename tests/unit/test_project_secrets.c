@@ -1,7 +1,7 @@
 /* Secrets of projects against the fake API server: what is asked of them, by whoever they were made, and what stages may name. The loop turns
  * only where something is followed. */
 // link: kube_fake pl_exec
-#include "kube_fake.h"
+#include "tests/unit/kube_fake.h"
 
 #include "pipelined/exec/project_secrets.h"
 

@@ -1,6 +1,6 @@
 /* Pushes: operations onto the head of a branch, alone and against each other. */
 // link: pl_db
-#include "db_world.h"
+#include "tests/unit/db_world.h"
 
 #include <pthread.h>
 

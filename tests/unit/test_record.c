@@ -1,7 +1,7 @@
 /* Log records: what the table says of their fields is what transactions write and what docs/format.md shows. */
 // link: pl_db
-#include "db_world.h"
-#include "docs_file.h"
+#include "tests/unit/db_world.h"
+#include "tests/unit/docs_file.h"
 
 #include "storage/dataset/log.h"
 #include "storage/dataset/record.h"

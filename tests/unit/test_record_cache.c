@@ -1,6 +1,6 @@
 // link: pl_pack
 /* record_cache: what is here, what makes room, and a record that is looked at while the cache forgets it. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/pack/record_cache.h"
 

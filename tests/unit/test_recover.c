@@ -1,7 +1,7 @@
 // link: pl_db
 /* recover: the store alone gives back every logged record, with checkpoints and without, whatever is broken of them; what is missing from
  * the log is named, not left out. */
-#include "db_world.h"
+#include "tests/unit/db_world.h"
 
 #include "pipelined/db/access_tx.h"
 #include "pipelined/db/recover.h"

@@ -1,6 +1,6 @@
 // link: pl_db
 /* regained: what a checkpoint brings back although it was dropped after it is used only when all of it is there. */
-#include "gc_world.h"
+#include "tests/unit/gc_world.h"
 
 #include "pipelined/db/keep_pass.h"
 #include "pipelined/db/recover.h"

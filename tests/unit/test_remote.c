@@ -1,10 +1,10 @@
 // link: pl_net
 /* A store behind a daemon: packs go up, records come down, by ranges or from the pack files; bytes that lie are refused. The daemon is
  * played by a real store behind a few routes. */
-#include "http_fixture.h"
 #include "pipelined/net/remote.h"
 #include "pipelined/net/remote_table.h"
-#include "store_fixture.h"
+#include "tests/unit/http_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/chunk/chunk_list.h"
 #include "storage/pack/pack_session.h"

@@ -4,7 +4,7 @@
 #include "pipelined/net/remote_ahead.h"
 #include "storage/chunk/codec.h"
 #include "storage/pack/pack_format.h"
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,10 +1,10 @@
 // link: pl_object s3_mock
 /* s3_creds: each source gives its keys, in order; what expires is renewed before, and while it is renewed the old ones are used. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
-#include "s3_mock.h"
 #include "storage/object/object.h"
 #include "storage/object/s3_creds.h"
+#include "tests/unit/s3_mock.h"
 
 #include <microhttpd.h>
 #include <pthread.h>

@@ -1,10 +1,10 @@
 // link: pl_object s3_mock
 /* object_s3: the memory that it takes beside what callers bring stays under the bound of its header, however much goes through it. The mock
  * is a process of its own, and callers' bytes are mapped or reserved before. PL_TRANSFER_MIB: how much each way; 256. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
-#include "s3_mock.h"
 #include "storage/object/object_s3.h"
+#include "tests/unit/s3_mock.h"
 
 #include <malloc.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // link: pl_object
 /* The pure parts of the S3 driver: where objects are, what answers mean, the checksum, the shared profile. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/object/crc32c.h"
 #include "storage/object/s3_answer.h"

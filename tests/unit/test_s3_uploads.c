@@ -1,7 +1,7 @@
 // link: pl_api
 /* s3_uploads: uploads in parts that nobody goes on with do not stay in the way of others. */
-#include "clock_ahead.h"
-#include "store_fixture.h"
+#include "tests/unit/clock_ahead.h"
+#include "tests/unit/store_fixture.h"
 
 #include "pipelined/api/s3_error.h"
 #include "pipelined/api/s3_uploads.h"

@@ -1,6 +1,6 @@
 // link: pl_object
 /* s3_xml: documents of S3 are read, everything else is refused; what is written is read back. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/object/s3_xml.h"
 

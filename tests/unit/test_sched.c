@@ -1,6 +1,6 @@
 /* What the scheduler decides, case by case. The same rules in a world of chance: test_sched_world.c. */
 // link: pl_core pl_base
-#include "sched_kit.h"
+#include "tests/unit/sched_kit.h"
 
 /* --- a job's way */
 

@@ -1,6 +1,6 @@
 /* What failed datums are to their job, and a newer run to a running one. */
 // link: pl_core pl_base
-#include "sched_kit.h"
+#include "tests/unit/sched_kit.h"
 
 /* Four datums of which `failed` end badly, one after the other; `recovered` are told so. */
 static void run_four(const struct pl_sched_stage *def, unsigned failed, unsigned recovered)

@@ -1,6 +1,6 @@
 /* Another node after two on one: where workers of a job were lost, and who then runs where. */
 // link: pl_core pl_base
-#include "sched_kit.h"
+#include "tests/unit/sched_kit.h"
 
 static void said(enum pl_sched_event_kind kind, uint64_t worker, bool on, const char *text)
 {

@@ -1,6 +1,6 @@
 /* A stage that goes while it has work: what ends, what is waited for, and what the end is called. */
 // link: pl_core pl_base
-#include "sched_kit.h"
+#include "tests/unit/sched_kit.h"
 
 static void a_removed_stage_ends_with_its_jobs_and_workers(void **state)
 {

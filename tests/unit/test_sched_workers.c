@@ -1,6 +1,6 @@
 /* How many datums at once, to which workers, on which devices. */
 // link: pl_core pl_base
-#include "sched_kit.h"
+#include "tests/unit/sched_kit.h"
 
 /* --- how much at once */
 

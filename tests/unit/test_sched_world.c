@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "sched_life.h"
+#include "tests/unit/sched_life.h"
 
 enum {
     CHAOS_MS = 6 * 60 * 1000,

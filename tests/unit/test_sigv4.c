@@ -1,6 +1,6 @@
 // link: pl_object
 /* sigv4: AWS's published examples, to the byte, and what a verifier says to anything else. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/object/sigv4_query.h"
 #include "storage/object/sigv4_verify.h"

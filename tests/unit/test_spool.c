@@ -1,6 +1,6 @@
 // link: pl_api
 /* spool: what bodies take of memory is bounded together, and comes back. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "pipelined/api/spool.h"
 

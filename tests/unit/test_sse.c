@@ -1,7 +1,7 @@
 // link: pl_net
 /* Server-sent events: everybody gets everything in order, a reconnecting client goes on where it was, one that is too far behind is told. */
-#include "http_fixture.h"
 #include "pipelined/net/sse.h"
+#include "tests/unit/http_fixture.h"
 
 static struct pl_sse_hub *hub;
 /* The "database": events 1..kept are gone, kept+1..stored can be had again. */

@@ -1,7 +1,7 @@
 /* What stages print: kept once and in order of arrival, cut into segments, sealed into packs, read and followed across all of it. */
 // link: pl_db
-#include "db_world.h"
 #include "pipelined/db/stage_log.h"
+#include "tests/unit/db_world.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 // link: pl_pack
 /* store: records by id, verified; packs taken in whole or not at all; nothing is lost over a restart. */
-#include "pack_fixture.h"
+#include "tests/unit/pack_fixture.h"
 
 #include "storage/chunk/chunk.h"
 #include "storage/pack/chunk_reader.h"

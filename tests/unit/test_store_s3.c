@@ -1,9 +1,9 @@
 // link: pl_pack s3_mock
 /* store, over a bucket: the same records, verified; few requests for them; copies of trees on this disk, which are no truth. */
-#include "pack_fixture.h"
+#include "tests/unit/pack_fixture.h"
 
-#include "s3_mock.h"
 #include "storage/pack/pack_files.h"
+#include "tests/unit/s3_mock.h"
 
 #include <dirent.h>
 #include <fcntl.h>

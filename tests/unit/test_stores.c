@@ -1,6 +1,6 @@
 // link: pl_dataset
 /* stores: each project's store is opened once, by one thread, while other projects' stores are opened and given. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "storage/dataset/stores.h"
 

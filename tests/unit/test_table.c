@@ -1,6 +1,6 @@
 // link: pl_core
 /* table: rows byte by byte, and finding what is done already. */
-#include "plan_fixture.h"
+#include "tests/unit/plan_fixture.h"
 
 #include "pipelined/core/table.h"
 

@@ -2,7 +2,7 @@
 /* Identity of files and directories. */
 #include "storage/tree/content_id.h"
 
-#include "tree_fixture.h"
+#include "tests/unit/tree_fixture.h"
 
 static struct pl_hash sha(const void *data, size_t n)
 {

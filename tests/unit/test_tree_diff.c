@@ -2,7 +2,7 @@
 /* Differences against brute force, and what finding them costs. */
 #include "storage/tree/tree_diff.h"
 
-#include "tree_fixture.h"
+#include "tests/unit/tree_fixture.h"
 
 /* Expects the changes of two models one after another. */
 struct expectation {

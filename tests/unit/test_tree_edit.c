@@ -1,6 +1,6 @@
 // link: pl_tree
 /* Edits against a sorted map: the same set has the same root however it came to be. */
-#include "tree_fixture.h"
+#include "tests/unit/tree_fixture.h"
 
 static int edit(struct memory *m, const struct pl_tree_params *params, const struct pl_hash *root, const struct ops *o,
                 struct pl_hash *ret, struct pl_err *err)

@@ -4,7 +4,7 @@
 
 #include "storage/tree/tree_edit.h"
 #include "storage/tree/tree_walk.h"
-#include "tree_fixture.h"
+#include "tests/unit/tree_fixture.h"
 
 /* Nodes in memory, and what tree_find puts beside them. */
 struct shower {

@@ -2,7 +2,7 @@
 /* Merges against brute force over three sorted maps. */
 #include "storage/tree/tree_merge.h"
 
-#include "tree_fixture.h"
+#include "tests/unit/tree_fixture.h"
 
 static bool same(const struct pl_entry *x, const struct pl_entry *y)
 {

@@ -2,7 +2,7 @@
 /* Bytes of entries and nodes: what is written, and that nothing else is read. */
 #include "storage/tree/level_writer.h"
 
-#include "tree_fixture.h"
+#include "tests/unit/tree_fixture.h"
 
 static const char *hex_of(const void *data, size_t n)
 {

@@ -2,7 +2,7 @@
 /* The stream of operations: its bytes, and that nothing else is read. */
 #include "storage/tree/ops.h"
 
-#include "tree_fixture.h"
+#include "tests/unit/tree_fixture.h"
 
 static void write_sample(struct pl_buf *out)
 {

@@ -2,7 +2,7 @@
 /* Building and reading: the golden roots, order, ranges, sums, and that lies of nodes are found. */
 #include "storage/base/clock.h"
 
-#include "tree_fixture.h"
+#include "tests/unit/tree_fixture.h"
 
 static size_t numbered_path(unsigned i, char out[RANDOM_PATH_BYTES])
 {

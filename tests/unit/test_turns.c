@@ -1,6 +1,6 @@
 // link: pl_api
 /* turns: so many costly requests of each principal run at once, so many more wait, and others are not held up. */
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 #include "pipelined/api/turns.h"
 

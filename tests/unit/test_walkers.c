@@ -1,7 +1,7 @@
 // link: pl_dataset
 /* Whatever goes through a tree holds each node against what the one above says of it: reach, fsck and the mark of garbage collection. Nodes
  * that name one node again and again, or lie deeper than a tree has levels, cost no more than what is stored. */
-#include "dataset_fixture.h"
+#include "tests/unit/dataset_fixture.h"
 
 #include "storage/dataset/fsck.h"
 #include "storage/dataset/gc_mark.h"

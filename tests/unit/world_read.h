@@ -3,7 +3,7 @@
 
 #include "pipelined/db/db.h"
 #include "storage/base/lock_order.h"
-#include "store_fixture.h"
+#include "tests/unit/store_fixture.h"
 
 /* A reader that is held while the store is read: the daemon may not do that (lock_order.h), a test on one thread may. */
 static UNUSED struct pl_db_reading world_read(struct pl_db *db)
